@@ -21,6 +21,8 @@ __all__ = ["CalendarSource", "read_location"]
 
 #: Time without a successful read after which a calendar is stale.
 _STALE_AFTER: Final = timedelta(hours=1)
+#: Time without any successful read after which nobody waits for a first one.
+_GIVEN_UP_AFTER: Final = timedelta(days=1)
 _TIMEOUT_SECONDS: Final = 30.0
 _EMPTY: Final = CalendarReading((), ())
 
@@ -142,6 +144,10 @@ class CalendarSource:
         """Whether the calendar could not be read for an hour."""
         since = self.read_at or self._tried_since
         return since is not None and now - since > _STALE_AFTER
+
+    def is_given_up(self, now: datetime) -> bool:
+        """Whether the calendar could not be read even once for a day."""
+        return self.read_at is None and self._tried_since is not None and now - self._tried_since > _GIVEN_UP_AFTER
 
 
 def _sentence(error: Exception) -> str:

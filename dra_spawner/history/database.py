@@ -259,11 +259,11 @@ class HistoryDatabase:
             yield decision_of(row)
 
     def arrivals(self, begin: datetime, end: datetime) -> list[MinuteCount]:
-        """How many servers were asked for, by minute and profile; minutes without any are left out."""
+        """How many servers were asked for, by minute and choice; minutes without any are left out."""
         return self._counts(launches.c.asked, begin, end)
 
     def departures(self, begin: datetime, end: datetime) -> list[MinuteCount]:
-        """How many servers ended, by minute and profile."""
+        """How many servers ended, by minute and choice."""
         return self._counts(launches.c.ended, begin, end)
 
     def service_began(self) -> datetime | None:
@@ -285,16 +285,16 @@ class HistoryDatabase:
     def _counts(self, column: Column[Any], begin: datetime, end: datetime) -> list[MinuteCount]:
         minute = (type_coerce(column, BigInteger) // _MINUTE).label("minute")
         counts = (
-            select(minute, launches.c.profile, func.count())
+            select(minute, launches.c.profile, launches.c.choice, func.count())
             .where(*_between(column, begin, end))
-            .group_by(minute, launches.c.profile)
-            .order_by(minute, launches.c.profile)
+            .group_by(minute, launches.c.profile, launches.c.choice)
+            .order_by(minute, launches.c.profile, launches.c.choice)
         )
         with self._reading() as connection:
             found = connection.execute(counts).all()
         return [
-            MinuteCount(EPOCH + timedelta(minutes=int(minute)), profile or "", count)
-            for minute, profile, count in found
+            MinuteCount(EPOCH + timedelta(minutes=int(minute)), profile or "", choice or profile or "", count)
+            for minute, profile, choice, count in found
         ]
 
     def _pages(

@@ -117,9 +117,11 @@ Record = Launch | NodeLeadTime | RecordedDecision | PresentServers
 
 @dataclass(frozen=True, slots=True)
 class MinuteCount:
-    """How many launches of a profile began, or ended, in a minute."""
+    """How many launches of a choice began, or ended, in a minute."""
 
     minute: datetime
     """Its beginning, in UTC."""
     profile: str
+    choice: str
+    """Whole name of the choice; the profile's where a launch has none, for example an imported one."""
     count: int

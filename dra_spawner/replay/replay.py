@@ -10,11 +10,11 @@ from itertools import repeat
 from typing import Final
 
 from dra_spawner.calendars.occurrences import Occurrence
-from dra_spawner.placeholders.planner.demand.demand_record import DemandRecord
 from dra_spawner.placeholders.planner.demand.forecast import Situation
+from dra_spawner.placeholders.planner.demand.group_demand import GroupDemand
 from dra_spawner.placeholders.planner.demand.lead_times import SeenLeadTimes
 from dra_spawner.placeholders.planner.demand.minutes import MINUTES_A_DAY, minute_of
-from dra_spawner.placeholders.planner.demand.policies import Policy, Question
+from dra_spawner.placeholders.planner.demand.policies import Policy
 from dra_spawner.placeholders.planner.demand.settings import DemandSettings
 from dra_spawner.replay.cluster import NodeKind
 from dra_spawner.replay.misses import LargestMisses
@@ -77,7 +77,7 @@ def replay(
         leads.add(timedelta(minutes=minutes))
 
     pool = NodePool(kind, scenario.seed, on_lead, as_z2jh=as_z2jh)
-    record = DemandRecord(trace.begin, settings)
+    demand = GroupDemand(trace.begin, settings, policy)
     calendar = _NearEntries(scenario.occurrences)
     judged_from = trace.begin if scenario.judged_from is None else scenario.judged_from
     tally = _Tally(judged_from, LargestMisses(max(leads.quantile // timedelta(minutes=1), 5)))
@@ -90,7 +90,6 @@ def replay(
         pool.begin(minute, tally.on_wait)
         warm = min(pool.free, target)
         missed = _launch(pool, minute, launches, lengths, tally, is_hit=target > 0)
-        record.observe(minute, launches, pool.departed)
         situation = Situation(
             lead=leads.quantile,
             present=pool.running,
@@ -99,7 +98,7 @@ def replay(
             slots_per_node=kind.slots,
             node_starts_per_minute=kind.starts_per_minute,
         )
-        answer = policy(Question(minute + 1, situation, record))
+        answer = demand.step(minute, launches, pool.departed, situation)
         if is_judged:
             tally.launches += launches
             tally.idle += min(pool.free, target)

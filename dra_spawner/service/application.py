@@ -31,6 +31,8 @@ from dra_spawner.kube.connect import ClusterAddress, ClusterNotFound, connect, o
 from dra_spawner.kube.leader import LeaderElector, LeaseTimes
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.service.context import ServiceContext
+from dra_spawner.service.demand_keeper import DemandKeeper
+from dra_spawner.service.demand_traits import DemandTraits
 from dra_spawner.service.history_keeper import HistoryKeeper
 from dra_spawner.service.history_traits import HistoryTraits
 from dra_spawner.service.http.limited_server import LimitedServer
@@ -39,6 +41,7 @@ from dra_spawner.service.hub_traits import HubTraits
 from dra_spawner.service.leader_label import LeaderLabel
 from dra_spawner.service.limit_traits import LimitTraits
 from dra_spawner.service.listening import interface_of, log_request
+from dra_spawner.service.metrics.demand_metrics import register_demand
 from dra_spawner.service.metrics.history_metrics import register_history
 from dra_spawner.service.metrics.placeholder_metrics import register_placeholders
 from dra_spawner.service.metrics.time_metrics import register_times
@@ -54,7 +57,7 @@ _RETRY_SECONDS: Final = 15.0
 _CLOSE_SECONDS: Final = 5.0
 
 
-class DRASpawnerService(HubTraits, HistoryTraits, LimitTraits, PlaceholderTraits, Application):
+class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, PlaceholderTraits, Application):
     """The service beside the hub."""
 
     name = names.SERVICE
@@ -299,6 +302,8 @@ class DRASpawnerService(HubTraits, HistoryTraits, LimitTraits, PlaceholderTraits
                 context.leader_label = LeaderLabel(api, watch, elector, pod)
             history = context.history = self.new_history(controller, context.decisions)
             register_history(context.registry, history)
+            register_demand(context.registry, controller.scale_ahead)
+            demand = DemandKeeper(controller, history)
             # The history ends last: a database that hangs keeps no Lease.
             async with history, controller, asyncio.TaskGroup() as tasks:
                 # An error of one ends the process: a leader that follows nothing would do nothing.
@@ -307,18 +312,21 @@ class DRASpawnerService(HubTraits, HistoryTraits, LimitTraits, PlaceholderTraits
                 tasks.create_task(_freeze_garbage_collection(watch))
                 if context.leader_label is not None:
                     tasks.create_task(context.leader_label.run())
-                tasks.create_task(elector.run(lambda: self._lead(controller, elector, history)))
+                tasks.create_task(elector.run(lambda: self._lead(controller, elector, history, demand)))
 
-    async def _lead(self, controller: PlaceholderController, elector: LeaderElector, history: HistoryKeeper) -> None:
+    async def _lead(
+        self, controller: PlaceholderController, elector: LeaderElector, history: HistoryKeeper, demand: DemandKeeper
+    ) -> None:
         """What this replica does while it leads."""
-        async with history.leading():
+        async with demand.leading(), history.leading():
             await controller.lead(elector.require)
 
     def new_watch(self, api: KubernetesApi) -> ClusterWatch:
         return ClusterWatch(api)
 
     def new_controller(self, api: KubernetesApi, watch: ClusterWatch, decisions: DecisionLog) -> PlaceholderController:
-        return PlaceholderController(api, watch, decisions, self.controller_settings())
+        settings = self.controller_settings()
+        return PlaceholderController(api, watch, decisions, settings, scale_ahead=self.new_scale_ahead())
 
     def new_history(self, controller: PlaceholderController, decisions: DecisionLog) -> HistoryKeeper:
         return HistoryKeeper(self.history_settings(), controller, decisions)

@@ -13,7 +13,7 @@ from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.history.recorder import Recorder
 from dra_spawner.history.settings import IN_MEMORY, HistorySettings, default_url
-from dra_spawner.placeholders.controller.history_feed import HistoryFeed
+from dra_spawner.placeholders.controller.history_feed import HistoryFeed, RecordSinks
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 
 __all__ = ["HistoryKeeper"]
@@ -33,7 +33,9 @@ class HistoryKeeper:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._was_told = False
         self.recorder = Recorder(self._open, settings.keep, on_gap=self._on_gap, now=controller.now)
-        self.feed = HistoryFeed(controller, decisions, self.recorder)
+        # Scale-ahead learns from the same records, also where none are kept.
+        kept = (self.recorder,) if self.is_kept else ()
+        self.feed = HistoryFeed(controller, decisions, RecordSinks((*kept, controller.scale_ahead)))
 
     @property
     def is_kept(self) -> bool:
@@ -49,18 +51,17 @@ class HistoryKeeper:
     @contextlib.asynccontextmanager
     async def leading(self) -> AsyncIterator[None]:
         """Record, from when the watch has synced until the context ends."""
-        if not self.is_kept:
-            yield
-            return
-        self._loop = asyncio.get_running_loop()
-        self.recorder.resume()
+        if self.is_kept:
+            self._loop = asyncio.get_running_loop()
+            self.recorder.resume()
         begin = asyncio.create_task(self._begin(), name="history")
         try:
             yield
         finally:
             begin.cancel()
             self.feed.end()
-            self.recorder.pause()
+            if self.is_kept:
+                self.recorder.pause()
 
     async def _begin(self) -> None:
         await self._watch.wait_synced()

@@ -41,6 +41,7 @@ ANSWERS: Final[dict[str, dict[str, int]]] = {
     "api/status": READERS,
     "api/nodes": READERS,
     "api/decisions": READERS,
+    "api/forecasts": READERS,
     "api/placeholders": READERS,
     "api/profiles": READERS,
     "api/pending-servers": READERS,

@@ -131,7 +131,7 @@ def test_counts_by_minute_and_profile(database: HistoryDatabase) -> None:
         sorted((int((each.minute - START).total_seconds() // 60), each.profile, each.count) for each in arrivals)
         == expected
     )
-    assert database.arrivals(after(180), after(300)) == [MinuteCount(after(180), "", 1)]
+    assert database.arrivals(after(180), after(300)) == [MinuteCount(after(180), "", "", 1)]
     assert {each.minute for each in database.departures(START, after(179))} == {after(120)}
 
 

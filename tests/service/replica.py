@@ -23,7 +23,7 @@ from dra_spawner.placeholders.planner.published_shapes import PublishedShapes, p
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.service.application import DRASpawnerService
 from dra_spawner.service.context import ServiceContext
-from dra_spawner.service.http import handlers, nodes_page, pending_handlers, placeholder_handlers
+from dra_spawner.service.http import forecast_handler, handlers, nodes_page, pending_handlers, placeholder_handlers
 from dra_spawner.service.http.limited_server import LimitedServer
 from dra_spawner.service.http.web_application import web_application
 from dra_spawner.service.web_settings import WebSettings
@@ -181,6 +181,10 @@ class _Decisions(_Anybody, handlers.DecisionsHandler):
     pass
 
 
+class _Forecasts(_Anybody, forecast_handler.ForecastsHandler):
+    pass
+
+
 class _Status(_Anybody, handlers.StatusHandler):
     pass
 
@@ -191,6 +195,7 @@ OPEN = (
     ("placeholders", _Placeholders),
     ("pending-servers", _PendingServers),
     ("decisions", _Decisions),
+    ("forecasts", _Forecasts),
     ("status", _Status),
 )
 """Addresses that answer without a hub."""

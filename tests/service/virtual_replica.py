@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,18 @@ _LEASE = LeaseTimes(2.2, 1.6, 0.2)
 _TIMES = ReconcilerTimes(idle=0.05, unseen=2.0, pause=0.5, first_refusal=0.2, longest_refusal=1.0)
 #: Of a request that is not answered.
 _REQUEST_SECONDS = 0.6
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long a replica waits in real time, by default short, so that trouble is over soon."""
+
+    request_seconds: float = _REQUEST_SECONDS
+    lease: LeaseTimes = _LEASE
+
+
+#: Of a replica that nothing happens to, on a machine that is busy with other things.
+PATIENT = Patience(10.0, LeaseTimes(15.0, 10.0, 1.0))
 
 
 class VirtualTime:
@@ -83,14 +96,17 @@ class _Api(VirtualTimeApi):
 
 
 class _VirtualService(Service):
-    def __init__(self, time: VirtualTime, **traits: Any) -> None:
+    def __init__(self, time: VirtualTime, patience: Patience, **traits: Any) -> None:
         super().__init__(**traits)
         self._time = time
+        self._patience = patience
         self.api: _Api | None = None
 
     async def _connected(self, context: ServiceContext) -> KubernetesApi:
         context.now = self._time.now
-        self.api = await _Api.connect(Path(self.kubeconfig), self._time.stamps, timeout_seconds=_REQUEST_SECONDS)
+        self.api = await _Api.connect(
+            Path(self.kubeconfig), self._time.stamps, timeout_seconds=self._patience.request_seconds
+        )
         return self.api
 
     def new_watch(self, api: KubernetesApi) -> ClusterWatch:
@@ -98,21 +114,32 @@ class _VirtualService(Service):
 
     def new_controller(self, api: KubernetesApi, watch: ClusterWatch, decisions: DecisionLog) -> PlaceholderController:
         settings = self.controller_settings()
-        return PlaceholderController(api, watch, decisions, settings, now=self._time.now, times=_TIMES)
+        ahead = self.new_scale_ahead()
+        return PlaceholderController(
+            api, watch, decisions, settings, scale_ahead=ahead, now=self._time.now, times=_TIMES
+        )
 
     def new_elector(self, api: KubernetesApi) -> LeaderElector:
-        return LeaderElector(api, self.namespace, self.lease_name, times=_LEASE)
+        return LeaderElector(api, self.namespace, self.lease_name, times=self._patience.lease)
 
 
 class VirtualReplica:
     """A replica that can be killed and started again, behind a network that can be broken."""
 
-    def __init__(self, cluster: ClusterUnderTest, time: VirtualTime, proxy: FaultProxy, traits: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        cluster: ClusterUnderTest,
+        time: VirtualTime,
+        proxy: FaultProxy,
+        traits: dict[str, Any],
+        patience: Patience = Patience(),
+    ) -> None:
         self.proxy = proxy
         self.is_cut_off = False
         self._cluster = cluster
         self._time = time
         self._traits = traits
+        self._patience = patience
         self._service: _VirtualService | None = None
         self._running: Replica | None = None
         self._stack = contextlib.AsyncExitStack()
@@ -188,5 +215,5 @@ class VirtualReplica:
             begin_round(self._running)
 
     def _make(self, **traits: Any) -> Service:
-        self._service = _VirtualService(self._time, **traits)
+        self._service = _VirtualService(self._time, self._patience, **traits)
         return self._service

@@ -6,7 +6,7 @@ import re
 import secrets
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
@@ -26,7 +26,7 @@ from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.pods import Pod
 
-__all__ = ["HistoryFeed", "RecordSink"]
+__all__ = ["HistoryFeed", "RecordSink", "RecordSinks"]
 
 #: The API server stamps whole seconds: what happened so short a time ago happened when it was seen.
 _JUST: Final = timedelta(seconds=2)
@@ -50,6 +50,24 @@ class RecordSink(Protocol):
 
     def record_all(self, records: Iterable[Record], /) -> None:
         """Write records soon, and drop none."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSinks:
+    """Several sinks as one."""
+
+    sinks: tuple[RecordSink, ...]
+
+    def record(self, record: Record) -> None:
+        """Pass a record on to all of them."""
+        for sink in self.sinks:
+            sink.record(record)
+
+    def record_all(self, records: Iterable[Record]) -> None:
+        """Pass records on to all of them."""
+        found = tuple(records)
+        for sink in self.sinks:
+            sink.record_all(found)
 
 
 class HistoryFeed:

@@ -25,6 +25,7 @@ from dra_spawner.placeholders.controller.node_lead_times import NodeLeadTimes
 from dra_spawner.placeholders.controller.reconciler import Reconciler, ReconcilerTimes
 from dra_spawner.placeholders.controller.reservation_log import ReservationLog
 from dra_spawner.placeholders.controller.reservations import OnHold, Reservations, ReservedPlacement
+from dra_spawner.placeholders.controller.scale_ahead import ProfileGroup, ScaleAhead, ScaleAheadSettings
 from dra_spawner.placeholders.controller.settings import ControllerSettings
 from dra_spawner.placeholders.controller.shapes_source import ShapesSource
 from dra_spawner.placeholders.controller.steady_clock import SteadyClock
@@ -101,10 +102,12 @@ class PlaceholderController:
         decisions: DecisionLog,
         settings: ControllerSettings,
         *,
+        scale_ahead: ScaleAhead | None = None,
         now: Callable[[], datetime] | None = None,
         times: ReconcilerTimes | None = None,
     ) -> None:
         self.settings = settings
+        self.scale_ahead = scale_ahead or ScaleAhead(ScaleAheadSettings())
         self.shapes = ShapesSource(api, settings.hub_namespace, settings.shapes_config_map, on_change=self._wake)
         self.watch = watch
         self.handover_times = HandoverTimes(watch)
@@ -121,6 +124,7 @@ class PlaceholderController:
         self._reconciler: Reconciler | None = None
         self._reservations: Reservations | None = None
         self._index: _Wanted | None = None
+        self._followed: tuple[Policy, int, Policy] | None = None
         self._told: frozenset[str] = frozenset()
         self._reservation_problem = ""
         self._record = ReservationLog(decisions, self.now, self.name_of)
@@ -133,8 +137,30 @@ class PlaceholderController:
 
     @property
     def policy(self) -> Policy:
-        """The policy for the published shapes."""
-        return self._wanted.policy
+        """The policy for the published shapes, with the targets of scale-ahead.
+
+        It is the same object until something changes.
+        """
+        configured, version = self._wanted.policy, self.scale_ahead.version
+        known = self._followed
+        if known is None or known[0] is not configured or known[1] != version:
+            ranges = self.scale_ahead.ranges(self.groups())
+            keeps = self.scale_ahead.keeps_surplus
+            policy = replace(configured, replicas={**configured.replicas, **ranges}, keeps_surplus=keeps)
+            known = self._followed = (configured, version, policy if ranges or keeps else configured)
+        return known[2]
+
+    def groups(self) -> tuple[ProfileGroup, ...]:
+        """Choices that share their placeholders, as configured."""
+        return tuple(
+            ProfileGroup(self.name_of(shape), shape, frozenset(self.names_of(shape)), replicas)
+            for shape, replicas in self._wanted.policy.replicas.items()
+        )
+
+    def advance_forecasts(self) -> None:
+        """Make the forecasts of the present minute, if it is a new one, and decide soon."""
+        if self.scale_ahead.advance(self.view(), self.groups(), self.settings.policy.readiness.kind_label):
+            self._wake()
 
     @property
     def published(self) -> PublishedShapes:
@@ -162,6 +188,7 @@ class PlaceholderController:
             found.insert(0, f"Placeholders: {self.shapes.problem}.")
         if self._reconciler is not None:
             found += self._reconciler.problems()
+        found += (f"Scale-ahead: {each}." for each in self.scale_ahead.problems(self.now()))
         if self._reservation_problem:
             found.append(f"Placeholders: nothing can be reserved: {self._reservation_problem}.")
         return tuple(found)

@@ -23,11 +23,14 @@ class ReplicaRange:
         The most, including placeholders for pending pods.
     floor
         Warm placeholders that rebalancing leaves alone; None is half of ``min``, rounded up.
+    because
+        Where ``min`` comes from, as the end of a sentence; empty if it is configured.
     """
 
     min: int
     max: int
     floor: int | None = None
+    because: str = ""
 
     @property
     def effective_floor(self) -> int:
@@ -171,6 +174,8 @@ class Policy:
         Whether new nodes are always of a present kind; only then the answer "never" is possible.
     most_for_pending_pods
         The most placeholders for pending pods, of all shapes together.
+    keeps_surplus
+        Whether no placeholder counts as surplus, since targets are not known yet.
     stale_after
         With a view older than this, nothing is decided.
     """
@@ -187,6 +192,7 @@ class Policy:
     stale_after: timedelta = timedelta(seconds=60)
     node_kinds_are_all: bool = False
     most_for_pending_pods: int = 500
+    keeps_surplus: bool = False
 
     def replicas_of(self, shape: str) -> ReplicaRange:
         """The range of a shape; for one without a setting, no target, only placeholders for pending pods."""

@@ -43,7 +43,8 @@ def decide_numbers(
         most = replicas.min + servers[shape]
         # Ending placeholders count until they are gone: their deletion may fail.
         most_new = replicas.max - len(present)
-        actions += _of_shape(shape, replicas, most, most_new, there, for_pending_pod.get(shape, []), warm)
+        found = _of_shape(shape, replicas, most, most_new, there, for_pending_pod.get(shape, []), warm)
+        actions += (each for each in found if not (policy.keeps_surplus and isinstance(each, DeletePlaceholder)))
     return tuple(actions)
 
 
@@ -77,7 +78,7 @@ def _of_shape(
     wanted = min(wanted, most)
     missing = min(wanted - len(free), most_new)
     if missing > 0:
-        return [_create(shape, replicas.min, len(free) + number, pending_users) for number in range(missing)]
+        return [_create(shape, replicas, len(free) + number, pending_users) for number in range(missing)]
     surplus = max(len(free) - wanted, min(len(there) - replicas.max, len(free)))
     if surplus <= 0:
         return []
@@ -86,13 +87,17 @@ def _of_shape(
     return [_surplus(each, replicas) for each in going[:surplus]]
 
 
-def _create(shape: str, minimum: int, present: int, pending_users: list[ObjectKey]) -> CreatePlaceholder:
-    if present < minimum:
-        return CreatePlaceholder(shape, f"target {minimum}, present {present}")
+def _create(shape: str, replicas: ReplicaRange, present: int, pending_users: list[ObjectKey]) -> CreatePlaceholder:
+    if present < replicas.min:
+        return CreatePlaceholder(shape, f"target {_target(replicas)}, present {present}")
     pod = pending_users[0]
     return CreatePlaceholder(shape, f"{pod} needs a new node; a placeholder lets the autoscaler add one", pod)
 
 
 def _surplus(placeholder: Placeholder, replicas: ReplicaRange) -> DeletePlaceholder:
-    reason = f"above the target of {replicas.min} (at most {replicas.max})"
+    reason = f"above the target of {_target(replicas)} (at most {replicas.max})"
     return delete_placeholder(placeholder.pod, placeholder.state, Cause.SURPLUS, reason)
+
+
+def _target(replicas: ReplicaRange) -> str:
+    return f"{replicas.min} ({replicas.because})" if replicas.because else f"{replicas.min}"

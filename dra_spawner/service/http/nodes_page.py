@@ -10,8 +10,11 @@ from typing import Any
 from tornado.httputil import url_concat
 
 from dra_spawner import names
+from dra_spawner.placeholders.controller.demand_settings import ScaleAheadMode
+from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.service.context import Role, ServiceContext
 from dra_spawner.service.http.authentication import PageHandler
+from dra_spawner.service.http.forecast_handler import expected_json, forecasts_json
 from dra_spawner.service.http.handlers import decision_json
 from dra_spawner.service.http.pending_handlers import pending_json
 from dra_spawner.service.http.placeholder_handlers import (
@@ -27,6 +30,8 @@ __all__ = ["NodesPage"]
 _PLACEHOLDERS_SHOWN = 100
 _DECISIONS_SHOWN = 20
 _PENDING_SHOWN = 50
+#: Calendar entries.
+_EXPECTED_SHOWN = 10
 #: After which a browser reloads the page; it keeps the scroll position.
 _REFRESH_SECONDS = 30
 #: Limit of nodes whose missing readiness is explained, which takes milliseconds on a big cluster.
@@ -104,6 +109,7 @@ class NodesPage(PageHandler):
             pending[:_PENDING_SHOWN],
             len(pending),
             [decision_json(each) for each in context.decisions.newest(_DECISIONS_SHOWN)],
+            *_forecasts(controller),
         )
 
 
@@ -117,6 +123,17 @@ class _ShownPlaceholders:
     pending: Sequence[Mapping[str, Any]]
     all_pending: int
     decisions: Sequence[Mapping[str, Any]]
+    forecasts: Sequence[Mapping[str, Any]]
+    expected: Sequence[Mapping[str, Any]]
+
+
+def _forecasts(
+    controller: PlaceholderController | None,
+) -> tuple[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]]:
+    """Forecasts, unless they are only observed, and the next calendar entries."""
+    if controller is None or controller.scale_ahead.settings.mode is ScaleAheadMode.OBSERVE:
+        return (), ()
+    return forecasts_json(controller), expected_json(controller)[:_EXPECTED_SHOWN]
 
 
 def _marks(context: ServiceContext, nodes: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:

@@ -182,10 +182,15 @@ async def profiles_json(context: ServiceContext, name: str = "") -> list[dict[st
     """Each choice, by name; or one of them."""
     if context.availability is None:
         return []
-    return [_choice_json(each) for each in await context.availability.choices(name)]
+    choices = await context.availability.choices(name)
+    targets = context.controller.policy.replicas if context.controller is not None else {}
+    return [
+        _choice_json(each, targets[each.shape].min if each.replicas is not None and each.shape in targets else None)
+        for each in choices
+    ]
 
 
-def _choice_json(choice: ChoiceAvailability) -> dict[str, Any]:
+def _choice_json(choice: ChoiceAvailability, target: int | None) -> dict[str, Any]:
     replicas, placement, counts = choice.replicas, choice.placement, choice.counts
     return {
         "name": choice.name,
@@ -195,6 +200,8 @@ def _choice_json(choice: ChoiceAvailability) -> dict[str, Any]:
         "replicas": {"min": replicas.min, "max": replicas.max, "floor": replicas.effective_floor}
         if replicas is not None
         else None,
+        # What is configured, or the forecast where it is acted on.
+        "target": target,
         "placeholders": {state.value: counts.placeholders[state] for state in PlaceholderState},
         "in_use": counts.used,
         "pending": counts.pending,

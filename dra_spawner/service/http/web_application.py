@@ -11,6 +11,7 @@ from tornado.web import Application, StaticFileHandler, URLSpec
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http import handlers, pending_handlers, placeholder_handlers
 from dra_spawner.service.http.authentication import CallbackHandler, SecureHandler
+from dra_spawner.service.http.forecast_handler import ForecastsHandler
 from dra_spawner.service.http.guarded_handler import GuardedHandler
 from dra_spawner.service.http.nodes_page import NodesPage
 from dra_spawner.service.http.placement_handler import PlacementsHandler
@@ -29,6 +30,7 @@ ADDRESSES: tuple[Address, ...] = (
     ("api/status", handlers.StatusHandler),
     ("api/nodes", handlers.NodesHandler),
     ("api/decisions", handlers.DecisionsHandler),
+    ("api/forecasts", ForecastsHandler),
     ("api/placeholders", placeholder_handlers.PlaceholdersHandler),
     ("api/placements", PlacementsHandler),
     ("api/profiles", placeholder_handlers.ProfilesHandler),

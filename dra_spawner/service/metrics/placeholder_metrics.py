@@ -86,6 +86,8 @@ class _Collector(Collector):
         )
         for name, replicas in sorted(self._controller.settings.replicas.items()):
             family.add_metric([name, "configured"], replicas.min)
+        for name, made in sorted(self._controller.scale_ahead.forecasts.items()):
+            family.add_metric([name, "forecast"], made.target)
         return family
 
     def _counts(self) -> Iterator[Metric]:

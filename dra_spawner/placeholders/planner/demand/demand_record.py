@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from dra_spawner.placeholders.planner.demand.arrivals import MinuteCounts
-from dra_spawner.placeholders.planner.demand.calibration import Calibration
+from dra_spawner.placeholders.planner.demand.calibration import Calibration, placeholders_for
 from dra_spawner.placeholders.planner.demand.hold import RunningMaximum
 from dra_spawner.placeholders.planner.demand.minutes import MINUTES_A_DAY
 from dra_spawner.placeholders.planner.demand.reactive import DecayingMean
 from dra_spawner.placeholders.planner.demand.settings import DemandSettings
 from dra_spawner.placeholders.planner.demand.wall_clock import WallClock
 
-__all__ = ["DemandRecord"]
+__all__ = ["DemandRecord", "Judged"]
 
 #: Half-life of the comparison with past weeks.
 _LEVEL_DECAY: Final = 0.5 ** (1 / MINUTES_A_DAY)
@@ -23,6 +24,30 @@ _SHORTEST_MEMORY: Final = 0.5
 _LONGEST_MEMORY: Final = 6.0
 #: Statements that wait for what happens: no lead time is longer.
 _MOST_STATEMENTS: Final = 2 * MINUTES_A_DAY
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A forecast whose lead time is over, and what came.
+
+    Attributes
+    ----------
+    expected
+        Launches less departures.
+    placeholders
+        With its safety.
+    growth
+        The most by which the number of servers has grown within the lead time.
+    """
+
+    expected: float
+    placeholders: int
+    growth: int
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether the placeholders were enough for what came."""
+        return self.growth <= self.placeholders
 
 
 class DemandRecord:
@@ -48,6 +73,8 @@ class DemandRecord:
         self.wall_clock = WallClock(settings.zone, settings.holidays, settings.weeks)
         self.held_expected = RunningMaximum()
         self.held_launches = RunningMaximum()
+        self.judged: Judged | None = None
+        """The forecast of a lead time ago; None if there was none."""
         self._actual = DecayingMean()
         self._usual = DecayingMean()
         self._usual_now: float | None = None
@@ -123,8 +150,14 @@ class DemandRecord:
 
     def _learn(self, end: int, arrivals: int) -> None:
         said = self._said.pop(end - self._lead, None)
-        if said is not None and arrivals:
-            self.calibration.add(self.counts.largest_growth(end, self._lead), arrivals, *said)
+        self.judged = None
+        if said is not None:
+            growth = self.counts.largest_growth(end, self._lead)
+            expected, deviation, assured = said
+            enough = max(placeholders_for(expected, deviation, self.calibration.factor), assured)
+            self.judged = Judged(expected, enough, growth)
+            if arrivals:
+                self.calibration.add(growth, arrivals, *said)
         if end >= self._renew_at:
             self._renew_at = end + MINUTES_A_DAY
             self.calibration.renew(self._fading)

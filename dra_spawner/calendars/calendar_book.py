@@ -1,0 +1,75 @@
+"""All calendars of a hub: its own entries, and iCal calendars that are read again and again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from typing import Final
+
+from dra_spawner.calendars.calendar_source import CalendarSource
+from dra_spawner.calendars.entries import CalendarEntry
+from dra_spawner.calendars.occurrences import Occurrence
+
+__all__ = ["OWN_ENTRIES", "CalendarBook"]
+
+log = logging.getLogger(__name__)
+
+OWN_ENTRIES: Final = "calendar_entries"
+"""`Occurrence.source` of the hub's own entries: the name of their setting."""
+_READ_AGAIN_SECONDS: Final = 300.0
+_PAST: Final = timedelta(days=1)
+
+
+class CalendarBook:
+    """See the module.
+
+    Parameters
+    ----------
+    entries
+        The hub's own.
+    sources
+        Calendars by address or file.
+    """
+
+    def __init__(self, entries: Iterable[CalendarEntry] = (), sources: Iterable[CalendarSource] = ()) -> None:
+        self.entries = tuple(entries)
+        self.sources = tuple(sources)
+        self._told: frozenset[str] = frozenset()
+
+    def occurrences(self, now: datetime, ahead: timedelta) -> tuple[Occurrence, ...]:
+        """Occurrences that have not ended a day ago and begin within a time, in their order."""
+        begins, ends = now - _PAST, now + ahead
+        found = [each for entry in self.entries for each in entry.occurrences(begins, ends, OWN_ENTRIES)]
+        for source in self.sources:
+            found += (each for each in source.occurrences() if each.ends > begins and each.begins < ends)
+        return tuple(sorted(found, key=lambda each: (each.begins.timestamp(), each.name, each.profile)))
+
+    def problems(self, now: datetime) -> tuple[str, ...]:
+        """What is wrong with calendars, as sentences without their full stop; a stale one says since when."""
+        found: list[str] = []
+        for source in self.sources:
+            found += source.problems
+            if source.is_stale(now):
+                read = f"its last good copy is of {source.read_at:%Y-%m-%d %H:%M %Z}" if source.read_at else "no copy"
+                found.append(f"calendar {source.name} could not be read for an hour: {read}")
+        return tuple(found)
+
+    def is_complete(self, now: datetime) -> bool:
+        """Whether each calendar was read, or could not be for a day."""
+        return all(source.read_at is not None or source.is_given_up(now) for source in self.sources)
+
+    async def run(self, now: Callable[[], datetime], seconds: float = _READ_AGAIN_SECONDS) -> None:
+        """Read the calendars now and every so many seconds, until cancelled."""
+        while self.sources:
+            await self.refresh(now())
+            await asyncio.sleep(seconds)
+
+    async def refresh(self, now: datetime) -> None:
+        """Read all calendars once, side by side."""
+        await asyncio.gather(*(source.refresh(now) for source in self.sources))
+        problems = frozenset(self.problems(now))
+        for problem in sorted(problems - self._told):
+            log.warning("Scale-ahead: %s", problem)
+        self._told = problems

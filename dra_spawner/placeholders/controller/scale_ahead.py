@@ -1,0 +1,387 @@
+"""Scale-ahead: targets of placeholders that follow demand, minute by minute, while this replica leads.
+
+It learns from the records of the history (launches, lead times of nodes), whether or not a history is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from dra_spawner.calendars.calendar_book import CalendarBook
+from dra_spawner.calendars.occurrences import Occurrence
+from dra_spawner.history.records import Launch, NodeLeadTime, Record
+from dra_spawner.placeholders.controller.demand_settings import DemandOptions, ScaleAheadMode
+from dra_spawner.placeholders.planner.choice_names import find_choice
+from dra_spawner.placeholders.planner.demand.estimates import Source
+from dra_spawner.placeholders.planner.demand.forecast import Forecast, Situation
+from dra_spawner.placeholders.planner.demand.group_demand import GroupDemand
+from dra_spawner.placeholders.planner.demand.launch_counter import GroupCounts, LaunchCounter
+from dra_spawner.placeholders.planner.demand.lead_times import SeenLeadTimes
+from dra_spawner.placeholders.planner.demand.minutes import minute_of
+from dra_spawner.placeholders.planner.demand.policies import ForecastDemand, Policy, WebhookAnswer
+from dra_spawner.placeholders.planner.policy import ReplicaRange
+from dra_spawner.placeholders.planner.view import View
+from dra_spawner.simulator.pods import Pod
+
+__all__ = ["CountedMinute", "GroupForecast", "ProfileGroup", "ScaleAhead", "ScaleAheadSettings"]
+
+#: Entries that begin later change nothing: no lead time is longer.
+_AHEAD: Final = timedelta(hours=12)
+_REMEMBERED_NODES: Final = 1_000
+#: Past minutes that are learned from before others have a turn.
+_AT_A_TIME: Final = 250
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleAheadSettings:
+    """All settings of scale-ahead.
+
+    Attributes
+    ----------
+    policies
+        By name of a choice; ``*`` for all others. The forecast without one.
+    """
+
+    mode: ScaleAheadMode = ScaleAheadMode.ADVISE
+    options: DemandOptions = field(default_factory=DemandOptions)
+    policies: Mapping[str, Policy] = field(default_factory=dict)
+
+    def policy_of(self, name: str) -> Policy:
+        """The policy of a choice."""
+        return self.policies.get(name) or self.policies.get("*") or ForecastDemand()
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileGroup:
+    """Choices that share their placeholders.
+
+    Attributes
+    ----------
+    name
+        Of the first choice.
+    choices
+        All of them.
+    replicas
+        As configured: never fewer than `min`, never more than `max`.
+    """
+
+    name: str
+    shape: str
+    choices: frozenset[str]
+    replicas: ReplicaRange
+
+
+@dataclass(frozen=True, slots=True)
+class CountedMinute:
+    """Launches and departures of a choice in a past minute."""
+
+    minute: int
+    choice: str
+    arrivals: int = 0
+    departures: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupForecast:
+    """The last forecast of a group.
+
+    Attributes
+    ----------
+    at
+        The minute for which it was made.
+    """
+
+    group: ProfileGroup
+    at: int
+    situation: Situation
+    forecast: Forecast
+
+    @property
+    def target(self) -> int:
+        """Placeholders, within the configured limits."""
+        return self.range_of(self.group).min
+
+    def range_of(self, group: ProfileGroup) -> ReplicaRange:
+        """The range of a group, which may have got other settings or another shape."""
+        replicas = group.replicas
+        wanted = min(max(self.forecast.placeholders, replicas.min), replicas.max)
+        return replace(replicas, min=wanted, because=self.forecast.reason)
+
+
+class ScaleAhead:
+    """See the module. It takes records, and is asked for ranges of placeholders.
+
+    Parameters
+    ----------
+    calendars
+        Says when more users than usual are expected.
+    """
+
+    def __init__(self, settings: ScaleAheadSettings, calendars: CalendarBook | None = None) -> None:
+        self.settings = settings
+        self.calendars = calendars or CalendarBook()
+        self.webhooks: Callable[[], Mapping[str, WebhookAnswer]] = dict
+        """Returns the last good answers of webhooks."""
+        self.pending_spawns: Callable[[str], int] = lambda choice: 0
+        """Returns the number of servers of a choice that the hub is about to start, and that have no pod yet."""
+        self.forecasts: dict[str, GroupForecast] = {}
+        """By name of the group."""
+        self.version = 0
+        """Changes with the forecasts."""
+        self.is_ready = False
+        """Whether forecasts are made, and calendars are read. Before that no placeholder is surplus."""
+        self.idle_hours: dict[str, float] = {}
+        """Hours of warm placeholders that nobody used, by group, since the start of the process."""
+        self.launches: Counter[tuple[str, bool]] = Counter()
+        """Servers that got a node, by group, and whether they took a warm placeholder, since the start."""
+        self.judged: Counter[tuple[str, bool]] = Counter()
+        """Forecasts whose lead time is over, by group, and whether their placeholders were enough, since the start."""
+        self._demands: dict[str, GroupDemand] = {}
+        self._leads: dict[str, SeenLeadTimes] = {}
+        self._nodes: dict[str, None] = {}
+        self._counter: LaunchCounter | None = None
+        self._problems: tuple[str, ...] = ()
+
+    # --- records ------------------------------------------------------------------------------------------------------
+
+    def record(self, record: Record) -> None:
+        """Take a record in; those that say nothing about demand are ignored."""
+        match record:
+            case Launch():
+                self._note_launch(record)
+            case NodeLeadTime():
+                self._note_lead_time(record)
+
+    def record_all(self, records: Iterable[Record]) -> None:
+        """Take records in."""
+        for record in records:
+            self.record(record)
+
+    def _note_launch(self, launch: Launch) -> None:
+        if self._counter is None or not launch.choice:
+            return
+        # Of a server that was bound before anybody watched it is not known how.
+        known_bound = launch.bound if launch.warm is not None else None
+        bound, ended = (minute_of(each) if each is not None else None for each in (known_bound, launch.ended))
+        asked, is_warm = minute_of(launch.asked), bool(launch.warm)
+        self._counter.add(launch.uid, launch.choice, asked, bound=bound, is_warm=is_warm, ended=ended)
+
+    def _note_lead_time(self, seen: NodeLeadTime) -> None:
+        if seen.images is None or seen.uid in self._nodes:
+            return
+        self._nodes[seen.uid] = None
+        if len(self._nodes) > _REMEMBERED_NODES:
+            del self._nodes[next(iter(self._nodes))]
+        lead = seen.images - (seen.asked or seen.created)
+        self._leads.setdefault(seen.kind, SeenLeadTimes(self.settings.options.node_lead)).add(lead)
+
+    # --- leading ------------------------------------------------------------------------------------------------------
+
+    def begin(self, now: datetime) -> None:
+        """Count launches from now on: this replica leads."""
+        self._counter = LaunchCounter(minute_of(now))
+        self.version += 1
+
+    def end(self) -> None:
+        """Forget all that is learned: another replica leads, and learns on."""
+        self._counter = None
+        self._demands = {}
+        self.is_ready = False
+        self._set({}, ())
+
+    async def learn(self, past: Iterable[CountedMinute], groups: Sequence[ProfileGroup]) -> None:
+        """Learn from what was counted before `begin`; the event loop gets many turns.
+
+        Parameters
+        ----------
+        past
+            Minutes without launches and departures are left out.
+        """
+        counter = self._counter
+        if counter is None:
+            return
+        first, until = _by_group(past, groups), counter.next_minute
+        for group in groups:
+            if not (found := first.get(group.name)):
+                continue
+            minutes = range(min(found), until)
+            demand = GroupDemand(minutes.start, self.settings.options.settings, self._policy_of(group))
+            situation = Situation(self._lead_of(frozenset()), floor=group.replicas.min, most=group.replicas.max)
+            for begin in range(0, len(minutes), _AT_A_TIME):
+                part = minutes[begin : begin + _AT_A_TIME]
+                demand.learn(((minute, *found.get(minute, (0, 0))) for minute in part), situation)
+                await asyncio.sleep(0)
+            self._demands[group.name] = demand
+
+    def advance(self, view: View, groups: Sequence[ProfileGroup], kind_label: str) -> bool:
+        """Make the forecasts of the present minute, if it is a new one.
+
+        Parameters
+        ----------
+        groups
+            All that have placeholders.
+        kind_label
+            Nodes with the same value of this label are of one kind.
+
+        Returns
+        -------
+        bool
+            Whether any forecast was made.
+        """
+        counter, now = self._counter, minute_of(view.now)
+        # Without groups, which the hub has yet to publish, the minutes wait.
+        if counter is None or counter.next_minute >= now or not groups:
+            return False
+        occurrences, problems = self._occurrences(view.now, groups)
+        servers: dict[str, list[Pod]] = {}
+        for pod in view.users.values():
+            servers.setdefault(view.shape_of(pod), []).append(pod)
+        situations = {
+            each.name: self._situation(each, view, servers.get(each.shape, []), occurrences[each.name], kind_label)
+            for each in groups
+        }
+        for each in groups:
+            hours = len(view.warm(each.shape)) * (now - counter.next_minute) / 60
+            self.idle_hours[each.name] = self.idle_hours.get(each.name, 0.0) + hours
+        made: dict[str, GroupForecast] = {}
+        while counter.next_minute < now:
+            minute = counter.next_minute
+            made = self._step(minute, counter.take(), groups, situations)
+        self.is_ready = self.calendars.is_complete(view.now)
+        self._set(made, (*problems, *filter(None, map(_cut, made.values()))))
+        return True
+
+    def _step(
+        self,
+        minute: int,
+        counts: GroupCounts,
+        groups: Sequence[ProfileGroup],
+        situations: Mapping[str, Situation],
+    ) -> dict[str, GroupForecast]:
+        webhooks = self.webhooks()
+        made = {}
+        for group in groups:
+            demand = self._demands.get(group.name)
+            if demand is None:
+                options = self.settings.options
+                demand = self._demands[group.name] = GroupDemand(minute, options.settings, self._policy_of(group))
+            arrivals, departures = (
+                sum(found.get(choice, 0) for choice in group.choices) for found in (counts.arrivals, counts.departures)
+            )
+            answer = demand.step(minute, arrivals, departures, situations[group.name], webhooks)
+            for is_hit, found in ((True, counts.hits), (False, counts.misses)):
+                self.launches[group.name, is_hit] += sum(found.get(choice, 0) for choice in group.choices)
+            if (judged := demand.record.judged) is not None:
+                self.judged[group.name, judged.is_enough] += 1
+            if answer is not None:
+                made[group.name] = GroupForecast(group, minute + 1, situations[group.name], answer)
+        return made
+
+    def _policy_of(self, group: ProfileGroup) -> Policy:
+        named = next((name for name in sorted(group.choices) if name in self.settings.policies), group.name)
+        return self.settings.policy_of(named)
+
+    def _set(self, forecasts: dict[str, GroupForecast], problems: tuple[str, ...]) -> None:
+        self.forecasts, self._problems = forecasts, problems
+        self.version += 1
+
+    # --- the present situation ----------------------------------------------------------------------------------------
+
+    def _occurrences(
+        self, now: datetime, groups: Sequence[ProfileGroup]
+    ) -> tuple[Mapping[str, tuple[Occurrence, ...]], list[str]]:
+        """Calendar entries by group, and problems of those that are of none."""
+        group_of = {choice: each.name for each in groups for choice in each.choices}
+        found: dict[str, list[Occurrence]] = {each.name: [] for each in groups}
+        problems = []
+        for each in self.calendars.occurrences(now, _AHEAD):
+            choice = find_choice(each.profile, group_of)
+            if choice is not None:
+                found[group_of[choice]].append(each)
+            else:
+                which = f"calendar entry {each.name!r} of {each.source}"
+                problems.append(f"{which} is about {each.profile!r}, which has no placeholders")
+        return {name: tuple(entries) for name, entries in found.items()}, list(dict.fromkeys(problems))
+
+    def _situation(
+        self,
+        group: ProfileGroup,
+        view: View,
+        servers: Sequence[Pod],
+        occurrences: tuple[Occurrence, ...],
+        kind_label: str,
+    ) -> Situation:
+        placeholders = view.placeholders_of_shape.get(group.shape, ())
+        nodes = Counter(pod.node_name for pod in (*servers, *(each.pod for each in placeholders)) if pod.node_name)
+        kinds = frozenset(
+            state.node.labels.get(kind_label, "")
+            for name in nodes
+            if (state := view.snapshot.nodes.get(name)) is not None
+        )
+        running = sum(bool(pod.node_name) for pod in servers)
+        reserved = {each.reservation.pod for each in placeholders if each.reservation is not None}
+        waiting = sum(not pod.node_name and pod.name not in reserved for pod in servers)
+        options = self.settings.options
+        return Situation(
+            lead=self._lead_of(kinds),
+            present=running,
+            pending_spawns=waiting + sum(map(self.pending_spawns, group.choices)),
+            reserved=len(reserved),
+            floor=group.replicas.min,
+            most=group.replicas.max,
+            occurrences=occurrences,
+            slots_per_node=max(nodes.values(), default=None),
+            node_starts_per_minute=options.node_starts_per_minute,
+        )
+
+    def _lead_of(self, kinds: frozenset[str]) -> timedelta:
+        """The longest lead time of some kinds of nodes; of all that were seen, if these were not."""
+        seen = [self._leads[kind] for kind in kinds if kind in self._leads] or [*self._leads.values()]
+        return max((each.quantile for each in seen), default=self.settings.options.node_lead)
+
+    # --- results ------------------------------------------------------------------------------------------------------
+
+    def ranges(self, groups: Iterable[ProfileGroup]) -> Mapping[str, ReplicaRange]:
+        """Ranges of placeholders by shape, of groups whose target is the forecast; none unless the mode is to act."""
+        if self.settings.mode is not ScaleAheadMode.ACT:
+            return {}
+        return {each.shape: made.range_of(each) for each in groups if (made := self.forecasts.get(each.name))}
+
+    @property
+    def keeps_surplus(self) -> bool:
+        """Whether no placeholder may count as surplus: this replica leads, and targets are not known yet."""
+        return self.settings.mode is ScaleAheadMode.ACT and self._counter is not None and not self.is_ready
+
+    def problems(self, now: datetime) -> tuple[str, ...]:
+        """Problems of calendars and limits, as sentences without their full stop."""
+        return (*self.calendars.problems(now), *self._problems)
+
+    def demand_of(self, group: str) -> GroupDemand | None:
+        """What was learned of a group; None if nothing was."""
+        return self._demands.get(group)
+
+
+def _by_group(past: Iterable[CountedMinute], groups: Sequence[ProfileGroup]) -> dict[str, dict[int, tuple[int, int]]]:
+    """Arrivals and departures by group and minute."""
+    group_of = {choice: each.name for each in groups for choice in each.choices}
+    found: dict[str, dict[int, tuple[int, int]]] = {}
+    for each in past:
+        if (name := group_of.get(each.choice)) is not None:
+            minutes = found.setdefault(name, {})
+            arrivals, departures = minutes.get(each.minute, (0, 0))
+            minutes[each.minute] = (arrivals + each.arrivals, departures + each.departures)
+    return found
+
+
+def _cut(made: GroupForecast) -> str:
+    """That a limit leaves users of a calendar entry without placeholders; empty if it does not."""
+    limit = made.forecast.limited_to
+    if limit is None or made.forecast.decided_by is not Source.CALENDAR:
+        return ""
+    wanted = max(each.assured for each in made.forecast.estimates)
+    return f"the calendar needs {wanted} placeholders of {made.group.name}, but its max is {limit}"

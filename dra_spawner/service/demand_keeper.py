@@ -1,0 +1,132 @@
+"""Scale-ahead of a replica while it leads: it learns from the history, reads calendars, and forecasts each minute."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from typing import Final
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from dra_spawner.history.database import HistoryDatabase
+from dra_spawner.history.records import NodeLeadTime
+from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.placeholders.controller.scale_ahead import CountedMinute
+from dra_spawner.placeholders.planner.demand.minutes import minute_of
+from dra_spawner.service.history_keeper import HistoryKeeper
+
+__all__ = ["DemandKeeper", "read_past"]
+
+log = logging.getLogger(__name__)
+
+#: As long as forecasts look back, and a day.
+_PAST: Final = timedelta(days=36)
+_PAST_NODES: Final = timedelta(days=30)
+#: Time after a minute's end until its launches are seen.
+_SETTLE_SECONDS: Final = 2.0
+#: Time that the recorder has for what the cluster shows at the start, before the history is read.
+_RECORDING_SECONDS: Final = 10.0
+_LOOK_AGAIN_SECONDS: Final = 0.2
+
+
+class DemandKeeper:
+    """See the module.
+
+    Parameters
+    ----------
+    history
+        Of the past; scale-ahead works without.
+    """
+
+    def __init__(self, controller: PlaceholderController, history: HistoryKeeper) -> None:
+        self._controller = controller
+        self._history = history
+
+    @contextlib.asynccontextmanager
+    async def leading(self) -> AsyncIterator[None]:
+        """Learn and forecast until the context ends. It begins before records are passed on."""
+        if not self._controller.is_on:
+            yield
+            return
+        ahead = self._controller.scale_ahead
+        ahead.begin(self._controller.now())
+        work = asyncio.create_task(self._run(), name="scale-ahead")
+        try:
+            yield
+        finally:
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
+            ahead.end()
+
+    async def _run(self) -> None:
+        controller = self._controller
+        await controller.watch.wait_synced()
+        await controller.shapes.wait_synced()
+        ahead = controller.scale_ahead
+        reading = asyncio.create_task(ahead.calendars.run(controller.now), name="calendars")
+        try:
+            await self._learn()
+            while True:
+                self._advance()
+                await asyncio.sleep(_seconds_left(controller.now()) + _SETTLE_SECONDS)
+        finally:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+
+    def _advance(self) -> None:
+        """Forecast; a defect there keeps the last targets and ends nothing else."""
+        try:
+            self._controller.advance_forecasts()
+        except Exception:
+            log.exception("Forecasts failed; the last targets stay.")
+
+    async def _learn(self) -> None:
+        """Learn from the history, as far as it can be read."""
+        ahead, now = self._controller.scale_ahead, self._controller.now()
+        database = await self._database()
+        if database is None:
+            return
+        try:
+            past, nodes = await asyncio.to_thread(read_past, database, now)
+        except (SQLAlchemyError, OSError) as error:
+            log.warning("Scale-ahead learns nothing from the history, which cannot be read: %s", error)
+            return
+        ahead.record_all(nodes)
+        await ahead.learn(past, self._controller.groups())
+        log.info("Scale-ahead has learned: minutes=%d nodes=%d", len(past), len(nodes))
+
+    async def _database(self) -> HistoryDatabase | None:
+        """The database, once it has what the cluster showed at the start; None if it cannot be opened in time."""
+        recorder = self._history.recorder
+        if not self._history.is_kept:
+            return None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_RECORDING_SECONDS):
+                while (recorder.database is None and not recorder.problem) or recorder.queued:  # noqa: ASYNC110
+                    await asyncio.sleep(_LOOK_AGAIN_SECONDS)  # the recorder's thread has no event for this
+        return recorder.database
+
+
+def read_past(database: HistoryDatabase, now: datetime) -> tuple[list[CountedMinute], list[NodeLeadTime]]:
+    """Counts of past minutes, and lead times of nodes. It blocks.
+
+    Raises
+    ------
+    SQLAlchemyError
+        If the database cannot be read.
+    """
+    begin, end = now - _PAST, now.replace(second=0, microsecond=0)
+    past = [CountedMinute(minute_of(each.minute), each.choice, each.count) for each in database.arrivals(begin, end)]
+    past += (
+        CountedMinute(minute_of(each.minute), each.choice, departures=each.count)
+        for each in database.departures(begin, end)
+    )
+    return past, list(database.lead_times(begin=now - _PAST_NODES))
+
+
+def _seconds_left(now: datetime) -> float:
+    """Seconds until the minute is over."""
+    return 60.0 - now.timestamp() % 60.0

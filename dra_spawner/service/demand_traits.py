@@ -1,0 +1,98 @@
+"""Settings of the service about scale-ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from traitlets import Dict, Enum, HasTraits, List, TraitError, validate
+
+from dra_spawner.calendars.calendar_book import CalendarBook
+from dra_spawner.calendars.calendar_source import CalendarSource
+from dra_spawner.placeholders.controller.demand_settings import (
+    DemandSettingsError,
+    ScaleAheadMode,
+    read_calendar_entries,
+    read_calendars,
+    read_demand,
+)
+from dra_spawner.placeholders.controller.scale_ahead import ScaleAhead, ScaleAheadSettings
+
+__all__ = ["DemandTraits"]
+
+
+class DemandTraits(HasTraits):
+    """Mixed into the application."""
+
+    scale_ahead = Enum(
+        [each.value for each in ScaleAheadMode],
+        default_value=ScaleAheadMode.ADVISE.value,
+        help="""
+        What is done with forecasts of demand (docs/scale-ahead.md). `observe`: they are measured, in metrics alone.
+        `advise`: the page and `api/forecasts` also show how many placeholders they would keep. `act`: they are the
+        targets, between `min` and `max` of `placeholders`.
+        """,
+    ).tag(config=True)
+
+    demand = Dict(
+        help="""
+        How forecasts are made. The defaults need no change, except for your time zone::
+
+            c.DRASpawnerService.demand = {"timezone": "Europe/Berlin", "hit_rate": 0.99, "holidays": ["2026-12-25"]}
+
+        `hit_rate`: share of launches that should find a warm placeholder. `node_lead_minutes`: from the order of a node
+        until users are let in, until nodes have shown it. `node_starts_per_minute`: new nodes in a minute at most.
+        `calendar_margin_minutes`: time before an entry at which its placeholders are warm. `weeks`, `hold`,
+        `recurring_margin`, `holiday_share`, `fill_nodes`: see docs/scale-ahead.md.
+        """
+    ).tag(config=True)
+
+    calendar_entries = List(
+        help="""
+        Times at which more users than usual are expected, in local time::
+
+            c.DRASpawnerService.calendar_entries = [
+                {"users": "350 of gpu-slice within 15 min", "begins": "2026-11-24 17:00", "weekly_until": "2027-02-09"}
+            ]
+
+        `users`: with "in total" if servers that run already are part of them. `minutes`: how long it lasts (90).
+        `skipped`: days of a weekly entry without it. `timezone`: other than that of `demand`. `name`: for people.
+        """
+    ).tag(config=True)
+
+    calendars = Dict(
+        help="""
+        iCal calendars by name: an address or a file. Each line of an event's title or description that reads like
+        `200 of gpu-slice` is demand::
+
+            c.DRASpawnerService.calendars = {"physics": "https://calendar.example.org/physics.ics"}
+
+        A mapping has more settings: `location`, `timezone`, and `longest_age_days`, the age of the last good copy until
+        which it counts (7).
+        """
+    ).tag(config=True)
+
+    @validate("demand", "calendar_entries", "calendars")
+    def _validate_demand(self, proposal: Any) -> Any:
+        value = proposal["value"]
+        readers: dict[str, Callable[[], object]] = {
+            "demand": lambda: read_demand(value),
+            "calendar_entries": lambda: read_calendar_entries(value, read_demand({}).settings.zone),
+            "calendars": lambda: read_calendars(value, read_demand({}).settings.zone),
+        }
+        try:
+            readers[proposal["trait"].name]()
+        except DemandSettingsError as error:
+            raise TraitError(str(error)) from None
+        return value
+
+    def new_scale_ahead(self) -> ScaleAhead:
+        """Scale-ahead with these settings."""
+        options = read_demand(self.demand)
+        zone = options.settings.zone
+        settings = ScaleAheadSettings(ScaleAheadMode(self.scale_ahead), options)
+        sources = [
+            CalendarSource(each.name, each.location, each.zone, longest_age=each.longest_age)
+            for each in read_calendars(self.calendars, zone)
+        ]
+        return ScaleAhead(settings, CalendarBook(read_calendar_entries(self.calendar_entries, zone), sources))

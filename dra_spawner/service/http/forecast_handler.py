@@ -1,0 +1,91 @@
+"""Answers about forecasts of demand."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, Final
+
+from dra_spawner.calendars.occurrences import Occurrence
+from dra_spawner.placeholders.controller.demand_settings import ScaleAheadMode
+from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.placeholders.controller.scale_ahead import GroupForecast
+from dra_spawner.placeholders.planner.demand.minutes import datetime_of
+from dra_spawner.service.http.placeholder_handlers import PlaceholderHandler
+
+__all__ = ["ForecastsHandler", "expected_json", "forecasts_json"]
+
+_AHEAD: Final = timedelta(days=7)
+
+
+class ForecastsHandler(PlaceholderHandler):
+    """``GET api/forecasts``: how many placeholders each choice needs and why, and who is expected in a week's time."""
+
+    async def get(self) -> None:
+        ahead = self.controller.scale_ahead
+        self.write_json(
+            {
+                "mode": ahead.settings.mode,
+                "items": forecasts_json(self.controller),
+                "expected": expected_json(self.controller),
+                "problems": list(ahead.problems(self.controller.now())),
+                "incomplete_because": self.context.incomplete_because(),
+            }
+        )
+
+
+def forecasts_json(controller: PlaceholderController) -> list[dict[str, Any]]:
+    """The last forecast of each choice with placeholders, by name."""
+    is_target = controller.scale_ahead.settings.mode is ScaleAheadMode.ACT
+    return [_forecast_json(each, is_target=is_target) for _, each in sorted(controller.scale_ahead.forecasts.items())]
+
+
+def expected_json(controller: PlaceholderController) -> list[dict[str, Any]]:
+    """Calendar entries that have not ended, and those of the coming week."""
+    now = controller.now()
+    found = controller.scale_ahead.calendars.occurrences(now, _AHEAD)
+    return [_occurrence_json(each) for each in found if each.ends > now]
+
+
+def _forecast_json(made: GroupForecast, *, is_target: bool) -> dict[str, Any]:
+    forecast, situation, replicas = made.forecast, made.situation, made.group.replicas
+    return {
+        "name": made.group.name,
+        "at": datetime_of(made.at).isoformat(),
+        "placeholders": forecast.placeholders,
+        "reason": forecast.reason,
+        "target": made.target,
+        "is_target": is_target,
+        "configured": {"min": replicas.min, "max": replicas.max},
+        "lead_minutes": situation.lead.total_seconds() / 60,
+        "in_use": situation.present,
+        "pending": situation.pending_spawns,
+        "reserved": situation.reserved,
+        "expected": forecast.expected,
+        "deviation": forecast.deviation,
+        "safety_factor": forecast.factor,
+        "decided_by": forecast.decided_by,
+        "is_held": forecast.is_held,
+        "inputs": [
+            {
+                "source": each.source,
+                "expected": each.expected,
+                "launches": each.launches,
+                "placeholders": each.assured,
+                "note": each.note,
+            }
+            for each in forecast.estimates
+        ],
+    }
+
+
+def _occurrence_json(occurrence: Occurrence) -> dict[str, Any]:
+    return {
+        "name": occurrence.name,
+        "profile": occurrence.profile,
+        "users": occurrence.users,
+        "counts": occurrence.counts,
+        "begins": occurrence.begins.isoformat(),
+        "ends": occurrence.ends.isoformat(),
+        "ramp_minutes": occurrence.ramp.total_seconds() / 60,
+        "source": occurrence.source,
+    }

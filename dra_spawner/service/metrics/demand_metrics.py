@@ -1,0 +1,70 @@
+"""Prometheus metrics about forecasts of demand, and what came: of the leader alone, so that sums count once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from dra_spawner.placeholders.controller.scale_ahead import ScaleAhead
+
+__all__ = ["register_demand"]
+
+_PREFIX = "dra_spawner_"
+
+
+def register_demand(registry: CollectorRegistry, scale_ahead: ScaleAhead) -> None:
+    """Let a registry show forecasts."""
+    registry.register(_DemandCollector(scale_ahead))
+
+
+class _DemandCollector(Collector):
+    def __init__(self, scale_ahead: ScaleAhead) -> None:
+        self._ahead = scale_ahead
+
+    def collect(self) -> Iterator[Metric]:
+        ahead = self._ahead
+        idle = CounterMetricFamily(
+            f"{_PREFIX}idle_placeholder_hours", "Hours of warm placeholders that nobody used", labels=["profile"]
+        )
+        for name, hours in sorted(ahead.idle_hours.items()):
+            idle.add_metric([name], hours)
+        yield idle
+        pool = CounterMetricFamily(
+            f"{_PREFIX}pool_launches",
+            "Launches, by whether they took a warm placeholder",
+            labels=["profile", "outcome"],
+        )
+        for (name, is_hit), number in sorted(ahead.launches.items()):
+            pool.add_metric([name, "hit" if is_hit else "miss"], number)
+        yield pool
+        judged = CounterMetricFamily(
+            f"{_PREFIX}forecasts",
+            "Forecasts whose lead time is over, by whether their placeholders were enough for what came",
+            labels=["profile", "outcome"],
+        )
+        for (name, is_enough), number in sorted(ahead.judged.items()):
+            judged.add_metric([name, "enough" if is_enough else "short"], number)
+        yield judged
+        yield from self._present()
+
+    def _present(self) -> Iterator[Metric]:
+        forecast, factor, expected, actual = (
+            GaugeMetricFamily(f"{_PREFIX}{name}", text, labels=["profile"])
+            for name, text in (
+                ("forecast_placeholders", "Placeholders that the forecast wants now"),
+                ("forecast_safety_factor", "Standard deviations that the forecast adds, learned from what came"),
+                ("forecast_growth_expected", "Growth of servers within a lead time that was forecast a lead time ago"),
+                ("forecast_growth_actual", "The largest growth of servers within the lead time that is over"),
+            )
+        )
+        for name, made in sorted(self._ahead.forecasts.items()):
+            forecast.add_metric([name], made.forecast.placeholders)
+            factor.add_metric([name], made.forecast.factor)
+            demand = self._ahead.demand_of(name)
+            if demand is not None and (judged := demand.record.judged) is not None:
+                expected.add_metric([name], judged.expected)
+                actual.add_metric([name], judged.growth)
+        yield from (forecast, factor, expected, actual)

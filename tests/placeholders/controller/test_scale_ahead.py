@@ -1,0 +1,348 @@
+"""Targets that follow demand: the steps of scale-ahead, and what the planner makes of them, in virtual time."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from dra_spawner.calendars.calendar_book import CalendarBook
+from dra_spawner.calendars.calendar_source import CalendarSource
+from dra_spawner.calendars.demand_lines import read_demand_line
+from dra_spawner.calendars.entries import CalendarEntry
+from dra_spawner.history.records import Launch, NodeLeadTime
+from dra_spawner.placeholders.controller.demand_settings import DemandOptions, ScaleAheadMode
+from dra_spawner.placeholders.controller.scale_ahead import CountedMinute, ProfileGroup, ScaleAhead, ScaleAheadSettings
+from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeletePlaceholder
+from dra_spawner.placeholders.planner.demand.minutes import minute_of
+from dra_spawner.placeholders.planner.demand.policies import Buffer, Policy, Scheduled, Webhook, WebhookAnswer, Window
+from dra_spawner.placeholders.planner.policy import Policy as PlannerPolicy
+from dra_spawner.placeholders.planner.policy import ReplicaRange
+from tests.placeholders.planner.world import GPU, START, World, gpu_claim
+
+KIND = "node.kubernetes.io/instance-type"
+LEAD = timedelta(minutes=10)
+
+
+def entry(line: str, begins: datetime, name: str = "physics", minutes: float = 60) -> CalendarEntry:
+    demand, zone = read_demand_line(line), UTC
+    return CalendarEntry(name, demand, begins.replace(tzinfo=None), timedelta(minutes=minutes), zone)
+
+
+class Following:
+    """A world whose targets follow demand."""
+
+    def __init__(
+        self,
+        *entries: CalendarEntry,
+        mode: ScaleAheadMode = ScaleAheadMode.ACT,
+        replicas: ReplicaRange | None = None,
+        policies: dict[str, Policy] | None = None,
+        sources: Iterable[CalendarSource] = (),
+    ) -> None:
+        settings = ScaleAheadSettings(mode, DemandOptions(node_lead=LEAD), policies or {})
+        self.ahead = ScaleAhead(settings, CalendarBook(entries, sources))
+        self.replicas = replicas or ReplicaRange(1, 40)
+        self.configured = PlannerPolicy(shapes={GPU.id: GPU}, replicas={GPU.id: self.replicas}, drain_below=-1.0)
+        self.world = World(self.configured)
+        self._numbers = itertools.count()
+        self.ahead.begin(self.world.now)
+
+    @property
+    def groups(self) -> tuple[ProfileGroup, ...]:
+        return (ProfileGroup("gpu", GPU.id, frozenset({"gpu", "gpu/image=a"}), self.replicas),)
+
+    @property
+    def target(self) -> int:
+        return self.ahead.forecasts["gpu"].target
+
+    def advance(self) -> bool:
+        made = self.ahead.advance(self.world.view(), self.groups, KIND)
+        ranges = {**self.configured.replicas, **self.ahead.ranges(self.groups)}
+        self.world.policy = replace(self.configured, replicas=ranges, keeps_surplus=self.ahead.keeps_surplus)
+        return made
+
+    def minutes(self, count: int) -> list[int]:
+        """Minutes pass, each with a forecast and its decisions; the targets."""
+        targets = []
+        for _ in range(count):
+            self.world.pass_time(minutes=1)
+            self.advance()
+            self.world.run(0.5, every_seconds=10)
+            self.world.now = self.world.now.replace(second=0)
+            targets.append(self.target)
+        return targets
+
+    def launch(self, **changes: Any) -> None:
+        at = self.world.now
+        self.ahead.record(replace(Launch(f"launch-{next(self._numbers)}", at, "gpu", "gpu"), **changes))
+
+    @property
+    def placeholders(self) -> int:
+        return len(self.world.view().placeholders)
+
+
+def test_a_class_has_its_placeholders_before_it_begins_and_not_long_after() -> None:
+    found = Following(entry("30 of gpu within 10 min", START + timedelta(minutes=40)))
+    found.world.node("a", cpu="100", gpus=40)
+    targets = found.minutes(90)
+    # A lead time and five minutes before its begin.
+    assert targets[20] == 1
+    assert targets[26] == 30
+    assert found.world.actions(DeletePlaceholder)
+    assert targets[-1] < 5
+    assert found.placeholders == targets[-1]
+    last = found.world.actions(DeletePlaceholder)[-1]
+    assert "expected within" in last.reason or "floor" in last.reason
+
+
+def test_a_placeholder_says_why_it_is_there() -> None:
+    found = Following(entry("30 of gpu", START + timedelta(minutes=10)))
+    found.world.node("a", cpu="100", gpus=40)
+    found.minutes(2)
+    reasons = {each.reason for each in found.world.actions(CreatePlaceholder)}
+    assert any("target 30 (30 placeholders: calendar (physics: 30 to come)), present" in each for each in reasons)
+
+
+@pytest.mark.parametrize("mode", [ScaleAheadMode.OBSERVE, ScaleAheadMode.ADVISE])
+def test_what_is_not_acted_on_changes_nothing(mode: ScaleAheadMode) -> None:
+    found = Following(entry("30 of gpu", START + timedelta(minutes=10)), mode=mode)
+    found.world.node("a", cpu="100", gpus=40)
+    assert found.minutes(3)[-1] == 30
+    assert found.ahead.ranges(found.groups) == {}
+    assert found.placeholders == 1
+    assert not found.ahead.keeps_surplus
+
+
+def test_targets_rise_with_launches_and_stay_within_the_limits() -> None:
+    found = Following(replicas=ReplicaRange(2, 12))
+    found.world.node("a", cpu="100", gpus=40)
+    assert found.minutes(1) == [2]
+    targets = []
+    for _ in range(10):
+        found.launch()
+        found.launch()
+        targets += found.minutes(1)
+    assert targets == sorted(targets)
+    assert targets[-1] == 12
+    forecast = found.ahead.forecasts["gpu"].forecast
+    assert forecast.limited_to == 12
+    # Many launches are no alarm: the limit is the administrator's.
+    assert found.ahead.problems(found.world.now) == ()
+
+
+def test_launches_of_other_choices_do_not_count() -> None:
+    found = Following()
+    for _ in range(20):
+        found.launch(choice="cpu", profile="cpu")
+    assert found.minutes(2) == [1, 1]
+    for number in range(20):
+        found.launch(uid=f"other-{number}", choice="gpu/image=a")
+    assert found.minutes(1)[0] > 1
+
+
+def test_minutes_that_were_missed_are_made_up_for() -> None:
+    steady, late = Following(), Following()
+    for minute in range(12):
+        for found in (steady, late):
+            found.launch(asked=START + timedelta(minutes=minute), uid=f"{minute}")
+            found.world.now = START + timedelta(minutes=minute + 1)
+        steady.advance()
+    late.advance()
+    assert late.target == steady.target > 1
+    assert not late.advance()
+
+
+def test_no_surplus_until_targets_are_known() -> None:
+    found = Following(replicas=ReplicaRange(0, 40))
+    found.world.node("a", cpu="100", gpus=40)
+    for _ in range(5):
+        found.world.create_placeholder(GPU)
+    found.world.policy = replace(found.configured, keeps_surplus=found.ahead.keeps_surplus)
+    found.world.run(5)
+    assert found.placeholders == 5
+    found.minutes(2)
+    assert found.placeholders == 0
+
+
+async def test_no_surplus_until_calendars_are_read() -> None:
+    texts: list[OSError | str] = [
+        OSError("down"),
+        OSError("down"),
+        "BEGIN:VCALENDAR\nVERSION:2.0\nPRODID:x\nEND:VCALENDAR\n",
+    ]
+
+    async def read(location: str) -> str:
+        text = texts.pop(0)
+        if isinstance(text, OSError):
+            raise text
+        return text
+
+    source = CalendarSource("physics", "/physics.ics", UTC, read=read)
+    found = Following(sources=[source], replicas=ReplicaRange(0, 40))
+    found.world.node("a", cpu="100", gpus=40)
+    for _ in range(3):
+        found.world.create_placeholder(GPU)
+    await found.ahead.calendars.refresh(found.world.now)
+    found.minutes(3)
+    assert found.placeholders == 3
+    (problem,) = found.ahead.problems(found.world.now)
+    assert problem.startswith("calendar physics cannot be read")
+    await found.ahead.calendars.refresh(found.world.now + timedelta(hours=2))
+    late = found.world.now + timedelta(hours=2)
+    assert found.ahead.problems(late)[-1] == "calendar physics could not be read for an hour: no copy"
+    await found.ahead.calendars.refresh(found.world.now)
+    found.minutes(2)
+    assert found.placeholders == 0
+    assert found.ahead.problems(found.world.now) == ()
+
+
+async def test_nobody_waits_for_a_calendar_for_more_than_a_day() -> None:
+    async def read(location: str) -> str:
+        raise OSError("down")
+
+    book = CalendarBook(sources=[CalendarSource("physics", "/physics.ics", UTC, read=read)])
+    assert not book.is_complete(START)
+    await book.refresh(START)
+    assert not book.is_complete(START + timedelta(hours=23))
+    assert book.is_complete(START + timedelta(hours=25))
+
+
+def test_an_entry_of_a_choice_without_placeholders_is_a_problem() -> None:
+    found = Following(entry("30 of gpu-slce", START + timedelta(minutes=10)))
+    found.minutes(1)
+    assert found.ahead.problems(found.world.now) == (
+        "calendar entry 'physics' of calendar_entries is about 'gpu-slce', which has no placeholders",
+    )
+
+
+def test_an_entry_that_a_limit_cuts_is_a_problem() -> None:
+    found = Following(entry("30 of gpu", START + timedelta(minutes=10)), replicas=ReplicaRange(0, 8))
+    assert found.minutes(1) == [8]
+    (problem,) = found.ahead.problems(found.world.now)
+    assert problem == "the calendar needs 30 placeholders of gpu, but its max is 8"
+
+
+def test_pending_servers_and_reservations_count() -> None:
+    found = Following(replicas=ReplicaRange(0, 40))
+    found.ahead.pending_spawns = lambda choice: 2 if choice == "gpu/image=a" else 0
+    found.world.user("anna", {"gpu": gpu_claim()})
+    found.world.pass_time(minutes=1)
+    found.advance()
+    situation = found.ahead.forecasts["gpu"].situation
+    assert (situation.present, situation.pending_spawns, situation.reserved) == (0, 3, 0)
+    assert found.target == 3
+
+
+def test_the_lead_time_is_that_of_the_nodes_in_use() -> None:
+    found = Following(replicas=ReplicaRange(1, 40))
+    found.world.node("a", gpus=4)
+    found.world.run(1)
+    found.world.now = START + timedelta(minutes=1)
+    found.advance()
+    assert found.ahead.forecasts["gpu"].situation.lead == LEAD
+
+    def seen(uid: str, kind: str, minutes: float, asked: float = 0.0) -> NodeLeadTime:
+        begin = START - timedelta(minutes=asked)
+        created = START
+        return NodeLeadTime(
+            uid, uid, kind, created, begin if asked else None, images=START + timedelta(minutes=minutes)
+        )
+
+    found.ahead.record_all([seen("1", "other", 30), seen("2", "other", 30)])
+    found.minutes(1)
+    assert found.ahead.forecasts["gpu"].situation.lead == timedelta(minutes=30)
+    # Of the same kind as node a, which its label says; the same node counts once.
+    found.ahead.record_all([seen("3", "g4", 4, asked=1)] * 3)
+    found.minutes(1)
+    assert found.ahead.forecasts["gpu"].situation.lead == timedelta(minutes=5)
+
+
+def test_a_policy_of_a_choice_and_one_of_all_others() -> None:
+    day = Window(frozenset(range(7)), (START + timedelta(minutes=5)).time(), (START + timedelta(hours=2)).time())
+    policies: dict[str, Policy] = {"gpu/image=a": Scheduled((day,), Buffer(9)), "*": Buffer(3)}
+    found = Following(policies=policies)
+    found.world.pass_time(minutes=1)
+    found.advance()
+    # Before the window no policy applies: what is configured counts.
+    assert found.ahead.forecasts == {}
+    assert found.ahead.ranges(found.groups) == {}
+    found.world.pass_time(minutes=10)
+    found.advance()
+    assert found.target == 9
+    assert ScaleAheadSettings(policies=policies).policy_of("another") == Buffer(3)
+
+
+def test_the_last_good_answer_of_a_webhook() -> None:
+    found = Following(policies={"*": Webhook("ours")})
+    found.ahead.webhooks = lambda: {"ours": WebhookAnswer(11, START)}
+    assert found.minutes(1) == [11]
+
+
+def test_hits_idle_hours_and_what_became_of_forecasts_are_counted() -> None:
+    found = Following(replicas=ReplicaRange(2, 40))
+    found.world.node("a", cpu="100", gpus=40)
+    found.minutes(2)
+    found.launch(bound=found.world.now, warm=True)
+    found.launch(bound=found.world.now, warm=False)
+    found.launch(bound=found.world.now, warm=None)
+    found.minutes(15)
+    assert found.ahead.launches == {("gpu", True): 1, ("gpu", False): 1}
+    assert found.ahead.idle_hours["gpu"] >= 2 * 15 / 60
+    assert sum(found.ahead.judged.values()) > 0
+
+
+async def test_what_was_learned_from_the_history_is_as_if_it_had_been_there() -> None:
+    lived, told = Following(), Following()
+    begin = minute_of(START)
+    past = [CountedMinute(begin + minute, "gpu", arrivals=1 + minute % 3) for minute in range(0, 240, 2)]
+    past += [CountedMinute(begin + minute, "gpu/image=a", departures=1) for minute in range(30, 240, 3)]
+    numbers = itertools.count()
+    for minute in sorted({each.minute for each in past}):
+        at = datetime.fromtimestamp(minute * 60, UTC)
+        for each in (each for each in past if each.minute == minute):
+            for _ in range(each.arrivals):
+                lived.launch(asked=at, uid=f"in-{next(numbers)}")
+            for _ in range(each.departures):
+                lived.launch(asked=START - timedelta(days=1), ended=at, uid=f"out-{next(numbers)}")
+        lived.world.now = at + timedelta(minutes=1)
+        lived.advance()
+    now = START + timedelta(minutes=245)
+    for found in (lived, told):
+        found.world.now = now
+    told.ahead.begin(now)
+    await told.ahead.learn(past, told.groups)
+    lived.advance()
+    for found in (lived, told):
+        found.world.now = now + timedelta(minutes=1)
+        found.advance()
+    assert told.ahead.forecasts["gpu"].forecast == lived.ahead.forecasts["gpu"].forecast
+    assert told.target > 3
+
+
+def test_whoever_no_longer_leads_forgets() -> None:
+    found = Following(entry("30 of gpu", START + timedelta(minutes=10)))
+    found.minutes(1)
+    found.ahead.end()
+    assert found.ahead.forecasts == {}
+    assert not found.advance()
+    assert not found.ahead.keeps_surplus
+    found.launch()
+    found.ahead.begin(found.world.now)
+    assert found.ahead.keeps_surplus
+
+
+def test_without_groups_the_minutes_wait() -> None:
+    found = Following()
+    found.launch()
+    found.world.pass_time(minutes=1)
+    assert not found.ahead.advance(found.world.view(), (), KIND)
+    found.world.pass_time(minutes=1)
+    found.advance()
+    demand = found.ahead.demand_of("gpu")
+    assert demand is not None
+    assert demand.record.counts.arrivals(0, 10**9) == 1

@@ -1,0 +1,53 @@
+"""Steps of one profile group: what is learned from the past equals what was learned while it happened."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from random import Random
+
+from dra_spawner.placeholders.planner.demand.forecast import Situation
+from dra_spawner.placeholders.planner.demand.group_demand import GroupDemand
+from dra_spawner.placeholders.planner.demand.minutes import MINUTES_A_DAY
+from dra_spawner.placeholders.planner.demand.policies import Buffer, ForecastDemand
+from dra_spawner.placeholders.planner.demand.settings import DemandSettings
+
+BEGIN = 29_000_000
+LEAD = Situation(timedelta(minutes=10))
+
+
+def launches(minutes: int) -> list[tuple[int, int, int]]:
+    random = Random(3)
+    return [(BEGIN + minute, int(random.expovariate(1.0)), int(random.random() < 0.5)) for minute in range(minutes)]
+
+
+def test_learned_from_the_past_and_while_it_happened() -> None:
+    past = launches(3 * MINUTES_A_DAY)
+    lived, told = (GroupDemand(BEGIN, DemandSettings(), ForecastDemand()) for _ in range(2))
+    for minute, arrivals, departures in past:
+        lived.step(minute, arrivals, departures, LEAD)
+    told.learn(past, LEAD)
+    after = BEGIN + len(past)
+    assert lived.step(after, 2, 0, LEAD) == told.step(after, 2, 0, LEAD)
+    assert lived.record.calibration.factor == told.record.calibration.factor
+
+
+def test_each_forecast_is_judged_when_its_lead_time_is_over() -> None:
+    demand = GroupDemand(BEGIN, DemandSettings(), ForecastDemand())
+    for minute in range(30):
+        demand.step(BEGIN + minute, 1, 0, LEAD)
+    judged = demand.record.judged
+    assert judged is not None
+    assert judged.growth == 10
+    assert judged.is_enough
+    demand.step(BEGIN + 30, 60, 0, LEAD)
+    judged = demand.record.judged
+    assert judged is not None
+    assert judged.growth == 69
+    assert not judged.is_enough
+
+
+def test_another_policy_answers() -> None:
+    demand = GroupDemand(BEGIN, DemandSettings(), Buffer(7))
+    answer = demand.step(BEGIN, 0, 0, LEAD)
+    assert answer is not None
+    assert answer.placeholders == 7

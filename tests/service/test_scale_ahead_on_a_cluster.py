@@ -1,0 +1,198 @@
+"""Scale-ahead at work on the embedded cluster: the service decides what a replay of the same events decides."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from array import array
+from collections import Counter
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any
+
+import aiohttp
+
+from dra_spawner import names
+from dra_spawner.kube.api import resource_path
+from dra_spawner.placeholders.controller.demand_settings import read_calendar_entries
+from dra_spawner.placeholders.planner.demand.forecast import Forecast
+from dra_spawner.placeholders.planner.demand.minutes import datetime_of, minute_of
+from dra_spawner.placeholders.planner.demand.policies import ForecastDemand, Question
+from dra_spawner.replay.cluster import NodeKind
+from dra_spawner.replay.replay import Scenario, replay
+from dra_spawner.replay.traces import Trace
+from tests.cluster.under_test import ClusterUnderTest
+from tests.placeholders.controller.world import shape, user_pod
+from tests.service.replica import Replica, node, prepare, publish_shapes
+from tests.service.virtual_replica import PATIENT, VirtualReplica, VirtualTime
+from tests.virtual_time.api import VirtualTimeApi
+
+PLAIN = shape({}, cpu="100m")
+FLOOR, MOST = 4, 60
+QUIET, MINUTES = 12, 45
+ENTRY = {"users": "25 of cpu in total within 5 min", "begins": "2026-03-02 09:44", "minutes": 30, "name": "physics"}
+
+
+class _Remembering:
+    """The forecast, and all that it said."""
+
+    name = "forecast"
+
+    def __init__(self) -> None:
+        self.said: dict[int, Forecast] = {}
+
+    def __call__(self, question: Question) -> Forecast:
+        self.said[question.now] = found = ForecastDemand()(question)
+        return found
+
+
+def trace_from(begin: int) -> Trace:
+    """A quiet time in which nodes come, then launches."""
+    random = Random(7)
+    launches = [0] * QUIET + [int(random.expovariate(0.45)) for _ in range(MINUTES - QUIET)]
+    lengths = [random.choice([3, 8, 20, 60]) for _ in range(sum(launches))]
+    return Trace(begin, array("L", launches), array("l", lengths))
+
+
+def replayed(trace: Trace) -> dict[int, Forecast]:
+    """What the replay says of each minute."""
+    (entry,) = read_calendar_entries([ENTRY], UTC)
+    begins = datetime_of(trace.begin)
+    occurrences = tuple(entry.occurrences(begins, begins + timedelta(days=1), "calendar_entries"))
+    policy = _Remembering()
+    kind = NodeKind("cpu", 100, (timedelta(minutes=10),))
+    result = replay(Scenario(trace, kind, occurrences, floor=FLOOR), policy)
+    assert result.waits == {0: trace.total}, "the events are only the same where nobody waits"
+    return policy.said
+
+
+@contextlib.asynccontextmanager
+async def service_on(cluster: ClusterUnderTest, time: VirtualTime, **traits: Any) -> AsyncIterator[VirtualReplica]:
+    """A leading service with one big node."""
+    big = node("a")
+    big[0]["status"]["capacity"] = {**big[0]["status"]["capacity"], "cpu": "1000", "pods": "1000"}
+    await prepare(cluster, *big)
+    await publish_shapes(cluster, {"cpu": PLAIN})
+    # A node that was there before the service tells it no lead time.
+    async with await VirtualTimeApi.connect(cluster.admin_kubeconfig, time.stamps) as api:
+        await api.get(resource_path("v1", "nodes"))
+    time.clock.jump_to(time.now() + timedelta(seconds=20))
+    settings = {"placeholders": {"cpu": {"min": FLOOR, "max": MOST}}, "history": {"keep_days": 0}, **traits}
+    async with cluster.fault_proxy() as proxy:
+        running = VirtualReplica(cluster, time, proxy, settings, PATIENT)
+        await running.start()
+        try:
+            await running.running.until(lambda: running.leads and running.running.controller.leads, "it leads")
+            yield running
+        finally:
+            await running.stop()
+
+
+async def launch(service: Replica, name: str) -> None:
+    manifest = user_pod(name, {}, cpu="100m")
+    manifest["metadata"]["labels"][names.SHAPE] = PLAIN.id
+    await service.cluster.publish(manifest)
+
+
+def has(service: Replica, servers: set[str]) -> bool:
+    """Whether it sees these servers on nodes, and no others."""
+    users = service.controller.view().users.values()
+    return {pod.name for pod in users} == servers and all(pod.node_name for pod in users)
+
+
+async def jump(running: VirtualReplica, time: VirtualTime, moment: datetime) -> None:
+    time.clock.jump_to(moment)
+    running.note_jump()
+    service = running.running
+    await service.until(lambda: running.is_fresh, "what it knows is fresh")
+    service.controller.advance_forecasts()
+
+
+async def test_the_service_decides_as_a_replay_of_the_same_events(embedded_cluster: ClusterUnderTest) -> None:
+    time = VirtualTime()
+    async with service_on(embedded_cluster, time, scale_ahead="act", calendar_entries=[ENTRY]) as running:
+        service = running.running
+        ahead = service.controller.scale_ahead
+        await jump(running, time, datetime_of(minute_of(time.now()) + 1) + timedelta(seconds=1))
+        demand = ahead.demand_of("cpu")
+        assert demand is not None
+        first = minute_of(time.now())
+        # The first minute that it counts is the first of the trace.
+        trace = trace_from(demand.record.counts.begin)
+        expected = replayed(trace)
+        lengths = iter(trace.lengths or ())
+        leaving: dict[int, list[str]] = {}
+        there: set[str] = set()
+        said: dict[int, Forecast] = {}
+        present: Counter[int] = Counter()
+        for minute, launches in trace.since(first).minutes():
+            for name in leaving.pop(minute, ()):
+                there.remove(name)
+                await embedded_cluster.admin.delete(embedded_cluster.path("pods", name), grace_period_seconds=0)
+            for number in range(launches):
+                name = f"server-{minute}-{number}"
+                leaving.setdefault(minute + next(lengths), []).append(name)
+                there.add(name)
+                await launch(service, name)
+            await service.until(lambda: has(service, there), f"{len(there)} servers")
+            assert minute_of(time.now()) == minute, "the test is slower than a minute"
+            await jump(running, time, datetime_of(minute + 1) + timedelta(seconds=1))
+            made = ahead.forecasts["cpu"]
+            assert made.at == minute + 1
+            said[made.at] = made.forecast
+            await service.until(
+                lambda made=made: len(service.placeholders()) == made.target,  # type: ignore[misc]
+                f"{made.target} placeholders",
+            )
+            present[made.target] += 1
+        assert [(at, each.placeholders, each.reason) for at, each in said.items()] == [
+            (at, each.placeholders, each.reason) for at, each in expected.items() if at > first
+        ]
+        # There was something to decide, and every input had its turn.
+        assert len(present) > 8
+        assert {each.decided_by.value for each in said.values()} >= {"floor", "recent launches", "calendar"}
+
+
+async def test_the_page_and_the_api_show_what_is_advised(embedded_cluster: ClusterUnderTest) -> None:
+    time = VirtualTime()
+    soon = {**ENTRY, "users": "25 of cpu", "begins": "2026-03-02 09:10", "name": "<b>physics</b>"}
+    lost = {**ENTRY, "users": "9 of gpu", "begins": "2026-03-02 09:20", "name": "lost"}
+    async with service_on(embedded_cluster, time, calendar_entries=[soon, lost]) as running:
+        service = running.running
+        await jump(running, time, datetime_of(minute_of(time.now()) + 1) + timedelta(seconds=1))
+        answer = await service.get_json("forecasts")
+        (made,) = answer["items"]
+        assert (answer["mode"], made["name"], made["target"], made["is_target"]) == ("advise", "cpu", 25, False)
+        assert made["reason"] == "25 placeholders: calendar (<b>physics</b>: 25 to come)"
+        assert [each["source"] for each in made["inputs"]] == [
+            "recent launches", "past weeks", "recurring class", "calendar", "pending spawns", "floor"
+        ]  # fmt: skip
+        assert [each["name"] for each in answer["expected"]] == ["<b>physics</b>", "lost"]
+        problem = "calendar entry 'lost' of calendar_entries is about 'gpu', which has no placeholders"
+        assert answer["problems"] == [problem]
+        assert f"Scale-ahead: {problem}." in json.loads(await service.get("status"))["problems"]
+        page = await service.get("page")
+        assert "&lt;b&gt;physics" in page
+        assert "<b>physics" not in page
+        assert "advice; the target is 4" in page
+        await service.until(lambda: len(service.placeholders()) == FLOOR, "only what is configured")
+        async with aiohttp.ClientSession() as session, session.get(f"{service.url}/metrics") as metrics:
+            text = await metrics.text()
+        assert 'dra_spawner_forecast_placeholders{profile="cpu"} 25.0' in text
+        assert 'dra_spawner_placeholders_target{profile="cpu",source="forecast"} 25.0' in text
+
+
+async def test_a_restart_in_the_middle_of_a_class_removes_nothing(embedded_cluster: ClusterUnderTest) -> None:
+    time = VirtualTime()
+    soon = {**ENTRY, "users": "25 of cpu", "begins": "2026-03-02 09:10"}
+    settings: dict[str, Any] = {"scale_ahead": "act", "calendar_entries": [soon]}
+    async with service_on(embedded_cluster, time, **settings) as running:
+        await jump(running, time, datetime_of(minute_of(time.now()) + 1) + timedelta(seconds=1))
+        await running.running.until(lambda: len(running.running.placeholders()) == 25, "those of the class")
+        before = set(running.running.placeholders())
+        await running.stop()
+        await running.start()
+        await running.running.until(lambda: running.leads and running.running.controller.latest is not None, "it leads")
+        await jump(running, time, time.now() + timedelta(minutes=1))
+        assert set(running.running.placeholders()) == before
