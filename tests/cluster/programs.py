@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-__all__ = ["Programs", "popen_for_life"]
+__all__ = ["Programs", "end_with_parent", "popen_for_life"]
 
 _POLL_SECONDS = 0.05
 _STOP_SECONDS = 10.0
@@ -126,12 +126,14 @@ def popen_for_life(command: Sequence[str | Path], output: IO[bytes]) -> subproce
     """Start a process that ends with this one, on Linux even if this one is killed."""
     return subprocess.Popen(
         list(map(str, command)),
+        # Programs in Go spend a third less on collecting garbage, and have the memory.
+        env={"GOGC": "300", **os.environ},
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=subprocess.STDOUT,
         # Ctrl-C is for the test run, which then ends these in order.
         process_group=0,
-        preexec_fn=_end_with_parent if sys.platform == "linux" else None,
+        preexec_fn=end_with_parent if sys.platform == "linux" else None,
     )
 
 
@@ -139,7 +141,7 @@ if sys.platform == "linux":
     _LIBC = ctypes.CDLL(None)
     _PR_SET_PDEATHSIG = 1
 
-    def _end_with_parent() -> None:
+    def end_with_parent() -> None:
         """In the child: be killed with the test run, even if that is killed without a chance to clean up."""
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() == 1:

@@ -10,7 +10,6 @@ import random
 import secrets
 import signal
 import socket
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any, Self
 
 import aiohttp
 
+from tests.integration.fork_server import ForkedProcess, fork_program
 from tests.polling import eventually
 
 ROOT = Path(__file__).parents[2]
@@ -50,7 +50,7 @@ class HubProcess:
         self.token = secrets.token_hex(16)
         self.log = directory / "hub.log"
         self._ports = {name: free_port() for name in ("public", "hub", "proxy")}
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ForkedProcess | None = None
         self._session: aiohttp.ClientSession | None = None
         directory.mkdir(parents=True, exist_ok=True)
         self._config = directory / "jupyterhub_config.py"
@@ -67,7 +67,7 @@ class HubProcess:
         return self._session
 
     @property
-    def process(self) -> subprocess.Popen[bytes]:
+    def process(self) -> ForkedProcess:
         """The hub's; from its start on."""
         assert self._process is not None
         return self._process
@@ -101,16 +101,15 @@ c.JupyterHub.cleanup_servers = False
 """
 
     async def start(self, wait: bool = True) -> None:
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(  # noqa: ASYNC220 - returns at once
-                [sys.executable, "-m", "jupyterhub", "--config", self._config],
-                cwd=self.directory,
-                env={**os.environ, "KUBECONFIG": str(self.kubeconfig)},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+        # Not in another thread: the server of forks would end with it.
+        self._process = fork_program(
+            "jupyterhub",
+            ["--config", str(self._config)],
+            directory=self.directory,
+            log=self.log,
+            environment={**os.environ, "KUBECONFIG": str(self.kubeconfig)},
+            new_session=True,
+        )
         self._session = aiohttp.ClientSession(headers={"Authorization": f"token {self.token}"})
         if wait:
             await eventually(self.answers, "the hub answers", within_seconds=_START_SECONDS)

@@ -1,4 +1,4 @@
-"""The service as a process of its own, as ``dra-spawner service`` starts it."""
+"""The service as a process of its own, as ``python -m dra_spawner.service`` starts it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import asyncio
 import contextlib
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 
+from tests.integration.fork_server import ForkedProcess, fork_program
 from tests.integration.hub_process import free_port
 from tests.polling import eventually
 
@@ -30,17 +29,19 @@ class ServiceProcess:
         self.url = free_url()
         self.log = directory / f"service-{self.url[-5:]}.log"
         inherited = {name: value for name, value in os.environ.items() if name not in ACCOUNT_VARIABLES}
-        program = "import sys; from dra_spawner.cli import main; sys.exit(main())"
-        self.command = [sys.executable, "-c", program, "service", f"--url={self.url}", *arguments]
+        self.arguments = [f"--url={self.url}", *arguments]
         self.environment = {**inherited, **environment}
         self.directory = directory
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: ForkedProcess | None = None
 
     def __enter__(self) -> ServiceProcess:
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                self.command, cwd=self.directory, env=self.environment, stdout=log, stderr=log
-            )
+        self.process = fork_program(
+            "dra_spawner.service",
+            self.arguments,
+            directory=self.directory,
+            log=self.log,
+            environment=self.environment,
+        )
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -59,8 +59,10 @@ async def test_the_api_server_is_away_in_the_middle(
             assert done.began - undone.began > AWAY_SECONDS - 5, "it was in the middle"
         else:
             assert place.methods() == ["prepare"]
-        assert place.allocated == {True}
-        assert place.share() == share
-        assert environment(running)["SHARE_ID_MAIN"] == share.share_id
+            assert place.allocated == {True}
+            assert place.share() == share
+        # On a full node, a binding that fails makes kube-scheduler give the claim back, and nobody can write then: it
+        # may be allocated anew.
+        assert environment(running)["SHARE_ID_MAIN"] == place.share().share_id
         (consumer,) = world.watch.snapshot.claims[place.claim_key].consumers
         assert consumer.uid == pods[key].uid
