@@ -24,6 +24,7 @@ __all__ = [
     "CalendarOnly",
     "Chain",
     "ForecastDemand",
+    "OrForecast",
     "PercentBuffer",
     "Policy",
     "Question",
@@ -199,6 +200,25 @@ class Chain:
         """Applies if one of its policies does."""
         answers = (policy(question) for policy in self.policies)
         return next((answer for answer in answers if answer is not None), None)
+
+
+@dataclass(frozen=True, slots=True)
+class OrForecast:
+    """Another policy; the forecast where that one does not apply.
+
+    The forecast is made in any case, as it learns from each minute.
+    """
+
+    policy: Policy
+
+    @property
+    def name(self) -> str:
+        return self.policy.name
+
+    def __call__(self, question: Question) -> Forecast:
+        """Always applies."""
+        usual = forecast(question.record, question.situation, question.now)
+        return self.policy(question) or usual
 
 
 def _answer(placeholders: int, source: Source, note: str, situation: Situation) -> Forecast:

@@ -17,6 +17,7 @@ from dra_spawner.placeholders.planner.demand.policies import (
     CalendarOnly,
     Chain,
     ForecastDemand,
+    OrForecast,
     PercentBuffer,
     Policy,
     Question,
@@ -131,6 +132,31 @@ def test_a_chain_takes_the_first_that_applies() -> None:
 
 def test_a_chain_of_policies_that_do_not_apply_does_not_apply() -> None:
     assert ask(Chain((Webhook(), Chain(())))) is None
+
+
+def test_where_a_policy_does_not_apply_the_forecast_does() -> None:
+    policy = OrForecast(Scheduled((WORK,), Buffer(8), "lab"))
+    assert policy.name == "lab"
+    assert ask(policy) == 8
+    answer = answer_of(policy, NOW + timedelta(hours=5), floor=3)
+    assert answer is not None
+    assert (answer.placeholders, answer.decided_by) == (3, Source.FLOOR)
+
+
+def test_the_forecast_learns_while_another_policy_applies() -> None:
+    minute = minute_of(NOW)
+    learning, other = DemandRecord(minute, DemandSettings()), DemandRecord(minute, DemandSettings())
+    policies: tuple[Policy, ...] = (OrForecast(Buffer(8)), ForecastDemand())
+    for now in range(minute + 1, minute + 300):
+        for record, policy in zip((learning, other), policies, strict=True):
+            record.observe(now - 1, arrivals=(now // 7) % 4)
+            policy(Question(now, Situation(timedelta(minutes=8)), record))
+    question = Question(minute + 300, Situation(timedelta(minutes=8)), learning)
+    learning.observe(minute + 299, 1)
+    other.observe(minute + 299, 1)
+    found = ForecastDemand()(question)
+    assert found == ForecastDemand()(Question(minute + 300, question.situation, other))
+    assert found.placeholders > 8
 
 
 def test_the_default_needs_no_configuration() -> None:

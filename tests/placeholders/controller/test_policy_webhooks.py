@@ -1,0 +1,277 @@
+"""Webhooks of policies: what is sent, what is accepted, and the last good answer while there is no other."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from dra_spawner.placeholders.controller.policy_settings import read_policies
+from dra_spawner.placeholders.controller.policy_webhooks import PolicyWebhooks
+from dra_spawner.placeholders.planner.demand.forecast import Situation
+from dra_spawner.placeholders.planner.demand.policies import WebhookAnswer
+from tests.local_server import serving
+from tests.polling import eventually
+
+NOW = datetime(2026, 11, 23, 9, 30, tzinfo=UTC)
+BUSY = Situation(timedelta(minutes=8), present=31, pending_spawns=4, reserved=2, floor=1, most=50)
+LATER = " Its last good answer counts until it is too old; then the next policy does."
+
+
+class Scaler:
+    """A program that answers, and what it was asked."""
+
+    def __init__(self) -> None:
+        self.answer: Any = {"placeholders": 12}
+        self.asked: list[dict[str, Any]] = []
+        self.paths: Counter[str] = Counter()
+        self.hold = asyncio.Event()
+        self.hold.set()
+
+    async def __call__(self, request: web.Request) -> web.StreamResponse:
+        self.paths[request.path] += 1
+        assert request.method == "POST"
+        assert request.content_type == "application/json"
+        body = await request.json()
+        self.asked.append(body)
+        await self.hold.wait()
+        answer = self.answer(body) if callable(self.answer) else self.answer
+        return answer if isinstance(answer, web.StreamResponse) else web.json_response(answer)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+def webhook(url: str, name: str = "term", timeout: float = 30) -> dict[str, Any]:
+    return {"kind": "webhook", "name": name, "url": f"{url}/scale?token=secret", "timeout_seconds": timeout}
+
+
+def webhooks(
+    policies: Any, situations: Mapping[str, Situation], clock: Clock | None = None, **more: Any
+) -> PolicyWebhooks:
+    return PolicyWebhooks(read_policies(policies), lambda: situations, now=clock or Clock(), **more)
+
+
+async def end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+async def test_what_is_sent_and_what_comes_back() -> None:
+    scaler, clock = Scaler(), Clock()
+    async with serving(scaler) as url:
+        asked = webhooks({"*": webhook(url)}, {"gpu-slice/memory=large": BUSY, "cpu": Situation(BUSY.lead)}, clock)
+        assert not asked.answers("cpu")
+        await asked.ask()
+    assert sorted(scaler.asked, key=lambda each: str(each["profile"])) == [
+        {
+            "now": "2026-11-23T09:30:00+00:00",
+            "profile": "cpu",
+            "present": 0,
+            "pending": 0,
+            "reserved": 0,
+            "floor": 0,
+            "limit": None,
+        },
+        {
+            "now": "2026-11-23T09:30:00+00:00",
+            "profile": "gpu-slice/memory=large",
+            "present": 31,
+            "pending": 4,
+            "reserved": 2,
+            "floor": 1,
+            "limit": 50,
+        },
+    ]
+    assert asked.answers("cpu") == {"term": WebhookAnswer(12, NOW)}
+    assert asked.problems() == ()
+
+
+async def test_the_documented_request_is_what_is_sent() -> None:
+    document = (Path(__file__).parents[3] / "docs" / "demand-policies.md").read_text()
+    request, answer = map(json.loads, re.findall(r"```json\n(.*?)```", document, re.DOTALL))
+    scaler = Scaler()
+    scaler.answer = answer
+    async with serving(scaler) as url:
+        asked = webhooks({"*": webhook(url)}, {"gpu-slice/memory=large": BUSY})
+        await asked.ask()
+    assert scaler.asked == [request]
+    assert asked.answers("gpu-slice/memory=large")["term"].placeholders == answer["placeholders"]
+
+
+async def test_each_choice_asks_the_webhooks_of_its_own_policy() -> None:
+    scaler = Scaler()
+    scaler.answer = lambda body: {"placeholders": 7 if body["profile"] == "a" else 1, "because": "of the term"}
+    async with serving(scaler) as url:
+        lab = {"kind": "schedule", "from": "08:00", "to": "18:00", "policy": webhook(url, "lab")}
+        policies = {"a": [lab, webhook(url), {"kind": "forecast"}], "b": webhook(url), "*": {"kind": "forecast"}}
+        asked = webhooks(policies, dict.fromkeys("abc", BUSY))
+        await asked.ask()
+    assert asked.answers("a") == {"lab": WebhookAnswer(7, NOW), "term": WebhookAnswer(7, NOW)}
+    assert asked.answers("b") == {"term": WebhookAnswer(1, NOW)}
+    assert asked.answers("c") == {}
+    assert len(scaler.asked) == 3
+
+
+@pytest.mark.parametrize(
+    ("answer", "cause"),
+    [
+        pytest.param(lambda _: web.Response(status=500), "it answers 500 (200 is expected)", id="failure"),
+        pytest.param(lambda _: web.Response(status=204), "it answers 204 (200 is expected)", id="nothing"),
+        pytest.param(
+            lambda _: web.Response(status=302, headers={"Location": "/elsewhere"}),
+            "it answers 302 (a redirect, which is not followed)",
+            id="redirect",
+        ),
+        pytest.param(lambda _: web.Response(text="12"), "it answers 12; allowed is", id="a number alone"),
+        pytest.param({"placeholders": -1}, "it answers {'placeholders': -1}; allowed is", id="negative"),
+        pytest.param({"placeholders": 10_001}, "it answers {'placeholders': 10001}; allowed is", id="too many"),
+        pytest.param({"placeholders": 2.5}, "it answers {'placeholders': 2.5}; allowed is", id="a fraction"),
+        pytest.param({"placeholders": True}, "it answers {'placeholders': True}; allowed is", id="a truth"),
+        pytest.param({}, "it answers {}; allowed is", id="no number"),
+        pytest.param(lambda _: web.Response(text="<html>"), "its answer is not JSON; allowed is", id="a page"),
+        pytest.param(lambda _: web.Response(text="[" * 9999), "its answer is not JSON; allowed is", id="deep"),
+        pytest.param(lambda _: web.Response(body=b"\xff\xfe{"), "its answer is not JSON; allowed is", id="no text"),
+        pytest.param(
+            lambda _: web.Response(text='{"placeholders": ' + "9" * 9000 + "}"),
+            "its answer is not JSON; allowed is",
+            id="a huge number",
+        ),
+        pytest.param(
+            lambda _: web.Response(text=" " * 16_384 + "{}"), "its answer has more than 16384 bytes", id="too large"
+        ),
+        pytest.param(
+            lambda _: web.Response(body=b"\x1f\x8b\x08", headers={"Content-Encoding": "gzip"}),
+            "its answer is not JSON; allowed is",
+            id="compressed although not asked for",
+        ),
+    ],
+)
+async def test_a_bad_answer_leaves_the_last_good_one(answer: Any, cause: str) -> None:
+    scaler, clock = Scaler(), Clock()
+    async with serving(scaler) as url:
+        asked = webhooks({"gpu": webhook(url)}, {"gpu": BUSY}, clock)
+        await asked.ask()
+        scaler.answer = answer
+        clock.now += timedelta(minutes=5)
+        await asked.ask()
+        assert asked.answers("gpu") == {"term": WebhookAnswer(12, NOW)}
+        (problem,) = asked.problems()
+        assert problem.startswith(f"The webhook term gives no new number for gpu: {cause}")
+        assert problem.endswith(LATER)
+        assert "secret" not in problem
+        scaler.answer = {"placeholders": 0}
+        await asked.ask()
+    assert asked.answers("gpu") == {"term": WebhookAnswer(0, clock.now)}
+    assert asked.problems() == ()
+    assert list(scaler.paths) == ["/scale"], "a redirect is not followed"
+
+
+async def test_an_answer_that_takes_too_long_is_not_waited_for() -> None:
+    scaler = Scaler()
+    async with serving(scaler) as url:
+        slow = webhooks({"*": webhook(url, timeout=0.1)}, {"a": BUSY, "b": BUSY})
+        scaler.hold.clear()
+        await slow.ask()
+        scaler.hold.set()
+    assert slow.problems() == (
+        f"The webhook term gives no new number for a and 1 more: no answer within 0.1 s.{LATER}",
+    )
+    assert slow.answers("a") == {}
+
+
+async def test_one_that_is_away_is_told_once_and_without_its_address(caplog: Any) -> None:
+    async with serving(Scaler()) as url:
+        pass
+    away = webhooks({"*": webhook(url)}, {"a": BUSY})
+    for _ in range(3):
+        await away.ask()
+    (problem,) = away.problems()
+    assert "Connect call failed" in problem
+    assert "secret" not in problem
+    assert [each.getMessage() for each in caplog.records] == [problem]
+
+
+async def test_a_webhook_that_hangs_delays_no_other() -> None:
+    hanging, answering = Scaler(), Scaler()
+    hanging.hold.clear()
+    async with serving(hanging) as slow, serving(answering) as quick:
+        policies = {"a": webhook(slow, "slow"), "b": webhook(quick, "quick")}
+        asked = webhooks(policies, {"a": BUSY, "b": BUSY})
+        asking = asyncio.create_task(asked.ask())
+        try:
+            await eventually(lambda: asked.answers("b") and hanging.asked, "the other one has answered")
+            assert not asking.done()
+        finally:
+            await end(asking)
+            hanging.hold.set()
+
+
+async def test_few_requests_at_once_and_what_was_left_out_comes_first() -> None:
+    scaler = Scaler()
+    scaler.hold.clear()
+    situations = {f"choice-{number:02}": BUSY for number in range(20)}
+    async with serving(scaler) as url:
+        asked = webhooks({"*": webhook(url, timeout=0.1)}, situations, every=timedelta(milliseconds=1))
+        await asked.ask()
+        first = [each["profile"] for each in scaler.asked]
+        assert sorted(first) == sorted(situations)[:8]
+        await asked.ask()
+        second = [each["profile"] for each in scaler.asked[8:]]
+        assert sorted(second) == sorted(situations)[8:16]
+        scaler.hold.set()
+
+
+async def test_what_is_not_asked_about_any_more_is_forgotten() -> None:
+    situations = {"a": BUSY, "b": BUSY}
+    scaler = Scaler()
+    async with serving(scaler) as url:
+        asked = webhooks({"*": webhook(url)}, situations)
+        await asked.ask()
+        del situations["a"]
+        scaler.answer = []
+        await asked.ask()
+        assert asked.answers("a") == {}
+        del situations["b"]
+        await asked.ask()
+    assert asked.answers("b") == {}
+    assert asked.problems() == ()
+
+
+async def test_it_runs_only_where_a_policy_needs_it() -> None:
+    await webhooks({"*": {"kind": "forecast"}}, {"a": BUSY}).run()
+
+
+async def test_it_goes_on_after_a_defect(caplog: Any) -> None:
+    scaler, fails = Scaler(), [True]
+
+    def situations() -> Mapping[str, Situation]:
+        if fails:
+            fails.clear()
+            raise RuntimeError("a defect")
+        return {"a": BUSY}
+
+    async with serving(scaler) as url:
+        asked = PolicyWebhooks(read_policies({"*": webhook(url)}), situations, every=timedelta(0))
+        running = asyncio.create_task(asked.run())
+        try:
+            await eventually(lambda: asked.answers("a"), "it has asked again")
+        finally:
+            await end(running)
+    assert "not asked" in caplog.text
+    assert scaler.asked[0]["profile"] == "a"
