@@ -56,5 +56,12 @@ c.JupyterHub.load_roles.extend(
             "scopes": ["custom:dra-spawner:manage", "access:services!service=dra-spawner"],
             "groups": ["gpu-operators"],
         },
+        # The service itself. Without this role it counts servers that the hub is starting only when they have a pod.
+        {
+            "name": "dra-spawner-service",
+            "description": "Count the servers that the hub is starting",
+            "scopes": ["list:users", "read:servers"],
+            "services": ["dra-spawner"],
+        },
     ]
 )

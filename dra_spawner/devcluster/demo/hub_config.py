@@ -73,6 +73,10 @@ c.JupyterHub.load_roles = [
         "scopes": ["admin:users", "admin:servers", "list:users", "read:hub"],
     }
 ]
+if settings["placeholders"]:
+    c.JupyterHub.load_roles.append(
+        {"name": names.SERVICE, "services": [names.HUB_SERVICE], "scopes": ["list:users", "read:servers"]}
+    )
 
 c.ConfigurableHTTPProxy.command = [sys.executable, "-m", "dra_spawner.devcluster.demo.streaming_proxy"]
 c.ConfigurableHTTPProxy.api_url = f"http://127.0.0.1:{settings['proxy_api_port']}"

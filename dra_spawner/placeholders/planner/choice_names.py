@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-__all__ = ["choice_name", "find_choice", "is_combination", "profile_of"]
+__all__ = ["choice_name", "find_choice", "is_combination", "options_of", "profile_of"]
 
 #: Ends a choice where the name of an option follows; a choice's own name may have commas.
 _NEXT = re.compile(r",(?=[^,=]+=)")
@@ -28,6 +28,11 @@ def is_combination(name: str) -> bool:
 def profile_of(name: str) -> str:
     """The profile's slug."""
     return name.partition("/")[0]
+
+
+def options_of(name: str) -> dict[str, str]:
+    """Choice by option, of the options that do not have their default."""
+    return {option: choice for option, _, choice in (part.partition("=") for part in _parts(name))}
 
 
 def find_choice(name: str, names: Iterable[str]) -> str | None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dra_spawner.placeholders.planner.choice_names import choice_name, find_choice, is_combination
+from dra_spawner.placeholders.planner.choice_names import choice_name, find_choice, is_combination, options_of
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.published_shapes import (
     PublishedShapes,
@@ -57,6 +57,7 @@ def test_options_come_in_any_order(name: str, found: str | None) -> None:
 def test_names(options: dict[str, str], name: str, is_one: bool) -> None:
     assert choice_name("gpu", options) == name
     assert is_combination(name) is is_one
+    assert options_of(name) == options
 
 
 def test_a_combination_has_head_room_of_its_own() -> None:

@@ -1,0 +1,280 @@
+"""Servers that the hub is starting, asked of its REST API: they have no pod yet, so the cluster does not show them.
+
+The hub has no filter for them. ``state=active`` gives users with a server that runs, starts or ends, in pages; a server
+that starts has ``pending: "spawn"``, from the user's click until it answers. The service's role in the hub needs the
+scopes ``list:users`` and ``read:servers``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import ssl
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any, Final, Self
+
+import aiohttp
+from jupyterhub.services.auth import HubOAuth
+from jupyterhub.utils import make_ssl_context
+
+from dra_spawner import names
+from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.placeholders.planner.choice_names import find_choice, profile_of
+from dra_spawner.placeholders.planner.published_shapes import PublishedShapes
+from dra_spawner.placeholders.planner.spawn_counts import (
+    Choices,
+    KnownServers,
+    PendingSpawn,
+    ServerName,
+    count_spawns,
+)
+from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.cluster_objects import Kind
+
+__all__ = ["HubSpawns", "known_servers"]
+
+log = logging.getLogger(__name__)
+
+_EVERY_SECONDS: Final = 5.0
+#: After a failure.
+_AGAIN_SECONDS: Final = 60.0
+#: The hub is one process: the pause is at least so many times as long as the answer took.
+_PAUSES: Final = 20
+#: Age at which an answer does not count any more.
+_LONGEST_AGE_SECONDS: Final = 120.0
+_COUNT_SECONDS: Final = 1.0
+_TIMEOUT_SECONDS: Final = 20.0
+_PAGE: Final = 200
+_MOST_PAGES: Final = 500
+_MOST_BYTES: Final = 32 * 2**20
+_PAGINATED: Final = "application/jupyterhub-pagination+json"
+_NO_RIGHT: Final = (
+    "the hub refuses it; the service's role there needs the scopes list:users and read:servers"
+    " (helm-values/service.yaml)"
+)
+
+
+class _Unusable(Exception):
+    """Raised for an answer that cannot be used; the message is a part of a sentence."""
+
+
+class _Refused(_Unusable):
+    """Raised where the service lacks a scope."""
+
+
+class HubSpawns:
+    """Numbers of servers that the hub is starting.
+
+    Parameters
+    ----------
+    api_url, token
+        Of the hub's REST API.
+    published
+        Returns the shapes of the hub's choices.
+    known
+        Returns what the cluster shows.
+    encryption
+        For a hub with ``internal_ssl``.
+    now
+        Seconds of a clock that never jumps.
+    """
+
+    def __init__(
+        self,
+        api_url: str,
+        token: str,
+        published: Callable[[], PublishedShapes],
+        known: Callable[[], KnownServers],
+        *,
+        encryption: ssl.SSLContext | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._url = f"{api_url.rstrip('/')}/users"
+        self._token = token
+        self._published = published
+        self._known = known
+        self._encryption = encryption
+        self._now = now
+        self._servers: dict[ServerName, object] = {}
+        self._asked_at: float | None = None
+        self._problem = ""
+        self._choices: tuple[PublishedShapes, Choices] | None = None
+        self._counted: tuple[float, Counter[str]] | None = None
+
+    @classmethod
+    def of(cls, hub: HubOAuth, controller: PlaceholderController) -> Self:
+        """Ask the hub that a service belongs to."""
+        encryption = make_ssl_context(hub.keyfile, hub.certfile, cafile=hub.client_ca)
+        return cls(
+            hub.api_url,
+            hub.api_token,
+            lambda: controller.published,
+            lambda: known_servers(controller),
+            encryption=encryption,
+        )
+
+    def pending(self, choice: str) -> int:
+        """Servers of a choice that are starting, and have neither a pod nor a reserved placeholder.
+
+        The slug of a profile is the choice with its defaults; `pending_of_profile` has all.
+        """
+        counts = self._counts()
+        name = find_choice(choice, counts)
+        return counts[name] if name is not None else 0
+
+    def pending_of_profile(self, profile: str) -> int:
+        """The same of all choices of a profile, those with free text included; empty: of unknown profiles."""
+        return sum(number for name, number in self._counts().items() if profile_of(name) == profile)
+
+    def problems(self) -> tuple[str, ...]:
+        """Why they are not known, as sentences."""
+        if not self._problem:
+            return ()
+        return (f"Servers that the hub is starting are not counted; all else works: {self._problem}.",)
+
+    async def run(self) -> None:
+        """Ask again and again, until cancelled."""
+        while True:
+            began = self._now()
+            try:
+                await self.refresh()
+            except Exception:  # the next answer may be a better one
+                log.exception("The hub's pending spawns are not read")
+            least = _AGAIN_SECONDS if self._problem else _EVERY_SECONDS
+            await asyncio.sleep(max(least, _PAUSES * (self._now() - began)))
+
+    async def refresh(self) -> None:
+        """Ask once; where that fails, keep the last answer for two minutes, and say so in `problems`."""
+        try:
+            servers = await self._read()
+        except _Refused as error:
+            # What it said before was allowed then.
+            self._servers, self._asked_at, problem = {}, None, str(error)
+        except (OSError, aiohttp.ClientError, TimeoutError, _Unusable) as error:
+            problem = _cause(error)
+        else:
+            self._servers, self._asked_at, problem = servers, self._now(), ""
+        self._counted = None
+        if problem and problem != self._problem:
+            log.warning("The hub's pending spawns are not counted: %s", problem)
+        self._problem = problem
+
+    def _counts(self) -> Counter[str]:
+        now = self._now()
+        if self._asked_at is None or now - self._asked_at > _LONGEST_AGE_SECONDS:
+            return Counter()
+        if self._counted is None or not 0 <= now - self._counted[0] < _COUNT_SECONDS:
+            self._counted = now, self._count()
+        return self._counted[1]
+
+    def _count(self) -> Counter[str]:
+        if not self._servers:
+            return Counter()
+        published = self._published()
+        if self._choices is None or self._choices[0] is not published:
+            self._choices = published, Choices(published.shapes, published.skipped)
+        choices = self._choices[1]
+        spawns = (PendingSpawn(name, choices.of(options)) for name, options in self._servers.items())
+        return count_spawns(spawns, self._known())
+
+    # --- the hub ------------------------------------------------------------------------------------------------------
+
+    async def _read(self) -> dict[ServerName, object]:
+        """Options of each server that is starting."""
+        found: dict[ServerName, object] = {}
+        headers = {"Authorization": f"token {self._token}", "Accept": _PAGINATED, "Accept-Encoding": "identity"}
+        timeout = aiohttp.ClientTimeout(total=_TIMEOUT_SECONDS)
+        connector = aiohttp.TCPConnector(ssl=self._encryption) if self._encryption is not None else None
+        async with aiohttp.ClientSession(
+            headers=headers, timeout=timeout, connector=connector, cookie_jar=aiohttp.DummyCookieJar()
+        ) as session:
+            offset = 0
+            for _ in range(_MOST_PAGES):
+                page = await self._page(session, offset)
+                found.update(_starting(page))
+                following = _next_offset(page, offset)
+                if following is None:
+                    return found
+                offset = following
+        raise _Unusable(f"the hub has more than {_MOST_PAGES} pages of users")
+
+    async def _page(self, session: aiohttp.ClientSession, offset: int) -> Any:
+        query = {"state": "active", "limit": str(_PAGE), "offset": str(offset)}
+        async with session.get(self._url, params=query, allow_redirects=False) as answer:
+            if answer.status in (401, 403):
+                raise _Refused(_NO_RIGHT)
+            if answer.status != 200:
+                raise _Unusable(f"the hub answers {answer.status}")
+            content = b""
+            while len(content) <= _MOST_BYTES and (more := await answer.content.read(_MOST_BYTES + 1 - len(content))):
+                content += more
+        if len(content) > _MOST_BYTES:
+            raise _Unusable(f"the hub answers with more than {_MOST_BYTES // 2**20} MiB")
+        try:
+            return json.loads(content)
+        except (ValueError, RecursionError):
+            raise _Unusable("the hub's answer is not JSON") from None
+
+
+def _items(page: object) -> list[Any]:
+    items = page.get("items") if isinstance(page, dict) else page
+    if not isinstance(items, list):
+        raise _Unusable("the hub's answer is no list of users")
+    return items
+
+
+def _starting(page: object) -> Iterator[tuple[ServerName, object]]:
+    """Servers of a page that are starting, with their options."""
+    for user in _items(page):
+        name = user.get("name") if isinstance(user, dict) else None
+        if not isinstance(name, str):
+            raise _Unusable("the hub's answer has a user without a name")
+        if "servers" not in user:
+            raise _Refused(_NO_RIGHT)
+        servers = user["servers"]
+        for server, model in servers.items() if isinstance(servers, dict) else ():
+            if isinstance(model, dict) and model.get("pending") == "spawn":
+                yield ServerName(name, server), model.get("user_options")
+
+
+def _next_offset(page: object, offset: int) -> int | None:
+    """Where the next page begins; None after the last one."""
+    pagination = page.get("_pagination") if isinstance(page, dict) else None
+    following = pagination.get("next") if isinstance(pagination, dict) else None
+    found = following.get("offset") if isinstance(following, dict) else None
+    return found if isinstance(found, int) and found > offset else None
+
+
+def _cause(error: Exception) -> str:
+    match error:
+        case _Unusable():
+            return str(error)
+        case TimeoutError():
+            return f"the hub does not answer within {_TIMEOUT_SECONDS:g} s"
+        case OSError() if error.strerror:
+            return f"the hub cannot be reached: {error.strerror}"
+    return f"the hub cannot be reached: {type(error).__name__}"
+
+
+# --- the cluster ------------------------------------------------------------------------------------------------------
+
+
+def known_servers(controller: PlaceholderController) -> KnownServers:
+    """Servers with a pod, by the names that KubeSpawner notes there, and reservations of servers without one."""
+    view = controller.view()
+    with_pod = set()
+    for key, pod in view.users.items():
+        observed = controller.watch.observed(Kind.POD, key)
+        if observed is not None and not pod.is_deleted:
+            annotations = observed.annotations
+            with_pod.add(ServerName(annotations.get(names.USERNAME, ""), annotations.get(names.SERVERNAME, "")))
+    reserved = [
+        controller.names_of(placeholder.shape)
+        for placeholder in view.placeholders.values()
+        if placeholder.reservation is not None
+        and ObjectKey(placeholder.pod.namespace, placeholder.reservation.pod) not in view.users
+    ]
+    return KnownServers(with_pod, reserved)

@@ -1,0 +1,199 @@
+"""The hub's pending spawns, as its REST API shows them: here from documents that a hub has sent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from dra_spawner.placeholders.planner.published_shapes import PublishedShapes
+from dra_spawner.placeholders.planner.spawn_counts import KnownServers, ServerName
+from dra_spawner.service.hub_spawns import HubSpawns
+from tests.local_server import serving
+from tests.placeholders.planner.world import PLAIN
+
+PUBLISHED = PublishedShapes({"gpu": PLAIN, "gpu/memory=large": PLAIN, "cpu": PLAIN})
+TOKEN = "0123456789abcdef"
+NOT_COUNTED = "Servers that the hub is starting are not counted; all else works: "
+NO_RIGHT = (
+    f"{NOT_COUNTED}the hub refuses it; the service's role there needs the scopes list:users and read:servers"
+    " (helm-values/service.yaml)."
+)
+
+
+def server(name: str = "", pending: str | None = "spawn", **options: Any) -> dict[str, Any]:
+    """As JupyterHub's `server_model`, as far as it is read."""
+    return {"name": name, "pending": pending, "ready": pending is None, "stopped": False, "user_options": options}
+
+
+def user(name: str, *servers: dict[str, Any]) -> dict[str, Any]:
+    return {"kind": "user", "name": name, "admin": False, "servers": {each["name"]: each for each in servers}}
+
+
+class Hub:
+    """Answers ``GET users`` in pages of three, as JupyterHub does."""
+
+    def __init__(self, *users: dict[str, Any]) -> None:
+        self.users = list(users)
+        self.pages = 0
+        self.answer: Callable[[], web.StreamResponse] | None = None
+
+    async def __call__(self, request: web.Request) -> web.StreamResponse:
+        assert request.path == "/hub/api/users"
+        assert request.headers["Authorization"] == f"token {TOKEN}"
+        assert request.headers["Accept"] == "application/jupyterhub-pagination+json"
+        assert request.query["state"] == "active"
+        self.pages += 1
+        if self.answer is not None:
+            return self.answer()
+        offset, limit, total = int(request.query["offset"]), min(3, int(request.query["limit"])), len(self.users)
+        following = {"offset": offset + limit, "limit": limit, "url": "http://elsewhere.example.com/"}
+        pagination = {
+            "offset": offset,
+            "limit": limit,
+            "total": total,
+            "next": following if offset + limit < total else None,
+        }
+        return web.json_response({"items": self.users[offset : offset + limit], "_pagination": pagination})
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def spawns_of(url: str, known: KnownServers | None = None, clock: Clock | None = None) -> HubSpawns:
+    there = known or KnownServers()
+    return HubSpawns(f"{url}/hub/api", TOKEN, lambda: PUBLISHED, lambda: there, now=clock or Clock())
+
+
+async def test_only_servers_that_are_starting_count_and_by_their_choice() -> None:
+    hub = Hub(
+        user("ada", server(profile="gpu"), server("second", profile="gpu", memory="large")),
+        user("bob", server(pending=None, profile="gpu")),
+        user("cem", server(pending="stop", profile="gpu")),
+        user("dan", server(profile="gpu", memory="small"), server("other", pending=None)),
+        user("eve", server(**{"profile": "gpu", "memory--unlisted-choice": "7Gi"})),
+        user("fay"),
+        user("gil", server()),
+    )
+    async with serving(hub) as url:
+        spawns = spawns_of(url)
+        assert spawns.pending("gpu") == 0
+        await spawns.refresh()
+    assert hub.pages == 3
+    assert (spawns.pending("gpu"), spawns.pending("gpu/memory=large"), spawns.pending("cpu")) == (2, 1, 0)
+    assert (spawns.pending("gpu/*"), spawns.pending("")) == (1, 1)
+    assert (spawns.pending_of_profile("gpu"), spawns.pending_of_profile("cpu")) == (4, 0)
+    assert spawns.problems() == ()
+
+
+async def test_what_the_cluster_shows_does_not_count() -> None:
+    hub = Hub(*(user(f"user-{number}", server(profile="gpu")) for number in range(7)))
+    async with serving(hub) as url:
+        clock, with_pod = Clock(), {ServerName("user-0", ""), ServerName("user-6", "")}
+        spawns = spawns_of(url, KnownServers(with_pod, [["gpu"]]), clock)
+        await spawns.refresh()
+    assert spawns.pending("gpu") == 4
+    with_pod.add(ServerName("user-1", ""))
+    clock.now += 2
+    assert spawns.pending("gpu") == 3, "a pod that came since counts at once"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(lambda: web.json_response({"status": 403, "message": "no"}, status=403), id="no scope"),
+        pytest.param(lambda: web.json_response([{"kind": "user", "name": "ada"}]), id="no right to servers"),
+    ],
+)
+async def test_without_the_scopes_one_sentence_says_so_and_nothing_counts(answer: Any, caplog: Any) -> None:
+    hub = Hub(user("ada", server(profile="gpu")))
+    async with serving(hub) as url:
+        spawns = spawns_of(url)
+        await spawns.refresh()
+        assert spawns.pending("gpu") == 1
+        hub.answer = answer
+        for _ in range(3):
+            await spawns.refresh()
+        assert spawns.problems() == (NO_RIGHT,)
+        assert spawns.pending("gpu") == 0
+        assert len(caplog.records) == 1
+        hub.answer = None
+        await spawns.refresh()
+    assert spawns.problems() == ()
+    assert spawns.pending("gpu") == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "cause"),
+    [
+        pytest.param(lambda: web.Response(status=503), "the hub answers 503", id="restarting"),
+        pytest.param(
+            lambda: web.Response(status=302, headers={"Location": "/hub/login"}), "the hub answers 302", id="redirect"
+        ),
+        pytest.param(lambda: web.Response(text="<html>"), "the hub's answer is not JSON", id="a page"),
+        pytest.param(lambda: web.json_response({"items": 3}), "the hub's answer is no list of users", id="no list"),
+        pytest.param(lambda: web.json_response([3]), "the hub's answer has a user without a name", id="no user"),
+    ],
+)
+async def test_an_answer_that_cannot_be_used_leaves_the_last_one_for_two_minutes(answer: Any, cause: str) -> None:
+    hub, clock = Hub(user("ada", server(profile="gpu"))), Clock()
+    async with serving(hub) as url:
+        spawns = spawns_of(url, clock=clock)
+        await spawns.refresh()
+        hub.answer = answer
+        await spawns.refresh()
+        assert spawns.problems() == (f"{NOT_COUNTED}{cause}.",)
+        clock.now += 120
+        assert spawns.pending("gpu") == 1
+        clock.now += 1
+        assert spawns.pending("gpu") == 0
+
+
+async def test_a_hub_that_is_away_is_told_without_its_address() -> None:
+    async with serving(Hub()) as url:
+        pass
+    spawns = spawns_of(url)
+    await spawns.refresh()
+    (problem,) = spawns.problems()
+    assert "the hub cannot be reached: Connect call failed" in problem
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        {"items": [], "_pagination": {"next": {"offset": 0}}},
+        {"items": [], "_pagination": {"next": {"offset": -5}}},
+        {"items": [], "_pagination": {"next": {"offset": "3"}}},
+        {"items": [], "_pagination": 3},
+        {"items": []},
+        [],
+    ],
+)
+async def test_pages_always_end(page: Any) -> None:
+    hub = Hub()
+    hub.answer = lambda: web.json_response(page)
+    async with serving(hub) as url:
+        spawns = spawns_of(url)
+        await spawns.refresh()
+    assert hub.pages == 1
+    assert spawns.problems() == ()
+
+
+async def test_options_are_any_json_of_a_user() -> None:
+    nonsense: list[Any] = [None, 3, "gpu", ["gpu"], {"profile": {"gpu": 1}}, {"profile": "gpu", "x" * 10**5: "y"}]
+    users = [user(f"user-{number}", server() | {"user_options": each}) for number, each in enumerate(nonsense)]
+    users.append({"name": "no-servers", "servers": None})
+    users.append({"name": "other-servers", "servers": {"": None, "a": [], "b": {"pending": ["spawn"]}}})
+    assert json.dumps(users)
+    async with serving(Hub(*users)) as url:
+        spawns = spawns_of(url)
+        await spawns.refresh()
+    assert spawns.problems() == ()
+    assert (spawns.pending(""), spawns.pending("gpu")) == (5, 1)
