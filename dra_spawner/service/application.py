@@ -37,6 +37,7 @@ from dra_spawner.service.history_keeper import HistoryKeeper
 from dra_spawner.service.history_traits import HistoryTraits
 from dra_spawner.service.http.limited_server import LimitedServer
 from dra_spawner.service.http.web_application import web_application
+from dra_spawner.service.hub_spawns import HubSpawns
 from dra_spawner.service.hub_traits import HubTraits
 from dra_spawner.service.leader_label import LeaderLabel
 from dra_spawner.service.limit_traits import LimitTraits
@@ -303,7 +304,8 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
             history = context.history = self.new_history(controller, context.decisions)
             register_history(context.registry, history)
             register_demand(context.registry, controller.scale_ahead)
-            demand = DemandKeeper(controller, history)
+            spawns = HubSpawns.of(context.web.hub_auth, controller) if context.web.hub_auth is not None else None
+            demand = context.demand = DemandKeeper(controller, history, spawns)
             # The history ends last: a database that hangs keeps no Lease.
             async with history, controller, asyncio.TaskGroup() as tasks:
                 # An error of one ends the process: a leader that follows nothing would do nothing.

@@ -15,6 +15,7 @@ from dra_spawner.kube.leader import LeaderElector
 from dra_spawner.placeholders.controller.availability import Availability
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.service.chart_parts import ChartParts
+from dra_spawner.service.demand_keeper import DemandKeeper
 from dra_spawner.service.history_keeper import HistoryKeeper
 from dra_spawner.service.idle_devices import IdleDevices
 from dra_spawner.service.leader_label import LeaderLabel
@@ -60,6 +61,7 @@ class ServiceContext:
     chart_parts: ChartParts | None = None
     history: HistoryKeeper | None = None
     """None where no history is kept."""
+    demand: DemandKeeper | None = None
     settings_problems: tuple[str, ...] = ()
     """Unknown settings, as sentences."""
     startup_problem: str = ""
@@ -135,6 +137,8 @@ class ServiceContext:
             found += self.controller.problems()
         if self.chart_parts is not None:
             found += self.chart_parts.problems()
+        if self.demand is not None:
+            found += self.demand.problems()
         if self.history is not None:
             found += self.history.problems()
         return tuple(found)

@@ -14,9 +14,11 @@ from sqlalchemy.exc import SQLAlchemyError
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.records import NodeLeadTime
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.placeholders.controller.policy_webhooks import PolicyWebhooks
 from dra_spawner.placeholders.controller.scale_ahead import CountedMinute
 from dra_spawner.placeholders.planner.demand.minutes import minute_of
 from dra_spawner.service.history_keeper import HistoryKeeper
+from dra_spawner.service.hub_spawns import HubSpawns
 
 __all__ = ["DemandKeeper", "read_past"]
 
@@ -39,11 +41,25 @@ class DemandKeeper:
     ----------
     history
         Of the past; scale-ahead works without.
+    spawns
+        Servers that the hub is starting; None without a hub.
     """
 
-    def __init__(self, controller: PlaceholderController, history: HistoryKeeper) -> None:
+    def __init__(
+        self, controller: PlaceholderController, history: HistoryKeeper, spawns: HubSpawns | None = None
+    ) -> None:
         self._controller = controller
         self._history = history
+        self._spawns = spawns
+        ahead = controller.scale_ahead
+        self._webhooks = PolicyWebhooks(ahead.settings.policies, lambda: ahead.situations, now=controller.now)
+        ahead.webhooks = self._webhooks.answers
+        if spawns is not None:
+            ahead.pending_spawns = spawns.pending
+
+    def problems(self) -> tuple[str, ...]:
+        """What is wrong with webhooks and the hub's answers, as sentences."""
+        return (*self._webhooks.problems(), *(self._spawns.problems() if self._spawns is not None else ()))
 
     @contextlib.asynccontextmanager
     async def leading(self) -> AsyncIterator[None]:
@@ -66,15 +82,21 @@ class DemandKeeper:
         await controller.watch.wait_synced()
         await controller.shapes.wait_synced()
         ahead = controller.scale_ahead
-        reading = asyncio.create_task(ahead.calendars.run(controller.now), name="calendars")
+        asking = [
+            asyncio.create_task(ahead.calendars.run(controller.now), name="calendars"),
+            asyncio.create_task(self._webhooks.run(), name="webhooks"),
+        ]
+        if self._spawns is not None:
+            asking.append(asyncio.create_task(self._spawns.run(), name="pending spawns"))
         try:
             await self._learn()
             while True:
                 self._advance()
                 await asyncio.sleep(_seconds_left(controller.now()) + _SETTLE_SECONDS)
         finally:
-            reading.cancel()
-            await asyncio.gather(reading, return_exceptions=True)
+            for each in asking:
+                each.cancel()
+            await asyncio.gather(*asking, return_exceptions=True)
 
     def _advance(self) -> None:
         """Forecast; a defect there keeps the last targets and ends nothing else."""

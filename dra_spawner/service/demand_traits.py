@@ -16,7 +16,9 @@ from dra_spawner.placeholders.controller.demand_settings import (
     read_calendars,
     read_demand,
 )
+from dra_spawner.placeholders.controller.policy_settings import read_policies
 from dra_spawner.placeholders.controller.scale_ahead import ScaleAhead, ScaleAheadSettings
+from dra_spawner.placeholders.controller.settings import PlaceholderSettingsError
 
 __all__ = ["DemandTraits"]
 
@@ -72,17 +74,27 @@ class DemandTraits(HasTraits):
         """
     ).tag(config=True)
 
-    @validate("demand", "calendar_entries", "calendars")
+    demand_policies = Dict(
+        help="""
+        Where the number of placeholders is not to be the forecast (docs/demand-policies.md): by choice as in
+        `placeholders`, or `*` for all others, a policy, or a list of policies, of which the first that applies counts::
+
+            c.DRASpawnerService.demand_policies = {"*": {"kind": "percent", "percent": 20, "min": 1}}
+        """
+    ).tag(config=True)
+
+    @validate("demand", "demand_policies", "calendar_entries", "calendars")
     def _validate_demand(self, proposal: Any) -> Any:
         value = proposal["value"]
         readers: dict[str, Callable[[], object]] = {
             "demand": lambda: read_demand(value),
+            "demand_policies": lambda: read_policies(value),
             "calendar_entries": lambda: read_calendar_entries(value, read_demand({}).settings.zone),
             "calendars": lambda: read_calendars(value, read_demand({}).settings.zone),
         }
         try:
             readers[proposal["trait"].name]()
-        except DemandSettingsError as error:
+        except (DemandSettingsError, PlaceholderSettingsError) as error:
             raise TraitError(str(error)) from None
         return value
 
@@ -90,7 +102,7 @@ class DemandTraits(HasTraits):
         """Scale-ahead with these settings."""
         options = read_demand(self.demand)
         zone = options.settings.zone
-        settings = ScaleAheadSettings(ScaleAheadMode(self.scale_ahead), options)
+        settings = ScaleAheadSettings(ScaleAheadMode(self.scale_ahead), options, read_policies(self.demand_policies))
         sources = [
             CalendarSource(each.name, each.location, each.zone, longest_age=each.longest_age)
             for each in read_calendars(self.calendars, zone)

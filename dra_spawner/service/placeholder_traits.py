@@ -81,6 +81,14 @@ class PlaceholderTraits(HasTraits):
         """,
     ).tag(config=True)
 
+    capacity_buffers = Bool(
+        False,
+        help="""
+        Whether choices without devices have a CapacityBuffer (autoscaling.x-k8s.io) instead of placeholders, where the
+        cluster serves it and its autoscaler heeds it. helm-values/placeholders-capacity-buffers.yaml has the rights.
+        """,
+    ).tag(config=True)
+
     most_beside_servers = Integer(
         500,
         min=0,
@@ -185,4 +193,5 @@ class PlaceholderTraits(HasTraits):
             placeholders=placeholders,
             user_namespaces=self.user_namespaces,
             shapes_config_map=self.shapes_config_map,
+            capacity_buffers=self.capacity_buffers,
         )

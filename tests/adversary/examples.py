@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from dra_spawner import names
+from dra_spawner.placeholders.planner.capacity_buffers import buffer_manifest, template_manifest
 from dra_spawner.placeholders.planner.published_shapes import PublishedShapes, published_config_map
 from dra_spawner.profiles.intel_gas import names as intel
-from tests.placeholders.planner.world import GPU, NAMESPACE, START, node_objects, user_manifest
+from tests.placeholders.planner.world import GPU, NAMESPACE, PLAIN, SETTINGS, START, node_objects, user_manifest
 
 Json = dict[str, Any]
 
@@ -394,7 +395,16 @@ def webhooks() -> list[Json]:
     ]
 
 
+def capacity_buffers() -> list[Json]:
+    return [buffer_manifest(PLAIN.id, 3, SETTINGS, "autoscaling.x-k8s.io/v1beta1")]
+
+
+def pod_templates() -> list[Json]:
+    return [template_manifest(PLAIN, SETTINGS)]
+
+
 EXAMPLES: Final[Mapping[str, Callable[[], list[Json]]]] = {
+    "capacitybuffers": capacity_buffers,
     "configmaps": config_maps,
     "deviceclasses": classes,
     "leases": leases,
@@ -402,6 +412,7 @@ EXAMPLES: Final[Mapping[str, Callable[[], list[Json]]]] = {
     "network-attachment-definitions": attachments,
     "nodes": nodes,
     "pods": pods,
+    "podtemplates": pod_templates,
     "resourceclaims": claims,
     "resourceclaimtemplates": templates,
     "resourceslices": slices,

@@ -417,7 +417,9 @@ LARGEST: Final[Mapping[str, Callable[..., dict[str, Json | bytes]]]] = {
 """Kind by its plural -> the largest and deepest objects that the real API server stores, which test_objects sends."""
 
 NOT_SENT: Final[Mapping[str, str]] = {
+    "capacitybuffers": "only those with the service's own label and names are read: a number, and the name of a template",
     "network-attachment-definitions": "only their names and namespaces are read",
+    "podtemplates": "only those with the service's own label and names are read: a hash",
     "validatingwebhookconfigurations": "only who may change every request in the cluster writes them",
 }
 """Kinds that are read and not in `LARGEST`, and why."""

@@ -23,6 +23,8 @@ from dra_spawner.kube.cluster_watch import RESOURCES, ClusterWatch
 from dra_spawner.kube.leader import LeaderElector
 from dra_spawner.kube.observed import ObservedObject
 from dra_spawner.placeholders.controller.shapes_source import ShapesSource
+from dra_spawner.placeholders.planner.capacity_buffers import decide_buffers
+from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.profiles.intel_gas.language import GpuWish
 from dra_spawner.profiles.vlan_policy import parse_vlan_policy
 from dra_spawner.simulator.cluster_objects import BrokenObject, decode
@@ -36,7 +38,7 @@ from dra_spawner.spawner.objects.leftovers import Sweep
 from tests.adversary.examples import EXAMPLES
 from tests.adversary.recorded import Json, Recorded
 from tests.cluster.access import CHART_RULES, SHIPPED_RULES
-from tests.placeholders.planner.world import NAMESPACE, gpu_claim
+from tests.placeholders.planner.world import NAMESPACE, PLAIN, SETTINGS, gpu_claim
 
 _VERSION: Final = re.compile(r"v1|[a-z0-9.]+/v\d\w*")
 _PLURAL: Final = re.compile(r"[a-z][a-z-]+s")
@@ -194,6 +196,14 @@ async def _shapes(api: ExamplesApi) -> None:
     assert source.is_usable, source.problem
 
 
+async def _buffers(api: ExamplesApi) -> None:
+    """But for the listing, which asks first whether buffers are served."""
+    policy = Policy(shapes={PLAIN.id: PLAIN}, replicas={PLAIN.id: ReplicaRange(3, 3)})
+    buffers = (await api.list("/apis/autoscaling.x-k8s.io/v1beta1/capacitybuffers"))["items"]
+    templates = (await api.list("/api/v1/podtemplates"))["items"]
+    assert decide_buffers(policy, SETTINGS, buffers, templates) == ()
+
+
 FLOWS: Final[Mapping[str, Callable[[ExamplesApi], Awaitable[None]]]] = {
     "dra_spawner.kube.cluster_watch": _watch,
     "dra_spawner.spawner.devices.diagnosis": _diagnose,
@@ -205,6 +215,7 @@ FLOWS: Final[Mapping[str, Callable[[ExamplesApi], Awaitable[None]]]] = {
     "dra_spawner.spawner.devices.other_nodes": _other_nodes,
     "dra_spawner.spawner.accounts.vlan_leases": _vlans,
     "dra_spawner.placeholders.controller.shapes_source": _shapes,
+    "dra_spawner.placeholders.controller.capacity_buffers": _buffers,
 }
 """Module that reads -> the same with examples."""
 

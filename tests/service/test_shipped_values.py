@@ -66,12 +66,22 @@ def test_rules_of_user_namespaces_are_the_ones_that_are_used() -> None:
     assert rules_of("placeholders-user-namespaces.yaml") == {("ClusterRole", "", "pods", "patch")}
 
 
+def test_rules_of_capacity_buffers_are_the_ones_that_are_used() -> None:
+    """As tests/placeholders/controller/test_capacity_buffers.py uses them."""
+    verbs = ("create", "delete", "list", "patch")
+    assert rules_of("placeholders-capacity-buffers.yaml") == {
+        *(("Role", names.AUTOSCALING_GROUP, "capacitybuffers", verb) for verb in verbs),
+        *(("Role", "", "podtemplates", verb) for verb in verbs),
+    }
+
+
 def test_roles_are_bound_to_the_account_of_the_service() -> None:
     account = of_kind("ServiceAccount", "service-rbac.yaml")["metadata"]["name"]
     for kind, role, name in (
         ("RoleBinding", "Role", "placeholders.yaml"),
         ("ClusterRoleBinding", "ClusterRole", "placeholders.yaml"),
         ("ClusterRoleBinding", "ClusterRole", "placeholders-user-namespaces.yaml"),
+        ("RoleBinding", "Role", "placeholders-capacity-buffers.yaml"),
     ):
         binding = of_kind(kind, name)
         assert binding["roleRef"]["name"] == of_kind(role, name)["metadata"]["name"]

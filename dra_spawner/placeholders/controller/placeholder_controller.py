@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 import time
@@ -18,6 +19,7 @@ from dra_spawner.kube.api_errors import KubernetesError
 from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.kube.leader import NotLeading
 from dra_spawner.kube.rights import missing_right
+from dra_spawner.placeholders.controller.capacity_buffers import CapacityBuffers
 from dra_spawner.placeholders.controller.executor import ActionExecutor
 from dra_spawner.placeholders.controller.handover_times import HandoverTimes
 from dra_spawner.placeholders.controller.launch_waits import LaunchWaits
@@ -128,6 +130,15 @@ class PlaceholderController:
         self._told: frozenset[str] = frozenset()
         self._reservation_problem = ""
         self._record = ReservationLog(decisions, self.now, self.name_of)
+        self._buffers = CapacityBuffers(
+            api,
+            settings.placeholders,
+            lambda: self._wanted_policy,
+            decisions,
+            now=self.now,
+            name_of=self.name_of,
+            is_on=settings.capacity_buffers,
+        )
         self.counts = ControllerCounts()
         decisions.on_append(self._count)
 
@@ -139,8 +150,13 @@ class PlaceholderController:
     def policy(self) -> Policy:
         """The policy for the published shapes, with the targets of scale-ahead.
 
-        It is the same object until something changes.
+        Shapes with a CapacityBuffer have no target. It is the same object until something changes.
         """
+        return self._buffers.for_pods(self._wanted_policy)
+
+    @property
+    def _wanted_policy(self) -> Policy:
+        """The policy with the targets of scale-ahead, whatever keeps them."""
         configured, version = self._wanted.policy, self.scale_ahead.version
         known = self._followed
         if known is None or known[0] is not configured or known[1] != version:
@@ -189,6 +205,7 @@ class PlaceholderController:
         if self._reconciler is not None:
             found += self._reconciler.problems()
         found += (f"Scale-ahead: {each}." for each in self.scale_ahead.problems(self.now()))
+        found += self._buffers.problems()
         if self._reservation_problem:
             found.append(f"Placeholders: nothing can be reserved: {self._reservation_problem}.")
         return tuple(found)
@@ -275,12 +292,16 @@ class PlaceholderController:
             name_of=self.name_of,
             on_denial=self._count_denial,
         )
+        # Before the first round, which would create placeholders instead.
+        await self._buffers.refresh(may_act)
+        buffers = asyncio.create_task(self._buffers.run(may_act), name="capacity buffers")
         self._reconciler = reconciler
         self._reservations = Reservations(reconciler, self.settings.reservation)
         try:
             await reconciler.run()
         finally:
             self._reconciler = self._reservations = None
+            buffers.cancel()
 
     async def place(self, shape: str, namespace: str, pod: str, definition: str = "") -> ReservedPlacement:
         """The placement of a server; see `Reservations.place`.

@@ -16,6 +16,7 @@ from dra_spawner.calendars.calendar_book import CalendarBook
 from dra_spawner.calendars.occurrences import Occurrence
 from dra_spawner.history.records import Launch, NodeLeadTime, Record
 from dra_spawner.placeholders.controller.demand_settings import DemandOptions, ScaleAheadMode
+from dra_spawner.placeholders.controller.policy_settings import policy_for
 from dra_spawner.placeholders.planner.choice_names import find_choice
 from dra_spawner.placeholders.planner.demand.estimates import Source
 from dra_spawner.placeholders.planner.demand.forecast import Forecast, Situation
@@ -23,7 +24,7 @@ from dra_spawner.placeholders.planner.demand.group_demand import GroupDemand
 from dra_spawner.placeholders.planner.demand.launch_counter import GroupCounts, LaunchCounter
 from dra_spawner.placeholders.planner.demand.lead_times import SeenLeadTimes
 from dra_spawner.placeholders.planner.demand.minutes import minute_of
-from dra_spawner.placeholders.planner.demand.policies import ForecastDemand, Policy, WebhookAnswer
+from dra_spawner.placeholders.planner.demand.policies import Policy, WebhookAnswer
 from dra_spawner.placeholders.planner.policy import ReplicaRange
 from dra_spawner.placeholders.planner.view import View
 from dra_spawner.simulator.pods import Pod
@@ -44,16 +45,17 @@ class ScaleAheadSettings:
     Attributes
     ----------
     policies
-        By name of a choice; ``*`` for all others. The forecast without one.
+        By name of a choice, as `policy_settings.read_policies` returns them.
     """
 
     mode: ScaleAheadMode = ScaleAheadMode.ADVISE
     options: DemandOptions = field(default_factory=DemandOptions)
     policies: Mapping[str, Policy] = field(default_factory=dict)
 
-    def policy_of(self, name: str) -> Policy:
-        """The policy of a choice."""
-        return self.policies.get(name) or self.policies.get("*") or ForecastDemand()
+    def named_choice(self, group: ProfileGroup) -> str:
+        """The choice of a group that has a policy of its own; the first choice, if none has."""
+        own = (name for name in sorted(group.choices) if find_choice(name, self.policies) is not None)
+        return next(own, group.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +127,10 @@ class ScaleAhead:
     def __init__(self, settings: ScaleAheadSettings, calendars: CalendarBook | None = None) -> None:
         self.settings = settings
         self.calendars = calendars or CalendarBook()
-        self.webhooks: Callable[[], Mapping[str, WebhookAnswer]] = dict
-        """Returns the last good answers of webhooks."""
+        self.webhooks: Callable[[str], Mapping[str, WebhookAnswer]] = lambda choice: {}
+        """Returns the last good answers of webhooks about a choice."""
+        self.situations: Mapping[str, Situation] = {}
+        """What was so in the last minute, by the choice that webhooks are asked about."""
         self.pending_spawns: Callable[[str], int] = lambda choice: 0
         """Returns the number of servers of a choice that the hub is about to start, and that have no pod yet."""
         self.forecasts: dict[str, GroupForecast] = {}
@@ -248,6 +252,7 @@ class ScaleAhead:
         for each in groups:
             hours = len(view.warm(each.shape)) * (now - counter.next_minute) / 60
             self.idle_hours[each.name] = self.idle_hours.get(each.name, 0.0) + hours
+        self.situations = {self.settings.named_choice(each): situations[each.name] for each in groups}
         made: dict[str, GroupForecast] = {}
         while counter.next_minute < now:
             minute = counter.next_minute
@@ -263,7 +268,6 @@ class ScaleAhead:
         groups: Sequence[ProfileGroup],
         situations: Mapping[str, Situation],
     ) -> dict[str, GroupForecast]:
-        webhooks = self.webhooks()
         made = {}
         for group in groups:
             demand = self._demands.get(group.name)
@@ -273,6 +277,7 @@ class ScaleAhead:
             arrivals, departures = (
                 sum(found.get(choice, 0) for choice in group.choices) for found in (counts.arrivals, counts.departures)
             )
+            webhooks = self.webhooks(self.settings.named_choice(group))
             answer = demand.step(minute, arrivals, departures, situations[group.name], webhooks)
             for is_hit, found in ((True, counts.hits), (False, counts.misses)):
                 self.launches[group.name, is_hit] += sum(found.get(choice, 0) for choice in group.choices)
@@ -283,8 +288,7 @@ class ScaleAhead:
         return made
 
     def _policy_of(self, group: ProfileGroup) -> Policy:
-        named = next((name for name in sorted(group.choices) if name in self.settings.policies), group.name)
-        return self.settings.policy_of(named)
+        return policy_for(self.settings.named_choice(group), self.settings.policies)
 
     def _set(self, forecasts: dict[str, GroupForecast], problems: tuple[str, ...]) -> None:
         self.forecasts, self._problems = forecasts, problems

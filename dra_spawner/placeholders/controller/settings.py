@@ -42,6 +42,8 @@ class ControllerSettings:
         Whether each user has a namespace, as with KubeSpawner's ``enable_user_namespaces``.
     shapes_config_map
         Name of the ConfigMap with the published shapes.
+    capacity_buffers
+        Whether shapes without devices have CapacityBuffers instead of placeholders.
     """
 
     hub_namespace: str
@@ -50,6 +52,7 @@ class ControllerSettings:
     placeholders: PlaceholderSettings = field(default_factory=PlaceholderSettings)
     user_namespaces: bool = False
     shapes_config_map: str = names.SHAPES_CONFIG_MAP
+    capacity_buffers: bool = False
 
     @property
     def namespaces(self) -> Namespaces:
