@@ -8,9 +8,10 @@ from typing import Any
 from traitlets import Bool, Dict, Float, HasTraits, Integer, List, TraitError, Unicode, default, validate
 
 from dra_spawner import names
+from dra_spawner.placeholders.controller.limit_settings import read_groups, read_limits
 from dra_spawner.placeholders.controller.settings import ControllerSettings, PlaceholderSettingsError, read_replicas
 from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
-from dra_spawner.placeholders.planner.policy import Budget, Grace, Policy, Readiness
+from dra_spawner.placeholders.planner.policy import Budget, Grace, Policy, Readiness, Renewal
 
 __all__ = ["PlaceholderTraits"]
 
@@ -38,6 +39,52 @@ class PlaceholderTraits(HasTraits):
         except PlaceholderSettingsError as error:
             raise TraitError(str(error)) from None
         return proposal["value"]
+
+    limits = List(
+        help="""
+        Limits of placeholders, besides `max`: the most `placeholders`, `devices`, and `capacity` of devices, of a
+        `device_class` or of what a CEL `selector` selects; for a `profile` (or choice), for a `group` of
+        `profile_groups`, or for all placeholders. Users' servers are not limited, nor are placeholders for pending
+        servers::
+
+            c.DRASpawnerService.limits = [
+                {"name": "a100", "device_class": "gpu.nvidia.com", "devices": 8},
+                {"name": "shares", "group": "teaching", "capacity": {"memory": "80Gi"}},
+            ]
+        """
+    ).tag(config=True)
+
+    @validate("limits")
+    def _validate_limits(self, proposal: Any) -> Any:
+        try:
+            read_limits(proposal["value"], read_groups(self.profile_groups))
+        except PlaceholderSettingsError as error:
+            raise TraitError(str(error)) from None
+        return proposal["value"]
+
+    profile_groups = Dict(
+        help="""
+        Groups of profiles that have limits together, by name: `{"teaching": ["gpu-slice", "gpu-share"]}`.
+        """
+    ).tag(config=True)
+
+    @validate("profile_groups")
+    def _validate_profile_groups(self, proposal: Any) -> Any:
+        try:
+            read_groups(proposal["value"])
+        except PlaceholderSettingsError as error:
+            raise TraitError(str(error)) from None
+        return proposal["value"]
+
+    most_failed_replacements = Integer(
+        5,
+        min=1,
+        help="""
+        After so many replacements in a row that fail on their nodes, too, no more placeholders of the shape are created
+        for its target, until an administrator resumes them. Each replacement comes later than the one before: the
+        fifth after two and a half minutes at the earliest.
+        """,
+    ).tag(config=True)
 
     shapes_config_map = Unicode(
         names.SHAPES_CONFIG_MAP,
@@ -179,6 +226,8 @@ class PlaceholderTraits(HasTraits):
             stale_after=timedelta(seconds=self.max_staleness_seconds),
             node_kinds_are_all=self.node_kinds_are_all,
             most_for_pending_pods=self.most_beside_servers,
+            renewal=Renewal(most_failed=self.most_failed_replacements),
+            limits=read_limits(self.limits, read_groups(self.profile_groups)),
         )
         placeholders = PlaceholderSettings(
             self.servers_namespace,

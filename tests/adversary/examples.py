@@ -403,10 +403,33 @@ def pod_templates() -> list[Json]:
     return [template_manifest(PLAIN, SETTINGS)]
 
 
+def quotas() -> list[Json]:
+    """A quota of the placeholders' namespace, with each way to say what it counts."""
+    scopes = [{"scopeName": "PriorityClass", "operator": "In", "values": ["placeholder"]}]
+    hard = {"pods": "10"}
+    spec = {"hard": hard, "scopes": ["NotTerminating"], "scopeSelector": {"matchExpressions": scopes}}
+    metadata = {"name": "q", "namespace": NAMESPACE, "resourceVersion": "1"}
+    return [
+        {"kind": "ResourceQuota", "metadata": metadata, "spec": spec, "status": {"hard": hard, "used": {"pods": "1"}}}
+    ]
+
+
+def events() -> list[Json]:
+    """What the autoscaler says of a pod."""
+    times = {"lastTimestamp": STAMP, "eventTime": STAMP, "series": {"count": 2, "lastObservedTime": STAMP}}
+    said = {
+        "reason": "NotTriggerScaleUp",
+        "message": "pod didn't trigger scale-up: 1 max node group size reached",
+        "involvedObject": {"kind": "Pod", "name": "p", "uid": "u"},
+    }
+    return [{"kind": "Event", "metadata": {"name": "e", "namespace": NAMESPACE}, **said, **times}]
+
+
 EXAMPLES: Final[Mapping[str, Callable[[], list[Json]]]] = {
     "capacitybuffers": capacity_buffers,
     "configmaps": config_maps,
     "deviceclasses": classes,
+    "events": events,
     "leases": leases,
     "namespaces": namespaces,
     "network-attachment-definitions": attachments,
@@ -415,6 +438,7 @@ EXAMPLES: Final[Mapping[str, Callable[[], list[Json]]]] = {
     "podtemplates": pod_templates,
     "resourceclaims": claims,
     "resourceclaimtemplates": templates,
+    "resourcequotas": quotas,
     "resourceslices": slices,
     "validatingwebhookconfigurations": webhooks,
 }

@@ -22,6 +22,7 @@ from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.kube.cluster_watch import RESOURCES, ClusterWatch
 from dra_spawner.kube.leader import LeaderElector
 from dra_spawner.kube.observed import ObservedObject
+from dra_spawner.placeholders.controller.cluster_limits import ClusterLimits
 from dra_spawner.placeholders.controller.shapes_source import ShapesSource
 from dra_spawner.placeholders.planner.capacity_buffers import decide_buffers
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
@@ -38,7 +39,7 @@ from dra_spawner.spawner.objects.leftovers import Sweep
 from tests.adversary.examples import EXAMPLES
 from tests.adversary.recorded import Json, Recorded
 from tests.cluster.access import CHART_RULES, SHIPPED_RULES
-from tests.placeholders.planner.world import NAMESPACE, PLAIN, SETTINGS, gpu_claim
+from tests.placeholders.planner.world import NAMESPACE, PLAIN, SETTINGS, START, gpu_claim
 
 _VERSION: Final = re.compile(r"v1|[a-z0-9.]+/v\d\w*")
 _PLURAL: Final = re.compile(r"[a-z][a-z-]+s")
@@ -204,6 +205,17 @@ async def _buffers(api: ExamplesApi) -> None:
     assert decide_buffers(policy, SETTINGS, buffers, templates) == ()
 
 
+async def _cluster_limits(api: ExamplesApi) -> None:
+    limits = ClusterLimits(
+        api, NAMESPACE, priority_class="placeholder", has_servers=True, pending=lambda: {"u"}, now=lambda: START
+    )
+    for obj in (await api.list("/api/v1/resourcequotas"))["items"]:
+        limits.put(obj)
+    await limits.read_events()
+    assert limits.quotas
+    assert not limits.problems()
+
+
 FLOWS: Final[Mapping[str, Callable[[ExamplesApi], Awaitable[None]]]] = {
     "dra_spawner.kube.cluster_watch": _watch,
     "dra_spawner.spawner.devices.diagnosis": _diagnose,
@@ -216,6 +228,7 @@ FLOWS: Final[Mapping[str, Callable[[ExamplesApi], Awaitable[None]]]] = {
     "dra_spawner.spawner.accounts.vlan_leases": _vlans,
     "dra_spawner.placeholders.controller.shapes_source": _shapes,
     "dra_spawner.placeholders.controller.capacity_buffers": _buffers,
+    "dra_spawner.placeholders.controller.cluster_limits": _cluster_limits,
 }
 """Module that reads -> the same with examples."""
 

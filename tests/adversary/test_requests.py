@@ -43,6 +43,7 @@ ANSWERS: Final[dict[str, dict[str, int]]] = {
     "api/decisions": READERS,
     "api/forecasts": READERS,
     "api/placeholders": READERS,
+    "api/placeholders/resume": {**READERS, "reader": 403, "manager": 405, "admin": 405},
     "api/profiles": READERS,
     "api/pending-servers": READERS,
     "api/placements": {**READERS, "hub": 405, "reader": 403, "manager": 405, "admin": 405},
@@ -56,7 +57,10 @@ ANSWERS: Final[dict[str, dict[str, int]]] = {
 POSTED: Final = {**dict.fromkeys(CALLERS, 401), "user": 403, "prometheus": 403, "reader": 403}
 PLACEMENTS: Final = {**POSTED, "hub": 404, "manager": 404, "admin": 404}
 """What ``POST api/placements`` is answered, where nothing is kept."""
+RESUMED: Final = {**POSTED, "hub": 403, "manager": 404, "admin": 404}
+"""What ``POST api/placeholders/resume`` is answered, where nothing is published."""
 QUESTION: Final = json.dumps({"shape": "0" * 16, "pod": "jupyter-ada", "namespace": "hub"}).encode()
+RESUMING: Final = json.dumps({"profile": "gpu-slice"}).encode()
 SECRETS: Final = ("n1", "gpu-0", "gpu.example.com", "a100", "jupyter-ada")
 """Of the cluster: none of it is told to who may not know."""
 
@@ -164,9 +168,12 @@ async def check_who_may_what(callers: Callers) -> None:
             assert answer.status == status, (row, caller, answer.raw)
             check_answer(answer, row)
             for method in METHODS[1:]:
-                answer = await callers.send(caller, method, path_of(row), body=QUESTION if method == "POST" else b"")
+                question = RESUMING if row == "api/placeholders/resume" else QUESTION
+                answer = await callers.send(caller, method, path_of(row), body=question if method == "POST" else b"")
                 if (row, method) == ("api/placements", "POST"):
                     assert answer.status == PLACEMENTS[caller], (caller, answer.raw)
+                elif (row, method) == ("api/placeholders/resume", "POST"):
+                    assert answer.status == RESUMED[caller], (caller, answer.raw)
                 elif answer.status == 200:
                     assert (row, method) == ("static/(.*)", "HEAD")
                 elif answer.status == 302:
@@ -206,9 +213,42 @@ async def check_other_sites(callers: Callers) -> None:
         for target in (f"{PREFIX}api/placements", f"{PREFIX}api/placements?_xsrf={''.join(xsrf[:1])}"):
             answer = await callers.send("nobody", "POST", target, cookie, *headers, body=question.encode())
             assert answer.status == 401, answer.raw
+    await check_forms(callers, cookie)
     # From the page itself the same cookies do, for reading.
     same = ("Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document")
     assert (await callers.send("nobody", "GET", PREFIX, cookie, *same)).status == 200
+
+
+async def check_forms(callers: Callers, cookie: str) -> None:
+    """The page's form resumes placeholders; another site's form lacks the token that only the page has."""
+    target, form = f"{PREFIX}api/placeholders/resume", b"profile=gpu-slice"
+    kind = "Content-Type: application/x-www-form-urlencoded"
+    tokens = re.findall(r"_xsrf=([^;]+)", cookie)
+    modes = ("Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document")
+    for site in ("cross-site", "same-site", "same-origin"):
+        for query in ("", "?_xsrf=", "?_xsrf=x", f"?_xsrf={tokens[0][:-2]}"):
+            headers = (cookie, kind, f"Sec-Fetch-Site: {site}", *modes)
+            answer = await callers.send("nobody", "POST", target + query, *headers, body=form)
+            assert answer.status == 401, answer.raw
+    headers = (cookie, kind, "Sec-Fetch-Site: same-origin", *modes)
+    answers = [await callers.send("nobody", "POST", f"{target}?_xsrf={each}", *headers, body=form) for each in tokens]
+    # Of the cookies one is for this service. Nothing is published, so there is no such choice.
+    assert 404 in [each.status for each in answers], [each.raw for each in answers]
+    for body in (b"", b"profile=", b"profile=a&profile=b", b"a=b", b"profile=%00", b"\xff=\xff", b"&" * 10_000):
+        answer = await callers.send("admin", "POST", target, kind, body=body)
+        assert answer.status == 400, (body[:50], answer.raw)
+    for body in (
+        b"",
+        b"[]",
+        b"1" * 100_000,
+        b"[" * 100_000,
+        b'{"profile": 1}',
+        b'{"shape": "x"}',
+        b'{"profile": "\\ud800"}',
+    ):
+        answer = await callers.send("admin", "POST", target, body=body)
+        assert answer.status in (400, 404), (body[:50], answer.raw)
+        assert answer.message.endswith(".")
 
 
 async def check_redirects(callers: Callers) -> None:

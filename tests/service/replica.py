@@ -23,7 +23,14 @@ from dra_spawner.placeholders.planner.published_shapes import PublishedShapes, p
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.service.application import DRASpawnerService
 from dra_spawner.service.context import ServiceContext
-from dra_spawner.service.http import forecast_handler, handlers, nodes_page, pending_handlers, placeholder_handlers
+from dra_spawner.service.http import (
+    forecast_handler,
+    handlers,
+    nodes_page,
+    pending_handlers,
+    placeholder_handlers,
+    resume_handler,
+)
 from dra_spawner.service.http.limited_server import LimitedServer
 from dra_spawner.service.http.web_application import web_application
 from dra_spawner.service.web_settings import WebSettings
@@ -158,7 +165,7 @@ class _Anybody:
     """Lets everybody in: who may do what is tested with a real hub (tests/integration/test_service.py)."""
 
     async def prepare(self) -> None:
-        self.hub_user = {"name": "ada"}
+        self.hub_user = {"name": "ada", "scopes": [names.MANAGE_SCOPE]}
 
 
 class _Page(_Anybody, nodes_page.NodesPage):
@@ -185,6 +192,10 @@ class _Forecasts(_Anybody, forecast_handler.ForecastsHandler):
     pass
 
 
+class _Resume(_Anybody, resume_handler.ResumeHandler):
+    pass
+
+
 class _Status(_Anybody, handlers.StatusHandler):
     pass
 
@@ -196,6 +207,7 @@ OPEN = (
     ("pending-servers", _PendingServers),
     ("decisions", _Decisions),
     ("forecasts", _Forecasts),
+    ("resume", _Resume),
     ("status", _Status),
 )
 """Addresses that answer without a hub."""

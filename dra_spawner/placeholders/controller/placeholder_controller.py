@@ -20,6 +20,7 @@ from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.kube.leader import NotLeading
 from dra_spawner.kube.rights import missing_right
 from dra_spawner.placeholders.controller.capacity_buffers import CapacityBuffers
+from dra_spawner.placeholders.controller.cluster_limits import ClusterLimits
 from dra_spawner.placeholders.controller.executor import ActionExecutor
 from dra_spawner.placeholders.controller.handover_times import HandoverTimes
 from dra_spawner.placeholders.controller.launch_waits import LaunchWaits
@@ -298,10 +299,47 @@ class PlaceholderController:
         self._reconciler = reconciler
         self._reservations = Reservations(reconciler, self.settings.reservation)
         try:
-            await reconciler.run()
+            if self.is_on:
+                async with self._cluster_limits(reconciler) as reconciler.cluster_limits:
+                    await reconciler.run()
+            else:
+                await reconciler.run()
         finally:
             self._reconciler = self._reservations = None
             buffers.cancel()
+
+    def resume(self, choice: str) -> bool:
+        """Create placeholders of a choice again, although earlier ones have failed or got no node.
+
+        Returns
+        -------
+        bool
+            Whether they were not created.
+
+        Raises
+        ------
+        NotLeading
+        UnknownShape
+            If the hub publishes no such choice.
+        """
+        if self._reconciler is None:
+            raise NotLeading("this replica does not manage placeholders at present")
+        found = find_choice(choice, self.published.shapes)
+        if found is None:
+            raise UnknownShape(choice)
+        return self._reconciler.resume(self.published.shapes[found].id)
+
+    def _cluster_limits(self, reconciler: Reconciler) -> ClusterLimits:
+        settings = self.settings.placeholders
+        return ClusterLimits(
+            self._api,
+            settings.namespace,
+            priority_class=settings.priority_class,
+            has_servers=not self.settings.user_namespaces,
+            pending=lambda: {each.pod.uid for each in reconciler.view().placeholders.values() if each.is_pending},
+            now=self.now,
+            on_change=reconciler.wake,
+        )
 
     async def place(self, shape: str, namespace: str, pod: str, definition: str = "") -> ReservedPlacement:
         """The placement of a server; see `Reservations.place`.

@@ -16,6 +16,7 @@ from dra_spawner.kube.api import KubernetesError
 from dra_spawner.kube.cluster_watch import Change, ClusterWatch
 from dra_spawner.kube.leader import NotLeading
 from dra_spawner.placeholders.controller.backoff import Backoff
+from dra_spawner.placeholders.controller.cluster_limits import ClusterLimits
 from dra_spawner.placeholders.controller.decision_words import KINDS_OF_DECISIONS, decision_of
 from dra_spawner.placeholders.controller.executor import ActionExecutor, ReservationLost
 from dra_spawner.placeholders.controller.expectations import Expectation, Expectations
@@ -105,6 +106,8 @@ class Reconciler:
         Returns the name of a choice with a shape; empty if there is none.
     on_denial
         Called once for each denied eviction, with its rule.
+    cluster_limits
+        Quotas, and what the autoscaler says; None if they are not followed.
     """
 
     watch: ClusterWatch
@@ -116,6 +119,7 @@ class Reconciler:
     times: ReconcilerTimes = ReconcilerTimes()
     name_of: Callable[[str], str] = lambda shape: ""
     on_denial: Callable[[Hold], None] = lambda denial: None
+    cluster_limits: ClusterLimits | None = None
     latest: Decisions | None = None
     """The last decisions."""
     expectations: Expectations = field(default_factory=Expectations)
@@ -149,6 +153,19 @@ class Reconciler:
     def wake(self) -> None:
         """Decide soon."""
         self._woken.set()
+
+    def resume(self, shape: str) -> bool:
+        """Create placeholders of a shape again, after failures or a maximum of the autoscaler.
+
+        Returns
+        -------
+        bool
+            Whether there were any.
+        """
+        before = self._planner_state
+        self._planner_state = before.resumed(shape)
+        self.wake()
+        return self._planner_state != before
 
     async def run(self) -> None:
         """Decide and act until cancelled."""
@@ -214,7 +231,12 @@ class Reconciler:
         found = [f"Placeholders: the reconcile round failed: {self._bug}."] if self._bug else []
         if self._on_hold:
             found.append(f"Placeholders: {self._on_hold}.")
-        found += (f"Placeholders: {each}." for each in self._planner_state.creations.problems(self.now(), self.name_of))
+        limited = self.latest.limited if self.latest is not None else {}
+        found += (each.sentence(self.name_of(shape)) for shape, each in limited.items())
+        creations = self._planner_state.creations
+        found += (f"Placeholders: {each}." for each in creations.problems(self.now(), self.name_of, limited))
+        if self.cluster_limits is not None:
+            found += (f"Placeholders: {each}." for each in self.cluster_limits.problems())
         return (*found, *(f"Placeholders: {each}." for each in self.backoff.problems()))
 
     async def round(self) -> None:
@@ -256,6 +278,8 @@ class Reconciler:
             ending=self.expectations.deleting,
             scheduler_says=self.watch.scheduler_says,
             version_of=self._version_of,
+            no_scale_up=self.cluster_limits.no_scale_up if self.cluster_limits is not None else lambda pod: "",
+            quotas=self.cluster_limits.quotas if self.cluster_limits is not None else (),
             searches=self._searches,
         )
 

@@ -110,6 +110,8 @@ class ClusterIndex:
         By pending pod: as it is, and as if all nodes were ready.
     busyness
         `Busyness` of nodes.
+    of_devices
+        Results that follow from all slices; empty after a slice has changed.
     """
 
     def __init__(self) -> None:
@@ -140,6 +142,7 @@ class ClusterIndex:
         self._touched: dict[str, int] = {}
         self.failed_fits: dict[ObjectKey, tuple[Pod, FailedFits, FailedFits]] = {}
         self.busyness: NodeMemo[Any] = NodeMemo()
+        self.of_devices: dict[Hashable, Any] = {}
 
     def refresh(self, snapshot: Snapshot, namespaces: Namespaces | Collection[str] | None) -> None:
         """Update everything from a snapshot; `namespaces` as in `View`."""
@@ -268,6 +271,7 @@ class ClusterIndex:
                 (names.add if label in after.node.labels else names.discard)(name)
 
     def _replace_slice(self, before: ResourceSlice | None, after: ResourceSlice | None) -> None:
+        self.of_devices.clear()
         for item in (before, after):
             if item is not None:
                 if item.node_name:

@@ -6,7 +6,7 @@ Users' demand is not slowed: a placeholder that ended because of a user is repla
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -34,11 +34,18 @@ class Setback:
         Time from the first failure to the replacement; doubles if the replacements fail too.
     until
         Time of the replacement.
+    in_a_row
+        Replacements that have failed, too, since the last one that worked.
     """
 
     count: int
     delay: timedelta
     until: datetime
+    in_a_row: int = 0
+
+    def is_capped(self, renewal: Renewal) -> bool:
+        """Whether so many replacements have failed that no more are created until an administrator resumes them."""
+        return self.in_a_row >= renewal.most_failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +71,14 @@ class Creations:
     setbacks: Mapping[str, Setback] = field(default_factory=dict)
     ended: frozenset[str] = frozenset()
     is_exhausted: bool = False
+
+    def capped(self, policy: Policy) -> dict[str, Setback]:
+        """Shapes for whose target nothing is created, as too many replacements have failed in a row."""
+        return {shape: each for shape, each in self.setbacks.items() if each.is_capped(policy.renewal)}
+
+    def resumed(self, shape: str) -> Creations:
+        """The same without the setback of a shape."""
+        return replace(self, setbacks={each: back for each, back in self.setbacks.items() if each != shape})
 
     def not_after(self, now: datetime) -> Creations:
         """The same after the clock was set back."""
@@ -122,19 +137,21 @@ class Creations:
         made = sum(isinstance(each, CreatePlaceholder) for each in kept)
         return tuple(kept), replace(self, spent=self.spent + made, is_exhausted=is_exhausted)
 
-    def problems(self, now: datetime, name_of: Callable[[str], str]) -> tuple[str, ...]:
+    def problems(self, now: datetime, name_of: Callable[[str], str], capped: Container[str] = ()) -> tuple[str, ...]:
         """Why fewer are created than are wanted, as sentences without a full stop.
 
         Parameters
         ----------
         name_of
             The name of a choice with this shape; empty if there is none.
+        capped
+            Shapes that are not replaced, and told about elsewhere.
         """
         found = [
             f"{each.count} placeholders of {name_of(shape) or f'shape {shape}'} failed on their nodes; "
             f"they are replaced at {each.until:%H:%M:%S %Z}"
             for shape, each in self.setbacks.items()
-            if now < each.until
+            if now < each.until and shape not in capped
         ]
         if self.is_exhausted:
             found.append("many placeholders were deleted, but not by this service; they are replaced slowly")
@@ -159,18 +176,29 @@ class Creations:
                 soon.add(shape)
         for shape in sorted({*self.setbacks, *count}):
             before = self.setbacks.get(shape)
-            if before is not None and view.now >= before.until + renewal.longest_delay:
+            is_capped = before is not None and before.is_capped(renewal)
+            if before is not None and not is_capped and view.now >= before.until + renewal.longest_delay:
                 before = None  # no failure for a long time
             if not count[shape]:
                 if before is not None:
-                    yield shape, before
-            elif before is not None and view.now < before.until:
+                    yield shape, replace(before, in_a_row=0) if _has_worked(view, shape, before) else before
+            elif before is not None and (is_capped or view.now < before.until):
                 yield shape, replace(before, count=before.count + count[shape])
             else:
-                delay = renewal.first_delay
+                delay, in_a_row = renewal.first_delay, 0
                 if before is not None and shape in soon:
                     delay = min(2 * before.delay, renewal.longest_delay)
-                yield shape, Setback(count[shape], delay, view.now + delay)
+                    in_a_row = before.in_a_row + 1
+                yield shape, Setback(count[shape], delay, view.now + delay, in_a_row)
+
+
+def _has_worked(view: View, shape: str, setback: Setback) -> bool:
+    """Whether a replacement runs: the row of failures has ended."""
+    since = setback.until.replace(microsecond=0)  # a pod's stamp has whole seconds
+    return any(
+        each.is_proven and age(each.pod.created, since) <= timedelta(0)
+        for each in view.placeholders_of_shape.get(shape, ())
+    )
 
 
 def _wanted(view: View, policy: Policy) -> int:

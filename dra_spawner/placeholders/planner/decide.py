@@ -10,6 +10,7 @@ from dra_spawner.placeholders.planner.actions import Action, CreatePlaceholder, 
 from dra_spawner.placeholders.planner.broken_placeholders import decide_broken, has_failed
 from dra_spawner.placeholders.planner.busyness import NodesBusyness
 from dra_spawner.placeholders.planner.handover import decide_handovers, decide_unused_reservations, is_under_way
+from dra_spawner.placeholders.planner.limited_targets import Denial, limit_targets
 from dra_spawner.placeholders.planner.outdated_shapes import decide_outdated
 from dra_spawner.placeholders.planner.planner_state import PlannerState
 from dra_spawner.placeholders.planner.policy import Policy
@@ -22,7 +23,7 @@ from dra_spawner.placeholders.planner.rebalancing import (
     remember_users,
     should_rebalance,
 )
-from dra_spawner.placeholders.planner.replicas import decide_numbers
+from dra_spawner.placeholders.planner.replicas import decide_numbers, pending_servers_of
 from dra_spawner.placeholders.planner.safeguards import safeguard_of
 from dra_spawner.placeholders.planner.token_bucket import Tokens
 from dra_spawner.placeholders.planner.undecided import Unknown
@@ -46,6 +47,8 @@ class Decisions:
         Why nothing may be done; empty if actions may be done.
     denied
         Placeholders that should be evicted and may not yet, each with its rule.
+    limited
+        By shape: placeholders that are wanted and may not exist.
     """
 
     actions: tuple[Action, ...]
@@ -53,6 +56,7 @@ class Decisions:
     planner_state: PlannerState
     on_hold: str = ""
     denied: Mapping[ObjectKey, Hold] = field(default_factory=dict)
+    limited: Mapping[str, Denial] = field(default_factory=dict)
 
     @property
     def is_unfinished(self) -> bool:
@@ -94,8 +98,12 @@ def decide(view: View, policy: Policy, planner_state: PlannerState) -> Decisions
         view, policy, broken, _ends((*handovers, *preemptions, *unused_reservations))
     )
     planner_state = replace(planner_state, creations=creations)
-    planner_state = replace(planner_state, avoided=_avoided(view, policy, planner_state, broken))
-    numbers, planner_state, denied = _numbers(view, policy, planner_state, pending, ending)
+    planner_state = replace(
+        planner_state,
+        avoided=_avoided(view, policy, planner_state, broken),
+        scale_up_caps=planner_state.scale_up_caps.after(view),
+    )
+    numbers, planner_state, denied, limited = _numbers(view, policy, planner_state, pending, ending)
     numbers = tuple(_elsewhere(each, policy, planner_state) for each in numbers)
     # Without all shapes it is unknown which nodes are for users.
     attraction = decide_attraction(view, policy) if policy.is_complete else ()
@@ -116,7 +124,7 @@ def decide(view: View, policy: Policy, planner_state: PlannerState) -> Decisions
         *draining,
         *evictions,
     )
-    return Decisions(actions, pending, planner_state, denied=denied)
+    return Decisions(actions, pending, planner_state, denied=denied, limited=limited)
 
 
 def _avoided(
@@ -140,14 +148,18 @@ def _numbers(
     planner_state: PlannerState,
     pending: Iterable[PendingUser],
     ending: frozenset[ObjectKey],
-) -> tuple[tuple[Action, ...], PlannerState, dict[ObjectKey, Hold]]:
-    """Allowed creations and deletions towards the target; and placeholders that must stay for now, with the rule."""
-    wanted = decide_numbers(view, policy, pending, ending)
+) -> tuple[tuple[Action, ...], PlannerState, dict[ObjectKey, Hold], Mapping[str, Denial]]:
+    """Allowed creations and deletions towards the target; placeholders that must stay for now; denied creations."""
+    servers = pending_servers_of(view, policy, pending)
+    limited = limit_targets(view, policy, planner_state, servers.needing_node, ending)
+    numbers = decide_numbers(view, limited.policy(policy), servers, ending, limited.reason)
+    wanted, denials = limited.within_quotas(numbers)
     outdated, denied, planner_state = decide_outdated(view, policy, planner_state, wanted, ending)
     allowed, creations = planner_state.creations.allow(view, policy, _not_now(view, policy, pending, wanted))
     tokens = planner_state.tokens.refilled(policy.budget, view.now)
     numbers, tokens, over_budget = _within_budget((*allowed, *outdated), tokens)
-    return numbers, replace(planner_state, tokens=tokens, creations=creations), {**denied, **over_budget}
+    planner_state = replace(planner_state, tokens=tokens, creations=creations)
+    return numbers, planner_state, {**denied, **over_budget}, denials
 
 
 def _not_now(

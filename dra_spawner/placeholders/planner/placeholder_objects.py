@@ -76,7 +76,7 @@ def placeholder_pod(shape: Shape, name: str, settings: PlaceholderSettings, avoi
     """
     metadata = _metadata(name, shape, settings)
     metadata["annotations"] = {names.SAFE_TO_EVICT: names.TRUE}
-    requests = _requests(shape)
+    requests = {name: str(amount) for name, amount in requests_of(shape).items()}
     resources: JsonObject = {"requests": requests}
     # The API server requires limits equal to requests for these.
     if extended := {name: amount for name, amount in requests.items() if is_extended_resource(name)}:
@@ -123,11 +123,11 @@ def _metadata(name: str, shape: Shape, settings: PlaceholderSettings) -> JsonObj
     }
 
 
-def _requests(shape: Shape) -> dict[str, str]:
+def requests_of(shape: Shape) -> dict[str, Quantity]:
     """The sum of the user's containers' requests, for the placeholder's one container."""
     regular = [_quantities(each) for each in shape.containers if not each.get("init")]
     init = [(_quantities(each), bool(each.get("sidecar"))) for each in shape.containers if each.get("init")]
-    return {name: str(amount) for name, amount in sorted(container_sum(regular, init).items())}
+    return dict(sorted(container_sum(regular, init).items()))
 
 
 def _quantities(container: Mapping[str, Any]) -> dict[str, Quantity]:

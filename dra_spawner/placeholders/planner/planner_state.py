@@ -9,6 +9,7 @@ from datetime import datetime
 from dra_spawner.placeholders.planner.cluster_index import Moment
 from dra_spawner.placeholders.planner.creation_limits import Creations
 from dra_spawner.placeholders.planner.preemption_backoff import PendingRecord
+from dra_spawner.placeholders.planner.scale_up_caps import ScaleUpCaps
 from dra_spawner.placeholders.planner.token_bucket import Tokens
 
 
@@ -51,6 +52,8 @@ class PlannerState:
         By uid of a pending pod: what was done for it.
     avoided
         By node: when a placeholder with devices failed there.
+    scale_up_caps
+        Shapes that get no more nodes.
     judged
         Inputs of the last judgement of readiness.
     drain_tried, drain_last
@@ -66,6 +69,7 @@ class PlannerState:
     creations: Creations = field(default_factory=Creations)
     pending_records: Mapping[str, PendingRecord] = field(default_factory=dict)
     avoided: Mapping[str, datetime] = field(default_factory=dict)
+    scale_up_caps: ScaleUpCaps = field(default_factory=ScaleUpCaps)
     judged: Judged = field(default_factory=Judged, compare=False)
     drain_tried: datetime | None = None
     drain_last: str = ""
@@ -82,9 +86,14 @@ class PlannerState:
             busy={name: min(when, now) for name, when in self.busy.items()},
             outdated={shape: min(when, now) for shape, when in self.outdated.items()},
             creations=self.creations.not_after(now),
+            scale_up_caps=self.scale_up_caps.not_after(now),
             avoided={name: min(when, now) for name, when in self.avoided.items()},
             pending_records={uid: each.not_after(now) for uid, each in self.pending_records.items()},
         )
+
+    def resumed(self, shape: str) -> PlannerState:
+        """The same without what keeps placeholders of a shape from being created: earlier failures and caps."""
+        return replace(self, creations=self.creations.resumed(shape), scale_up_caps=self.scale_up_caps.without(shape))
 
     @classmethod
     def fresh(cls, now: datetime) -> PlannerState:

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Final
 
 from dra_spawner import names
+from dra_spawner.placeholders.planner.limits import Limit
 from dra_spawner.placeholders.planner.shapes import Shape
 
 
@@ -75,6 +76,8 @@ class Renewal:
         Time in which the whole target can be created.
     first_delay, longest_delay
         Time until a failed placeholder is replaced; the delay doubles while the replacements fail soon, too.
+    most_failed
+        Failed replacements in a row after which no more are created for the target.
     """
 
     per_second: float = 5.0
@@ -82,6 +85,7 @@ class Renewal:
     whole_in: timedelta = timedelta(seconds=30)
     first_delay: timedelta = timedelta(seconds=5)
     longest_delay: timedelta = timedelta(minutes=5)
+    most_failed: int = 5
 
     def rate(self, wanted: int) -> float:
         """Creations a second."""
@@ -176,6 +180,8 @@ class Policy:
         The most placeholders for pending pods, of all shapes together.
     keeps_surplus
         Whether no placeholder counts as surplus, since targets are not known yet.
+    limits
+        Limits of placeholders for targets; those for pending pods are not limited.
     stale_after
         With a view older than this, nothing is decided.
     """
@@ -193,6 +199,7 @@ class Policy:
     node_kinds_are_all: bool = False
     most_for_pending_pods: int = 500
     keeps_surplus: bool = False
+    limits: tuple[Limit, ...] = ()
 
     def replicas_of(self, shape: str) -> ReplicaRange:
         """The range of a shape; for one without a setting, no target, only placeholders for pending pods."""

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from dra_spawner.names import PUBLISHER, SHAPES_CONFIG_MAP
 from dra_spawner.placeholders.planner.choice_names import find_choice, is_combination, profile_of
+from dra_spawner.placeholders.planner.limits import resolved_limits
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.shape_definition import DefinitionError, shape_from
 from dra_spawner.placeholders.planner.shapes import Shape
@@ -167,7 +168,7 @@ def policy_with(
 ) -> tuple[Policy, list[str]]:
     """A policy for the published shapes, and problems of settings that name no choice.
 
-    Choices with one shape share their placeholders: their targets are added.
+    Choices with one shape share their placeholders: their targets are added, and limits of each count all of them.
     """
     shapes: dict[str, Shape] = {}
     for shape in published.shapes.values():
@@ -183,7 +184,8 @@ def policy_with(
         named = published.shapes[choice]
         before = wanted.get(named.id)
         wanted[named.id] = _added((before, each)) if before is not None else each
-    return replace(policy, shapes=shapes, replicas=wanted), problems
+    limits, unknown = resolved_limits(policy.limits, {name: each.id for name, each in published.shapes.items()})
+    return replace(policy, shapes=shapes, replicas=wanted, limits=limits), [*problems, *unknown]
 
 
 def _added(each: Iterable[ReplicaRange]) -> ReplicaRange:

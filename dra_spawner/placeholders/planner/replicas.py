@@ -7,7 +7,8 @@ placeholder does not require the label: it asks for the node in the pod's place.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import Action, CreatePlaceholder, DeletePlaceholder, delete_placeholder
@@ -17,8 +18,39 @@ from dra_spawner.placeholders.planner.view import Placeholder, View, newest_firs
 from dra_spawner.simulator.claims import ObjectKey
 
 
+@dataclass(frozen=True, slots=True)
+class PendingServers:
+    """Pending servers that may have a placeholder, by shape.
+
+    Attributes
+    ----------
+    count
+        Their number.
+    needing_node
+        Those that only another node helps.
+    """
+
+    count: Mapping[str, int] = field(default_factory=dict)
+    needing_node: Mapping[str, list[ObjectKey]] = field(default_factory=dict)
+
+
+def pending_servers_of(view: View, policy: Policy, pending_users: Iterable[PendingUser]) -> PendingServers:
+    """The pending servers for which placeholders are created."""
+    for_pending_pod: dict[str, list[ObjectKey]] = {}
+    servers: Counter[str] = Counter()
+    for each, shape in _counted(view, policy, pending_users):
+        servers[shape] += 1
+        if each.needs_node:
+            for_pending_pod.setdefault(shape, []).append(each.pod)
+    return PendingServers(servers, for_pending_pod)
+
+
 def decide_numbers(
-    view: View, policy: Policy, pending_users: Iterable[PendingUser], ending: frozenset[ObjectKey]
+    view: View,
+    policy: Policy,
+    pending: PendingServers,
+    ending: frozenset[ObjectKey],
+    limited_because: Callable[[str], str] = lambda shape: "",
 ) -> tuple[Action, ...]:
     """Create missing placeholders and delete surplus ones.
 
@@ -26,13 +58,10 @@ def decide_numbers(
     ----------
     ending
         Placeholders that end in this round for other reasons.
+    limited_because
+        Returns why the policy's target of a shape is lower than the configured one; empty if it is not.
     """
-    for_pending_pod: dict[str, list[ObjectKey]] = {}
-    servers: Counter[str] = Counter()
-    for each, shape in _counted(view, policy, pending_users):
-        servers[shape] += 1
-        if each.needs_node:
-            for_pending_pod.setdefault(shape, []).append(each.pod)
+    for_pending_pod, servers = pending.needing_node, pending.count
     actions: list[Action] = []
     for shape in policy.shapes:
         present = view.placeholders_of_shape.get(shape, [])
@@ -40,10 +69,11 @@ def decide_numbers(
         warm = frozenset(each.key for each in view.warm(shape))
         replicas = policy.replicas_of(shape)
         # More do not help if they fit and the server does not, for example because of its volume.
-        most = replicas.min + servers[shape]
+        most = replicas.min + servers.get(shape, 0)
         # Ending placeholders count until they are gone: their deletion may fail.
         most_new = replicas.max - len(present)
-        found = _of_shape(shape, replicas, most, most_new, there, for_pending_pod.get(shape, []), warm)
+        its_pending = for_pending_pod.get(shape, [])
+        found = _of_shape(shape, replicas, most, most_new, there, its_pending, warm, limited_because(shape))
         actions += (each for each in found if not (policy.keeps_surplus and isinstance(each, DeletePlaceholder)))
     return tuple(actions)
 
@@ -70,6 +100,7 @@ def _of_shape(
     there: list[Placeholder],
     pending_users: list[ObjectKey],
     warm: frozenset[ObjectKey],
+    limited_because: str,
 ) -> list[Action]:
     free = [each for each in there if each.may_end(Cause.SURPLUS)]
     pending = [each for each in free if each.is_pending]
@@ -84,7 +115,7 @@ def _of_shape(
         return []
     # If any is pending, only those go, as one may be about to be placed. Warm ones go last.
     going = sorted(pending or free, key=lambda each: (each.key in warm, newest_first(each)))
-    return [_surplus(each, replicas) for each in going[:surplus]]
+    return [_surplus(each, replicas, limited_because) for each in going[:surplus]]
 
 
 def _create(shape: str, replicas: ReplicaRange, present: int, pending_users: list[ObjectKey]) -> CreatePlaceholder:
@@ -94,8 +125,10 @@ def _create(shape: str, replicas: ReplicaRange, present: int, pending_users: lis
     return CreatePlaceholder(shape, f"{pod} needs a new node; a placeholder lets the autoscaler add one", pod)
 
 
-def _surplus(placeholder: Placeholder, replicas: ReplicaRange) -> DeletePlaceholder:
+def _surplus(placeholder: Placeholder, replicas: ReplicaRange, limited_because: str) -> DeletePlaceholder:
     reason = f"above the target of {_target(replicas)} (at most {replicas.max})"
+    if limited_because:
+        reason = f"no more than {replicas.min} are allowed {limited_because}"
     return delete_placeholder(placeholder.pod, placeholder.state, Cause.SURPLUS, reason)
 
 

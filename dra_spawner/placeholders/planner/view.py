@@ -14,6 +14,7 @@ from dra_spawner.dra.node_selector import NodeSelector
 from dra_spawner.dra.taints import tolerates
 from dra_spawner.placeholders.lifecycle import PLACEHOLDER, Cause, PlaceholderState, seen_state
 from dra_spawner.placeholders.planner.cluster_index import ClusterIndex, Namespaces
+from dra_spawner.placeholders.planner.quotas import Quota
 from dra_spawner.placeholders.planner.search_ledger import SearchLedger
 from dra_spawner.placeholders.planner.shapes import is_extended_resource
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
@@ -107,6 +108,10 @@ class View:
         The scheduler's reason why a pod has no node; empty if it reports none.
     version_of
         A claim's ``resourceVersion``; empty if the watch has not shown it.
+    no_scale_up
+        The autoscaler's message that a pending pod gets no node, as a maximum is reached; empty if there is none.
+    quotas
+        ResourceQuotas of the placeholders' namespace.
     problem
         Why the snapshot cannot be trusted (the API fails); empty if it can.
     searches
@@ -126,6 +131,8 @@ class View:
         ending: Collection[ObjectKey] = (),
         scheduler_says: Callable[[Pod], str] = lambda pod: "",
         version_of: Callable[[ObjectKey], str] = lambda claim: "",
+        no_scale_up: Callable[[Pod], str] = lambda pod: "",
+        quotas: tuple[Quota, ...] = (),
         searches: SearchLedger | None = None,
     ) -> None:
         self.snapshot = snapshot
@@ -134,6 +141,8 @@ class View:
         snapshot.limit_searches(self.searches)
         self.scheduler_says = scheduler_says
         self.version_of = version_of
+        self.no_scale_up = no_scale_up
+        self.quotas = quotas
         self.now = now
         self.stale = stale
         self.problem = problem

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tornado.escape import to_unicode
 from tornado.httputil import url_concat
 
 from dra_spawner import names
@@ -18,6 +19,7 @@ from dra_spawner.service.http.forecast_handler import expected_json, forecasts_j
 from dra_spawner.service.http.handlers import decision_json
 from dra_spawner.service.http.pending_handlers import pending_json
 from dra_spawner.service.http.placeholder_handlers import (
+    limited_json,
     not_ready_because,
     placeholders_json,
     profiles_json,
@@ -68,12 +70,14 @@ class NodesPage(PageHandler):
             nodes, after = await self.context.figures.nodes(after=shown_after, limit=50)
         readiness = self.context.readiness()
         marks = _marks(self.context, nodes)
+        told = self._placeholders()
         await self.render(
             "nodes.html",
             nodes=nodes,
             profiles=await profiles_json(self.context),
             words=_WORDS,
-            told=self._placeholders(),
+            told=told,
+            resume=self._resume_address() if told.capped else "",
             span=_span,
             marks=lambda node: marks[node["name"]],
             meanings=_MEANINGS if any(marks.values()) else {},
@@ -110,7 +114,17 @@ class NodesPage(PageHandler):
             len(pending),
             [decision_json(each) for each in context.decisions.newest(_DECISIONS_SHOWN)],
             *_forecasts(controller),
+            [each for each in limited_json(controller) if each["is_resumable"]] if controller is not None else [],
         )
+
+    def _resume_address(self) -> str:
+        """Where the page's forms resume placeholders; empty if this user may not, or has no login to do it with."""
+        auth = self.web.hub_auth
+        if auth is None or self.request.headers.get("Authorization"):
+            return ""
+        if not auth.check_scopes(set(self.web.manage_scopes), self.hub_user):
+            return ""
+        return url_concat(self.web.url("api/placeholders/resume"), {"_xsrf": to_unicode(self.xsrf_token)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +139,8 @@ class _ShownPlaceholders:
     decisions: Sequence[Mapping[str, Any]]
     forecasts: Sequence[Mapping[str, Any]]
     expected: Sequence[Mapping[str, Any]]
+    capped: Sequence[Mapping[str, Any]]
+    """Choices whose placeholders an administrator can resume."""
 
 
 def _forecasts(

@@ -29,6 +29,7 @@ __all__ = [
     "PlaceholderHandler",
     "PlaceholdersHandler",
     "ProfilesHandler",
+    "limited_json",
     "not_ready_because",
     "placeholders_json",
     "placement_json",
@@ -65,6 +66,7 @@ class PlaceholdersHandler(PlaceholderHandler):
                 "total": len(items),
                 "on_hold": on_hold,
                 "safeguard": safeguard,
+                "limited": limited_json(self.controller),
                 "incomplete_because": self.context.incomplete_because(),
             }
         )
@@ -98,6 +100,23 @@ def safeguard_json(controller: PlaceholderController) -> dict[str, Any] | None:
     if safeguard is None:
         return None
     return {"rule": safeguard.rule, "reason": safeguard.reason, "holds_everything": safeguard.holds_everything}
+
+
+def limited_json(controller: PlaceholderController) -> list[dict[str, Any]]:
+    """Shapes with fewer placeholders than are wanted, each with the cause; known to the leader only."""
+    denials = controller.latest.limited if controller.latest is not None else {}
+    return [
+        {
+            "shape": shape,
+            "profiles": list(controller.names_of(shape)),
+            "cause": each.cause,
+            "wanted": each.wanted,
+            "allowed": each.allowed,
+            "reason": each.sentence(controller.name_of(shape)),
+            "is_resumable": each.cause.is_resumable,
+        }
+        for shape, each in sorted(denials.items())
+    ]
 
 
 def placeholders_json(controller: PlaceholderController, context: ServiceContext) -> list[dict[str, Any]]:

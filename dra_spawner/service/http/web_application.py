@@ -15,6 +15,7 @@ from dra_spawner.service.http.forecast_handler import ForecastsHandler
 from dra_spawner.service.http.guarded_handler import GuardedHandler
 from dra_spawner.service.http.nodes_page import NodesPage
 from dra_spawner.service.http.placement_handler import PlacementsHandler
+from dra_spawner.service.http.resume_handler import ResumeHandler
 from dra_spawner.service.metrics.service_metrics import register
 
 __all__ = ["Address", "web_application"]
@@ -32,6 +33,7 @@ ADDRESSES: tuple[Address, ...] = (
     ("api/decisions", handlers.DecisionsHandler),
     ("api/forecasts", ForecastsHandler),
     ("api/placeholders", placeholder_handlers.PlaceholdersHandler),
+    ("api/placeholders/resume", ResumeHandler),
     ("api/placements", PlacementsHandler),
     ("api/profiles", placeholder_handlers.ProfilesHandler),
     ("api/pending-servers", pending_handlers.PendingServersHandler),

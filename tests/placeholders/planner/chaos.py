@@ -7,7 +7,11 @@ from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
 
+from dra_spawner.dra.devices import DeviceId
+from dra_spawner.dra.quantity import Quantity
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeletePlaceholder
+from dra_spawner.placeholders.planner.decide import Decisions
+from dra_spawner.placeholders.planner.limits import Limit
 from dra_spawner.placeholders.planner.placement import PlacementKind, find_placement
 from dra_spawner.placeholders.planner.planner_state import PlannerState
 from dra_spawner.placeholders.planner.policy import Budget, Grace, Policy, Renewal, ReplicaRange
@@ -17,6 +21,7 @@ from dra_spawner.placeholders.planner.published_shapes import (
     published_config_map,
     read_config_map,
 )
+from dra_spawner.simulator.claims import ObjectKey
 from tests.placeholders.planner.nonsense_shapes import NONSENSE
 from tests.placeholders.planner.world import (
     GPU,
@@ -49,6 +54,13 @@ PUBLISHED = tuple(
     )
 )
 MOST_KEPT = 6
+#: An administrator's limits, one after the other.
+LIMITS = (
+    (),
+    (Limit("few", placeholders=3),),
+    (Limit("gpus", devices=2), Limit("many", placeholders=5)),
+    (Limit("memory", capacity={"memory": Quantity.parse("20Gi")}, device_class="gpu.example.com"),),
+)
 
 
 def world() -> World:
@@ -92,11 +104,13 @@ class Chaos:
                 self.fail_all,
                 self.delete_all,
                 self.publish,
+                self.limit,
+                self.refuse_nodes,
                 self.trouble,
                 self.restart,
                 self.wait,
             ),
-            (3, 1, 3, 5, 8, 3, 1, 1, 1, 2, 1, 1, 6),
+            (3, 1, 3, 5, 8, 3, 1, 1, 1, 2, 1, 1, 1, 1, 6),
         )[0]
         happening()
         if self.random.random() < 0.8:
@@ -115,8 +129,42 @@ class Chaos:
             each.key for each in decided.actions if isinstance(each, DeletePlaceholder) and each.cause.is_eviction
         }
         for shape, keys in warm.items():
-            if keys & evicted:
+            # A limit that is lowered leaves as many as it allows.
+            if keys & evicted and not self.world.policy.limits:
                 assert len(keys - evicted) >= self.world.policy.replicas_of(shape).effective_floor, decided.actions
+
+        if any(isinstance(each, CreatePlaceholder) and each.for_pending_pod is None for each in decided.actions):
+            self.check_limits(decided)
+
+    def check_limits(self, decided: Decisions) -> None:
+        """With placeholders for targets just created, no limit is exceeded; those for users do not count."""
+        view = self.world.view()
+        needing = Counter(view.shape_of(view.users[each.pod]) for each in decided.pending if each.needs_node)
+        counted, held, asked = 0, set[DeviceId](), 0
+        for shape, there in view.placeholders_of_shape.items():
+            pending = sum(each.is_pending for each in there)
+            counted += len(there) - min(pending, needing[shape])
+            known = self.world.policy.shapes.get(shape)
+            asked += max(pending - needing[shape], 0) if known is None or known.claims else 0
+            for each in there:
+                own = [
+                    key for key in each.claims if all(ObjectKey.of(pod) == each.key for pod in view.pods_naming(key))
+                ]
+                claims = [view.snapshot.claims[key].claim for key in own if key in view.snapshot.claims]
+                held |= {device.id for claim in claims for device in claim.status.devices or ()}
+        for limit in self.world.policy.limits:
+            if limit.placeholders is not None:
+                assert counted <= limit.placeholders, limit
+            if limit.devices is not None:
+                assert len(held) + asked <= limit.devices, limit
+
+    def limit(self) -> None:
+        """An administrator changes the limits."""
+        self.world.policy = replace(self.world.policy, limits=self.random.choice(LIMITS))
+
+    def refuse_nodes(self) -> None:
+        """The autoscaler adds no node for what is pending."""
+        self.world.no_node = {pod.uid: "1 max node group size reached" for pod in self.world.waiting()}
 
     def node(self) -> None:
         if len(self.world.snapshot.nodes) < 8:
@@ -227,7 +275,11 @@ class Chaos:
         """Trouble ends: everything comes to rest, nothing is left over, what is wanted is there or waits."""
         world = self.world
         world.problem = ""
+        world.no_node = {}
+        world.policy = replace(world.policy, limits=())
         self.publish()
+        for shape in world.policy.shapes:
+            world.planner_state = world.planner_state.resumed(shape)
         for name in sorted(world.snapshot.nodes):
             world.pull(name)
         world.run(minutes=30, every_seconds=20)

@@ -10,7 +10,7 @@ import pytest
 from dra_spawner import names
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeletePlaceholder, Hold
-from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
+from dra_spawner.placeholders.planner.policy import Policy, Renewal, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
 from tests.placeholders.planner.device_hub import ended, hub
 from tests.placeholders.planner.world import GPU, PLAIN, World, gpu_claim, user_shape
@@ -44,6 +44,7 @@ def made(world: World) -> int:
 
 def test_placeholders_that_fail_at_once_are_made_again_later_and_later() -> None:
     world = hub((PLAIN, 5, 10))
+    world.policy = replace(world.policy, renewal=Renewal(most_failed=1_000))
     world.node("a")
     storm(world, 20)
     assert made(world) == 15  # at the start, after 5 seconds and after 10 more

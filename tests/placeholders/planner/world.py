@@ -9,7 +9,7 @@ What an autoscaler, a kubelet and an image puller would do is done by the tests'
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -36,6 +36,7 @@ from dra_spawner.placeholders.planner.placeholder_objects import (
 from dra_spawner.placeholders.planner.placement import Placement
 from dra_spawner.placeholders.planner.planner_state import PlannerState
 from dra_spawner.placeholders.planner.policy import Policy
+from dra_spawner.placeholders.planner.quotas import Quota
 from dra_spawner.placeholders.planner.search_ledger import SearchLedger
 from dra_spawner.placeholders.planner.shapes import Shape, shape_of
 from dra_spawner.placeholders.planner.view import Reservation, View, reservation_of
@@ -160,6 +161,10 @@ class World:
         self.stale = timedelta(0)
         self.refused: dict[str, str] = {}
         """Pods that the scheduler does not place, whatever the simulator thinks of them, with what it says."""
+        self.quotas: Callable[[], tuple[Quota, ...]] = lambda: ()
+        """What is left of the namespace's quotas."""
+        self.no_node: dict[str, str] = {}
+        """What the autoscaler says of pods that stay pending, by uid."""
         self.slow: set[str] = set()
         """Pods whose containers do not run yet, although they have a node."""
         self.kubelets_start = True
@@ -271,6 +276,8 @@ class World:
             reserved=self.reserved,
             index=index or self.index,
             scheduler_says=lambda pod: self.refused.get(pod.name, ""),
+            no_scale_up=lambda pod: self.no_node.get(pod.uid, ""),
+            quotas=self.quotas(),
             searches=self.searches,
         )
 

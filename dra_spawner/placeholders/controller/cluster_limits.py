@@ -1,0 +1,192 @@
+"""Limits of the cluster itself: ResourceQuotas, which are watched, and messages of the autoscaler, which are polled."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from datetime import UTC, datetime, timedelta
+from types import TracebackType
+from typing import Any, Final, Self
+
+from dra_spawner.json_types import JsonObject
+from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.kube.informers import Informer, InformerSettings, InformerState, Resource
+from dra_spawner.kube.rights import missing_right
+from dra_spawner.placeholders.planner.quotas import Quota, quota_of
+from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.pods import Pod
+
+__all__ = ["ClusterLimits", "maximum_reached"]
+
+log = logging.getLogger(__name__)
+
+#: Wait for the first list of quotas, in seconds.
+_FIRST_SECONDS: Final = 2.0
+#: Time between two reads of events, in seconds.
+_EVERY_SECONDS: Final = 30.0
+_LONGEST_MESSAGE: Final = 200
+#: cluster-autoscaler repeats its message each ten seconds at first, and each five minutes later.
+_FRESH: Final = timedelta(minutes=6)
+#: cluster-autoscaler's words for node groups and for the cluster (``core/scaleup/orchestrator/skippedreasons.go``).
+_MAXIMA: Final = ("max node group size reached", "limit reached")
+
+
+def maximum_reached(event: JsonObject, now: datetime) -> tuple[str, str]:
+    """The uid of the pod and the message of an event, if the autoscaler adds no node as a maximum is reached.
+
+    Returns
+    -------
+    tuple of str
+        Empty for other events and for old ones.
+    """
+    message = str(event.get("message") or "")
+    if event.get("reason") != "NotTriggerScaleUp" or not any(each in message for each in _MAXIMA):
+        return "", ""
+    series = event.get("series") or {}
+    stamp = series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime") or ""
+    try:
+        at = datetime.fromisoformat(stamp)
+    except (ValueError, TypeError):
+        return "", ""
+    if now - (at if at.tzinfo is not None else at.replace(tzinfo=UTC)) > _FRESH:
+        return "", ""
+    said = message.removeprefix("pod didn't trigger scale-up: ")
+    return str((event.get("involvedObject") or {}).get("uid") or ""), said[:_LONGEST_MESSAGE]
+
+
+class ClusterLimits:
+    """Knows the quotas of one namespace, and pods for which no node is added.
+
+    An asynchronous context manager: leaving it ends both. Without a right it knows nothing, and says so.
+
+    Parameters
+    ----------
+    namespace
+        Of placeholders.
+    priority_class
+        Of placeholders.
+    has_servers
+        Whether users' servers are in this namespace, too.
+    pending
+        Returns the uids of placeholders without a node; while there is none, no events are read.
+    on_change
+        Called after each change; must not raise.
+    """
+
+    def __init__(
+        self,
+        api: KubernetesApi,
+        namespace: str,
+        *,
+        priority_class: str,
+        has_servers: bool,
+        pending: Callable[[], Collection[str]],
+        now: Callable[[], datetime],
+        on_change: Callable[[], None] = lambda: None,
+        settings: InformerSettings | None = None,
+        every_seconds: float = _EVERY_SECONDS,
+    ) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._priority_class = priority_class
+        self._has_servers = has_servers
+        self._pending = pending
+        self._now = now
+        self._on_change = on_change
+        self._every_seconds = every_seconds
+        resource = Resource("ResourceQuota", "v1", "resourcequotas", namespace)
+        self._informer = Informer(api, resource, self, settings=settings)
+        self._quotas: dict[ObjectKey, Quota] = {}
+        self._said: dict[str, str] = {}
+        self._events_problem = ""
+        self._tasks: list[asyncio.Task[Any]] = []
+
+    @property
+    def quotas(self) -> tuple[Quota, ...]:
+        """The quotas, by name."""
+        return tuple(self._quotas[key] for key in sorted(self._quotas))
+
+    def no_scale_up(self, pod: Pod) -> str:
+        """The autoscaler's message that no node is added for a pod, as a maximum is reached; empty if there is none."""
+        return self._said.get(pod.uid, "")
+
+    def problems(self) -> tuple[str, ...]:
+        """Missing rights and other problems, as sentences without a full stop."""
+        status, found = self._informer.status, []
+        if status.problem and status.state is not InformerState.OFF:
+            found.append(f"ResourceQuotas are not known, and may refuse placeholders: {status.problem}")
+        found += [f"the {each.get_name()} has ended" for each in self._tasks if each.done()]  # by a defect
+        if self._events_problem:
+            found.append(f"a maximum of the autoscaler is not recognised: {self._events_problem}")
+        return tuple(found)
+
+    def put(self, obj: JsonObject) -> None:
+        """Take a new version of a quota."""
+        metadata = obj["metadata"]
+        key = ObjectKey(metadata.get("namespace", ""), metadata["name"])
+        self._quotas[key] = quota_of(obj, self._priority_class, has_servers=self._has_servers)
+        self._on_change()
+
+    def remove(self, key: ObjectKey) -> None:
+        """Note that a quota is gone."""
+        self._quotas.pop(key, None)
+        self._on_change()
+
+    async def read_events(self) -> None:
+        """Read what the autoscaler says of pending placeholders."""
+        pending = frozenset(self._pending())
+        said: dict[str, str] = {}
+        if pending:
+            try:
+                answer = await self._api.list(
+                    resource_path("v1", "events", self._namespace),
+                    field_selector="reason=NotTriggerScaleUp",
+                )
+            except KubernetesError as error:
+                # The last messages hold until the next read.
+                self._events_problem = missing_right(error) or ("" if error.retryable else str(error))
+                log.debug("The autoscaler's events cannot be read: error=%s", error)
+                return
+            self._events_problem = ""
+            now = self._now()
+            for event in answer.get("items") or ():
+                uid, message = maximum_reached(event, now)
+                if uid in pending:
+                    said[uid] = message
+        if said != self._said:
+            self._said = said
+            self._on_change()
+
+    async def _read_on(self) -> None:
+        while True:
+            try:
+                await self.read_events()
+            except Exception:
+                # An answer that is no list of events must not end the service.
+                log.exception("The autoscaler's events cannot be read.")
+            await asyncio.sleep(self._every_seconds)
+
+    async def __aenter__(self) -> Self:
+        """Wait a short time for the quotas, so that the first round does not exceed them."""
+        self._tasks = [
+            asyncio.create_task(self._informer.run(), name="informer of ResourceQuotas"),
+            asyncio.create_task(self._read_on(), name="reader of the autoscaler's events"),
+        ]
+        try:
+            async with asyncio.timeout(_FIRST_SECONDS):
+                await self._informer.wait_synced()
+        except TimeoutError:
+            log.warning("ResourceQuotas are not known yet: problem=%s", self._informer.status.problem)
+        except BaseException:
+            await self.__aexit__(None, None, None)
+            raise
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,353 @@
+"""How many of the wanted placeholders may exist: limits, ResourceQuotas, the autoscaler's maximum, and failures.
+
+Only targets become lower. Placeholders for users' pending pods are exempt; they only need room in the ResourceQuotas,
+as the API server would refuse them otherwise.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from dra_spawner import names
+from dra_spawner.dra.devices import DeviceId
+from dra_spawner.placeholders.lifecycle import Cause
+from dra_spawner.placeholders.planner.actions import Action, CreatePlaceholder
+from dra_spawner.placeholders.planner.limit_usage import LimitUsage, Usage
+from dra_spawner.placeholders.planner.limits import Limit
+from dra_spawner.placeholders.planner.planner_state import PlannerState
+from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
+from dra_spawner.placeholders.planner.quota_room import QuotaRoom
+from dra_spawner.placeholders.planner.view import Placeholder, View, newest_first
+from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.pods import Pod
+
+__all__ = ["Denial", "DenialCause", "LimitedTargets", "limit_targets"]
+
+
+class DenialCause(StrEnum):
+    """What keeps wanted placeholders from being created."""
+
+    #: An administrator's limit.
+    LIMIT = "limit"
+    #: A ResourceQuota.
+    QUOTA = "quota"
+    #: The autoscaler adds no more nodes.
+    AUTOSCALER = "autoscaler"
+    #: Too many have failed in a row.
+    FAILURES = "failures"
+
+    @property
+    def is_resumable(self) -> bool:
+        """Whether an administrator can have them created again at once."""
+        return self in (DenialCause.AUTOSCALER, DenialCause.FAILURES)
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """Placeholders of a shape that are wanted and may not exist.
+
+    Attributes
+    ----------
+    wanted, allowed
+        Numbers of placeholders: the target, and the part of it that may exist.
+    because
+        What allows no more, after "allowed by" or "allowed".
+    """
+
+    shape: str
+    cause: DenialCause
+    wanted: int
+    allowed: int
+    because: str
+
+    def sentence(self, name: str) -> str:
+        """For people.
+
+        Parameters
+        ----------
+        name
+            Of a choice with this shape; empty if there is none.
+        """
+        wanted = f"{self.wanted} is wanted" if self.wanted == 1 else f"{self.wanted} are wanted"
+        allowed = f"{self.allowed} is allowed" if self.allowed == 1 else f"{self.allowed} are allowed"
+        return f"Placeholders of {name or f'shape {self.shape}'}: {wanted}, {allowed} {self.because}."
+
+
+@dataclass(frozen=True, slots=True)
+class LimitedTargets:
+    """What a round may create.
+
+    Attributes
+    ----------
+    replicas
+        The lower targets, by shape.
+    denials
+        By shape.
+    """
+
+    replicas: Mapping[str, ReplicaRange] = field(default_factory=dict)
+    denials: Mapping[str, Denial] = field(default_factory=dict)
+    _room: QuotaRoom | None = None
+
+    def policy(self, policy: Policy) -> Policy:
+        """The policy with these targets."""
+        return replace(policy, replicas={**policy.replicas, **self.replicas}) if self.replicas else policy
+
+    def reason(self, shape: str) -> str:
+        """Why there is a lower target, as a clause; empty if there is none."""
+        denial = self.denials.get(shape)
+        return denial.because if denial is not None else ""
+
+    def within_quotas(self, actions: Iterable[Action]) -> tuple[tuple[Action, ...], Mapping[str, Denial]]:
+        """The actions without creations for pending pods that a quota would refuse; and all denials."""
+        room = self._room
+        if room is None:
+            return tuple(actions), self.denials
+        wanted, allowed, because = Counter[str](), Counter[str](), dict[str, str]()
+        kept: list[Action] = []
+        for action in actions:
+            if isinstance(action, CreatePlaceholder) and action.for_pending_pod is not None:
+                wanted[action.shape] += 1
+                shortage = room.shortage(action.shape, for_pending_pod=True)
+                if shortage:
+                    because[action.shape] = f"for pending servers by {shortage}"
+                    continue
+                allowed[action.shape] += 1
+                room.take(action.shape)
+            kept.append(action)
+        denials = {
+            shape: Denial(shape, DenialCause.QUOTA, wanted[shape], allowed[shape], why)
+            for shape, why in because.items()
+        }
+        return tuple(kept), {**denials, **self.denials}
+
+
+def limit_targets(
+    view: View,
+    policy: Policy,
+    planner_state: PlannerState,
+    needing: Mapping[str, Sequence[ObjectKey]],
+    ending: Collection[ObjectKey],
+) -> LimitedTargets:
+    """The targets that may be reached now.
+
+    Parameters
+    ----------
+    needing
+        Users' pending pods that need a node, by shape.
+    ending
+        Placeholders that end in this round for other reasons.
+    """
+    capped = dict(_caps(view, policy, planner_state))
+    if not (policy.limits or view.quotas or capped):
+        return LimitedTargets()
+    room = QuotaRoom(view, policy) if view.quotas else None
+    return _Targets(view, policy, needing, ending, capped, room).found()
+
+
+def _caps(view: View, policy: Policy, planner_state: PlannerState) -> Iterator[tuple[str, tuple[DenialCause, str]]]:
+    """Shapes of which no more may be created, each with its cause."""
+    for shape, cap in planner_state.scale_up_caps.at(view.now).items():
+        since = f"{cap.since:%H:%M:%S %Z}"
+        yield shape, (DenialCause.AUTOSCALER, f"as the autoscaler adds no node (since {since}): {cap.reason}")
+    for shape, setback in planner_state.creations.capped(policy).items():
+        count = setback.in_a_row
+        failed = f"{count} replacements in a row have" if count > 1 else "its replacement has"
+        because = f"as {failed} failed, too; no more are created until an administrator resumes them"
+        yield shape, (DenialCause.FAILURES, because)
+
+
+class _Total:
+    """What counts for one limit."""
+
+    def __init__(self, limit: Limit) -> None:
+        self.limit = limit
+        self._placeholders = 0
+        self._asked = 0
+        self._held: Counter[DeviceId] = Counter()
+        self._capacity: Counter[str] = Counter()
+
+    def add(self, usage: Usage) -> None:
+        self._placeholders += 1
+        self._asked += usage.asked
+        self._held.update(usage.held)
+        self._capacity.update(usage.capacity)
+
+    def remove(self, usage: Usage) -> None:
+        self._placeholders -= 1
+        self._asked -= usage.asked
+        self._held.subtract(usage.held)
+        self._held += Counter()  # without zeros
+        self._capacity.subtract(usage.capacity)
+
+    def is_exceeded(self) -> bool:
+        return bool(self._exceeded(Usage(), 0))
+
+    def has_room(self, usage: Usage) -> bool:
+        """Whether one more placeholder fits. One that counts nothing always does."""
+        return not any(self._adds(usage, bound) for bound in self._exceeded(usage, 1))
+
+    def is_helped_by(self, usage: Usage) -> bool:
+        """Whether a bound that is exceeded would be less so without a placeholder."""
+        return any(self._adds(usage, bound) for bound in self._exceeded(Usage(), 0))
+
+    def _exceeded(self, usage: Usage, more: int) -> list[str]:
+        """Bounds that are exceeded, with one more placeholder or without.
+
+        ``*`` is the number of placeholders, an empty text that of devices; others are capacities.
+        """
+        limit, found = self.limit, list[str]()
+        if limit.placeholders is not None and self._placeholders + more > limit.placeholders:
+            found.append("*")
+        devices = len(self._held) + sum(each not in self._held for each in usage.held) + self._asked + usage.asked
+        if limit.devices is not None and devices > limit.devices:
+            found.append("")
+        found += [
+            name
+            for name, most in limit.capacity.items()
+            if self._capacity[name] + usage.capacity.get(name, 0) > most.nano
+        ]
+        return found
+
+    @staticmethod
+    def _adds(usage: Usage, bound: str) -> bool:
+        if bound == "*":
+            return True
+        return bool(usage.held or usage.asked) if not bound else usage.capacity.get(bound, 0) > 0
+
+
+class _Targets:
+    """One round's count."""
+
+    def __init__(
+        self,
+        view: View,
+        policy: Policy,
+        needing: Mapping[str, Sequence[ObjectKey]],
+        ending: Collection[ObjectKey],
+        capped: Mapping[str, tuple[DenialCause, str]],
+        room: QuotaRoom | None,
+    ) -> None:
+        self._policy = policy
+        self._needing = needing
+        self._capped = capped
+        self._room = room
+        self._usage = LimitUsage(view)
+        self._totals = [_Total(each) for each in policy.limits]
+        self._because: dict[str, tuple[DenialCause, str]] = {}
+        self._free: dict[str, list[Placeholder]] = {
+            shape: [
+                each
+                for each in view.placeholders_of_shape.get(shape, ())
+                if each.key not in ending and each.may_end(Cause.SURPLUS)
+            ]
+            for shape in policy.shapes
+        }
+        self._warm = {each.key for shape in policy.shapes for each in view.warm(shape)}
+        self._exempt = set(_for_users(self._free, needing))
+        if self._totals:
+            for each in view.placeholders.values():
+                if each.key not in self._exempt:
+                    self._count(each.pod, each.shape)
+            # Their devices are free soon, but not yet. On lost nodes they stay for ever.
+            for pod in view.terminating_soon:
+                if not pod.is_finished:
+                    self._count(pod, pod.labels.get(names.SHAPE, ""))
+
+    def found(self) -> LimitedTargets:
+        going = self._decide_surplus()
+        granted = self._grant(going)
+        replicas, denials = {}, {}
+        for shape, wanted in self._policy.replicas.items():
+            if shape not in self._policy.shapes or shape not in self._because:
+                continue
+            allowed = len(self._free[shape]) - going[shape] + granted[shape]
+            if allowed < wanted.min:
+                replicas[shape] = ReplicaRange(allowed, wanted.max, wanted.floor)
+                cause, because = self._because[shape]
+                denials[shape] = Denial(shape, cause, wanted.min, allowed, because)
+        return LimitedTargets(replicas, denials, self._room)
+
+    def _count(self, pod: Pod, shape: str) -> None:
+        for total in self._totals:
+            if total.limit.applies_to(shape):
+                total.add(self._usage.of_placeholder(total.limit, pod, self._policy.shapes.get(shape)))
+
+    def _decide_surplus(self) -> Counter[str]:
+        """How many placeholders of each shape are above a limit; warm ones and old ones stay longest."""
+        going: Counter[str] = Counter()
+        if not any(total.is_exceeded() for total in self._totals):
+            return going
+        # Those of a shape with users who need a node stay, as one may be theirs.
+        candidates = [each for shape, there in self._free.items() if not self._needing.get(shape) for each in there]
+        candidates.sort(key=lambda each: (each.key in self._warm, newest_first(each)))
+        gone: set[ObjectKey] = set()
+        for total in self._totals:
+            for each in candidates:
+                if not total.is_exceeded():
+                    break
+                if each.key in gone or not total.limit.applies_to(each.shape):
+                    continue
+                if total.is_helped_by(self._usage_of(total.limit, each)):
+                    gone.add(each.key)
+                    going[each.shape] += 1
+                    self._because.setdefault(each.shape, (DenialCause.LIMIT, f"by the {total.limit}"))
+                    for other in self._totals:
+                        if other.limit.applies_to(each.shape):
+                            other.remove(self._usage_of(other.limit, each))
+        return going
+
+    def _usage_of(self, limit: Limit, placeholder: Placeholder) -> Usage:
+        return self._usage.of_placeholder(limit, placeholder.pod, self._policy.shapes.get(placeholder.shape))
+
+    def _grant(self, going: Counter[str]) -> Counter[str]:
+        """How many placeholders of each shape may be created; shapes take turns."""
+        granted: Counter[str] = Counter()
+        missing = {
+            shape: wanted.min - len(self._free[shape])
+            for shape, wanted in self._policy.replicas.items()
+            if shape in self._policy.shapes and not going[shape]
+        }
+        turns = [shape for shape, count in missing.items() if count > 0]
+        while turns:
+            for shape in tuple(turns):
+                denied = self._denied(shape)
+                if denied is not None:
+                    self._because[shape] = denied
+                    turns.remove(shape)
+                    continue
+                self._take(shape)
+                granted[shape] += 1
+                if granted[shape] >= missing[shape]:
+                    turns.remove(shape)
+        return granted
+
+    def _denied(self, shape: str) -> tuple[DenialCause, str] | None:
+        """Why no placeholder of a shape may be created; None if one may be."""
+        if shape in self._capped:
+            return self._capped[shape]
+        for total in self._totals:
+            limit = total.limit
+            if limit.applies_to(shape) and not total.has_room(self._usage.of_shape(limit, self._policy.shapes[shape])):
+                return DenialCause.LIMIT, f"by the {limit}"
+        shortage = self._room.shortage(shape) if self._room is not None else ""
+        return (DenialCause.QUOTA, f"by {shortage}") if shortage else None
+
+    def _take(self, shape: str) -> None:
+        for total in self._totals:
+            if total.limit.applies_to(shape):
+                total.add(self._usage.of_shape(total.limit, self._policy.shapes[shape]))
+        if self._room is not None:
+            self._room.take(shape)
+
+
+def _for_users(
+    free: Mapping[str, Iterable[Placeholder]], needing: Mapping[str, Sequence[ObjectKey]]
+) -> Iterator[ObjectKey]:
+    """Pending placeholders that stand for users' pending pods."""
+    for shape, pods in needing.items():
+        pending = [each.key for each in free.get(shape, ()) if each.is_pending]
+        yield from pending[: len(pods)]

@@ -1,0 +1,82 @@
+"""Handler that resumes placeholders which are not created any more; the leader alone answers."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import parse_qs
+
+from tornado.web import HTTPError
+
+from dra_spawner.kube.leader import NotLeading
+from dra_spawner.placeholders.controller.placeholder_controller import UnknownShape
+from dra_spawner.service.context import ServiceContext
+from dra_spawner.service.http.placeholder_handlers import PlaceholderHandler
+
+__all__ = ["ResumeHandler"]
+
+_FORM = "application/x-www-form-urlencoded"
+_LONGEST_NAME = 1_000
+
+
+class ResumeHandler(PlaceholderHandler):
+    """``POST api/placeholders/resume`` with ``{"profile"}``: create placeholders of a choice again.
+
+    For administrators: by a token, or by the page's form with a login cookie and JupyterHub's XSRF token. That token is
+    in the query, as the body is read after the caller is authenticated. A standby answers 503 with the leader's name.
+    """
+
+    def initialize(self, context: ServiceContext) -> None:
+        super().initialize(context)
+        self._body = bytearray()
+
+    def data_received(self, chunk: bytes) -> None:
+        """Keep it: the caller is authenticated by now, and the server limits the size."""
+        self._body += chunk
+
+    @property
+    def wanted_scopes(self) -> frozenset[str]:
+        return self.web.manage_scopes
+
+    async def post(self) -> None:
+        is_form = self.request.headers.get("Content-Type", "").partition(";")[0].strip().lower() == _FORM
+        profile = _profile_of_form(bytes(self._body)) if is_form else _profile_of_json(bytes(self._body))
+        try:
+            was_capped = self.controller.resume(profile)
+        except UnknownShape:
+            raise HTTPError(404, "The hub publishes no choice of this name.") from None
+        except NotLeading:
+            because = self.context.not_leading_because() or "This replica has ceased to lead."
+            raise HTTPError(503, "%s", because) from None
+        if is_form:
+            self.redirect(self.web.url(""), status=303)
+        else:
+            self.write_json({"profile": profile, "resumed": was_capped})
+
+
+def _profile_of_json(body: bytes) -> str:
+    try:
+        question = json.loads(body)
+    except (ValueError, RecursionError):
+        raise HTTPError(400, "The body must be JSON.") from None
+    if not isinstance(question, dict):
+        raise HTTPError(400, "The body must be a JSON object.")
+    unknown = sorted(set(map(str, question)) - {"profile"})
+    if unknown:
+        # A text of JSON may be no Unicode.
+        raise HTTPError(400, "%s: not known; allowed: profile.", ascii(unknown[0][:40]))
+    return _checked(question.get("profile"))
+
+
+def _profile_of_form(body: bytes) -> str:
+    try:
+        fields = parse_qs(body.decode(), strict_parsing=True, max_num_fields=5)
+    except ValueError:
+        raise HTTPError(400, "The body must be a form with the field profile.") from None
+    values = fields.get("profile", [])
+    return _checked(values[0] if len(values) == 1 else None)
+
+
+def _checked(profile: object) -> str:
+    if isinstance(profile, str) and 0 < len(profile) <= _LONGEST_NAME and profile.isprintable():
+        return profile
+    raise HTTPError(400, "profile: allowed: the name of a profile or a choice, as api/profiles has it.")

@@ -1,0 +1,140 @@
+"""What the cluster itself limits: quotas are followed, the autoscaler's messages are read, and a missing right is said."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from dra_spawner.kube.api import KubernetesApi, resource_path
+from dra_spawner.placeholders.controller.cluster_limits import ClusterLimits, maximum_reached
+from dra_spawner.simulator.pods import Pod
+from tests.cluster.access import SERVICE_ACCOUNT, service_token
+from tests.cluster.control_plane import write_kubeconfig
+from tests.cluster.under_test import ClusterUnderTest
+from tests.polling import eventually
+
+NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
+SAYS = "pod didn't trigger scale-up: 1 max node group size reached, 2 node(s) didn't match Pod's node affinity/selector"
+
+
+def event(uid: str = "u", message: str = SAYS, at: datetime = NOW, **fields: Any) -> dict[str, Any]:
+    found = {
+        "reason": "NotTriggerScaleUp",
+        "message": message,
+        "involvedObject": {"kind": "Pod", "name": "p", "uid": uid},
+        "lastTimestamp": at.isoformat().replace("+00:00", "Z"),
+    }
+    return {**found, **fields}
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        pytest.param(event(), ("u", SAYS.removeprefix("pod didn't trigger scale-up: ")), id="a node group"),
+        pytest.param(event(message="pod didn't trigger scale-up: 3 max cluster cpu, memory limit reached"),
+                     ("u", "3 max cluster cpu, memory limit reached"), id="the cluster"),
+        pytest.param(event(message="pod didn't trigger scale-up: 3 Insufficient cpu"), ("", ""), id="no maximum"),
+        pytest.param(event(reason="TriggeredScaleUp"), ("", ""), id="another event"),
+        pytest.param(event(at=NOW - timedelta(minutes=7)), ("", ""), id="an old one"),
+        pytest.param(event(at=NOW - timedelta(minutes=7), series={"lastObservedTime": "2026-03-02T08:59:00.000000Z"}),
+                     ("u", SAYS.removeprefix("pod didn't trigger scale-up: ")), id="an old one that is repeated"),
+        pytest.param(event(lastTimestamp=None, eventTime="2026-03-02T08:59:00.000000Z"),
+                     ("u", SAYS.removeprefix("pod didn't trigger scale-up: ")), id="of the newer API"),
+        pytest.param(event(lastTimestamp="yesterday"), ("", ""), id="without a time"),
+        pytest.param(event(involvedObject=None), ("", SAYS.removeprefix("pod didn't trigger scale-up: ")), id="of nothing"),
+        pytest.param({}, ("", ""), id="empty"),
+    ],
+)  # fmt: skip
+def test_which_events_say_that_a_maximum_is_reached(value: dict[str, Any], expected: tuple[str, str]) -> None:
+    assert maximum_reached(value, NOW) == expected
+
+
+def test_a_long_message_is_cut() -> None:
+    assert len(maximum_reached(event(message=SAYS * 1000), NOW)[1]) == 200
+
+
+def limits_of(cluster: ClusterUnderTest, api: KubernetesApi, pending: set[str], changes: list[None]) -> ClusterLimits:
+    return ClusterLimits(
+        api,
+        cluster.namespace,
+        priority_class="dra-spawner-placeholder",
+        has_servers=True,
+        pending=lambda: pending,
+        now=lambda: NOW,
+        on_change=lambda: changes.append(None),
+        every_seconds=0.1,
+    )
+
+
+async def say(cluster: ClusterUnderTest, uid: str) -> None:
+    """The autoscaler writes an event about a pod."""
+    pod = {"apiVersion": "v1", "kind": "Pod", "namespace": cluster.namespace, "name": "p", "uid": uid}
+    metadata = {"name": f"p.{uid}", "namespace": cluster.namespace}
+    obj = {"apiVersion": "v1", "kind": "Event", "metadata": metadata, "type": "Normal", **event(uid)}
+    obj["involvedObject"] = pod
+    await cluster.admin.create(resource_path("v1", "events", cluster.namespace), obj)
+
+
+async def test_messages_about_pending_placeholders_are_read(cluster: ClusterUnderTest) -> None:
+    pending, changes = {"u1"}, list[None]()
+    await say(cluster, "u1")
+    await say(cluster, "u2")
+    async with (
+        await KubernetesApi.from_kubeconfig(cluster.admin_kubeconfig) as api,
+        limits_of(cluster, api, pending, changes) as limits,
+    ):
+        one, other = (Pod("p", cluster.namespace, uid) for uid in ("u1", "u2"))
+        await eventually(lambda: bool(limits.no_scale_up(one)), "its message is known")
+        assert limits.no_scale_up(one).startswith("1 max node group size reached")
+        assert not limits.no_scale_up(other), "it is no pending placeholder"
+        assert changes
+        pending.clear()
+        await eventually(lambda: not limits.no_scale_up(one), "it is pending no more")
+        assert limits.problems() == ()
+        assert limits.quotas == ()
+
+
+async def test_quotas_are_followed(real_cluster: ClusterUnderTest) -> None:
+    cluster, changes = real_cluster, list[None]()
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "users"},
+        "spec": {"hard": {"pods": "3", "requests.cpu": "2"}},
+    }
+    await cluster.publish(quota)
+    async with (
+        await KubernetesApi.from_kubeconfig(cluster.admin_kubeconfig) as api,
+        limits_of(cluster, api, set(), changes) as limits,
+    ):
+        await eventually(lambda: bool(limits.quotas) and limits.quotas[0].left["pods"] > 0, "it is counted")
+        (found,) = limits.quotas
+        assert (found.name, found.left) == ("users", {"pods": 3 * 10**9, "requests.cpu": 2 * 10**9})
+        await cluster.admin.delete(resource_path("v1", "resourcequotas", cluster.namespace, "users"))
+        await eventually(lambda: not limits.quotas, "it is gone")
+        assert changes
+
+
+async def test_without_the_rights_it_is_said_and_nothing_is_limited(real_cluster: ClusterUnderTest) -> None:
+    cluster = real_cluster
+    token = await service_token(cluster.admin, cluster.namespace)
+    server = {"server": cluster.url, "certificate-authority": str(cluster.certificate_authority)}
+    kubeconfig = cluster.directory / "nobody.kubeconfig"
+    write_kubeconfig(kubeconfig, server, token, cluster.namespace)
+    async with (
+        await KubernetesApi.from_kubeconfig(kubeconfig) as api,
+        limits_of(cluster, api, {"u"}, []) as limits,
+    ):
+        await eventually(lambda: len(limits.problems()) == 2, "both are said", shows=limits.problems)
+        quotas, events = limits.problems()
+        rule = '{apiGroups: [""], resources: [resourcequotas], verbs: [list, watch]} in namespace'
+        assert f"its account lacks the rule {rule} {cluster.namespace}" in quotas
+        rule = '{apiGroups: [""], resources: [events], verbs: [list]} in namespace'
+        assert (
+            events
+            == f"a maximum of the autoscaler is not recognised: its account lacks the rule {rule} {cluster.namespace}"
+        )
+        assert SERVICE_ACCOUNT in quotas
+        assert limits.quotas == ()

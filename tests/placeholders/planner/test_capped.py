@@ -1,0 +1,202 @@
+"""Shapes of which no more placeholders are created: those that keep failing, and those that get no node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+from dra_spawner import names
+from dra_spawner.placeholders.planner.actions import CreatePlaceholder
+from dra_spawner.placeholders.planner.limited_targets import DenialCause
+from dra_spawner.placeholders.planner.planner_state import PlannerState
+from dra_spawner.placeholders.planner.policy import Renewal
+from tests.placeholders.planner.device_hub import hub
+from tests.placeholders.planner.world import GPU, PLAIN, World, gpu_claim, user_shape
+
+SAYS = "1 max node group size reached"
+
+
+def run(world: World, minutes: float, each_round: Callable[[World], None], every_seconds: float = 1) -> None:
+    end = world.now + timedelta(minutes=minutes)
+    while world.now < end:
+        world.schedule()
+        each_round(world)
+        world.decide()
+        world.pass_time(seconds=every_seconds)
+
+
+def fail(world: World) -> None:
+    """A kubelet ends all placeholders that come to it."""
+    for pod in list(world.snapshot.pods.values()):
+        if pod.labels.get(names.COMPONENT) == names.PLACEHOLDER and pod.node_name and not pod.is_finished:
+            world.snapshot.put(replace(pod, phase="Failed"))
+
+
+def made(world: World) -> int:
+    return len(world.actions(CreatePlaceholder))
+
+
+def capped_hub() -> World:
+    world = hub((PLAIN, 2, 9))
+    world.node("a", "40")
+    run(world, 30, fail)
+    return world
+
+
+def test_after_five_failed_replacements_no_more_are_created() -> None:
+    world = capped_hub()
+    assert made(world) == 2 * 6, "the first ones and five replacements of each"
+    denial = world.last.limited[PLAIN.id]
+    assert (denial.cause, denial.wanted, denial.allowed) == (DenialCause.FAILURES, 2, 0)
+    assert denial.sentence("plain") == (
+        "Placeholders of plain: 2 are wanted, 0 are allowed as 5 replacements in a row have failed, too; no more are "
+        "created until an administrator resumes them."
+    )
+    # All is well again, but nobody has said so.
+    world.run(minutes=120, every_seconds=30)
+    assert made(world) == 12
+    world.planner_state = world.planner_state.resumed(PLAIN.id)
+    world.run(minutes=1)
+    assert len(world.view().warm(PLAIN.id)) == 2
+    assert not world.last.limited
+
+
+def test_the_setting_says_after_how_many() -> None:
+    world = hub((PLAIN, 2, 9))
+    world.policy = replace(world.policy, renewal=Renewal(most_failed=2))
+    world.node("a", "40")
+    run(world, 10, fail)
+    assert made(world) == 2 * 3
+
+
+def test_a_restart_and_a_changed_definition_resume() -> None:
+    world = capped_hub()
+    world.planner_state = PlannerState.fresh(world.now)
+    world.run(minutes=1)
+    assert len(world.view().warm(PLAIN.id)) == 2
+    world = capped_hub()
+    other = user_shape(cpu="900m")
+    replicas = {other.id: world.policy.replicas[PLAIN.id]}
+    world.policy = replace(world.policy, shapes={other.id: other}, replicas=replicas)
+    world.run(minutes=1)
+    assert len(world.view().warm(other.id)) == 2
+
+
+def test_users_come_first() -> None:
+    """A pending server has its placeholder, and one that runs shows that all is well."""
+    world = hub((GPU, 2, 9))
+    world.node("a", gpus=2)
+    run(world, 30, fail)
+    before = made(world)
+    for name in ("ada", "bob", "cy"):
+        world.user(name, {"gpu": gpu_claim()})
+    world.settle()
+    assert made(world) == before + 1
+    (pending,) = [each for each in world.view().placeholders.values() if each.is_pending]
+    assert pending.shape == GPU.id
+    world.node("b", gpus=1)
+    world.node("c", gpus=4)
+    world.run(minutes=3)
+    assert not world.pending
+    assert len(world.view().warm(GPU.id)) == 2
+
+
+def test_one_that_works_ends_the_row() -> None:
+    """Each third one runs for half a minute: they come later and later, and go on."""
+    world = hub((PLAIN, 1, 9))
+    world.policy = replace(world.policy, renewal=Renewal(most_failed=4))
+    world.node("a")
+    begun: dict[str, datetime] = {}
+
+    def fail_most(world: World) -> None:
+        for pod in list(world.snapshot.pods.values()):
+            since = begun.setdefault(pod.name, world.now)
+            works = int(pod.name.rpartition("-")[2]) % 3 == 0 and world.now - since < timedelta(seconds=30)
+            if pod.node_name and not pod.is_finished and not works:
+                world.snapshot.put(replace(pod, phase="Failed"))
+
+    run(world, 60, fail_most)
+    assert PLAIN.id not in world.last.limited
+    assert made(world) > 10
+
+
+# --- the autoscaler's maximum ----------------------------------------------------------------------------------------
+
+
+def refuse(world: World) -> None:
+    """The autoscaler adds no node for any pod."""
+    world.no_node = {pod.uid: SAYS for pod in world.waiting()}
+
+
+def test_at_the_autoscalers_maximum_no_more_are_created() -> None:
+    world = hub((GPU, 3, 20))
+    world.node("a", gpus=1)
+    run(world, 1, refuse)
+    assert len(world.view().placeholders) == 3, "all of them at once, before the autoscaler said a word"
+    # The target rises, for example before a class.
+    world.policy = replace(world.policy, replicas={GPU.id: replace(world.policy.replicas[GPU.id], min=10)})
+    run(world, 60, refuse, every_seconds=10)
+    assert len(world.view().placeholders) == 3
+    denial = world.last.limited[GPU.id]
+    assert (denial.cause, denial.wanted, denial.allowed) == (DenialCause.AUTOSCALER, 10, 3)
+    assert denial.because.startswith("as the autoscaler adds no node (since 09:0")
+    assert denial.because.endswith(SAYS)
+    # The administrator raises the maximum.
+    world.no_node = {}
+    for name in "bc":
+        world.node(name, gpus=20)
+    world.run(minutes=3)
+    assert len(world.view().warm(GPU.id)) == 10
+    assert not world.last.limited
+
+
+def test_it_is_tried_again_later_and_later() -> None:
+    """Pending placeholders that are deleted come again, and are refused again."""
+    world = hub((GPU, 1, 20))
+    tries: list[float] = []
+
+    def delete(world: World) -> None:
+        for key, each in list(world.view().placeholders.items()):
+            if each.pod.uid in world.no_node:  # since the round before
+                world.remove_pod(key)
+                tries.append(world.now.timestamp())
+        refuse(world)
+
+    run(world, 180, delete)
+    waits = [round((after - before) / 60) for before, after in pairwise(tries)]
+    assert waits[:6] == [1, 2, 4, 8, 16, 30]
+    assert set(waits[6:]) == {30}
+
+
+def test_an_administrator_resumes_at_once() -> None:
+    world = hub((GPU, 2, 20))
+    run(world, 0.5, refuse)
+    for key in list(world.view().placeholders):
+        world.remove_pod(key)
+    world.no_node = {}
+    world.decide()
+    assert not world.view().placeholders
+    world.planner_state = world.planner_state.resumed(GPU.id)
+    world.decide()
+    assert len(world.view().placeholders) == 2
+
+
+def test_users_have_their_placeholders_all_the_same() -> None:
+    world = hub((GPU, 1, 20))
+    run(world, 1, refuse)
+    for name in ("ada", "bob", "cy"):
+        world.user(name, {"gpu": gpu_claim()})
+    run(world, 1, refuse)
+    assert len(world.view().placeholders) == 3
+
+
+def test_a_clock_that_is_set_back() -> None:
+    world = hub((GPU, 2, 20))
+    run(world, 1, refuse)
+    (cap,) = world.planner_state.scale_up_caps.of_shape.values()
+    world.now -= timedelta(hours=5)
+    world.decide()
+    (after,) = world.planner_state.scale_up_caps.of_shape.values()
+    assert after.until <= world.now + cap.delay

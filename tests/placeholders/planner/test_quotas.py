@@ -1,0 +1,270 @@
+"""ResourceQuotas: what they count, what they have left, and that placeholders leave room for users' servers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from dra_spawner import names
+from dra_spawner.dra.objects import DeviceClass, ResourceClaim
+from dra_spawner.dra.quantity import NANO_PER_UNIT, Quantity
+from dra_spawner.placeholders.lifecycle import Cause
+from dra_spawner.placeholders.planner.actions import CreatePlaceholder
+from dra_spawner.placeholders.planner.placeholder_objects import requests_of
+from dra_spawner.placeholders.planner.quotas import Quota, claim_amounts, pod_amounts, quota_of
+from dra_spawner.placeholders.planner.shapes import Shape
+from tests.placeholders.planner.device_hub import ended, hub
+from tests.placeholders.planner.world import GPU, NAMESPACE, PLAIN, World, gpu_claim, user_shape
+
+PAIR = user_shape({"gpu": gpu_claim(count=2)})
+PRIORITY_CLASS = "dra-spawner-placeholder"
+DEVICES = "gpu.example.com.deviceclass.resource.k8s.io/devices"
+CLAIMS = "count/resourceclaims.resource.k8s.io"
+
+
+def quota(hard: Mapping[str, str], used: Mapping[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+    status = {"hard": dict(hard), "used": dict(used)} if used is not None else {}
+    return {"metadata": {"name": "q", "namespace": NAMESPACE}, "spec": {"hard": dict(hard), **spec}, "status": status}
+
+
+class Counting:
+    """Does what the quota controller does: counts all pods and claims of the namespace."""
+
+    def __init__(self, world: World, hard: Mapping[str, str], **spec: Any) -> None:
+        self.world = world
+        self.hard = hard
+        self.spec = spec
+        world.quotas = self
+
+    def __call__(self) -> tuple[Quota, ...]:
+        used: Counter[str] = Counter()
+        for pod in self.world.snapshot.pods.values():
+            placeholders = pod.labels.get(names.COMPONENT) == names.PLACEHOLDER
+            if self.spec and not placeholders:
+                continue  # a quota for the placeholders' PriorityClass
+            shape = self.world.policy.shapes.get(pod.labels.get(names.SHAPE, ""))
+            used.update(pod_amounts(requests_of(shape)) if shape is not None else {"pods": NANO_PER_UNIT})
+        for claim in self.world.snapshot.claims.values():
+            used.update(claim_amounts([claim.claim], self.world.snapshot.classes))
+        counted = {name: str(Quantity(used[name])) for name in self.hard}
+        found = quota_of(quota(self.hard, counted, **self.spec), PRIORITY_CLASS)
+        # The API server would have refused it.
+        assert all(used[name] <= Quantity.parse(most).nano for name, most in self.hard.items()), counted
+        return (found,)
+
+
+def number(world: World, shape: Shape) -> int:
+    return len(world.view().placeholders_of_shape.get(shape.id, ()))
+
+
+# --- what is left, and for what --------------------------------------------------------------------------------------
+
+
+def test_what_is_left() -> None:
+    found = quota_of(
+        quota({"pods": "10", "requests.cpu": "4", "memory": "1Gi"}, {"pods": "3", "requests.cpu": "4500m"}), ""
+    )
+    assert found.left == {"pods": 7 * NANO_PER_UNIT, "requests.cpu": 0, "memory": 0}, "memory is not counted yet"
+    assert quota_of(quota({"pods": "10"}), "").left == {"pods": 0}, "nothing is counted yet"
+    assert quota_of(quota({"pods": "x"}, {"pods": "1"}), "").left == {}, "the API server admits none"
+
+
+def priority(operator: str, *values: str) -> dict[str, Any]:
+    rule = {"scopeName": "PriorityClass", "operator": operator, **({"values": list(values)} if values else {})}
+    return {"scopeSelector": {"matchExpressions": [rule]}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "priority_class", "expected"),
+    [
+        pytest.param({}, PRIORITY_CLASS, "placeholders servers claims", id="no scope"),
+        pytest.param(priority("In", PRIORITY_CLASS), PRIORITY_CLASS, "placeholders", id="the placeholders' class"),
+        pytest.param(priority("In", "other"), PRIORITY_CLASS, "", id="another class"),
+        pytest.param(priority("NotIn", PRIORITY_CLASS), PRIORITY_CLASS, "", id="all other classes"),
+        pytest.param(priority("NotIn", "other"), PRIORITY_CLASS, "placeholders", id="not another class"),
+        pytest.param(priority("Exists"), PRIORITY_CLASS, "placeholders", id="any class"),
+        pytest.param(priority("Exists"), "", "", id="any class, and there is none"),
+        pytest.param(priority("DoesNotExist"), "", "placeholders", id="no class"),
+        pytest.param(priority("Sideways"), "", "", id="an operator of the future"),
+        pytest.param({"scopes": ["PriorityClass"]}, PRIORITY_CLASS, "placeholders", id="any class, in short"),
+        pytest.param({"scopes": ["NotTerminating"]}, "", "placeholders servers", id="without a deadline"),
+        pytest.param({"scopes": ["Terminating"]}, "", "", id="with a deadline"),
+        pytest.param({"scopes": ["BestEffort"]}, "", "placeholders servers", id="best effort"),
+        pytest.param({"scopes": ["BestEffort", "NotBestEffort"]}, "", "", id="both"),
+        pytest.param({"scopes": ["CrossNamespacePodAffinity"]}, "", "", id="affinity across namespaces"),
+        pytest.param({"scopes": ["Future"]}, "", "", id="a scope of the future"),
+    ],
+)
+def test_scopes(spec: dict[str, Any], priority_class: str, expected: str) -> None:
+    found = quota_of(quota({"pods": "1"}, {}, **spec), priority_class)
+    parts = {
+        "placeholders": found.for_placeholders,
+        "servers": found.for_servers,
+        "claims": found.for_claims,
+    }
+    assert " ".join(name for name, counts in parts.items() if counts) == expected
+
+
+def test_best_effort() -> None:
+    some, none = {"cpu": Quantity.parse("1")}, {"cpu": Quantity.parse("0")}
+    for scope, expected in (("BestEffort", [False, True]), ("NotBestEffort", [True, False])):
+        found = quota_of(quota({"pods": "1"}, {}, scopes=[scope]), "")
+        assert [found.counts_pods(some), found.counts_pods(none)] == expected
+
+
+def test_servers_of_other_namespaces_do_not_count() -> None:
+    assert not quota_of(quota({"pods": "1"}, {}), "", has_servers=False).for_servers
+
+
+def test_what_a_pod_counts() -> None:
+    requests = {
+        name: Quantity.parse(amount)
+        for name, amount in (("cpu", "500m"), ("memory", "1Gi"), ("example.com/gpu", "2"), ("hugepages-2Mi", "4Mi"))
+    }
+    found = {name: str(Quantity(amount)) for name, amount in pod_amounts(requests).items()}
+    assert found == {
+        "pods": "1",
+        "count/pods": "1",
+        "cpu": "500m",
+        "requests.cpu": "500m",
+        "memory": "1073741824",
+        "requests.memory": "1073741824",
+        "requests.example.com/gpu": "2",
+        "hugepages-2Mi": "4194304",
+        "requests.hugepages-2Mi": "4194304",
+    }
+
+
+def test_what_claims_count() -> None:
+    """Of alternatives the most of each class; all devices are as many as a claim can have."""
+    first = [
+        {"name": "a", "deviceClassName": "one", "count": 3},
+        {"name": "b", "deviceClassName": "one"},
+        {"name": "c", "deviceClassName": "two"},
+    ]
+    requests = [
+        {"name": "x", "firstAvailable": first},
+        {"name": "y", "exactly": {"deviceClassName": "one", "count": 2}},
+        {"name": "z", "exactly": {"deviceClassName": "three", "allocationMode": "All"}},
+    ]
+    claim = ResourceClaim.from_json({"metadata": {"name": "c"}, "spec": {"devices": {"requests": requests}}})
+    classes = {"two": DeviceClass("two", extended_resource_name="example.com/two")}
+    found = {name: amount // NANO_PER_UNIT for name, amount in claim_amounts([claim], classes).items()}
+    devices = {"one": 5, "two": 1, "three": 32}
+    assert found == {
+        CLAIMS: 1,
+        **{f"{name}.deviceclass.resource.k8s.io/devices": count for name, count in devices.items()},
+        **{f"requests.deviceclass.resource.kubernetes.io/{name}": count for name, count in devices.items()},
+        "requests.example.com/two": 1,
+    }
+    of_server = claim_amounts([claim], {}, from_templates=True)
+    assert of_server["count/resourceclaimtemplates.resource.k8s.io"] == NANO_PER_UNIT
+
+
+# --- what is created -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("hard", "expected"),
+    [
+        pytest.param({"pods": "5"}, 4, id="pods"),
+        pytest.param({"count/pods": "5"}, 4, id="count/pods"),
+        pytest.param({"requests.cpu": "3500m"}, 2, id="cpu"),
+        pytest.param({"memory": "4Gi"}, 3, id="memory"),
+        pytest.param({CLAIMS: "4"}, 3, id="claims"),
+        pytest.param({DEVICES: "3"}, 2, id="devices of a class"),
+        pytest.param({"other.deviceclass.resource.k8s.io/devices": "0"}, 6, id="of another class"),
+        pytest.param({"services": "0"}, 6, id="of nothing that it needs"),
+        pytest.param({"pods": "1"}, 0, id="room for one server"),
+    ],
+)
+def test_only_what_a_quota_admits_beside_a_server(hard: dict[str, str], expected: int) -> None:
+    world = hub((GPU, 6, 9))
+    world.node("a", gpus=9)
+    Counting(world, hard)
+    world.run(minutes=1)
+    assert number(world, GPU) == expected
+    assert (GPU.id in world.last.limited) is (expected < 6)
+    if expected < 6:
+        (name,) = hard
+        told = world.last.limited[GPU.id].sentence("gpu")
+        assert told == (
+            f"Placeholders of gpu: 6 are wanted, {expected} are allowed by ResourceQuota 'q' "
+            f"(at most {hard[name]} of {name}), which leaves room for users' servers."
+        )
+
+
+def test_users_count_and_always_find_room() -> None:
+    """A user comes and goes; `Counting` proves that the API server would refuse neither pod."""
+    world = hub((GPU, 6, 9))
+    world.node("a", "40", gpus=20)
+    Counting(world, {"pods": "8"})
+    for step in range(7):
+        world.run(minutes=1)
+        assert number(world, GPU) == min(6, 8 - step - 1)
+        if step < 6:
+            world.user(f"user-{step}", {"gpu": gpu_claim()})
+            # The quota is full, and one placeholder has to go before the next user.
+            victim = next(iter(world.view().placeholders))
+            if step >= 1:
+                world.remove_pod(victim)
+    for step in range(6):
+        world.leave(f"user-{step}")
+    world.run(minutes=1)
+    assert number(world, GPU) == 6
+
+
+def test_room_for_a_server_of_each_shape_with_pending_users() -> None:
+    world = hub((GPU, 6, 9), (PAIR, 0, 9))
+    world.node("a", "40", gpus=20)
+    Counting(world, {DEVICES: "8"})
+    world.run(minutes=1)
+    assert number(world, GPU) == 6
+    world.user("bob", {"gpu": gpu_claim(count=2)})
+    world.refused["bob"] = "0/1 nodes are available"
+    for key in list(world.view().placeholders):
+        world.remove_pod(key)
+    world.run(minutes=0.2, every_seconds=1)
+    # Two devices for a server like Bob's and one for a server of this shape are left.
+    assert number(world, GPU) == 5
+
+
+def test_a_quota_for_placeholders_alone_is_used_up() -> None:
+    world = hub((PLAIN, 6, 9))
+    world.node("a", "40")
+    Counting(world, {"pods": "4"}, **priority("In", PRIORITY_CLASS))
+    world.run(minutes=1)
+    assert number(world, PLAIN) == 4
+
+
+def test_placeholders_for_pending_servers_use_the_last_room() -> None:
+    """Without them the autoscaler adds no node, and the servers are pending for ever."""
+    world = hub((GPU, 2, 9))
+    for name in ("ada", "bob", "cy"):
+        world.user(name, {"gpu": gpu_claim()})
+    Counting(world, {"pods": "4"})
+    world.run(minutes=1)
+    assert number(world, GPU) == 1
+    (made,) = world.actions(CreatePlaceholder)
+    assert made.for_pending_pod is not None
+    told = world.last.limited[GPU.id].sentence("gpu")
+    assert told == (
+        "Placeholders of gpu: 2 are wanted, 1 is allowed by ResourceQuota 'q' (at most 4 of pods), which leaves room for "
+        "users' servers."
+    )
+
+
+def test_what_is_not_counted_yet_is_not_used_twice() -> None:
+    """The watch of pods may be quicker than that of quotas."""
+    world = hub((PLAIN, 6, 9))
+    world.node("a", "40")
+    late = quota_of(quota({"pods": "4"}, {"pods": "0"}), "")
+    world.quotas = lambda: (late,)
+    for _ in range(20):
+        world.decide()
+        world.pass_time(seconds=0.1)
+    assert number(world, PLAIN) == 3
+    assert not ended(world, Cause.SURPLUS)

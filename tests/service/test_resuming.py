@@ -1,0 +1,82 @@
+"""A choice whose placeholders keep failing: it is shown, and an administrator resumes it."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+import aiohttp
+
+from dra_spawner.placeholders.planner.policy import Renewal
+from dra_spawner.service.http.hub_login import BoundedHubOAuth
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.devices import whole
+from tests.placeholders.controller.world import shape
+from tests.service.replica import WHOLE, Replica, node, prepare, publish_shapes, replica
+
+GPU = shape(WHOLE)
+
+
+async def resume(service: Replica, body: Any, **headers: str) -> tuple[int, dict[str, Any]]:
+    data = body if isinstance(body, str) else json.dumps(body)
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(f"{service.url}/resume", data=data, headers=headers, allow_redirects=False) as answer,
+    ):
+        text = await answer.text()
+        return answer.status, json.loads(text) if text else {"location": answer.headers["Location"]}
+
+
+async def fail_placeholders(service: Replica) -> None:
+    """Their kubelet ends them."""
+    for key in service.placeholders():
+        path = service.cluster.path("pods", key.name, "status")
+        await service.cluster.admin.patch(path, {"status": {"phase": "Failed"}})
+
+
+async def test_an_administrator_resumes_a_choice(embedded_cluster: ClusterUnderTest) -> None:
+    cluster = embedded_cluster
+    await prepare(cluster, *node("node-a", whole("gpu-0"), whole("gpu-1")))
+    await publish_shapes(cluster, {"gpu-whole": GPU})
+    async with replica(cluster, placeholders={"gpu-whole": {"min": 1}}, most_failed_replacements=1) as service:
+        assert service.controller.policy.renewal == Renewal(most_failed=1)
+        await service.until_warm(GPU, 1)
+        assert await resume(service, {"profile": "gpu-whole"}) == (200, {"profile": "gpu-whole", "resumed": False})
+        for _ in range(2):
+            await service.until_warm(GPU, 1)
+            await fail_placeholders(service)
+            await service.until(lambda: not service.placeholders(), "it is deleted")
+        told = (
+            "Placeholders of gpu-whole: 1 is wanted, 0 are allowed as its replacement has failed, too; no more are created "
+            "until an administrator resumes them."
+        )
+        await service.until(lambda: told in service.context.problems(), "it is said")
+        answer = await service.get_json("placeholders")
+        assert answer["limited"] == [
+            {
+                "shape": GPU.id,
+                "profiles": ["gpu-whole"],
+                "cause": "failures",
+                "wanted": 1,
+                "allowed": 0,
+                "reason": told,
+                "is_resumable": True,
+            }
+        ]
+        page = await service.get("page")
+        assert "Choices without new placeholders" in page
+        assert told in page
+        assert "<button>" not in page, "without a hub nobody is logged in"
+        service.context.web = replace(service.context.web, hub_auth=BoundedHubOAuth(api_token="t", base_url="/"))
+        page = await service.get("page")
+        (action,) = re.findall(r'<form method="post" action="([^"]+)">', page)
+        assert re.fullmatch(r"/api/placeholders/resume\?_xsrf=[-\w]+", action)
+        assert '<input type="hidden" name="profile" value="gpu-whole"><button>Resume</button>' in page
+        assert (await resume(service, {"profile": "gpu-hole"}))[0] == 404
+        form = {"Content-Type": "application/x-www-form-urlencoded"}
+        assert await resume(service, "profile=gpu-whole", **form) == (303, {"location": "/"})
+        await service.until_warm(GPU, 1)
+        assert (await service.get_json("placeholders"))["limited"] == []
+        assert "Choices without new placeholders" not in await service.get("page")
