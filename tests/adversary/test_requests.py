@@ -213,27 +213,32 @@ async def check_other_sites(callers: Callers) -> None:
         for target in (f"{PREFIX}api/placements", f"{PREFIX}api/placements?_xsrf={''.join(xsrf[:1])}"):
             answer = await callers.send("nobody", "POST", target, cookie, *headers, body=question.encode())
             assert answer.status == 401, answer.raw
-    await check_forms(callers, cookie)
+    await check_forms(callers)
     # From the page itself the same cookies do, for reading.
     same = ("Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document")
     assert (await callers.send("nobody", "GET", PREFIX, cookie, *same)).status == 200
 
 
-async def check_forms(callers: Callers, cookie: str) -> None:
+async def check_forms(callers: Callers) -> None:
     """The page's form resumes placeholders; another site's form lacks the token that only the page has."""
     target, form = f"{PREFIX}api/placeholders/resume", b"profile=gpu-slice"
     kind = "Content-Type: application/x-www-form-urlencoded"
-    tokens = re.findall(r"_xsrf=([^;]+)", cookie)
     modes = ("Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document")
-    for site in ("cross-site", "same-site", "same-origin"):
-        for query in ("", "?_xsrf=", "?_xsrf=x", f"?_xsrf={tokens[0][:-2]}"):
-            headers = (cookie, kind, f"Sec-Fetch-Site: {site}", *modes)
-            answer = await callers.send("nobody", "POST", target + query, *headers, body=form)
-            assert answer.status == 401, answer.raw
-    headers = (cookie, kind, "Sec-Fetch-Site: same-origin", *modes)
-    answers = [await callers.send("nobody", "POST", f"{target}?_xsrf={each}", *headers, body=form) for each in tokens]
-    # Of the cookies one is for this service. Nothing is published, so there is no such choice.
-    assert 404 in [each.status for each in answers], [each.raw for each in answers]
+    # Nothing is published, so there is no such choice. An administrator's login has no right to change servers.
+    for user, expected in (("operator", 404), ("admin", 403), ("watcher", 403)):
+        cookie = f"Cookie: {await cookies_of(callers.service, user)}"
+        tokens = re.findall(r"_xsrf=([^;]+)", cookie)
+        for site in ("cross-site", "same-site", "same-origin"):
+            for query in ("", "?_xsrf=", "?_xsrf=x", f"?_xsrf={tokens[0][:-2]}"):
+                headers = (cookie, kind, f"Sec-Fetch-Site: {site}", *modes)
+                answer = await callers.send("nobody", "POST", target + query, *headers, body=form)
+                assert answer.status == 401, answer.raw
+        headers = (cookie, kind, "Sec-Fetch-Site: same-origin", *modes)
+        answers = [
+            await callers.send("nobody", "POST", f"{target}?_xsrf={each}", *headers, body=form) for each in tokens
+        ]
+        # One of these cookies is for the service.
+        assert expected in [each.status for each in answers], [each.raw for each in answers]
     for body in (b"", b"profile=", b"profile=a&profile=b", b"a=b", b"profile=%00", b"\xff=\xff", b"&" * 10_000):
         answer = await callers.send("admin", "POST", target, kind, body=body)
         assert answer.status == 400, (body[:50], answer.raw)

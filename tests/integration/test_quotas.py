@@ -39,12 +39,12 @@ async def test_placeholders_use_what_users_leave(real_cluster: ClusterUnderTest)
     await prepare(cluster, *node("node-a", *(whole(f"gpu-{number}") for number in range(9))))
     await publish_shapes(cluster, {"gpu-whole": GPU})
     await publish_quota(cluster, {"pods": "6", "count/resourceclaims.resource.k8s.io": "6", DEVICES: "5"})
-    async with replica(cluster, placeholders={"gpu-whole": {"min": 8}}) as service:
+    async with replica(cluster, placeholders={"gpu-whole": {"min": 6}}) as service:
         # Of five devices one is left for a server.
         await service.until_warm(GPU, 4)
-        told = "Placeholders of gpu-whole: 8 are wanted, 4 are allowed by ResourceQuota 'users' (at most 5 of "
+        told = "Placeholders of gpu-whole: 6 are wanted, 4 are allowed by ResourceQuota 'users' (at most 5 of "
         await service.until(lambda: any(each.startswith(told) for each in service.context.problems()), "it is said")
-        assert limited(service) == [{"wanted": 8, "allowed": 4}]
+        assert limited(service) == [{"wanted": 6, "allowed": 4}]
         # A server takes a warm placeholder over: its pod is one more for a while, and its claim is the same.
         answer = await service.place(GPU, "ada")
         assert answer["kind"] == "warm"
@@ -56,6 +56,6 @@ async def test_placeholders_use_what_users_leave(real_cluster: ClusterUnderTest)
         path = resource_path("v1", "resourcequotas", cluster.namespace, "users")
         hard = {"pods": "20", "count/resourceclaims.resource.k8s.io": "20", DEVICES: "20"}
         await cluster.admin.patch(path, {"spec": {"hard": hard}})
-        await service.until_warm(GPU, 8)
+        await service.until_warm(GPU, 6)
         assert refusals(service) == []
         assert limited(service) == []
