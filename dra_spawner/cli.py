@@ -19,6 +19,7 @@ from dra_spawner.check import check_arguments
 from dra_spawner.devcluster.demo import demo_arguments
 from dra_spawner.fit import fit_arguments
 from dra_spawner.history_commands import history_arguments
+from dra_spawner.rehearsal_commands import rehearse_arguments
 from dra_spawner.replay import simulate_arguments
 from dra_spawner.uninstall import uninstall_arguments
 
@@ -126,6 +127,7 @@ def _parser() -> argparse.ArgumentParser:
         check_arguments,
         history_arguments,
         simulate_arguments,
+        rehearse_arguments,
         uninstall_arguments,
     ):
         package.add_commands(commands)

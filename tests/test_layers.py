@@ -41,6 +41,9 @@ WRONG = (
     ("dra_spawner.placeholders.planner.demand.settings", "dra_spawner.simulator.pods"),
     ("dra_spawner.placeholders.planner.demand.hold", "dra_spawner.placeholders.planner.demand.forecast"),
     ("dra_spawner.placeholders.planner.demand.floor", "dra_spawner.placeholders.planner.demand.seasonal"),
+    ("dra_spawner.rehearsal.rehearse", "dra_spawner.kube.api"),
+    ("dra_spawner.rehearsal.timetable", "dra_spawner.rehearsal.capacity"),
+    ("dra_spawner.rehearsal_commands.cluster_sources", "dra_spawner.rehearsal_commands.rehearse_command"),
     ("dra_spawner.replay.traces", "dra_spawner.replay.replay"),
     ("dra_spawner.devcluster.api.validation.names", "dra_spawner.devcluster.api.validation.claims"),
 )

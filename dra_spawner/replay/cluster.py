@@ -35,6 +35,8 @@ class NodeKind:
     """Time for which a node is empty before the autoscaler removes it."""
     price: float = 0.0
     """Price of a node for an hour, in any currency."""
+    labels: tuple[tuple[str, str], ...] = ()
+    """Labels of these nodes in the cluster, for a rehearsal; without any, their instance type is the name."""
 
     def __post_init__(self) -> None:
         if self.slots < 1:

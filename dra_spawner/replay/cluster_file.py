@@ -1,4 +1,4 @@
-"""The description of a cluster for `dra-spawner simulate`: kinds of nodes, classes, calendar."""
+"""The description of a cluster for `dra-spawner simulate` and `rehearse`: kinds of nodes, classes, calendar."""
 
 from __future__ import annotations
 
@@ -38,8 +38,13 @@ class ClusterFile:
         return {"": self.kinds[0].name, **found} if len(self.kinds) == 1 else found
 
 
-def parse_cluster(document: Document) -> ClusterFile:
+def parse_cluster(document: Document, *, has_groups: bool = True) -> ClusterFile:
     """Read a description.
+
+    Parameters
+    ----------
+    has_groups
+        Whether the profiles of each kind of node are a group of their own.
 
     Raises
     ------
@@ -53,6 +58,8 @@ def parse_cluster(document: Document) -> ClusterFile:
     if not kinds:
         top.fail("must have one or more nodes", "nodes")
     _check_names(top, kinds)
+    if has_groups:
+        _check_groups(top, kinds)
     profiles = {profile for kind in kinds for profile in kind.profiles}
     return ClusterFile(
         kinds,
@@ -67,7 +74,7 @@ def parse_cluster(document: Document) -> ClusterFile:
 def _kind(part: _Part) -> NodeKind:
     part.only(
         "name", "profiles", "slots", "lead_minutes", "image_minutes", "most", "starts_per_minute", "unneeded_minutes",
-        "price",
+        "price", "labels",
     )  # fmt: skip
     leads = part.numbers("lead_minutes")
     return part.build(
@@ -81,6 +88,7 @@ def _kind(part: _Part) -> NodeKind:
             starts_per_minute=part.number("starts_per_minute") if "starts_per_minute" in part.value else None,
             unneeded=timedelta(minutes=part.number("unneeded_minutes", 10.0)),
             price=part.number("price", 0.0),
+            labels=tuple(sorted(part.text_map("labels").items())),
         )
     )
 
@@ -165,10 +173,14 @@ def _zone(part: _Part, default: tzinfo) -> tzinfo:
 
 
 def _check_names(top: _Part, kinds: tuple[NodeKind, ...]) -> None:
-    seen: dict[str, str] = {}
     for index, kind in enumerate(kinds):
         if kind.name in [each.name for each in kinds[:index]]:
             top.fail(f"has the name {kind.name!r}, which another has, too", "nodes", index)
+
+
+def _check_groups(top: _Part, kinds: tuple[NodeKind, ...]) -> None:
+    seen: dict[str, str] = {}
+    for index, kind in enumerate(kinds):
         if not kind.profiles and len(kinds) > 1:
             top.fail("must list its profiles, since there are several kinds", "nodes", index)
         for profile in kind.profiles:
@@ -222,6 +234,12 @@ class _Part:
         if not isinstance(value, list) or not all(isinstance(each, str) and each for each in value):
             self.fail(f"is {_shown(value)}; it must be a list of texts", key)
         return tuple(value)
+
+    def text_map(self, key: str) -> Mapping[str, str]:
+        value = self.value.get(key, {})
+        if not isinstance(value, dict) or not all(isinstance(each, str) for pair in value.items() for each in pair):
+            self.fail(f"is {_shown(value)}; it must be a mapping of texts", key)
+        return value
 
     def number(self, key: str, default: float | None = None) -> float:
         value = self._get(key, default)

@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from prometheus_client import CollectorRegistry
 
+from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.kube.leader import LeaderElector
@@ -20,6 +21,7 @@ from dra_spawner.service.history_keeper import HistoryKeeper
 from dra_spawner.service.idle_devices import IdleDevices
 from dra_spawner.service.leader_label import LeaderLabel
 from dra_spawner.service.node_figures import NodeFigures
+from dra_spawner.service.rehearsals import Rehearsals
 from dra_spawner.service.web_settings import WebSettings
 
 __all__ = ["Readiness", "Role", "ServiceContext"]
@@ -58,6 +60,7 @@ class ServiceContext:
     """None where no Service selects the leader."""
     controller: PlaceholderController | None = None
     availability: Availability | None = None
+    rehearsals: Rehearsals | None = None
     chart_parts: ChartParts | None = None
     history: HistoryKeeper | None = None
     """None where no history is kept."""
@@ -83,6 +86,10 @@ class ServiceContext:
             namespaces = {controller.settings.hub_namespace, controller.settings.placeholders.namespace}
             self.chart_parts = ChartParts(watch, namespaces, with_placeholders=controller.is_on)
             self.availability = Availability(controller)
+            self.rehearsals = Rehearsals(controller, self._database)
+
+    def _database(self) -> HistoryDatabase | None:
+        return self.history.recorder.database if self.history is not None else None
 
     @property
     def role(self) -> Role:

@@ -117,6 +117,20 @@ class ForkableCluster:
     def broken(self) -> tuple[BrokenObject, ...]:
         return tuple(self._state.broken[key] for key in sorted(self._state.broken))
 
+    def items(self) -> list[ClusterObject | BrokenObject]:
+        """All objects, from which an equal cluster can be made. They never change, so another thread may use them."""
+        aside = {key.name for kind, key in self._state.broken if kind is Kind.RESOURCE_SLICE}
+        slices, _ = self._state.devices.in_order()
+        return [
+            *(state.node for state in self.nodes.values()),
+            *(item for item in slices if item.name not in aside),
+            *self.classes.values(),
+            *self.templates.values(),
+            *self.claims.values(),
+            *self.pods.values(),
+            *self.broken,
+        ]
+
     @property
     def state(self) -> ClusterState:
         """The objects and their indexes; read only."""

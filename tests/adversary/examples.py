@@ -406,11 +406,11 @@ def pod_templates() -> list[Json]:
 def quotas() -> list[Json]:
     """A quota of the placeholders' namespace, with each way to say what it counts."""
     scopes = [{"scopeName": "PriorityClass", "operator": "In", "values": ["placeholder"]}]
-    hard = {"pods": "10"}
+    hard = {"pods": "10", "requests.cpu": "20", "limits.memory": "1Ti"}
     spec = {"hard": hard, "scopes": ["NotTerminating"], "scopeSelector": {"matchExpressions": scopes}}
     metadata = {"name": "q", "namespace": NAMESPACE, "resourceVersion": "1"}
     return [
-        {"kind": "ResourceQuota", "metadata": metadata, "spec": spec, "status": {"hard": hard, "used": {"pods": "1"}}}
+        {"kind": "ResourceQuota", "metadata": metadata, "spec": spec, "status": {"hard": hard, "used": {"pods": "1", "requests.cpu": "1500m"}}}
     ]
 
 

@@ -6,6 +6,7 @@ import ast
 import asyncio
 import contextlib
 import importlib
+import io
 import itertools
 import logging
 import pkgutil
@@ -18,6 +19,8 @@ import yaml
 from kubernetes_asyncio.client import ApiClient
 
 import dra_spawner
+from dra_spawner import names
+from dra_spawner.fit.reading import Progress
 from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.kube.cluster_watch import RESOURCES, ClusterWatch
 from dra_spawner.kube.leader import LeaderElector
@@ -28,6 +31,7 @@ from dra_spawner.placeholders.planner.capacity_buffers import decide_buffers
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.profiles.intel_gas.language import GpuWish
 from dra_spawner.profiles.vlan_policy import parse_vlan_policy
+from dra_spawner.rehearsal_commands.cluster_sources import cluster_of_api
 from dra_spawner.simulator.cluster_objects import BrokenObject, decode
 from dra_spawner.spawner.accounts.intel_gas_ledger import GpuLedger
 from dra_spawner.spawner.accounts.vlan_leases import VlanLeases
@@ -216,6 +220,11 @@ async def _cluster_limits(api: ExamplesApi) -> None:
     assert not limits.problems()
 
 
+async def _rehearse(api: ExamplesApi) -> None:
+    read = await cluster_of_api(api, NAMESPACE, names.SHAPES_CONFIG_MAP, Progress(io.StringIO()))
+    assert read.quotas
+
+
 FLOWS: Final[Mapping[str, Callable[[ExamplesApi], Awaitable[None]]]] = {
     "dra_spawner.kube.cluster_watch": _watch,
     "dra_spawner.spawner.devices.diagnosis": _diagnose,
@@ -229,6 +238,7 @@ FLOWS: Final[Mapping[str, Callable[[ExamplesApi], Awaitable[None]]]] = {
     "dra_spawner.placeholders.controller.shapes_source": _shapes,
     "dra_spawner.placeholders.controller.capacity_buffers": _buffers,
     "dra_spawner.placeholders.controller.cluster_limits": _cluster_limits,
+    "dra_spawner.rehearsal_commands.cluster_sources": _rehearse,
 }
 """Module that reads -> the same with examples."""
 

@@ -47,6 +47,7 @@ ANSWERS: Final[dict[str, dict[str, int]]] = {
     "api/profiles": READERS,
     "api/pending-servers": READERS,
     "api/placements": {**READERS, "hub": 405, "reader": 403, "manager": 405, "admin": 405},
+    "api/rehearsals": {**READERS, "reader": 403, "manager": 405, "admin": 405},
     "metrics": {**READERS, "prometheus": 200},
     "healthz": EVERYBODY,
     "readyz": EVERYBODY,
@@ -59,6 +60,9 @@ PLACEMENTS: Final = {**POSTED, "hub": 404, "manager": 404, "admin": 404}
 """What ``POST api/placements`` is answered, where nothing is kept."""
 RESUMED: Final = {**POSTED, "hub": 403, "manager": 404, "admin": 404}
 """What ``POST api/placeholders/resume`` is answered, where nothing is published."""
+REHEARSALS: Final = {**POSTED, "hub": 403, "manager": 400, "admin": 400}
+"""What ``POST api/rehearsals`` is answered to a question that is no rehearsal's."""
+POSTS: Final = {"api/placements": PLACEMENTS, "api/placeholders/resume": RESUMED, "api/rehearsals": REHEARSALS}
 QUESTION: Final = json.dumps({"shape": "0" * 16, "pod": "jupyter-ada", "namespace": "hub"}).encode()
 RESUMING: Final = json.dumps({"profile": "gpu-slice"}).encode()
 SECRETS: Final = ("n1", "gpu-0", "gpu.example.com", "a100", "jupyter-ada")
@@ -170,10 +174,8 @@ async def check_who_may_what(callers: Callers) -> None:
             for method in METHODS[1:]:
                 question = RESUMING if row == "api/placeholders/resume" else QUESTION
                 answer = await callers.send(caller, method, path_of(row), body=question if method == "POST" else b"")
-                if (row, method) == ("api/placements", "POST"):
-                    assert answer.status == PLACEMENTS[caller], (caller, answer.raw)
-                elif (row, method) == ("api/placeholders/resume", "POST"):
-                    assert answer.status == RESUMED[caller], (caller, answer.raw)
+                if method == "POST" and row in POSTS:
+                    assert answer.status == POSTS[row][caller], (row, caller, answer.raw)
                 elif answer.status == 200:
                     assert (row, method) == ("static/(.*)", "HEAD")
                 elif answer.status == 302:
@@ -210,7 +212,7 @@ async def check_other_sites(callers: Callers) -> None:
         ("Content-Type: application/json", "Sec-Fetch-Site: same-origin", *(f"X-XSRFToken: {each}" for each in xsrf)),
     )
     for headers in forms:
-        for target in (f"{PREFIX}api/placements", f"{PREFIX}api/placements?_xsrf={''.join(xsrf[:1])}"):
+        for target in (*(f"{PREFIX}{each}" for each in POSTS), f"{PREFIX}api/placements?_xsrf={''.join(xsrf[:1])}"):
             answer = await callers.send("nobody", "POST", target, cookie, *headers, body=question.encode())
             assert answer.status == 401, answer.raw
     await check_forms(callers)
@@ -299,7 +301,7 @@ async def check_secrets_are_not_logged(callers: Callers) -> None:
     service = callers.service
     secrets = ("secret-code-1", "secret-state-2", "secret-token-3")
     query = f"code={secrets[0]}&state={secrets[1]}&token={secrets[2]}"
-    for path in ("oauth_callback", "api/nodes", "api/placements", "", "nothing", "static/style.css", "static/nothing"):
+    for path in ("oauth_callback", "api/nodes", *POSTS, "", "nothing", "static/style.css", "static/nothing"):
         for target in (f"{PREFIX}{path}?{query}", f"{PREFIX}{path}?{query}&after=%ff&limit=x"):
             for caller in ("nobody", "reader"):
                 await callers.send(caller, "GET", target)
@@ -334,10 +336,12 @@ async def check_strange_text(callers: Callers) -> None:
         assert (await callers.send("nobody", "GET", PREFIX + target)).status in (400, 403, 404), target
     bodies = [b'{"shape": %s}' % half, b"{%s: 1}" % half, half, b"\xff", b"\x00", b'{"shape": "\x00"}', b"[" * 100_000]
     bodies += [QUESTION[:-1] + b', "definition": %s}' % half, b"1" * 100_000, b'{"shape": NaN}', b"\xef\xbb\xbf{}", b""]
+    bodies += [b'{"line": %s}' % half, b'{"line": "1 of \\u0000 now"}', b'{"line": "%s of a now"}' % (b"9" * 5_000)]
     for body in bodies:
-        answer = await callers.send("manager", "POST", f"{PREFIX}api/placements", body=body)
-        assert answer.status in (400, 404), (body[:50], answer.raw)
-        assert answer.message.endswith(".")
+        for row in POSTS:
+            answer = await callers.send("manager", "POST", f"{PREFIX}{row}", body=body)
+            assert answer.status in (400, 404), (body[:50], answer.raw)
+            assert answer.message.endswith(".")
     for header in ("\x00", "\x01", "\xff", "a\x00b", "token \x00", "token \xff", "token", "Bearer a b", "Basic YTpi"):
         answer = await callers.send("nobody", "GET", f"{PREFIX}api/nodes", f"Authorization: {header}")
         assert answer.status in (400, 401), (header, answer.raw)

@@ -29,6 +29,7 @@ from dra_spawner.service.http import (
     nodes_page,
     pending_handlers,
     placeholder_handlers,
+    rehearsal_handler,
     resume_handler,
 )
 from dra_spawner.service.http.limited_server import LimitedServer
@@ -196,6 +197,10 @@ class _Resume(_Anybody, resume_handler.ResumeHandler):
     pass
 
 
+class _Rehearsals(_Anybody, rehearsal_handler.RehearsalsHandler):
+    pass
+
+
 class _Status(_Anybody, handlers.StatusHandler):
     pass
 
@@ -208,6 +213,7 @@ OPEN = (
     ("decisions", _Decisions),
     ("forecasts", _Forecasts),
     ("resume", _Resume),
+    ("rehearsals", _Rehearsals),
     ("status", _Status),
 )
 """Addresses that answer without a hub."""

@@ -177,11 +177,11 @@ def _with_more_nodes(scale_up: ScaleUpEstimate, policy: Policy, fit: PodFit) -> 
     if scale_up.like:
         return Placement(PlacementKind.SCALE_UP, f"it fits on one more node like {scale_up.like}")
     if policy.node_kinds_are_all and scale_up.is_certain:
-        return Placement(PlacementKind.NEVER, f"no node of this cluster can run it: {_summary(fit)}")
-    return Placement(PlacementKind.SCALE_UP, f"it fits on no present node: {_summary(fit)}")
+        return Placement(PlacementKind.NEVER, f"no node of this cluster can run it: {summarize_refusals(fit)}")
+    return Placement(PlacementKind.SCALE_UP, f"it fits on no present node: {summarize_refusals(fit)}")
 
 
-def _summary(fit: PodFit) -> str:
+def summarize_refusals(fit: PodFit) -> str:
     """The most frequent reasons, with their number of nodes."""
     if fit.general is not None:
         return "; ".join(fit.general.reasons)

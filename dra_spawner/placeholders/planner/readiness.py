@@ -133,7 +133,7 @@ class _Judge:
     def missing(self, state: NodeState, kinds: Iterable[str]) -> str:
         """What a node lacks, for a message; empty if nothing."""
         wanted = self._wanted_images(kinds)
-        images = sorted(wanted - self._images_of(state)) if wanted else []
+        images = sorted(wanted - images_on(self._view, state)) if wanted else []
         if images:
             return f"{_count(images, 'image')} to be pulled ({_names(images)})"
         complete, incomplete = self._drivers_of(state.node.name)
@@ -157,14 +157,6 @@ class _Judge:
     def _wanted_images(self, kinds: Iterable[str]) -> frozenset[str]:
         always = frozenset(map(image_name, self._policy.readiness.images))
         return always.union(*(self._images[kind] for kind in kinds))
-
-    def _images_of(self, state: NodeState) -> set[str]:
-        """Images on a node: its status lists at most 50, so images of finished pullers count too."""
-        found = {image_name(name) for name in state.node.images}
-        for pod in self._view.pullers.get(state.node.name, ()):
-            if pod.phase == "Running" and not pod.is_deleted:
-                found.update(map(image_name, pod.images))
-        return found
 
     def _drivers_of(self, name: str) -> tuple[frozenset[str], frozenset[str]]:
         return drivers_of(self._view.index.slices_of_node.get(name, ()))
@@ -190,6 +182,15 @@ class _Judge:
                 found[kind] = drivers | complete
                 self._looks_at_all |= kind != name
         return found
+
+
+def images_on(view: View, state: NodeState) -> set[str]:
+    """Full names of images on a node: its status lists at most 50, so images of finished pullers count too."""
+    found = {image_name(name) for name in state.node.images}
+    for pod in view.pullers.get(state.node.name, ()):
+        if pod.phase == "Running" and not pod.is_deleted:
+            found.update(map(image_name, pod.images))
+    return found
 
 
 def _images_by_kind(policy: Policy) -> dict[str, frozenset[str]]:

@@ -21,7 +21,7 @@ from dra_spawner.simulator.node_templates import TemplateError, add_node, templa
 from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pods import Pod
 
-__all__ = ["ScaleUpEstimate", "estimate_scale_up"]
+__all__ = ["ScaleUpEstimate", "alike_key", "complete_nodes", "device_classes", "estimate_scale_up"]
 
 _NEW: Final = "one-more"
 #: Distinct nodes that are tried; with more of them the answer is uncertain.
@@ -62,12 +62,12 @@ def estimate_scale_up(
     is_certain = bool(kinds)
     wanted, left = _any_devices(shape, pod.namespace), _MOST_TRIED
     for kind, nodes in kinds.items():
-        whole = _whole(view, nodes, drivers_of_kind.get(kind, frozenset()))
+        whole = complete_nodes(view, nodes, drivers_of_kind.get(kind, frozenset()))
         # Without a complete node the kind's devices are not known.
         is_certain = is_certain and bool(whole)
         tried: set[Hashable] = set()
         for name in [each for each in whole or nodes if allows(view.snapshot.nodes[each], unready)]:
-            look = _look(view, view.snapshot.nodes[name])
+            look = alike_key(view, view.snapshot.nodes[name])
             if look in tried:
                 continue
             tried.add(look)
@@ -88,7 +88,7 @@ def estimate_scale_up(
     return ScaleUpEstimate("", is_certain and not wanted)
 
 
-def _whole(view: View, names: Collection[str], drivers: frozenset[str]) -> list[str]:
+def complete_nodes(view: View, names: Collection[str], drivers: frozenset[str]) -> list[str]:
     """Complete nodes of a kind: they show all devices that the kind has."""
     found = {name: drivers_of(view.index.slices_of_node.get(name, ())) for name in names}
     expected = drivers.union(*(complete | incomplete for complete, incomplete in found.values()))
@@ -99,7 +99,7 @@ def _whole(view: View, names: Collection[str], drivers: frozenset[str]) -> list[
     ]
 
 
-def _look(view: View, state: NodeState) -> Hashable:
+def alike_key(view: View, state: NodeState) -> Hashable:
     """Key of equal nodes of one kind: labels, sizes and numbers of devices."""
     node = state.node
     marks = {key: value for key, value in node.labels.items() if key not in _OUR_LABELS and value != node.name}
@@ -113,7 +113,7 @@ _Probe = tuple[Pod, ClaimTemplate | None]
 
 def _any_devices(shape: Shape, namespace: str) -> list[_Probe]:
     """One pod for each device class and extended resource of a shape, which wants any such device."""
-    classes = {name for spec in shape.claims.values() for name in _classes(spec)}
+    classes = {name for spec in shape.claims.values() for name in device_classes(spec)}
     resources = {name for each in shape.containers for name in each.get("requests", {}) if is_extended_resource(name)}
     return [
         *(_probe(number, namespace, device_class=name) for number, name in enumerate(sorted(classes))),
@@ -121,7 +121,7 @@ def _any_devices(shape: Shape, namespace: str) -> list[_Probe]:
     ]
 
 
-def _classes(spec: Mapping[str, object]) -> Iterator[str]:
+def device_classes(spec: Mapping[str, object]) -> Iterator[str]:
     """Names of the device classes in a claim's spec."""
     devices = spec.get("devices")
     for request in devices.get("requests", ()) if isinstance(devices, Mapping) else ():

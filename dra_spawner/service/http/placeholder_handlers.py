@@ -28,6 +28,7 @@ from dra_spawner.simulator.pods import Pod
 __all__ = [
     "PlaceholderHandler",
     "PlaceholdersHandler",
+    "PostHandler",
     "ProfilesHandler",
     "limited_json",
     "not_ready_because",
@@ -47,6 +48,37 @@ class PlaceholderHandler(ApiHandler):
         if self.context.controller is None:
             raise HTTPError(503, "The cluster is not found yet.")
         return self.context.controller
+
+
+class PostHandler(PlaceholderHandler):
+    """Base of the handlers that take a ``POST`` of callers who may manage the service.
+
+    A login cookie is not accepted, as another site's page could send it.
+    """
+
+    def initialize(self, context: ServiceContext) -> None:
+        super().initialize(context)
+        self.body = bytearray()
+
+    def data_received(self, chunk: bytes) -> None:
+        """Keep it: the caller is authenticated by now, and the server limits the size."""
+        self.body += chunk
+
+    @property
+    def wanted_scopes(self) -> frozenset[str]:
+        return self.web.manage_scopes
+
+    def is_let_in(self, token: str) -> bool:
+        """Whether a token needs no question to the hub."""
+        return False
+
+    async def prepare(self) -> None:
+        kind, _, token = self.request.headers.get("Authorization", "").partition(" ")
+        token = token.strip()
+        if kind.lower() not in ("token", "bearer") or not token:
+            self.reject_unauthenticated()
+        if not self.is_let_in(token):
+            await super().prepare()
 
 
 class PlaceholdersHandler(PlaceholderHandler):

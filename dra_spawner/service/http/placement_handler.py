@@ -14,8 +14,7 @@ from dra_spawner.kube.leader import NotLeading
 from dra_spawner.placeholders.controller.placeholder_controller import UnknownShape
 from dra_spawner.placeholders.controller.reservations import OnHold, ReservedPlacement
 from dra_spawner.placeholders.planner.shape_definition import MOST_BYTES, DefinitionError
-from dra_spawner.service.context import ServiceContext
-from dra_spawner.service.http.placeholder_handlers import PlaceholderHandler, placement_json
+from dra_spawner.service.http.placeholder_handlers import PostHandler, placement_json
 
 __all__ = ["MOST_BODY_BYTES", "PlacementsHandler"]
 
@@ -29,37 +28,20 @@ _SHAPE = re.compile(r"[0-9a-f]{16}")
 _KEYS = ("shape", "pod", "namespace", "definition")
 
 
-class PlacementsHandler(PlaceholderHandler):
+class PlacementsHandler(PostHandler):
     """``POST api/placements`` with ``{"shape", "pod", "namespace"}``: the placement of a server.
 
     A shape that is not published needs its ``definition`` (`planner.shape_definition`); without it the answer is 404.
 
-    The hub sends the service's own token; users and programs need the right to manage the service. A login cookie is
-    not accepted, as another site's page could send it. A standby answers 503 with the leader's name.
+    The hub sends the service's own token; users and programs need the right to manage the service. A standby answers
+    503 with the leader's name.
     """
 
-    def initialize(self, context: ServiceContext) -> None:
-        super().initialize(context)
-        self._body = bytearray()
-
-    def data_received(self, chunk: bytes) -> None:
-        """Keep it: the caller is authenticated by now, and the server limits the size."""
-        self._body += chunk
-
-    @property
-    def wanted_scopes(self) -> frozenset[str]:
-        return self.web.manage_scopes
-
-    async def prepare(self) -> None:
-        kind, _, token = self.request.headers.get("Authorization", "").partition(" ")
-        token = token.strip()
-        if kind.lower() not in ("token", "bearer") or not token:
-            self.reject_unauthenticated()
-        if not self.web.is_own_token(token):
-            await super().prepare()
+    def is_let_in(self, token: str) -> bool:
+        return self.web.is_own_token(token)
 
     async def post(self) -> None:
-        question = _question(bytes(self._body))
+        question = _question(bytes(self.body))
         try:
             reservation = await self.controller.place(
                 question["shape"], question["namespace"], question["pod"], question.get("definition", "")

@@ -16,6 +16,7 @@ from dra_spawner.service.http.guarded_handler import GuardedHandler
 from dra_spawner.service.http.nodes_page import NodesPage
 from dra_spawner.service.http.placement_handler import PlacementsHandler
 from dra_spawner.service.http.resume_handler import ResumeHandler
+from dra_spawner.service.http.rehearsal_handler import RehearsalsHandler
 from dra_spawner.service.metrics.service_metrics import register
 
 __all__ = ["Address", "web_application"]
@@ -35,6 +36,7 @@ ADDRESSES: tuple[Address, ...] = (
     ("api/placeholders", placeholder_handlers.PlaceholdersHandler),
     ("api/placeholders/resume", ResumeHandler),
     ("api/placements", PlacementsHandler),
+    ("api/rehearsals", RehearsalsHandler),
     ("api/profiles", placeholder_handlers.ProfilesHandler),
     ("api/pending-servers", pending_handlers.PendingServersHandler),
     ("metrics", handlers.MetricsHandler),

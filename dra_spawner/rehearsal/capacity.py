@@ -1,0 +1,281 @@
+"""How many servers of a shape fit: on present nodes, and on new ones, placed one by one in a trial."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Final
+
+from dra_spawner import names
+from dra_spawner.dra.budget import SearchBudget
+from dra_spawner.dra.reasons import RefusalKind
+from dra_spawner.placeholders.planner.hypothetical_pods import simulated_user
+from dra_spawner.placeholders.planner.placement import summarize_refusals
+from dra_spawner.placeholders.planner.readiness import image_name, images_on
+from dra_spawner.placeholders.planner.scale_up_estimate import alike_key, complete_nodes
+from dra_spawner.placeholders.planner.shapes import Shape
+from dra_spawner.placeholders.planner.view import View, is_labelled, is_open, without_label
+from dra_spawner.rehearsal.node_supply import NodeSupply
+from dra_spawner.simulator.fitting import NodeAnswer
+from dra_spawner.simulator.node_templates import NodeTemplate, TemplateError, add_node, template_of
+from dra_spawner.simulator.nodes import NodeState
+from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.search_limits import CommonBudget
+from dra_spawner.simulator.snapshot import Undecided
+
+__all__ = ["Capacity", "NewNodes", "measure_capacity"]
+
+#: Distinct nodes of a kind that are tried as templates.
+_MOST_TEMPLATES: Final = 5
+#: Pending servers of others that are placed first.
+_MOST_PENDING: Final = 500
+#: What one attempt to place a server costs beside the search for devices, in steps of such a search.
+_ATTEMPT_STEPS: Final = 10
+_NEW: Final = "rehearsed"
+
+
+@dataclass(frozen=True, slots=True)
+class NewNodes:
+    """New nodes of one kind.
+
+    Attributes
+    ----------
+    slots
+        Servers on each of them, in the order in which they are filled.
+    like
+        Present node that they are copies of; empty if the configured number of slots was taken instead.
+    refusal
+        Why no server fits there; empty if some do.
+    refusal_kind
+        What kept the nearest device from the server, where devices are what is lacking.
+    """
+
+    supply: NodeSupply
+    slots: tuple[int, ...] = ()
+    like: str = ""
+    refusal: str = ""
+    refusal_kind: RefusalKind | None = None
+
+    @property
+    def servers(self) -> int:
+        return sum(self.slots)
+
+    @property
+    def are_all(self) -> bool:
+        """Whether servers fit there, and no more of these nodes may be added."""
+        most = self.supply.most_new
+        return not self.refusal and most is not None and len(self.slots) >= most
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """Where servers fit.
+
+    Attributes
+    ----------
+    ready
+        Servers that fit on present nodes with their images.
+    without_image
+        Servers that fit on other present nodes.
+    new
+        By kind in the order given; kinds that were not needed are left out.
+    lacking
+        Servers that fit nowhere.
+    refusal
+        Why a server fits on no present node; empty unless some fit nowhere.
+    """
+
+    ready: int
+    without_image: int
+    new: tuple[NewNodes, ...] = ()
+    lacking: int = 0
+    refusal: str = ""
+
+    @property
+    def present(self) -> int:
+        return self.ready + self.without_image
+
+
+def measure_capacity(
+    view: View,
+    shape: Shape,
+    namespace: str,
+    wanted: int,
+    supplies: Sequence[NodeSupply],
+    budget: SearchBudget,
+    *,
+    are_pending_included: bool = False,
+) -> Capacity:
+    """Place servers of a shape until all have a node, or none is left.
+
+    Pending servers of others are placed first. Placeholders of other shapes stay: they are for other users.
+
+    Parameters
+    ----------
+    supplies
+        Kinds of new nodes, in the order in which they are used.
+    are_pending_included
+        Whether pending servers of this shape are among the wanted ones.
+
+    Raises
+    ------
+    SearchStopped
+        When the budget is exceeded.
+    """
+    snapshot = view.snapshot
+    snapshot.limit_searches(CommonBudget(lambda: budget))
+    try:
+        with snapshot.trial():
+            placing = _Placing(view, shape, namespace, budget)
+            placing.place_pending(are_pending_included)
+            ready, without_image = placing.on_present_nodes(wanted)
+            left = wanted - ready - without_image
+            new: list[NewNodes] = []
+            for number, supply in enumerate(supplies):
+                if left == 0:
+                    break
+                new.append(placing.on_new_nodes(supply, number, left))
+                left -= new[-1].servers
+            return Capacity(ready, without_image, tuple(new), left, placing.refusal() if left else "")
+    finally:
+        snapshot.limit_searches(view.searches)
+
+
+class _Placing:
+    """Places servers in the trial of a snapshot."""
+
+    def __init__(self, view: View, shape: Shape, namespace: str, budget: SearchBudget) -> None:
+        self._view = view
+        self._snapshot = view.snapshot
+        self._shape = shape
+        self._budget = budget
+        self._present = sorted(view.snapshot.nodes)
+        pod, templates = simulated_user(shape, namespace)
+        # A node that lacks images now may have them in time.
+        self._pod = without_label(pod, names.IMAGES_READY)
+        self._number = 0
+        self._images = frozenset(map(image_name, shape.images))
+        for template in templates:
+            self._snapshot.put(template)
+
+    def place_pending(self, are_included: bool) -> None:
+        """Place pending servers, which come before the expected ones."""
+        refused: dict[str, dict[str, NodeState]] = {}
+        for pod in self._view.pending_users[:_MOST_PENDING]:
+            shape = self._view.shape_of(pod)
+            if not (are_included and shape == self._shape.id):
+                self._budget.spend(_ATTEMPT_STEPS)
+                with suppress(Undecided):
+                    self._snapshot.place_quickly(pod, refused.setdefault(shape, {}) if shape else {})
+
+    def on_present_nodes(self, wanted: int) -> tuple[int, int]:
+        """Servers on nodes that have the images, and on others."""
+        counts = {True: 0, False: 0}
+        for has_images in (True, False):
+            for name in self._present:
+                state = self._snapshot.nodes[name]
+                left = wanted - sum(counts.values())
+                if left and self._is_usable(state) and self._has_images(state) is has_images:
+                    counts[has_images] += self._fill(name, left)
+        return counts[True], counts[False]
+
+    def on_new_nodes(self, supply: NodeSupply, number: int, wanted: int) -> NewNodes:
+        """Servers on new nodes of a kind."""
+        if not supply.nodes:
+            return _as_configured(supply, wanted)
+        refusal = ""
+        kind: RefusalKind | None = None
+        for name in self._templates(supply):
+            try:
+                template = template_of(self._snapshot, name)
+            except TemplateError as error:
+                refusal = refusal or str(error)
+                continue
+            slots, answer = self._add(template, f"{_NEW}-{number}", wanted, supply.most_new)
+            if slots or answer is None:
+                return NewNodes(supply, slots, name)
+            refusal = str(answer)
+            kind = answer.reason.nearest.kind if answer.reason is not None else None
+        return NewNodes(supply, refusal=refusal, refusal_kind=kind)
+
+    def refusal(self) -> str:
+        """Why a server fits on no node at present."""
+        return summarize_refusals(self._snapshot.fits(self._next_pod()))
+
+    def _is_usable(self, state: NodeState) -> bool:
+        return is_open(state, self._pod) and not is_labelled(state, names.DRAINING)
+
+    def _has_images(self, state: NodeState) -> bool:
+        return is_labelled(state, names.IMAGES_READY) or self._images <= images_on(self._view, state)
+
+    def _templates(self, supply: NodeSupply) -> Iterator[str]:
+        """Names of distinct nodes of a kind, those that show all of their devices first."""
+        complete = complete_nodes(self._view, supply.nodes, frozenset())
+        tried: set[Hashable] = set()
+        for name in (*complete, *(each for each in supply.nodes if each not in complete)):
+            key = alike_key(self._view, self._snapshot.nodes[name])
+            if key not in tried and len(tried) < _MOST_TEMPLATES:
+                tried.add(key)
+                yield name
+
+    def _add(
+        self, template: NodeTemplate, suffix: str, wanted: int, most: int | None
+    ) -> tuple[tuple[int, ...], NodeAnswer | None]:
+        """Add nodes until all servers have one; of a node that takes none, the answer."""
+        if most == 0:
+            with self._undone_without_servers():
+                name = add_node(self._snapshot, template, suffix).name
+                answer = self._snapshot.fits_on(self._next_pod(), name, explain=True)
+            return (), None if answer.fits else answer
+        slots: list[int] = []
+        left = wanted
+        while left and (most is None or len(slots) < most):
+            with self._undone_without_servers() as keep:
+                name = add_node(self._snapshot, template, f"{suffix}-{len(slots)}").name
+                count = self._fill(name, left)
+                if not count:
+                    return tuple(slots), self._snapshot.fits_on(self._next_pod(), name, explain=True)
+                keep.append(name)
+            slots.append(count)
+            left -= count
+        return tuple(slots), None
+
+    @contextmanager
+    def _undone_without_servers(self) -> Iterator[list[str]]:
+        """Remove a node again unless it is kept."""
+        keep: list[str] = []
+        self._snapshot.fork()
+        try:
+            yield keep
+        finally:
+            if keep:
+                self._snapshot.commit()
+            else:
+                self._snapshot.revert()
+
+    def _fill(self, node: str, most: int) -> int:
+        """Place servers on a node until it is full; returns how many."""
+        for count in range(most):
+            self._budget.spend(_ATTEMPT_STEPS)
+            if not self._snapshot.schedule(self._next_pod(), node).fits:
+                return count
+        return most
+
+    def _next_pod(self) -> Pod:
+        self._number += 1
+        name = f"{self._pod.name}-{self._number}"
+        return replace(self._pod, name=name, uid=name)
+
+
+def _as_configured(supply: NodeSupply, wanted: int) -> NewNodes:
+    """Nodes of a kind that is not present, with the configured number of slots."""
+    if not supply.slots:
+        return NewNodes(supply, refusal="no node of this kind is present, so nobody knows what fits there")
+    count = -(-wanted // supply.slots)
+    if supply.most_new is not None:
+        count = min(count, supply.most_new)
+    slots = [supply.slots] * count
+    if sum(slots) > wanted:
+        slots[-1] -= sum(slots) - wanted
+    return NewNodes(supply, tuple(slots))

@@ -1,0 +1,89 @@
+"""Kinds of nodes that an autoscaler can bring."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from dra_spawner.placeholders.planner.demand.lead_times import lead_time_quantile
+from dra_spawner.placeholders.planner.scale_up_estimate import alike_key
+from dra_spawner.placeholders.planner.view import View
+
+__all__ = ["NodeSupply", "present_kinds", "supplies_of_present_kinds"]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSupply:
+    """A kind of node, with what an autoscaler can bring of it."""
+
+    name: str
+    lead: timedelta
+    """Time from the order of a node until it has its devices."""
+    nodes: tuple[str, ...] = ()
+    """Names of present nodes of the kind; one is the template of new ones."""
+    image_time: timedelta = timedelta(0)
+    """Further time until the images are there."""
+    most: int | None = None
+    """The most nodes that there may be; None if not known."""
+    starts_per_minute: float | None = None
+    """Nodes that are started in a minute at most; None for no limit."""
+    slots: int | None = None
+    """Servers on a node, as configured: a proof needs none, but without a present node nothing else is known."""
+    lead_is_known: bool = True
+    """Whether the lead time was seen or described, not assumed."""
+
+    @property
+    def most_new(self) -> int | None:
+        """The most nodes that may be added."""
+        return max(self.most - len(self.nodes), 0) if self.most is not None else None
+
+    @property
+    def useful_after(self) -> timedelta:
+        """Time from the order of a node until users start there at once."""
+        return self.lead + self.image_time
+
+
+def present_kinds(view: View, kind_label: str) -> dict[str, tuple[str, ...]]:
+    """Names of present nodes by their kind: the value of a label. Equal nodes without it are of one kind."""
+    kinds: dict[str, list[str]] = {}
+    unnamed: dict[object, str] = {}
+    for name, state in sorted(view.snapshot.nodes.items()):
+        kind = state.node.labels.get(kind_label, "")
+        if not kind:
+            kind = unnamed.setdefault(alike_key(view, state), f"the kind of {name}")
+        kinds.setdefault(kind, []).append(name)
+    return {kind: tuple(names) for kind, names in kinds.items()}
+
+
+def supplies_of_present_kinds(
+    view: View,
+    kind_label: str,
+    configured: timedelta,
+    image_time: timedelta = timedelta(0),
+    seen: Mapping[str, Iterable[timedelta]] | None = None,
+) -> tuple[NodeSupply, ...]:
+    """Supplies of all present kinds, without limits: what is assumed where nobody described the nodes.
+
+    Parameters
+    ----------
+    configured
+        Lead time until some are seen.
+    seen
+        By kind: times from the order of nodes until they had devices and images. Their 0.9 quantile counts, and no
+        further time for images.
+    """
+    found = []
+    for kind, nodes in present_kinds(view, kind_label).items():
+        lead = lead_time_quantile((seen or {}).get(kind, ()))
+        is_seen = lead is not None
+        found.append(
+            NodeSupply(
+                kind,
+                lead if lead is not None else configured,
+                nodes,
+                timedelta(0) if is_seen else image_time,
+                lead_is_known=is_seen,
+            )
+        )
+    return tuple(found)

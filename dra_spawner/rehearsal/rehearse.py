@@ -1,0 +1,121 @@
+"""A rehearsal: how expected users get their servers, what must be ordered and when, and what stands in the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from dra_spawner.calendars.occurrences import IN_TOTAL
+from dra_spawner.dra.budget import SearchBudget, SearchStopped
+from dra_spawner.placeholders.planner.view import View
+from dra_spawner.rehearsal.capacity import Capacity, measure_capacity
+from dra_spawner.rehearsal.node_supply import NodeSupply
+from dra_spawner.rehearsal.obstacles import limit_obstacles, node_obstacles, notes, time_obstacles
+from dra_spawner.rehearsal.ordering import node_orders, waits_with_orders, waits_without_orders
+from dra_spawner.rehearsal.quotas import quota_needs, room_of
+from dra_spawner.rehearsal.rehearsal_problems import ProblemCode, RehearsalProblem
+from dra_spawner.rehearsal.rehearsal_result import ExpectedUsers, NodeOrder, Rehearsal, RehearsalSettings
+from dra_spawner.rehearsal.situation import Situation, situation_of
+from dra_spawner.rehearsal.timetable import Waits
+from dra_spawner.rehearsal.wording import verdict
+
+__all__ = ["rehearse"]
+
+#: Steps of all searches for devices of one rehearsal, 5 to 10 µs each.
+_MOST_STEPS: Final = 2_000_000
+
+
+def rehearse(
+    expected: ExpectedUsers,
+    view: View,
+    namespace: str,
+    supplies: Sequence[NodeSupply],
+    settings: RehearsalSettings | None = None,
+    *,
+    is_over: Callable[[], bool] | None = None,
+) -> Rehearsal:
+    """Prove by the simulator whether the users can start, and tell what must be done when.
+
+    Parameters
+    ----------
+    view
+        Its time is now. Its snapshot is unchanged afterwards.
+    namespace
+        Of the users' servers.
+    supplies
+        Kinds of nodes that can be brought. Those that are useful in time come first, then as given.
+    is_over
+        Asked now and then: whether to give up.
+    """
+    settings = settings or RehearsalSettings()
+    situation = situation_of(expected, view, namespace, settings)
+    in_time_first = sorted(supplies, key=lambda each: situation.useful_by - each.useful_after < situation.now)
+    try:
+        capacity = measure_capacity(
+            view,
+            expected.shape,
+            namespace,
+            situation.to_place,
+            in_time_first,
+            SearchBudget(_MOST_STEPS, is_over),
+            are_pending_included=expected.counts == IN_TOTAL,
+        )
+    except SearchStopped as stopped:
+        problem = RehearsalProblem(
+            ProblemCode.NOT_KNOWN,
+            f"the search for devices was stopped: {stopped.reason}",
+            "it took too long to find out where they fit",
+            situation.wanted,
+        )
+        return _answer(situation, Capacity(0, 0, (), situation.to_place), (), [problem], Waits(), Waits())
+    rooms = [
+        room
+        for quota in settings.quotas
+        if not quota.is_scoped and (room := room_of(quota, quota_needs(expected.shape))) is not None
+    ]
+    wanted, most = situation.wanted, settings.most_placeholders
+    by_nodes = wanted - capacity.lacking
+    by_quota = min((situation.warm + room.servers for room in rooms), default=wanted)
+    # Free capacity needs no placeholder.
+    by_limit = max(situation.present(capacity), min(wanted, most)) if most is not None else wanted
+    orders = tuple(node_orders(situation, capacity))
+    without_orders = waits_without_orders(situation, capacity, min(by_nodes, by_quota))
+    with_orders = waits_with_orders(situation, capacity, orders, min(by_nodes, by_quota, by_limit))
+    problems = [
+        *node_obstacles(situation, capacity),
+        *limit_obstacles(situation, by_limit, by_quota, rooms),
+        *time_obstacles(situation, orders, with_orders),
+        *notes(situation, capacity),
+    ]
+    return _answer(situation, capacity, orders, problems, without_orders, with_orders)
+
+
+def _answer(
+    situation: Situation,
+    capacity: Capacity,
+    orders: Sequence[NodeOrder],
+    problems: Sequence[RehearsalProblem],
+    without_orders: Waits,
+    with_orders: Waits,
+) -> Rehearsal:
+    zone = situation.expected.begins.tzinfo
+    in_the_way = sorted((each for each in problems if each.blocks), key=lambda each: -each.users)
+    begin_at = min((each.order_at for each in orders), default=None)
+    return Rehearsal(
+        expected=situation.expected,
+        now=situation.now.astimezone(zone),
+        verdict=verdict(situation, orders, in_the_way[0] if in_the_way else None, with_orders),
+        is_possible=not in_the_way,
+        begin_at=begin_at.astimezone(zone) if begin_at is not None else None,
+        problems=(*in_the_way, *(each for each in problems if not each.blocks)),
+        running=situation.running,
+        wanted=situation.wanted,
+        warm=situation.warm,
+        free=capacity.ready,
+        free_without_image=capacity.without_image,
+        lacking=capacity.lacking,
+        orders=tuple(replace(each, order_at=each.order_at.astimezone(zone)) for each in orders),
+        without_orders=without_orders,
+        with_orders=with_orders,
+    )

@@ -1,0 +1,1 @@
+"""`dra-spawner rehearse`: reading a cluster, or files, and printing a rehearsal."""

@@ -1,0 +1,178 @@
+"""What a rehearsal needs of a cluster: read from it, or from files that kubectl printed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, Final
+
+from dra_spawner import names
+from dra_spawner.fit.documents import SourceObject
+from dra_spawner.fit.input_errors import InputError
+from dra_spawner.fit.questions import matters, sort_out
+from dra_spawner.fit.reading import Progress, read_files
+from dra_spawner.json_types import JsonObject
+from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.kube.cluster_watch import DEVICE_KINDS, RESOURCES
+from dra_spawner.placeholders.planner.published_shapes import PublishedShapes, read_config_map
+from dra_spawner.rehearsal.quotas import Quota, quota_of
+from dra_spawner.simulator.cluster_objects import Kind
+
+__all__ = ["ReadCluster", "cluster_of_api", "cluster_of_files"]
+
+_CONFIG_MAP: Final = "ConfigMap"
+_QUOTA: Final = "ResourceQuota"
+_VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    Kind.NODE: ("v1",),
+    Kind.POD: ("v1",),
+    _CONFIG_MAP: ("v1",),
+    _QUOTA: ("v1",),
+    Kind.RESOURCE_CLAIM: (names.RESOURCE_API, names.RESOURCE_API_BETA),
+    Kind.RESOURCE_CLAIM_TEMPLATE: (names.RESOURCE_API, names.RESOURCE_API_BETA),
+    Kind.RESOURCE_SLICE: (names.RESOURCE_API, names.RESOURCE_API_BETA),
+    Kind.DEVICE_CLASS: (names.RESOURCE_API, names.RESOURCE_API_BETA),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ReadCluster:
+    """A cluster as a rehearsal reads it.
+
+    Attributes
+    ----------
+    objects
+        Objects for a snapshot, as JSON.
+    namespace
+        Of the users' servers.
+    notes
+        What could not be read, as sentences.
+    """
+
+    objects: tuple[JsonObject, ...]
+    namespace: str
+    published: PublishedShapes
+    quotas: tuple[Quota, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Objects:
+    """Objects of files; the last one of a name counts."""
+
+    by_key: dict[tuple[str, str, str], JsonObject] = field(default_factory=dict)
+
+    def add(self, source: SourceObject) -> None:
+        """Add an object; other kinds are ignored."""
+        if not matters(source, _VERSIONS):
+            return
+        metadata = source.value.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        if not isinstance(metadata, dict) or not isinstance(name, str):
+            raise source.document.error((*source.path, "metadata", "name"), "must be a string")
+        if not isinstance(metadata.get("namespace", ""), str):
+            raise source.document.error((*source.path, "metadata", "namespace"), "must be a string")
+        # Items of a typed list have no kind of their own.
+        self.by_key[source.kind, str(metadata.get("namespace", "")), name] = {**source.value, "kind": source.kind}
+
+    def of(self, kind: str) -> Iterator[JsonObject]:
+        return (obj for (each, _, _), obj in self.by_key.items() if each == kind)
+
+
+def cluster_of_files(
+    files: Sequence[str], namespace: str, config_map: str, standard_input: BinaryIO, progress: Progress
+) -> ReadCluster:
+    """Read files.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read, or has no profiles.
+    """
+    found, questions = sort_out(read_files(files, standard_input, progress), _Objects)
+    progress.clear()
+    if questions:
+        raise InputError(files[0], 0, "", "has a question; give objects of the cluster")
+    objects = tuple(obj for (kind, _, _), obj in found.by_key.items() if kind in list(Kind))
+    return _read_cluster(
+        objects, list(found.of(_CONFIG_MAP)), list(found.of(_QUOTA)), namespace, config_map, ", ".join(files)
+    )
+
+
+async def cluster_of_api(api: KubernetesApi, namespace: str, config_map: str, progress: Progress) -> ReadCluster:
+    """Read a cluster.
+
+    Raises
+    ------
+    InputError
+        If it has no profiles.
+    KubernetesError
+    """
+    objects: list[JsonObject] = []
+    for kind, resource in RESOURCES.items():
+        progress.show(f"reading {resource.plural}")
+        try:
+            async for page in api.list_pages(resource.path):
+                objects += ({**each, "kind": kind.value} for each in page.get("items") or ())
+        except KubernetesError as error:
+            # A cluster without Dynamic Resource Allocation.
+            if not (kind in DEVICE_KINDS and error.not_found):
+                raise
+    progress.show("reading profiles")
+    selector = f"metadata.name={config_map}"
+    if namespace:
+        maps = (await api.list(resource_path("v1", "configmaps", namespace), field_selector=selector))["items"]
+    if not namespace or not maps:
+        maps = (await api.list(resource_path("v1", "configmaps"), field_selector=selector))["items"]
+    read = _read_cluster(tuple(objects), maps, [], namespace, config_map, "the cluster")
+    quotas: list[JsonObject] = []
+    notes: list[str] = []
+    try:
+        listed = await api.list(resource_path("v1", "resourcequotas", read.namespace))
+        quotas = listed["items"]
+    except KubernetesError as error:
+        if error.status == 403:
+            notes.append(f"ResourceQuotas of namespace {read.namespace} are not judged: you may not list them")
+        elif not error.not_found:  # the embedded cluster has none
+            raise
+    return ReadCluster(read.objects, read.namespace, read.published, _quotas(quotas, "the cluster"), tuple(notes))
+
+
+def _read_cluster(
+    objects: tuple[JsonObject, ...],
+    maps: Sequence[JsonObject],
+    quotas: Sequence[JsonObject],
+    namespace: str,
+    config_map: str,
+    source: str,
+) -> ReadCluster:
+    chosen = _config_map(maps, namespace, config_map, source)
+    found_in: str = (chosen.get("metadata") or {}).get("namespace") or "default"
+    own = namespace or found_in
+    published = read_config_map(chosen, config_map)
+    if published.problem:
+        raise InputError(source, 0, "", published.problem)
+    of_namespace = [each for each in quotas if (each["metadata"].get("namespace") or "default") == own]
+    return ReadCluster(objects, own, published, _quotas(of_namespace, source))
+
+
+def _config_map(maps: Sequence[JsonObject], namespace: str, config_map: str, source: str) -> JsonObject:
+    """The ConfigMap with the profiles: of the servers' namespace, else the only one."""
+    named = [each for each in maps if each["metadata"]["name"] == config_map]
+    own = [each for each in named if each["metadata"].get("namespace") == namespace] or named
+    if not own:
+        problem = (
+            f"has no ConfigMap {config_map}, in which a hub with DRASpawner publishes its profiles when it starts; "
+            "start the hub, or name it by --config-map"
+        )
+        raise InputError(source, 0, "", problem)
+    if len(own) > 1:
+        found = ", ".join(sorted(str(each["metadata"].get("namespace")) for each in own))
+        raise InputError(source, 0, "", f"has {config_map} in the namespaces {found}: choose one by --namespace")
+    return own[0]
+
+
+def _quotas(objects: Sequence[Mapping[str, Any]], source: str) -> tuple[Quota, ...]:
+    try:
+        return tuple(quota_of(dict(each)) for each in objects)
+    except ValueError as error:
+        raise InputError(source, 0, "", str(error)) from None

@@ -1,0 +1,95 @@
+"""Handler for rehearsals: whether announced users can start at a time."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, timedelta, tzinfo
+from typing import Any, Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from tornado.web import HTTPError
+
+from dra_spawner.rehearsal.rehearsal_table import rehearsal_json
+from dra_spawner.service.http.placeholder_handlers import PostHandler
+from dra_spawner.service.rehearsals import RehearsalAssumptions, Rehearsals, TooManyRehearsals
+
+__all__ = ["RehearsalsHandler"]
+
+_LONGEST_LINE: Final = 500
+_LONGEST_ZONE: Final = 100
+_MOST_MINUTES: Final = 7 * 24 * 60
+_MINUTES: Final = ("lead_minutes", "image_minutes", "margin_minutes")
+_KEYS: Final = ("line", "zone", *_MINUTES)
+
+
+class RehearsalsHandler(PostHandler):
+    """``POST api/rehearsals`` with ``{"line": "350 of gpu-slice at 17:00"}``: verdict, orders, problems, waits.
+
+    Further keys: ``zone`` (of the line), ``lead_minutes`` (of kinds of nodes of which none was seen),
+    ``image_minutes``, ``margin_minutes``. Users and programs need the right to manage the service.
+    """
+
+    async def post(self) -> None:
+        question = _question(bytes(self.body))
+        rehearsals = self._rehearsals
+        if not self.controller.published.shapes:
+            why = self.controller.shapes.problem if self.controller.is_on else "no placeholders are configured"
+            raise HTTPError(503, "The profiles are not known: %s.", why or "none is published")
+        zone, assumptions = _zone(question), _assumptions(question)
+        try:
+            expected = rehearsals.expected_by(question["line"], zone)
+        except ValueError as error:
+            raise HTTPError(400, "line: %s.", error) from None
+        try:
+            found = await rehearsals.of_users(expected, assumptions)
+        except TooManyRehearsals:
+            raise HTTPError(503, "Many rehearsals wait for their turn. Try again in a minute.") from None
+        self.write_json(rehearsal_json(found))
+
+    @property
+    def _rehearsals(self) -> Rehearsals:
+        watch = self.context.watch
+        if self.context.rehearsals is None or watch is None or not watch.synced:
+            raise HTTPError(503, "The cluster was not read completely yet.")
+        return self.context.rehearsals
+
+
+def _question(body: bytes) -> dict[str, Any]:
+    """The validated body; errors name the path, the found and the allowed value."""
+    try:
+        question = json.loads(body)
+    except (ValueError, RecursionError):
+        raise HTTPError(400, "The body must be JSON.") from None
+    if not isinstance(question, dict):
+        raise HTTPError(400, "The body must be a JSON object.")
+    unknown = sorted(set(map(str, question)) - set(_KEYS))
+    if unknown:
+        raise HTTPError(400, "%s: not known; allowed: %s.", unknown[0][:40], ", ".join(_KEYS))
+    line = question.get("line")
+    if not isinstance(line, str) or not 0 < len(line) <= _LONGEST_LINE or not line.isprintable():
+        found = f"found {line!r:.60}" if "line" in question else "nothing found"
+        raise HTTPError(400, '%s: %s; allowed: a line like "350 of gpu-slice at 17:00".', "line", found)
+    for key in _MINUTES:
+        value = question.get(key, 0)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= _MOST_MINUTES:
+            raise HTTPError(400, "%s: found %s; allowed: 0 to %d.", key, f"{value!r:.60}", _MOST_MINUTES)
+    return question
+
+
+def _zone(question: dict[str, Any]) -> tzinfo:
+    name = question.get("zone", "UTC")
+    if name == "UTC":
+        return UTC
+    try:
+        if not isinstance(name, str) or len(name) > _LONGEST_ZONE:
+            raise ValueError
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise HTTPError(400, "zone: found %s; allowed: a time zone like Europe/Berlin.", f"{name!r:.60}") from None
+
+
+def _assumptions(question: dict[str, Any]) -> RehearsalAssumptions:
+    names = {"lead": "lead_minutes", "image_time": "image_minutes", "margin": "margin_minutes"}
+    return RehearsalAssumptions(
+        **{name: timedelta(minutes=question[key]) for name, key in names.items() if key in question}
+    )

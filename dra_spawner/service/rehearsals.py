@@ -1,0 +1,183 @@
+"""Rehearsals by the service: on a copy of the cluster, in a thread, so that its other work goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, tzinfo
+from typing import Final
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from dra_spawner.calendars.occurrences import Occurrence
+from dra_spawner.history.database import HistoryDatabase
+from dra_spawner.history.seen_lead_times import seen_lead_times
+from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.placeholders.planner.choice_names import find_choice
+from dra_spawner.placeholders.planner.policy import MOST_PLACEHOLDERS
+from dra_spawner.placeholders.planner.view import View
+from dra_spawner.rehearsal.node_supply import supplies_of_present_kinds
+from dra_spawner.rehearsal.quotas import Quota
+from dra_spawner.rehearsal.rehearsal_line import read_rehearsal_line
+from dra_spawner.rehearsal.rehearsal_result import (
+    ExpectedUsers,
+    Rehearsal,
+    RehearsalSettings,
+    expected_by_line,
+    expected_by_occurrence,
+)
+from dra_spawner.rehearsal.rehearse import rehearse
+from dra_spawner.simulator.cluster_objects import BrokenObject, ClusterObject
+from dra_spawner.simulator.snapshot import Snapshot
+
+__all__ = ["RehearsalAssumptions", "Rehearsals", "TooManyRehearsals"]
+
+log = logging.getLogger(__name__)
+
+#: Seconds after which a rehearsal is given up.
+_MOST_SECONDS: Final = 20.0
+#: Age of the oldest nodes whose lead times count.
+_LOOK_BACK: Final = timedelta(days=14)
+#: Rehearsals that wait for their turn.
+_MOST_WAITING: Final = 8
+
+
+class TooManyRehearsals(Exception):
+    """Raised while too many wait for their turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class RehearsalAssumptions:
+    """What is assumed about new nodes.
+
+    Attributes
+    ----------
+    lead
+        Lead time of a kind of node until some are seen.
+    image_time
+        Time until a node has pulled the images that it lacks.
+    margin
+        Time before the begin at which all nodes should be useful.
+    """
+
+    lead: timedelta = timedelta(minutes=10)
+    image_time: timedelta = timedelta(0)
+    margin: timedelta = RehearsalSettings().margin
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """What a rehearsal needs of the cluster; nothing of it changes."""
+
+    objects: Sequence[ClusterObject | BrokenObject]
+    now: datetime
+    most_placeholders: int
+
+
+class Rehearsals:
+    """Rehearses for administrators, and for each entry of a calendar.
+
+    Parameters
+    ----------
+    database
+        Returns the history, for lead times that were seen; None where it is away.
+    quotas
+        Returns the ResourceQuotas of the servers' namespace, as far as they are known.
+    """
+
+    def __init__(
+        self,
+        controller: PlaceholderController,
+        database: Callable[[], HistoryDatabase | None] = lambda: None,
+        quotas: Callable[[], tuple[Quota, ...]] = tuple,
+    ) -> None:
+        self._controller = controller
+        self._database = database
+        self._quotas = quotas
+        self._working = asyncio.Lock()
+        self._waiting = 0
+
+    def expected_by(self, line: str, zone: tzinfo) -> ExpectedUsers:
+        """The users that a line such as ``350 of gpu-slice at 17:00`` announces.
+
+        Raises
+        ------
+        ValueError
+            If the line is wrong; with what was found and what is allowed.
+        """
+        return expected_by_line(read_rehearsal_line(line, self._controller.now(), zone), self._controller.published)
+
+    async def of_occurrence(
+        self, occurrence: Occurrence, assumptions: RehearsalAssumptions | None = None
+    ) -> Rehearsal | None:
+        """Rehearse an entry of a calendar; None if the hub does not publish its profile.
+
+        Raises
+        ------
+        TooManyRehearsals
+        """
+        shapes = self._controller.published.shapes
+        choice = find_choice(occurrence.profile, shapes)
+        if choice is None:
+            return None
+        return await self.of_users(expected_by_occurrence(occurrence, choice, shapes[choice]), assumptions)
+
+    async def of_users(self, expected: ExpectedUsers, assumptions: RehearsalAssumptions | None = None) -> Rehearsal:
+        """Rehearse, one after the other.
+
+        Raises
+        ------
+        TooManyRehearsals
+        """
+        if self._waiting >= _MOST_WAITING:
+            raise TooManyRehearsals
+        self._waiting += 1
+        try:
+            async with self._working:
+                controller = self._controller
+                replicas = controller.policy.replicas.get(expected.shape.id)
+                most = replicas.max if replicas is not None else MOST_PLACEHOLDERS
+                copy = _Copy(controller.watch.snapshot.items(), controller.now(), most)
+                return await asyncio.to_thread(self._rehearse, expected, copy, assumptions or RehearsalAssumptions())
+        finally:
+            self._waiting -= 1
+
+    # --- in a thread --------------------------------------------------------------------------------------------------
+
+    def _rehearse(self, expected: ExpectedUsers, copy: _Copy, assumptions: RehearsalAssumptions) -> Rehearsal:
+        end = time.monotonic() + _MOST_SECONDS
+        settings = self._controller.settings
+        view = View(Snapshot(copy.objects), copy.now, namespaces=settings.namespaces)
+        supplies = supplies_of_present_kinds(
+            view,
+            settings.policy.readiness.kind_label,
+            assumptions.lead,
+            assumptions.image_time,
+            self._seen_leads(copy.now - _LOOK_BACK),
+        )
+        return rehearse(
+            expected,
+            view,
+            settings.placeholders.namespace,
+            supplies,
+            RehearsalSettings(
+                margin=assumptions.margin,
+                image_time=assumptions.image_time,
+                most_placeholders=copy.most_placeholders,
+                quotas=self._quotas(),
+            ),
+            is_over=lambda: time.monotonic() > end,
+        )
+
+    def _seen_leads(self, since: datetime) -> Mapping[str, Sequence[timedelta]]:
+        database = self._database()
+        if database is None:
+            return {}
+        try:
+            return seen_lead_times(database, since)
+        except SQLAlchemyError as error:
+            log.warning("Lead times cannot be read, so those that are assumed count: error=%s", error)
+            return {}

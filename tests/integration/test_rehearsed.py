@@ -1,0 +1,64 @@
+"""What was rehearsed then happens: as many placeholders, as many nodes, and all have a node."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+
+import aiohttp
+
+from dra_spawner.rehearsal_commands.rehearse_command import RehearseOptions, run_rehearse
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.devices import whole
+from tests.placeholders.controller.world import shape
+from tests.service.replica import WHOLE, Json, node, prepare, publish_shapes, replica
+
+LINE = "5 of gpu-whole tomorrow at 17:00"
+
+
+async def rehearsed(cluster: ClusterUnderTest, line: str) -> Json:
+    """What the command says of the cluster."""
+    output, messages = io.StringIO(), io.StringIO()
+    kubeconfig = str(cluster.admin_kubeconfig)
+    options = RehearseOptions(line, kubeconfig=kubeconfig, namespace=cluster.namespace, as_json=True)
+    code = await asyncio.to_thread(run_rehearse, options, io.BytesIO(), output, messages)
+    assert code in (0, 1), messages.getvalue()
+    found: Json = json.loads(output.getvalue())
+    assert found["is_possible"] == (code == 0)
+    return found
+
+
+async def test_what_was_rehearsed_happens(embedded_cluster: ClusterUnderTest) -> None:
+    cluster, gpu = embedded_cluster, shape(WHOLE)
+    devices = (whole("gpu-0"), whole("gpu-1"))
+    await prepare(cluster, *node("node-a", *devices))
+    await publish_shapes(cluster, {"gpu-whole": gpu})
+    found = await rehearsed(cluster, LINE)
+    assert (found["is_possible"], found["on_present_nodes"]) == (True, 2)
+    (order,) = found["orders"]
+    assert (order["nodes"], order["servers"], order["proved_with_node"]) == (2, 3, "node-a")
+    async with replica(cluster, placeholders={"gpu-whole": {"min": 5, "max": 5}}) as service:
+        await service.until_warm(gpu, 2)
+        await service.until(lambda: len(service.placeholders()) == 5, "all placeholders")
+        pending = [each for each in service.placeholders().values() if each.is_pending]
+        assert len(pending) == order["servers"]
+        # The service says the same, and knows that nodes are on order.
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(f"{service.url}/rehearsals", data=json.dumps({"line": LINE})) as answer,
+        ):
+            assert answer.status == 200, await answer.text()
+            again: Json = await answer.json()
+        assert again["on_placeholders"] == 2
+        assert [(each["nodes"], each["is_on_order"]) for each in again["orders"]] == [(2, True)]
+        for number in range(order["nodes"]):
+            assert any(each.is_pending for each in service.placeholders().values()), "all of these nodes are needed"
+            await cluster.publish(*node(f"new-{number}", *devices))
+            await service.until_warm(gpu, min(2 + 2 * (number + 1), 5))
+        assert not [each for each in service.placeholders().values() if each.is_pending]
+        done = await rehearsed(cluster, LINE)
+        assert (done["on_placeholders"], done["orders"]) == (5, [])
+    refused = await rehearsed(cluster, "9 of gpu-whole within 1 min now")
+    assert not refused["is_possible"]
+    assert [each["code"] for each in refused["problems"] if each["blocks"]] == ["too-late"]

@@ -1,0 +1,236 @@
+"""Rehearsals by the service: on a copy of the cluster, beside its other work, and by POST."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import aiohttp
+import pytest
+from kubernetes_asyncio.client import ApiClient
+from sqlalchemy.exc import OperationalError
+from tornado.httpserver import HTTPServer
+from tornado.netutil import bind_sockets
+
+from dra_spawner.calendars.occurrences import Occurrence
+from dra_spawner.history.database import HistoryDatabase
+from dra_spawner.history.decision_log import DecisionLog
+from dra_spawner.history.records import NodeLeadTime
+from dra_spawner.kube.api import KubernetesApi
+from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.placeholders.controller.settings import ControllerSettings
+from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
+from dra_spawner.placeholders.planner.policy import ReplicaRange
+from dra_spawner.placeholders.planner.published_shapes import PublishedShapes, published_config_map
+from dra_spawner.rehearsal.quotas import Quota
+from dra_spawner.service.context import ServiceContext
+from dra_spawner.service.http.rehearsal_handler import RehearsalsHandler
+from dra_spawner.service.http.web_application import web_application
+from dra_spawner.service.rehearsals import Rehearsals, TooManyRehearsals
+from dra_spawner.service.web_settings import WebSettings
+from dra_spawner.simulator.cluster_objects import Kind
+from tests.placeholders.planner.world import NAMESPACE, SHARE, START, node_objects
+from tests.presence import present
+from tests.service.unstarted_watch import UnstartedWatch
+
+IN_AN_HOUR = START + timedelta(hours=1)
+
+
+class _Watch(UnstartedWatch):
+    """Two nodes that run eight servers each, all read."""
+
+    is_read = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        for name in "ab":
+            node, gpus = node_objects(name, "10", 2, "40Gi", SHARE.images, START.isoformat())
+            self.put(Kind.NODE, node)
+            self.put(Kind.RESOURCE_SLICE, gpus)
+        self.put(Kind.DEVICE_CLASS, {"kind": "DeviceClass", "metadata": {"name": "gpu.example.com"}, "spec": {}})
+
+    @property
+    def synced(self) -> bool:
+        return self.is_read
+
+
+def controller(most: int = 100) -> PlaceholderController:
+    settings = ControllerSettings(
+        NAMESPACE, {"gpu-slice": ReplicaRange(0, most)}, placeholders=PlaceholderSettings(NAMESPACE)
+    )
+    api = KubernetesApi(ApiClient.__new__(ApiClient))
+    found = PlaceholderController(api, _Watch(), DecisionLog(), settings, now=lambda: START)
+    found.shapes.put(published_config_map(PublishedShapes({"gpu-slice": SHARE}), NAMESPACE, {}))
+    return found
+
+
+def entry(profile: str = "gpu-slice", users: int = 20) -> Occurrence:
+    return Occurrence("physics", profile, IN_AN_HOUR, IN_AN_HOUR + timedelta(hours=1), users)
+
+
+async def test_an_entry_of_a_calendar() -> None:
+    rehearsals = Rehearsals(controller())
+    found = present(await rehearsals.of_occurrence(entry()))
+    assert found.verdict == "Yes: 20 users can start at 10:00; 1 node of g2 is ordered at 09:45."
+    assert found.begin_at == IN_AN_HOUR - timedelta(minutes=15)
+    assert await rehearsals.of_occurrence(entry("unknown")) is None
+
+
+async def test_limits_quotas_and_lead_times_of_the_service() -> None:
+    database = HistoryDatabase.open("sqlite://")
+    images = START + timedelta(minutes=7)
+    database.add([NodeLeadTime(str(each), "n", "g2", START, images=images) for each in range(3)])
+    quotas = (Quota("q", {"pods": 12}),)
+    found = present(await Rehearsals(controller(17), lambda: database, lambda: quotas).of_occurrence(entry()))
+    assert [(each.code.value, each.users) for each in found.problems] == [("quota", 8), ("placeholder-limit", 3)]
+    assert found.orders[0].supply.lead == timedelta(minutes=7)
+    database.close()
+
+
+async def test_a_history_that_is_away_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    class Away(HistoryDatabase):
+        def __init__(self) -> None:
+            pass
+
+        def lead_times(self, *arguments: Any, **more: Any) -> Any:
+            raise OperationalError("SELECT", {}, Exception("disk I/O error"))
+
+    assert present(await Rehearsals(controller(), Away).of_occurrence(entry())).is_possible
+    assert "Lead times cannot be read" in caplog.text
+
+
+async def test_the_loop_goes_on_and_the_cluster_may_change() -> None:
+    """The thread is held while the loop works; what changes meanwhile does not disturb it."""
+    service, go = controller(), threading.Event()
+
+    def quotas() -> tuple[Quota, ...]:
+        assert go.wait(60)
+        return ()
+
+    task = asyncio.create_task(Rehearsals(service, quotas=quotas).of_occurrence(entry()))
+    for name in "cdef":
+        await asyncio.sleep(0)
+        for obj in node_objects(name, "10", 2, "40Gi", (), ""):
+            service.watch.put(Kind(obj["kind"]), obj)
+    assert not task.done()
+    before = service.watch.version
+    go.set()
+    found = present(await task)
+    assert found.free + found.free_without_image == 16, "as it was when its turn came"
+    assert service.watch.version == before
+    assert len(service.watch.snapshot.nodes) == 6
+
+
+async def test_one_after_the_other_and_not_too_many() -> None:
+    go = threading.Event()
+
+    def quotas() -> tuple[Quota, ...]:
+        assert go.wait(60)
+        return ()
+
+    rehearsals = Rehearsals(controller(), quotas=quotas)
+    tasks = [asyncio.create_task(rehearsals.of_occurrence(entry())) for _ in range(9)]
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    (refused,) = [task for task in tasks if task.done()]
+    with pytest.raises(TooManyRehearsals):
+        refused.result()
+    go.set()
+    found = await asyncio.gather(*(task for task in tasks if task is not refused))
+    assert len(found) == 8
+    assert len({present(each).verdict for each in found}) == 1
+    assert await rehearsals.of_occurrence(entry()) == found[0]
+
+
+# --- by POST ----------------------------------------------------------------------------------------------------------
+
+
+class _Open(RehearsalsHandler):
+    """Lets everybody in: who may do what is tested with a real hub (tests/adversary/test_requests.py)."""
+
+    async def prepare(self) -> None:
+        self.hub_user = {"name": "ada"}
+
+
+@pytest.fixture
+def context() -> ServiceContext:
+    return ServiceContext(WebSettings("/"), DecisionLog(), max_staleness_seconds=60)
+
+
+@pytest.fixture
+async def url(context: ServiceContext) -> AsyncIterator[str]:
+    server = HTTPServer(web_application(context, cookie_secret=b"x" * 32, more=[("open", _Open)]))
+    (listening,) = bind_sockets(0, "127.0.0.1")
+    server.add_sockets([listening])
+    yield f"http://127.0.0.1:{listening.getsockname()[1]}/open"
+    server.stop()
+    await server.close_all_connections()
+
+
+async def post(url: str, body: Any) -> tuple[int, Any]:
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    async with aiohttp.ClientSession() as session, session.post(url, data=data) as answer:
+        return answer.status, await answer.json()
+
+
+async def test_a_line_by_post(url: str, context: ServiceContext) -> None:
+    service = controller()
+    context.follow(service.watch, service)
+    status, found = await post(url, {"line": "24 of gpu-slice at 10:00"})
+    assert status == 200
+    assert found["verdict"] == "Yes: 24 users can start at 10:00; 1 node of g2 is ordered at 09:45."
+    assert found["orders"][0]["proved_with_node"] == "a"
+    more = {"zone": "Europe/Berlin", "lead_minutes": 20, "image_minutes": 1.5, "margin_minutes": 0}
+    _, found = await post(url, {"line": "24 of gpu-slice at 11:00", **more})
+    assert found["begin_at"] == "2026-03-02T10:38:30+01:00"
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        pytest.param(b"{", "The body must be JSON.", id="no JSON"),
+        pytest.param([], "The body must be a JSON object.", id="list"),
+        pytest.param({}, "line: nothing found; allowed: a line like", id="nothing"),
+        pytest.param({"line": 3}, "line: found 3; allowed: a line like", id="number"),
+        pytest.param({"line": "1 of a now\x00"}, "line: found '1 of a now\\x00'; allowed", id="control character"),
+        pytest.param({"line": "1 of gpu now"}, "line: found the profile 'gpu'; the hub publishes gpu-slice.", id="profile"),
+        pytest.param({"line": "1 of gpu-slice at 8:00"}, "this one is past.", id="past"),
+        pytest.param({"line": "1 of gpu-slice now", "zone": "Mars"}, "zone: found 'Mars'; allowed: a time zone", id="zone"),
+        pytest.param({"line": "1 of gpu-slice now", "zone": "../../etc/passwd"}, "zone: found", id="no path"),
+        pytest.param({"line": "1 of gpu-slice now", "zone": ["UTC"]}, "zone: found ['UTC']", id="list of zones"),
+        pytest.param({"line": "1 of gpu-slice now", "lead_minutes": -1}, "lead_minutes: found -1; allowed: 0 to 10080.", id="negative"),
+        pytest.param({"line": "1 of gpu-slice now", "lead_minutes": True}, "lead_minutes: found True", id="boolean"),
+        pytest.param(b'{"line": "1 of gpu-slice now", "margin_minutes": NaN}', "margin_minutes: found nan", id="NaN"),
+        pytest.param({"line": "1 of gpu-slice now", "users": 3}, "users: not known; allowed: line, zone", id="key"),
+    ],
+)  # fmt: skip
+async def test_wrong_questions_are_told(url: str, context: ServiceContext, body: Any, told: str) -> None:
+    service = controller()
+    context.follow(service.watch, service)
+    status, found = await post(url, body)
+    assert (status, told in found["message"]) == (400, True), found
+
+
+async def test_before_the_cluster_and_the_profiles_are_known(url: str, context: ServiceContext) -> None:
+    question = {"line": "24 of gpu-slice now"}
+    assert await post(url, question) == (503, {"status": 503, "message": "The cluster was not read completely yet."})
+    service = controller()
+    context.follow(service.watch, service)
+    _Watch.is_read = False
+    try:
+        assert (await post(url, question))[0] == 503
+    finally:
+        _Watch.is_read = True
+    unpublished = PlaceholderController(
+        KubernetesApi(ApiClient.__new__(ApiClient)), _Watch(), DecisionLog(), ControllerSettings(NAMESPACE)
+    )
+    context.follow(unpublished.watch, unpublished)
+    status, found = await post(url, question)
+    assert (status, found["message"]) == (503, "The profiles are not known: no placeholders are configured.")
+
+
+def test_now_has_a_time_zone() -> None:
+    assert controller().now() == datetime(2026, 3, 2, 9, tzinfo=UTC)
