@@ -12,7 +12,7 @@ from dra_spawner.rehearsal.timetable import Waits
 
 __all__ = ["rehearsal_json", "rehearsal_text"]
 
-_ORDER_HEADINGS = ("nodes", "new", "servers", "present", "most", "lead", "ordered", "useful", "as")
+_ORDER_HEADINGS = ("nodes", "new", "servers", "present", "most", "lead", "ordered", "useful", "like")
 _WAIT_HEADINGS = ("who waits", "users", "longest", "mean", "without end")
 
 

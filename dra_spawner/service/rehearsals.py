@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from typing import Final
@@ -141,7 +143,10 @@ class Rehearsals:
                 replicas = controller.policy.replicas.get(expected.shape.id)
                 most = replicas.max if replicas is not None else MOST_PLACEHOLDERS
                 copy = _Copy(controller.watch.snapshot.items(), controller.now(), most)
-                return await asyncio.to_thread(self._rehearse, expected, copy, assumptions or RehearsalAssumptions())
+                with _without_collections():
+                    return await asyncio.to_thread(
+                        self._rehearse, expected, copy, assumptions or RehearsalAssumptions()
+                    )
         finally:
             self._waiting -= 1
 
@@ -181,3 +186,16 @@ class Rehearsals:
         except SQLAlchemyError as error:
             log.warning("Lead times cannot be read, so those that are assumed count: error=%s", error)
             return {}
+
+
+@contextlib.contextmanager
+def _without_collections() -> Iterator[None]:
+    """Without garbage collection, which would stop all threads for each part of the copy again and again."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import threading
 from collections.abc import AsyncIterator
@@ -123,6 +124,19 @@ async def test_the_loop_goes_on_and_the_cluster_may_change() -> None:
     assert found.free + found.free_without_image == 16, "as it was when its turn came"
     assert service.watch.version == before
     assert len(service.watch.snapshot.nodes) == 6
+
+
+async def test_garbage_is_not_collected_meanwhile() -> None:
+    """A collection would stop the event loop for as long as it takes to look at the copy."""
+    meanwhile: list[bool] = []
+
+    def quotas() -> tuple[Quota, ...]:
+        meanwhile.append(gc.isenabled())
+        return ()
+
+    assert gc.isenabled()
+    assert await Rehearsals(controller(), quotas=quotas).of_occurrence(entry()) is not None
+    assert (meanwhile, gc.isenabled()) == ([False], True)
 
 
 async def test_one_after_the_other_and_not_too_many() -> None:
