@@ -120,9 +120,9 @@ class ForkableCluster:
     def items(self) -> list[ClusterObject | BrokenObject]:
         """All objects, from which an equal cluster can be made. They never change, so another thread may use them."""
         aside = {key.name for kind, key in self._state.broken if kind is Kind.RESOURCE_SLICE}
-        slices, _ = self._state.devices.in_order()
+        slices, nodes = self._state.devices.in_order()
         return [
-            *(state.node for state in self.nodes.values()),
+            *(self.nodes[each.name].node for each in nodes),
             *(item for item in slices if item.name not in aside),
             *self.classes.values(),
             *self.templates.values(),

@@ -75,6 +75,16 @@ def test_json_says_the_same_for_the_same_seed(capsys: pytest.CaptureFixture[str]
     assert policies[0]["price"] == pytest.approx(3 * policies[0]["nodeHours"])
 
 
+def test_a_description_has_what_a_rehearsal_needs_too() -> None:
+    """Labels of nodes; and kinds without profiles of their own, which a replay does not take."""
+    text = "nodes: [{name: a, slots: 8, lead_minutes: 6, labels: {pool: x, zone: y}}, {name: b, slots: 4, lead_minutes: 6}]"
+    (document,) = read_documents("cluster.yaml", text, PROFILE_FILES)
+    first, second = parse_cluster(document, has_groups=False).kinds
+    assert (first.labels, second.labels) == ((("pool", "x"), ("zone", "y")), ())
+    with pytest.raises(InputError, match="must list its profiles, since there are several kinds"):
+        parse_cluster(document)
+
+
 def test_an_announced_class_waits_less(capsys: pytest.CaptureFixture[str], files: tuple[str, str]) -> None:
     arguments = (*files, "--policy", "forecast", "--format", "json")
     announced, unannounced = (

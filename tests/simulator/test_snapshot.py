@@ -37,6 +37,27 @@ def test_taking_a_node_down():
     assert [each.name for each in snapshot.nodes["n1"].pods] == ["p"]
 
 
+def test_a_cluster_made_of_the_items_of_another_is_equal():
+    """Whatever was changed before, and with objects that make no sense."""
+    snapshot = cluster(template(), claim("c"), pod("waits"), gpu_slice("n2"))
+    snapshot.schedule(with_template(), "n1")
+    snapshot.put(node("n1"))
+    snapshot.remove(Kind.RESOURCE_SLICE, ObjectKey("", gpu_slice("n2").name))
+    wrong_slice = slice_json("n3", [], pool="n3", nodeName="n2")
+    wrong_slice["spec"]["pool"]["resourceSliceCount"] = "many"
+    wrong_node = {"kind": "Node", "metadata": {"name": "n4"}, "status": {"allocatable": {"cpu": "many"}}}
+    wrong_pod = {
+        "kind": "Pod",
+        "metadata": {"name": "bad", "namespace": "default"},
+        "spec": {"nodeName": "n1", "containers": 3},
+    }
+    assert all(snapshot.apply(each) is not None for each in (wrong_slice, wrong_node, wrong_pod))
+    copy = Snapshot(snapshot.items())
+    assert dump(copy) == dump(snapshot)
+    copy.remove_pod(key("waits"))
+    assert key("waits") in snapshot.pods
+
+
 def test_pods_of_a_node_that_is_not_there_yet():
     snapshot = Snapshot([pod("p", {"cpu": "3"}, nodeName="n1")])
     snapshot.put(node("n1"))
