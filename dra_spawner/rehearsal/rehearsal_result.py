@@ -88,8 +88,8 @@ class RehearsalSettings:
     """Time until a present node has pulled the images that it lacks."""
     most_placeholders: int | None = None
     """The most placeholders of the shape; None for no limit."""
-    quotas: tuple[Quota, ...] = ()
-    """ResourceQuotas of the servers' namespace."""
+    quotas: tuple[Quota, ...] | None = ()
+    """ResourceQuotas of the servers' namespace; None if they are not known."""
 
 
 @dataclass(frozen=True, slots=True)

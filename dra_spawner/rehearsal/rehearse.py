@@ -71,7 +71,7 @@ def rehearse(
         return _answer(situation, Capacity(0, 0, (), situation.to_place), (), [problem], Waits(), Waits())
     rooms = [
         room
-        for quota in settings.quotas
+        for quota in settings.quotas or ()
         if not quota.is_scoped and (room := room_of(quota, quota_needs(expected.shape))) is not None
     ]
     wanted, most = situation.wanted, settings.most_placeholders

@@ -87,14 +87,14 @@ class Rehearsals:
     database
         Returns the history, for lead times that were seen; None where it is away.
     quotas
-        Returns the ResourceQuotas of the servers' namespace, as far as they are known.
+        Returns the ResourceQuotas of the servers' namespace; None while they are not known.
     """
 
     def __init__(
         self,
         controller: PlaceholderController,
         database: Callable[[], HistoryDatabase | None] = lambda: None,
-        quotas: Callable[[], tuple[Quota, ...]] = tuple,
+        quotas: Callable[[], tuple[Quota, ...] | None] = lambda: None,
     ) -> None:
         self._controller = controller
         self._database = database

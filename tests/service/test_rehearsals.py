@@ -78,6 +78,8 @@ async def test_an_entry_of_a_calendar() -> None:
     found = present(await rehearsals.of_occurrence(entry()))
     assert found.verdict == "Yes: 20 users can start at 10:00; 1 node of g2 is ordered at 09:45."
     assert found.begin_at == IN_AN_HOUR - timedelta(minutes=15)
+    told = [each.message for each in found.problems]
+    assert "ResourceQuotas of namespace hub are not judged" in told, "nobody reads them here"
     assert await rehearsals.of_occurrence(entry("unknown")) is None
 
 
