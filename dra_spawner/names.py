@@ -71,8 +71,6 @@ NUMA_NODE: Final = "resource.kubernetes.io/numaNode"
 PAUSE_IMAGE: Final = "registry.k8s.io/pause:3.10"
 
 #: Resources of a ResourceQuota: the number of claims, and after the name of a device class the number of its devices.
-QUOTA_CLAIMS: Final = "count/resourceclaims.resource.k8s.io"
-QUOTA_DEVICES: Final = ".deviceclass.resource.k8s.io/devices"
 
 # Labels of every object of this project.
 

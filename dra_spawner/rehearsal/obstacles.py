@@ -167,9 +167,7 @@ def notes(situation: Situation, capacity: Capacity) -> Iterator[RehearsalProblem
     if situation.settings.quotas is None:
         yield _note(ProblemCode.NOT_KNOWN, f"ResourceQuotas of namespace {situation.namespace} are not judged")
     for quota in situation.settings.quotas or ():
-        if quota.is_scoped:
-            yield _note(ProblemCode.NOT_KNOWN, f"ResourceQuota {quota.name} is about some pods only: not judged")
-        elif unknown := not_judged(quota):
+        if unknown := not_judged(quota):
             yield _note(ProblemCode.NOT_KNOWN, f"ResourceQuota {quota.name} limits {', '.join(unknown)}: not judged")
 
 

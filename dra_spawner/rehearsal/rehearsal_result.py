@@ -9,9 +9,9 @@ from typing import Final
 
 from dra_spawner.calendars.occurrences import ADDITIONAL, Counts, Occurrence
 from dra_spawner.placeholders.planner.published_shapes import PublishedShapes
+from dra_spawner.placeholders.planner.quotas import Quota
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.rehearsal.node_supply import NodeSupply
-from dra_spawner.rehearsal.quotas import Quota
 from dra_spawner.rehearsal.rehearsal_line import RehearsalLine, published_choice
 from dra_spawner.rehearsal.rehearsal_problems import RehearsalProblem
 from dra_spawner.rehearsal.timetable import Waits, start_delays

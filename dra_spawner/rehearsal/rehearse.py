@@ -13,7 +13,7 @@ from dra_spawner.rehearsal.capacity import Capacity, measure_capacity
 from dra_spawner.rehearsal.node_supply import NodeSupply
 from dra_spawner.rehearsal.obstacles import limit_obstacles, node_obstacles, notes, time_obstacles
 from dra_spawner.rehearsal.ordering import node_orders, waits_with_orders, waits_without_orders
-from dra_spawner.rehearsal.quotas import quota_needs, room_of
+from dra_spawner.rehearsal.quotas import room_of
 from dra_spawner.rehearsal.rehearsal_problems import ProblemCode, RehearsalProblem
 from dra_spawner.rehearsal.rehearsal_result import ExpectedUsers, NodeOrder, Rehearsal, RehearsalSettings
 from dra_spawner.rehearsal.situation import Situation, situation_of
@@ -69,11 +69,7 @@ def rehearse(
             situation.wanted,
         )
         return _answer(situation, Capacity(0, 0, (), situation.to_place), (), [problem], Waits(), Waits())
-    rooms = [
-        room
-        for quota in settings.quotas or ()
-        if not quota.is_scoped and (room := room_of(quota, quota_needs(expected.shape))) is not None
-    ]
+    rooms = [room for quota in settings.quotas or () if (room := room_of(quota, expected.shape, view)) is not None]
     wanted, most = situation.wanted, settings.most_placeholders
     by_nodes = wanted - capacity.lacking
     by_quota = min((situation.warm + room.servers for room in rooms), default=wanted)

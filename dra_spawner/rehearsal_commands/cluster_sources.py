@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Final
 
 from dra_spawner import names
+from dra_spawner.dra.quantity import Quantity, QuantityError
 from dra_spawner.fit.documents import SourceObject
 from dra_spawner.fit.input_errors import InputError
 from dra_spawner.fit.questions import matters, sort_out
@@ -15,7 +16,7 @@ from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.kube.cluster_watch import DEVICE_KINDS, RESOURCES
 from dra_spawner.placeholders.planner.published_shapes import PublishedShapes, read_config_map
-from dra_spawner.rehearsal.quotas import Quota, quota_of
+from dra_spawner.placeholders.planner.quotas import Quota, quota_of
 from dra_spawner.simulator.cluster_objects import Kind
 
 __all__ = ["ReadCluster", "cluster_of_api", "cluster_of_files"]
@@ -173,6 +174,10 @@ def _config_map(maps: Sequence[JsonObject], namespace: str, config_map: str, sou
 
 def _quotas(objects: Sequence[Mapping[str, Any]], source: str) -> tuple[Quota, ...]:
     try:
-        return tuple(quota_of(dict(each)) for each in objects)
-    except ValueError as error:
-        raise InputError(source, 0, "", str(error)) from None
+        for each in objects:
+            for amount in (each.get("spec") or {}).get("hard", {}).values():
+                Quantity.from_json(amount)  # what an API server has makes sense, a file may not
+        return tuple(quota_of(dict(each), names.PRIORITY_CLASS) for each in objects)
+    except (KeyError, TypeError, AttributeError, QuantityError) as error:
+        problem = f"has a ResourceQuota that makes no sense: {type(error).__name__}: {str(error)[:200]}"
+        raise InputError(source, 0, "", problem) from None

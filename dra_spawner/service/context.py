@@ -86,7 +86,7 @@ class ServiceContext:
             namespaces = {controller.settings.hub_namespace, controller.settings.placeholders.namespace}
             self.chart_parts = ChartParts(watch, namespaces, with_placeholders=controller.is_on)
             self.availability = Availability(controller)
-            self.rehearsals = Rehearsals(controller, self._database)
+            self.rehearsals = Rehearsals(controller, self._database, lambda: controller.quotas)
 
     def _database(self) -> HistoryDatabase | None:
         return self.history.recorder.database if self.history is not None else None

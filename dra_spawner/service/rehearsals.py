@@ -20,9 +20,9 @@ from dra_spawner.history.seen_lead_times import seen_lead_times
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.planner.choice_names import find_choice
 from dra_spawner.placeholders.planner.policy import MOST_PLACEHOLDERS
+from dra_spawner.placeholders.planner.quotas import Quota
 from dra_spawner.placeholders.planner.view import View
 from dra_spawner.rehearsal.node_supply import supplies_of_present_kinds
-from dra_spawner.rehearsal.quotas import Quota
 from dra_spawner.rehearsal.rehearsal_line import read_rehearsal_line
 from dra_spawner.rehearsal.rehearsal_result import (
     ExpectedUsers,

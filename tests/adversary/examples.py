@@ -410,7 +410,12 @@ def quotas() -> list[Json]:
     spec = {"hard": hard, "scopes": ["NotTerminating"], "scopeSelector": {"matchExpressions": scopes}}
     metadata = {"name": "q", "namespace": NAMESPACE, "resourceVersion": "1"}
     return [
-        {"kind": "ResourceQuota", "metadata": metadata, "spec": spec, "status": {"hard": hard, "used": {"pods": "1", "requests.cpu": "1500m"}}}
+        {
+            "kind": "ResourceQuota",
+            "metadata": metadata,
+            "spec": spec,
+            "status": {"hard": hard, "used": {"pods": "1", "requests.cpu": "1500m"}},
+        }
     ]
 
 

@@ -12,10 +12,11 @@ import pytest
 
 from dra_spawner import names
 from dra_spawner.calendars.occurrences import IN_TOTAL, Occurrence
+from dra_spawner.dra.quantity import NANO_PER_UNIT
 from dra_spawner.placeholders.planner.policy import Policy
+from dra_spawner.placeholders.planner.quotas import Quota
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.rehearsal.node_supply import NodeSupply, present_kinds, supplies_of_present_kinds
-from dra_spawner.rehearsal.quotas import Quota
 from dra_spawner.rehearsal.rehearsal_problems import ProblemCode
 from dra_spawner.rehearsal.rehearsal_result import ExpectedUsers, Rehearsal, RehearsalSettings, expected_by_occurrence
 from dra_spawner.rehearsal.rehearsal_table import rehearsal_json, rehearsal_text
@@ -371,11 +372,15 @@ def test_a_kind_that_is_full_and_too_small_is_too_small() -> None:
     assert codes(answer(hub("a"), expect(9), supplies(hub("a"), most=1))) == [ProblemCode.MOST_NODES]
 
 
+def quota(name: str, pods: int) -> Quota:
+    return Quota(name, left={"pods": pods * NANO_PER_UNIT})
+
+
 def test_a_quota() -> None:
     world = hub("a", "b")
     world.create_placeholder(SHARE)
     world.schedule()
-    quotas = (Quota("small", {"pods": 3}), Quota("large", {"pods": 100}), Quota("some", {"pods": 0}, is_scoped=True))
+    quotas = (quota("small", pods=3), quota("large", pods=100), replace(quota("some", pods=0), for_servers=False))
     found = answer(world, expect(10), quotas=quotas)
     problem = found.problems[0]
     # The server of the placeholder takes its place in the quota.
@@ -383,9 +388,8 @@ def test_a_quota() -> None:
     assert "ResourceQuota small of namespace hub has pods for 3 more servers" in problem.message
     assert found.verdict == "No: 6 of 10 users cannot start at 10:00: a limit of the cluster allows 3 more servers."
     assert found.without_orders.without_end == 6
-    assert "ResourceQuota some is about some pods only: not judged" in rehearsal_text(found)
     assert answer(world, expect(4), quotas=quotas[:2]).is_possible
-    unjudged = answer(world, expect(4), quotas=(Quota("q", {"limits.cpu": 1}),))
+    unjudged = answer(world, expect(4), quotas=(Quota("q", left={"limits.cpu": 1}),))
     assert "ResourceQuota q limits limits.cpu: not judged" in rehearsal_text(unjudged)
 
 
@@ -411,7 +415,7 @@ def test_an_image_that_no_node_has_is_told() -> None:
 
 
 def test_the_largest_obstacle_is_told_first() -> None:
-    found = answer(hub("a"), expect(40), supplies(hub("a"), most=3), quotas=(Quota("q", {"pods": 5}),))
+    found = answer(hub("a"), expect(40), supplies(hub("a"), most=3), quotas=(quota("q", pods=5),))
     assert codes(found) == [ProblemCode.QUOTA, ProblemCode.MOST_NODES]
     assert found.verdict.startswith("No: 35 of 40 users")
 

@@ -35,6 +35,7 @@ def quota(pods: str, namespace: str = NAMESPACE) -> Json:
         "kind": "ResourceQuota",
         "metadata": {"name": "q", "namespace": namespace},
         "spec": {"hard": {"pods": pods}},
+        "status": {"used": {"pods": "0"}},
     }
 
 
@@ -210,7 +211,7 @@ def test_objects_that_make_no_sense_are_told(run: Run) -> None:
     for wrong in ({"hard": [3]}, {"hard": {"pods": "1" * 5_000 + "x"}}):
         code, _, err = run("10 of gpu-slice now", objects=cluster(profiles(), {**quota("1"), "spec": wrong}))
         assert (code, err.count("\n")) == (2, 1)
-        assert "ResourceQuota makes no sense" in err
+        assert "ResourceQuota that makes no sense" in err
     elsewhere = profiles()
     elsewhere["metadata"]["namespace"] = ["hub"]
     code, _, err = run("10 of gpu-slice now", objects=cluster(elsewhere))

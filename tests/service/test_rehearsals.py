@@ -18,6 +18,7 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 
 from dra_spawner.calendars.occurrences import Occurrence
+from dra_spawner.dra.quantity import NANO_PER_UNIT
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.history.records import NodeLeadTime
@@ -27,7 +28,7 @@ from dra_spawner.placeholders.controller.settings import ControllerSettings
 from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
 from dra_spawner.placeholders.planner.policy import ReplicaRange
 from dra_spawner.placeholders.planner.published_shapes import PublishedShapes, published_config_map
-from dra_spawner.rehearsal.quotas import Quota
+from dra_spawner.placeholders.planner.quotas import Quota
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http.rehearsal_handler import RehearsalsHandler
 from dra_spawner.service.http.web_application import web_application
@@ -87,7 +88,7 @@ async def test_limits_quotas_and_lead_times_of_the_service() -> None:
     database = HistoryDatabase.open("sqlite://")
     images = START + timedelta(minutes=7)
     database.add([NodeLeadTime(str(each), "n", "g2", START, images=images) for each in range(3)])
-    quotas = (Quota("q", {"pods": 12}),)
+    quotas = (Quota("q", left={"pods": 12 * NANO_PER_UNIT}),)
     found = present(await Rehearsals(controller(17), lambda: database, lambda: quotas).of_occurrence(entry()))
     assert [(each.code.value, each.users) for each in found.problems] == [("quota", 8), ("placeholder-limit", 3)]
     assert found.orders[0].supply.lead == timedelta(minutes=7)

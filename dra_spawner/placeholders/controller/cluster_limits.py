@@ -107,6 +107,11 @@ class ClusterLimits:
         """The quotas, by name."""
         return tuple(self._quotas[key] for key in sorted(self._quotas))
 
+    @property
+    def are_known(self) -> bool:
+        """Whether the quotas were read."""
+        return self._informer.synced
+
     def no_scale_up(self, pod: Pod) -> str:
         """The autoscaler's message that no node is added for a pod, as a maximum is reached; empty if there is none."""
         return self._said.get(pod.uid, "")

@@ -39,6 +39,7 @@ from dra_spawner.placeholders.planner.decide import Decisions
 from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.published_shapes import PublishedShapes, policy_with
+from dra_spawner.placeholders.planner.quotas import Quota
 from dra_spawner.placeholders.planner.search_ledger import SearchLedger
 from dra_spawner.placeholders.planner.shape_definition import DefinitionError, read_definition
 from dra_spawner.placeholders.planner.shapes import Shape
@@ -307,6 +308,12 @@ class PlaceholderController:
         finally:
             self._reconciler = self._reservations = None
             buffers.cancel()
+
+    @property
+    def quotas(self) -> tuple[Quota, ...] | None:
+        """ResourceQuotas of the placeholders' namespace; None while they are not known."""
+        limits = self._reconciler.cluster_limits if self._reconciler is not None else None
+        return limits.quotas if limits is not None and limits.are_known else None
 
     def resume(self, choice: str) -> bool:
         """Create placeholders of a choice again, although earlier ones have failed or got no node.

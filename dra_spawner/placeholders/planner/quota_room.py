@@ -23,7 +23,7 @@ from dra_spawner.placeholders.planner.view import View, age
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.pods import Pod
 
-__all__ = ["QuotaRoom"]
+__all__ = ["QuotaRoom", "needed_amounts"]
 
 _NAMESPACE: Final = "default"
 #: Pods that are younger than this may not be counted yet in what was last seen of a quota.
@@ -76,19 +76,19 @@ class QuotaRoom:
         """What a placeholder counts for each quota."""
         if shape not in self._placeholder:
             self._placeholder[shape] = [
-                _needed(self._shapes[shape], self._view, each, for_server=False) for each in self._view.quotas
+                needed_amounts(self._shapes[shape], self._view, each, for_server=False) for each in self._view.quotas
             ]
         return self._placeholder[shape]
 
     def _of_server(self, shape: str) -> list[Amounts]:
         if shape not in self._server:
             self._server[shape] = [
-                _needed(self._shapes[shape], self._view, each, for_server=True) for each in self._view.quotas
+                needed_amounts(self._shapes[shape], self._view, each, for_server=True) for each in self._view.quotas
             ]
         return self._server[shape]
 
 
-def _needed(shape: Shape, view: View, quota: Quota, *, for_server: bool) -> Amounts:
+def needed_amounts(shape: Shape, view: View, quota: Quota, *, for_server: bool) -> Amounts:
     """What a placeholder or a server of a shape counts for a quota."""
     parts: list[Amounts] = []
     requests = requests_of(shape)

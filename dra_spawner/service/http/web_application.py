@@ -15,8 +15,8 @@ from dra_spawner.service.http.forecast_handler import ForecastsHandler
 from dra_spawner.service.http.guarded_handler import GuardedHandler
 from dra_spawner.service.http.nodes_page import NodesPage
 from dra_spawner.service.http.placement_handler import PlacementsHandler
-from dra_spawner.service.http.resume_handler import ResumeHandler
 from dra_spawner.service.http.rehearsal_handler import RehearsalsHandler
+from dra_spawner.service.http.resume_handler import ResumeHandler
 from dra_spawner.service.metrics.service_metrics import register
 
 __all__ = ["Address", "web_application"]
