@@ -45,6 +45,8 @@ WRONG = (
     ("dra_spawner.rehearsal.timetable", "dra_spawner.rehearsal.capacity"),
     ("dra_spawner.rehearsal_commands.cluster_sources", "dra_spawner.rehearsal_commands.rehearse_command"),
     ("dra_spawner.replay.traces", "dra_spawner.replay.replay"),
+    ("dra_spawner.reports.misses", "dra_spawner.reports.plots"),
+    ("dra_spawner.reports.history_misses", "dra_spawner.service.context"),
     ("dra_spawner.devcluster.api.validation.names", "dra_spawner.devcluster.api.validation.claims"),
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,14 +14,15 @@ from dra_spawner.calendars.occurrences import Occurrence
 from dra_spawner.placeholders.planner.demand.forecast import Situation
 from dra_spawner.placeholders.planner.demand.group_demand import GroupDemand
 from dra_spawner.placeholders.planner.demand.lead_times import SeenLeadTimes
-from dra_spawner.placeholders.planner.demand.minutes import MINUTES_A_DAY, minute_of
+from dra_spawner.placeholders.planner.demand.minutes import MINUTES_A_DAY, minute_of, whole_minutes
 from dra_spawner.placeholders.planner.demand.policies import Policy
 from dra_spawner.placeholders.planner.demand.settings import DemandSettings
 from dra_spawner.replay.cluster import NodeKind
-from dra_spawner.replay.misses import LargestMisses
 from dra_spawner.replay.node_pool import NodePool
-from dra_spawner.replay.results import ReplayResult, Timeline
+from dra_spawner.replay.results import ReplayResult
 from dra_spawner.replay.traces import Trace
+from dra_spawner.reports.misses import LargestMisses
+from dra_spawner.reports.timeline import Timeline
 
 __all__ = ["Scenario", "replay"]
 
@@ -84,7 +86,8 @@ def replay(
     timeline = Timeline(judged_from) if scenario.has_timeline else None
     lengths = repeat(_NEVER) if trace.lengths is None else iter(trace.lengths)
     target = 0
-    expected = 0.0
+    # A lead time ago nodes could still be ordered.
+    expected = deque([0.0], whole_minutes(leads.quantile) + 1)
     for minute, launches in trace.minutes():
         is_judged = minute >= judged_from
         pool.begin(minute, tally.on_wait)
@@ -103,14 +106,15 @@ def replay(
             tally.launches += launches
             tally.idle += min(pool.free, target)
             tally.node_minutes += pool.nodes
-            tally.misses.minute(minute, missed, launches, expected, target)
+            tally.misses.minute(minute, missed, launches, expected[0], target)
             if timeline is not None:
                 timeline.launches.append(launches)
+                timeline.missed.append(missed)
                 timeline.target.append(target)
                 timeline.warm.append(warm)
                 timeline.nodes.append(pool.nodes)
         target = answer.placeholders if answer is not None else scenario.floor
-        expected = answer.expected / answer.lead if answer is not None and answer.lead else 0.0
+        expected.append(answer.expected / answer.lead if answer is not None and answer.lead else 0.0)
         before = pool.starts
         pool.order(minute, target)
         if is_judged:

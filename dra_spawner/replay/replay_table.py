@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import timedelta
+from typing import Final
 
 from dra_spawner.json_types import JsonObject
 from dra_spawner.placeholders.planner.demand.minutes import datetime_of
-from dra_spawner.replay.misses import Miss
 from dra_spawner.replay.results import ReplayResult
+from dra_spawner.reports.miss_rows import entry_line, miss_json
 
-__all__ = ["miss_lines", "result_json", "table"]
+__all__ = ["HEADINGS", "cells", "miss_lines", "result_json", "table"]
 
-_HEADINGS = ("policy", "hits", "waited", "p95 min", "p99 min", "idle h/day", "node-h/day", "starts/day", "price/day")
+HEADINGS: Final = (
+    "policy",
+    "hits",
+    "waited",
+    "p95 min",
+    "p99 min",
+    "idle h/day",
+    "node-h/day",
+    "starts/day",
+    "price/day",
+)
 
 
 def table(results: Sequence[ReplayResult]) -> str:
     """A line for each policy."""
-    rows = [_HEADINGS, *(_cells(each) for each in results)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
+    rows = [HEADINGS, *(cells(each) for each in results)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
     lines = []
     for row in rows:
         numbers = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
@@ -29,10 +39,9 @@ def table(results: Sequence[ReplayResult]) -> str:
 def miss_lines(result: ReplayResult, profile: str) -> Iterator[str]:
     """The largest misses, each with its reason and the calendar entry that would have prevented it."""
     for miss in result.largest_misses:
-        entry = miss.calendar_entry(profile)
-        minutes = entry.ramp // timedelta(minutes=1)
         yield f"{datetime_of(miss.begins):%Y-%m-%d %H:%M} UTC: {miss.reason}"
-        yield f"    entry: {entry.users} users, {entry.counts}, from {entry.begins:%Y-%m-%dT%H:%MZ}, ramp {minutes} min"
+        if miss.is_preventable:
+            yield f"    {entry_line(miss.calendar_entry(profile))}"
 
 
 def result_json(result: ReplayResult, profile: str) -> JsonObject:
@@ -47,11 +56,12 @@ def result_json(result: ReplayResult, profile: str) -> JsonObject:
         "nodeStarts": result.node_starts,
         "price": result.price,
         "waitMinutes": {str(minutes): count for minutes, count in result.waits.items()},
-        "largestMisses": [_miss_json(each, profile) for each in result.largest_misses],
+        "largestMisses": [miss_json(each, profile) for each in result.largest_misses],
     }
 
 
-def _cells(result: ReplayResult) -> tuple[str, ...]:
+def cells(result: ReplayResult) -> tuple[str, ...]:
+    """The figures of a policy, below `HEADINGS`."""
     days = result.days or 1.0
     return (
         result.policy,
@@ -64,24 +74,3 @@ def _cells(result: ReplayResult) -> tuple[str, ...]:
         f"{result.node_starts / days:,.1f}",
         f"{result.price / days:,.2f}" if result.price else "-",
     )
-
-
-def _miss_json(miss: Miss, profile: str) -> JsonObject:
-    entry = miss.calendar_entry(profile)
-    return {
-        "begins": datetime_of(miss.begins).isoformat(),
-        "ends": datetime_of(miss.ends).isoformat(),
-        "misses": miss.misses,
-        "launches": miss.launches,
-        "expected": miss.expected,
-        "placeholders": miss.target,
-        "reason": miss.reason,
-        "calendarEntry": {
-            "profile": entry.profile,
-            "begins": entry.begins.isoformat(),
-            "ends": entry.ends.isoformat(),
-            "users": entry.users,
-            "counts": entry.counts,
-            "ramp_minutes": entry.ramp // timedelta(minutes=1),
-        },
-    }

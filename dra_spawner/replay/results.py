@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from array import array
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from dra_spawner.replay.misses import Miss
+from dra_spawner.reports.misses import Miss
+from dra_spawner.reports.timeline import Timeline
 
-__all__ = ["ReplayResult", "Timeline"]
-
-
-@dataclass(slots=True)
-class Timeline:
-    """Figures by the minute, for plots."""
-
-    begin: int
-    launches: array[int] = field(default_factory=lambda: array("L"))
-    target: array[int] = field(default_factory=lambda: array("L"))
-    warm: array[int] = field(default_factory=lambda: array("L"))
-    nodes: array[int] = field(default_factory=lambda: array("L"))
+__all__ = ["ReplayResult"]
 
 
 @dataclass(frozen=True, slots=True)

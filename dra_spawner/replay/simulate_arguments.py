@@ -24,6 +24,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "  dra-spawner simulate launches.csv.gz cluster.yaml --policy fixed:20 --policy z2jh:20 --policy forecast\n"
         "  dra-spawner simulate launches.csv cluster.yaml --policy forecast:hit_rate=0.98 --learn-days 28\n"
         "  dra-spawner simulate launches.csv cluster.yaml --calendar courses.ics\n"
+        "  dra-spawner simulate launches.csv cluster.yaml --learn-days 28 --report report.html\n"
         "\n"
         "trace (CSV, its first row names the columns):\n"
         "  time        with a time zone, as 2026-11-24T17:00:31+01:00; or minute_utc\n"
@@ -55,10 +56,12 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "\n"
         "output:\n"
         "  hits: launches that found a warm placeholder on a node with the image. idle h/day: hours of warm\n"
-        "  placeholders that nobody used. node-h/day includes servers.\n"
+        "  placeholders that nobody used. node-h/day includes servers. --report adds the curve of fixed numbers,\n"
+        "  a timeline, and what the calendar entries of the largest misses would have changed; it replays more,\n"
+        "  so it takes some times as long.\n"
         "\n"
         "exit code:\n"
-        "  0, or 2 the input cannot be read or makes no sense",
+        "  0, or 2 the input cannot be read or makes no sense, or the report cannot be written",
     )
     command.add_argument("trace", metavar="TRACE", help="CSV file with launches; it may be compressed by gzip")
     command.add_argument("cluster", metavar="CLUSTER", help="YAML file that describes the cluster")
@@ -72,6 +75,12 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     command.add_argument(
         "--format", choices=("table", "json"), default="table", help="how to print the figures (%(default)s)"
+    )
+    command.add_argument(
+        "--report",
+        default="",
+        metavar="FILE",
+        help="write a page with plots, too (.html; it needs matplotlib: pip install 'dra-spawner[report]')",
     )
     command.add_argument(
         "--learn-days",
@@ -125,5 +134,6 @@ def _simulate(options: argparse.Namespace) -> int:
         longest_gap=timedelta(days=options.longest_gap),
         learn_days=options.learn_days,
         without_classes=options.unannounced,
+        report=options.report,
     )
     return run_simulate(asked, sys.stdout, sys.stderr)

@@ -22,13 +22,17 @@ from dra_spawner.replay.classes import class_launches, class_occurrences
 from dra_spawner.replay.cluster import NodeKind
 from dra_spawner.replay.cluster_file import ClusterFile, parse_cluster
 from dra_spawner.replay.equal_hit import smallest_buffer
+from dra_spawner.replay.html_report import ReportFacts, html_report
 from dra_spawner.replay.policy_names import NamedPolicy, parse_policy
 from dra_spawner.replay.replay import Scenario
 from dra_spawner.replay.replay import replay as replay_policy
 from dra_spawner.replay.replay_table import miss_lines, result_json, table
+from dra_spawner.replay.report_data import KindReport, gather, of_interest
 from dra_spawner.replay.results import ReplayResult
 from dra_spawner.replay.trace_reader import LONGEST_GAP, TraceRows, read_trace
 from dra_spawner.replay.traces import Trace
+from dra_spawner.reports.plots import MISSING, can_plot
+from dra_spawner.reports.printable import printable
 
 __all__ = ["SimulateOptions", "run_simulate"]
 
@@ -54,19 +58,22 @@ class SimulateOptions:
     """Paths of iCal files."""
     without_classes: bool = False
     """Keep the calendar empty: synthetic classes come unannounced."""
+    report: str = ""
+    """Path of the HTML page to write; empty for none."""
     defaults: DemandSettings = field(default_factory=DemandSettings)
 
 
 def run_simulate(options: SimulateOptions, output: TextIO, messages: TextIO) -> int:
-    """Replay the trace with each policy, and print.
+    """Replay the trace with each policy, print, and write the report.
 
     Returns
     -------
     int
-        0, or 2 when the input cannot be read.
+        0, or 2 when the input cannot be read, or the report cannot be written.
     """
     progress = Progress(messages)
     try:
+        _check_report(options.report)
         progress.show(f"reading {options.cluster}")
         cluster = _cluster(options.cluster)
         settings = replace(options.defaults, zone=cluster.zone)
@@ -87,6 +94,7 @@ def run_simulate(options: SimulateOptions, output: TextIO, messages: TextIO) -> 
     for problem in problems:
         messages.write(f"dra-spawner simulate: {problem}\n")
     answers: list[JsonObject] = []
+    reports: list[KindReport] = []
     for number, kind in enumerate(cluster.kinds):
         scenario = _scenario(options, cluster, kind, rows.traces[kind.name], events)
         results = tuple(_results(scenario, policies, options, progress))
@@ -97,8 +105,66 @@ def run_simulate(options: SimulateOptions, output: TextIO, messages: TextIO) -> 
             answers.append({"nodes": kind.name, "days": results[0].days, "policies": found})
         else:
             output.write(("\n" if number else "") + _text(kind, scenario, results, profile))
+        if options.report:
+            output.flush()
+            reports.append(_gathered(scenario, profile, policies, results, progress))
+            progress.clear()
     if options.as_json:
         output.write(json.dumps({"seed": options.seed, "kinds": answers}, ensure_ascii=False) + "\n")
+    if not options.report:
+        return 0
+    notes = (*(f"skipped: {each}" for each in rows.skipped), *problems)
+    return _write_report(options, cluster, reports, notes, messages)
+
+
+def _check_report(file: str) -> None:
+    """Refuse a report that cannot be written, before the work is done."""
+    if not file:
+        return
+    if not can_plot():
+        raise ValueError(f"--report cannot draw plots, as {MISSING}")
+    path = Path(file)
+    if path.is_dir():
+        raise InputError(file, 0, "", "is a directory; --report needs the name of a file")
+    if not path.absolute().parent.is_dir():
+        raise InputError(file, 0, "", "cannot be written: there is no such directory")
+
+
+def _gathered(
+    scenario: Scenario,
+    profile: str,
+    policies: Sequence[NamedPolicy],
+    results: Sequence[ReplayResult],
+    progress: Progress,
+) -> KindReport:
+    """What the report shows of a kind of node; it replays more."""
+
+    def report(what: str, done: float) -> None:
+        progress.show(f"report: {scenario.kind.name}, {what}: {_bar(done)}")
+
+    return gather(scenario, profile, policies, results, report)
+
+
+def _write_report(
+    options: SimulateOptions, cluster: ClusterFile, kinds: Sequence[KindReport], notes: Sequence[str], messages: TextIO
+) -> int:
+    shown = notes[:_SKIPPED_SHOWN]
+    more = (f"and {len(notes) - len(shown):,} more",) if len(notes) > len(shown) else ()
+    facts = ReportFacts(
+        trace=printable(Path(options.trace).name),
+        cluster=printable(Path(options.cluster).name),
+        seed=options.seed,
+        learn_days=options.learn_days,
+        zone=cluster.zone,
+        notes=tuple(map(printable, (*shown, *more))),
+    )
+    try:
+        Path(options.report).write_text(html_report(kinds, facts), "utf-8", "replace")
+    except OSError as error:
+        messages.write(
+            f"dra-spawner simulate: {InputError(options.report, 0, '', f'cannot be written: {error.strerror}')}\n"
+        )
+        return 2
     return 0
 
 
@@ -178,8 +244,10 @@ def _results(
     scenario: Scenario, policies: Sequence[NamedPolicy], options: SimulateOptions, progress: Progress
 ) -> Iterator[ReplayResult]:
     last: ReplayResult | None = None
-    for each in policies:
-        shown = scenario if each.uses_calendar else replace(scenario, occurrences=())
+    in_detail = of_interest(policies) if options.report else frozenset()
+    for place, each in enumerate(policies):
+        occurrences = scenario.occurrences if each.uses_calendar else ()
+        shown = replace(scenario, occurrences=occurrences, has_timeline=place in in_detail)
         total = len(scenario.trace.launches)
 
         def report(done: int, name: str = each.name, total: int = total) -> None:

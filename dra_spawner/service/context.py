@@ -23,6 +23,7 @@ from dra_spawner.service.leader_label import LeaderLabel
 from dra_spawner.service.node_figures import NodeFigures
 from dra_spawner.service.rehearsals import Rehearsals
 from dra_spawner.service.web_settings import WebSettings
+from dra_spawner.service.weekly_misses import WeeklyMisses
 
 __all__ = ["Readiness", "Role", "ServiceContext"]
 
@@ -65,6 +66,7 @@ class ServiceContext:
     history: HistoryKeeper | None = None
     """None where no history is kept."""
     demand: DemandKeeper | None = None
+    misses: WeeklyMisses = field(default_factory=WeeklyMisses)
     settings_problems: tuple[str, ...] = ()
     """Unknown settings, as sentences."""
     startup_problem: str = ""

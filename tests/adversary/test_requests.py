@@ -46,6 +46,8 @@ ANSWERS: Final[dict[str, dict[str, int]]] = {
     "api/placeholders/resume": {**READERS, "reader": 403, "manager": 405, "admin": 405},
     "api/profiles": READERS,
     "api/pending-servers": READERS,
+    "api/misses": READERS,
+    "report": {**READERS, "nobody": 302, "browser": 302},
     "api/placements": {**READERS, "hub": 405, "reader": 403, "manager": 405, "admin": 405},
     "api/rehearsals": {**READERS, "reader": 403, "manager": 405, "admin": 405},
     "metrics": {**READERS, "prometheus": 200},
@@ -121,6 +123,7 @@ async def test_requests_at_the_service_of_a_hub(embedded_cluster: ClusterUnderTe
     async with hub_with_service(embedded_cluster) as service:
         await service.ready()
         callers = await all_callers(service)
+        await history_is_open(callers)
         await check_who_may_what(callers)
         await check_other_sites(callers)
         await check_redirects(callers)
@@ -154,6 +157,15 @@ async def all_callers(service: Service) -> Callers:
     return Callers(service, {**headers, "nobody": (), "browser": (f"Cookie: {cookies}", *other_site)})
 
 
+async def history_is_open(callers: Callers) -> None:
+    """The leader opens it in a thread."""
+
+    async def is_open() -> bool:
+        return (await callers.send("admin", "GET", f"{PREFIX}api/misses")).status == 200
+
+    await eventually(is_open, "the history is open")
+
+
 async def cookies_of(service: Service, user: str) -> str:
     """Of a browser that is logged in at the service."""
     jar = aiohttp.CookieJar(unsafe=True)
@@ -179,7 +191,7 @@ async def check_who_may_what(callers: Callers) -> None:
                 elif answer.status == 200:
                     assert (row, method) == ("static/(.*)", "HEAD")
                 elif answer.status == 302:
-                    assert (row, method, status) == ("", "HEAD", 302)
+                    assert (row, method, status) in (("", "HEAD", 302), ("report", "HEAD", 302))
                 else:
                     assert answer.status in (401, 403, 405), (row, method, caller, answer.raw)
                 check_answer(answer, row)

@@ -19,9 +19,9 @@ from dra_spawner.placeholders.planner.demand.policies import Buffer, CalendarOnl
 from dra_spawner.replay.classes import WeeklyClass, class_launches, class_occurrences
 from dra_spawner.replay.cluster import NodeKind
 from dra_spawner.replay.equal_hit import smallest_buffer
-from dra_spawner.replay.misses import LargestMisses, MissCause
 from dra_spawner.replay.replay import Scenario, replay
 from dra_spawner.replay.traces import Durations, Trace
+from dra_spawner.reports.misses import MissCause
 
 BEGIN = minute_of(datetime(2026, 11, 2, tzinfo=UTC))  # a Monday
 LEAD = 8
@@ -209,26 +209,6 @@ def test_the_entry_of_a_miss_would_have_prevented_it() -> None:
     assert miss.cause is MissCause.UNEXPECTED
     assert datetime_of(miss.begins) == datetime(2026, 11, 4, 10, tzinfo=UTC)
     assert replay(replace(base, occurrences=(entry,)), ForecastDemand()).share_waiting() == 0.0
-
-
-def test_the_ten_largest_misses_are_kept_in_order() -> None:
-    misses = LargestMisses(apart=3)
-    for number in range(1, 21):
-        misses.minute(100 * number, number, number, 0.0, 0)
-        for minute in range(1, 4):
-            misses.minute(100 * number + minute, 0, 0, 0.0, 0)
-    misses.close()
-    assert [each.misses for each in misses.largest()] == list(range(20, 10, -1))
-
-
-def test_misses_close_to_one_another_are_one_time() -> None:
-    misses = LargestMisses(apart=5)
-    for minute, missed in ((10, 2), (11, 0), (12, 1), (13, 0), (14, 4)):
-        misses.minute(minute, missed, missed + 1, 0.5, 7)
-    misses.close()
-    (found,) = misses.largest()
-    assert (found.begins, found.ends, found.misses, found.launches, found.expected) == (10, 15, 7, 12, 2.5)
-    assert found.reason.startswith("7 of 12 launches waited within 5 min; 2 expected, 7 placeholders: more launches")
 
 
 def test_a_tenth_is_a_tenth_and_the_same_again() -> None:

@@ -13,6 +13,7 @@ from dra_spawner.service.http import handlers, pending_handlers, placeholder_han
 from dra_spawner.service.http.authentication import CallbackHandler, SecureHandler
 from dra_spawner.service.http.forecast_handler import ForecastsHandler
 from dra_spawner.service.http.guarded_handler import GuardedHandler
+from dra_spawner.service.http.miss_report_handlers import MissesHandler, MissReportPage
 from dra_spawner.service.http.nodes_page import NodesPage
 from dra_spawner.service.http.placement_handler import PlacementsHandler
 from dra_spawner.service.http.rehearsal_handler import RehearsalsHandler
@@ -39,6 +40,8 @@ ADDRESSES: tuple[Address, ...] = (
     ("api/rehearsals", RehearsalsHandler),
     ("api/profiles", placeholder_handlers.ProfilesHandler),
     ("api/pending-servers", pending_handlers.PendingServersHandler),
+    ("api/misses", MissesHandler),
+    ("report", MissReportPage),
     ("metrics", handlers.MetricsHandler),
     ("healthz", handlers.LivenessHandler),
     ("readyz", handlers.ReadinessHandler),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+from math import ceil
 from typing import Final
 
 from dra_spawner.calendars.occurrences import ADDITIONAL, Occurrence
@@ -39,28 +41,40 @@ class Miss:
     launches: int
     """All launches of that time."""
     expected: float
-    """Launches that were expected in that time; 0 where the policy expects none."""
-    target: int
-    """Placeholders that were wanted at its begin."""
+    """Launches that were expected in that time when nodes for them could still be ordered; 0 where the policy expects
+    none."""
+    target: int | None
+    """Placeholders that were wanted at its begin; None if that is not known."""
     cause: MissCause
+    rush_begins: int
+    """The minute from which more launches than expected came; up to a lead time before `begins`, as the first of them
+    take the placeholders that are there."""
+    rush: float
+    """Launches from then on, less those that were expected."""
 
     @property
     def reason(self) -> str:
         """One line for people."""
         minutes = self.ends - self.begins
+        placeholders = "" if self.target is None else f", {self.target} placeholders"
         return (
             f"{self.misses} of {self.launches} launches waited within {minutes} min;"
-            f" {self.expected:.0f} expected, {self.target} placeholders: {self.cause.value}"
+            f" {self.expected:.0f} expected{placeholders}: {self.cause.value}"
         )
+
+    @property
+    def is_preventable(self) -> bool:
+        """Whether knowing these launches in advance would have helped: no entry brings nodes above their limit."""
+        return self.cause is not MissCause.NODE_LIMIT
 
     def calendar_entry(self, profile: str) -> Occurrence:
         """The entry that would have announced these launches."""
-        begins = datetime_of(self.begins)
-        ramp = timedelta(minutes=self.ends - self.begins)
-        users = max(self.launches - int(self.expected), self.misses)
+        begins = datetime_of(self.rush_begins)
+        ramp = timedelta(minutes=self.ends - self.rush_begins)
+        users = max(ceil(self.rush), self.misses)
         name = f"{users} users at {begins:%Y-%m-%d %H:%M} UTC"
         return Occurrence(
-            name, profile, begins, begins + max(ramp, timedelta(hours=1)), users, ADDITIONAL, ramp, "replay"
+            name, profile, begins, begins + max(ramp, timedelta(hours=1)), users, ADDITIONAL, ramp, "report"
         )
 
 
@@ -69,7 +83,10 @@ class _Open:
     """A time that is not over."""
 
     begins: int
-    target: int
+    target: int | None
+    rush_begins: int
+    earlier: float
+    """Launches of the rush before, less those that were expected."""
     ends: int = 0
     misses: int = 0
     launches: int = 0
@@ -107,31 +124,44 @@ class LargestMisses:
     Parameters
     ----------
     apart
-        Minutes without a miss that end a time.
+        Minutes without a miss that end a time: a lead time.
     """
 
     def __init__(self, apart: int) -> None:
         self._apart = apart
         self._heap: list[tuple[int, int, Miss]] = []
         self._open: _Open | None = None
+        self._recent: deque[float] = deque(maxlen=apart)
+        """Launches of the last minutes, each less those that were expected."""
 
-    def minute(self, minute: int, misses: int, launches: int, expected: float, target: int) -> None:
+    def minute(self, minute: int, misses: int, launches: int, expected: float, target: int | None = None) -> None:
         """Take in a minute.
 
         Parameters
         ----------
         expected
-            Launches expected in it.
+            Launches that were expected in it, a lead time before.
         target
-            Placeholders wanted at its begin.
+            Placeholders wanted at its begin; None if that is not known.
         """
+        if self._open is None and misses:
+            before, earlier = self._rush()
+            self._open = _Open(minute, target, minute - before, earlier)
+        self._recent.append(launches - expected)
         if self._open is None:
-            if not misses:
-                return
-            self._open = _Open(minute, target)
+            return
         self._open.add(minute, misses, launches, expected)
         if minute + 1 - self._open.ends >= self._apart:
             self.close()
+
+    def _rush(self) -> tuple[int, float]:
+        """For how many minutes more launches than expected have come, and how many more."""
+        minutes, most, total = 0, 0.0, 0.0
+        for number, more in enumerate(reversed(self._recent), 1):
+            total += more
+            if total > most:
+                minutes, most = number, total
+        return minutes, most
 
     def limits(self, *, is_at_most: bool, is_throttled: bool) -> None:
         """Take in what keeps nodes from being ordered in this minute."""
@@ -144,7 +174,8 @@ class LargestMisses:
         if self._open is None:
             return
         it = self._open
-        found = Miss(it.begins, it.ends, it.misses, it.launches, it.expected, it.target, it.cause)
+        rush = it.earlier + it.launches - it.expected
+        found = Miss(it.begins, it.ends, it.misses, it.launches, it.expected, it.target, it.cause, it.rush_begins, rush)
         self._open = None
         heapq.heappush(self._heap, (found.misses, -found.begins, found))
         if len(self._heap) > _LARGEST:

@@ -1,0 +1,108 @@
+"""Misses for people and for programs: what happened, and the calendar entry as a line to paste."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, timedelta, tzinfo
+from typing import Final
+
+from dra_spawner.calendars.occurrences import Occurrence
+from dra_spawner.json_types import JsonObject
+from dra_spawner.placeholders.planner.demand.minutes import datetime_of
+from dra_spawner.reports.misses import Miss
+
+__all__ = ["MissRow", "demand_line", "entry_line", "miss_json", "miss_row"]
+
+#: The longest time that such a line may name.
+_LONGEST_RAMP: Final = 24 * 60
+_NOT_PREVENTABLE: Final = "No calendar entry helps: the limit on nodes must be higher."
+
+
+@dataclass(frozen=True, slots=True)
+class MissRow:
+    """A miss, as a table shows it."""
+
+    when: str
+    """Local time, with its zone."""
+    misses: int
+    launches: int
+    minutes: int
+    reason: str
+    detail: str
+    """What else is known of it; may be empty."""
+    entry: str
+    """The calendar entry in YAML; empty where none helps."""
+    line: str
+    """The same for the description of an event in iCal; empty where it cannot be said like that."""
+    outcome: str
+    """What comes of it with the entry; may be empty."""
+
+
+def miss_row(miss: Miss, profile: str, zone: tzinfo = UTC, *, detail: str = "", outcome: str = "") -> MissRow:
+    """A miss with the calendar entry that would have prevented it."""
+    found = miss.calendar_entry(profile)
+    when = datetime_of(miss.begins).astimezone(zone)
+    return MissRow(
+        when=f"{when:%a %Y-%m-%d %H:%M %Z}",
+        misses=miss.misses,
+        launches=miss.launches,
+        minutes=miss.ends - miss.begins,
+        reason=miss.reason,
+        detail=detail,
+        entry=entry_line(found, zone) if miss.is_preventable else "",
+        line=demand_line(found) if miss.is_preventable else "",
+        outcome=outcome if miss.is_preventable else _NOT_PREVENTABLE,
+    )
+
+
+def entry_line(entry: Occurrence, zone: tzinfo = UTC) -> str:
+    """An entry for the list ``calendar:`` of YAML."""
+    profile = f"profile: {_quoted(entry.profile)}, " if entry.profile else ""
+    begins, ends = (each.astimezone(zone).isoformat() for each in (entry.begins, entry.ends))
+    return (
+        f'- {{{profile}users: {entry.users}, begins: "{begins}", ends: "{ends}",'
+        f" counts: {entry.counts}, ramp_minutes: {_minutes(entry)}}}"
+    )
+
+
+def demand_line(entry: Occurrence) -> str:
+    """The line that an event in an iCal calendar has; empty if its words cannot say it."""
+    profile = entry.profile
+    if not profile or '"' in profile or not profile.isprintable() or _minutes(entry) > _LONGEST_RAMP:
+        return ""
+    name = f'"{profile}"' if any(each.isspace() for each in profile) else profile
+    return f"{entry.users} of {name} {entry.counts} within {_minutes(entry)} min"
+
+
+def miss_json(miss: Miss, profile: str) -> JsonObject:
+    """A miss and its calendar entry, for programs."""
+    entry = miss.calendar_entry(profile)
+    return {
+        "begins": datetime_of(miss.begins).isoformat(),
+        "ends": datetime_of(miss.ends).isoformat(),
+        "misses": miss.misses,
+        "launches": miss.launches,
+        "expected": miss.expected,
+        "placeholders": miss.target,
+        "reason": miss.reason,
+        "isPreventable": miss.is_preventable,
+        "calendarEntry": {
+            "profile": entry.profile,
+            "begins": entry.begins.isoformat(),
+            "ends": entry.ends.isoformat(),
+            "users": entry.users,
+            "counts": entry.counts,
+            "ramp_minutes": _minutes(entry),
+        },
+    }
+
+
+def _minutes(entry: Occurrence) -> int:
+    return entry.ramp // timedelta(minutes=1)
+
+
+def _quoted(text: str) -> str:
+    """A text in double quotes that YAML reads as it was."""
+    escaped = json.dumps(text, ensure_ascii=False)
+    return "".join(each if each.isprintable() else f"\\U{ord(each):08x}" for each in escaped)

@@ -1,0 +1,112 @@
+"""Handlers for the largest misses of the last week, from the service's own history."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from datetime import UTC
+from typing import Any
+
+from sqlalchemy.exc import SQLAlchemyError
+from tornado.web import HTTPError
+
+from dra_spawner.reports.fragments import miss_table
+from dra_spawner.reports.history_misses import MissReport
+from dra_spawner.reports.miss_rows import entry_line, miss_json, miss_row
+from dra_spawner.reports.timeline import days
+from dra_spawner.service.context import ServiceContext
+from dra_spawner.service.http.authentication import ApiHandler, PageHandler
+
+__all__ = ["MissReportPage", "MissesHandler"]
+
+log = logging.getLogger(__name__)
+
+
+class MissReportPage(PageHandler):
+    """``GET report``: the ten largest misses of the last seven days, and the launches of each day."""
+
+    async def get(self) -> None:
+        found = await _report(self.context)
+        await self.render(
+            "miss_report.html",
+            found=found,
+            misses=miss_table(
+                [
+                    miss_row(each.miss, each.profile, detail=_detail(each.profile, each.waited_for))
+                    for each in found.misses
+                ]
+            ),
+            days=list(days(found.timeline, UTC)),
+            picture=await self.context.misses.picture(found),
+            user=self.hub_user["name"],
+            web=self.web,
+        )
+
+
+class MissesHandler(ApiHandler):
+    """``GET api/misses``: the same for programs."""
+
+    async def get(self) -> None:
+        self.write_json(_report_json(await _report(self.context)))
+
+
+async def _report(context: ServiceContext) -> MissReport:
+    """The report.
+
+    Raises
+    ------
+    HTTPError
+        503, with why the history is away.
+    """
+    history = context.history
+    if history is None:
+        raise HTTPError(503, "There is no history yet: the cluster is not found.")
+    if not history.is_kept:
+        raise HTTPError(503, "No history is kept: keep_days is 0 in the service's setting history.")
+    database = history.recorder.database
+    if database is None:
+        # An error's words may have a percent sign.
+        raise HTTPError(503, "%s", _away_because(context, history.recorder.problem))
+    try:
+        return await context.misses.report(database, context.now())
+    except TimeoutError:
+        raise HTTPError(503, "The history does not answer in time. Try again in some minutes.") from None
+    except SQLAlchemyError as error:
+        log.error("The history cannot be read: error=%s", type(error).__name__)
+        raise HTTPError(503, "The history is away: it cannot be read.") from None
+
+
+def _away_because(context: ServiceContext, problem: str) -> str:
+    """Why the history is not open, as a sentence."""
+    if problem:
+        return f"The history is away, as it cannot be opened: {problem}."
+    if because := context.not_leading_because():
+        return f"{because} Only the leader reads the history."
+    return "The history is not open yet."
+
+
+def _detail(profile: str, waited_for: str) -> str:
+    return " · ".join(filter(None, (profile or "profile not known", waited_for and f"most of them: {waited_for}")))
+
+
+def _report_json(found: MissReport) -> Mapping[str, Any]:
+    return {
+        "begin": found.begin.isoformat(),
+        "end": found.end.isoformat(),
+        "launches": found.launches,
+        "hits": found.hits,
+        "waited": found.waited,
+        "items": [
+            {
+                "profile": each.profile,
+                **miss_json(each.miss, each.profile),
+                "waitedFor": each.waited_for,
+                "line": entry_line(each.miss.calendar_entry(each.profile)),
+            }
+            for each in found.misses
+        ],
+        "days": [
+            {"day": each.day.isoformat(), "launches": each.launches, "waited": each.missed}
+            for each in days(found.timeline, UTC)
+        ],
+    }

@@ -1,0 +1,107 @@
+"""The miss report of the service's own history, read in a thread, at most once at a time and now and then."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from dra_spawner.history.database import HistoryDatabase
+from dra_spawner.reports.history_misses import MissReport, read_miss_report
+from dra_spawner.reports.plots import can_plot, timeline_svg
+from dra_spawner.reports.timeline import steps
+
+__all__ = ["WeeklyMisses"]
+
+_FRESH: Final = timedelta(minutes=10)
+_PATIENCE_SECONDS: Final = 30.0
+#: One an hour.
+_MOST_STEPS: Final = 7 * 24 + 1
+
+
+class WeeklyMisses:
+    """Remembers the last report for some minutes.
+
+    Parameters
+    ----------
+    read
+        Reads and reports; it may block.
+    patience_seconds
+        How long a caller waits for it.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[HistoryDatabase, datetime], MissReport] = read_miss_report,
+        *,
+        patience_seconds: float = _PATIENCE_SECONDS,
+    ) -> None:
+        self._read = read
+        self._patience = patience_seconds
+        self._found: MissReport | None = None
+        self._reading: asyncio.Future[MissReport] | None = None
+        self._picture: tuple[MissReport, str] | None = None
+
+    async def report(self, database: HistoryDatabase, now: datetime) -> MissReport:
+        """The report, at most ten minutes old.
+
+        Raises
+        ------
+        sqlalchemy.exc.SQLAlchemyError
+            If the database cannot be reached.
+        TimeoutError
+            If it does not answer; the next caller waits for the same answer.
+        """
+        if self._found is not None and now - self._found.end < _FRESH:
+            return self._found
+        if self._reading is None or self._reading.done():
+            self._reading = self._begin(database, now)
+        async with asyncio.timeout(self._patience):
+            self._found = await asyncio.shield(self._reading)
+        return self._found
+
+    async def picture(self, report: MissReport) -> str:
+        """The timeline of a report as inline SVG, drawn once; empty without launches, or without matplotlib."""
+        if self._picture is None or self._picture[0] is not report:
+            self._picture = report, await asyncio.to_thread(_drawn, report)
+        return self._picture[1]
+
+    def _begin(self, database: HistoryDatabase, now: datetime) -> asyncio.Future[MissReport]:
+        """Read in a thread of its own."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[MissReport] = loop.create_future()
+        # Callers may be gone when it fails.
+        answer.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+        def settle(found: MissReport | None, error: Exception | None) -> None:
+            if answer.done():
+                return
+            if error is not None:
+                answer.set_exception(error)
+            elif found is not None:
+                answer.set_result(found)
+
+        def work() -> None:
+            found: MissReport | None = None
+            problem: Exception | None = None
+            try:
+                found = self._read(database, now)
+            except Exception as error:
+                problem = error
+            # A loop that is closed needs no answer any more.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(settle, found, problem)
+
+        # A daemon: a database that hangs must not keep the process from its end.
+        threading.Thread(target=work, name="misses", daemon=True).start()
+        return answer
+
+
+def _drawn(report: MissReport) -> str:
+    if not report.launches or not can_plot():
+        return ""
+    found = steps(report.timeline, most=_MOST_STEPS)
+    return timeline_svg(found, UTC, prefix="week-", label="Launches of the last seven days")

@@ -1,0 +1,203 @@
+"""The miss report of the service: a page and JSON, from a real database; a plain sentence where that is away."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+import yaml
+from kubernetes_asyncio.client import ApiClient
+from sqlalchemy import create_engine
+from tornado.httpserver import HTTPServer
+from tornado.netutil import bind_sockets
+
+from dra_spawner.history.decision_log import DecisionLog
+from dra_spawner.history.records import Launch, WaitCause
+from dra_spawner.history.schema import METADATA
+from dra_spawner.history.settings import HistorySettings
+from dra_spawner.kube.api import KubernetesApi
+from dra_spawner.kube.cluster_watch import ClusterWatch
+from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.placeholders.controller.settings import ControllerSettings
+from dra_spawner.reports import plots
+from dra_spawner.service.context import ServiceContext
+from dra_spawner.service.history_keeper import HistoryKeeper
+from dra_spawner.service.http.miss_report_handlers import MissesHandler, MissReportPage
+from dra_spawner.service.http.web_application import web_application
+from dra_spawner.service.web_settings import WebSettings
+
+EVIL = "<script>alert(1)</script>"
+NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
+CLASS = datetime(2026, 11, 24, 10, tzinfo=UTC)
+
+
+class _Anybody:
+    """Lets everybody in: who may do what is tested with a real hub (tests/adversary/test_requests.py)."""
+
+    async def prepare(self) -> None:
+        self.hub_user = {"name": EVIL}
+
+
+class Page(_Anybody, MissReportPage):
+    pass
+
+
+class Misses(_Anybody, MissesHandler):
+    pass
+
+
+def keeper(path: Path, **settings: Any) -> HistoryKeeper:
+    """A history that is not open yet."""
+    api = KubernetesApi(ApiClient.__new__(ApiClient))  # nothing is asked of it
+    controller = PlaceholderController(api, ClusterWatch(api), DecisionLog(), ControllerSettings("hub"))
+    return HistoryKeeper(HistorySettings(f"sqlite:///{path}", **settings), controller, DecisionLog())
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Iterator[HistoryKeeper]:
+    found = keeper(tmp_path / "history.sqlite")
+    found.recorder.resume(threaded=False)
+    found.recorder.work()
+    yield found
+    if found.recorder.database is not None:
+        found.recorder.database.close()
+
+
+@pytest.fixture
+def context() -> ServiceContext:
+    return ServiceContext(WebSettings("/"), DecisionLog(), max_staleness_seconds=60, now=lambda: NOW)
+
+
+@pytest.fixture
+async def url(context: ServiceContext) -> AsyncIterator[str]:
+    more = [("page", Page), ("misses", Misses)]
+    server = HTTPServer(web_application(context, cookie_secret=b"x" * 32, more=more))
+    (listening,) = bind_sockets(0, "127.0.0.1")
+    server.add_sockets([listening])
+    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    server.stop()
+    await server.close_all_connections()
+
+
+async def get(address: str) -> tuple[int, str]:
+    async with aiohttp.ClientSession() as session, session.get(address) as answer:
+        return answer.status, await answer.text()
+
+
+def record(history: HistoryKeeper, profile: str = "gpu", users: int = 40, reason: str = "") -> None:
+    """A class of which all but ten had to wait."""
+    database = history.recorder.database
+    assert database is not None
+    database.add(
+        Launch(
+            f"{profile}-{number}",
+            CLASS + timedelta(seconds=number),
+            profile,
+            user="ada",
+            bound=CLASS + timedelta(minutes=8 if number >= 10 else 0, seconds=number),
+            warm=number < 10,
+            cause=WaitCause.NODE if number >= 10 else WaitCause.NONE,
+            reason=reason if number >= 10 else "",
+        )
+        for number in range(users)
+    )
+
+
+async def test_the_page_has_each_miss_with_its_entry(url: str, context: ServiceContext, history: HistoryKeeper) -> None:
+    context.history = history
+    record(history, reason="0/3 nodes are available")
+    status, text = await get(f"{url}/page")
+    assert status == 200
+    assert "40 servers were started. 25.0% took over a warm placeholder, and 30 had to wait (75.0%)." in text
+    assert "Tue 2026-11-24 10:00 UTC" in text
+    assert "30 of 40 launches waited within 1 min; 0 expected: more launches came than were expected" in text
+    assert "gpu · most of them: 0/3 nodes are available" in text
+    assert "- {profile: &quot;gpu&quot;, users: 40, begins: &quot;2026-11-24T10:00:00+00:00&quot;" in text
+    assert "40 of gpu additional within 1 min" in text
+    assert "<svg " in text
+    assert "style=" not in text
+
+
+async def test_json_says_the_same(url: str, context: ServiceContext, history: HistoryKeeper) -> None:
+    context.history = history
+    record(history)
+    status, text = await get(f"{url}/misses")
+    found = json.loads(text)
+    assert status == 200
+    assert (found["launches"], found["hits"], found["waited"]) == (40, 10, 30)
+    (item,) = found["items"]
+    assert (item["profile"], item["misses"], item["placeholders"]) == ("gpu", 30, None)
+    assert item["waitedFor"] == "waited for a node"
+    assert yaml.safe_load(item["line"])[0]["users"] == item["calendarEntry"]["users"] == 40
+    assert [(each["day"], each["waited"]) for each in found["days"] if each["launches"]] == [("2026-11-24", 30)]
+
+
+async def test_without_matplotlib_there_are_the_days(
+    url: str, context: ServiceContext, history: HistoryKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plots, "find_spec", lambda name: None)
+    context.history = history
+    record(history)
+    status, text = await get(f"{url}/page")
+    assert status == 200
+    assert "<svg" not in text
+    assert '<meter min="0" max="40" value="30"></meter> 30' in text
+    assert text.count("<meter") == 2 * 8
+
+
+async def test_names_of_others_stay_text(url: str, context: ServiceContext, history: HistoryKeeper) -> None:
+    context.history = history
+    record(history, profile=EVIL, reason=f"{EVIL} %s {{{{1}}}}")
+    _, text = await get(f"{url}/page")
+    assert "<script" not in text
+    assert text.count("&lt;script&gt;") == 5, "the user, the profile, the reason, and twice in the entry"
+
+
+async def test_an_empty_history_is_no_error(url: str, context: ServiceContext, history: HistoryKeeper) -> None:
+    context.history = history
+    assert "No server was started in this time." in (await get(f"{url}/page"))[1]
+    record(history, users=10)
+    context.misses = type(context.misses)()
+    assert "No server had to wait." in (await get(f"{url}/page"))[1]
+
+
+async def test_a_history_that_is_away_is_told_in_a_sentence(url: str, context: ServiceContext, tmp_path: Path) -> None:
+    async def told() -> str:
+        status, text = await get(f"{url}/misses")
+        page_status, page = await get(f"{url}/page")
+        assert status == page_status == 503
+        message: str = json.loads(text)["message"]
+        assert message in unescape(page)
+        return message
+
+    assert await told() == "There is no history yet: the cluster is not found."
+    context.history = keeper(tmp_path / "h.sqlite", keep=timedelta(0))
+    assert await told() == "No history is kept: keep_days is 0 in the service's setting history."
+    context.history = history = keeper(tmp_path)
+    assert await told() == "This replica does not lead, and no leader is known. Only the leader reads the history."
+    history.recorder.resume(threaded=False)
+    history.recorder.work()
+    assert await told() == "The history is away, as it cannot be opened: unable to open database file."
+
+
+async def test_a_database_that_fails_is_told_without_its_words(
+    url: str, context: ServiceContext, history: HistoryKeeper, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    context.history = history
+    database = history.recorder.database
+    assert database is not None
+    other = create_engine(f"sqlite:///{tmp_path / 'history.sqlite'}")
+    METADATA.drop_all(other)
+    other.dispose()
+    with caplog.at_level(logging.ERROR):
+        status, text = await get(f"{url}/misses")
+    assert status == 503
+    assert json.loads(text)["message"] == "The history is away: it cannot be read."
+    assert "The history cannot be read: error=OperationalError" in caplog.text
