@@ -304,8 +304,9 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
             history = context.history = self.new_history(controller, context.decisions)
             register_history(context.registry, history)
             register_demand(context.registry, controller.scale_ahead)
+            assert context.rehearsals is not None  # it follows the cluster
             spawns = HubSpawns.of(context.web.hub_auth, controller) if context.web.hub_auth is not None else None
-            demand = context.demand = DemandKeeper(controller, history, spawns)
+            demand = context.demand = DemandKeeper(controller, history, context.rehearsals, spawns)
             # The history ends last: a database that hangs keeps no Lease.
             async with history, controller, asyncio.TaskGroup() as tasks:
                 # An error of one ends the process: a leader that follows nothing would do nothing.

@@ -19,6 +19,8 @@ from dra_spawner.placeholders.controller.scale_ahead import CountedMinute
 from dra_spawner.placeholders.planner.demand.minutes import minute_of
 from dra_spawner.service.history_keeper import HistoryKeeper
 from dra_spawner.service.hub_spawns import HubSpawns
+from dra_spawner.service.rehearsals import Rehearsals
+from dra_spawner.service.rehearsed_entries import RehearsedEntries
 
 __all__ = ["DemandKeeper", "read_past"]
 
@@ -41,16 +43,23 @@ class DemandKeeper:
     ----------
     history
         Of the past; scale-ahead works without.
+    rehearsals
+        Of calendar entries.
     spawns
         Servers that the hub is starting; None without a hub.
     """
 
     def __init__(
-        self, controller: PlaceholderController, history: HistoryKeeper, spawns: HubSpawns | None = None
+        self,
+        controller: PlaceholderController,
+        history: HistoryKeeper,
+        rehearsals: Rehearsals,
+        spawns: HubSpawns | None = None,
     ) -> None:
         self._controller = controller
         self._history = history
         self._spawns = spawns
+        self.rehearsed = RehearsedEntries(controller, rehearsals)
         ahead = controller.scale_ahead
         self._webhooks = PolicyWebhooks(ahead.settings.policies, lambda: ahead.situations, now=controller.now)
         ahead.webhooks = self._webhooks.answers
@@ -58,8 +67,9 @@ class DemandKeeper:
             ahead.pending_spawns = spawns.pending
 
     def problems(self) -> tuple[str, ...]:
-        """What is wrong with webhooks and the hub's answers, as sentences."""
-        return (*self._webhooks.problems(), *(self._spawns.problems() if self._spawns is not None else ()))
+        """What is wrong with calendar entries, webhooks and the hub's answers, as sentences."""
+        spawns = self._spawns.problems() if self._spawns is not None else ()
+        return (*self.rehearsed.problems(), *self._webhooks.problems(), *spawns)
 
     @contextlib.asynccontextmanager
     async def leading(self) -> AsyncIterator[None]:
@@ -76,6 +86,7 @@ class DemandKeeper:
             work.cancel()
             await asyncio.gather(work, return_exceptions=True)
             ahead.end()
+            self.rehearsed.forget()
 
     async def _run(self) -> None:
         controller = self._controller
@@ -85,6 +96,7 @@ class DemandKeeper:
         asking = [
             asyncio.create_task(ahead.calendars.run(controller.now), name="calendars"),
             asyncio.create_task(self._webhooks.run(), name="webhooks"),
+            asyncio.create_task(self.rehearsed.run(), name="rehearsals of calendar entries"),
         ]
         if self._spawns is not None:
             asking.append(asyncio.create_task(self._spawns.run(), name="pending spawns"))

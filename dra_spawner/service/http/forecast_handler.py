@@ -10,6 +10,8 @@ from dra_spawner.placeholders.controller.demand_settings import ScaleAheadMode
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.controller.scale_ahead import GroupForecast
 from dra_spawner.placeholders.planner.demand.minutes import datetime_of
+from dra_spawner.rehearsal.rehearsal_result import Rehearsal
+from dra_spawner.service.demand_keeper import DemandKeeper
 from dra_spawner.service.http.placeholder_handlers import PlaceholderHandler
 
 __all__ = ["ForecastsHandler", "expected_json", "forecasts_json"]
@@ -26,7 +28,7 @@ class ForecastsHandler(PlaceholderHandler):
             {
                 "mode": ahead.settings.mode,
                 "items": forecasts_json(self.controller),
-                "expected": expected_json(self.controller),
+                "expected": expected_json(self.controller, self.context.demand),
                 "problems": list(ahead.problems(self.controller.now())),
                 "incomplete_because": self.context.incomplete_because(),
             }
@@ -39,11 +41,12 @@ def forecasts_json(controller: PlaceholderController) -> list[dict[str, Any]]:
     return [_forecast_json(each, is_target=is_target) for _, each in sorted(controller.scale_ahead.forecasts.items())]
 
 
-def expected_json(controller: PlaceholderController) -> list[dict[str, Any]]:
-    """Calendar entries that have not ended, and those of the coming week."""
+def expected_json(controller: PlaceholderController, demand: DemandKeeper | None) -> list[dict[str, Any]]:
+    """Calendar entries that have not ended, and those of the coming week, with their rehearsals."""
     now = controller.now()
+    rehearsed = demand.rehearsed.results if demand is not None else {}
     found = controller.scale_ahead.calendars.occurrences(now, _AHEAD)
-    return [_occurrence_json(each) for each in found if each.ends > now]
+    return [_occurrence_json(each, rehearsed.get(each)) for each in found if each.ends > now]
 
 
 def _forecast_json(made: GroupForecast, *, is_target: bool) -> dict[str, Any]:
@@ -78,7 +81,7 @@ def _forecast_json(made: GroupForecast, *, is_target: bool) -> dict[str, Any]:
     }
 
 
-def _occurrence_json(occurrence: Occurrence) -> dict[str, Any]:
+def _occurrence_json(occurrence: Occurrence, rehearsal: Rehearsal | None) -> dict[str, Any]:
     return {
         "name": occurrence.name,
         "profile": occurrence.profile,
@@ -88,4 +91,5 @@ def _occurrence_json(occurrence: Occurrence) -> dict[str, Any]:
         "ends": occurrence.ends.isoformat(),
         "ramp_minutes": occurrence.ramp.total_seconds() / 60,
         "source": occurrence.source,
+        "rehearsal": {"is_possible": rehearsal.is_possible, "verdict": rehearsal.verdict} if rehearsal else None,
     }

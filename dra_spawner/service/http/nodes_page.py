@@ -12,7 +12,6 @@ from tornado.httputil import url_concat
 
 from dra_spawner import names
 from dra_spawner.placeholders.controller.demand_settings import ScaleAheadMode
-from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.service.context import Role, ServiceContext
 from dra_spawner.service.http.authentication import PageHandler
 from dra_spawner.service.http.forecast_handler import expected_json, forecasts_json
@@ -113,7 +112,7 @@ class NodesPage(PageHandler):
             pending[:_PENDING_SHOWN],
             len(pending),
             [decision_json(each) for each in context.decisions.newest(_DECISIONS_SHOWN)],
-            *_forecasts(controller),
+            *_forecasts(context),
             [each for each in limited_json(controller) if each["is_resumable"]] if controller is not None else [],
         )
 
@@ -144,12 +143,13 @@ class _ShownPlaceholders:
 
 
 def _forecasts(
-    controller: PlaceholderController | None,
+    context: ServiceContext,
 ) -> tuple[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]]:
     """Forecasts, unless they are only observed, and the next calendar entries."""
+    controller = context.controller
     if controller is None or controller.scale_ahead.settings.mode is ScaleAheadMode.OBSERVE:
         return (), ()
-    return forecasts_json(controller), expected_json(controller)[:_EXPECTED_SHOWN]
+    return forecasts_json(controller), expected_json(controller, context.demand)[:_EXPECTED_SHOWN]
 
 
 def _marks(context: ServiceContext, nodes: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:

@@ -1,0 +1,80 @@
+"""Calendar entries are rehearsed again and again until they begin, so that what is in the way is told in time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Final
+
+from dra_spawner.calendars.occurrences import Occurrence
+from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.rehearsal.rehearsal_result import Rehearsal
+from dra_spawner.service.rehearsals import RehearsalAssumptions, Rehearsals, TooManyRehearsals
+
+__all__ = ["RehearsedEntries"]
+
+log = logging.getLogger(__name__)
+
+#: Entries that begin later are not rehearsed yet.
+_AHEAD: Final = timedelta(days=1)
+_EVERY_SECONDS: Final = 600.0
+#: The next entries; a rehearsal takes seconds on a big cluster.
+_MOST: Final = 20
+_FIRST_SECONDS: Final = 30.0
+
+
+class RehearsedEntries:
+    """The last rehearsal of each entry that begins within a day."""
+
+    def __init__(self, controller: PlaceholderController, rehearsals: Rehearsals) -> None:
+        self._controller = controller
+        self._rehearsals = rehearsals
+        self._told: frozenset[str] = frozenset()
+        self.results: Mapping[Occurrence, Rehearsal] = {}
+
+    async def run(self) -> None:
+        """Rehearse now and then, until cancelled."""
+        await asyncio.sleep(_FIRST_SECONDS)  # the first calendars and nodes are read
+        while True:
+            try:
+                await self.refresh()
+            except Exception:
+                log.exception("Calendar entries are not rehearsed.")
+            await asyncio.sleep(_EVERY_SECONDS)
+
+    async def refresh(self) -> None:
+        """Rehearse each entry that has not begun, one after the other."""
+        controller, ahead = self._controller, self._controller.scale_ahead
+        now = controller.now()
+        coming = [each for each in ahead.calendars.occurrences(now, _AHEAD) if each.begins > now]
+        assumptions = RehearsalAssumptions(
+            ahead.settings.options.node_lead, margin=ahead.settings.options.settings.calendar_margin
+        )
+        found = {}
+        for each in coming[:_MOST]:
+            try:
+                result = await self._rehearsals.of_occurrence(each, assumptions)
+            except TooManyRehearsals:
+                continue  # administrators' come first
+            if result is not None:
+                found[each] = result
+        self.results = found
+        problems = frozenset(self.problems())
+        for problem in sorted(problems - self._told):
+            log.warning("%s", problem)
+        self._told = problems
+
+    def forget(self) -> None:
+        """Another replica leads, and rehearses."""
+        self.results = {}
+
+    def problems(self) -> tuple[str, ...]:
+        """Entries whose users cannot all start at once, as sentences; those that begin first come first."""
+        now = self._controller.now()
+        return tuple(
+            f"Scale-ahead: calendar entry {entry.name!r} at {entry.begins:%Y-%m-%d %H:%M}: {result.verdict}"
+            for entry, result in self.results.items()
+            if not result.is_possible and entry.begins > now
+        )
