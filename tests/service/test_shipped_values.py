@@ -21,6 +21,7 @@ from dra_spawner.placeholders.controller.reconciler import KINDS_OF_DECISIONS
 from dra_spawner.placeholders.controller.settings import ControllerSettings
 from dra_spawner.placeholders.lifecycle import Cause, PlaceholderState
 from dra_spawner.placeholders.planner.actions import Hold
+from dra_spawner.placeholders.planner.limited_targets import DenialCause
 from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.service.application import DRASpawnerService
 from dra_spawner.service.metrics.placeholder_metrics import register_placeholders
@@ -58,6 +59,9 @@ def test_rules_are_the_ones_that_are_used() -> None:
         *(("Role", "", "pods", verb) for verb in ("create", "delete", "patch")),
         *(("Role", dra, "resourceclaims", verb) for verb in ("create", "delete", "get", "patch")),
         ("Role", dra, "resourceclaims/status", "patch"),
+        ("Role", "", "resourcequotas", "list"),
+        ("Role", "", "resourcequotas", "watch"),
+        ("Role", "", "events", "list"),
     }
 
 
@@ -155,7 +159,9 @@ def test_ten_lines_turn_it_on() -> None:
 def test_every_word_is_documented() -> None:
     """Labels, kinds, causes, rules, states and metrics, by which people find out what was done."""
     text = (ROOT / "docs" / "placeholders.md").read_text()
-    words = {str(each) for vocabulary in (Cause, Hold, PlacementKind, PlaceholderState) for each in vocabulary}
+    words = {
+        str(each) for vocabulary in (Cause, DenialCause, Hold, PlacementKind, PlaceholderState) for each in vocabulary
+    }
     words |= {names.IMAGES_READY, names.ATTRACT, names.DRAINING, names.SHAPE, names.PREEMPTED_AT, names.REASON}
     words |= {
         names.RESERVED_FOR,
@@ -181,6 +187,7 @@ def test_settings_that_are_documented_are_there() -> None:
     others = {
         "holds_everything",
         "is_known",
+        "device_class",
         "enable_user_namespaces",
         "there_because",
         "intel_gas",
