@@ -17,12 +17,14 @@ from sqlalchemy.exc import OperationalError
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 
+from dra_spawner.calendars.calendar_book import CalendarBook
 from dra_spawner.calendars.occurrences import Occurrence
 from dra_spawner.dra.quantity import NANO_PER_UNIT
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.history.records import NodeLeadTime
 from dra_spawner.kube.api import KubernetesApi
+from dra_spawner.placeholders.controller.demand_settings import read_calendar_entries
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.controller.settings import ControllerSettings
 from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
@@ -33,6 +35,7 @@ from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http.rehearsal_handler import RehearsalsHandler
 from dra_spawner.service.http.web_application import web_application
 from dra_spawner.service.rehearsals import Rehearsals, TooManyRehearsals
+from dra_spawner.service.rehearsed_entries import RehearsedEntries
 from dra_spawner.service.web_settings import WebSettings
 from dra_spawner.simulator.cluster_objects import Kind
 from tests.placeholders.planner.world import NAMESPACE, SHARE, START, node_objects
@@ -72,6 +75,32 @@ def controller(most: int = 100) -> PlaceholderController:
 
 def entry(profile: str = "gpu-slice", users: int = 20) -> Occurrence:
     return Occurrence("physics", profile, IN_AN_HOUR, IN_AN_HOUR + timedelta(hours=1), users)
+
+
+async def test_entries_are_rehearsed_and_what_is_in_their_way_is_told() -> None:
+    entries = read_calendar_entries(
+        [
+            {"users": "20 of gpu-slice", "begins": "2026-03-02 10:00", "name": "small"},
+            {"users": "400 of gpu-slice", "begins": "2026-03-02 11:00", "name": "large"},
+            {"users": "5 of gpu-slice", "begins": "2026-03-02 08:50", "name": "has begun"},
+            {"users": "400 of gpu-slice", "begins": "2026-03-04 10:00", "name": "later"},
+            {"users": "400 of another", "begins": "2026-03-02 10:00", "name": "of nobody"},
+        ],
+        UTC,
+    )
+    service = controller(most=100)
+    service.scale_ahead.calendars = CalendarBook(entries)
+    rehearsed = RehearsedEntries(service, Rehearsals(service))
+    await rehearsed.refresh()
+    assert {each.name: result.is_possible for each, result in rehearsed.results.items()} == {
+        "small": True,
+        "large": False,
+    }
+    (problem,) = rehearsed.problems()
+    assert problem.startswith("Scale-ahead: calendar entry 'large' at 2026-03-02 11:00: No: ")
+    assert "at most 100 servers are prepared in advance" in problem
+    rehearsed.forget()
+    assert rehearsed.problems() == ()
 
 
 async def test_an_entry_of_a_calendar() -> None:
