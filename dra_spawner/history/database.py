@@ -124,7 +124,9 @@ class HistoryDatabase:
 
     def close(self) -> None:
         """Close all connections. A database in memory is gone then."""
-        self._engine.dispose()
+        # Its only connection may be in use by a thread that reads: SQLite would crash.
+        with self._lock:
+            self._engine.dispose()
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[Connection]:

@@ -25,6 +25,7 @@ def fixed_frontier(
     scenario: Scenario,
     hit_rates: Iterable[float],
     *,
+    known: Mapping[int, ReplayResult] | None = None,
     points: int = _POINTS,
     progress: Callable[[int, float], None] = lambda number, done: None,
 ) -> dict[int, ReplayResult]:
@@ -36,6 +37,8 @@ def fixed_frontier(
         The same as that of the other policies; fixed numbers see no calendar.
     hit_rates
         Of the other policies.
+    known
+        Results of fixed numbers that were replayed before.
     points
         How many numbers are tried; a few more where the range is wide.
     progress
@@ -43,7 +46,7 @@ def fixed_frontier(
     """
     scenario = replace(scenario, occurrences=(), has_timeline=False)
     minutes = max(len(scenario.trace.launches), 1)
-    tried: dict[int, ReplayResult] = {}
+    tried: dict[int, ReplayResult] = dict(known or {})
 
     def hit_rate(number: int) -> float:
         if number not in tried:

@@ -139,7 +139,7 @@ def _verdict(result: ReplayResult, frontier: Mapping[int, ReplayResult]) -> str:
         return said
     change = result.idle_hours_a_day / fixed - 1.0
     word = "less" if change < 0 else "more"
-    return f"{said} Fixed numbers with the same hit rate are idle for {fixed:,.1f}: this is {abs(change):.0%} {word}."
+    return f"{said} Fixed numbers with the same hit rate have {fixed:,.1f}; this policy has {abs(change):.0%} {word}."
 
 
 def _kind_facts(kind: NodeKind) -> Iterator[tuple[str, str]]:

@@ -15,6 +15,7 @@ from dra_spawner.reports.timeline import Timeline
 __all__ = ["KindReport", "PolicyReport", "gather", "of_interest"]
 
 _MOST_OF_INTEREST: Final = 4
+_FIXED: Final = "fixed:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +97,19 @@ def gather(
     frontier = fixed_frontier(
         scenario,
         [each.hit_rate for each in results],
+        known=_fixed(results),
         progress=lambda number, done: progress(f"fixed:{number} for the curve", done),
     )
     return KindReport(scenario, profile, policies, results, in_detail, frontier)
+
+
+def _fixed(results: Sequence[ReplayResult]) -> dict[int, ReplayResult]:
+    """Results of fixed numbers among those of all policies, by number."""
+    return {
+        int(each.policy.removeprefix(_FIXED)): replace(each, timeline=None)
+        for each in results
+        if each.policy.startswith(_FIXED)
+    }
 
 
 def _with_entries(

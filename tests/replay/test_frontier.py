@@ -50,6 +50,15 @@ def test_the_curve_covers_the_policies_and_not_much_more() -> None:
     assert 8 <= len(found) <= 20
 
 
+def test_a_number_that_was_replayed_before_is_a_point_of_the_curve() -> None:
+    base = scenario(2.0)
+    known = replay(base, Buffer(21), name="fixed:21")
+    asked: list[int] = []
+    found = fixed_frontier(base, [0.97], known={21: known}, progress=lambda number, done: asked.append(number))
+    assert found[21] is known
+    assert 21 not in asked
+
+
 def test_it_ends_where_more_placeholders_bring_nothing() -> None:
     base = scenario(2.0)
     limited = replace(base, kind=replace(base.kind, most=10))
