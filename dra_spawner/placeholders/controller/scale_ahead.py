@@ -96,12 +96,15 @@ class GroupForecast:
     ----------
     at
         The minute for which it was made.
+    servers
+        Servers that it knows of: those that were launched before this minute.
     """
 
     group: ProfileGroup
     at: int
     situation: Situation
     forecast: Forecast
+    servers: int = 0
 
     @property
     def target(self) -> int:
@@ -109,10 +112,14 @@ class GroupForecast:
         return self.range_of(self.group).min
 
     def range_of(self, group: ProfileGroup) -> ReplicaRange:
-        """The range of a group, which may have got other settings or another shape."""
+        """The range of a group, which may have got other settings or another shape.
+
+        Users whom a calendar announces come once: until the next forecast, each who came lowers the target.
+        """
         replicas = group.replicas
         wanted = min(max(self.forecast.placeholders, replicas.min), replicas.max)
-        return replace(replicas, min=wanted, because=self.forecast.reason)
+        servers = self.servers if self.forecast.decided_by is Source.CALENDAR else None
+        return replace(replicas, min=wanted, because=self.forecast.reason, servers=servers, least=replicas.min)
 
 
 class ScaleAhead:
@@ -257,6 +264,11 @@ class ScaleAhead:
         while counter.next_minute < now:
             minute = counter.next_minute
             made = self._step(minute, counter.take(), groups, situations)
+        coming = counter.not_taken()
+        for name, answer in made.items():
+            group = answer.group
+            counted = len(servers.get(group.shape, ())) - sum(coming[choice] for choice in group.choices)
+            made[name] = replace(answer, servers=max(counted, 0))
         self.is_ready = self.calendars.is_complete(view.now)
         self._set(made, (*problems, *filter(None, map(_cut, made.values()))))
         return True

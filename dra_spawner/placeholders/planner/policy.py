@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final
 
@@ -26,17 +26,32 @@ class ReplicaRange:
         Warm placeholders that rebalancing leaves alone; None is half of ``min``, rounded up.
     because
         Where ``min`` comes from, as the end of a sentence; empty if it is configured.
+    servers
+        Servers of the shape that ``min`` was computed with, if it is for users who are still to come. Each further one,
+        or one for which a placeholder is reserved, is a user who came, and lowers the target. None if users go on to
+        come.
+    least
+        The target is never lowered below this.
     """
 
     min: int
     max: int
     floor: int | None = None
     because: str = ""
+    servers: int | None = None
+    least: int = 0
 
     @property
     def effective_floor(self) -> int:
         """Warm placeholders that rebalancing leaves alone."""
         return -(-self.min // 2) if self.floor is None else self.floor
+
+    def with_servers(self, servers: int) -> ReplicaRange:
+        """The range without the users who came since it was computed."""
+        if self.servers is None or servers <= self.servers:
+            return self
+        lowered = max(self.min - (servers - self.servers), min(self.least, self.min))
+        return replace(self, min=lowered, servers=servers)
 
 
 #: More than a control plane likes in one namespace.

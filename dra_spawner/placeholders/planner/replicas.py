@@ -67,7 +67,7 @@ def decide_numbers(
         present = view.placeholders_of_shape.get(shape, [])
         there = [each for each in present if each.key not in ending]
         warm = frozenset(each.key for each in view.warm(shape))
-        replicas = policy.replicas_of(shape)
+        replicas = policy.replicas_of(shape).with_servers(view.servers_of(shape))
         # More do not help if they fit and the server does not, for example because of its volume.
         most = replicas.min + servers.get(shape, 0)
         # Ending placeholders count until they are gone: their deletion may fail.

@@ -195,6 +195,20 @@ class View:
         return found
 
     @cached_property
+    def _servers(self) -> dict[str, set[ObjectKey]]:
+        found: dict[str, set[ObjectKey]] = {}
+        for key, pod in self.users.items():
+            found.setdefault(pod.labels.get(names.SHAPE, ""), set()).add(key)
+        for each in self.placeholders.values():
+            if each.reservation is not None:
+                found.setdefault(each.shape, set()).add(ObjectKey(each.pod.namespace, each.reservation.pod))
+        return found
+
+    def servers_of(self, shape: str) -> int:
+        """The number of servers whose label names a shape, and of those for which its placeholders are reserved."""
+        return len(self._servers.get(shape, ()))
+
+    @cached_property
     def terminating_soon(self) -> list[Pod]:
         """Terminating placeholders on nodes with a working kubelet."""
         nodes = self.snapshot.nodes

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from dra_spawner import names
 from dra_spawner.calendars.calendar_book import CalendarBook
 from dra_spawner.calendars.calendar_source import CalendarSource
 from dra_spawner.calendars.demand_lines import read_demand_line
@@ -22,7 +23,8 @@ from dra_spawner.placeholders.planner.demand.minutes import minute_of
 from dra_spawner.placeholders.planner.demand.policies import Buffer, Policy, Scheduled, Webhook, WebhookAnswer, Window
 from dra_spawner.placeholders.planner.policy import Policy as PlannerPolicy
 from dra_spawner.placeholders.planner.policy import ReplicaRange
-from tests.placeholders.planner.world import GPU, START, World, gpu_claim
+from dra_spawner.simulator.claims import ObjectKey
+from tests.placeholders.planner.world import GPU, NAMESPACE, START, World, gpu_claim
 
 KIND = "node.kubernetes.io/instance-type"
 LEAD = timedelta(minutes=10)
@@ -98,6 +100,44 @@ def test_a_class_has_its_placeholders_before_it_begins_and_not_long_after() -> N
     assert found.placeholders == targets[-1]
     last = found.world.actions(DeletePlaceholder)[-1]
     assert "expected within" in last.reason or "floor" in last.reason
+
+
+def test_a_placeholder_that_an_expected_user_takes_is_not_replaced() -> None:
+    """Else nodes would be ordered for users who have come already, until the next forecast counts them."""
+    begins = START + timedelta(minutes=20)
+    found = Following(entry("30 of gpu within 1 min", begins), replicas=ReplicaRange(1, 80))
+    found.world.node("a", cpu="100", gpus=30)
+    found.minutes(20)
+    assert found.placeholders == 30
+    for number in range(25):
+        warm = min(found.world.view().warm(GPU.id), key=lambda each: each.key)
+        (claim,) = warm.claims
+        found.world.reserve(claim, f"user-{number}", found.world.now + timedelta(seconds=30))
+        found.world.settle()
+        assert found.placeholders == 30 - number
+        found.world.user(f"user-{number}", claim_names={"gpu": claim.name})
+        found.world.relabel("Pod", ObjectKey(NAMESPACE, f"user-{number}"), {names.SHAPE: GPU.id})
+        found.world.settle()
+        found.launch(uid=f"user-{number}")
+    assert found.placeholders == 5
+    assert not any(each.is_pending for each in found.world.view().placeholders.values()), "none asks for a node"
+    # The next forecast knows of those who came before its minute, and the first range knows of the others.
+    found.world.pass_time(minutes=1)
+    found.launch(uid="user-25")
+    found.world.user("user-25", {"gpu": gpu_claim()})
+    assert found.advance()
+    assert found.target == 5
+    (replicas,) = found.ahead.ranges(found.groups).values()
+    assert replicas.with_servers(found.world.view().servers_of(GPU.id)).min == 4
+
+
+def test_launches_that_no_calendar_announced_lower_no_target() -> None:
+    found = Following(replicas=ReplicaRange(4, 80))
+    found.world.node("a", cpu="100", gpus=30)
+    found.minutes(2)
+    found.world.user("ada", {"gpu": gpu_claim()})
+    found.world.settle()
+    assert found.placeholders == 4
 
 
 def test_a_placeholder_says_why_it_is_there() -> None:

@@ -94,6 +94,13 @@ class LaunchCounter:
         events = (_Event.ARRIVAL, _Event.DEPARTURE, _Event.HIT, _Event.MISS)
         return GroupCounts(*(found.get(event, Counter()) for event in events))
 
+    def not_taken(self) -> Counter[str]:
+        """Launches of minutes that are not taken yet, by group."""
+        found: Counter[str] = Counter()
+        for counts in self._counts.values():
+            found.update(counts.get(_Event.ARRIVAL, {}))
+        return found
+
     def _note(self, event: _Event, uid: str, group: str, minute: int) -> None:
         key = uid, event
         if key in self._known or minute < max(self._begin, self._next - _LATEST):
