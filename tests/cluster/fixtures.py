@@ -85,9 +85,17 @@ async def real_cluster(
 
 @asynccontextmanager
 async def namespace_on(
-    control_plane: ControlPlane, background_loop: BackgroundLoop, directory: Path, *, keeps_nodes: bool = False
+    control_plane: ControlPlane,
+    background_loop: BackgroundLoop,
+    directory: Path,
+    *,
+    keeps_nodes: bool = False,
+    clears: bool = True,
 ) -> AsyncIterator[ClusterUnderTest]:
-    """A namespace of its own on a control plane; nodes and slices go with it unless they are kept."""
+    """A namespace of its own on a control plane; nodes and slices go with it unless they are kept.
+
+    Without clearing everything stays, for a control plane that ends, too.
+    """
     control_plane.check()
     kubeconfig = control_plane.admin_kubeconfig
     namespace = f"test-{secrets.token_hex(4)}"
@@ -115,7 +123,8 @@ async def namespace_on(
             yield cluster
             control_plane.check()
         finally:
-            await cluster.clear()
+            if clears:
+                await cluster.clear()
             await background_loop.await_(background_admin.close())
 
 

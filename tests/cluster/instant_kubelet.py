@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
+from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.kube.cluster_watch import Change, ClusterWatch
 from dra_spawner.simulator.claims import ObjectKey
@@ -24,12 +25,15 @@ class InstantKubelet:
     ----------
     now
         A time as ``status.startTime`` has it.
+    pod_address
+        Of every pod, whose container is then reported, too: a hub waits for both.
     """
 
-    def __init__(self, api: KubernetesApi, watch: ClusterWatch, now: Callable[[], str]) -> None:
+    def __init__(self, api: KubernetesApi, watch: ClusterWatch, now: Callable[[], str], pod_address: str = "") -> None:
         self._api = api
         self._watch = watch
         self._now = now
+        self.pod_address = pod_address
         self._started: set[str] = set()
         self._ended: set[str] = set()
         self._to_do: asyncio.Queue[tuple[ObjectKey, str, bool]] = asyncio.Queue()
@@ -58,5 +62,21 @@ class InstantKubelet:
                 if is_deleted:
                     await self._api.delete(path, grace_period_seconds=0, uid=uid, missing_ok=True)
                 else:
-                    status = {"phase": "Running", "startTime": self._now()}
+                    status = self._running()
                     await self._api.patch(f"{path}/status", {"metadata": {"uid": uid}, "status": status})
+
+    def _running(self) -> JsonObject:
+        now = self._now()
+        status: JsonObject = {"phase": "Running", "startTime": now}
+        if self.pod_address:
+            status |= {
+                "podIP": self.pod_address,
+                "podIPs": [{"ip": self.pod_address}],
+                "containerStatuses": [
+                    {
+                        "name": "main", "ready": True, "started": True, "restartCount": 0, "image": "", "imageID": "",
+                        "state": {"running": {"startedAt": now}},
+                    }
+                ],
+            }  # fmt: skip
+        return status

@@ -242,6 +242,7 @@ async def replica(
     *,
     orphan_seconds: float = 60.0,
     service: Callable[..., Service] = Service,
+    prefix: str = "/",
     **traits: Any,
 ) -> AsyncIterator[Replica]:
     """A replica at work; the service's traits as given.
@@ -252,6 +253,8 @@ async def replica(
         By default of the service's account.
     service
         Makes it of its traits.
+    prefix
+        Of all addresses, with a slash at both ends: a hub asks below its own.
     """
     kubeconfig = kubeconfig or await service_account(cluster)
     (listening,) = bind_sockets(0, "127.0.0.1")
@@ -266,7 +269,7 @@ async def replica(
     )
     application.orphan_seconds = orphan_seconds
     context = ServiceContext(
-        WebSettings("/", own_token=TOKEN, authenticate_metrics=False),
+        WebSettings(prefix, own_token=TOKEN, authenticate_metrics=False),
         DecisionLog(),
         max_staleness_seconds=application.max_staleness_seconds,
     )
@@ -276,7 +279,7 @@ async def replica(
     server.add_sockets([listening])
     work = asyncio.create_task(application.work(context))
     try:
-        found = Replica(context, f"http://127.0.0.1:{listening.getsockname()[1]}", cluster)
+        found = Replica(context, f"http://127.0.0.1:{listening.getsockname()[1]}{prefix}".rstrip("/"), cluster)
         await found.until(lambda: context.controller is not None and context.watch is not None and context.watch.synced)
         yield found
         assert not work.done(), work

@@ -32,6 +32,8 @@ from tests.virtual_time.clock import JumpingClock
 
 _BEGIN = datetime(2026, 3, 2, 9, tzinfo=UTC)
 _INFORMERS = InformerSettings(first_delay_seconds=0.05, longest_delay_seconds=0.4)
+#: A watch lasts a fifth longer or shorter than it is set to.
+_LONGEST_WATCH_SECONDS = 1.2 * _INFORMERS.watch_seconds
 _LEASE = LeaseTimes(2.2, 1.6, 0.2)
 _TIMES = ReconcilerTimes(idle=0.05, unseen=2.0, pause=0.5, first_refusal=0.2, longest_refusal=1.0)
 #: Of a request that is not answered.
@@ -162,7 +164,7 @@ class VirtualReplica:
         """Whether what it knows is as fresh as it can be."""
         if self._running is None or self.is_cut_off:
             return True
-        return self._running.controller.watch.staleness_seconds() < _INFORMERS.watch_seconds
+        return self._running.controller.watch.staleness_seconds() <= _LONGEST_WATCH_SECONDS
 
     @property
     def is_on_hold(self) -> bool:

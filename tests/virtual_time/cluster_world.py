@@ -42,10 +42,18 @@ class ClusterWorld:
         Everybody's time.
     claims
         Of each user's pod, by entry.
+    pod_address
+        Of every pod, for a hub that looks at its servers.
     """
 
     def __init__(
-        self, api: KubernetesApi, watch: ClusterWatch, clock: JumpingClock, namespace: str, claims: Mapping[str, Json]
+        self,
+        api: KubernetesApi,
+        watch: ClusterWatch,
+        clock: JumpingClock,
+        namespace: str,
+        claims: Mapping[str, Json],
+        pod_address: str = "",
     ) -> None:
         self.api = api
         self.watch = watch
@@ -56,7 +64,7 @@ class ClusterWorld:
         self._agent = NodeAgent(api, ScaledClock())
         self._to_do: list[Callable[[], Awaitable[None]]] = []
         # A scheduler that preempts spares pods that began long ago.
-        self._kubelet = InstantKubelet(api, watch, lambda: timestamp(clock.real_now()))
+        self._kubelet = InstantKubelet(api, watch, lambda: timestamp(clock.real_now()), pod_address)
 
     @property
     def evictions(self) -> int:

@@ -32,6 +32,8 @@ class Quiet:
         No change for so many seconds is rest.
     patience
         So many seconds it is waited for the scheduler to place what fits: its back-off is 10 s at most.
+    waiting
+        Pods to judge: of many alike, one tells as much.
     """
 
     watch: ClusterWatch
@@ -39,6 +41,7 @@ class Quiet:
     still: float = 0.25
     patience: float = 15.0
     monotonic: Callable[[], float] = time.monotonic
+    waiting: Callable[[], list[Pod]] | None = None
     overdue: list[str] = field(default_factory=list)
     """Pods that the scheduler did not place in time although they fit."""
     _last: float = 0.0
@@ -81,7 +84,8 @@ class Quiet:
         """Pods that wait although they fit."""
         version, found = self._judged
         if version != self.watch.version:
-            found = tuple(pod for pod in waiting(self.watch) if self._is_placed_soon(pod))
+            pods = self.waiting() if self.waiting is not None else waiting(self.watch)
+            found = tuple(pod for pod in pods if self._is_placed_soon(pod))
             self._judged = (self.watch.version, found)
         return found
 

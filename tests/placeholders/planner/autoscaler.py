@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from math import inf
 from typing import Any, Protocol
 
 from dra_spawner import names
@@ -70,6 +71,8 @@ class NodeGroup:
         From there to its devices.
     pull
         From there to the images.
+    starts_per_minute
+        Orders in a minute at most; None if unlimited.
     """
 
     cpu: str = "10"
@@ -80,6 +83,7 @@ class NodeGroup:
     boot: timedelta = timedelta(minutes=5)
     publish: timedelta = timedelta(seconds=20)
     pull: timedelta = timedelta(minutes=3)
+    starts_per_minute: int | None = None
 
 
 class Autoscaler:
@@ -100,6 +104,10 @@ class Autoscaler:
         self._published: dict[str, datetime] = {}
         self._pulled: dict[str, datetime] = {}
         self._idle_since: dict[str, datetime] = {}
+        self.ordered_at: dict[str, datetime] = {}
+        """Moments of all orders, by node."""
+        self.complete_at: dict[str, datetime] = {}
+        """Moments at which ordered nodes had devices and images."""
         self.node_seconds = 0.0
         self._counted = world.now
 
@@ -159,6 +167,7 @@ class Autoscaler:
 
     def _pull(self, name: str) -> str:
         del self._pulled[name]
+        self.complete_at[name] = self._world.now
         self._world.pull(name)
         return name
 
@@ -169,7 +178,7 @@ class Autoscaler:
         waiting = [pod for pod in world.waiting() if pod.priority >= _CUTOFF and not pod.is_gated]
         if not waiting:
             return []
-        ordered = 0
+        ordered, allowed = 0, self._starts_allowed()
         with snapshot.trial():
             templates = [self._add_template(number) for number in range(len(self._ordered) + len(self._published))]
             unready = set(self._published)
@@ -177,7 +186,7 @@ class Autoscaler:
                 names = [name for name in (*snapshot.nodes,) if name not in unready]
                 if any(snapshot.schedule(pod, name).fits for name in names):
                     continue
-                if self.nodes + ordered >= self._group.most:
+                if self.nodes + ordered >= self._group.most or ordered >= allowed:
                     break
                 snapshot.fork()
                 name = self._add_template(len(templates))
@@ -190,8 +199,14 @@ class Autoscaler:
         names = [self._new_name() for _ in range(ordered)]
         for name in names:
             self._ordered[name] = world.now + self._group.boot
-            self._last_added = world.now
+            self._last_added = self.ordered_at[name] = world.now
         return names
+
+    def _starts_allowed(self) -> float:
+        if self._group.starts_per_minute is None:
+            return inf
+        since = self._world.now - timedelta(minutes=1)
+        return self._group.starts_per_minute - sum(at > since for at in self.ordered_at.values())
 
     def _add_template(self, number: int) -> str:
         name = f"{_TEMPLATE}{number}"

@@ -1,0 +1,191 @@
+"""The cluster of a class: a real control plane, fake nodes with GPUs that are shared, and an autoscaler stand-in.
+
+The clock jumps ahead while nothing happens, as in `tests.virtual_time`. Placeholders are those of the service, with the
+service's own application in this process, or those of zero-to-jupyterhub's chart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from dra_spawner import names
+from dra_spawner.kube.cluster_watch import ClusterWatch
+from dra_spawner.placeholders.planner.hypothetical_pods import simulated_placeholder
+from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
+from dra_spawner.simulator.claims import TrackedClaim
+from dra_spawner.simulator.pods import Pod
+from tests.bench.spawn import STUB
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.devices import classes
+from tests.placeholders.planner.autoscaler import Autoscaler, NodeGroup
+from tests.polling import eventually
+from tests.service.replica import PRIORITY_CLASS
+from tests.service.virtual_replica import PATIENT, VirtualReplica, VirtualTime
+from tests.virtual_time.api import VirtualTimeApi
+from tests.virtual_time.cluster_world import ClusterWorld
+from tests.virtual_time.quiet import waiting
+from tests.virtual_time.systems import USER_SCHEDULER
+
+Json = dict[str, Any]
+
+PROFILE = "gpu-slice"
+"""Of the shipped configuration: 10Gi of a GPU's memory."""
+PREFIX = f"/services/{names.SERVICE}/"
+#: What a user's server and a placeholder without a claim request.
+RESOURCES = {"cpu": "250m", "memory": "1Gi"}
+#: 4 GPUs of 80Gi: 32 servers. Five minutes to the node, 20 s more to its devices, three minutes to the image.
+NODES = NodeGroup(cpu="16", gpus=4, memory="80Gi", least=0, most=20, starts_per_minute=4)
+_STILL_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class Keeper:
+    """Who keeps placeholders, and how many.
+
+    Attributes
+    ----------
+    settings
+        Of the service; None without one.
+    recipe
+        Placeholders of the chart's recipe.
+    """
+
+    title: str
+    settings: Json | None = None
+    recipe: int = 0
+
+
+class ClassWorld(ClusterWorld):
+    """Nodes as the autoscaler stand-in makes them, and one of the keepers."""
+
+    replica: VirtualReplica | None = None
+
+    def replacement_of(self, placeholder: Pod) -> tuple[Pod, tuple[TrackedClaim, ...]]:
+        name = f"{placeholder.name}-again"
+        if self.replica is not None:
+            shape = self.replica.running.controller.published.shapes[PROFILE]
+            return simulated_placeholder(shape, self.namespace, name)
+        manifest = {"metadata": {"name": name, "namespace": self.namespace, "uid": name}, **recipe_pod()}
+        manifest["spec"]["priority"] = placeholder.priority
+        return Pod.from_json(manifest), ()
+
+    def some_waiting(self) -> list[Pod]:
+        """One server and one placeholder of those that wait: all are alike."""
+        return [*{pod.labels.get(names.COMPONENT): pod for pod in waiting(self.watch)}.values()]
+
+    def is_busy(self) -> bool:
+        """Whether the service is about to decide again."""
+        if self.replica is None or not self.replica.leads:
+            return False
+        latest = self.replica.running.controller.latest
+        return latest is None or (bool(latest.actions) and not latest.on_hold)
+
+    async def keep(self, count: int) -> None:
+        """The chart's recipe: pods of a low priority, without claims, that the scheduler preempts for users."""
+        template = {"metadata": {"labels": {names.COMPONENT: names.PLACEHOLDER}}, **recipe_pod()}
+        spec = {
+            "replicas": count,
+            "podManagementPolicy": "Parallel",
+            "serviceName": names.PLACEHOLDER,
+            "selector": {"matchLabels": {names.COMPONENT: names.PLACEHOLDER}},
+            "template": template,
+        }
+        stateful_set = {"kind": "StatefulSet", "metadata": {"name": names.PLACEHOLDER}, "spec": spec}
+        await self.create("apps/v1", "statefulsets", stateful_set)
+
+
+def recipe_pod() -> Json:
+    """The spec of a placeholder of the chart's recipe: the size of a server."""
+    container = {"name": "pause", "image": PlaceholderSettings().image, "resources": {"requests": RESOURCES}}
+    return {
+        "spec": {
+            "terminationGracePeriodSeconds": 0,
+            "schedulerName": USER_SCHEDULER,
+            "priorityClassName": PRIORITY_CLASS,
+            "containers": [container],
+        }
+    }
+
+
+class ClassCluster:
+    """See the module.
+
+    Attributes
+    ----------
+    autoscaler
+        Orders and removes nodes; all begin at zero.
+    most_nodes
+        Nodes that were paid for at once.
+    """
+
+    def __init__(self, world: ClassWorld, time: VirtualTime) -> None:
+        self.world = world
+        self.time = time
+        self.autoscaler = Autoscaler(world, NODES)
+        self.most_nodes = 0
+
+    @property
+    def now(self) -> datetime:
+        return self.time.now()
+
+    async def look(self) -> None:
+        """Let everybody decide as of now."""
+        replica = self.world.replica
+        if replica is not None:
+            replica.running.controller.advance_forecasts()
+        self.autoscaler.run()
+        await self.world.flush()
+        self.most_nodes = max(self.most_nodes, self.autoscaler.nodes)
+
+    async def jump(self, moment: datetime) -> None:
+        """Go to a moment, once all that happens by itself has happened."""
+        world, replica = self.world, self.world.replica
+        await world.quiet.wait()
+        self.time.clock.jump_to(moment)
+        world.quiet.stir()
+        if replica is not None:
+            replica.note_jump()
+            await replica.running.until(lambda: replica.is_fresh, "what it knows is fresh")
+        await self.look()
+
+    async def jump_on(self, until: datetime, step: timedelta) -> None:
+        """Go to a moment in steps."""
+        while self.now < until:
+            await self.jump(min(self.now + step, until))
+        await self.world.quiet.wait()
+
+
+@contextlib.asynccontextmanager
+async def class_cluster(cluster: ClusterUnderTest, keeper: Keeper, port: int) -> AsyncIterator[ClassCluster]:
+    """A cluster without nodes, with one of the keepers at work; servers answer at a port of this machine."""
+    time = VirtualTime()
+    priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": PRIORITY_CLASS}}
+    await cluster.publish(*classes(), {**priority, "value": -10})
+    async with contextlib.AsyncExitStack() as stack:
+        api = await stack.enter_async_context(await VirtualTimeApi.connect(cluster.admin_kubeconfig, time.stamps))
+        watch = await stack.enter_async_context(ClusterWatch(api))
+        await watch.wait_synced()
+        world = ClassWorld(api, watch, time.clock, cluster.namespace, {}, STUB)
+        world.quiet.waiting = world.some_waiting
+        world.quiet.is_busy = world.is_busy
+        world.quiet.still = _STILL_SECONDS
+        # Whatever fails of it ends the run, too.
+        group = await stack.enter_async_context(asyncio.TaskGroup())
+        nodes = group.create_task(world.run_nodes())
+        stack.callback(nodes.cancel)
+        if keeper.settings is not None:
+            proxy = await stack.enter_async_context(cluster.fault_proxy())
+            settings = {"history": {"keep_days": 0}, "prefix": PREFIX, **keeper.settings}
+            replica = VirtualReplica(cluster, time, proxy, settings, PATIENT)
+            await replica.start()
+            stack.push_async_callback(replica.stop)
+            await eventually(lambda: replica.leads and replica.running.controller.leads, "the service leads")
+            world.replica = replica
+        if keeper.recipe:
+            await world.keep(keeper.recipe)
+        yield ClassCluster(world, time)

@@ -1,0 +1,351 @@
+"""A class of 200: how long users wait who all click within a minute, and what it costs.
+
+Run ``python -m tests.bench.class_of_200``. The cluster has no nodes. A calendar entry announces "200 of gpu-slice" for 10:00.
+At 10:00 all users click within one minute; at 11:30 they leave; at 12:30 the nodes are counted. Beside it are a fixed
+number of the service's placeholders, and zero-to-jupyterhub's recipe: a fixed number of pods of a low priority, without
+claims, and its scheduler's settings.
+
+The control plane is real, with Kubernetes' own limits of clients; the hub is a JupyterHub process with DRASpawner. The
+service's application and a stand-in for cluster-autoscaler (`tests.placeholders.planner.autoscaler`) run in this process. Nodes are objects
+(4 GPUs of 80Gi: 32 servers). The clock jumps ahead while nothing happens; while users click it goes at its own speed. So
+waits for nodes are those of the clock, and the latencies of hub, service and scheduler are real.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from random import Random
+
+from dra_spawner.kube.cluster_watch import Change
+from dra_spawner.simulator.cluster_objects import Kind
+from tests.bench.class_cluster import PREFIX, PROFILE, ClassCluster, Keeper, class_cluster
+from tests.bench.spawn import start_stub
+from tests.cluster.background import BackgroundLoop
+from tests.cluster.control_plane import ControlPlane
+from tests.cluster.fixtures import namespace_on
+from tests.cluster.harness_binary import BinaryUnavailable, control_plane_binary
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.hub_process import HubProcess
+from tests.placeholders.planner.world import IMAGE
+from tests.polling import eventually
+from tests.service.replica import TOKEN
+from tests.virtual_time.systems import SCHEDULER_PROFILES, USER_SCHEDULER
+
+_DAY = datetime(2026, 3, 2, tzinfo=UTC)
+_FROM = _DAY + timedelta(hours=9, minutes=40)
+CLASS = _DAY + timedelta(hours=10)
+_ENDS = _DAY + timedelta(hours=11, minutes=30)
+_COUNTED = _ENDS + timedelta(hours=1)
+_RUSH_SECONDS = 60.0
+#: Who has no node by then waits for one that is yet to come, and the clock jumps again.
+_PATIENCE_SECONDS = 90.0
+_LONGEST_WAIT = timedelta(hours=1)
+#: Requests to stop a server that are under way at once.
+_STOPS = 30
+
+
+def keepers(users: int, fixed: int) -> dict[str, Keeper]:
+    """What is compared."""
+    entry = {"users": f"{users} of {PROFILE}", "begins": f"{CLASS:%Y-%m-%d %H:%M}", "minutes": 90, "name": "class"}
+    calendar = {
+        "placeholders": {PROFILE: {"min": 0, "max": 2 * users}},
+        "scale_ahead": "act",
+        "calendar_entries": [entry],
+        "demand": {"node_starts_per_minute": 4},
+    }
+    number = {"placeholders": {PROFILE: {"min": fixed, "max": fixed}}, "scale_ahead": "observe"}
+    return {
+        "calendar": Keeper("calendar entry", calendar),
+        "fixed": Keeper(f"{fixed} placeholders, fixed", number),
+        "z2jh": Keeper(f"z2jh's recipe, {fixed} pods", recipe=fixed),
+    }
+
+
+@dataclass
+class Outcome:
+    """What users and nodes went through.
+
+    Attributes
+    ----------
+    clicked, bound
+        Moments of the clock, by user.
+    node
+        Of each user's server.
+    refused
+        Clicks that the hub refused, with its answer.
+    """
+
+    keeper: Keeper
+    clicked: dict[str, datetime] = field(default_factory=dict)
+    bound: dict[str, datetime] = field(default_factory=dict)
+    node: dict[str, str] = field(default_factory=dict)
+    refused: list[str] = field(default_factory=list)
+    ordered_at: dict[str, datetime] = field(default_factory=dict)
+    complete_at: dict[str, datetime] = field(default_factory=dict)
+    most_nodes: int = 0
+    idle_nodes: int = 0
+    node_hours: float = 0.0
+
+    def with_image(self) -> int:
+        """Users who were bound to a node that had the image."""
+        return sum(self.complete_at[self.node[user]] <= at for user, at in self.bound.items())
+
+    def waited(self) -> int:
+        """Users whose node was not complete when they clicked."""
+        return sum(self.complete_at[self.node[user]] > self.clicked[user] for user in self.bound)
+
+    def seconds(self) -> list[float]:
+        """From the click to the node."""
+        return [(at - self.clicked[user]).total_seconds() for user, at in self.bound.items()]
+
+    def seconds_to_image(self) -> list[float]:
+        """From the click to a node that has the image."""
+        return [
+            (max(at, self.complete_at[self.node[user]]) - self.clicked[user]).total_seconds()
+            for user, at in self.bound.items()
+        ]
+
+    def row(self) -> list[str]:
+        before = [name for name, at in self.ordered_at.items() if at < CLASS]
+        ordered = [self.ordered_at[name] for name in before]
+        ready = [self.complete_at[name] for name in before if name in self.complete_at]
+        return [
+            self.keeper.title,
+            f"{self.with_image()} of {len(self.clicked)}",
+            str(self.waited()),
+            " / ".join(f"{each:.1f}" for each in _quantiles(self.seconds())),
+            " / ".join(f"{each:.1f}" for each in _quantiles(self.seconds_to_image())),
+            f"{len(before)} + {len(self.ordered_at) - len(before)}",
+            _span(ordered),
+            _span(ready),
+            str(self.idle_nodes),
+            f"{self.node_hours:.1f}",
+        ]
+
+
+COLUMNS = (
+    "placeholders",
+    "bound to a node with the image",
+    "waited for a node",
+    "click to bound, s: p50 / p95 / max",
+    "click to node and image, s",
+    "nodes ordered before + after 10:00",
+    "those before: ordered",
+    "ready",
+    "idle nodes at 12:30",
+    "node-hours",
+)
+
+
+def _quantiles(seconds: Sequence[float]) -> tuple[float, float, float]:
+    cuts = statistics.quantiles(seconds, n=100, method="inclusive")
+    return cuts[49], cuts[94], max(seconds)
+
+
+def _span(moments: Sequence[datetime]) -> str:
+    return f"{min(moments):%H:%M} to {max(moments):%H:%M}" if moments else "none"
+
+
+def class_hub(cluster: ClusterUnderTest, keeper: Keeper, port: int, service_url: str) -> HubProcess:
+    """A hub whose servers answer at a port of this machine; with the service, if there is one."""
+    more = f"""
+c.DRASpawner.image = {IMAGE!r}
+c.DRASpawner.cmd = ["notebook"]
+c.DRASpawner.port = {port}
+c.DRASpawner.cpu_guarantee = 0.25
+c.DRASpawner.mem_guarantee = "1G"
+c.DRASpawner.start_timeout = 900
+c.DRASpawner.http_timeout = 60
+# Its default lets 100 start at once, and refuses the others.
+c.JupyterHub.concurrent_spawn_limit = 0
+"""
+    if keeper.settings is not None:
+        root = service_url.removesuffix(PREFIX.rstrip("/"))
+        more += f"""
+c.JupyterHub.services.append({{"name": "dra-spawner", "url": {root!r}, "api_token": {TOKEN!r}}})
+"""
+    else:
+        more += f"c.DRASpawner.scheduler_name = {USER_SCHEDULER!r}\n"
+    return HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, more)
+
+
+class ClassDay:
+    """The day of the class.
+
+    Parameters
+    ----------
+    report
+        Is told how far the day is.
+    """
+
+    def __init__(
+        self, cluster: ClassCluster, hub: HubProcess, outcome: Outcome, users: int, report: Callable[[str], None]
+    ) -> None:
+        self.cluster = cluster
+        self.hub = hub
+        self.outcome = outcome
+        self.users = [f"user{number:03}" for number in range(users)]
+        self._report = report
+        cluster.world.watch.on_change(self._note)
+
+    async def run(self) -> None:
+        cluster, outcome = self.cluster, self.outcome
+        await self.hub.request("POST", "/users", {"usernames": self.users})
+        self.report("the hub has its users")
+        await cluster.jump(_FROM)
+        await cluster.jump_on(CLASS, timedelta(seconds=30))
+        self.report("the class begins")
+        await self._rush()
+        self.report(f"{len(outcome.bound)} users are bound")
+        await self._until_all_bound()
+        await self._until_all_ready()
+        self.report("all servers are ready")
+        await cluster.jump_on(CLASS + timedelta(minutes=30), timedelta(minutes=2))
+        await cluster.jump_on(_ENDS, timedelta(minutes=5))
+        self.report("the class ends")
+        await self._leave()
+        self.report("all servers are gone")
+        await cluster.jump_on(_COUNTED, timedelta(minutes=2))
+        autoscaler = cluster.autoscaler
+        outcome.ordered_at, outcome.complete_at = autoscaler.ordered_at, autoscaler.complete_at
+        outcome.most_nodes, outcome.idle_nodes = cluster.most_nodes, autoscaler.nodes
+        outcome.node_hours = autoscaler.node_seconds / 3600
+        self.report("the day is over")
+
+    def report(self, text: str) -> None:
+        pods = self.cluster.world.snapshot.pods.values()
+        placeholders = [pod for pod in pods if _user_of(pod.labels) is None]
+        bound = sum(bool(pod.node_name) for pod in placeholders)
+        nodes = self.cluster.autoscaler.nodes
+        self._report(
+            f"{self.cluster.now:%H:%M:%S} {text}; {nodes} nodes, {len(placeholders)} placeholders, {bound} bound"
+        )
+
+    async def _rush(self) -> None:
+        """All users click within a minute, which takes a minute."""
+        random = Random(1)
+        clicks = [asyncio.create_task(self._click(user, random.uniform(0, _RUSH_SECONDS))) for user in self.users]
+        began, world = time.monotonic(), self.cluster.world
+        while len(self.outcome.bound) < len(self.users) and time.monotonic() - began < _PATIENCE_SECONDS:
+            await asyncio.sleep(0.5)
+            await self.cluster.look()
+            if world.replica is not None:
+                assert world.replica.leads
+        await asyncio.gather(*clicks)
+        assert not self.outcome.refused, self.outcome.refused[:3]
+
+    async def _click(self, user: str, delay: float) -> None:
+        await asyncio.sleep(delay)
+        self.outcome.clicked[user] = self.cluster.now
+        status, body = await self.hub.request("POST", f"/users/{user}/server", {"profile": PROFILE})
+        if status not in (201, 202):
+            self.outcome.refused.append(f"{user}: {status} {body}")
+
+    async def _until_all_bound(self) -> None:
+        end = CLASS + _LONGEST_WAIT
+        while len(self.outcome.bound) < len(self.users):
+            missing = set(self.users) - set(self.outcome.bound)
+            assert self.cluster.now < end, f"no node for {sorted(missing)}"
+            await self.cluster.jump(self.cluster.now + timedelta(seconds=15))
+
+    async def _until_all_ready(self) -> None:
+        async def are_ready() -> bool:
+            ready = 0
+            for offset in range(0, len(self.users), 100):
+                _, models = await self.hub.request("GET", f"/users?state=ready&limit=100&offset={offset}")
+                ready += len(models)
+            return ready == len(self.users)
+
+        await eventually(are_ready, "the hub has seen all servers", within_seconds=120, pause_seconds=0.5)
+
+    async def _leave(self) -> None:
+        limit = asyncio.Semaphore(_STOPS)
+
+        async def leave(user: str) -> None:
+            async with limit:
+                status, body = await self.hub.request("DELETE", f"/users/{user}/server")
+                assert status in (202, 204), body
+
+        await asyncio.gather(*map(leave, self.users))
+        world = self.cluster.world
+        await world.until(lambda: not any(_user_of(pod.labels) for pod in world.snapshot.pods.values()), "all left", 90)
+
+    def _note(self, change: Change) -> None:
+        pod = self.cluster.world.snapshot.pods.get(change.key) if change.kind is Kind.POD else None
+        if pod is None or not pod.node_name:
+            return
+        user = _user_of(pod.labels)
+        if user is not None and user not in self.outcome.bound:
+            self.outcome.bound[user] = self.cluster.now
+            self.outcome.node[user] = pod.node_name
+
+
+def _user_of(labels: Mapping[str, str]) -> str | None:
+    return labels.get("hub.jupyter.org/username")
+
+
+async def live(keeper: Keeper, users: int, binary: Path, report: Callable[[str], None]) -> Outcome:
+    """A day with a control plane and a hub of its own."""
+    outcome = Outcome(keeper)
+    async with contextlib.AsyncExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="class-")))
+        plane = ControlPlane(binary, directory / "plane", scheduler_profiles=SCHEDULER_PROFILES)
+        stack.enter_context(plane)
+        background = stack.enter_context(BackgroundLoop("cluster"))
+        cluster = await stack.enter_async_context(namespace_on(plane, background, directory / "cluster", clears=False))
+        port = await start_stub()
+        there = await stack.enter_async_context(class_cluster(cluster, keeper, port))
+        url = there.world.replica.running.url if there.world.replica is not None else ""
+        hub = await stack.enter_async_context(class_hub(cluster, keeper, port, url))
+        await ClassDay(there, hub, outcome, users, report).run()
+    return outcome
+
+
+class _Progress:
+    def __init__(self, of: str) -> None:
+        self._of = of
+        self._began = time.monotonic()
+
+    def __call__(self, text: str) -> None:
+        print(f"  {self._of}: {text} ({time.monotonic() - self._began:.0f} s)", file=sys.stderr, flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--users", type=int, default=200, help="of the class (%(default)s)")
+    parser.add_argument("--fixed", type=int, default=20, help="placeholders, where their number is fixed (%(default)s)")
+    parser.add_argument("--kinds", nargs="+", choices=keepers(1, 1), default=[*keepers(1, 1)], help="what to compare")
+    options = parser.parse_args()
+    if options.users < 2:
+        parser.error("--users: at least 2")
+    try:
+        binary = control_plane_binary(partial(print, file=sys.stderr))
+    except BinaryUnavailable as error:
+        print(f"There is no real control plane: {error}", file=sys.stderr)
+        return 1
+    # The service finds its knowledge old at each jump.
+    logging.getLogger("dra_spawner").setLevel(logging.ERROR)
+    print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}")
+    for name in options.kinds:
+        keeper = keepers(options.users, options.fixed)[name]
+        outcome = asyncio.run(live(keeper, options.users, binary, _Progress(name)))
+        print(f"| {' | '.join(outcome.row())} |", flush=True)
+    print(f"load of the machine: {os.getloadavg()[0]:.1f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
