@@ -266,7 +266,7 @@ class _Targets:
                 continue
             allowed = len(self._free[shape]) - going[shape] + granted[shape]
             if allowed < wanted.min:
-                replicas[shape] = ReplicaRange(allowed, wanted.max, wanted.floor)
+                replicas[shape] = replace(wanted, min=allowed, least=min(wanted.least, allowed))
                 cause, because = self._because[shape]
                 denials[shape] = Denial(shape, cause, wanted.min, allowed, because)
         return LimitedTargets(replicas, denials, self._room)
