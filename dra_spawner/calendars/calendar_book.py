@@ -12,12 +12,14 @@ from dra_spawner.calendars.calendar_source import CalendarSource
 from dra_spawner.calendars.entries import CalendarEntry
 from dra_spawner.calendars.occurrences import Occurrence
 
-__all__ = ["OWN_ENTRIES", "CalendarBook"]
+__all__ = ["ADDED_ENTRIES", "OWN_ENTRIES", "CalendarBook"]
 
 log = logging.getLogger(__name__)
 
 OWN_ENTRIES: Final = "calendar_entries"
 """`Occurrence.source` of the hub's own entries: the name of their setting."""
+ADDED_ENTRIES: Final = "api/calendar-entries"
+"""The same of entries that administrators have added."""
 _READ_AGAIN_SECONDS: Final = 300.0
 _PAST: Final = timedelta(days=1)
 
@@ -36,12 +38,17 @@ class CalendarBook:
     def __init__(self, entries: Iterable[CalendarEntry] = (), sources: Iterable[CalendarSource] = ()) -> None:
         self.entries = tuple(entries)
         self.sources = tuple(sources)
+        self.added: tuple[CalendarEntry, ...] = ()
+        """Entries that administrators have added since."""
+        self.awaited_until: datetime | None = None
+        """Time until which added entries are waited for; None if they are known."""
         self._told: frozenset[str] = frozenset()
 
     def occurrences(self, now: datetime, ahead: timedelta) -> tuple[Occurrence, ...]:
         """Occurrences that have not ended a day ago and begin within a time, in their order."""
         begins, ends = now - _PAST, now + ahead
         found = [each for entry in self.entries for each in entry.occurrences(begins, ends, OWN_ENTRIES)]
+        found += (each for entry in self.added for each in entry.occurrences(begins, ends, ADDED_ENTRIES))
         for source in self.sources:
             found += (each for each in source.occurrences() if each.ends > begins and each.begins < ends)
         return tuple(sorted(found, key=lambda each: (each.begins.timestamp(), each.name, each.profile)))
@@ -58,6 +65,8 @@ class CalendarBook:
 
     def is_complete(self, now: datetime) -> bool:
         """Whether each calendar was read, or could not be for a day."""
+        if self.awaited_until is not None and now < self.awaited_until:
+            return False
         return all(source.read_at is not None or source.is_given_up(now) for source in self.sources)
 
     async def run(self, now: Callable[[], datetime], seconds: float = _READ_AGAIN_SECONDS) -> None:

@@ -44,7 +44,15 @@ from dra_spawner.history.records import (
     RecordedDecision,
 )
 from dra_spawner.history.rows import decision_of, decision_row, launch_of, launch_row, lead_time_row
-from dra_spawner.history.schema import EPOCH, MICROSECONDS, decisions, launches, node_lead_times, settings
+from dra_spawner.history.schema import (
+    EPOCH,
+    MICROSECONDS,
+    calendar_entries,
+    decisions,
+    launches,
+    node_lead_times,
+    settings,
+)
 from dra_spawner.history.user_names import KEY_BYTES, UserNameMode, UserNames
 
 __all__ = ["Forgotten", "HistoryDatabase", "KeyFileError"]
@@ -202,6 +210,24 @@ class HistoryDatabase:
         with self._writing() as connection:
             connection.execute(change)
 
+    def add_calendar_entry(self, name: str, entry: str, created: datetime) -> None:
+        """Write a calendar entry.
+
+        Parameters
+        ----------
+        name
+            Unique.
+        entry
+            JSON.
+        """
+        with self._writing() as connection:
+            connection.execute(calendar_entries.insert().values(id=name, entry=entry, created=created))
+
+    def delete_calendar_entry(self, name: str) -> None:
+        """Delete a calendar entry, if it is there."""
+        with self._writing() as connection:
+            connection.execute(delete(calendar_entries).where(calendar_entries.c.id == name))
+
     def delete_older(self, table: Table, column: Column[Any], before: datetime, most: int) -> int:
         """Delete the rows of a table in which a time is earlier; at most so many at once.
 
@@ -267,6 +293,12 @@ class HistoryDatabase:
     def departures(self, begin: datetime, end: datetime) -> list[MinuteCount]:
         """How many servers ended, by minute and choice."""
         return self._counts(launches.c.ended, begin, end)
+
+    def calendar_entries(self) -> dict[str, str]:
+        """Calendar entries as JSON, by their names."""
+        with self._reading() as connection:
+            found = connection.execute(select(calendar_entries.c.id, calendar_entries.c.entry))
+            return {row.id: row.entry for row in found}
 
     def service_began(self) -> datetime | None:
         """When the first launch was asked for that the service recorded itself; None if there is none."""

@@ -95,3 +95,11 @@ decisions = Table(
     Column("names_are_hashed", Boolean, nullable=False),
     Index("decisions_at", "at"),
 )
+
+calendar_entries = Table(
+    "calendar_entries",
+    METADATA,
+    Column("id", String(64), primary_key=True),
+    Column("created", Moment, nullable=False),
+    Column("entry", Text, nullable=False, comment="JSON, as in the setting calendar_entries"),
+)

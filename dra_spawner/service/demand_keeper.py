@@ -17,6 +17,7 @@ from dra_spawner.placeholders.controller.placeholder_controller import Placehold
 from dra_spawner.placeholders.controller.policy_webhooks import PolicyWebhooks
 from dra_spawner.placeholders.controller.scale_ahead import CountedMinute
 from dra_spawner.placeholders.planner.demand.minutes import minute_of
+from dra_spawner.service.added_entries import AddedEntries
 from dra_spawner.service.history_keeper import HistoryKeeper
 from dra_spawner.service.hub_spawns import HubSpawns
 from dra_spawner.service.rehearsals import Rehearsals
@@ -60,6 +61,7 @@ class DemandKeeper:
         self._history = history
         self._spawns = spawns
         self.rehearsed = RehearsedEntries(controller, rehearsals)
+        self.added = AddedEntries(controller, lambda: history.recorder.database, is_kept=history.is_kept)
         ahead = controller.scale_ahead
         self._webhooks = PolicyWebhooks(ahead.settings.policies, lambda: ahead.situations, now=controller.now)
         ahead.webhooks = self._webhooks.answers
@@ -79,6 +81,7 @@ class DemandKeeper:
             return
         ahead = self._controller.scale_ahead
         ahead.begin(self._controller.now())
+        self.added.begin()
         work = asyncio.create_task(self._run(), name="scale-ahead")
         try:
             yield
@@ -86,6 +89,7 @@ class DemandKeeper:
             work.cancel()
             await asyncio.gather(work, return_exceptions=True)
             ahead.end()
+            self.added.end()
             self.rehearsed.forget()
 
     async def _run(self) -> None:
@@ -103,6 +107,7 @@ class DemandKeeper:
         try:
             await self._learn()
             while True:
+                await self.added.load()
                 self._advance()
                 await asyncio.sleep(_seconds_left(controller.now()) + _SETTLE_SECONDS)
         finally:

@@ -41,6 +41,8 @@ ANSWERS: Final[dict[str, dict[str, int]]] = {
     "api/status": READERS,
     "api/nodes": READERS,
     "api/decisions": READERS,
+    "api/calendar-entries": READERS,
+    "api/calendar-entries/(.*)": {**READERS, "reader": 403, "manager": 405, "admin": 405},
     "api/forecasts": READERS,
     "api/placeholders": READERS,
     "api/placeholders/resume": {**READERS, "reader": 403, "manager": 405, "admin": 405},
@@ -64,7 +66,14 @@ RESUMED: Final = {**POSTED, "hub": 403, "manager": 404, "admin": 404}
 """What ``POST api/placeholders/resume`` is answered, where nothing is published."""
 REHEARSALS: Final = {**POSTED, "hub": 403, "manager": 400, "admin": 400}
 """What ``POST api/rehearsals`` is answered to a question that is no rehearsal's."""
-POSTS: Final = {"api/placements": PLACEMENTS, "api/placeholders/resume": RESUMED, "api/rehearsals": REHEARSALS}
+ADDED: Final = REHEARSALS
+"""What ``POST api/calendar-entries`` is answered to a question that is no entry."""
+POSTS: Final = {
+    "api/calendar-entries": ADDED,
+    "api/placements": PLACEMENTS,
+    "api/placeholders/resume": RESUMED,
+    "api/rehearsals": REHEARSALS,
+}
 QUESTION: Final = json.dumps({"shape": "0" * 16, "pod": "jupyter-ada", "namespace": "hub"}).encode()
 RESUMING: Final = json.dumps({"profile": "gpu-slice"}).encode()
 SECRETS: Final = ("n1", "gpu-0", "gpu.example.com", "a100", "jupyter-ada")

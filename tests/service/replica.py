@@ -24,6 +24,7 @@ from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.service.application import DRASpawnerService
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http import (
+    calendar_entry_handlers,
     forecast_handler,
     handlers,
     nodes_page,
@@ -201,6 +202,14 @@ class _Rehearsals(_Anybody, rehearsal_handler.RehearsalsHandler):
     pass
 
 
+class _CalendarEntries(_Anybody, calendar_entry_handlers.CalendarEntriesHandler):
+    pass
+
+
+class _CalendarEntry(_Anybody, calendar_entry_handlers.CalendarEntryHandler):
+    pass
+
+
 class _Status(_Anybody, handlers.StatusHandler):
     pass
 
@@ -212,6 +221,8 @@ OPEN = (
     ("pending-servers", _PendingServers),
     ("decisions", _Decisions),
     ("forecasts", _Forecasts),
+    ("calendar-entries", _CalendarEntries),
+    ("calendar-entries/(.*)", _CalendarEntry),
     ("resume", _Resume),
     ("rehearsals", _Rehearsals),
     ("status", _Status),

@@ -8,6 +8,7 @@ from array import array
 from collections import Counter
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -24,6 +25,7 @@ from dra_spawner.replay.replay import Scenario, replay
 from dra_spawner.replay.traces import Trace
 from tests.cluster.under_test import ClusterUnderTest
 from tests.placeholders.controller.world import shape, user_pod
+from tests.polling import eventually
 from tests.service.replica import Replica, node, prepare, publish_shapes
 from tests.service.virtual_replica import PATIENT, VirtualReplica, VirtualTime
 from tests.virtual_time.api import VirtualTimeApi
@@ -196,3 +198,41 @@ async def test_a_restart_in_the_middle_of_a_class_removes_nothing(embedded_clust
         await running.running.until(lambda: running.leads and running.running.controller.latest is not None, "it leads")
         await jump(running, time, time.now() + timedelta(minutes=1))
         assert set(running.running.placeholders()) == before
+
+
+async def test_an_entry_that_an_administrator_adds(embedded_cluster: ClusterUnderTest, tmp_path: Path) -> None:
+    time = VirtualTime()
+    history = {"url": f"sqlite:///{tmp_path}/history.sqlite"}
+    soon = {"users": "25 of cpu", "begins": "2026-03-02 09:12"}
+    async with (
+        aiohttp.ClientSession() as session,
+        service_on(embedded_cluster, time, scale_ahead="act", history=history) as running,
+    ):
+
+        async def ask(method: str, path: str, body: Any = None) -> tuple[int, Any]:
+            async with session.request(method, f"{running.running.url}/{path}", json=body) as answer:
+                return answer.status, json.loads(await answer.text() or "null")
+
+        async def is_added() -> bool:
+            status, _ = await ask("POST", "calendar-entries", soon)
+            return status == 201
+
+        assert await ask("POST", "calendar-entries", {"users": "25 of cpu"}) == (
+            400,
+            {"status": 400, "message": 'entry.begins: nothing found; allowed: a local time like "2026-11-24 17:00".'},
+        )
+        await eventually(is_added, "the database is open, and the entry is added")
+        _, answer = await ask("GET", "calendar-entries")
+        ((name, written),) = [(each.pop("id"), each) for each in answer["items"]]
+        assert written == soon
+        await jump(running, time, datetime_of(minute_of(time.now()) + 1) + timedelta(seconds=1))
+        await running.running.until(lambda: len(running.running.placeholders()) == 25, "those of the class")
+        await running.stop()
+        await running.start()
+        await running.running.until(lambda: running.leads and running.running.controller.latest is not None, "it leads")
+        await running.running.until(lambda: bool(running.running.controller.scale_ahead.calendars.added), "it is read")
+        await jump(running, time, time.now() + timedelta(minutes=1))
+        assert len(running.running.placeholders()) == 25
+        assert (await ask("DELETE", f"calendar-entries/{name}"))[0] == 204
+        assert (await ask("DELETE", f"calendar-entries/{name}"))[0] == 404
+        assert (await ask("GET", "calendar-entries"))[1]["items"] == []

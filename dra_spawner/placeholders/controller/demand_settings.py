@@ -21,6 +21,7 @@ __all__ = [
     "DemandSettingsError",
     "ScaleAheadMode",
     "read_calendar_entries",
+    "read_calendar_entry",
     "read_calendars",
     "read_demand",
 ]
@@ -141,7 +142,7 @@ def read_calendar_entries(value: object, zone: tzinfo, path: str = "calendar_ent
     problems: list[Problem] = []
     for number, each in enumerate(value):
         try:
-            entries.append(_entry(each, zone, f"{path}[{number}]"))
+            entries.append(read_calendar_entry(each, zone, f"{path}[{number}]"))
         except DemandSettingsError as error:
             problems += error.problems
     if problems:
@@ -149,7 +150,14 @@ def read_calendar_entries(value: object, zone: tzinfo, path: str = "calendar_ent
     return tuple(entries)
 
 
-def _entry(value: object, zone: tzinfo, path: str) -> CalendarEntry:
+def read_calendar_entry(value: object, zone: tzinfo, path: str) -> CalendarEntry:
+    """One entry of a calendar, such as ``{"users": "350 of gpu-slice", "begins": "2026-11-24 17:00"}``.
+
+    Raises
+    ------
+    DemandSettingsError
+        With path, found and allowed values of every problem.
+    """
     reader = _Reader(path)
     given = reader.mapping(value, '{"users": "350 of gpu-slice", "begins": "2026-11-24 17:00"}')
     line = reader.text(given, "users", "")

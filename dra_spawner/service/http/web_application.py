@@ -11,6 +11,7 @@ from tornado.web import Application, StaticFileHandler, URLSpec
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http import handlers, pending_handlers, placeholder_handlers
 from dra_spawner.service.http.authentication import CallbackHandler, SecureHandler
+from dra_spawner.service.http.calendar_entry_handlers import CalendarEntriesHandler, CalendarEntryHandler
 from dra_spawner.service.http.forecast_handler import ForecastsHandler
 from dra_spawner.service.http.guarded_handler import GuardedHandler
 from dra_spawner.service.http.miss_report_handlers import MissesHandler, MissReportPage
@@ -33,6 +34,8 @@ ADDRESSES: tuple[Address, ...] = (
     ("api/status", handlers.StatusHandler),
     ("api/nodes", handlers.NodesHandler),
     ("api/decisions", handlers.DecisionsHandler),
+    ("api/calendar-entries", CalendarEntriesHandler),
+    ("api/calendar-entries/(.*)", CalendarEntryHandler),
     ("api/forecasts", ForecastsHandler),
     ("api/placeholders", placeholder_handlers.PlaceholdersHandler),
     ("api/placeholders/resume", ResumeHandler),

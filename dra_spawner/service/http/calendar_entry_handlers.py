@@ -1,0 +1,86 @@
+"""Handlers of calendar entries that administrators add."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from tornado.web import HTTPError
+
+from dra_spawner.placeholders.controller.demand_settings import DemandSettingsError
+from dra_spawner.service.added_entries import AddedEntries, AddedEntry, EntriesUnavailable, TooManyEntries
+from dra_spawner.service.context import Role
+from dra_spawner.service.http.placeholder_handlers import PlaceholderHandler, PostHandler
+
+__all__ = ["CalendarEntriesHandler", "CalendarEntryHandler"]
+
+_READING: Final = ("GET", "HEAD")
+
+
+class _EntriesHandler(PostHandler):
+    """Base: who may read may see them, who may manage the service may change them."""
+
+    @property
+    def wanted_scopes(self) -> frozenset[str]:
+        manage = self.web.manage_scopes
+        return self.web.read_scopes | manage if self.request.method in _READING else manage
+
+    async def prepare(self) -> None:
+        if self.request.method in _READING:
+            await PlaceholderHandler.prepare(self)
+        else:
+            await super().prepare()
+
+    @property
+    def entries(self) -> AddedEntries:
+        """503 on a replica that does not lead."""
+        if self.context.role is not Role.LEADER or self.context.demand is None:
+            raise HTTPError(503, "%s", self.context.not_leading_because() or "The cluster is not found yet.")
+        return self.context.demand.added
+
+
+class CalendarEntriesHandler(_EntriesHandler):
+    """``api/calendar-entries``.
+
+    ``GET``: the entries that were added. ``POST`` with ``{"users": "350 of gpu-slice", "begins": "2026-11-24 17:00"}``:
+    add one; the keys are those of the setting ``calendar_entries``.
+    """
+
+    async def get(self) -> None:
+        self.write_json({"items": [_json(each) for each in self.entries.items]})
+
+    async def post(self) -> None:
+        try:
+            written = json.loads(bytes(self.body))
+        except (ValueError, RecursionError):
+            raise HTTPError(400, "The body must be JSON.") from None
+        try:
+            added = await self.entries.add(written)
+        except DemandSettingsError as error:
+            raise HTTPError(400, "%s.", "; ".join(map(str, error.problems))) from None
+        except TooManyEntries:
+            raise HTTPError(409, "There are too many entries. Delete old ones.") from None
+        except EntriesUnavailable as error:
+            raise HTTPError(503, "%s", error) from None
+        self.set_status(201)
+        self.write_json(_json(added))
+
+
+class CalendarEntryHandler(_EntriesHandler):
+    """``DELETE api/calendar-entries/<id>``."""
+
+    @property
+    def wanted_scopes(self) -> frozenset[str]:
+        return self.web.manage_scopes
+
+    async def delete(self, name: str) -> None:
+        try:
+            if not await self.entries.delete(name):
+                raise HTTPError(404, "There is no entry with this id.")
+        except EntriesUnavailable as error:
+            raise HTTPError(503, "%s", error) from None
+        self.set_status(204)
+
+
+def _json(added: AddedEntry) -> dict[str, Any]:
+    return {"id": added.id, **added.written}

@@ -1,0 +1,108 @@
+"""Calendar entries that administrators add: kept by the database, refused where they make no sense."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from kubernetes_asyncio.client import ApiClient
+
+from dra_spawner.history.database import HistoryDatabase
+from dra_spawner.history.decision_log import DecisionLog
+from dra_spawner.kube.api import KubernetesApi
+from dra_spawner.kube.cluster_watch import ClusterWatch
+from dra_spawner.placeholders.controller.demand_settings import DemandSettingsError
+from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.placeholders.controller.settings import ControllerSettings
+from dra_spawner.service.added_entries import AddedEntries, EntriesUnavailable
+
+NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
+CLASS = {"users": "350 of gpu-slice", "begins": "2026-03-02 17:00"}
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[HistoryDatabase]:
+    found = HistoryDatabase.open(f"sqlite:///{tmp_path}/history.sqlite")
+    yield found
+    found.close()
+
+
+def controller() -> PlaceholderController:
+    api = KubernetesApi(ApiClient.__new__(ApiClient))  # nothing is asked of it
+    return PlaceholderController(api, ClusterWatch(api), DecisionLog(), ControllerSettings("hub"), now=lambda: NOW)
+
+
+async def test_an_entry_is_used_and_outlives_its_replica(database: HistoryDatabase) -> None:
+    first, second = controller(), controller()
+    entries = AddedEntries(first, lambda: database, is_kept=True)
+    await entries.load()
+    added = await entries.add({**CLASS, "name": "physics"})
+    (occurrence,) = first.scale_ahead.calendars.occurrences(NOW, timedelta(hours=12))
+    assert (occurrence.name, occurrence.users, occurrence.source) == ("physics", 350, "api/calendar-entries")
+    after = AddedEntries(second, lambda: database, is_kept=True)
+    await after.load()
+    assert after.items == entries.items == (added,)
+    assert await after.delete(added.id)
+    assert not await after.delete(added.id)
+    assert second.scale_ahead.calendars.added == ()
+    assert database.calendar_entries() == {}
+
+
+async def test_an_entry_that_makes_no_sense_is_refused(database: HistoryDatabase) -> None:
+    entries = AddedEntries(controller(), lambda: database, is_kept=True)
+    await entries.load()
+    for wrong, path in (({}, "entry.users"), ([], "entry"), ({**CLASS, "begins": "soon"}, "entry.begins")):
+        with pytest.raises(DemandSettingsError) as refused:
+            await entries.add(wrong)  # type: ignore[arg-type]
+        assert refused.value.problems[0].path == path
+    assert database.calendar_entries() == {}
+
+
+async def test_what_another_version_wrote_is_left_out(database: HistoryDatabase) -> None:
+    database.add_calendar_entry("a", '{"users": "many"}', NOW)
+    database.add_calendar_entry("b", "no JSON", NOW)
+    database.add_calendar_entry("c", '{"users": "9 of cpu", "begins": "2026-03-02 10:00"}', NOW)
+    entries = AddedEntries(controller(), lambda: database, is_kept=True)
+    await entries.load()
+    assert [each.id for each in entries.items] == ["c"]
+
+
+async def test_without_a_database(database: HistoryDatabase) -> None:
+    with pytest.raises(EntriesUnavailable, match="no history"):
+        await AddedEntries(controller(), lambda: None, is_kept=False).add(CLASS)
+    found = controller()
+    entries = AddedEntries(found, lambda: None, is_kept=True)
+    calendars = found.scale_ahead.calendars
+    assert calendars.is_complete(NOW)
+    entries.begin()
+    await entries.load()
+    # What it cannot read yet may need placeholders; it waits for a day.
+    assert not calendars.is_complete(NOW)
+    assert calendars.is_complete(NOW + timedelta(days=1))
+    with pytest.raises(EntriesUnavailable, match="not available"):
+        await entries.add(CLASS)
+    with pytest.raises(EntriesUnavailable, match="not available"):
+        await entries.delete("a")
+
+
+async def test_a_database_that_fails_keeps_what_is_known(database: HistoryDatabase, tmp_path: Path) -> None:
+    found = controller()
+    entries = AddedEntries(found, lambda: database, is_kept=True)
+    entries.begin()
+    await entries.load()
+    assert found.scale_ahead.calendars.is_complete(NOW)
+    added = await entries.add(CLASS)
+    with contextlib.closing(sqlite3.connect(tmp_path / "history.sqlite")) as another:
+        another.execute("DROP TABLE calendar_entries")
+    with pytest.raises(EntriesUnavailable, match="not available"):
+        await entries.add(CLASS)
+    with pytest.raises(EntriesUnavailable, match="not available"):
+        await entries.delete(added.id)
+    assert entries.items == (added,)
+    entries.end()
+    assert entries.items == ()
+    assert found.scale_ahead.calendars.added == ()
