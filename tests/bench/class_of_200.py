@@ -18,10 +18,12 @@ import asyncio
 import contextlib
 import logging
 import os
+import re
 import statistics
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -30,6 +32,7 @@ from pathlib import Path
 from random import Random
 
 from dra_spawner.kube.cluster_watch import Change
+from dra_spawner.placeholders.planner.actions import CreatePlaceholder
 from dra_spawner.simulator.cluster_objects import Kind
 from tests.bench.class_cluster import PREFIX, PROFILE, ClassCluster, Keeper, class_cluster
 from tests.bench.spawn import start_stub
@@ -210,6 +213,8 @@ class ClassDay:
         self.report("the class begins")
         await self._rush()
         self.report(f"{len(outcome.bound)} users are bound")
+        for reason, count in self._created_since(CLASS).most_common(5):
+            self._report(f"{count} placeholders were made since: {reason}")
         await self._until_all_bound()
         await self._until_all_ready()
         self.report("all servers are ready")
@@ -233,6 +238,16 @@ class ClassDay:
         self._report(
             f"{self.cluster.now:%H:%M:%S} {text}; {nodes} nodes, {len(placeholders)} placeholders, {bound} bound"
         )
+
+    def _created_since(self, since: datetime) -> Counter[str]:
+        """Why the service made placeholders; numbers left out."""
+        replica = self.cluster.world.replica
+        if replica is None:
+            return Counter()
+        found = replica.running.context.decisions.newest(
+            10_000, matches=lambda each: each.kind == CreatePlaceholder.kind and each.at >= since
+        )
+        return Counter(re.sub(r"[\w/-]*\d[\d.]*", "N", each.decision.reason) for each in found)
 
     async def _rush(self) -> None:
         """All users click within a minute, which takes a minute."""
