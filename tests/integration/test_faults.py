@@ -139,11 +139,11 @@ async def test_start_timeout_names_what_it_waited_for(faulty):
     faulty.side.spawner_config.device_claims = {
         "gpu": {"device_class": "gpu-share.example.com", "capacity": {"memory": "10Gi"}, "product": "Other*"}
     }
-    faulty.side.spawner_config.start_timeout = 4
+    faulty.side.spawner_config.start_timeout = 10  # a tenth of it is for what is to be undone
     faulty.user = faulty.side.user("bob")
     error = await faulty.spawn()
     assert error.jupyterhub_message == (
-        "Gave up after 4 seconds. No node has a device such as this choice asks for now."
+        "Gave up after 10 seconds. No node has a device such as this choice asks for now."
     )
     await faulty.nothing_is_left()
 
