@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from dra_spawner import names
@@ -33,6 +33,8 @@ from tests.virtual_time.systems import USER_SCHEDULER
 
 Json = dict[str, Any]
 
+#: Of the clock that jumps. It is ahead of the hub's, which is real: the hub takes over no claim whose reservation has ended.
+DAY = datetime.combine(datetime.now(UTC).date() + timedelta(days=7), datetime.min.time(), UTC)
 PROFILE = "gpu-slice"
 """Of the shipped configuration: 10Gi of a GPU's memory."""
 PREFIX = f"/services/{names.SERVICE}/"
@@ -163,7 +165,7 @@ class ClassCluster:
 @contextlib.asynccontextmanager
 async def class_cluster(cluster: ClusterUnderTest, keeper: Keeper, port: int) -> AsyncIterator[ClassCluster]:
     """A cluster without nodes, with one of the keepers at work; servers answer at a port of this machine."""
-    time = VirtualTime()
+    time = VirtualTime(DAY + timedelta(hours=9))
     priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": PRIORITY_CLASS}}
     await cluster.publish(*classes(), {**priority, "value": -10})
     async with contextlib.AsyncExitStack() as stack:

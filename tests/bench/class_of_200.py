@@ -26,7 +26,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -34,7 +34,7 @@ from random import Random
 from dra_spawner.kube.cluster_watch import Change
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder
 from dra_spawner.simulator.cluster_objects import Kind
-from tests.bench.class_cluster import PREFIX, PROFILE, ClassCluster, Keeper, class_cluster
+from tests.bench.class_cluster import DAY, PREFIX, PROFILE, ClassCluster, Keeper, class_cluster
 from tests.bench.spawn import start_stub
 from tests.cluster.background import BackgroundLoop
 from tests.cluster.control_plane import ControlPlane
@@ -47,10 +47,9 @@ from tests.polling import eventually
 from tests.service.replica import TOKEN
 from tests.virtual_time.systems import SCHEDULER_PROFILES, USER_SCHEDULER
 
-_DAY = datetime(2026, 3, 2, tzinfo=UTC)
-_FROM = _DAY + timedelta(hours=9, minutes=40)
-CLASS = _DAY + timedelta(hours=10)
-_ENDS = _DAY + timedelta(hours=11, minutes=30)
+_FROM = DAY + timedelta(hours=9, minutes=40)
+CLASS = DAY + timedelta(hours=10)
+_ENDS = DAY + timedelta(hours=11, minutes=30)
 _COUNTED = _ENDS + timedelta(hours=1)
 _RUSH_SECONDS = 60.0
 #: Who has no node by then waits for one that is yet to come, and the clock jumps again.
@@ -213,6 +212,9 @@ class ClassDay:
         self.report("the class begins")
         await self._rush()
         self.report(f"{len(outcome.bound)} users are bound")
+        if (replica := cluster.world.replica) is not None:
+            told = ", ".join(f"{count} {kind}" for kind, count in replica.running.controller.counts.placements.items())
+            self._report(f"the service has told: {told or 'nothing'}")
         for reason, count in self._created_since(CLASS).most_common(5):
             self._report(f"{count} placeholders were made since: {reason}")
         await self._until_all_bound()

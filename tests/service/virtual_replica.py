@@ -55,8 +55,8 @@ PATIENT = Patience(10.0, LeaseTimes(15.0, 10.0, 1.0))
 class VirtualTime:
     """The time that replicas, hub and observer have in common."""
 
-    def __init__(self) -> None:
-        self.clock = JumpingClock(_BEGIN)
+    def __init__(self, begin: datetime = _BEGIN) -> None:
+        self.clock = JumpingClock(begin)
         self.stamps = Stamps(self.clock)
 
     def now(self) -> datetime:
