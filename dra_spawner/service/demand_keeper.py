@@ -14,6 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.records import NodeLeadTime
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.placeholders.controller.policy_settings import unknown_choices
 from dra_spawner.placeholders.controller.policy_webhooks import PolicyWebhooks
 from dra_spawner.placeholders.controller.scale_ahead import CountedMinute
 from dra_spawner.placeholders.planner.demand.minutes import minute_of
@@ -69,9 +70,12 @@ class DemandKeeper:
             ahead.pending_spawns = spawns.pending
 
     def problems(self) -> tuple[str, ...]:
-        """What is wrong with calendar entries, webhooks and the hub's answers, as sentences."""
+        """What is wrong with policies, calendar entries, webhooks and the hub's answers, as sentences."""
+        shapes, policies = self._controller.published.shapes, self._controller.scale_ahead.settings.policies
+        unknown = unknown_choices(policies, shapes) if shapes else ()
         spawns = self._spawns.problems() if self._spawns is not None else ()
-        return (*self.rehearsed.problems(), *self._webhooks.problems(), *spawns)
+        policy = (f"Scale-ahead: {each}." for each in unknown)
+        return (*policy, *self.rehearsed.problems(), *self._webhooks.problems(), *spawns)
 
     @contextlib.asynccontextmanager
     async def leading(self) -> AsyncIterator[None]:
