@@ -138,6 +138,8 @@ class AddedEntries:
         return True
 
     def _writable(self) -> HistoryDatabase:
+        if not self._controller.is_on:
+            raise EntriesUnavailable("The service has no placeholders (setting placeholders) that could be more.")
         if not self._is_kept:
             raise EntriesUnavailable("Entries cannot be kept: the service has no history (setting history).")
         database = self._database()

@@ -68,6 +68,8 @@ REHEARSALS: Final = {**POSTED, "hub": 403, "manager": 400, "admin": 400}
 """What ``POST api/rehearsals`` is answered to a question that is no rehearsal's."""
 ADDED: Final = REHEARSALS
 """What ``POST api/calendar-entries`` is answered to a question that is no entry."""
+DELETED: Final = {**POSTED, "hub": 403, "manager": 503, "admin": 503}
+"""What ``DELETE api/calendar-entries/<id>`` is answered by a service without placeholders, which has no entries."""
 POSTS: Final = {
     "api/calendar-entries": ADDED,
     "api/placements": PLACEMENTS,
@@ -197,6 +199,8 @@ async def check_who_may_what(callers: Callers) -> None:
                 answer = await callers.send(caller, method, path_of(row), body=question if method == "POST" else b"")
                 if method == "POST" and row in POSTS:
                     assert answer.status == POSTS[row][caller], (row, caller, answer.raw)
+                elif (row, method) == ("api/calendar-entries/(.*)", "DELETE"):
+                    assert answer.status == DELETED[caller], (caller, answer.raw)
                 elif answer.status == 200:
                     assert (row, method) == ("static/(.*)", "HEAD")
                 elif answer.status == 302:

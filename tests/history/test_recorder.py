@@ -16,6 +16,7 @@ from sqlalchemy import text
 
 from dra_spawner.history.connecting import engine_of, parsed_url
 from dra_spawner.history.database import HistoryDatabase
+from dra_spawner.history.migrations import newest_version
 from dra_spawner.history.recorder import Recorder, RecorderLimits, RecordOutcome
 from dra_spawner.history.records import PresentServers
 from dra_spawner.history.retention import MEMORY_KEPT
@@ -158,7 +159,7 @@ def make_it_newer(path: Path) -> Callable[[], None]:
             )
 
     stamp("9999")
-    return lambda: stamp("0001")
+    return lambda: stamp(newest_version())
 
 
 def told_by(caplog: pytest.LogCaptureFixture) -> list[str]:

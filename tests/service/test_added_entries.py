@@ -18,6 +18,7 @@ from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.placeholders.controller.demand_settings import DemandSettingsError
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.controller.settings import ControllerSettings
+from dra_spawner.placeholders.planner.policy import ReplicaRange
 from dra_spawner.service.added_entries import AddedEntries, EntriesUnavailable
 
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
@@ -31,9 +32,10 @@ def database(tmp_path: Path) -> Iterator[HistoryDatabase]:
     found.close()
 
 
-def controller() -> PlaceholderController:
+def controller(*, is_on: bool = True) -> PlaceholderController:
     api = KubernetesApi(ApiClient.__new__(ApiClient))  # nothing is asked of it
-    return PlaceholderController(api, ClusterWatch(api), DecisionLog(), ControllerSettings("hub"), now=lambda: NOW)
+    settings = ControllerSettings("hub", {"gpu-slice": ReplicaRange(1, 9)} if is_on else {})
+    return PlaceholderController(api, ClusterWatch(api), DecisionLog(), settings, now=lambda: NOW)
 
 
 async def test_an_entry_is_used_and_outlives_its_replica(database: HistoryDatabase) -> None:
@@ -72,6 +74,8 @@ async def test_what_another_version_wrote_is_left_out(database: HistoryDatabase)
 
 
 async def test_without_a_database(database: HistoryDatabase) -> None:
+    with pytest.raises(EntriesUnavailable, match="no placeholders"):
+        await AddedEntries(controller(is_on=False), lambda: database, is_kept=True).add(CLASS)
     with pytest.raises(EntriesUnavailable, match="no history"):
         await AddedEntries(controller(), lambda: None, is_kept=False).add(CLASS)
     found = controller()
