@@ -128,6 +128,8 @@ class AddedEntries:
         ------
         EntriesUnavailable
         """
+        if not self._controller.is_on:
+            return False  # there are none
         async with self._changing:
             database = self._writable()
             if name not in self._entries:

@@ -51,7 +51,7 @@ async def test_largest_objects_of_nodes_drivers_and_administrators(real_cluster:
     async with (
         tenant_of(cluster) as tenant,
         tenant.as_administrator(cluster) as administrator,
-        replica(cluster, placeholders={"plain": {"min": 2}}, user_namespaces=True) as service,
+        replica(cluster, placeholders={"plain": {"min": 2}}, user_namespaces=True, lease_seconds=15.0) as service,
     ):
         try:
             await service.until_warm(PLAIN, 2)
@@ -116,7 +116,7 @@ async def test_largest_shapes_in_the_place_of_the_hubs(real_cluster: ClusterUnde
     await publish_shapes(cluster, {"plain": PLAIN})
     # What is believed is told of, too.
     caplog.set_level(logging.INFO, "dra_spawner.placeholders.controller.shapes_source")
-    async with replica(cluster, placeholders={"plain": {"min": 2}}) as service:
+    async with replica(cluster, placeholders={"plain": {"min": 2}}, lease_seconds=15.0) as service:
         await service.until_warm(PLAIN, 2)
         before = len(caplog.records)
         async for what in replaced(cluster, names.SHAPES_CONFIG_MAP, "shapes.json"):
