@@ -37,7 +37,7 @@ Json = dict[str, Any]
 DAY = datetime.combine(datetime.now(UTC).date() + timedelta(days=7), datetime.min.time(), UTC)
 PROFILE = "gpu-slice"
 """Of the shipped configuration: 10Gi of a GPU's memory."""
-PREFIX = f"/services/{names.SERVICE}/"
+PREFIX = f"/services/{names.PROJECT}/"
 #: What a user's server and a placeholder without a claim request.
 RESOURCES = {"cpu": "250m", "memory": "1Gi"}
 #: 4 GPUs of 80Gi: 32 servers. Five minutes to the node, 20 s more to its devices, three minutes to the image.

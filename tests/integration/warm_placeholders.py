@@ -98,7 +98,7 @@ class WarmPlaceholders:
     async def _promise(self, question: dict[str, Any]) -> Any:
         assert self.world is not None
         if question["shape"] != self.shape.id:
-            return web.json_response({"message": "not published"}, status=404)
+            return web.json_response({"kind": "unknown", "message": "not published"}, status=404)
         return await self.promise_to(question["pod"], question["namespace"])
 
     async def promise_to(self, pod: str, namespace: str = "") -> dict[str, Any]:

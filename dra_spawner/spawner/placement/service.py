@@ -130,8 +130,11 @@ async def _post(address: ServiceAddress, question: Mapping[str, Any]) -> object:
             body += chunk
             if len(body) > _MOST_BYTES:
                 raise _Refused(f"its answer has more than {_MOST_BYTES} bytes")
-        if response.status == 404:
+        if response.status == 404 and _of(body, "kind") == "unknown":
             raise _NotKnown(_message(body))
+        if response.status == 404:
+            # A wrong address would otherwise look as if no server ever fitted.
+            raise _Refused(f"it answers 404{_message(body)}; its url or prefix in the hub's services is wrong")
         if response.status != 200:
             raise _Refused(f"it answers {response.status}{_message(body)}")
     try:
@@ -142,8 +145,14 @@ async def _post(address: ServiceAddress, question: Mapping[str, Any]) -> object:
 
 def _message(body: bytes | bytearray) -> str:
     """What an error says, as our service words it."""
+    message = _of(body, "message")
+    return f": {message[:200]!r}" if message else ""
+
+
+def _of(body: bytes | bytearray, key: str) -> str:
+    """A text of an answer in JSON; empty if there is none."""
     try:
-        message = json.loads(body)["message"]
+        found = json.loads(body)[key]
     except (ValueError, RecursionError, LookupError, TypeError):
         return ""
-    return f": {message[:200]!r}" if isinstance(message, str) else ""
+    return found if isinstance(found, str) else ""

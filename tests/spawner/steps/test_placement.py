@@ -95,7 +95,7 @@ async def test_a_service_that_does_not_know_the_shape_is_told(nowhere, service):
 
     async def answer(question):
         if "definition" not in question:
-            return web.json_response({"message": "The hub does not publish this shape."}, status=404)
+            return web.json_response({"kind": "unknown", "message": "The hub does not publish this shape."}, status=404)
         return {"kind": "scale-up"}
 
     service.answer = answer
@@ -113,7 +113,7 @@ async def test_a_service_that_does_not_know_the_shape_is_told(nowhere, service):
 
 async def test_no_node_is_asked_for_devices_that_a_server_can_do_without(nowhere, service):
     async def answer(question):
-        return {"kind": "fresh"} if "definition" in question else web.json_response({}, status=404)
+        return {"kind": "fresh"} if "definition" in question else web.json_response({"kind": "unknown"}, status=404)
 
     service.answer = answer
     nowhere.spawner_config.device_claims = {"gpu": {**GPU, "optional": True}}
@@ -218,6 +218,7 @@ NONSENSE = {
     "binary": web.Response(body=b"\xff\xfe\x00"),
     "500": web.json_response({"message": "oh"}, status=500),
     "503 of a standby": web.json_response({"status": 503, "message": "This replica does not lead."}, status=503),
+    "a wrong address": web.json_response({"status": 404, "message": "There is nothing at this address."}, status=404),
     "404": web.json_response({"kind": "unknown", "status": 404, "message": "not published"}, status=404),
     "401": web.json_response({"message": 7}, status=401),
     "elsewhere": web.Response(status=307, headers={"Location": "http://127.0.0.1:1/"}),
@@ -236,9 +237,16 @@ async def test_an_answer_that_makes_no_sense_changes_nothing(nowhere, service, r
     nowhere.spawner_config.device_claims = {"gpu": GPU}
     _, before, after = await placed(nowhere)
     # Who does not know the shape is told what it is, once.
-    assert len(service.questions) == (2 if response.status == 404 else 1)
+    assert len(service.questions) == (2 if response.status == 404 and b"unknown" in response.body else 1)
     del after["metadata"]["labels"][names.SHAPE]
     assert after == before
+
+
+async def test_a_wrong_address_is_told(nowhere, service, caplog):
+    service.always(lambda: web.json_response({"message": "There is nothing at this address."}, status=404))
+    await placed(nowhere)
+    (told,) = [each.getMessage() for each in caplog.records if "does not say where" in each.getMessage()]
+    assert "it answers 404: 'There is nothing at this address.'; its url or prefix in the hub's services is" in told
 
 
 @pytest.mark.parametrize("answer", [never_ends, trickles])
