@@ -1,6 +1,8 @@
 """Fixtures of all tests, and the rule that nothing may be skipped where everything is there."""
 
 import os
+from itertools import groupby
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -37,6 +39,27 @@ __all__ = [
     "embedded_cluster",
     "real_cluster",
 ]
+
+
+#: Their tests wait for clusters, nodes and browsers most of their time.
+_WAITING = frozenset(("browser", "devcluster", "integration", "node"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put modules that wait evenly between modules that compute, so that the processors are never idle."""
+    waiting: list[list[pytest.Item]] = []
+    computing: list[list[pytest.Item]] = []
+    for path, found in groupby(items, key=lambda item: item.path):
+        package = path.relative_to(Path(__file__).parent).parts[0]
+        (waiting if package in _WAITING else computing).append(list(found))
+    placed: list[tuple[float, list[pytest.Item]]] = []
+    for modules in (waiting, computing):
+        most, before = sum(map(len, modules)), 0
+        for module in modules:
+            placed.append(((before + len(module) / 2) / most, module))
+            before += len(module)
+    placed.sort(key=lambda each: each[0])
+    items[:] = [item for _, module in placed for item in module]
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

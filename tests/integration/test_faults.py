@@ -14,6 +14,12 @@ from tests.spawner.hub_side import cancel_start
 pytestmark = pytest.mark.timeout(120)
 
 
+@pytest.fixture
+def cluster(real_cluster):
+    """The real control plane alone: what fails here is the way to it."""
+    return real_cluster
+
+
 async def test_without_faults_a_start_makes_two_requests_more_than_kubespawner(faulty):
     assert await faulty.spawn() is None
     assert sorted(faulty.requests()) == sorted([f"create {TEMPLATES}", "create pods", f"patch {TEMPLATES}"])
