@@ -22,9 +22,9 @@ class PlaceholderTraits(HasTraits):
     placeholders = Dict(
         help="""
         How many placeholders to keep: by profile (its slug, `gpu-slice`), by choice (`gpu-slice/memory=large`), or by
-        choices of several options (`gpu-slice/memory=large,image=torch`). `min` is the number at all times. `max` is
-        the limit, placeholders for pending pods included (by default twice `min`). `floor` is the number of warm ones
-        that rebalancing leaves (by default half of `min`)::
+        choices of several options (`gpu-slice/memory=large,image=torch`). `min` is the number at all times, `max`
+        the limit (by default twice `min`). Each pending server that needs a node gets a placeholder on top of it.
+        `floor` is the number of warm ones that rebalancing leaves (by default half of `min`)::
 
             c.DRASpawnerService.placeholders = {"gpu-slice": {"min": 2, "max": 20}}
 

@@ -21,7 +21,7 @@ class ReplicaRange:
     min
         The target at all times.
     max
-        The most, including placeholders for pending pods.
+        The most, while no pending server needs a node: each of those has a placeholder in any case.
     floor
         Warm placeholders that rebalancing leaves alone; None is half of ``min``, rounded up.
     because

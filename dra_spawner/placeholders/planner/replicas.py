@@ -71,9 +71,9 @@ def decide_numbers(
         # More do not help if they fit and the server does not, for example because of its volume.
         most = replicas.min + servers.get(shape, 0)
         # Ending placeholders count until they are gone: their deletion may fail.
-        most_new = replicas.max - len(present)
+        ending_too = len(present) - len(there)
         its_pending = for_pending_pod.get(shape, [])
-        found = _of_shape(shape, replicas, most, most_new, there, its_pending, warm, limited_because(shape))
+        found = _of_shape(shape, replicas, most, ending_too, there, its_pending, warm, limited_because(shape))
         actions += (each for each in found if not (policy.keeps_surplus and isinstance(each, DeletePlaceholder)))
     return tuple(actions)
 
@@ -96,7 +96,7 @@ def _of_shape(
     shape: str,
     replicas: ReplicaRange,
     most: int,
-    most_new: int,
+    ending_too: int,
     there: list[Placeholder],
     pending_users: list[ObjectKey],
     warm: frozenset[ObjectKey],
@@ -107,10 +107,12 @@ def _of_shape(
     # Each pending pod needs a pending placeholder; those of the target count.
     wanted = max(replicas.min, len(free) - len(pending) + len(pending_users) if pending_users else 0)
     wanted = min(wanted, most)
-    missing = min(wanted - len(free), most_new)
+    # Users come first: they never wait for one another's nodes because of an administrator's `max`.
+    most_there = max(replicas.max, wanted if pending_users else 0)
+    missing = min(wanted - len(free), most_there - len(there) - ending_too)
     if missing > 0:
         return [_create(shape, replicas, len(free) + number, pending_users) for number in range(missing)]
-    surplus = max(len(free) - wanted, min(len(there) - replicas.max, len(free)))
+    surplus = max(len(free) - wanted, min(len(there) - most_there, len(free)))
     if surplus <= 0:
         return []
     # If any is pending, only those go, as one may be about to be placed. Warm ones go last.

@@ -264,9 +264,10 @@ class Chaos:
         of_users = sum(each.cause.is_of_users for each in world.actions(DeletePlaceholder))
         most = (self.restarts + 1) * RENEWAL.most(wanted) + RENEWAL.rate(wanted) * seconds + of_users
         assert len(world.actions(CreatePlaceholder)) <= most
-        # Never more than wanted.
+        # Never more than wanted, and one for each pending server.
         for shape, replicas in world.policy.replicas.items():
-            assert len(view.placeholders_of_shape.get(shape, ())) <= replicas.max
+            most_there = max(replicas.max, replicas.min + self.most_waiting)
+            assert len(view.placeholders_of_shape.get(shape, ())) <= most_there
         # Every user that waited has a reason.
         if not world.last.on_hold:
             assert {each.pod for each in world.last.pending} == world.pending_records

@@ -212,13 +212,18 @@ def test_a_shape_that_no_profile_has_any_more() -> None:
     assert {each.cause for each in world.actions(DeletePlaceholder)} == {Cause.OUTDATED}
 
 
-def test_never_more_than_max() -> None:
+def test_each_pending_server_asks_for_a_node_whatever_max_is() -> None:
     world = hub(2, 3)
     for number in range(10):
         world.user(f"user-{number}")
     world.run(minutes=1)
-    assert len(world.view().placeholders) == 3
-    assert len(world.actions(CreatePlaceholder)) == 3
+    assert len(world.view().placeholders) == 10
+    assert len(world.actions(CreatePlaceholder)) == 10
+    # They go as soon as the servers need no more nodes.
+    for number in range(10):
+        world.leave(f"user-{number}")
+    world.settle()
+    assert len(world.view().placeholders) == 2
 
 
 def test_a_node_that_goes_takes_nothing_along() -> None:
