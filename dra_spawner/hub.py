@@ -61,7 +61,7 @@ def _begin() -> None:
         return  # another of JupyterHub's commands that runs a loop
     hub = JupyterHub.instance()
     try:
-        spawner = _spawner_of_nobody(hub)
+        spawner = spawner_of_nobody(hub)
         problems = spawner.configuration_problems()
     except Exception:
         hub.log.critical("The hub ends because its device profiles could not be checked.", exc_info=True)
@@ -75,10 +75,10 @@ def _begin() -> None:
     # In the background: the hub's start does not wait for the cluster.
     spawner.begin_checking()
     if is_configured(spawner.placement_service):
-        ShapePublication(partial(_spawner_of_nobody, hub)).begin()
+        ShapePublication(partial(spawner_of_nobody, hub)).begin()
 
 
-def _spawner_of_nobody(hub: JupyterHub, nobody: Nobody = _THE_HUB) -> DRASpawner:
+def spawner_of_nobody(hub: JupyterHub, nobody: Nobody = _THE_HUB) -> DRASpawner:
     """A spawner as the hub configures it, which never starts anything."""
     user: Any = SimpleNamespace(name=nobody.name, id=nobody.id, url=hub.base_url, admin=False, groups=[])
     spawner_class = hub.spawner_class if issubclass(hub.spawner_class, DRASpawner) else DRASpawner

@@ -71,7 +71,7 @@ class KubernetesApi:
         timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
         owns_client: bool = False,
     ) -> None:
-        self._connection = ApiConnection(api_client, timeout_seconds)
+        self.connection = ApiConnection(api_client, timeout_seconds)
         self._owns_client = owns_client
         self.most_page_bytes = _MOST_PAGE_BYTES
 
@@ -110,12 +110,12 @@ class KubernetesApi:
 
     @property
     def server(self) -> str:
-        return str(self._connection.client.configuration.host)
+        return str(self.connection.client.configuration.host)
 
     async def close(self) -> None:
         """Close the connections that this object owns."""
         if self._owns_client:
-            await self._connection.client.close()
+            await self.connection.client.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -127,14 +127,14 @@ class KubernetesApi:
 
     async def get(self, path: str, *, params: Params | None = None, timeout_seconds: float | None = None) -> JsonObject:
         """Read one object, or any other JSON that answers a GET."""
-        return await self._connection.read_json(
+        return await self.connection.read_json(
             ApiRequest("get", "GET", path, params=params, timeout_seconds=timeout_seconds)
         )
 
     async def get_text(self, path: str, *, params: Params | None = None, timeout_seconds: float | None = None) -> str:
         """Read text, for example ``pods/log`` or ``/readyz``."""
         headers = {"Accept": "*/*"}
-        data = await self._connection.read_bytes(
+        data = await self.connection.read_bytes(
             ApiRequest("get", "GET", path, params=params, headers=headers, timeout_seconds=timeout_seconds)
         )
         return data.decode("utf-8", errors="replace")
@@ -204,7 +204,7 @@ class KubernetesApi:
             params["limit"] = limit
         while True:
             try:
-                page = await self._connection.read_json(
+                page = await self.connection.read_json(
                     ApiRequest(
                         "list",
                         "GET",
@@ -229,7 +229,7 @@ class KubernetesApi:
         self, path: str, body: JsonObject, *, params: Params | None = None, timeout_seconds: float | None = None
     ) -> JsonObject:
         """POST an object to a collection, or to a subresource like ``binding``."""
-        return await self._connection.read_json(
+        return await self.connection.read_json(
             ApiRequest("create", "POST", path, params=params, body=body, timeout_seconds=timeout_seconds)
         )
 
@@ -237,7 +237,7 @@ class KubernetesApi:
         self, path: str, body: JsonObject, *, params: Params | None = None, timeout_seconds: float | None = None
     ) -> JsonObject:
         """PUT a whole object; with ``metadata.resourceVersion``, replace only that version (else 409 Conflict)."""
-        return await self._connection.read_json(
+        return await self.connection.read_json(
             ApiRequest("replace", "PUT", path, params=params, body=body, timeout_seconds=timeout_seconds)
         )
 
@@ -252,7 +252,7 @@ class KubernetesApi:
     ) -> JsonObject:
         """Change parts of an object; `body` is a list of operations for `PatchType.JSON`, else an object."""
         headers = {"Content-Type": patch_type.value}
-        return await self._connection.read_json(
+        return await self.connection.read_json(
             ApiRequest(
                 "patch", "PATCH", path, params=params, body=body, headers=headers, timeout_seconds=timeout_seconds
             )
@@ -292,7 +292,7 @@ class KubernetesApi:
         if preconditions := {key: value for key, value in preconditions.items() if value is not None}:
             options["preconditions"] = preconditions
         try:
-            return await self._connection.read_json(
+            return await self.connection.read_json(
                 ApiRequest("delete", "DELETE", path, params=params, body=options, timeout_seconds=timeout_seconds)
             )
         except KubernetesError as error:
@@ -343,13 +343,13 @@ class KubernetesApi:
             params["allowWatchBookmarks"] = "true"
         request = ApiRequest("watch", "GET", path, params)
         timeout = aiohttp.ClientTimeout(
-            total=watch_seconds + _WATCH_GRACE_SECONDS, sock_connect=self._connection.timeout_seconds
+            total=watch_seconds + _WATCH_GRACE_SECONDS, sock_connect=self.connection.timeout_seconds
         )
-        async with self._connection.send(request, timeout) as response:
+        async with self.connection.send(request, timeout) as response:
             on_open()
             async for line in lines_of(response.content):
                 try:
-                    event = await self._connection.parse(request, line)
+                    event = await self.connection.parse(request, line)
                     event_type, obj = event["type"], event["object"]
                 except (ValueError, KeyError, TypeError) as error:
                     raise KubernetesUnavailable(

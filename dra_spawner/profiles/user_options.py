@@ -14,7 +14,7 @@ from typing import Any
 from dra_spawner.profiles.free_text import MAX_FREE_TEXT, matches_whole
 from dra_spawner.profiles.problems import shown
 
-__all__ = ["form_fields_problem", "user_options_problem"]
+__all__ = ["form_fields_problem", "names_of_option", "user_options_problem"]
 
 #: Longest name for which a similar one is looked up, in characters.
 _LONGEST_TYPO = 64
@@ -58,7 +58,7 @@ def user_options_problem(
     slug = sent.get("profile")
     profile = next(each for each in profile_list if (each["slug"] == slug if slug else each.get("default")))
     options = _options(profile)
-    known = {"profile", *(name for option in options.items() for name in _names(*option))}
+    known = {"profile", *(name for option in options.items() for name in names_of_option(*option))}
     for name in sent:
         if name not in known and not _belongs_to_longer_slug(name, profile, profile_list):
             return _unknown_option(name, profile, profile_list)
@@ -132,7 +132,7 @@ def _takes_text(option: Profile) -> bool:
     return bool((option.get("unlisted_choice") or {}).get("enabled"))
 
 
-def _names(name: str, option: Profile) -> Iterable[str]:
+def names_of_option(name: str, option: Profile) -> Iterable[str]:
     """Under which names values of an option may come."""
     # Free text that is not allowed is refused with a sentence of its own.
     yield from (name, f"{name}{_UNLISTED}")

@@ -10,10 +10,10 @@ from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.snapshot import Snapshot
 
-__all__ = ["StaleNodes"]
+__all__ = ["SPARE", "StaleNodes"]
 
 #: Limit of collected names beyond the number of nodes.
-_SPARE: Final = 1_000
+SPARE: Final = 1_000
 
 
 class StaleNodes:
@@ -60,7 +60,7 @@ class StaleNodes:
                 self._all = True
             case Kind.RESOURCE_CLAIM_TEMPLATE:
                 pass
-        if len(self._names) > len(self._snapshot.nodes) + _SPARE:
+        if len(self._names) > len(self._snapshot.nodes) + SPARE:
             # Pods may name nodes that do not exist, and figures may never be requested.
             self._names, self._all = set(), True
 

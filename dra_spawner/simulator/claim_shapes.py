@@ -14,9 +14,9 @@ from dra_spawner.dra.requests import PreparedClaim, prepare_claims
 from dra_spawner.dra.selectors import SelectorCache
 from dra_spawner.simulator.caching import Cache, CacheSizes
 
-__all__ = ["ClaimShape", "ClaimShapes"]
+__all__ = ["MOST_SELECTOR_VERDICTS", "ClaimShape", "ClaimShapes"]
 
-_MOST_SELECTOR_VERDICTS: Final = 1_000_000
+MOST_SELECTOR_VERDICTS: Final = 1_000_000
 """About a hundred bytes each."""
 
 
@@ -59,7 +59,7 @@ class ClaimShapes:
         AllocationError
             When they cannot be allocated on any node.
         """
-        if self._selectors.kept >= _MOST_SELECTOR_VERDICTS:
+        if self._selectors.kept >= MOST_SELECTOR_VERDICTS:
             self._shapes.clear()
             self._selectors = SelectorCache(list_attributes=self._features.list_type_attributes)
         key = tuple([self._key(claim) for claim in claims])

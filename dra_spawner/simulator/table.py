@@ -10,12 +10,12 @@ from typing import Final, Generic, TypeVar
 
 from dra_spawner.simulator.journal import Journal
 
-__all__ = ["Groups", "Table"]
+__all__ = ["MOST_REMEMBERED", "Groups", "Table"]
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-_REMEMBERED: Final = 10_000
+MOST_REMEMBERED: Final = 10_000
 """Limit of changes with known keys."""
 
 
@@ -35,7 +35,7 @@ class Table(Mapping[K, V], Generic[K, V]):
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._items: dict[K, V] = {}
-        self._latest: deque[K] = deque(maxlen=_REMEMBERED)
+        self._latest: deque[K] = deque(maxlen=MOST_REMEMBERED)
         self.changes = 0
 
     def changed_since(self, changes: int) -> dict[K, None] | None:

@@ -225,12 +225,12 @@ class SpawnerSettings(KubeSpawner):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._configured = {name: copy.deepcopy(getattr(self, name)) for name in _MERGED}
+        self.configured = {name: copy.deepcopy(getattr(self, name)) for name in _MERGED}
 
     def clear_state(self) -> None:
         """Forget the last start, and its profile's changes of traits."""
         super().clear_state()
-        for name, value in self._configured.items():
+        for name, value in self.configured.items():
             setattr(self, name, copy.deepcopy(value))
 
     @default("user_options")

@@ -36,10 +36,18 @@ from dra_spawner.spawner.steps.device_claims import DeviceClaims
 from dra_spawner.spawner.steps.intel_gas import IntelGas
 from dra_spawner.spawner.steps.profile import Profile
 
-__all__ = ["NOBODIES", "Nobody", "ShapePublication", "published_shapes"]
+__all__ = [
+    "AGAIN_SECONDS",
+    "NOBODIES",
+    "AnotherHub",
+    "Nobody",
+    "ShapePublication",
+    "publication_problem",
+    "published_shapes",
+]
 
 #: Seconds between publications, as new devices may bring new choices.
-_AGAIN_SECONDS: Final = 300.0
+AGAIN_SECONDS: Final = 300.0
 _FIRST_WAIT_SECONDS: Final = 1.0
 #: Limit of combinations of a profile's options; beyond it only single options can have placeholders.
 _MOST_COMBINATIONS: Final = 200
@@ -61,7 +69,7 @@ NOBODIES: Final = (Nobody("nobody", 1), Nobody("anybody-else", 2))
 NewSpawner = Callable[[Nobody], DRASpawner]
 
 
-class _AnotherHub(Exception):
+class AnotherHub(Exception):
     """Raised when another hub publishes under the same name."""
 
 
@@ -109,20 +117,20 @@ class ShapePublication:
         while True:
             try:
                 await self.publish(await published_shapes(self._new_spawner))
-                wait, self._last_warning = _AGAIN_SECONDS, ""
-            except _AnotherHub:
+                wait, self._last_warning = AGAIN_SECONDS, ""
+            except AnotherHub:
                 self._warn_once(
                     f"another hub writes to the ConfigMap {self._name}, too, and what it wrote last stays there; give "
                     "each hub a name of its own (c.DRASpawner.shapes_config_map, and the same of "
                     "c.DRASpawnerService), or delete the ConfigMap if that hub is gone"
                 )
-                wait = _AGAIN_SECONDS
+                wait = AGAIN_SECONDS
             except KubernetesError as error:
-                self._warn_once(_problem(error, self._name))
-                wait = _AGAIN_SECONDS if error.status == 403 else min(2 * wait, _AGAIN_SECONDS)
+                self._warn_once(publication_problem(error, self._name))
+                wait = AGAIN_SECONDS if error.status == 403 else min(2 * wait, AGAIN_SECONDS)
             except Exception:  # the next profiles may be valid
                 self._log.exception("The shapes of profiles are not published")
-                wait = _AGAIN_SECONDS
+                wait = AGAIN_SECONDS
             await asyncio.sleep(wait)
 
     async def publish(self, published: PublishedShapes) -> bool:
@@ -131,7 +139,7 @@ class ShapePublication:
         Raises
         ------
         KubernetesError
-        _AnotherHub
+        AnotherHub
             If another hub has written since.
         """
         published = within_bounds(published)
@@ -148,7 +156,7 @@ class ShapePublication:
                 self._written_by = publisher_of(there)
                 return False
             if self._written_by is not None and publisher_of(there) != self._written_by:
-                raise _AnotherHub
+                raise AnotherHub
             version = there["metadata"]["resourceVersion"]
             await self._api.replace(
                 f"{path}/{self._name}", {**wanted, "metadata": {**wanted["metadata"], "resourceVersion": version}}
@@ -178,7 +186,7 @@ class ShapePublication:
         self._last_warning = problem
 
 
-def _problem(error: KubernetesError, name: str) -> str:
+def publication_problem(error: KubernetesError, name: str) -> str:
     if error.status != 403:
         return str(error)
     named = "" if error.verb == "create" else f"resourceNames: [{name}], "

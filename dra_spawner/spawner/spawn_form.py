@@ -68,7 +68,7 @@ class SpawnForm(SpawnerSettings):
                 return [share.sentence for share in share_enforcements(claim, facts).values()]
 
             texts = FormTexts(self.form_shows_amounts, sentences if self.form_shows_enforcement else None)
-        settings = {"device_claims": self._configured["device_claims"]}
+        settings = {"device_claims": self.configured["device_claims"]}
         return form_profiles(profile_list, catalog, settings, picked=self.user_options, texts=texts)
 
     # Submitted options

@@ -54,7 +54,7 @@ class Thief:
 
     async def delete(self, path: str) -> None:
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "dryRun": ["All"]}
-        await self.api._connection.read_json(ApiRequest("delete", "DELETE", path, body=options))
+        await self.api.connection.read_json(ApiRequest("delete", "DELETE", path, body=options))
 
 
 Attempt = Callable[[Thief], Awaitable[None]]

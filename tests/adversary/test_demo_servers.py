@@ -206,7 +206,7 @@ def test_users_of_the_hub_have_users_of_the_machine():
 @pytest.mark.parametrize("apart", [True, False])
 def test_the_hub_of_the_demo_gives_each_user_another(tmp_path, monkeypatch, apart):
     options = demo.DemoOptions()
-    settings = demo._hub_settings(options, tmp_path, 8000)
+    settings = demo.hub_settings(options, tmp_path, 8000)
     settings |= {"profiles": [], "hub_address": "127.0.0.1", "own_users": apart}
     monkeypatch.setenv("DRA_SPAWNER_DEMO", json.dumps(settings))
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
@@ -225,7 +225,7 @@ def test_the_hub_of_the_demo_gives_each_user_another(tmp_path, monkeypatch, apar
 @pytest.mark.parametrize("why", ["", "Only root on Linux can run them as others."])
 def test_the_demo_says_what_a_server_may_do(tmp_path, why):
     running = demo.Running("http://x", "admin", "p", "t", tmp_path, None, about_servers=server_users.about_servers(why))
-    text = " ".join(demo._welcome(running).split())
+    text = " ".join(demo.welcome(running).split())
     if why:
         assert "whoever uses one can read your files, the hub's token and its database." in text
         assert why in text

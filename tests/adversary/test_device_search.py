@@ -19,7 +19,7 @@ from dra_spawner.placeholders.planner.search_ledger import FIRST_REST, MOST_OF_A
 from dra_spawner.placeholders.planner.undecided import Unknown
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.lint import Inventory
-from dra_spawner.profiles.lint.fit import _why_never
+from dra_spawner.profiles.lint.fit import why_never
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.spawner.devices.diagnosis import diagnose
 from dra_spawner.spawner.devices.reader import DeviceReader
@@ -183,7 +183,7 @@ def test_a_profile_is_checked_within_a_budget() -> None:
     stopped = [group for group in verdicts if group.stopped is not None]
     # Each of the first ones is stopped after 20,000 steps, the others are not looked at.
     assert len(stopped) >= 20
-    assert _why_never([claim], {}, found) == ""
+    assert why_never([claim], {}, found) == ""
 
 
 # --- the service -------------------------------------------------------------------------------------------------------

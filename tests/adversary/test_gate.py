@@ -92,7 +92,7 @@ def test_each_option_of_a_server_has_its_row() -> None:
     """By REST; a form's fields are the same names behind a prefix."""
     option = {"choices": {}, "unlisted_choice": {"enabled": True}}
     sent = {name for options, _ in SENT for name in options}
-    for name in ("profile", *user_options._names("memory", option)):
+    for name in ("profile", *user_options.names_of_option("memory", option)):
         assert name in sent, f"option {name} is taken from users: add a hostile value of it to sent_options.SENT."
 
 
@@ -130,12 +130,12 @@ def test_each_query_parameter_has_its_row() -> None:
 
 def test_each_part_of_a_question_has_its_row() -> None:
     good = hostile_question("0" * 16, "hub", "{}")
-    for key in placement_handler._KEYS:
+    for key in placement_handler.KEYS:
         assert key in good, f"api/placements takes {key}: add it to test_placements.hostile_question."
     for names, where in (
-        (shape_definition._PARTS, DEFINITION),
-        (shape_definition._NODE_FIELDS, DEFINITION["node_fields"]),
-        (shape_definition._CONTAINER_FIELDS, {name for each in DEFINITION["containers"] for name in each}),
+        (shape_definition.PARTS, DEFINITION),
+        (shape_definition.NODE_FIELDS_OF_SHAPES, DEFINITION["node_fields"]),
+        (shape_definition.CONTAINER_FIELDS, {name for each in DEFINITION["containers"] for name in each}),
     ):
         for name in names:
             assert name in where, f"a definition of a shape may have {name}: add it to test_placements.DEFINITION."

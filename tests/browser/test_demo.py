@@ -79,6 +79,12 @@ class Demo:
             return json.load(answer)
 
 
+def heed_signals() -> None:
+    """What a shell starts in the background, or with nohup, ignores signals, and so would its children."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def run_demo(*options: str) -> subprocess.Popen[str]:
     """The demo as from a terminal: Ctrl-C reaches it even where the test run itself is in the background of a script."""
     return subprocess.Popen(
@@ -86,8 +92,7 @@ def run_demo(*options: str) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        # A shell without job control lets what it starts in the background ignore SIGINT, which is inherited.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        preexec_fn=heed_signals,
     )
 
 

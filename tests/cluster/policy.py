@@ -75,7 +75,7 @@ async def _is_refused(api: KubernetesApi, namespace: str, account: str) -> bool:
         headers={"Impersonate-User": f"system:serviceaccount:{namespace}:{account}"},
     )
     try:
-        await api._connection.read_json(request)
+        await api.connection.read_json(request)
     except KubernetesError as error:
         if "dra-spawner-service-makes-leases" not in error.message:
             raise

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from dra_spawner import names
-from dra_spawner.hub import _spawner_of_nobody
+from dra_spawner.hub import spawner_of_nobody
 from dra_spawner.kube.api_errors import KubernetesError
 from dra_spawner.placeholders.planner.published_shapes import read_config_map
 from dra_spawner.spawner import DRASpawner, shape_publication
@@ -32,7 +32,7 @@ async def hub(cluster):
             side = HubSide(kubeconfig, cluster.namespace)
             side.spawner_config.profile_list = [profile("gpu", "10Gi")]
             hub = SimpleNamespace(base_url="/", config=side.config, spawner_class=DRASpawner)
-            new_spawner = partial(_spawner_of_nobody, hub)
+            new_spawner = partial(spawner_of_nobody, hub)
             yield SimpleNamespace(
                 side=side, proxy=proxy, new_spawner=new_spawner, path=cluster.path(CONFIG_MAPS), log=new_spawner().log
             )
@@ -84,7 +84,7 @@ async def test_two_hubs_that_share_a_name_are_told_and_do_not_take_turns(cluster
     (told,) = {each.getMessage() for each in caplog.records if "another hub writes" in each.getMessage()}
     assert f"ConfigMap {names.SHAPES_CONFIG_MAP}, too" in told
     assert "c.DRASpawner.shapes_config_map" in told
-    with pytest.raises(shape_publication._AnotherHub):
+    with pytest.raises(shape_publication.AnotherHub):
         await ours.publish(first)
     assert read_config_map(await cluster.admin.get(path)) == second
     # It goes on: what has not changed is not written, and what has is.
@@ -105,7 +105,7 @@ async def test_another_name_can_be_given(cluster, hub):
         await publication.publish(await published_shapes(hub.new_spawner))
     assert hub.proxy.requests[-1].name == "shapes-of-ada"
     rule = 'apiGroups: [""], resources: [configmaps], resourceNames: [shapes-of-ada], verbs: [get]'
-    assert rule in shape_publication._problem(refused.value, "shapes-of-ada")
+    assert rule in shape_publication.publication_problem(refused.value, "shapes-of-ada")
 
 
 async def test_choices_that_devices_give(cluster, hub):
@@ -129,7 +129,7 @@ async def test_choices_that_devices_give(cluster, hub):
     ],
 )
 async def test_a_right_that_is_missing_is_named_once(cluster, hub, monkeypatch, caplog, verb, rule):
-    monkeypatch.setattr(shape_publication, "_AGAIN_SECONDS", 0.1)
+    monkeypatch.setattr(shape_publication, "AGAIN_SECONDS", 0.1)
     publication = ShapePublication(hub.new_spawner)
     if verb == "update":
         await publication.publish(await published_shapes(hub.new_spawner))

@@ -72,7 +72,7 @@ async def test_a_user_shares_with_oneself_and_everybody_with_all(team):
     team.faulty.side.spawner(ada, "second")
     for user, server in ((ada, ""), (ada, "second"), (bob, "")):
         user.spawners[server].device_claims["gpu"]["capacity"] = {"memory": "5Gi"}
-        user.spawners[server]._configured["device_claims"] = user.spawners[server].device_claims
+        user.spawners[server].configured["device_claims"] = user.spawners[server].device_claims
         await user.spawn(server, {})
     by_scope = {c["metadata"]["annotations"]["hub.jupyter.org/dra-shared-by"]: c for c in await team.claims()}
     assert {scope: len(claim["status"]["reservedFor"]) for scope, claim in by_scope.items()} == {

@@ -243,7 +243,7 @@ class Service(DRASpawnerService):
 
 def begin_round(service: Replica) -> None:
     """Let the reconciler decide anew, as after a change."""
-    service.controller._wake()
+    service.controller.wake()
 
 
 @contextlib.asynccontextmanager

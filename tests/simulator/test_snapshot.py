@@ -11,6 +11,7 @@ from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.fitting import PodFit
 from dra_spawner.simulator.node_fit import Filter, FitCode
 from dra_spawner.simulator.snapshot import Snapshot, SnapshotError, SnapshotProblem
+from tests.containers import containers
 from tests.dra.builders import result, slice_json
 from tests.simulator.changes import take_down_node
 from tests.simulator.dump import dump
@@ -104,12 +105,12 @@ def test_a_fork_costs_its_changes_and_not_the_cluster():
         snapshot.put(gpu_slice(f"n{number}"))
     snapshot.fork()
     snapshot.schedule(with_template(), "n7")
-    few = len(snapshot._journal._undos)
+    few = containers(snapshot)["Journal._undos"]
     snapshot.revert()
     small = cluster(template())
     small.fork()
     small.schedule(with_template(), "n1")
-    assert few == len(small._journal._undos)
+    assert few == containers(small)["Journal._undos"]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from dra_spawner.dra.allocator import AllocatedState, AllocationError, Allocator, DoesNotFit
 from dra_spawner.dra.pools import SliceIndex
 from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.simulator.fitting import Fitting
 from dra_spawner.simulator.node_fit import Filter, FitCode
 from dra_spawner.simulator.node_templates import TemplateError, add_node, template_of
 from dra_spawner.simulator.pods import Pod
@@ -162,7 +163,7 @@ class Snapshots(RuleBasedStateMachine):
     @rule(pod=some.pods())
     def devices_are_as_a_fresh_allocator_says(self, pod: Pod) -> None:
         snapshot = self.snapshot
-        fitting = snapshot._fitting(pod)
+        fitting = Fitting(pod, snapshot.state)
         claims = [requirement.claim for requirement in fitting.requirements if not requirement.claim.is_allocated]
         if fitting.general is not None or not claims or "example.com/gpu" in pod.requests:
             return
@@ -192,7 +193,7 @@ class Snapshots(RuleBasedStateMachine):
     def nodes_are_as_an_attempt_to_place_the_pod_says(self, pod: Pod) -> None:
         """Compared with what the embedded cluster's scheduler runs on."""
         snapshot = self.snapshot
-        fitting = snapshot._fitting(pod)
+        fitting = Fitting(pod, snapshot.state)
         new = any(requirement.is_new for requirement in fitting.requirements)
         if fitting.general is not None or new or snapshot.broken or "example.com/gpu" in pod.requests:
             return

@@ -91,7 +91,7 @@ class VirtualTimeApi(KubernetesApi):
     def stamp_by(self, stamps: Stamps) -> None:
         """Translate by these stamps from now on."""
         self._stamps = stamps
-        self._connection = _Connection(self._connection, stamps)
+        self.connection = _Connection(self.connection, stamps)
 
     async def watch(self, path: str, **options: Any) -> AsyncGenerator[tuple[WatchEventType, JsonObject], None]:
         async for event_type, obj in super().watch(path, **options):

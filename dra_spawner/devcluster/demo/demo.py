@@ -107,7 +107,7 @@ async def run_demo(options: DemoOptions, say: Callable[[str], None]) -> None:
             loop.add_signal_handler(number, stop.set)
     with contextlib.suppress(DemoStoppedError):
         async with demo(options, say, stop) as running:
-            say(_welcome(running))
+            say(welcome(running))
             if options.open_browser:
                 # Some browsers block their caller until they are closed, so the demo does not wait.
                 threading.Thread(target=webbrowser.open, args=(running.address,), daemon=True).start()
@@ -145,7 +145,7 @@ async def demo(options: DemoOptions, say: Callable[[str], None], stop: asyncio.E
             cluster, why_not_apart = await _start_cluster(stack, directory, say)
             kubeconfig = cluster.kubeconfig
         profiles, hub_address = await _look_at(kubeconfig)
-        settings = _hub_settings(options, directory, port) | {"profiles": profiles, "hub_address": hub_address}
+        settings = hub_settings(options, directory, port) | {"profiles": profiles, "hub_address": hub_address}
         settings["own_users"] = cluster is not None and not why_not_apart
         if stop.is_set():
             raise DemoStoppedError
@@ -192,7 +192,7 @@ async def _start_cluster(
     return cluster, why_not_apart
 
 
-def _hub_settings(options: DemoOptions, directory: Path, port: int) -> dict[str, Any]:
+def hub_settings(options: DemoOptions, directory: Path, port: int) -> dict[str, Any]:
     """Settings for `hub_config`, with new secrets and free ports."""
     embedded = options.kubeconfig is None
     return {
@@ -214,7 +214,7 @@ def _hub_settings(options: DemoOptions, directory: Path, port: int) -> dict[str,
     }
 
 
-def _welcome(running: Running) -> str:
+def welcome(running: Running) -> str:
     bold, plain = ("\033[1m", "\033[0m") if sys.stdout.isatty() else ("", "")
     log = f"\n  JupyterHub's log   {running.log_file}" if running.log_file else ""
     return f"""

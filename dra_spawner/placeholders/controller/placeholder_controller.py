@@ -112,7 +112,7 @@ class PlaceholderController:
     ) -> None:
         self.settings = settings
         self.scale_ahead = scale_ahead or ScaleAhead(ScaleAheadSettings())
-        self.shapes = ShapesSource(api, settings.hub_namespace, settings.shapes_config_map, on_change=self._wake)
+        self.shapes = ShapesSource(api, settings.hub_namespace, settings.shapes_config_map, on_change=self.wake)
         self.watch = watch
         self.handover_times = HandoverTimes(watch)
         self.now = now or SteadyClock()
@@ -178,7 +178,7 @@ class PlaceholderController:
     def advance_forecasts(self) -> None:
         """Make the forecasts of the present minute, if it is a new one, and decide soon."""
         if self.scale_ahead.advance(self.view(), self.groups(), self.settings.policy.readiness.kind_label):
-            self._wake()
+            self.wake()
 
     @property
     def published(self) -> PublishedShapes:
@@ -424,7 +424,7 @@ class PlaceholderController:
     def _drivers_of(self, kind: str) -> Collection[str]:
         return self.latest.planner_state.drivers.get(kind, ()) if self.latest is not None else ()
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
         if self._reconciler is not None:
             self._reconciler.wake()
 

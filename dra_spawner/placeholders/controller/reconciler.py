@@ -133,14 +133,14 @@ class Reconciler:
     _bug: str = ""
     _took: float = 0.0
     _on_hold: str = ""
-    _planner_state: PlannerState = field(init=False)
+    planner_state: PlannerState = field(init=False)
     backoff: Backoff = field(init=False)
     """Delays after failures of rounds and reservations."""
     _pending_shapes: PendingShapes = field(init=False)
     _denied: Mapping[ObjectKey, Hold] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._planner_state = PlannerState.fresh(self.now())
+        self.planner_state = PlannerState.fresh(self.now())
         self.backoff = Backoff(self.times.first_refusal, self.times.longest_refusal, self.times.pause)
         trusts_servers = Namespaces.of(self.namespaces).servers is not None
         self._pending_shapes = PendingShapes(self.watch, trusts_servers=trusts_servers)
@@ -162,16 +162,16 @@ class Reconciler:
         bool
             Whether there were any.
         """
-        before = self._planner_state
-        self._planner_state = before.resumed(shape)
+        before = self.planner_state
+        self.planner_state = before.resumed(shape)
         self.wake()
-        return self._planner_state != before
+        return self.planner_state != before
 
     async def run(self) -> None:
         """Decide and act until cancelled."""
         await self.watch.wait_synced()
         # Begin with an empty budget, as the leader before this one may have spent it.
-        self._planner_state = PlannerState.fresh(self.now())
+        self.planner_state = PlannerState.fresh(self.now())
         end = self.watch.on_change(self._note)
         self.is_running = True
         try:
@@ -233,7 +233,7 @@ class Reconciler:
             found.append(f"Placeholders: {self._on_hold}.")
         limited = self.latest.limited if self.latest is not None else {}
         found += (each.sentence(self.name_of(shape)) for shape, each in limited.items())
-        creations = self._planner_state.creations
+        creations = self.planner_state.creations
         found += (f"Placeholders: {each}." for each in creations.problems(self.now(), self.name_of, limited))
         if self.cluster_limits is not None:
             found += (f"Placeholders: {each}." for each in self.cluster_limits.problems())
@@ -244,9 +244,9 @@ class Reconciler:
         self._woken.clear()
         began = time.perf_counter()
         policy, view = self._pending_shapes.added_to(self.policy(), self.view())
-        self.latest = decided = decide(view, policy, self._planner_state)
+        self.latest = decided = decide(view, policy, self.planner_state)
         # Tokens are spent even if the action fails.
-        self._planner_state = decided.planner_state
+        self.planner_state = decided.planner_state
         self._took = time.perf_counter() - began
         self.decisions.note_round(self.now())
         if decided.on_hold and not self._on_hold:  # its text changes every second
@@ -255,8 +255,8 @@ class Reconciler:
         self._note_denials(decided.denied)
         self._note_undecided(decided.pending)
         try:
-            expected = await self._act(self.expectations.allowed(decided.actions, self.watch), policy)
-            await self._until_seen(expected)
+            expected = await self.carry_out(self.expectations.allowed(decided.actions, self.watch), policy)
+            await self.until_seen(expected)
         finally:
             self.expectations.expect_deletions(())
         if decided.is_unfinished:
@@ -344,7 +344,7 @@ class Reconciler:
         self.decisions.append(replace(decision, outcome="done"), of_round=False)
         return True
 
-    async def _act(self, actions: tuple[Action, ...], policy: Policy) -> list[Expectation]:
+    async def carry_out(self, actions: tuple[Action, ...], policy: Policy) -> list[Expectation]:
         limit = asyncio.Semaphore(_AT_ONCE)
         allowed = frozenset(map(id, self.backoff.allowed(actions)))
         chains, rest = in_chains(actions)
@@ -410,7 +410,7 @@ class Reconciler:
         else:
             log.error("An action failed: kind=%s", action.kind, exc_info=error)
 
-    async def _until_seen(self, expected: list[Expectation]) -> None:
+    async def until_seen(self, expected: list[Expectation]) -> None:
         """Wait until the watch shows the writes, so that they are not decided again."""
         if not expected:
             return

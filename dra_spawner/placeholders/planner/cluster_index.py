@@ -24,7 +24,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 #: Entries under names that users choose: at most this many more than there are objects in the cluster.
-_SPARE = 1_000
+SPARE = 1_000
 _NODE_LABELS = (names.ATTRACT, names.DRAINING)
 
 
@@ -189,9 +189,9 @@ class ClusterIndex:
     def _forget_what_is_gone(self) -> None:
         """Drop old entries of nodes and claims that do not exist: users' pods can name any number of them."""
         nodes = self._nodes.items
-        if len(self._touched) > len(nodes) + _SPARE:
+        if len(self._touched) > len(nodes) + SPARE:
             self._touched = {name: number for name, number in self._touched.items() if name in nodes}
-        self.busyness.trim(len(self._claims.items) + len(self.slices_of_pool) + _SPARE)
+        self.busyness.trim(len(self._claims.items) + len(self.slices_of_pool) + SPARE)
 
     def failed_fits_of(self, pod: Pod) -> FailedFits:
         return self._failed_fits_of(pod)[1]

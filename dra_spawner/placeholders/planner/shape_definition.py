@@ -13,16 +13,25 @@ from dra_spawner.dra.quantity import Quantity
 from dra_spawner.placeholders.planner.hypothetical_pods import bare_pod, kind_of, simulated_placeholder, simulated_user
 from dra_spawner.placeholders.planner.shapes import NODE_FIELDS, Shape, canonical, shape_id
 
-__all__ = ["MOST_BYTES", "DefinitionError", "definition_of", "read_definition", "shape_from"]
+__all__ = [
+    "CONTAINER_FIELDS",
+    "MOST_BYTES",
+    "NODE_FIELDS_OF_SHAPES",
+    "PARTS",
+    "DefinitionError",
+    "definition_of",
+    "read_definition",
+    "shape_from",
+]
 
 #: Bytes of a definition. All annotations of an object together may have 256 KiB.
 MOST_BYTES: Final = 2**15
 _MOST_CLAIMS: Final = 32
 _MOST_CONTAINERS: Final = 64
 _MOST_LEVELS: Final = 64
-_PARTS: Final = frozenset(("claims", "containers", "node_fields"))
-_NODE_FIELDS: Final = frozenset((*NODE_FIELDS, "affinity", "tolerations"))
-_CONTAINER_FIELDS: Final = frozenset(("requests", "init", "sidecar", "claims"))
+PARTS: Final = frozenset(("claims", "containers", "node_fields"))
+NODE_FIELDS_OF_SHAPES: Final = frozenset((*NODE_FIELDS, "affinity", "tolerations"))
+CONTAINER_FIELDS: Final = frozenset(("requests", "init", "sidecar", "claims"))
 
 
 class DefinitionError(ValueError):
@@ -78,8 +87,8 @@ def shape_from(value: object, identity: str = "") -> Shape:
     DefinitionError
         If no pod can have it.
     """
-    if not isinstance(value, dict) or set(value) != _PARTS:
-        raise DefinitionError(f"it is not an object with {', '.join(sorted(_PARTS))}")
+    if not isinstance(value, dict) or set(value) != PARTS:
+        raise DefinitionError(f"it is not an object with {', '.join(sorted(PARTS))}")
     claims, containers, node_fields = value["claims"], value["containers"], value["node_fields"]
     if not _are_objects(claims, _MOST_CLAIMS):
         raise DefinitionError(f"claims: allowed: at most {_MOST_CLAIMS} specs of claims by name")
@@ -89,9 +98,9 @@ def shape_from(value: object, identity: str = "") -> Shape:
     if not isinstance(containers, list) or not 0 < len(containers) <= _MOST_CONTAINERS:
         raise DefinitionError(f"containers: allowed: a list of 1 to {_MOST_CONTAINERS}")
     if not all(map(_is_container, containers)):
-        raise DefinitionError(f"containers: allowed: {', '.join(sorted(_CONTAINER_FIELDS))}")
-    if not isinstance(node_fields, dict) or not set(node_fields) <= _NODE_FIELDS:
-        raise DefinitionError(f"node_fields: allowed: {', '.join(sorted(_NODE_FIELDS))}")
+        raise DefinitionError(f"containers: allowed: {', '.join(sorted(CONTAINER_FIELDS))}")
+    if not isinstance(node_fields, dict) or not set(node_fields) <= NODE_FIELDS_OF_SHAPES:
+        raise DefinitionError(f"node_fields: allowed: {', '.join(sorted(NODE_FIELDS_OF_SHAPES))}")
     if _is_deep(value):
         raise DefinitionError(f"it has more than {_MOST_LEVELS} levels")
     found = identity or shape_id(claims, containers, node_fields)
@@ -130,7 +139,7 @@ def _are_objects(value: object, most: int) -> bool:
 
 
 def _is_container(value: object) -> bool:
-    if not isinstance(value, dict) or not set(value) <= _CONTAINER_FIELDS:
+    if not isinstance(value, dict) or not set(value) <= CONTAINER_FIELDS:
         return False
     requests: Any = value.get("requests")
     if not isinstance(requests, dict):

@@ -20,7 +20,7 @@ from dra_spawner.profiles.lint.cluster import has_no_devices
 from dra_spawner.profiles.lint.inventory import Inventory
 from dra_spawner.profiles.lint.wants import Want, WantedClaim
 
-__all__ = ["extended_findings", "fit_findings", "unselected_findings"]
+__all__ = ["extended_findings", "fit_findings", "unselected_findings", "why_never"]
 
 
 def unselected_findings(claim: WantedClaim, inventory: Inventory, certain: Level) -> Iterator[Finding]:
@@ -73,12 +73,12 @@ def fit_findings(
         extended is None and not labels and any(_fits_where_it_is(want, claims, inventory) for want in requests[0])
     ):
         return
-    message = _why_never(wanted, labels, inventory)
+    message = why_never(wanted, labels, inventory)
     if not message:
         return
     if choice.plan.fallback is not None:
         least = [_decoded(name, spec) for name, spec in choice.plan.fallback.specs.items()]
-        if not least or not _why_never(least, labels, inventory):
+        if not least or not why_never(least, labels, inventory):
             yield rules.NEVER_FITS.finding(_path(choice, claims), f"{message}; servers start without", Level.WARNING)
             return
     yield rules.NEVER_FITS.finding(_path(choice, claims), message, certain)
@@ -126,7 +126,7 @@ def _labels(choice: Choice) -> Mapping[str, Any]:
     return selector if isinstance(selector, Mapping) else {}
 
 
-def _why_never(claims: Sequence[ResourceClaim], labels: Mapping[str, Any], inventory: Inventory) -> str:
+def why_never(claims: Sequence[ResourceClaim], labels: Mapping[str, Any], inventory: Inventory) -> str:
     """Why no node could have the devices of these claims, were nothing in use; empty if one could, or it is not clear.
 
     Parameters

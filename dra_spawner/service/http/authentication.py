@@ -18,7 +18,7 @@ from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http.guarded_handler import GuardedHandler, sentence_of
 from dra_spawner.service.web_settings import WebSettings
 
-__all__ = ["ApiHandler", "CallbackHandler", "PageHandler", "SecureHandler"]
+__all__ = ["HUB_SECONDS", "ApiHandler", "CallbackHandler", "PageHandler", "SecureHandler"]
 
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -33,7 +33,7 @@ _HEADERS = {
 }
 
 #: For the hub's answer about a token.
-_HUB_SECONDS: Final = 10.0
+HUB_SECONDS: Final = 10.0
 #: Limit of items in one answer.
 _MOST_ITEMS = 1000
 
@@ -101,7 +101,7 @@ class _HubHandler(HubOAuthenticated, SecureHandler):
     async def _ask_hub(self) -> dict[str, Any] | None:
         """Model of the caller; None if the hub does not know it."""
         try:
-            async with asyncio.timeout(_HUB_SECONDS):
+            async with asyncio.timeout(HUB_SECONDS):
                 user: dict[str, Any] | None = await self.hub_auth.get_user(self, sync=False)
         except TimeoutError:
             raise HTTPError(502) from None

@@ -13,10 +13,10 @@ from jupyterhub.services.auth import HubOAuth, _ExpiringDict
 from tornado.web import RequestHandler
 from traitlets import default
 
-__all__ = ["BoundedHubOAuth"]
+__all__ = ["MOST_REMEMBERED", "BoundedHubOAuth"]
 
 #: Limit of begun logins, and of the hub's answers about tokens.
-_MOST_REMEMBERED: Final = 5_000
+MOST_REMEMBERED: Final = 5_000
 #: Limit of the address after a login; a longer one is replaced by the page.
 _LONGEST_ADDRESS: Final = 1_024
 #: JupyterHub's own are 32 and 43 characters long.
@@ -28,7 +28,7 @@ class _BoundedDict(_ExpiringDict):
     """Forgets the oldest entry at the limit; it is the next one to expire."""
 
     def __setitem__(self, key: str, value: object) -> None:
-        if key not in self.values and len(self.values) >= _MOST_REMEMBERED:
+        if key not in self.values and len(self.values) >= MOST_REMEMBERED:
             del self[next(iter(self.values))]
         super().__setitem__(key, value)
 

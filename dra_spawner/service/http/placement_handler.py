@@ -16,7 +16,7 @@ from dra_spawner.placeholders.controller.reservations import OnHold, ReservedPla
 from dra_spawner.placeholders.planner.shape_definition import MOST_BYTES, DefinitionError
 from dra_spawner.service.http.placeholder_handlers import PostHandler, placement_json
 
-__all__ = ["MOST_BODY_BYTES", "PlacementsHandler"]
+__all__ = ["KEYS", "MOST_BODY_BYTES", "PlacementsHandler"]
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ MOST_BODY_BYTES = 4 * MOST_BYTES
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*")
 _LONGEST_NAME = 253
 _SHAPE = re.compile(r"[0-9a-f]{16}")
-_KEYS = ("shape", "pod", "namespace", "definition")
+KEYS = ("shape", "pod", "namespace", "definition")
 
 
 class PlacementsHandler(PostHandler):
@@ -71,9 +71,9 @@ def _question(body: bytes) -> dict[str, str]:
         raise HTTPError(400, "The body must be JSON.") from None
     if not isinstance(question, dict):
         raise HTTPError(400, "The body must be a JSON object.")
-    unknown = sorted(set(map(str, question)) - set(_KEYS))
+    unknown = sorted(set(map(str, question)) - set(KEYS))
     if unknown:
-        raise HTTPError(400, "%s: not known; allowed: %s.", unknown[0][:40], ", ".join(_KEYS))
+        raise HTTPError(400, "%s: not known; allowed: %s.", unknown[0][:40], ", ".join(KEYS))
     definition = question.get("definition", "")
     if not isinstance(definition, str) or len(definition) > MOST_BYTES:
         raise HTTPError(400, "definition: allowed: JSON as text, %d bytes at most.", MOST_BYTES)

@@ -90,8 +90,8 @@ class VlanLeases:
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self._api = api
-        self._namespace = namespace
-        self._pods_namespace = pods_namespace
+        self.namespace = namespace
+        self.pods_namespace = pods_namespace
         self._turn = turn or nullcontext()
         self._now = now
         self._sleep = sleep
@@ -172,12 +172,12 @@ class VlanLeases:
                 await self._create(after)
         elif after != before:
             body = {**found, "data": leases_data(after)}
-            await self._api.replace(resource_path("v1", "configmaps", self._namespace, names.VLANS_CONFIG_MAP), body)
+            await self._api.replace(resource_path("v1", "configmaps", self.namespace, names.VLANS_CONFIG_MAP), body)
         return answer
 
     async def _read(self) -> JsonObject | None:
         try:
-            found = await self._api.get(resource_path("v1", "configmaps", self._namespace, names.VLANS_CONFIG_MAP))
+            found = await self._api.get(resource_path("v1", "configmaps", self.namespace, names.VLANS_CONFIG_MAP))
         except KubernetesError as error:
             if error.not_found:
                 return None
@@ -193,10 +193,10 @@ class VlanLeases:
             "metadata": {"name": names.VLANS_CONFIG_MAP, "labels": {names.MANAGED_BY: names.MANAGER}},
             "data": leases_data(leases),
         }
-        await self._api.create(resource_path("v1", "configmaps", self._namespace), body)
+        await self._api.create(resource_path("v1", "configmaps", self.namespace), body)
 
     async def _pods(self) -> tuple[VlanPod, ...]:
-        answer = await self._api.list(resource_path("v1", "pods", self._pods_namespace), label_selector=names.VLAN)
+        answer = await self._api.list(resource_path("v1", "pods", self.pods_namespace), label_selector=names.VLAN)
         return vlan_pods(answer["items"])
 
 

@@ -61,7 +61,7 @@ async def test_what_follows_a_failure_is_not_done(
     )
     async with at_work(prepared) as world:
         world.reconciler.executor = executor = Failing(failing)
-        await world.reconciler._act(chain, world.policy)
+        await world.reconciler.carry_out(chain, world.policy)
     assert executor.tried == list(chain[:tried])
 
 

@@ -61,7 +61,7 @@ async def test_a_round_that_goes_wrong_has_spent_what_it_did(prepared: ClusterUn
         async def fail(expected: object) -> None:
             raise LookupError("a mistake")
 
-        world.reconciler._until_seen = fail  # type: ignore[method-assign]  # fails where nothing is known to
+        world.reconciler.until_seen = fail  # type: ignore[method-assign]  # fails where nothing is known to
         world.reconciler.times = ReconcilerTimes(idle=0.02)
         world.policy = Policy(
             shapes={GOOD.id: GOOD},
@@ -71,4 +71,4 @@ async def test_a_round_that_goes_wrong_has_spent_what_it_did(prepared: ClusterUn
         world.reconciler.wake()
         await world.until(lambda: len(world.reconciler.view().placeholders) == 3)
         await world.until(lambda: bool(world.reconciler.problems()))
-        assert world.reconciler._planner_state.creations.spent > 2.9
+        assert world.reconciler.planner_state.creations.spent > 2.9

@@ -184,11 +184,11 @@ async def test_what_goes_for_a_server_is_replaced_whatever_else_has_gone(prepare
     async with at_work(prepared, kept(BESIDE)) as world:
         placeholder, claim = await reserved(world, BESIDE)
         world.policy = replace(world.policy, renewal=Renewal(per_second=1e-6, whole_in=timedelta(days=1)))
-        memory = world.reconciler._planner_state
-        world.reconciler._planner_state = replace(memory, creations=replace(memory.creations, spent=50.0))
+        memory = world.reconciler.planner_state
+        world.reconciler.planner_state = replace(memory, creations=replace(memory.creations, spent=50.0))
         await world.named_user("ada", {"gpu": claim}, WHOLE, cpu=str(BESIDE))
         await world.until(lambda: placeholder not in world.watch.snapshot.pods, what="the placeholder goes")
         await prepared.publish(*node("node-b", whole("gpu-1")))
         gpu, _ = kept(BESIDE)
         await world.until(lambda: len(world.warm(gpu)) == 1)
-        assert world.reconciler._planner_state.creations.spent <= 50.1
+        assert world.reconciler.planner_state.creations.spent <= 50.1

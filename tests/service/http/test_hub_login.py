@@ -54,7 +54,7 @@ def silent() -> Iterator[str]:
 
 
 async def test_a_hub_that_says_nothing(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(authentication, "_HUB_SECONDS", 0.1)
+    monkeypatch.setattr(authentication, "HUB_SECONDS", 0.1)
     async with service_of(silent) as url:
         first, body = await ask(url)
         assert first == b"HTTP/1.1 502 Bad Gateway"

@@ -130,7 +130,7 @@ async def test_without_placeholders_vlans_do_not_matter(nowhere):
 
 async def test_with_a_namespace_for_each_user_the_account_is_the_hubs(nowhere):
     spawner = nowhere.user("ada").spawner
-    assert (leases_of(spawner)._namespace, leases_of(spawner)._pods_namespace) == ("jupyterhub", "jupyterhub")
+    assert (leases_of(spawner).namespace, leases_of(spawner).pods_namespace) == ("jupyterhub", "jupyterhub")
     nowhere.spawner_config.enable_user_namespaces = True
     other = nowhere.user("bob").spawner
-    assert (leases_of(other)._namespace, leases_of(other)._pods_namespace) == ("default", None)
+    assert (leases_of(other).namespace, leases_of(other).pods_namespace) == ("default", None)

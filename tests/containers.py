@@ -1,0 +1,40 @@
+"""How much objects of ours hold, whatever their attributes are called."""
+
+from __future__ import annotations
+
+from collections import deque
+
+__all__ = ["containers", "most_held"]
+
+
+def containers(root: object) -> dict[str, int]:
+    """How much is in each collection that objects of ours hold, by class and attribute; the biggest of each."""
+    found: dict[str, int] = {}
+    seen: set[int] = set()
+    waiting: list[object] = [root]
+    while waiting:
+        each = waiting.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        if isinstance(each, dict):
+            waiting += [*dict.keys(each), *dict.values(each)]
+        elif isinstance(each, list | tuple | set | frozenset | deque):
+            waiting += each
+        elif (getattr(each, "__func__", None)) is not None:
+            waiting.append(each.__self__)  # type: ignore[attr-defined]
+        elif type(each).__module__.startswith("dra_spawner."):
+            names = {name for cls in type(each).__mro__ for name in getattr(cls, "__slots__", ())}
+            names.update(getattr(each, "__dict__", ()))
+            for name in names:
+                value = getattr(each, name, None)
+                if isinstance(value, dict | list | set | deque):
+                    path = f"{type(each).__name__}.{name}"
+                    found[path] = max(found.get(path, 0), len(value))
+                waiting.append(value)
+    return found
+
+
+def most_held(root: object, *, but: frozenset[str] = frozenset()) -> int:
+    """How much is in the biggest collection; `but` has the names of collections that are bounded otherwise."""
+    return max((size for path, size in containers(root).items() if path not in but), default=0)
