@@ -23,7 +23,14 @@ _OWN = ("self", "cls", "super()")
 _STANDARD_LIBRARY = ("os._exit", "sys._getframe")
 #: Names of JupyterHub and KubeSpawner: a test calls, fills or reads what the hub does.
 _OF_THE_HUB = frozenset(
-    "_ensure_namespace _make_create_pod_request _oauth_states _service_map _start_future _stop_all_reflectors".split()
+    [
+        "_ensure_namespace",
+        "_make_create_pod_request",
+        "_oauth_states",
+        "_service_map",
+        "_start_future",
+        "_stop_all_reflectors",
+    ]
 )
 _PATCHES = ("setattr", "getattr", "delattr", "hasattr", "raising")
 
