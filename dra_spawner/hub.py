@@ -27,7 +27,7 @@ def setup(c: Config) -> None:
     """Use DRASpawner in this hub; call it in ``jupyterhub_config.py`` (or ``hub.extraConfig``) as ``setup(c)``.
 
     When the hub starts, all profiles are checked: the hub ends with a list of what is wrong, each with its path,
-    instead of meeting it when a user does. What the cluster lacks for them is logged a little later, and those who
+    instead of meeting it when a user does. What the cluster lacks for them is logged a little later, and users who
     choose it meanwhile are refused with a sentence.
 
     Parameters

@@ -21,7 +21,7 @@ __all__ = ["CalendarSource", "read_location"]
 
 #: Time without a successful read after which a calendar is stale.
 _STALE_AFTER: Final = timedelta(hours=1)
-#: Time without any successful read after which nobody waits for a first one.
+#: Time without any successful read after which the service no longer waits for a first one.
 _GIVEN_UP_AFTER: Final = timedelta(days=1)
 _TIMEOUT_SECONDS: Final = 30.0
 _EMPTY: Final = CalendarReading((), ())

@@ -43,7 +43,7 @@ class DemandLine:
     profile
         Name of the profile, or of one of its choices.
     counts
-        Whether the users are additional to those that are there, or all in total.
+        Whether the users come on top of the present ones, or are all users in total.
     ramp
         Time within which they start their servers; None where the line does not say it.
     """

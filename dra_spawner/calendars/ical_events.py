@@ -1,7 +1,7 @@
 """Occurrences from an iCal calendar (RFC 5545): recurrence, exceptions, moved events and time zones resolved.
 
 Each line of an event's title or description that reads like ``200 of gpu-slice`` is demand; an event has as many as it
-likes. Events without one are somebody's other appointments. One wrong event does not hide the others: it is a problem,
+likes. Events without one are other appointments. One wrong event does not hide the others: it is a problem,
 with its name and its time.
 
 Every writer of a calendar can add events that take long to expand. So an event that repeats more often than daily is

@@ -1,4 +1,4 @@
-"""What is too old is deleted, a little at a time, so that nobody waits for it."""
+"""What is too old is deleted, a little at a time, so that no reader or writer waits for it."""
 
 from __future__ import annotations
 

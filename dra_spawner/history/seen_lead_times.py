@@ -17,7 +17,7 @@ _LONGEST: Final = timedelta(hours=2)
 def seen_lead_times(database: HistoryDatabase, since: datetime | None = None) -> dict[str, tuple[timedelta, ...]]:
     """The last lead times of each kind, from the order of a node until it was open to users, images included.
 
-    Where nobody saw the order, the creation of the node counts. Nodes that took longer than two hours were broken.
+    Where the order is not known, the creation of the node counts. Nodes that took longer than two hours were broken.
 
     Parameters
     ----------

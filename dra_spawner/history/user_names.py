@@ -27,7 +27,7 @@ class UserNames:
     Parameters
     ----------
     key
-        At least `KEY_BYTES` random bytes. Without the key nobody can find out a name, nor try names out.
+        At least `KEY_BYTES` random bytes. Without the key a name can neither be found out nor tried.
     """
 
     def __init__(self, key: bytes, mode: UserNameMode = UserNameMode.HASHED) -> None:

@@ -95,7 +95,7 @@ def _rows(options: ExportOptions, database: HistoryDatabase) -> tuple[Sequence[s
 
 def _about_names(kinds: set[object], database: HistoryDatabase) -> str:
     """What names of users are in the output."""
-    hashed = "keyed hashes, which nobody can turn back into names without the key of this history"
+    hashed = "keyed hashes, which cannot be turned back into names without the key of this history"
     plain = "the users' own names: treat the output as personal data"
     found = kinds & set(UserNameMode)
     if not found:

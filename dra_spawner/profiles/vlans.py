@@ -183,7 +183,7 @@ def reconcile(leases: Leases, pods: Collection[VlanPod], now: datetime) -> Lease
     """The account as the pods show that it should be.
 
     Starts that are over and have no pod go, as those of a hub that was killed. Pods that have no entry, because
-    somebody removed it or the whole account, get one.
+    it or the whole account was removed, get one.
     """
 
     def goes(vlan: int, holder: Holder) -> bool:
@@ -277,7 +277,7 @@ def _entries(data: Mapping[object, object]) -> Iterator[tuple[int, tuple[Holder,
         except (ValueError, RecursionError) as error:
             raise LeasesCorrupt(f"VLAN {key}: no JSON ({error})") from error
         if not isinstance(holders, list) or not holders:
-            raise LeasesCorrupt(f"VLAN {key}: {shown(text)} is no list of those who use it")
+            raise LeasesCorrupt(f"VLAN {key}: {shown(text)} is no list of its users")
         yield int(key), tuple(_holder(key, holder) for holder in holders)
 
 

@@ -271,7 +271,7 @@ class _Placing:
 def _as_configured(supply: NodeSupply, wanted: int) -> NewNodes:
     """Nodes of a kind that is not present, with the configured number of slots."""
     if not supply.slots:
-        return NewNodes(supply, refusal="no node of this kind is present, so nobody knows what fits there")
+        return NewNodes(supply, refusal="no node of this kind is present, so it is not known what fits there")
     count = -(-wanted // supply.slots)
     if supply.most_new is not None:
         count = min(count, supply.most_new)

@@ -63,7 +63,7 @@ def supplies_of_present_kinds(
     image_time: timedelta = timedelta(0),
     seen: Mapping[str, Iterable[timedelta]] | None = None,
 ) -> tuple[NodeSupply, ...]:
-    """Supplies of all present kinds, without limits: what is assumed where nobody described the nodes.
+    """Supplies of all present kinds, without limits: what is assumed where no nodes are described.
 
     Parameters
     ----------

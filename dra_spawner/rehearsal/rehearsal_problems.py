@@ -22,7 +22,7 @@ class ProblemCode(StrEnum):
     PLACEHOLDER_LIMIT = "placeholder-limit"
     TOO_LATE = "too-late"
     IMAGE_MISSING = "image-missing"
-    """No node has an image, so nobody knows whether it exists, and how long it takes."""
+    """No node has an image, so it is not known whether it exists, and how long it takes."""
     NOT_KNOWN = "not-known"
     """A part of the answer is assumed, or could not be found out."""
 

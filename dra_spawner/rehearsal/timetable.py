@@ -17,9 +17,9 @@ class Waits:
     Attributes
     ----------
     users
-        How many wait, those without an end included.
+        Number of users who wait, also without an end.
     longest, mean
-        Of those whose wait ends.
+        Of users whose wait ends.
     without_end
         For how many users nothing comes, until others leave.
     """

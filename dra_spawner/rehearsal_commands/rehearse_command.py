@@ -53,7 +53,7 @@ class RehearseOptions:
     no_new_nodes: bool = False
     kind_label: str = names.INSTANCE_TYPE
     lead: timedelta = timedelta(minutes=10)
-    """Lead time of kinds that nobody has described or seen."""
+    """Lead time of kinds that were neither described nor seen."""
     image_time: timedelta = timedelta(0)
     margin: timedelta = RehearsalSettings().margin
     most_placeholders: int | None = None

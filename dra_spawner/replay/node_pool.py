@@ -80,7 +80,7 @@ class NodePool:
         return len(self._waiting)
 
     def begin(self, minute: int, on_wait: Callable[[int, int], None]) -> None:
-        """Nodes come, servers end, and those that wait get what is free.
+        """Nodes come, servers end, and waiting servers get what is free.
 
         Parameters
         ----------
@@ -121,7 +121,7 @@ class NodePool:
         return None
 
     def order(self, minute: int, placeholders: int) -> None:
-        """Order the nodes that placeholders and waiting servers need, and remove those that none does."""
+        """Order the nodes that placeholders and waiting servers need, and remove the others."""
         slots = self._slots
         position = self.free + len(self._due) * slots - len(self._waiting)
         nodes = -((position - placeholders) // slots)
@@ -171,7 +171,7 @@ class NodePool:
         if length != _NEVER:
             self._leaving.setdefault(minute + length, []).append(node)
         elif used == self._slots and not self._leaving:
-            # Nobody ever leaves this node, so it needs not be followed.
+            # No server ever leaves this node, so it needs not be followed.
             del self._used[node], self._image_at[node]
             self.nodes -= 1
             self.running -= used

@@ -126,7 +126,7 @@ def replay(
 
 
 def _launch(pool: NodePool, minute: int, launches: int, lengths: Iterator[int], tally: _Tally, *, is_hit: bool) -> int:
-    """Start servers; the number of those that have to wait.
+    """Start servers, and return how many have to wait.
 
     Parameters
     ----------

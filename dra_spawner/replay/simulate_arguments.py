@@ -56,9 +56,9 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "\n"
         "output:\n"
         "  hits: launches that found a warm placeholder on a node with the image. idle h/day: hours of warm\n"
-        "  placeholders that nobody used. node-h/day includes servers. --report adds the curve of fixed numbers,\n"
-        "  a timeline, and what the calendar entries of the largest misses would have changed; it replays more,\n"
-        "  so it takes some times as long.\n"
+        "  placeholders that no server took over. node-h/day includes servers. --report adds the curve of fixed\n"
+        "  numbers, a timeline, and what the calendar entries of the largest misses would have changed; it replays\n"
+        "  more, so it takes some times as long.\n"
         "\n"
         "exit code:\n"
         "  0, or 2 the input cannot be read or makes no sense, or the report cannot be written",

@@ -79,7 +79,7 @@ class _ProfileLaunches:
     launches: Counter[int] = field(default_factory=Counter)
     missed: Counter[int] = field(default_factory=Counter)
     waited_for: dict[int, Counter[str]] = field(default_factory=dict)
-    """What was recorded of those that had to wait."""
+    """What was recorded of launches that had to wait."""
 
 
 def read_miss_report(database: HistoryDatabase, now: datetime, settings: DemandSettings | None = None) -> MissReport:

@@ -29,7 +29,7 @@ def inline_svg(svg: str, colors: Mapping[str, str], *, label: str, prefix: str) 
     colors
         What stands for each colour, in lower case: ``{"#000001": "var(--plot-ink)"}``.
     label
-        What the picture shows, for those who do not see it.
+        What the picture shows, for people who do not see it.
     prefix
         Makes identifiers unique in the page.
     """

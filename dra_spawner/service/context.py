@@ -46,7 +46,7 @@ class Readiness:
 
 @dataclass
 class ServiceContext:
-    """The parts of the service. Those that need the cluster are None until it is found."""
+    """The parts of the service. A part that needs the cluster is None until it is found."""
 
     web: WebSettings
     decisions: DecisionLog

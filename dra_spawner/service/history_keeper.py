@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class HistoryKeeper:
-    """Records what the controller's watch shows, in a thread that nobody waits for.
+    """Records what the controller's watch shows, in a thread of its own, so that nothing waits for it.
 
     As an asynchronous context manager it writes at the end what is queued, for two seconds at most.
     """

@@ -184,7 +184,7 @@ class Rehearsals:
         try:
             return seen_lead_times(database, since)
         except SQLAlchemyError as error:
-            log.warning("Lead times cannot be read, so those that are assumed count: error=%s", error)
+            log.warning("Lead times cannot be read, so assumed ones count: error=%s", error)
             return {}
 
 

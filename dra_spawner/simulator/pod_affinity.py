@@ -81,7 +81,7 @@ class PodAffinity:
 
 
 def preference(pod: Pod, nodes: Sequence[NodeState], candidates: Sequence[NodeState]) -> list[int] | None:
-    """How much the pod and its neighbours to be would like each candidate; None if nobody cares.
+    """How much the pod and its neighbours to be would like each candidate; None if no pod prefers anything.
 
     Preferences that are not modelled count for nothing.
     """

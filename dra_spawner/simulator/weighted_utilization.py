@@ -185,7 +185,7 @@ def _taken(pool: Pool, allocated: AllocatedState) -> dict[tuple[str, str], Fract
 def device_uses(
     node: Node, slices: Sequence[ResourceSlice], allocated: AllocatedState, features: Features
 ) -> tuple[tuple[Device, Fraction], ...]:
-    """How much of each of a node's own devices in a pool nobody else can have any more, from 0 to 1.
+    """How much of each of a node's own devices in a pool no other server can have any more, from 0 to 1.
 
     A device that is not allocated, and draws on counters of which too little is left, cannot be had at all: 1. Empty
     while the pool is not complete and valid.

@@ -21,7 +21,7 @@ EXAMPLE_PROFILES: tuple[JsonObject, ...] = (
         "kubespawner_override": {
             "device_claims": {"gpu": {"device_class": "gpu-share.example.com", "capacity": {"memory": "10Gi"}}}
         },
-        # The sizes are those that the GPUs give; nobody has to list them.
+        # The sizes come from the GPUs, so they need no list.
         "profile_options": {"memory": {"display_name": "GPU memory", "choices": "from_policy"}},
     },
     {
@@ -53,7 +53,7 @@ EXAMPLE_PROFILES: tuple[JsonObject, ...] = (
     {
         "display_name": "Whole GPU",
         "slug": "gpu-whole",
-        "description": "One GPU, shared with nobody",
+        "description": "One GPU that is not shared",
         "kubespawner_override": {"device_claims": {"gpu": {"device_class": "gpu.example.com"}}},
     },
     {

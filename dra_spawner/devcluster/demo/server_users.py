@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dra_spawner.devcluster.kubelet.process_user import can_switch_users
 
-#: Numbers that neither Linux distributions nor systemd give to anybody.
+#: Numbers that neither Linux distributions nor systemd give to any user.
 FIRST_UID = 60_600
 NUMBER_OF_UIDS = 500
 _PROBE_SECONDS = 20

@@ -86,7 +86,7 @@ class StreamingProxyHandler(ProxyHandler):  # type: ignore[misc] # that package 
         return f"{self.request.method} {self.request.path} ({self.request.remote_ip})"
 
     def on_connection_close(self) -> None:
-        """Drop the target's answer when nobody reads it any more."""
+        """Drop the target's answer when the client no longer reads it."""
         super().on_connection_close()
         if self._forwarding is not None:
             self._forwarding.cancel()

@@ -52,7 +52,7 @@ class CapacityBuffers:
     name_of
         Returns the name of a choice with a shape; empty if there is none.
     is_on
-        Whether they are wanted; if not, those of an earlier configuration are deleted.
+        Whether they are wanted; if not, buffers of an earlier configuration are deleted.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class CapacityBuffers:
         except Exception as error:  # nothing else depends on buffers
             log.exception("Capacity buffers are not kept")
             problem = f"{type(error).__name__}: {error}"
-        # Where they are not wanted, nobody has to grant a right to them.
+        # Where they are not wanted, the account needs no right to them.
         problem = f"capacity buffers: {problem}" if problem and self._is_on else ""
         if problem and problem != self._problem:
             log.warning("Placeholders: %s", problem)
@@ -140,7 +140,7 @@ class CapacityBuffers:
             return _NOT_SERVED
         policy = self._policy() if self._is_on else Policy()
         if policy.keeps_surplus:
-            return ""  # targets are not known yet, and those of before stay
+            return ""  # targets are not known yet; the present buffers stay
         buffers = await self._list(self._version, _BUFFERS)
         templates = await self._list("v1", _TEMPLATES)
         actions = decide_buffers(policy, self._settings, buffers, templates)

@@ -97,7 +97,7 @@ class GroupForecast:
     at
         The minute for which it was made.
     servers
-        Servers that it knows of: those that were launched before this minute.
+        Servers that it knows of: all that were launched before this minute.
     """
 
     group: ProfileGroup
@@ -147,7 +147,7 @@ class ScaleAhead:
         self.is_ready = False
         """Whether forecasts are made, and calendars are read. Before that no placeholder is surplus."""
         self.idle_hours: dict[str, float] = {}
-        """Hours of warm placeholders that nobody used, by group, since the start of the process."""
+        """Hours of warm placeholders that no server took over, by group, since the start of the process."""
         self.launches: Counter[tuple[str, bool]] = Counter()
         """Servers that got a node, by group, and whether they took a warm placeholder, since the start."""
         self.judged: Counter[tuple[str, bool]] = Counter()
@@ -161,7 +161,7 @@ class ScaleAhead:
     # --- records ------------------------------------------------------------------------------------------------------
 
     def record(self, record: Record) -> None:
-        """Take a record in; those that say nothing about demand are ignored."""
+        """Take a record in; a record that says nothing about demand is ignored."""
         match record:
             case Launch():
                 self._note_launch(record)
@@ -176,7 +176,7 @@ class ScaleAhead:
     def _note_launch(self, launch: Launch) -> None:
         if self._counter is None or not launch.choice:
             return
-        # Of a server that was bound before anybody watched it is not known how.
+        # A server that was bound before the service watched: whether it was warm is not known.
         known_bound = launch.bound if launch.warm is not None else None
         bound, ended = (minute_of(each) if each is not None else None for each in (known_bound, launch.ended))
         asked, is_warm = minute_of(launch.asked), bool(launch.warm)
@@ -311,7 +311,7 @@ class ScaleAhead:
     def _occurrences(
         self, now: datetime, groups: Sequence[ProfileGroup]
     ) -> tuple[Mapping[str, tuple[Occurrence, ...]], list[str]]:
-        """Calendar entries by group, and problems of those that are of none."""
+        """Calendar entries by group, and problems of entries without a group."""
         group_of = {choice: each.name for each in groups for choice in each.choices}
         found: dict[str, list[Occurrence]] = {each.name: [] for each in groups}
         problems = []

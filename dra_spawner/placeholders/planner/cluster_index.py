@@ -197,7 +197,7 @@ class ClusterIndex:
         return self._failed_fits_of(pod)[1]
 
     def failed_fits_once_ready(self, pod: Pod) -> FailedFits:
-        """Those of the same pod if it did not require a ready node."""
+        """Failed fits of the same pod if it did not require a ready node."""
         return self._failed_fits_of(pod)[2]
 
     def _failed_fits_of(self, pod: Pod) -> tuple[Pod, FailedFits, FailedFits]:

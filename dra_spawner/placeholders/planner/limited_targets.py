@@ -281,7 +281,7 @@ class _Targets:
         going: Counter[str] = Counter()
         if not any(total.is_exceeded() for total in self._totals):
             return going
-        # Those of a shape with users who need a node stay, as one may be theirs.
+        # If users of a shape need a node, its placeholders stay: they ask for these users' nodes.
         candidates = [each for shape, there in self._free.items() if not self._needing.get(shape) for each in there]
         candidates.sort(key=lambda each: (each.key in self._warm, newest_first(each)))
         gone: set[ObjectKey] = set()

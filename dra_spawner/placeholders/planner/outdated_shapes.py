@@ -75,7 +75,7 @@ def _in_the_way(view: View, old: Iterable[Placeholder], pending: Iterable[Placeh
     found: list[Placeholder] = []
     snapshot = view.snapshot
     with snapshot.trial():
-        # The scheduler is about to place those that fit already.
+        # The scheduler is about to place what fits already.
         left = [each for each in pending if _surely_has_no_place(snapshot, each.pod)]
         for each in old:
             snapshot.fork()

@@ -21,7 +21,7 @@ class ReplicaRange:
     min
         The target at all times.
     max
-        The most, while no pending server needs a node: each of those has a placeholder in any case.
+        The most, besides a placeholder for each pending server that needs a node.
     floor
         Warm placeholders that rebalancing leaves alone; None is half of ``min``, rounded up.
     because
@@ -164,7 +164,7 @@ class Readiness:
     settle
         Time that a node which lost its readiness must be ready before it gets the label again.
     images
-        Needed on every node, besides those of the shapes that can run there.
+        Needed on every node, besides the images of the shapes that can run there.
     kind_label
         Nodes with the same value are of one kind: they are to have the same drivers.
     """
@@ -196,7 +196,7 @@ class Policy:
     keeps_surplus
         Whether no placeholder counts as surplus, since targets are not known yet.
     limits
-        Limits of placeholders for targets; those for pending pods are not limited.
+        Limits of placeholders for targets; placeholders for pending pods are not limited.
     stale_after
         With a view older than this, nothing is decided.
     """

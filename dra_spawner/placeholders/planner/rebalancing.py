@@ -235,7 +235,7 @@ class _Evictions:
 def decide_rebalancing(
     view: View, policy: Policy, tokens: Tokens, ending: frozenset[ObjectKey]
 ) -> tuple[tuple[DeletePlaceholder, ...], Tokens, dict[ObjectKey, Hold]]:
-    """Evict placeholders whose replacements start on better nodes; and those that must stay, with the rule.
+    """Evict placeholders whose replacements start on better nodes; and say which must stay, with the rule.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ class PendingServers:
     count
         Their number.
     needing_node
-        Those that only another node helps.
+        Pending servers that only another node helps.
     """
 
     count: Mapping[str, int] = field(default_factory=dict)
@@ -104,7 +104,7 @@ def _of_shape(
 ) -> list[Action]:
     free = [each for each in there if each.may_end(Cause.SURPLUS)]
     pending = [each for each in free if each.is_pending]
-    # Each pending pod needs a pending placeholder; those of the target count.
+    # Each pending pod needs a pending placeholder; pending placeholders of the target count.
     wanted = max(replicas.min, len(free) - len(pending) + len(pending_users) if pending_users else 0)
     wanted = min(wanted, most)
     # Users come first: they never wait for one another's nodes because of an administrator's `max`.
@@ -115,7 +115,7 @@ def _of_shape(
     surplus = max(len(free) - wanted, min(len(there) - most_there, len(free)))
     if surplus <= 0:
         return []
-    # If any is pending, only those go, as one may be about to be placed. Warm ones go last.
+    # If any is pending, only pending ones go, as a server may be about to be placed. Warm ones go last.
     going = sorted(pending or free, key=lambda each: (each.key in warm, newest_first(each)))
     return [_surplus(each, replicas, limited_because) for each in going[:surplus]]
 

@@ -21,7 +21,7 @@ from dra_spawner.profiles.drivers.vocabulary import (
     ValueKind,
 )
 
-_SENTENCE = "A library keeps your programs to their share of memory and computing time, as it does those of others."
+_SENTENCE = "A library keeps your programs, and all others, to their share of memory and computing time."
 _VERSION = ValueKind.VERSION
 
 

@@ -105,8 +105,8 @@ def _of_shares(want: Want, serving: Sequence[tuple[Device, Share]]) -> Iterator[
             example = first.description.capacity[name].value
             yield rules.WHOLE_CAPACITY.finding(
                 want.path_of("capacity") if asked else want.path,
-                f"nothing is said of capacity {name}, so all of it is taken ({example} of {first.id}) and nobody else "
-                "gets a share of the device",
+                f"nothing is said of capacity {name}, so all of it is taken ({example} of {first.id}) and no other "
+                "server gets a share of the device",
             )
 
 

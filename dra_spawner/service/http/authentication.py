@@ -83,7 +83,7 @@ class _HubHandler(HubOAuthenticated, SecureHandler):
             return
         if self.web.hub_auth is None:
             raise HTTPError(
-                503, "This service was started without a JupyterHub ($JUPYTERHUB_API_TOKEN), so nobody can log in."
+                503, "This service was started without a JupyterHub ($JUPYTERHUB_API_TOKEN), so no user can log in."
             )
         user = await self._ask_hub()
         # JupyterHub and tornado read it; `get_current_user` would block.

@@ -70,7 +70,7 @@ def web_application(
     more: Sequence[Address] = (),
     log_function: Callable[[Any], None] | None = None,
 ) -> Application:
-    """The application with all handlers; those that need the cluster answer 503 until it is found."""
+    """The application with all handlers; a handler that needs the cluster answers 503 until it is found."""
     register(context)
     prefix, arguments = context.web.prefix, {"context": context}
     rules = [URLSpec(f"{prefix}{pattern}", handler, arguments) for pattern, handler in (*ADDRESSES, *more)]

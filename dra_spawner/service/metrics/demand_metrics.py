@@ -27,7 +27,9 @@ class _DemandCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         ahead = self._ahead
         idle = CounterMetricFamily(
-            f"{_PREFIX}idle_placeholder_hours", "Hours of warm placeholders that nobody used", labels=["profile"]
+            f"{_PREFIX}idle_placeholder_hours",
+            "Hours of warm placeholders that no server took over",
+            labels=["profile"],
         )
         for name, hours in sorted(ahead.idle_hours.items()):
             idle.add_metric([name], hours)

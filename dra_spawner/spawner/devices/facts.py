@@ -26,7 +26,7 @@ _VERSION = re.compile(r"(\d+)")
 
 
 async def read_facts(reader: DeviceReader, namespace: str | None) -> ClusterFacts:
-    """Read all facts; those that the account may not read stay unknown.
+    """Read all facts; a fact that the account may not read stays unknown.
 
     Parameters
     ----------

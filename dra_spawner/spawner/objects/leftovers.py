@@ -35,9 +35,9 @@ class Leftovers:
     Attributes
     ----------
     delete
-        Namespace and name of those to delete.
+        Namespace and name of objects to delete.
     adopt
-        Namespace and name of those to give to a pod that uses them, and the pod's name and uid.
+        Namespace and name of objects to give to a pod that uses them, and the pod's name and uid.
     """
 
     delete: tuple[tuple[str, str], ...] = ()

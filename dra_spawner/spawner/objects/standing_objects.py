@@ -10,7 +10,7 @@ since (``resourceVersion``). So no start can lose the object under its feet, wha
 - a hub that is killed in between: its annotation says when that start is over. A sweep takes off those that are over
   and have no pod, then removes the object on the same condition.
 
-Owner references would do without the sweep, but Kubernetes' garbage collector asks nobody: between the creation of a
+Owner references would do without the sweep, but Kubernetes' garbage collector does not ask: between the creation of a
 pod and the patch that makes it an owner, the last other pod may go, and the object with it.
 """
 
@@ -199,7 +199,7 @@ async def remove_if_unused(
     try:
         await api.delete(path, uid=metadata["uid"], resource_version=metadata["resourceVersion"])
     except KubernetesError as error:
-        if error.not_found or error.conflict:  # gone, or somebody uses it by now
+        if error.not_found or error.conflict:  # gone, or in use by now
             return False
         raise
     return True
@@ -216,11 +216,11 @@ def users_of(found: JsonObject) -> dict[str, datetime]:
 
 
 def is_due(found: JsonObject, now: datetime, gone_pods: Collection[str] = ()) -> bool:
-    """Whether nobody uses an object any more, and it has been kept for long enough."""
+    """Whether an object is no longer used, and was kept for long enough."""
     metadata = found["metadata"]
     annotations: Mapping[str, str] = metadata.get("annotations") or {}
     keep = annotations.get(names.KEEP_SECONDS, "")
-    # Somebody else's text may be a number that no time has.
+    # Text that another program wrote may be a number that no time has.
     is_reserved_by_ever = not (keep.isascii() and keep.isdigit() and len(keep) <= _MOST_DIGITS)
     if metadata.get("deletionTimestamp") or users_of(found) or is_reserved_by_ever:
         return False
@@ -237,7 +237,7 @@ def _reserved_for(found: JsonObject) -> list[JsonObject]:
 
 
 def _time(value: str) -> datetime:
-    """A time as it stands in an annotation; somebody else's text is long ago."""
+    """A time as it stands in an annotation; any other text counts as long ago."""
     try:
         time = datetime.fromisoformat(value)
     except ValueError:

@@ -113,7 +113,7 @@ class StartObjects:
         await self.hold_standing(named_by_pod)
 
     def check_sizes(self) -> None:
-        """Refuse to create claims of sizes that nobody may ask for, however they came there.
+        """Refuse to create claims of sizes that no user may ask for, however they came there.
 
         Raises
         ------
@@ -126,7 +126,7 @@ class StartObjects:
                 raise WrongSize(each.description, where, size)
 
     async def hold_standing(self, named_by_pod: Collection[str]) -> None:
-        """See to it that what others use, too, is there and stays; also again, should somebody have removed it."""
+        """See to it that objects with several users are there and stay, also after they were removed."""
         for standing in self.standing.values():
             path = standing.object.path(self.namespace)
             if standing.object.plural == CLAIMS and standing.object.name not in named_by_pod:

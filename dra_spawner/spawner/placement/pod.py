@@ -35,7 +35,7 @@ def manifest_of(pod: Any, client: ApiClient) -> JsonObject:
 
 
 def shape_of_pod(manifest: Mapping[str, Any], specs: Mapping[str, JsonObject]) -> Shape | None:
-    """The shape of a pod; None if it has claims that are not made for it alone: no placeholder can keep those.
+    """The shape of a pod; None if it has claims that are not made for it alone: no placeholder can keep such a claim.
 
     Parameters
     ----------

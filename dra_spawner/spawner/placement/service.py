@@ -122,7 +122,7 @@ async def _post(address: ServiceAddress, question: Mapping[str, Any]) -> object:
     headers = {"Authorization": f"token {address.token}", "Accept": "application/json"}
     async with (
         aiohttp.ClientSession(headers=headers, cookie_jar=aiohttp.DummyCookieJar()) as session,
-        # The token is not for wherever somebody else points to.
+        # The token is for the service alone, not for an address that an answer points to.
         session.post(address.url + "api/placements", json=question, allow_redirects=False) as response,
     ):
         body = bytearray()

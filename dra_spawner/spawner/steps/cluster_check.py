@@ -39,7 +39,7 @@ _SETTINGS: Final = (
 
 
 class ClusterCheck(Step):
-    """Refuses claims that cannot work on this cluster; whatever goes wrong with the check itself refuses nobody."""
+    """Refuses claims that cannot work on this cluster; a check that fails itself refuses no start."""
 
     @classmethod
     def configured(cls, attempt: Attempt) -> Step | None:

@@ -151,7 +151,7 @@ class Placement(Step):
         await self._leave(objects)
 
     async def _leave(self, objects: StartObjects) -> None:
-        """Remove claims that nobody else may have any more, either."""
+        """Remove claims that no other server may take over any more."""
         left = objects.drop_warm_claims()
         if left is not None:
             await remove(left, self.spawner.pod_name, self.log)

@@ -51,7 +51,7 @@ class Profile(Step):
             attempt.values[name] = self._value(name)
 
     def _check_who_shares(self) -> None:
-        """Refuse claims that this user shares with nobody, or cannot share."""
+        """Refuse claims that this user shares with no other, or cannot share."""
         for claim in self.attempt.claims:
             if claim.sharing is None:
                 continue

@@ -79,7 +79,7 @@ class MinuteCounts:
         return self._between(self._growth, begin, end)
 
     def largest_growth(self, end: int, minutes: int) -> int:
-        """The most by which the number of servers has grown over at most so many minutes that end at `end`."""
+        """The largest growth of the number of servers in at most so many minutes that end at `end`."""
         last = self._index(end)
         return self._growth[last] - min(self._growth[max(last - minutes, 0) : last + 1])
 

@@ -48,9 +48,9 @@ def awaited_users(
     starts_per_minute
         Placeholders that new nodes bring in a minute at most; infinite if unlimited.
     joined
-        Launches since a minute, less those that are usual.
+        Launches since a minute, less the usual ones.
     present
-        Servers that run. Those "in total" have joined already.
+        Servers that run. Of an entry "in total", they have joined already.
     """
     found = []
     counted = 0.0  # launches that an earlier entry explains

@@ -37,7 +37,7 @@ class Judged:
     placeholders
         With its safety.
     growth
-        The most by which the number of servers has grown within the lead time.
+        The largest growth of the number of servers within a lead time.
     """
 
     expected: float

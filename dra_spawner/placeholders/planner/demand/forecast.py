@@ -39,7 +39,7 @@ class Situation:
     most: int | None = None
     """The most placeholders that may be, or can be: a limit or a quota."""
     occurrences: tuple[Occurrence, ...] = ()
-    """Calendar entries of about now; all those that begin within the next hours."""
+    """Calendar entries of about now, and of the next hours."""
     slots_per_node: int | None = None
     """Servers that fit a node; None if nodes differ."""
     node_starts_per_minute: float | None = None

@@ -1,4 +1,4 @@
-"""The lead time to count with, from those that were seen."""
+"""The lead time to count with, from the lead times that were seen."""
 
 from __future__ import annotations
 

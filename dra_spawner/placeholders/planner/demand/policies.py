@@ -76,7 +76,7 @@ class Policy(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ForecastDemand:
-    """The forecast; the settings are those of the record."""
+    """The forecast, with the settings of the record."""
 
     name: str = "forecast"
 
