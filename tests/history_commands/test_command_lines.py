@@ -148,7 +148,7 @@ def test_an_export_can_be_imported_into_another_history(command: Command, tmp_pa
     fill(command.url)
     code, text, err = command("export")
     assert code == 0
-    assert err.startswith("2 launches. The column user has keyed hashes, which nobody can turn back into names")
+    assert err.startswith("2 launches. The column user has keyed hashes, which cannot be turned back into names")
     first, second = csv.DictReader(io.StringIO(text))
     assert (first["asked"], first["ended"]) == ("2026-03-02T09:00:00Z", "2026-03-02T09:00:03.500000Z")
     assert (first["warm"], first["user_names"], second["warm"], second["user_names"]) == ("true", "hashed", "", "")
