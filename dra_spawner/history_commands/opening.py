@@ -94,13 +94,14 @@ def _settings(options: DatabaseOptions) -> HistorySettings:
     from traitlets import TraitError
     from traitlets.config import PyFileConfigLoader
 
-    from dra_spawner.service.history_settings import HistorySettingsError, read_history
+    from dra_spawner.profiles.settings_reader import SettingsError
+    from dra_spawner.service.history_settings import read_history
 
     try:
         config = PyFileConfigLoader(path.name, path=str(path.absolute().parent)).load_config()
         service = config.get("DRASpawnerService", {})
         return read_history(dict(service.get("history", {})))
-    except (HistorySettingsError, TraitError) as error:
+    except (SettingsError, TraitError) as error:
         raise CommandError(f"{path}: {error}") from None
     except Exception as error:  # the file is a program
         raise CommandError(f"{path}: {type(error).__name__}: {error}") from None

@@ -15,7 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from dra_spawner.calendars.entries import CalendarEntry
 from dra_spawner.history.database import HistoryDatabase
-from dra_spawner.placeholders.controller.demand_settings import DemandSettingsError, read_calendar_entry
+from dra_spawner.placeholders.controller.demand_settings import read_calendar_entry
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 
 __all__ = ["AddedEntries", "AddedEntry", "EntriesUnavailable", "TooManyEntries"]
@@ -95,7 +95,7 @@ class AddedEntries:
             try:
                 written = json.loads(text)
                 self._entries[name] = AddedEntry(name, written, self._read(written))
-            except (DemandSettingsError, ValueError) as error:
+            except ValueError as error:
                 log.warning("A calendar entry makes no sense: id=%s problem=%s", name, error)
         self._is_loaded = True
         self._controller.scale_ahead.calendars.awaited_until = None
@@ -106,7 +106,7 @@ class AddedEntries:
 
         Raises
         ------
-        DemandSettingsError
+        SettingsError
             With path, found and allowed values of every problem.
         EntriesUnavailable, TooManyEntries
         """

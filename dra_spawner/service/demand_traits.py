@@ -10,7 +10,6 @@ from traitlets import Dict, Enum, HasTraits, List, TraitError, validate
 from dra_spawner.calendars.calendar_book import CalendarBook
 from dra_spawner.calendars.calendar_source import CalendarSource
 from dra_spawner.placeholders.controller.demand_settings import (
-    DemandSettingsError,
     ScaleAheadMode,
     read_calendar_entries,
     read_calendars,
@@ -18,7 +17,7 @@ from dra_spawner.placeholders.controller.demand_settings import (
 )
 from dra_spawner.placeholders.controller.policy_settings import read_policies
 from dra_spawner.placeholders.controller.scale_ahead import ScaleAhead, ScaleAheadSettings
-from dra_spawner.placeholders.controller.settings import PlaceholderSettingsError
+from dra_spawner.profiles.settings_reader import SettingsError
 
 __all__ = ["DemandTraits"]
 
@@ -94,7 +93,7 @@ class DemandTraits(HasTraits):
         }
         try:
             readers[proposal["trait"].name]()
-        except (DemandSettingsError, PlaceholderSettingsError) as error:
+        except SettingsError as error:
             raise TraitError(str(error)) from None
         return value
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import timedelta
 from typing import Final
 
@@ -12,20 +11,12 @@ from sqlalchemy.exc import ArgumentError
 from dra_spawner.history.connecting import HistoryUrlError, parsed_url
 from dra_spawner.history.settings import HistorySettings
 from dra_spawner.history.user_names import UserNameMode
-from dra_spawner.profiles.problems import Problem, shown
+from dra_spawner.profiles.problems import shown
+from dra_spawner.profiles.settings_reader import SettingsReader, refuse_settings
 
-__all__ = ["HistorySettingsError", "read_history"]
+__all__ = ["read_history"]
 
-_KEYS: Final = ("url", "keep_days", "user_names", "key_file")
 _MOST_DAYS: Final = 3650
-
-
-class HistorySettingsError(ValueError):
-    """Raised where settings of the history make no sense; carries every problem found."""
-
-    def __init__(self, problems: list[Problem]) -> None:
-        self.problems = tuple(problems)
-        super().__init__("\n".join(map(str, problems)))
 
 
 def read_history(value: object, path: str = "history") -> HistorySettings:
@@ -33,35 +24,25 @@ def read_history(value: object, path: str = "history") -> HistorySettings:
 
     Raises
     ------
-    HistorySettingsError
-        With path, what was found and what is allowed, for everything that is wrong. It shows no password.
+    SettingsError
+        With path, found and allowed values of every problem. It shows no password.
     """
-    if not isinstance(value, Mapping):
-        raise HistorySettingsError([Problem(path, shown(value), 'a mapping like {"keep_days": 365}')])
-    problems = [
-        Problem(f"{path}.{key}", shown(key), f"the keys {', '.join(_KEYS)}") for key in value if key not in _KEYS
-    ]
+    reader = SettingsReader(value, path, 'a mapping like {"keep_days": 365}')
     default = HistorySettings()
-    url = value.get("url", "")
+    url = reader.value("url") or ""
     if not isinstance(url, str):
-        problems.append(Problem(f"{path}.url", shown(url), "a text"))
+        reader.refuse("url", "a text")
     elif url:
         try:
             parsed_url(url)
         except HistoryUrlError as error:
-            problems.append(Problem(f"{path}.url", shown(_without_password(url)), str(error)))
-    days = value.get("keep_days", default.keep.days)
-    if not isinstance(days, int) or isinstance(days, bool) or not 0 <= days <= _MOST_DAYS:
-        problems.append(Problem(f"{path}.keep_days", shown(days), f"a whole number from 0 to {_MOST_DAYS}"))
-    mode = value.get("user_names", default.user_names.value)
-    if mode not in [each.value for each in UserNameMode]:
-        problems.append(Problem(f"{path}.user_names", shown(mode), " or ".join(UserNameMode)))
-    key_file = value.get("key_file", "")
-    if not isinstance(key_file, str):
-        problems.append(Problem(f"{path}.key_file", shown(key_file), "the path of a file"))
-    if problems:
-        raise HistorySettingsError(problems)
-    return HistorySettings(url, timedelta(days=days), UserNameMode(mode), key_file)
+            reader.refuse("url", str(error), shown(_without_password(url)))
+    days = reader.whole_number("keep_days", default.keep.days, 0, _MOST_DAYS)
+    mode = reader.checked("user_names", UserNameMode, " or ".join(UserNameMode)) or default.user_names
+    key_file = reader.text("key_file", allowed="the path of a file")
+    reader.refuse_other_keys()
+    refuse_settings(reader.problems)
+    return HistorySettings(str(url), timedelta(days=days), mode, key_file)
 
 
 def _without_password(url: str) -> str:

@@ -7,7 +7,8 @@ from typing import Any
 from traitlets import Dict, HasTraits, TraitError, validate
 
 from dra_spawner.history.settings import HistorySettings
-from dra_spawner.service.history_settings import HistorySettingsError, read_history
+from dra_spawner.profiles.settings_reader import SettingsError
+from dra_spawner.service.history_settings import read_history
 
 __all__ = ["HistoryTraits"]
 
@@ -33,7 +34,7 @@ class HistoryTraits(HasTraits):
     def _validate_history(self, proposal: Any) -> Any:
         try:
             read_history(proposal["value"])
-        except HistorySettingsError as error:
+        except SettingsError as error:
             raise TraitError(str(error)) from None
         return proposal["value"]
 

@@ -9,9 +9,10 @@ from traitlets import Bool, Dict, Float, HasTraits, Integer, List, TraitError, U
 
 from dra_spawner import names
 from dra_spawner.placeholders.controller.limit_settings import read_groups, read_limits
-from dra_spawner.placeholders.controller.settings import ControllerSettings, PlaceholderSettingsError, read_replicas
+from dra_spawner.placeholders.controller.settings import ControllerSettings, read_replicas
 from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
 from dra_spawner.placeholders.planner.policy import Budget, Grace, Policy, Readiness, Renewal
+from dra_spawner.profiles.settings_reader import SettingsError
 
 __all__ = ["PlaceholderTraits"]
 
@@ -36,7 +37,7 @@ class PlaceholderTraits(HasTraits):
     def _validate_placeholders(self, proposal: Any) -> Any:
         try:
             read_replicas(proposal["value"])
-        except PlaceholderSettingsError as error:
+        except SettingsError as error:
             raise TraitError(str(error)) from None
         return proposal["value"]
 
@@ -58,7 +59,7 @@ class PlaceholderTraits(HasTraits):
     def _validate_limits(self, proposal: Any) -> Any:
         try:
             read_limits(proposal["value"], read_groups(self.profile_groups))
-        except PlaceholderSettingsError as error:
+        except SettingsError as error:
             raise TraitError(str(error)) from None
         return proposal["value"]
 
@@ -72,7 +73,7 @@ class PlaceholderTraits(HasTraits):
     def _validate_profile_groups(self, proposal: Any) -> Any:
         try:
             read_groups(proposal["value"])
-        except PlaceholderSettingsError as error:
+        except SettingsError as error:
             raise TraitError(str(error)) from None
         return proposal["value"]
 

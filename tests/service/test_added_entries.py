@@ -15,10 +15,10 @@ from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.kube.cluster_watch import ClusterWatch
-from dra_spawner.placeholders.controller.demand_settings import DemandSettingsError
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.controller.settings import ControllerSettings
 from dra_spawner.placeholders.planner.policy import ReplicaRange
+from dra_spawner.profiles.settings_reader import SettingsError
 from dra_spawner.service.added_entries import AddedEntries, EntriesUnavailable
 
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
@@ -58,7 +58,7 @@ async def test_an_entry_that_makes_no_sense_is_refused(database: HistoryDatabase
     entries = AddedEntries(controller(), lambda: database, is_kept=True)
     await entries.load()
     for wrong, path in (({}, "entry.users"), ([], "entry"), ({**CLASS, "begins": "soon"}, "entry.begins")):
-        with pytest.raises(DemandSettingsError) as refused:
+        with pytest.raises(SettingsError) as refused:
             await entries.add(wrong)  # type: ignore[arg-type]
         assert refused.value.problems[0].path == path
     assert database.calendar_entries() == {}

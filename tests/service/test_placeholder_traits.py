@@ -12,10 +12,11 @@ import pytest
 from traitlets import TraitError
 from traitlets.config import Config
 
-from dra_spawner.placeholders.controller.settings import PlaceholderSettingsError, read_replicas
+from dra_spawner.placeholders.controller.settings import read_replicas
 from dra_spawner.placeholders.planner.cluster_index import Namespaces
 from dra_spawner.placeholders.planner.placeholder_objects import placeholder_pod
 from dra_spawner.placeholders.planner.policy import MOST_PLACEHOLDERS, ReplicaRange
+from dra_spawner.profiles.settings_reader import SettingsError
 from dra_spawner.service.application import DRASpawnerService
 from dra_spawner.service.http.limited_server import ServerLimits
 from dra_spawner.service.placeholder_traits import PlaceholderTraits
@@ -82,7 +83,7 @@ def test_accepted(value: Any, expected: Any) -> None:
     ],
 )
 def test_refused(value: Any, problem: str) -> None:
-    with pytest.raises(PlaceholderSettingsError) as refused:
+    with pytest.raises(SettingsError) as refused:
         read_replicas(value)
     assert str(refused.value) == problem
     if isinstance(value, dict):
@@ -91,7 +92,7 @@ def test_refused(value: Any, problem: str) -> None:
 
 
 def test_every_problem_is_told_at_once() -> None:
-    with pytest.raises(PlaceholderSettingsError) as refused:
+    with pytest.raises(SettingsError) as refused:
         read_replicas({"a": 1, "b": {"min": "2"}})
     assert [problem.path for problem in refused.value.problems] == ["placeholders.a", "placeholders.b.min"]
 

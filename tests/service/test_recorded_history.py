@@ -21,9 +21,10 @@ from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.controller.settings import ControllerSettings
+from dra_spawner.profiles.settings_reader import SettingsError
 from dra_spawner.service.application import DRASpawnerService
 from dra_spawner.service.history_keeper import HistoryKeeper
-from dra_spawner.service.history_settings import HistorySettingsError, read_history
+from dra_spawner.service.history_settings import read_history
 from dra_spawner.service.metrics.history_metrics import register_history
 from tests.cluster.under_test import ClusterUnderTest
 from tests.history.conftest import postgresql
@@ -90,7 +91,7 @@ def test_accepted(value: Any, expected: HistorySettings) -> None:
     ],
 )
 def test_refused(value: Any, problem: str) -> None:
-    with pytest.raises(HistorySettingsError) as refused:
+    with pytest.raises(SettingsError) as refused:
         read_history(value)
     assert str(refused.value) == problem
     if isinstance(value, dict):

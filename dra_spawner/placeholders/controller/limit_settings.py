@@ -8,14 +8,13 @@ from typing import Final
 from dra_spawner.dra.cel import CelCompileError, compile_selector
 from dra_spawner.dra.claim_sizes import SIZE_ALLOWED, is_size
 from dra_spawner.dra.quantity import Quantity
-from dra_spawner.placeholders.controller.settings import PlaceholderSettingsError
 from dra_spawner.placeholders.planner.limits import Limit
 from dra_spawner.placeholders.planner.policy import MOST_PLACEHOLDERS
 from dra_spawner.profiles.problems import Problem, shown
+from dra_spawner.profiles.settings_reader import SettingsReader, readers_of_list, refuse_settings
 
 __all__ = ["read_groups", "read_limits"]
 
-_KEYS: Final = ("name", "placeholders", "devices", "capacity", "device_class", "selector", "profile", "group")
 _BOUNDS: Final = ("placeholders", "devices", "capacity")
 _MOST_LIMITS: Final = 100
 _LONGEST_NAME: Final = 253
@@ -27,24 +26,19 @@ def read_groups(value: object, path: str = "profile_groups") -> dict[str, tuple[
 
     Raises
     ------
-    PlaceholderSettingsError
+    SettingsError
         With path, found and allowed values of every problem.
     """
-    if not isinstance(value, Mapping):
-        raise PlaceholderSettingsError(
-            [Problem(path, shown(value), "a mapping of names of groups to lists of profiles")]
-        )
-    problems: list[Problem] = []
+    groups = SettingsReader(value, path, "a mapping of names of groups to lists of profiles")
     found: dict[str, tuple[str, ...]] = {}
-    for name, profiles in value.items():
+    for name, profiles in groups.given.items():
         if not _is_name(name):
-            problems.append(Problem(path, shown(name), "names of groups, like teaching"))
+            groups.refuse_itself(shown(name), "names of groups, like teaching")
         elif not isinstance(profiles, list | tuple) or not profiles or not all(map(_is_name, profiles)):
-            problems.append(Problem(f"{path}.{name}", shown(profiles), 'a list of profiles like ["gpu-slice"]'))
+            groups.refuse(name, 'a list of profiles like ["gpu-slice"]')
         else:
             found[str(name)] = tuple(profiles)
-    if problems:
-        raise PlaceholderSettingsError(problems)
+    refuse_settings(groups.problems)
     return found
 
 
@@ -58,115 +52,94 @@ def read_limits(value: object, groups: Mapping[str, tuple[str, ...]], path: str 
 
     Raises
     ------
-    PlaceholderSettingsError
+    SettingsError
         With path, found and allowed values of every problem.
     """
-    if not isinstance(value, list | tuple) or len(value) > _MOST_LIMITS:
-        raise PlaceholderSettingsError(
-            [Problem(path, shown(value), f"a list of at most {_MOST_LIMITS} mappings like {_EXAMPLE}")]
-        )
     problems: list[Problem] = []
     found: list[Limit] = []
-    for number, each in enumerate(value):
-        where = f"{path}[{number}]"
-        if not isinstance(each, Mapping):
-            problems.append(Problem(where, shown(each), f"a mapping like {_EXAMPLE}"))
-            continue
-        limit = _Reader(each, where, problems).limit(groups)
-        if limit.name in {other.name for other in found}:
-            problems.append(Problem(f"{where}.name", shown(limit.name), "a name that no other limit has"))
-        found.append(limit)
-    if problems:
-        raise PlaceholderSettingsError(problems)
+    for each in readers_of_list(value, path, _MOST_LIMITS, f"a mapping like {_EXAMPLE}", problems):
+        if each.is_mapping:
+            limit = _limit(each, groups)
+            if limit.name in {other.name for other in found}:
+                each.refuse("name", "a name that no other limit has")
+            found.append(limit)
+    refuse_settings(problems)
     return tuple(found)
 
 
-class _Reader:
-    """Reads one limit, and notes what is wrong."""
+def _limit(reader: SettingsReader, groups: Mapping[str, tuple[str, ...]]) -> Limit:
+    reader.required("name", "a name for people, like a100")
+    limit = Limit(
+        name=_name(reader, "name"),
+        placeholders=_number(reader, "placeholders"),
+        devices=_number(reader, "devices"),
+        capacity=_capacity(reader),
+        device_class=_name(reader, "device_class"),
+        selector=_selector(reader),
+        profiles=_profiles(reader, groups),
+    )
+    if not any(key in reader.given for key in _BOUNDS):
+        reader.refuse_itself("", f"at least one of {', '.join(_BOUNDS)}")
+    for key in ("device_class", "selector"):
+        if key in reader.given and "devices" not in reader.given and "capacity" not in reader.given:
+            reader.refuse(key, "only beside devices or capacity")
+    reader.refuse_other_keys()
+    return limit
 
-    def __init__(self, value: Mapping[object, object], path: str, problems: list[Problem]) -> None:
-        self._value = value
-        self._path = path
-        self._problems = problems
 
-    def limit(self, groups: Mapping[str, tuple[str, ...]]) -> Limit:
-        for key in self._value:
-            if key not in _KEYS:
-                self._note(str(key)[:40], shown(key), f"the keys {', '.join(_KEYS)}")
-        if "name" not in self._value:
-            self._note("name", "", "a name for people, like a100")
-        if not any(key in self._value for key in _BOUNDS):
-            self._note("", "", f"at least one of {', '.join(_BOUNDS)}")
-        limit = Limit(
-            name=self._name("name"),
-            placeholders=self._number("placeholders"),
-            devices=self._number("devices"),
-            capacity=self._capacity(),
-            device_class=self._name("device_class"),
-            selector=self._selector(),
-            profiles=self._profiles(groups),
-        )
-        for key in ("device_class", "selector"):
-            if key in self._value and "devices" not in self._value and "capacity" not in self._value:
-                self._note(key, shown(self._value[key]), "only beside devices or capacity")
-        return limit
+def _name(reader: SettingsReader, key: str) -> str:
+    value = reader.value(key)
+    if value is None or _is_name(value):
+        return str(value or "")
+    reader.refuse(key, f"text of 1 to {_LONGEST_NAME} printable characters")
+    return ""
 
-    def _note(self, key: str, found: str, allowed: str) -> None:
-        self._problems.append(Problem(f"{self._path}.{key}" if key else self._path, found, allowed))
 
-    def _name(self, key: str) -> str:
-        value = self._value.get(key)
-        if value is None and key not in self._value:
-            return ""
-        if _is_name(value):
-            return str(value)
-        self._note(key, shown(value), f"text of 1 to {_LONGEST_NAME} printable characters")
+def _number(reader: SettingsReader, key: str) -> int | None:
+    return reader.whole_number(key, 0, 0, MOST_PLACEHOLDERS) if reader.value(key) is not None else None
+
+
+def _capacity(reader: SettingsReader) -> dict[str, Quantity]:
+    value = reader.value("capacity")
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping) or not value:
+        reader.refuse("capacity", 'a mapping of capacities to amounts like {"memory": "80Gi"}')
+        return {}
+    inner = reader.inner("capacity", value, "")
+    found = {}
+    for name, amount in value.items():
+        if not _is_name(name):
+            inner.refuse_itself(shown(name), "names of capacities, as drivers publish them")
+        elif isinstance(amount, str | int) and is_size(amount):
+            found[str(name)] = Quantity.parse(amount)
+        else:
+            inner.refuse(name, SIZE_ALLOWED, shown(amount))
+    return found
+
+
+def _selector(reader: SettingsReader) -> str:
+    value = reader.value("selector")
+    if value is None:
         return ""
+    if not isinstance(value, str) or not value.strip():
+        reader.refuse("selector", "a CEL expression, as in a DeviceClass")
+        return ""
+    try:
+        compile_selector(value)
+    except CelCompileError as error:
+        reader.refuse("selector", f"a CEL expression, as in a DeviceClass ({shown(str(error))})")
+    return value
 
-    def _number(self, key: str) -> int | None:
-        value = self._value.get(key)
-        if key not in self._value:
-            return None
-        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_PLACEHOLDERS:
-            return value
-        self._note(key, shown(value), f"a whole number from 0 to {MOST_PLACEHOLDERS}")
-        return None
 
-    def _capacity(self) -> dict[str, Quantity]:
-        value = self._value.get("capacity", {})
-        if not isinstance(value, Mapping) or ("capacity" in self._value and not value):
-            self._note("capacity", shown(value), 'a mapping of capacities to amounts like {"memory": "80Gi"}')
-            return {}
-        found = {}
-        for name, amount in value.items():
-            if not _is_name(name):
-                self._note("capacity", shown(name), "names of capacities, as drivers publish them")
-            elif isinstance(amount, str | int) and is_size(amount):
-                found[str(name)] = Quantity.parse(amount)
-            else:
-                self._note(f"capacity.{name}", shown(amount), SIZE_ALLOWED)
-        return found
-
-    def _selector(self) -> str:
-        value = self._value.get("selector", "")
-        if not isinstance(value, str) or ("selector" in self._value and not value.strip()):
-            self._note("selector", shown(value), "a CEL expression, as in a DeviceClass")
-            return ""
-        if value:
-            try:
-                compile_selector(value)
-            except CelCompileError as error:
-                self._note("selector", shown(value), f"a CEL expression, as in a DeviceClass ({shown(str(error))})")
-        return value
-
-    def _profiles(self, groups: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-        profile, group = self._name("profile"), self._name("group")
-        if profile and group:
-            self._note("group", shown(group), "either profile or group")
-        if group and group not in groups:
-            known = ", ".join(sorted(groups)) or "none"
-            self._note("group", shown(group), f"a group of profile_groups (there are: {known})")
-        return (profile,) if profile else groups.get(group, ())
+def _profiles(reader: SettingsReader, groups: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    profile, group = _name(reader, "profile"), _name(reader, "group")
+    if profile and group:
+        reader.refuse("group", "either profile or group")
+    if group and group not in groups:
+        known = ", ".join(sorted(groups)) or "none"
+        reader.refuse("group", f"a group of profile_groups (there are: {known})")
+    return (profile,) if profile else groups.get(group, ())
 
 
 def _is_name(value: object) -> bool:

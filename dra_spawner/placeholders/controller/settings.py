@@ -5,25 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Final
 
 from dra_spawner import names
 from dra_spawner.placeholders.planner.cluster_index import Namespaces
 from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
 from dra_spawner.placeholders.planner.policy import MOST_PLACEHOLDERS, Policy, ReplicaRange
-from dra_spawner.profiles.problems import Problem, shown
+from dra_spawner.profiles.problems import shown
+from dra_spawner.profiles.settings_reader import SettingsReader, refuse_settings
 
-__all__ = ["ControllerSettings", "PlaceholderSettingsError", "read_replicas"]
-
-_KEYS: Final = ("min", "max", "floor")
-
-
-class PlaceholderSettingsError(ValueError):
-    """Raised for invalid targets of placeholders, with every problem."""
-
-    def __init__(self, problems: list[Problem]) -> None:
-        self.problems = tuple(problems)
-        super().__init__("\n".join(map(str, problems)))
+__all__ = ["ControllerSettings", "read_replicas"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,47 +63,27 @@ def read_replicas(value: object, path: str = "placeholders") -> dict[str, Replic
 
     Raises
     ------
-    PlaceholderSettingsError
+    SettingsError
         With path, found and allowed values of every problem.
     """
-    problems: list[Problem] = []
-    if not isinstance(value, Mapping):
-        raise PlaceholderSettingsError(
-            [Problem(path, shown(value), "a mapping of names of choices to numbers of placeholders")]
-        )
+    choices = SettingsReader(value, path, "a mapping of names of choices to numbers of placeholders")
     found: dict[str, ReplicaRange] = {}
-    for name, each in value.items():
-        where = f"{path}.{name}"
+    for name, each in choices.given.items():
         if not isinstance(name, str) or not name:
-            problems.append(Problem(path, shown(name), "names of choices, like gpu-slice or gpu-slice/memory=large"))
-        elif not isinstance(each, Mapping):
-            problems.append(Problem(where, shown(each), 'a mapping like {"min": 2, "max": 20}'))
+            choices.refuse_itself(shown(name), "names of choices, like gpu-slice or gpu-slice/memory=large")
         else:
-            found[name] = _replicas(each, where, problems)
-    if problems:
-        raise PlaceholderSettingsError(problems)
+            found[name] = _replicas(choices.inner(name, each, 'a mapping like {"min": 2, "max": 20}'))
+    refuse_settings(choices.problems)
     return found
 
 
-def _replicas(value: Mapping[object, object], path: str, problems: list[Problem]) -> ReplicaRange:
-    for key in value:
-        if key not in _KEYS:
-            problems.append(Problem(f"{path}.{key}", shown(key), f"the keys {', '.join(_KEYS)}"))
-    if "min" not in value:
-        problems.append(Problem(f"{path}.min", "", "the number of placeholders at all times"))
-        return ReplicaRange(0, 0)
-    minimum = _number(value["min"], f"{path}.min", 0, MOST_PLACEHOLDERS, problems)
+def _replicas(reader: SettingsReader) -> ReplicaRange:
+    if not reader.required("min", "the number of placeholders at all times"):
+        minimum = 0
+    else:
+        minimum = reader.whole_number("min", 0, 0, MOST_PLACEHOLDERS)
     # A target of 0 still allows placeholders for pending pods.
-    usual = 2 * minimum or MOST_PLACEHOLDERS
-    maximum = _number(value.get("max", usual), f"{path}.max", minimum, MOST_PLACEHOLDERS, problems)
-    floor = value.get("floor")
-    return ReplicaRange(
-        minimum, maximum, None if floor is None else _number(floor, f"{path}.floor", 0, minimum, problems)
-    )
-
-
-def _number(value: object, path: str, least: int, most: int, problems: list[Problem]) -> int:
-    if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
-        return value
-    problems.append(Problem(path, shown(value), f"a whole number from {least} to {most}"))
-    return least
+    maximum = reader.whole_number("max", 2 * minimum or MOST_PLACEHOLDERS, minimum, MOST_PLACEHOLDERS)
+    floor = reader.whole_number("floor", 0, 0, minimum) if reader.value("floor") is not None else None
+    reader.refuse_other_keys()
+    return ReplicaRange(minimum, maximum, floor)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from tornado.web import HTTPError
 
-from dra_spawner.placeholders.controller.demand_settings import DemandSettingsError
+from dra_spawner.profiles.settings_reader import SettingsError
 from dra_spawner.service.added_entries import AddedEntries, AddedEntry, EntriesUnavailable, TooManyEntries
 from dra_spawner.service.context import Role
 from dra_spawner.service.http.placeholder_handlers import PlaceholderHandler, PostHandler
@@ -56,7 +56,7 @@ class CalendarEntriesHandler(_EntriesHandler):
             raise HTTPError(400, "The body must be JSON.") from None
         try:
             added = await self.entries.add(written)
-        except DemandSettingsError as error:
+        except SettingsError as error:
             raise HTTPError(400, "%s.", "; ".join(map(str, error.problems))) from None
         except TooManyEntries:
             raise HTTPError(409, "There are too many entries. Delete old ones.") from None

@@ -13,13 +13,13 @@ from traitlets import TraitError
 from dra_spawner.calendars.occurrences import IN_TOTAL
 from dra_spawner.placeholders.controller.demand_settings import (
     CalendarLocation,
-    DemandSettingsError,
     ScaleAheadMode,
     read_calendar_entries,
     read_calendars,
     read_demand,
 )
 from dra_spawner.placeholders.planner.demand.settings import DemandSettings
+from dra_spawner.profiles.settings_reader import SettingsError
 from dra_spawner.service.application import DRASpawnerService
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -101,7 +101,7 @@ def test_calendars() -> None:
     [
         ("demand", [], 'demand: found []; allowed: a mapping like {"timezone": "Europe/Berlin"}'),
         ("demand", {"hit_rate": 1}, "demand.hit_rate: found 1; allowed: a number from 0.5 to 0.9999"),
-        ("demand", {"weeks": True}, "demand.weeks: found True; allowed: a number from 0 to 5"),
+        ("demand", {"weeks": True}, "demand.weeks: found True; allowed: a whole number from 0 to 5"),
         (
             "demand",
             {"timezone": "../../etc/passwd"},
@@ -149,7 +149,7 @@ def test_refused(setting: str, value: Any, problem: str) -> None:
         "calendar_entries": lambda each: read_calendar_entries(each, UTC),
         "calendars": lambda each: read_calendars(each, UTC),
     }
-    with pytest.raises(DemandSettingsError) as refused:
+    with pytest.raises(SettingsError) as refused:
         readers[setting](value)
     assert str(refused.value).startswith(problem)
     with pytest.raises(TraitError):
@@ -162,14 +162,14 @@ def test_a_mode_that_does_not_exist() -> None:
 
 
 def test_no_address_of_a_calendar_is_shown() -> None:
-    with pytest.raises(DemandSettingsError) as refused:
+    with pytest.raises(SettingsError) as refused:
         read_calendars({"a": "webcal://example.org/secret-token.ics"}, UTC)
     assert "secret-token" not in str(refused.value)
 
 
 def test_all_problems_at_once() -> None:
     entries = [{"users": "x", "begins": "y", "minutes": -1, "colour": "red"}, {}]
-    with pytest.raises(DemandSettingsError) as refused:
+    with pytest.raises(SettingsError) as refused:
         read_calendar_entries(entries, UTC)
     paths = [each.path for each in refused.value.problems]
     assert paths == [

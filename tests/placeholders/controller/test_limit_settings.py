@@ -10,8 +10,8 @@ from traitlets.config import Config
 
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.placeholders.controller.limit_settings import read_groups, read_limits
-from dra_spawner.placeholders.controller.settings import PlaceholderSettingsError
 from dra_spawner.placeholders.planner.limits import Limit
+from dra_spawner.profiles.settings_reader import SettingsError
 from dra_spawner.service.application import DRASpawnerService
 
 GROUPS = {"teaching": ("gpu-slice", "gpu-share")}
@@ -47,8 +47,8 @@ def test_accepted(value: dict[str, Any], expected: Limit) -> None:
 @pytest.mark.parametrize(
     ("value", "problem"),
     [
-        pytest.param({}, "limits: found {}; allowed: a list of at most 100 mappings like", id="a mapping"),
-        pytest.param([{}] * 101, "allowed: a list of at most 100 mappings like", id="too many"),
+        pytest.param({}, "limits: found {}; allowed: a list of at most 100 entries, each a mapping like", id="a mapping"),
+        pytest.param([{}] * 101, "allowed: a list of at most 100 entries, each a mapping like", id="too many"),
         pytest.param([3], "limits[0]: found 3; allowed: a mapping like", id="a number"),
         pytest.param([{"devices": 1}], "limits[0].name: nothing found; allowed: a name for people", id="no name"),
         pytest.param(
@@ -113,7 +113,7 @@ def test_accepted(value: dict[str, Any], expected: Limit) -> None:
     ],
 )  # fmt: skip
 def test_refused(value: Any, problem: str) -> None:
-    with pytest.raises(PlaceholderSettingsError) as refused:
+    with pytest.raises(SettingsError) as refused:
         read_limits(value, GROUPS)
     assert problem in str(refused.value)
     if isinstance(value, list):
@@ -134,7 +134,7 @@ def test_refused(value: Any, problem: str) -> None:
     ],
 )
 def test_hostile_selectors_are_refused_at_once(selector: str) -> None:
-    with pytest.raises(PlaceholderSettingsError, match="selector"):
+    with pytest.raises(SettingsError, match="selector"):
         read_limits([{"name": "l", "devices": 1, "selector": selector}], {})
 
 
@@ -149,7 +149,7 @@ def test_hostile_selectors_are_refused_at_once(selector: str) -> None:
     ],
 )
 def test_groups(value: Any, problem: str) -> None:
-    with pytest.raises(PlaceholderSettingsError) as refused:
+    with pytest.raises(SettingsError) as refused:
         read_groups(value)
     assert problem in str(refused.value)
 
