@@ -41,7 +41,8 @@ class DemandTraits(HasTraits):
 
             c.DRASpawnerService.demand = {"timezone": "Europe/Berlin", "hit_rate": 0.99, "holidays": ["2026-12-25"]}
 
-        `hit_rate`: share of launches that should find a warm placeholder. `node_lead_minutes`: from the order of a node
+        `hit_rate`: share of launches that should find a warm placeholder; or `costs`, from which it follows:
+        `{"wait": 5, "idle_hour": 0.4}`. `node_lead_minutes`: from the order of a node
         until users are let in, until nodes have shown it. `node_starts_per_minute`: new nodes in a minute at most.
         `calendar_margin_minutes`: time before an entry at which its placeholders are warm. `weeks`, `hold`,
         `recurring_margin`, `holiday_share`, `fill_nodes`: see docs/scale-ahead.md.

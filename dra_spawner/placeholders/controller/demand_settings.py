@@ -9,6 +9,7 @@ from typing import Final
 
 from dra_spawner.calendars.demand_lines import read_demand_line
 from dra_spawner.calendars.entries import CalendarEntry
+from dra_spawner.placeholders.planner.demand.quantile import hit_rate_of_costs
 from dra_spawner.placeholders.planner.demand.settings import DemandSettings
 from dra_spawner.profiles.problems import Problem
 from dra_spawner.profiles.settings_reader import DAY_ALLOWED, SettingsReader, readers_of_list, refuse_settings
@@ -24,6 +25,8 @@ __all__ = [
 ]
 
 _MOST_ENTRIES: Final = 1000
+_HIT_RATES: Final = (0.5, 0.9999)
+_COSTS: Final = (0.000_001, 1_000_000)
 _TIME: Final = 'a local time like "2026-11-24 17:00"'
 _AN_ENTRY: Final = '{"users": "350 of gpu-slice", "begins": "2026-11-24 17:00"}'
 
@@ -79,6 +82,8 @@ class CalendarLocation:
 def read_demand(value: object, path: str = "demand") -> DemandOptions:
     """The settings of forecasts, as configured: ``{"hit_rate": 0.99, "timezone": "Europe/Berlin"}``.
 
+    Instead of `hit_rate` there may be `costs`: of one user's wait for a node, and of an idle placeholder for an hour.
+
     Raises
     ------
     SettingsError
@@ -86,9 +91,10 @@ def read_demand(value: object, path: str = "demand") -> DemandOptions:
     """
     reader = SettingsReader(value, path, 'a mapping like {"timezone": "Europe/Berlin"}')
     default, options = DemandSettings(), DemandOptions()
+    lead = timedelta(minutes=reader.number("node_lead_minutes", options.node_lead.total_seconds() / 60, 0.1, 240))
     margin = reader.number("calendar_margin_minutes", default.calendar_margin.total_seconds() / 60, 0, 240)
     settings = DemandSettings(
-        hit_rate=reader.number("hit_rate", default.hit_rate, 0.5, 0.9999),
+        hit_rate=_hit_rate(reader, default.hit_rate, lead),
         hold=reader.number("hold", default.hold, 0, 100),
         weeks=reader.whole_number("weeks", default.weeks, 0, 5),
         recurring_margin=reader.number("recurring_margin", default.recurring_margin, 0, 10),
@@ -98,11 +104,29 @@ def read_demand(value: object, path: str = "demand") -> DemandOptions:
         fill_nodes=reader.truth("fill_nodes", default=default.fill_nodes),
         calendar_margin=timedelta(minutes=margin),
     )
-    lead = reader.number("node_lead_minutes", options.node_lead.total_seconds() / 60, 0.1, 240)
     starts = reader.number("node_starts_per_minute", 0, 0.01, 10_000)
     reader.refuse_other_keys()
     refuse_settings(reader.problems)
-    return DemandOptions(settings, timedelta(minutes=lead), starts or None)
+    return DemandOptions(settings, lead, starts or None)
+
+
+def _hit_rate(reader: SettingsReader, default: float, lead: timedelta) -> float:
+    """As it is given, or from what waits and idle placeholders cost."""
+    if reader.value("costs") is None:
+        return reader.number("hit_rate", default, *_HIT_RATES)
+    if reader.value("hit_rate") is not None:
+        reader.refuse("hit_rate", "either hit_rate or costs")
+    costs = reader.inner("costs", reader.value("costs"), 'a mapping like {"wait": 2, "idle_hour": 0.5}')
+    for key in ("wait", "idle_hour"):
+        costs.required(key, f"a number from {_COSTS[0]:g} to {_COSTS[1]:g}")
+    wait, idle_hour = (costs.number(key, 1.0, *_COSTS) for key in ("wait", "idle_hour"))
+    costs.refuse_other_keys()
+    found = hit_rate_of_costs(wait, idle_hour, lead)
+    if _HIT_RATES[0] <= found <= _HIT_RATES[1]:
+        return found
+    least, most = (f"{each:.2%}" for each in _HIT_RATES)
+    costs.refuse_itself(f"costs with a hit rate of {found:.4%}", f"costs with a hit rate from {least} to {most}")
+    return default
 
 
 def read_calendar_entries(value: object, zone: tzinfo, path: str = "calendar_entries") -> tuple[CalendarEntry, ...]:

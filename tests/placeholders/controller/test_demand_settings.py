@@ -34,6 +34,30 @@ def test_without_settings() -> None:
     assert (ahead.calendars.entries, ahead.calendars.sources) == ((), ())
 
 
+def test_a_hit_rate_from_costs() -> None:
+    """A wait as dear as 50 hours of an idle placeholder, which is idle for a lead time."""
+    costs = {"wait": 5, "idle_hour": 0.1}
+    assert read_demand({"costs": costs, "node_lead_minutes": 12}).settings.hit_rate == pytest.approx(5 / 5.02)
+    assert read_demand({"costs": costs, "node_lead_minutes": 120}).settings.hit_rate == pytest.approx(5 / 5.2)
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ({"costs": {"wait": 1, "idle_hour": 1}, "hit_rate": 0.9}, "demand.hit_rate: found 0.9; allowed: either hit_rate or costs"),
+        ({"costs": 3}, 'demand.costs: found 3; allowed: a mapping like {"wait": 2, "idle_hour": 0.5}'),
+        ({"costs": {"wait": 1}}, "demand.costs.idle_hour: nothing found; allowed: a number from 1e-06 to 1e+06"),
+        ({"costs": {"wait": -1, "idle_hour": 1}}, "demand.costs.wait: found -1; allowed: a number from 1e-06 to 1e+06"),
+        ({"costs": {"wait": 1, "idle_hour": 60}}, "demand.costs: found costs with a hit rate of 9.0909%; allowed: costs with a hit rate from 50.00% to 99.99%"),
+        ({"costs": {"wait": 1, "idle_hour": 1, "idle": 1}}, "demand.costs.idle: found 'idle'; allowed: the keys wait, idle_hour"),
+    ],
+)  # fmt: skip
+def test_costs_that_are_refused(value: Any, problem: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        read_demand(value)
+    assert str(refused.value) == problem
+
+
 def test_all_settings() -> None:
     options = read_demand(
         {
@@ -113,7 +137,7 @@ def test_calendars() -> None:
         ("demand", {"holidays": "2026-12-25"}, "demand.holidays: found '2026-12-25'; allowed: a list of days"),
         ("demand", {"holidays": ["25.12."]}, "demand.holidays[0]: found '25.12.'; allowed: a day like"),
         ("demand", {"node_lead_minutes": float("nan")}, "demand.node_lead_minutes: found nan"),
-        ("demand", {"hitrate": 0.9}, "demand.hitrate: found 'hitrate'; allowed: the keys calendar_margin_minutes"),
+        ("demand", {"hitrate": 0.9}, "demand.hitrate: found 'hitrate'; allowed: the keys node_lead_minutes"),
         ("calendar_entries", {"a": 1}, "calendar_entries: found {'a': 1}; allowed: a list of at most 1000 entries"),
         ("calendar_entries", [3], "calendar_entries[0]: found 3; allowed: a mapping like"),
         ("calendar_entries", [{"begins": "2026-11-24 17:00"}], "calendar_entries[0].users: nothing found; allowed"),
