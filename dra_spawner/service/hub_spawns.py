@@ -141,7 +141,7 @@ class HubSpawns:
             began = self._now()
             try:
                 await self.refresh()
-            except Exception:  # the next answer may be a better one
+            except Exception:  # a defect here must not end the service, and the next answer may be better
                 log.exception("The hub's pending spawns are not read")
             least = _AGAIN_SECONDS if self._problem else _EVERY_SECONDS
             await asyncio.sleep(max(least, _PAUSES * (self._now() - began)))

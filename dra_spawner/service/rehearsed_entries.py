@@ -40,7 +40,7 @@ class RehearsedEntries:
         while True:
             try:
                 await self.refresh()
-            except Exception:
+            except Exception:  # a defect here must not end the service
                 log.exception("Calendar entries are not rehearsed.")
             await asyncio.sleep(_EVERY_SECONDS)
 

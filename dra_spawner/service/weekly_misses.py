@@ -89,7 +89,7 @@ class WeeklyMisses:
             problem: Exception | None = None
             try:
                 found = self._read(database, now)
-            except Exception as error:
+            except Exception as error:  # the reader who asked gets it
                 problem = error
             # A loop that is closed needs no answer any more.
             with contextlib.suppress(RuntimeError):

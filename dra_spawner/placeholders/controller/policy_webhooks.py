@@ -131,7 +131,7 @@ class PolicyWebhooks:
             began = time.monotonic()
             try:
                 await self.ask()
-            except Exception:  # the next questions may be better ones
+            except Exception:  # a defect here must not end the service, and the next answers may be better
                 log.exception("The webhooks of policies are not asked")
             await asyncio.sleep(max(self._every.total_seconds() - (time.monotonic() - began), 1.0))
 

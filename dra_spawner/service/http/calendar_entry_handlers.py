@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final
 
 from tornado.web import HTTPError
@@ -10,6 +9,7 @@ from tornado.web import HTTPError
 from dra_spawner.profiles.settings_reader import SettingsError
 from dra_spawner.service.added_entries import AddedEntries, AddedEntry, EntriesUnavailable, TooManyEntries
 from dra_spawner.service.context import Role
+from dra_spawner.service.http.json_body import json_value
 from dra_spawner.service.http.placeholder_handlers import PlaceholderHandler, PostHandler
 
 __all__ = ["CalendarEntriesHandler", "CalendarEntryHandler"]
@@ -50,10 +50,7 @@ class CalendarEntriesHandler(_EntriesHandler):
         self.write_json({"items": [_json(each) for each in self.entries.items]})
 
     async def post(self) -> None:
-        try:
-            written = json.loads(bytes(self.body))
-        except (ValueError, RecursionError):
-            raise HTTPError(400, "The body must be JSON.") from None
+        written = json_value(bytes(self.body))
         try:
             added = await self.entries.add(written)
         except SettingsError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from typing import Any
@@ -14,6 +13,7 @@ from dra_spawner.kube.leader import NotLeading
 from dra_spawner.placeholders.controller.placeholder_controller import UnknownShape
 from dra_spawner.placeholders.controller.reservations import OnHold, ReservedPlacement
 from dra_spawner.placeholders.planner.shape_definition import MOST_BYTES, DefinitionError
+from dra_spawner.service.http.json_body import json_object
 from dra_spawner.service.http.placeholder_handlers import PostHandler, placement_json
 
 __all__ = ["KEYS", "MOST_BODY_BYTES", "PlacementsHandler"]
@@ -65,15 +65,7 @@ class PlacementsHandler(PostHandler):
 
 def _question(body: bytes) -> dict[str, str]:
     """The validated body; errors name the path, the found and the allowed value."""
-    try:
-        question = json.loads(body)
-    except (ValueError, RecursionError):
-        raise HTTPError(400, "The body must be JSON.") from None
-    if not isinstance(question, dict):
-        raise HTTPError(400, "The body must be a JSON object.")
-    unknown = sorted(set(map(str, question)) - set(KEYS))
-    if unknown:
-        raise HTTPError(400, "%s: not known; allowed: %s.", unknown[0][:40], ", ".join(KEYS))
+    question = json_object(body, KEYS)
     definition = question.get("definition", "")
     if not isinstance(definition, str) or len(definition) > MOST_BYTES:
         raise HTTPError(400, "definition: allowed: JSON as text, %d bytes at most.", MOST_BYTES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, timedelta, tzinfo
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -10,6 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from tornado.web import HTTPError
 
 from dra_spawner.rehearsal.rehearsal_table import rehearsal_json
+from dra_spawner.service.http.json_body import json_object
 from dra_spawner.service.http.placeholder_handlers import PostHandler
 from dra_spawner.service.rehearsals import RehearsalAssumptions, Rehearsals, TooManyRehearsals
 
@@ -56,15 +56,7 @@ class RehearsalsHandler(PostHandler):
 
 def _question(body: bytes) -> dict[str, Any]:
     """The validated body; errors name the path, the found and the allowed value."""
-    try:
-        question = json.loads(body)
-    except (ValueError, RecursionError):
-        raise HTTPError(400, "The body must be JSON.") from None
-    if not isinstance(question, dict):
-        raise HTTPError(400, "The body must be a JSON object.")
-    unknown = sorted(set(map(str, question)) - set(_KEYS))
-    if unknown:
-        raise HTTPError(400, "%s: not known; allowed: %s.", unknown[0][:40], ", ".join(_KEYS))
+    question = json_object(body, _KEYS)
     line = question.get("line")
     if not isinstance(line, str) or not 0 < len(line) <= _LONGEST_LINE or not line.isprintable():
         found = f"found {line!r:.60}" if "line" in question else "nothing found"

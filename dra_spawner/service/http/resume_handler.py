@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from urllib.parse import parse_qs
 
 from tornado.web import HTTPError
@@ -10,6 +9,7 @@ from tornado.web import HTTPError
 from dra_spawner.kube.leader import NotLeading
 from dra_spawner.placeholders.controller.placeholder_controller import UnknownShape
 from dra_spawner.service.context import ServiceContext
+from dra_spawner.service.http.json_body import json_object
 from dra_spawner.service.http.placeholder_handlers import PlaceholderHandler
 
 __all__ = ["ResumeHandler"]
@@ -54,17 +54,7 @@ class ResumeHandler(PlaceholderHandler):
 
 
 def _profile_of_json(body: bytes) -> str:
-    try:
-        question = json.loads(body)
-    except (ValueError, RecursionError):
-        raise HTTPError(400, "The body must be JSON.") from None
-    if not isinstance(question, dict):
-        raise HTTPError(400, "The body must be a JSON object.")
-    unknown = sorted(set(map(str, question)) - {"profile"})
-    if unknown:
-        # A text of JSON may be no Unicode.
-        raise HTTPError(400, "%s: not known; allowed: profile.", ascii(unknown[0][:40]))
-    return _checked(question.get("profile"))
+    return _checked(json_object(body, ("profile",)).get("profile"))
 
 
 def _profile_of_form(body: bytes) -> str:
