@@ -21,6 +21,7 @@ _SETTINGS: Final = {
     "hit_rate": float,
     "memory": float,
     "hold": float,
+    "node_hold": float,
     "burstiness": float,
     "weeks": int,
     "around_minutes": float,

@@ -45,7 +45,7 @@ class DemandTraits(HasTraits):
         `{"wait": 5, "idle_hour": 0.4}`. `node_lead_minutes`: from the order of a node
         until users are let in, until nodes have shown it. `node_starts_per_minute`: new nodes in a minute at most.
         `calendar_margin_minutes`: time before an entry at which its placeholders are warm. `weeks`, `hold`,
-        `recurring_margin`, `holiday_share`, `fill_nodes`: see docs/scale-ahead.md.
+        `node_hold`, `recurring_margin`, `holiday_share`, `fill_nodes`: see docs/scale-ahead.md.
         """
     ).tag(config=True)
 

@@ -96,6 +96,7 @@ def read_demand(value: object, path: str = "demand") -> DemandOptions:
     settings = DemandSettings(
         hit_rate=_hit_rate(reader, default.hit_rate, lead),
         hold=reader.number("hold", default.hold, 0, 100),
+        node_hold=reader.number("node_hold", default.node_hold, 0, 100),
         weeks=reader.whole_number("weeks", default.weeks, 0, 5),
         recurring_margin=reader.number("recurring_margin", default.recurring_margin, 0, 10),
         holiday_share=reader.number("holiday_share", default.holiday_share, 0, 1),

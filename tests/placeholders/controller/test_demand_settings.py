@@ -63,6 +63,7 @@ def test_all_settings() -> None:
         {
             "hit_rate": 0.95,
             "hold": 2,
+            "node_hold": 1.5,
             "weeks": 2,
             "recurring_margin": 0.2,
             "holiday_share": 0,
@@ -77,6 +78,7 @@ def test_all_settings() -> None:
     assert options.settings == DemandSettings(
         hit_rate=0.95,
         hold=2,
+        node_hold=1.5,
         weeks=2,
         recurring_margin=0.2,
         holiday_share=0,

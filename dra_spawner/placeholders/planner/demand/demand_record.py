@@ -73,6 +73,8 @@ class DemandRecord:
         self.wall_clock = WallClock(settings.zone, settings.holidays, settings.weeks)
         self.held_expected = RunningMaximum()
         self.held_launches = RunningMaximum()
+        self.held_total = RunningMaximum()
+        """Servers and placeholders together."""
         self.judged: Judged | None = None
         """The forecast of a lead time ago; None if there was none."""
         self._actual = DecayingMean()

@@ -74,6 +74,8 @@ class Forecast:
     """Whether demand has fallen and the number is still that of some minutes ago."""
     limited_to: int | None = None
     """The limit, if it makes the number smaller than wanted."""
+    kept: int = 0
+    """Placeholders that only keep a node for a while, as its servers may be back soon."""
     filled: int = 0
     """Placeholders that only fill the last node."""
 
@@ -82,6 +84,8 @@ class Forecast:
         """One line for people."""
         number = f"{self.placeholders} placeholder{'' if self.placeholders == 1 else 's'}"
         parts = [f"{number}: {self._why()}"]
+        if self.kept:
+            parts.append(f"{self.kept} of them keep a node for a while")
         if self.filled:
             parts.append(f"{self.filled} of them fill the last node")
         if self.limited_to is not None:
@@ -151,7 +155,7 @@ def forecast(record: DemandRecord, situation: Situation, now: int) -> Forecast:
     else:
         source = Source.SEASONAL if seasonal.expected > reactive.expected else Source.REACTIVE
         found = Forecast(uncertain, estimates, lead, held, deviation, factor, source, is_held=held > expected)
-    return _limited(_filled(found, settings, situation), situation)
+    return _limited(_filled(_node_kept(found, record, situation, now), settings, situation), situation)
 
 
 def calendar_only(record: DemandRecord, situation: Situation, now: int) -> Forecast:
@@ -189,6 +193,21 @@ def _awaited(record: DemandRecord, situation: Situation, now: int, lead: int) ->
 
 def _holiday_share(record: DemandRecord, minute: int) -> float:
     return record.settings.holiday_share if record.wall_clock.is_holiday(minute) else 1.0
+
+
+def _node_kept(found: Forecast, record: DemandRecord, situation: Situation, now: int) -> Forecast:
+    """A forecast that keeps the number of servers and placeholders together for a while, by a node's slots at most.
+
+    Servers come and go, and with them nodes would, when servers share them.
+    """
+    slots = situation.slots_per_node or 1
+    if slots == 1:
+        return found
+    total = situation.present + found.placeholders
+    record.held_total.add(now, total)
+    held = int(record.held_total.held(now, round(record.settings.node_hold * found.lead) + 1))
+    kept = min(held - total, slots)
+    return replace(found, placeholders=found.placeholders + kept, kept=kept)
 
 
 def _filled(found: Forecast, settings: DemandSettings, situation: Situation) -> Forecast:

@@ -28,6 +28,9 @@ class DemandSettings:
     and at most six."""
     hold: float = 4.0
     """Time for which a number is kept after demand has fallen, in lead times: a node takes one to come back."""
+    node_hold: float = 1.0
+    """Time for which placeholders take the place of servers that have ended, in lead times, where several servers
+    share a node; at most a node's slots of them. More of it starts fewer nodes."""
     burstiness: float = 0.5
     """Part of the expected launches that counts as their standard deviation, beside that of chance."""
     weeks: int = 4
@@ -54,7 +57,7 @@ class DemandSettings:
         for name in ("memory", "calibration_days"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be more than 0")
-        for name in ("hold", "burstiness", "recurring_margin", "holiday_share", "weeks"):
+        for name in ("hold", "node_hold", "burstiness", "recurring_margin", "holiday_share", "weeks"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be 0 or more")
         if self.weeks > 5:

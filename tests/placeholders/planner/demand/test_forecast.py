@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -192,6 +193,46 @@ def test_no_placeholders_fill_no_node() -> None:
     assert Host(fill_nodes=True).minutes(1, 0, situation).placeholders == 0
 
 
+def shared_nodes(present: int) -> Situation:
+    return Situation(LEAD, present=present, floor=3, slots_per_node=10)
+
+
+def test_a_node_is_kept_for_a_lead_time_after_its_servers_have_ended() -> None:
+    host = Host()
+    assert host.minutes(10, 0, shared_nodes(16)).placeholders == 3
+    answer = host.minutes(1, 0, shared_nodes(12))
+    assert (answer.placeholders, answer.kept) == (7, 4)
+    assert answer.reason == "7 placeholders: floor; 4 of them keep a node for a while"
+    assert host.minutes(6, 0, shared_nodes(12)).kept == 4
+    assert host.minutes(2, 0, shared_nodes(12)).kept == 0
+
+
+def test_no_more_than_a_node_is_kept_when_a_class_is_over() -> None:
+    host = Host()
+    host.minutes(10, 0, shared_nodes(200))
+    assert host.minutes(1, 0, shared_nodes(5)).placeholders == 3 + 10
+
+
+def test_a_limit_goes_before_keeping_a_node() -> None:
+    host = Host()
+    host.minutes(10, 0, shared_nodes(16))
+    answer = host.minutes(1, 0, replace(shared_nodes(12), most=5))
+    assert (answer.placeholders, answer.limited_to) == (5, 5)
+
+
+@pytest.mark.parametrize("slots", [None, 1])
+def test_nodes_of_one_server_are_not_kept(slots: int | None) -> None:
+    host = Host()
+    host.minutes(10, 0, replace(shared_nodes(16), slots_per_node=slots))
+    assert host.minutes(1, 0, replace(shared_nodes(12), slots_per_node=slots)).placeholders == 3
+
+
+def test_nodes_need_not_be_kept() -> None:
+    host = Host(node_hold=0.0)
+    host.minutes(10, 0, shared_nodes(16))
+    assert host.minutes(1, 0, shared_nodes(12)).placeholders == 3
+
+
 def test_the_reason_is_one_line_with_the_inputs() -> None:
     host = Host()
     assert host.minutes(200, 1).reason.startswith("19 placeholders: 8.0 expected within 8 min by recent launches, and ")
@@ -233,6 +274,7 @@ def test_the_hit_rate_is_that_of_the_settings() -> None:
         pytest.param({"hit_rate": 1.0}, "hit_rate is 1.0", id="hit rate"),
         pytest.param({"memory": 0.0}, "memory is 0.0", id="memory"),
         pytest.param({"hold": -1.0}, "hold is -1.0", id="hold"),
+        pytest.param({"node_hold": -1.0}, "node_hold is -1.0", id="node hold"),
         pytest.param({"weeks": 6}, "at most 5 weeks", id="weeks"),
         pytest.param({"burstiness": float("nan")}, "burstiness is nan", id="no number"),
         pytest.param({"calendar_margin": timedelta(-1)}, "calendar_margin", id="margin"),
