@@ -159,6 +159,11 @@ class RealNode:
         self.start_kubelet()
         self._start_drivers()
 
+    def has_slices(self) -> bool:
+        """Whether all slices of this node's drivers are published."""
+        found = {each["spec"]["pool"]["name"] for each in self._plane.request("GET", self._slices_path)["items"]}
+        return found >= {pool for driver in self.drivers.values() for pool in driver.pools}
+
     def heal(self) -> None:
         """Start what is not running, and let drivers be as at first: for the next test."""
         if not self._space.pids:
@@ -186,7 +191,7 @@ class RealNode:
         self._programs.until(self._kubelet.is_ready, lambda: "the node is ready", _START_SECONDS)
         for driver in self.drivers.values():
             driver.wait_registered(self.check)
-        self._programs.until(self._has_slices, lambda: "the drivers' slices are published", _START_SECONDS)
+        self._programs.until(self.has_slices, lambda: "the drivers' slices are published", _START_SECONDS)
 
     def _start_drivers(self) -> None:
         for name in self.drivers:
@@ -324,7 +329,3 @@ class RealNode:
     @property
     def _slices_path(self) -> str:
         return f"/apis/resource.k8s.io/v1/resourceslices?fieldSelector=spec.nodeName%3D{self.name}"
-
-    def _has_slices(self) -> bool:
-        found = {each["spec"]["pool"]["name"] for each in self._plane.request("GET", self._slices_path)["items"]}
-        return found >= {pool for driver in self.drivers.values() for pool in driver.pools}

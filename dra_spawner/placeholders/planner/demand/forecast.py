@@ -206,7 +206,7 @@ def _node_kept(found: Forecast, record: DemandRecord, situation: Situation, now:
     total = situation.present + found.placeholders
     record.held_total.add(now, total)
     held = int(record.held_total.held(now, round(record.settings.node_hold * found.lead) + 1))
-    kept = min(held - total, slots)
+    kept = min(held - total, max(slots, round(found.deviation)))
     return replace(found, placeholders=found.placeholders + kept, kept=kept)
 
 
