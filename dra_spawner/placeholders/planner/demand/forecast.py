@@ -196,9 +196,10 @@ def _holiday_share(record: DemandRecord, minute: int) -> float:
 
 
 def _node_kept(found: Forecast, record: DemandRecord, situation: Situation, now: int) -> Forecast:
-    """A forecast that keeps the number of servers and placeholders together for a while, by a node's slots at most.
+    """A forecast that keeps the number of servers and placeholders together for a while.
 
-    Servers come and go, and with them nodes would, when servers share them.
+    Servers come and go, and with them nodes would, when servers share them. No more placeholders are kept than a node
+    has slots or, if that is more, than launches usually differ by: so few are kept after a class.
     """
     slots = situation.slots_per_node or 1
     if slots == 1:

@@ -30,7 +30,7 @@ class DemandSettings:
     """Time for which a number is kept after demand has fallen, in lead times: a node takes one to come back."""
     node_hold: float = 1.0
     """Time for which placeholders take the place of servers that have ended, in lead times, where several servers
-    share a node; at most a node's slots of them. More of it starts fewer nodes."""
+    share a node. More of it starts fewer nodes, and keeps more idle."""
     burstiness: float = 0.5
     """Part of the expected launches that counts as their standard deviation, beside that of chance."""
     weeks: int = 4

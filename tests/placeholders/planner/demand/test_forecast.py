@@ -213,6 +213,13 @@ def test_no_more_than_a_node_is_kept_when_a_class_is_over() -> None:
     assert host.minutes(1, 0, shared_nodes(5)).placeholders == 3 + 10
 
 
+def test_a_busy_hub_keeps_as_many_as_launches_usually_differ_by() -> None:
+    host = Host()
+    before = host.minutes(200, 10, shared_nodes(480), departures=10)
+    answer = host.minutes(1, 10, shared_nodes(300), departures=10)
+    assert answer.kept == round(before.deviation) > 10
+
+
 def test_a_limit_goes_before_keeping_a_node() -> None:
     host = Host()
     host.minutes(10, 0, shared_nodes(16))
