@@ -11,7 +11,7 @@ from dra_spawner.dra.objects import DeviceClass, Node, ObjectError, ResourceSlic
 from dra_spawner.fit.documents import SourceObject
 from dra_spawner.fit.input_errors import InputError
 from dra_spawner.fit.object_checks import check_object
-from dra_spawner.fit.questions import matters, sort_out
+from dra_spawner.fit.questions import has_kind, separate_questions
 from dra_spawner.fit.reading import Progress, read_files
 from dra_spawner.profiles.facts import ClusterFacts, claim_webhooks
 
@@ -42,7 +42,7 @@ class _Objects:
         InputError
             If the object is malformed.
         """
-        if not matters(source, _KINDS):
+        if not has_kind(source, _KINDS):
             return
         decoded: Any = source.value
         metadata = source.value.get("metadata")
@@ -81,7 +81,7 @@ def read_objects(files: Sequence[str], namespace: str, standard_input: BinaryIO,
     InputError
         If a file cannot be read.
     """
-    objects, questions = sort_out(read_files(files, standard_input, progress), _Objects)
+    objects, questions = separate_questions(read_files(files, standard_input, progress), _Objects)
     progress.clear()
     if questions:
         raise InputError(files[0], 0, "", "has a question; give objects of the cluster")

@@ -40,7 +40,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SourceObject:
-    """A JSON object that should be an API object, and its place."""
+    """A JSON object that should be an API object, and its place in a document."""
 
     document: Document
     path: tuple[PathPart, ...]

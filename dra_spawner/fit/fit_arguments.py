@@ -52,11 +52,13 @@ def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         type=_seconds,
         default=60.0,
         metavar="SECONDS",
-        help="stop the search of one question after so many seconds (%(default)g); 0: no limit. On one node it stops"
+        help="time limit of the search of one question (%(default)g); 0: no limit. On one node the search stops"
         " after 1,000,000 steps in any case, about as much as kube-scheduler does before it gives up after 10 s",
     )
     command.add_argument(
-        "--list-attributes", action="store_true", help="as if the scheduler knew attributes that are lists"
+        "--list-attributes",
+        action="store_true",
+        help="decide as a scheduler with the feature gate DRAListTypeAttributes",
     )
     command.add_argument(
         "--without-quirks",
@@ -71,8 +73,8 @@ def _add_utilization(commands: argparse._SubParsersAction[argparse.ArgumentParse
         "utilization",
         help="tell how full nodes are, as cluster-autoscaler counts and by real use",
         description="Tell for every node how full its devices are, twice: as cluster-autoscaler computes it, which\n"
-        "counts a device with one small share as full and lets the fullest pool speak for the node, and weighted:\n"
-        "by the capacity and counters that are really consumed. Where the two differ strongly (marked !) is why an\n"
+        "counts a device with one small share as full and takes the fullest pool's figure for the node, and weighted:\n"
+        "by the capacity and counters that are really consumed. A strong difference (marked !) shows why an\n"
         "autoscaler keeps a node that is almost idle. It needs no cluster: it reads what kubectl prints.",
         epilog="examples:\n"
         "  kubectl get nodes,resourceslices,deviceclasses -o json > cluster.json\n"
@@ -84,7 +86,7 @@ def _add_utilization(commands: argparse._SubParsersAction[argparse.ArgumentParse
         "\n"
         "input:\n"
         "  As of `dra-spawner fit`, and Pods: cluster-autoscaler counts the claims of the pods on a node. Without\n"
-        "  any, every allocated claim counts. Give the objects of all namespaces, or use by others is missed.\n"
+        "  Pods, every allocated claim counts. Give the objects of all namespaces: claims in others use devices, too.\n"
         "\n"
         "output:\n"
         "  A table for people, busiest nodes first, nodes with the same figures together; or one line of\n"
@@ -131,9 +133,9 @@ def _seconds(text: str) -> float:
 
 
 def _fit(options: argparse.Namespace) -> int:
-    from dra_spawner.fit.command import FitOptions, run_fit
+    from dra_spawner.fit.fit_command import FitOptions, run_fit
 
-    asked = FitOptions(
+    fit_options = FitOptions(
         files=tuple(options.files),
         as_json=options.format == "json",
         all_names=options.all_names,
@@ -141,16 +143,16 @@ def _fit(options: argparse.Namespace) -> int:
         without_quirks=options.without_quirks,
         timeout=options.timeout,
     )
-    return run_fit(asked, sys.stdin.buffer, sys.stdout, sys.stderr)
+    return run_fit(fit_options, sys.stdin.buffer, sys.stdout, sys.stderr)
 
 
 def _utilization(options: argparse.Namespace) -> int:
     from dra_spawner.fit.utilization_command import UtilizationOptions, run_utilization
 
-    asked = UtilizationOptions(
+    utilization_options = UtilizationOptions(
         files=tuple(options.files),
         as_json=options.format == "json",
         all_names=options.all_names,
         weights=dict(options.weight),
     )
-    return run_utilization(asked, sys.stdin.buffer, sys.stdout, sys.stderr)
+    return run_utilization(utilization_options, sys.stdin.buffer, sys.stdout, sys.stderr)

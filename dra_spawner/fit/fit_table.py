@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from dra_spawner.dra.results import DeviceResult
 from dra_spawner.dra.verdicts import NodeVerdict, VerdictKind
-from dra_spawner.fit.answers import Answer
+from dra_spawner.fit.fit_answers import Answer
 
 __all__ = ["table"]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from dra_spawner.fit.input_errors import InputError
-from dra_spawner.fit.json_places import JsonPlaces, LineCounter, PathPart, first_place, path_text, skip_space
+from dra_spawner.fit.json_places import JsonPlaces, LineCounter, PathPart, find_place, path_text, skip_space
 from dra_spawner.fit.limits import Limits
 
 __all__ = ["load"]
@@ -86,15 +86,15 @@ def _object(members: list[tuple[str, object]]) -> dict[str, object]:
 def _refusal(file: str, text: str, start: int, error: Exception, limits: Limits) -> InputError:
     lines = LineCounter(text)
     if isinstance(error, RecursionError):
-        at, path = first_place(text, start, levels=limits.levels)
+        at, path = find_place(text, start, levels=limits.levels)
         problem = f"is nested too deeply; at most {limits.levels} levels of mappings and lists are allowed"
         return InputError(file, lines.line_of(at), path_text(path), problem)
     if isinstance(error, _RepeatedKey):
-        at, path = first_place(text, start, repeated_key=True)
-        return InputError(file, lines.line_of(at), path_text(path), "is there twice; a key may be there once")
+        at, path = find_place(text, start, repeated_key=True)
+        return InputError(file, lines.line_of(at), path_text(path), "appears twice; a key may appear once")
     if isinstance(error, json.JSONDecodeError):
         at = min(error.pos, len(text.rstrip()))
-        path = first_place(text, start, until=error.pos)[1]
+        path = find_place(text, start, until=error.pos)[1]
         is_cut_off = not text[error.pos :].strip() or error.msg.startswith("Unterminated string")
         problem = "the text ends in the middle of it" if is_cut_off else f"is not JSON: {error.msg}"
         return InputError(file, lines.line_of(at), path_text(path), problem)

@@ -1,4 +1,4 @@
-"""Where in a JSON text something stands; looked for only when there is something wrong with it."""
+"""Positions of values in a JSON text; computed only for error messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import lru_cache
 from json.decoder import scanstring  # type: ignore[attr-defined]  # in the library, not in its stubs
 from typing import Final
 
-__all__ = ["JsonPlaces", "LineCounter", "PathPart", "Place", "first_place", "parse_path", "path_text", "skip_space"]
+__all__ = ["JsonPlaces", "LineCounter", "PathPart", "Place", "find_place", "parse_path", "path_text", "skip_space"]
 
 PathPart = str | int
 """Key of an object, or index in a list."""
@@ -123,17 +123,17 @@ class _Open:
         return False
 
 
-def first_place(
+def find_place(
     text: str, start: int, *, until: int | None = None, levels: int | None = None, repeated_key: bool = False
 ) -> Place:
-    """Walk over a value, which may be broken anywhere, without recursion; return where the walk stopped.
+    """Find the place of a problem in a value, which may be broken anywhere; without recursion.
 
     Parameters
     ----------
     until
         Stop at this position,
     levels
-        or where objects and lists are in more than so many others,
+        or at an object or list inside more than this number of others,
     repeated_key
         or at a key that its object has already.
     """

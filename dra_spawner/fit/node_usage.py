@@ -10,7 +10,7 @@ from typing import Final
 from dra_spawner.dra.objects import DeviceClass, ObjectError, PoolId, ResourceSlice
 from dra_spawner.fit.documents import SourceObject
 from dra_spawner.fit.object_checks import check_object
-from dra_spawner.fit.questions import READABLE, matters
+from dra_spawner.fit.questions import READABLE, has_kind
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import BrokenObject, ClusterObject, Kind, decode
 from dra_spawner.simulator.pods import ClaimReference, Pod
@@ -24,7 +24,7 @@ STRONG_DIFFERENCE: Final = Fraction(1, 4)
 
 _KINDS: Final[Mapping[str, tuple[str, ...]]] = {**READABLE, "Pod": ("v1",)}
 _NO_PODS: Final = (
-    "No Pod was given: for cluster-autoscaler's figure every allocated claim counts as one of a pod on its node."
+    "No Pod was given: cluster-autoscaler's figure counts every allocated claim, as if a pod on its node used it."
 )
 
 
@@ -49,7 +49,7 @@ class SnapshotObjects:
         InputError
             If its API version is unknown, or it has no name.
         """
-        if not matters(source, _KINDS):
+        if not has_kind(source, _KINDS):
             return
         # Items of a NodeList have no kind.
         item = decode({**source.value, "kind": source.kind})
@@ -114,13 +114,15 @@ class NodeUsage:
 
     @property
     def differs_strongly(self) -> bool:
+        """Whether the figures differ by `STRONG_DIFFERENCE` or more; False if one of them is unknown."""
         if self.autoscaler is None or self.weighted is None:
             return False
         return abs(self.autoscaler - self.weighted) >= STRONG_DIFFERENCE
 
     @classmethod
     def of(cls, found: NodeUtilization) -> NodeUsage:
-        seen = found.autoscaler.pools if not found.autoscaler.problem else {}
+        """Figures of a node from the simulator's."""
+        counted = found.autoscaler.pools if not found.autoscaler.problem else {}
         pools = {pool.id: pool for pool in found.weighted.pools}
         return cls(
             found.node,
@@ -129,10 +131,10 @@ class NodeUsage:
             found.autoscaler.problem,
             found.weighted.problems,
             tuple(
-                PoolUsage(pool_id, seen.get(pool_id), pool.figure, pool.problem)
+                PoolUsage(pool_id, counted.get(pool_id), pool.figure, pool.problem)
                 if (pool := pools.get(pool_id)) is not None
-                else PoolUsage(pool_id, seen.get(pool_id), None)
-                for pool_id in sorted({*pools, *seen})
+                else PoolUsage(pool_id, counted.get(pool_id), None)
+                for pool_id in sorted({*pools, *counted})
             ),
         )
 
@@ -153,7 +155,15 @@ class ClusterUsage:
 
 
 def usage(snapshot: Snapshot, name: str, weights: Mapping[str, Fraction]) -> ClusterUsage:
-    """Compute how full the nodes of a snapshot are; the snapshot does not change."""
+    """Compute how full the nodes of a snapshot are; the snapshot does not change.
+
+    Parameters
+    ----------
+    name
+        Name of the result.
+    weights
+        Weight of devices by device class, not negative; 1 for every other class.
+    """
     notes: list[str] = []
     with snapshot.trial():
         if not snapshot.pods and not any(broken.kind is Kind.POD for broken in snapshot.broken):
@@ -166,8 +176,8 @@ def usage(snapshot: Snapshot, name: str, weights: Mapping[str, Fraction]) -> Clu
         utilization = Utilization(snapshot, ClassWeights(weights))
         nodes = [NodeUsage.of(utilization.of(node)) for node in snapshot.nodes]
     nodes = sorted(_with_broken(snapshot, nodes), key=_order)
-    told = {problem for node in nodes for problem in (node.autoscaler_problem, *node.weighted_problems)}
-    notes += [str(broken) for broken in snapshot.broken if str(broken) not in told]
+    shown = {problem for node in nodes for problem in (node.autoscaler_problem, *node.weighted_problems)}
+    notes += [str(broken) for broken in snapshot.broken if str(broken) not in shown]
     return ClusterUsage(name, tuple(nodes), tuple(notes))
 
 
@@ -180,7 +190,7 @@ def _order(node: NodeUsage) -> tuple[bool, bool, Fraction, Fraction, str]:
 
 
 def _with_broken(snapshot: Snapshot, nodes: Iterable[NodeUsage]) -> Iterator[NodeUsage]:
-    """The nodes with the effects of malformed pods and slices, and malformed nodes."""
+    """The nodes with the problems of malformed pods and slices; malformed nodes, too."""
     pods: dict[str, str] = {}
     pools: dict[str, dict[PoolId, str]] = {}
     for broken in snapshot.broken:
@@ -197,7 +207,7 @@ def _with_broken(snapshot: Snapshot, nodes: Iterable[NodeUsage]) -> Iterator[Nod
 
 
 def _with_broken_pools(node: NodeUsage, broken: Mapping[PoolId, str]) -> NodeUsage:
-    """The node with its slices' problems in place of the resulting problems of its pools."""
+    """The node with the problems of its slices instead of the problems of pools that follow from them."""
     if not broken:
         return node
     instead = {f"pool {pool.id}: {pool.problem}": broken[pool.id] for pool in node.pools if pool.id in broken}

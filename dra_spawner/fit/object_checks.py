@@ -1,4 +1,4 @@
-"""Values that can be decoded, but that the API server would refuse, so that answers would be worthless."""
+"""Finds values that can be decoded but that the API server would refuse, so that answers would be worthless."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _range_problem(valid_range: CapacityRange) -> tuple[str, str]:
 
 def _problem(expression: str) -> str:
     problem = ""
-    # The API server's feature gates are unknown: a value is right if some gate allows it.
+    # The API server's feature gates are unknown, so a value is valid if it is valid with or without a gate.
     for list_attributes in (False, True):
         try:
             compile_selector(expression, list_attributes=list_attributes)

@@ -11,7 +11,7 @@ from dra_spawner.fit.documents import Document, PathPart, SourceObject
 from dra_spawner.fit.object_checks import check_object
 from dra_spawner.names import RESOURCE_API, RESOURCE_API_BETA, RESOURCE_GROUP
 
-__all__ = ["READABLE", "ClusterObjects", "FitQuestion", "Input", "gather", "matters", "sort_out"]
+__all__ = ["READABLE", "ClusterObjects", "FitInput", "FitQuestion", "has_kind", "read_input", "separate_questions"]
 
 READABLE: Final[Mapping[str, tuple[str, ...]]] = {
     "Node": ("v1",),
@@ -49,7 +49,7 @@ class ClusterObjects:
         InputError
             If its API version is unknown, or the object cannot be identified.
         """
-        if not matters(source):
+        if not has_kind(source):
             return
         try:
             match source.kind:
@@ -97,14 +97,14 @@ class FitQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class Input:
+class FitInput:
     """The input: objects for every question, and the questions."""
 
     common: ClusterObjects
     questions: tuple[FitQuestion, ...]
 
 
-def gather(documents: Iterable[Document], name: str) -> Input:
+def read_input(documents: Iterable[Document], name: str) -> FitInput:
     """Sort the input into shared objects and questions.
 
     Parameters
@@ -117,9 +117,9 @@ def gather(documents: Iterable[Document], name: str) -> Input:
     InputError
         If a value is no API object.
     """
-    common, questions = sort_out(documents, ClusterObjects)
+    common, questions = separate_questions(documents, ClusterObjects)
     asked = tuple(FitQuestion(own_name, own) for own_name, own in questions)
-    return Input(common, asked or (FitQuestion(name, ClusterObjects()),))
+    return FitInput(common, asked or (FitQuestion(name, ClusterObjects()),))
 
 
 class _Collection(Protocol):
@@ -129,7 +129,7 @@ class _Collection(Protocol):
 C = TypeVar("C", bound=_Collection)
 
 
-def sort_out(documents: Iterable[Document], new: Callable[[], C]) -> tuple[C, list[tuple[str, C]]]:
+def separate_questions(documents: Iterable[Document], new: Callable[[], C]) -> tuple[C, list[tuple[str, C]]]:
     """Separate shared objects from questions, each with its name and its own objects.
 
     Parameters
@@ -195,7 +195,7 @@ def _objects(document: Document, path: tuple[PathPart, ...], value: object, kind
     yield SourceObject(document, path, value, kind_of_object)
 
 
-def matters(source: SourceObject, kinds: Mapping[str, tuple[str, ...]] = READABLE) -> bool:
+def has_kind(source: SourceObject, kinds: Mapping[str, tuple[str, ...]] = READABLE) -> bool:
     """Whether an object is of one of these kinds.
 
     Raises

@@ -25,7 +25,7 @@ def usage_table(found: ClusterUsage, *, all_names: bool = False) -> str:
         Whether to name every node of a row, not only the first ones.
     """
     if not found.nodes:
-        return "\n".join(["No node was given, so there is nothing to tell.", *found.notes]) + "\n"
+        return "\n".join(["No node was given, so there is nothing to show.", *found.notes]) + "\n"
     rows: dict[tuple[str, ...], list[str]] = {}
     for node in found.nodes:
         rows.setdefault(_row(node), []).append(node.node)
@@ -79,7 +79,7 @@ def _headline(nodes: Sequence[NodeUsage]) -> str:
     if different:
         text += f"; the figures of {different:,} differ strongly ({_MARK})"
     unknown = sum(node.is_unknown for node in nodes)
-    return f"{text}; of {unknown:,} something is unknown" if unknown else text
+    return f"{text}; {unknown:,} with an unknown figure" if unknown else text
 
 
 def _row(node: NodeUsage) -> tuple[str, ...]:
@@ -113,11 +113,11 @@ def _reasons(node: NodeUsage) -> str:
         weighted = [text.replace(prefix, f"{pool.id.driver}: ", 1) for text in weighted]
     if autoscaler in weighted:
         autoscaler = ""
-    told = [f"autoscaler: {autoscaler}"] if autoscaler else []
+    reasons = [f"autoscaler: {autoscaler}"] if autoscaler else []
     if weighted:
         is_about_both = bool(node.autoscaler_problem) and not autoscaler
-        told.append(f"{'' if is_about_both else 'weighted: '}{'; '.join(weighted)}")
-    return "; ".join(told)
+        reasons.append(f"{'' if is_about_both else 'weighted: '}{'; '.join(weighted)}")
+    return "; ".join(reasons)
 
 
 def _drivers(node: NodeUsage) -> Iterator[str]:

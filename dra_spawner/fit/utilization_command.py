@@ -10,7 +10,7 @@ from typing import BinaryIO, TextIO
 
 from dra_spawner.fit.input_errors import InputError
 from dra_spawner.fit.node_usage import ClusterUsage, SnapshotObjects, usage
-from dra_spawner.fit.questions import sort_out
+from dra_spawner.fit.questions import separate_questions
 from dra_spawner.fit.reading import Progress, read_files, shown_names
 from dra_spawner.fit.usage_table import to_json, usage_table
 from dra_spawner.simulator.cluster_objects import Kind
@@ -21,6 +21,8 @@ __all__ = ["UtilizationOptions", "run_utilization"]
 
 @dataclass(frozen=True, slots=True)
 class UtilizationOptions:
+    """Options of ``dra-spawner utilization``."""
+
     files: tuple[str, ...] = ()
     """Paths, or ``-`` for standard input; none means standard input."""
     as_json: bool = False
@@ -30,7 +32,7 @@ class UtilizationOptions:
 
 
 def run_utilization(options: UtilizationOptions, standard_input: BinaryIO, output: TextIO, messages: TextIO) -> int:
-    """Tell how full nodes are.
+    """Print how full nodes are.
 
     Parameters
     ----------
@@ -45,7 +47,7 @@ def run_utilization(options: UtilizationOptions, standard_input: BinaryIO, outpu
     progress = Progress(messages)
     refused = ""
     try:
-        common, questions = sort_out(read_files(options.files, standard_input, progress), SnapshotObjects)
+        common, questions = separate_questions(read_files(options.files, standard_input, progress), SnapshotObjects)
         asked = questions or [(shown_names(options.files), SnapshotObjects())]
         _check_weights(options.weights, [common, *(own for _, own in asked)])
         refused = next((problem for each in (common, *(own for _, own in asked)) for problem in each.refused), "")
@@ -86,5 +88,6 @@ def _check_weights(weights: Mapping[str, Fraction], objects: Sequence[SnapshotOb
     known = sorted({name for each in objects for name in each.names(Kind.DEVICE_CLASS)})
     for name in weights:
         if name not in known:
-            there = f"those given are {', '.join(known)}" if known else "none was given"
-            raise InputError("--weight", 0, "", f"there is no DeviceClass {name}; {there}")
+            raise InputError(
+                "--weight", 0, "", f"the input has no DeviceClass {name}; it has {', '.join(known) or 'none'}"
+            )

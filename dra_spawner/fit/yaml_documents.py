@@ -147,7 +147,7 @@ class _Builder:
         is_mapping = isinstance(event, yaml.MappingStartEvent)
         kind = TAGS.get(event.tag) if event.tag not in (None, "!") else None
         if event.tag not in (None, "!") and kind != ("map" if is_mapping else "seq"):
-            self._fail(line, f"has the tag {event.tag}, which JSON has not")
+            self._fail(line, f"has the tag {event.tag}, which JSON does not have")
         if self._awaits_key():
             self._fail(line, "a key must be a string, not a mapping or list")
         if len(self._open) >= self._limits.levels:
@@ -170,7 +170,7 @@ class _Builder:
             elif tag in TAGS:
                 value = explicit_value(TAGS[tag], text, self._limits.number_characters)
             else:
-                self._fail(line, f"has the tag {tag}, which JSON has not")
+                self._fail(line, f"has the tag {tag}, which JSON does not have")
         except ValueError as error:
             self._fail(line, str(error))
         if event.anchor is not None:
@@ -183,9 +183,9 @@ class _Builder:
         line = event.start_mark.line + 1
         anchor = self._anchors.get(event.anchor)
         if anchor is None:
-            self._fail(line, f"*{event.anchor} names an anchor that is not there")
+            self._fail(line, f"*{event.anchor} names an anchor that does not exist")
         if not anchor.is_finished:
-            self._fail(line, f"*{event.anchor} is in the value that it stands for: that has no end")
+            self._fail(line, f"*{event.anchor} is inside the value that it stands for, which would never end")
         if len(self._open) + anchor.height > self._limits.levels:
             self._too_deep(line)
         self._repeated += anchor.characters
@@ -208,7 +208,7 @@ class _Builder:
         self._put(value, closed.characters, closed.height, closed.line)
 
     def _put(self, value: Any, characters: int, height: int, line: int) -> None:
-        """Attach a value: as a key, the value of a key, an item, or the document."""
+        """Attach a value as a key, the value of a key, an item, or the document."""
         if not self._open:
             self.document, self.line = value, line
             return
@@ -233,7 +233,7 @@ class _Builder:
             self._fail(line, f"the key {key!r} must be a string: put it in quotes")
         if key in top.value:
             top.key = key
-            self._fail(line, "is there twice; a key may be there once")
+            self._fail(line, "appears twice; a key may appear once")
         top.key = key
         top.lines.append(line)
 

@@ -10,7 +10,7 @@ from dra_spawner import names
 from dra_spawner.dra.quantity import Quantity, QuantityError
 from dra_spawner.fit.documents import SourceObject
 from dra_spawner.fit.input_errors import InputError
-from dra_spawner.fit.questions import matters, sort_out
+from dra_spawner.fit.questions import has_kind, separate_questions
 from dra_spawner.fit.reading import Progress, read_files
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
@@ -64,7 +64,7 @@ class _Objects:
 
     def add(self, source: SourceObject) -> None:
         """Add an object; other kinds are ignored."""
-        if not matters(source, _VERSIONS):
+        if not has_kind(source, _VERSIONS):
             return
         metadata = source.value.get("metadata")
         name = metadata.get("name") if isinstance(metadata, dict) else None
@@ -89,7 +89,7 @@ def cluster_of_files(
     InputError
         If a file cannot be read, or has no profiles.
     """
-    found, questions = sort_out(read_files(files, standard_input, progress), _Objects)
+    found, questions = separate_questions(read_files(files, standard_input, progress), _Objects)
     progress.clear()
     if questions:
         raise InputError(files[0], 0, "", "has a question; give objects of the cluster")

@@ -108,7 +108,7 @@ def read_trace(
                 if last is None or row.at != last.at:
                     at_this_time.clear()
                 if row.key is not None and row.key in at_this_time:
-                    bad(row.line, f"is there twice: {', '.join(filter(None, row.key)) or 'this time'}")
+                    bad(row.line, f"appears twice: {', '.join(filter(None, row.key)) or 'this time'}")
                     continue
                 if row.key is not None:
                     at_this_time.add(row.key)

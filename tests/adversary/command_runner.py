@@ -118,7 +118,7 @@ def _serve() -> None:
     # What the commands import when they run.
     import dra_spawner.check.check_command
     import dra_spawner.check.render_command
-    import dra_spawner.fit.command
+    import dra_spawner.fit.fit_command
     import dra_spawner.fit.utilization_command  # noqa: F401
 
     # Garbage collection in a fork would copy all that was imported.

@@ -6,7 +6,7 @@ import io
 import json
 from typing import Any
 
-from dra_spawner.fit.command import FitOptions, run_fit
+from dra_spawner.fit.fit_command import FitOptions, run_fit
 
 DRIVER = "gpu.example.com"
 API = "resource.k8s.io/v1"

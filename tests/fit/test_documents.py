@@ -73,10 +73,8 @@ def test_yaml_as_kubernetes_reads_it(text, value):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        pytest.param(
-            "a:\n  b: 1\n  b: 2", "f, line 3: a.b: is there twice; a key may be there once", id="repeated key"
-        ),
-        pytest.param('{"a":\n{"b": 1,\n"b": 2}}', "f, line 3: a.b: is there twice", id="repeated key in JSON"),
+        pytest.param("a:\n  b: 1\n  b: 2", "f, line 3: a.b: appears twice; a key may appear once", id="repeated key"),
+        pytest.param('{"a":\n{"b": 1,\n"b": 2}}', "f, line 3: a.b: appears twice", id="repeated key in JSON"),
         pytest.param(
             "a:\n- [[[[1]]]]", "f, line 2: a[0][0][0][0]: is nested too deeply; at most 5 levels", id="levels"
         ),
@@ -91,10 +89,10 @@ def test_yaml_as_kubernetes_reads_it(text, value):
             "f, line 3: b[3]: aliases repeat more than is allowed, 1,000",
             id="aliases",
         ),
-        pytest.param("a: &x\n  b: *x", "f, line 2: a.b: *x is in the value that it stands for", id="in itself"),
-        pytest.param("a: *x", "f, line 1: a: *x names an anchor that is not there", id="no anchor"),
+        pytest.param("a: &x\n  b: *x", "f, line 2: a.b: *x is inside the value that it stands for", id="in itself"),
+        pytest.param("a: *x", "f, line 1: a: *x names an anchor that does not exist", id="no anchor"),
         pytest.param(
-            "---\na: &x 1\n---\na: *x", "f, line 4: a: *x names an anchor that is not there", id="other document"
+            "---\na: &x 1\n---\na: *x", "f, line 4: a: *x names an anchor that does not exist", id="other document"
         ),
         pytest.param("a: {<<: 1}", "f, line 1: a.<<: << takes a mapping", id="merge of a number"),
         pytest.param("? [a]\n: 1", "f, line 1: a key must be a string, not a mapping or list", id="key"),

@@ -226,7 +226,7 @@ BROKEN_SLICE = "ResourceSlice n1-gpu: spec.devices[0].capacity[memory].value: '1
 def test_unknown_and_why(request, objects, cells, row):
     refused = request.node.callspec.id in ("slice", "node", "pod")
     headline, _, busy, shown, *notes = table(*objects, *in_use(5, "33Gi"), refused=refused)
-    assert headline.endswith("something is unknown")
+    assert headline.endswith("with an unknown figure")
     assert busy.endswith("n05")
     assert notes == []
     assert [each.strip() for each in shown.split("  ") if each.strip()][:3] == cells
@@ -297,7 +297,7 @@ def test_the_last_object_of_a_name_counts():
 
 
 def test_no_node():
-    assert table(device_class()) == ["No node was given, so there is nothing to tell."]
+    assert table(device_class()) == ["No node was given, so there is nothing to show."]
 
 
 def test_lists_whose_items_do_not_say_their_kind():
@@ -331,14 +331,14 @@ def test_bad_input_is_told_by_file_line_and_field(text, message):
 @pytest.mark.parametrize(
     ("objects", "there"),
     [
-        pytest.param(CLUSTER, "those given are gpu", id="another"),
-        pytest.param([node("n1")], "none was given", id="none"),
+        pytest.param(CLUSTER, "it has gpu", id="another"),
+        pytest.param([node("n1")], "it has none", id="none"),
     ],
 )
 def test_a_weight_that_would_do_nothing(objects, there):
     code, output, messages = utilization(*objects, weights={"gpus": Fraction(2)})
     assert (code, output) == (2, "")
-    assert messages == f"dra-spawner utilization: --weight: there is no DeviceClass gpus; {there}\n"
+    assert messages == f"dra-spawner utilization: --weight: the input has no DeviceClass gpus; {there}\n"
 
 
 def test_a_file_that_is_not_there(tmp_path):

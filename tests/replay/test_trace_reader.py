@@ -48,7 +48,7 @@ HEADER = "time,profile,launches,seconds,user\n"
 FIRST = "2026-01-05T10:00Z,gpu,1,60,a\n"
 BAD = [
     pytest.param("2026-01-05T09:59Z,gpu,1,60,a", "before that of line 2", id="unordered"),
-    pytest.param("2026-01-05T10:00Z,gpu,1,60,a", "is there twice: gpu, a", id="duplicate"),
+    pytest.param("2026-01-05T10:00Z,gpu,1,60,a", "appears twice: gpu, a", id="duplicate"),
     pytest.param(
         "2026-01-05T10:01Z,tpu,1,60,a", "'tpu', which no kind of node lists; known are cpu, gpu", id="profile"
     ),

@@ -58,7 +58,7 @@ NO_INTERFACE: Final = Rule(
     "no-interface", (_E,), True, "DRANET: an interface's settings for a device that is for RDMA alone"
 )
 MISSING_ATTACHMENT_DEFINITION: Final = Rule(
-    "missing-attachment-definition", (_E,), True, "SR-IOV: a NetworkAttachmentDefinition that is not there"
+    "missing-attachment-definition", (_E,), True, "SR-IOV: a NetworkAttachmentDefinition that does not exist"
 )
 
 DRIVER_RULES: Final = (

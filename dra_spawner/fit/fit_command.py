@@ -10,10 +10,10 @@ from typing import BinaryIO, Final, TextIO
 
 from dra_spawner.dra.budget import SearchBudget
 from dra_spawner.dra.features import ALL_FEATURES, QUIRKS_1_36, QUIRKS_OFF, SCHEDULER_1_36
-from dra_spawner.fit.answers import answer_all
+from dra_spawner.fit.fit_answers import answer_all
 from dra_spawner.fit.fit_table import table
 from dra_spawner.fit.input_errors import InputError
-from dra_spawner.fit.questions import gather
+from dra_spawner.fit.questions import read_input
 from dra_spawner.fit.reading import Progress, read_files, shown_names
 
 __all__ = ["FitOptions", "run_fit"]
@@ -24,6 +24,8 @@ MAX_STEPS: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class FitOptions:
+    """Options of ``dra-spawner fit``."""
+
     files: tuple[str, ...] = ()
     """Paths, or ``-`` for standard input; none means standard input."""
     as_json: bool = False
@@ -47,9 +49,9 @@ def run_fit(options: FitOptions, standard_input: BinaryIO, output: TextIO, messa
     Returns
     -------
     int
-        0 when the claims of every question fit on some node, 1 when not, 2 when the input cannot be read or an
-        object that the API server would refuse leaves it open, 3 when that is not known of a question because its
-        search was stopped, and no other question fits nowhere.
+        0 when the claims of every question fit on some node; 1 when those of a question fit nowhere; 2 when the input
+        cannot be read, or an object that the API server would refuse leaves an answer open; 3 when 1 does not apply and
+        the search of a question was stopped before its answer was known.
     """
     progress = Progress(messages)
     features = ALL_FEATURES if options.list_attributes else SCHEDULER_1_36
@@ -58,17 +60,17 @@ def run_fit(options: FitOptions, standard_input: BinaryIO, output: TextIO, messa
     fits: list[bool | None] = []
     not_judged = ""
     try:
-        asked = gather(read_files(options.files, standard_input, progress), shown_names(options.files))
-        for number, answer in enumerate(answer_all(asked, features, quirks, MAX_STEPS, new_budget)):
+        fit_input = read_input(read_files(options.files, standard_input, progress), shown_names(options.files))
+        for number, answer in enumerate(answer_all(fit_input, features, quirks, MAX_STEPS, new_budget)):
             progress.clear()
             if options.as_json:
                 output.write(json.dumps(answer.to_json(), ensure_ascii=False) + "\n")
             else:
-                heading = f"{answer.name}\n" if len(asked.questions) > 1 else ""
+                heading = f"{answer.name}\n" if len(fit_input.questions) > 1 else ""
                 output.write(("\n" if number else "") + heading + table(answer, all_names=options.all_names))
             fits.append(answer.fits_somewhere)
             not_judged = not_judged or answer.not_judged
-            progress.show(f"question {number + 2:,} of {len(asked.questions):,}")
+            progress.show(f"question {number + 2:,} of {len(fit_input.questions):,}")
     except InputError as error:
         progress.clear()
         messages.write(f"dra-spawner fit: {error}\n")

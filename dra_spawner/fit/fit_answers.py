@@ -12,7 +12,7 @@ from dra_spawner.dra.features import Features, Quirks
 from dra_spawner.dra.miscounts import miscounts
 from dra_spawner.dra.objects import ResourceClaim
 from dra_spawner.dra.verdicts import NodeVerdict, VerdictKind, error_verdict, fitting_verdict
-from dra_spawner.fit.questions import ClusterObjects, FitQuestion, Input
+from dra_spawner.fit.questions import ClusterObjects, FitInput, FitQuestion
 from dra_spawner.simulator.device_state import DeviceState, Verdict, Verdicts
 from dra_spawner.simulator.search_limits import CommonBudget
 
@@ -21,7 +21,7 @@ __all__ = ["Answer", "NodeGroup", "answer_all"]
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """Nodes with the same verdict, which is the first one's."""
+    """Nodes with the same verdict; the verdict names the first of them."""
 
     nodes: tuple[str, ...]
     verdict: NodeVerdict
@@ -46,8 +46,8 @@ class Answer:
     warnings
         A sentence for each allocated claim that consumes less than requested: nodes are fuller than they seem.
     refused_object
-        What is wrong with an object that the API server would refuse, if that keeps the claims from being judged on
-        all nodes; empty if there is none.
+        Problem of an object that the API server would refuse, if it leaves the answer open on all nodes; empty if there
+        is none.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Answer:
 
     @property
     def not_judged(self) -> str:
-        """An object that the API server would refuse, and that leaves open whether the claims fit."""
+        """Problem of an object that the API server would refuse, if it leaves open whether the claims fit; or empty."""
         if self.refused_object:
             return self.refused_object
         if self.fits_somewhere:
@@ -91,6 +91,7 @@ class Answer:
                 yield NodeGroup(names, self.on(names[0]))
 
     def on(self, node: str) -> NodeVerdict:
+        """The verdict on one node."""
         problem = self.problem or self.problems.get(node, "")
         if problem or self.verdicts is None:
             return NodeVerdict(node, VerdictKind.ERROR, message=problem)
@@ -106,7 +107,7 @@ class Answer:
 
 
 def answer_all(
-    asked: Input,
+    fit_input: FitInput,
     features: Features,
     quirks: Quirks,
     max_steps: int | None,
@@ -121,7 +122,7 @@ def answer_all(
     new_budget
         Makes the budget of a question when its turn comes.
     """
-    common = asked.common
+    common = fit_input.common
     state = DeviceState(
         common.slices.values(),
         common.classes.values(),
@@ -133,7 +134,7 @@ def answer_all(
     )
     limits = CommonBudget(new_budget)
     state.limit_searches(limits)
-    for question in asked.questions:
+    for question in fit_input.questions:
         limits.next_question()
         mark = state.journal.mark()
         yield _answer(state, common, question)
