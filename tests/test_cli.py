@@ -50,7 +50,7 @@ def test_help_of_uninstall_says_what_to_do_before(capsys):
 def test_uninstall_without_a_cluster_is_told(capsys, tmp_path):
     code, out, err = run(capsys, "uninstall", "--kubeconfig", str(tmp_path / "none"))
     assert (code, out) == (2, "")
-    assert err.startswith("dra-spawner uninstall: the cluster cannot be asked: The cluster cannot be found by ")
+    assert err.startswith("dra-spawner uninstall: the cluster cannot be read: The cluster cannot be found by ")
     assert err.count("\n") == 1
 
 
@@ -59,7 +59,7 @@ def test_uninstall_with_a_kubeconfig_that_makes_no_sense(capsys, tmp_path, conte
     (tmp_path / "config").write_text(content)
     code, out, err = run(capsys, "uninstall", "--kubeconfig", str(tmp_path / "config"))
     assert (code, out) == (2, "")
-    assert err.startswith("dra-spawner uninstall: the cluster cannot be asked: ")
+    assert err.startswith("dra-spawner uninstall: the cluster cannot be read: ")
 
 
 @pytest.mark.parametrize("port", ["http", "-1", "65536", "8000.5"])

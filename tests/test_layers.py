@@ -33,7 +33,7 @@ WRONG = (
     ("dra_spawner.history.records", "dra_spawner.names"),
     ("dra_spawner.history.database", "dra_spawner.history.recorder"),
     ("dra_spawner.history_commands.opening", "dra_spawner.cli"),
-    ("dra_spawner.uninstall.plan", "dra_spawner.check.outcome"),
+    ("dra_spawner.uninstall.plan", "dra_spawner.check.check_outcome"),
     ("dra_spawner.profiles.language", "dra_spawner.profiles.lint.rules"),
     ("dra_spawner.profiles.drivers.amd", "dra_spawner.profiles.drivers.hami"),
     ("dra_spawner.uninstall.found_objects", "dra_spawner.uninstall.plan"),

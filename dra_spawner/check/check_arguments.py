@@ -41,8 +41,8 @@ def _add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "  dra-spawner check values.yaml --format json | jq '.choices[] | select(.findings != [])'\n"
         "\n" + _PROFILES_HELP + "\n"
         "output:\n"
-        "  error: the choice cannot work on this cluster; warning: it may not work as meant; info: worth knowing.\n"
-        "  Each finding has its place in the profiles and its rule; docs/check.md describes the rules.\n"
+        "  error: the choice cannot work on this cluster; warning: it may not work as intended; info: needs no\n"
+        "  action. Each finding has its place in the profiles and its rule; docs/check.md describes the rules.\n"
         "  Each choice of an option is checked with the defaults of the other options, not in every combination.\n"
         "\n"
         "exit code:\n"
@@ -57,14 +57,14 @@ def _add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         action="extend",
         default=[],
         metavar="FILE",
-        help="instead of a cluster: what kubectl printed of its nodes, resourceslices, deviceclasses, namespaces, "
+        help="instead of a cluster: files with kubectl's output of nodes, resourceslices, deviceclasses, namespaces, "
         "validatingwebhookconfigurations, network-attachment-definitions",
     )
     _add_namespace(command)
     command.add_argument(
         "--nodes-may-be-added",
         action="store_true",
-        help="an autoscaler may add nodes with other devices: what only the present nodes lack is a warning",
+        help="an autoscaler may add nodes with other devices: a lack of the present nodes is only a warning",
     )
     command.add_argument(
         "--ignore", action="append", default=[], metavar="RULE", help="ignore the findings of a rule; may be repeated"
@@ -77,9 +77,9 @@ def _add_render(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     command = commands.add_parser(
         "render",
         help="print what would be created for a user who picks a choice",
-        description="Print the claim templates and companion objects that a start would create, and the pod with what\n"
-        "this project's parts: claims, tolerations, annotations. The rest of the pod is KubeSpawner's and is\n"
-        "not shown. Random names of a start are replaced by the choice's, so that outputs can be compared.",
+        description="Print the claim templates and companion objects that a start would create, and this project's\n"
+        "parts of the pod: claims, tolerations, annotations. The rest of the pod is KubeSpawner's and is not shown.\n"
+        "Random parts of names depend only on the choice here, so that outputs can be compared.",
         epilog="examples:\n"
         "  dra-spawner render profiles.yaml                                        every choice\n"
         "  dra-spawner render values.yaml --profile gpu-slice --choose memory=large --user ada\n"
@@ -87,7 +87,7 @@ def _add_render(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "  dra-spawner render profiles.yaml --format json | jq '.items[].metadata.name'\n"
         "\n" + _PROFILES_HELP + "\n"
         "exit code:\n"
-        "  0 done, 1 the language refuses a choice that was asked for, 2 the input cannot be read",
+        "  0 done, 1 the profile language refuses a choice, 2 the input cannot be read",
     )
     _add_profiles(command)
     command.add_argument("--profile", default="", metavar="SLUG", help="this profile only")
@@ -97,7 +97,7 @@ def _add_render(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         type=_pick,
         default=[],
         metavar="OPTION=CHOICE",
-        help="the choice of an option (its default); may be repeated",
+        help="the choice of an option (the option's default); may be repeated",
     )
     command.add_argument("--user", default="user", metavar="NAME", help="the user who picks it (%(default)s)")
     command.add_argument(
@@ -142,7 +142,7 @@ def _add_profiles(command: argparse.ArgumentParser) -> None:
 
 
 def _add_namespace(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--namespace", default="", help="where servers run (as configured, else default)")
+    command.add_argument("--namespace", default="", help="namespace of servers (as configured, else default)")
 
 
 def _pick(text: str) -> tuple[str, str]:
@@ -159,7 +159,7 @@ def _check(options: argparse.Namespace) -> int:
     if options.objects and options.kubeconfig:
         sys.stderr.write("dra-spawner check: --objects or --kubeconfig, not both\n")
         return 2
-    asked = CheckOptions(
+    check_options = CheckOptions(
         profiles=(*options.profiles, *options.values),
         kubeconfig=options.kubeconfig,
         context=options.context,
@@ -170,13 +170,13 @@ def _check(options: argparse.Namespace) -> int:
         as_json=options.format == "json",
         colours=sys.stdout.isatty() and not os.environ.get("NO_COLOR"),
     )
-    return run_check(asked, sys.stdin.buffer, sys.stdout, sys.stderr)
+    return run_check(check_options, sys.stdin.buffer, sys.stdout, sys.stderr)
 
 
 def _render(options: argparse.Namespace) -> int:
     from dra_spawner.check.render_command import RenderOptions, run_render
 
-    asked = RenderOptions(
+    render_options = RenderOptions(
         profiles=(*options.profiles, *options.values),
         profile=options.profile,
         picks=dict(options.choose),
@@ -185,7 +185,7 @@ def _render(options: argparse.Namespace) -> int:
         namespace=options.namespace,
         as_json=options.format == "json",
     )
-    return run_render(asked, sys.stdin.buffer, sys.stdout, sys.stderr)
+    return run_render(render_options, sys.stdin.buffer, sys.stdout, sys.stderr)
 
 
 def _schema(options: argparse.Namespace) -> int:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
+from dra_spawner.check.check_outcome import CheckOutcome
 from dra_spawner.check.check_table import check_table
-from dra_spawner.check.cluster_objects import read_objects
-from dra_spawner.check.outcome import Outcome
+from dra_spawner.check.cluster_files import read_objects
 from dra_spawner.check.profiles_found import ProfilesFound
 from dra_spawner.check.sources import read_profiles
 from dra_spawner.fit.input_errors import InputError
@@ -29,6 +29,8 @@ __all__ = ["CheckOptions", "check_profiles", "run_check"]
 
 @dataclass(frozen=True, slots=True)
 class CheckOptions:
+    """Options of ``dra-spawner check``."""
+
     profiles: tuple[str, ...] = ()
     """Paths, or ``-`` for standard input."""
     kubeconfig: str = ""
@@ -49,7 +51,7 @@ def run_check(options: CheckOptions, standard_input: BinaryIO, output: TextIO, m
     Returns
     -------
     int
-        0, 1 when there are errors, 2 when the input cannot be read or an installed driver cannot be used.
+        0 without errors, 1 with errors, 2 when the input cannot be read or an installed driver cannot be used.
     """
     progress = Progress(messages)
     try:
@@ -78,8 +80,16 @@ def run_check(options: CheckOptions, standard_input: BinaryIO, output: TextIO, m
 
 def check_profiles(
     found: ProfilesFound, facts: ClusterFacts, has_cluster: bool, ignored: Collection[str] = ()
-) -> Outcome:
-    """Check all choices against the facts of a cluster."""
+) -> CheckOutcome:
+    """Check all choices against the facts of a cluster.
+
+    Parameters
+    ----------
+    has_cluster
+        Whether the facts are a cluster's; else only what needs no cluster is checked.
+    ignored
+        Names of rules to ignore.
+    """
     inventory = Inventory(facts)
     profile_list = found.profile_list
     is_function = callable(profile_list)
@@ -94,7 +104,7 @@ def check_profiles(
     configured = found.settings.get("ignored_profile_rules")
     ignored = {*ignored, *(configured if isinstance(configured, list) else ())}
     report = check_choices(listed, inventory, _general(found, is_function), ignored)
-    return Outcome(found, report, inventory, has_cluster)
+    return CheckOutcome(found, report, inventory, has_cluster)
 
 
 def _general(found: ProfilesFound, is_function: bool) -> Iterator[Finding]:
@@ -116,18 +126,19 @@ def _facts(options: CheckOptions, namespace: str, standard_input: BinaryIO, prog
         return read_objects(options.objects, namespace, standard_input, progress)
     if options.kubeconfig:
         _check_kubeconfig(options.kubeconfig, standard_input, progress)
-        progress.show("asking the cluster")
+        progress.show("reading the cluster")
         return asyncio.run(_facts_of_cluster(options.kubeconfig, options.context, namespace))
     return None
 
 
 def _check_kubeconfig(file: str, standard_input: BinaryIO, progress: Progress) -> None:
-    """Raise for a kubeconfig at which the Kubernetes client would fail without a message, or never end."""
+    """Raise for a kubeconfig with which the Kubernetes client would fail without a message, or never end."""
     if not Path(file).exists():
         return  # several paths, or none: the client reports it
     documents = list(read_files((file,), standard_input, progress, PROFILE_FILES))
     if len(documents) > 1 or not isinstance(documents[0].value, Mapping):
-        raise InputError(file, 0, "", "is no kubeconfig, which is one mapping with clusters, users and contexts")
+        problem = "is not a kubeconfig; a kubeconfig is one mapping with clusters, users and contexts"
+        raise InputError(file, 0, "", problem)
 
 
 async def _facts_of_cluster(kubeconfig: str, context: str, namespace: str) -> ClusterFacts:
@@ -146,4 +157,4 @@ async def _facts_of_cluster(kubeconfig: str, context: str, namespace: str) -> Cl
         async with connection as api:
             return await read_facts(DeviceReader(api), namespace)
     except KubernetesError as error:
-        raise InputError(kubeconfig, 0, "", f"the cluster cannot be asked: {error}") from None
+        raise InputError(kubeconfig, 0, "", f"the cluster cannot be read: {error}") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from dra_spawner.check.outcome import Outcome, title
+from dra_spawner.check.check_outcome import CheckOutcome, title
 from dra_spawner.profiles.findings import Finding, Level
 from dra_spawner.profiles.problems import on_one_line
 
@@ -16,7 +16,7 @@ _BOLD, _FAINT, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 _LEVEL_WIDTH = max(map(len, Level))
 
 
-def check_table(outcome: Outcome, *, colours: bool = False) -> str:
+def check_table(outcome: CheckOutcome, *, colours: bool = False) -> str:
     """The findings as lines; the last line sums up.
 
     Parameters
@@ -35,19 +35,19 @@ def check_table(outcome: Outcome, *, colours: bool = False) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _groups(outcome: Outcome) -> Iterator[tuple[str, list[Finding], Counter[Finding]]]:
+def _groups(outcome: CheckOutcome) -> Iterator[tuple[str, list[Finding], Counter[Finding]]]:
     """Headings with the findings that are new there, and the number of choices that share each."""
     report = outcome.report
     times = Counter(finding for choice in report.choices for finding in choice.findings)
-    told: set[Finding] = set()
+    listed: set[Finding] = set()
     if report.general:
         yield outcome.found.source, list(dict.fromkeys(report.general)), Counter(dict.fromkeys(report.general, 1))
-        told.update(report.general)
+        listed.update(report.general)
     for choice in report.choices:
-        new = [finding for finding in choice.findings if finding not in told]
+        new = [finding for finding in choice.findings if finding not in listed]
         if new:
             yield title(choice.listed), new, times
-            told.update(new)
+            listed.update(new)
 
 
 def _lines(finding: Finding, others: int, colours: bool) -> Iterable[str]:
@@ -59,7 +59,7 @@ def _lines(finding: Finding, others: int, colours: bool) -> Iterable[str]:
     return f"  {level}  {message}", f"  {'':{_LEVEL_WIDTH}}  {place}"
 
 
-def _summary(outcome: Outcome) -> str:
+def _summary(outcome: CheckOutcome) -> str:
     report = outcome.report
     counts = [_counted(report.count(level), level.value) for level in Level if report.count(level)]
     if [*counts] and not report.count(Level.ERROR):

@@ -1,4 +1,4 @@
-"""Limits of profiles and choices that a command reads, as work grows with their number and size."""
+"""Limits of the number and size of profiles and choices that a command reads, as work grows with them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def check_size(found: ProfilesFound, most_values: int = MOST_VALUES) -> None:
     Raises
     ------
     InputError
-        With the place and the limit.
+        With the path and the limit.
     """
     profile_list = found.profile_list
     if not isinstance(profile_list, list | tuple | Mapping):

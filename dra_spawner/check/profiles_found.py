@@ -22,9 +22,9 @@ class ProfilesFound:
     settings
         Other configured traits of the spawner.
     list_path, settings_path
-        Paths of the two in messages.
+        Paths of ``profile_list`` and ``settings`` in messages.
     unread
-        A sentence for each part that could not be read, or only by a hub.
+        A sentence for each part that could not be read, or that only a hub can read.
     """
 
     source: str

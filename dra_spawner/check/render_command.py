@@ -20,7 +20,7 @@ from kubernetes_asyncio.client import (
 )
 from kubespawner.slugs import is_valid_label, safe_slug
 
-from dra_spawner.check.outcome import title
+from dra_spawner.check.check_outcome import title
 from dra_spawner.check.profile_limits import MOST_RENDERED_VALUES, MOST_VALUES
 from dra_spawner.check.profiles_found import ProfilesFound
 from dra_spawner.check.sources import read_profiles
@@ -50,6 +50,8 @@ _NOTEBOOK = "notebook"
 
 @dataclass(frozen=True, slots=True)
 class RenderOptions:
+    """Options of ``dra-spawner render``."""
+
     profiles: tuple[str, ...] = ()
     profile: str = ""
     picks: Mapping[str, str] = field(default_factory=dict)
@@ -65,17 +67,14 @@ def run_render(options: RenderOptions, standard_input: BinaryIO, output: TextIO,
     Returns
     -------
     int
-        0, 1 when a choice is refused by the language, 2 when the input cannot be read.
+        0, 1 when the language refuses a choice, 2 when the input cannot be read.
     """
     progress = Progress(messages)
     try:
         most_values = MOST_VALUES if options.profile or options.picks else MOST_RENDERED_VALUES
         found = read_profiles(options.profiles, standard_input, progress, most_values)
-        listed = _asked(found, options)
-    except InputError as error:
-        messages.write(f"dra-spawner render: {error}\n")
-        return 2
-    except LookupError as error:
+        listed = _chosen(found, options)
+    except (InputError, LookupError) as error:
         messages.write(f"dra-spawner render: {error}\n")
         return 2
     finally:
@@ -98,7 +97,7 @@ def run_render(options: RenderOptions, standard_input: BinaryIO, output: TextIO,
 
 
 def _problems(listed: ListedChoice) -> Iterator[Problem]:
-    """What the language refuses of a choice, including the legacy form for Intel GPUs."""
+    """Problems that the language finds in a choice, including its legacy form for Intel GPUs."""
     yield from listed.problems
     if listed.choice is not None:
         try:
@@ -107,7 +106,7 @@ def _problems(listed: ListedChoice) -> Iterator[Problem]:
             yield from error.problems
 
 
-def _asked(found: ProfilesFound, options: RenderOptions) -> Sequence[ListedChoice]:
+def _chosen(found: ProfilesFound, options: RenderOptions) -> Sequence[ListedChoice]:
     if callable(found.profile_list):
         raise LookupError(f"{found.list_path} is a function, which only a hub can call for a user")
     profiles = offered_profiles(found.profile_list, found.settings, ClusterFacts())
@@ -165,20 +164,20 @@ def _objects(choice: Choice, found: ProfilesFound, options: RenderOptions) -> It
 
 
 def _standing(standing: StandingObject, nonce: str, ends: datetime) -> JsonObject:
-    """The shared object as its first user creates it, without the annotation of that start, which has a time."""
+    """The shared object as its first user creates it, without the annotation of that start, as it has a time."""
     manifest = standing.manifest(nonce, ends)
     del manifest["metadata"]["annotations"][START_PREFIX + nonce]
     return manifest
 
 
 def _some_groups(choice: Choice) -> Iterator[str]:
-    """A group for each claim that is shared by group, as the user who picks it is in one."""
+    """A group for each claim that is shared by group, as the user must be in one."""
     for claim in choice.plan.claims:
         if isinstance(claim.sharing, Sharing) and claim.sharing.groups:
             yield claim.sharing.groups[0]
 
 
-def _pod(choice: Choice, server: Server, made: Mapping[str, str]) -> JsonObject:
+def _pod(choice: Choice, server: Server, object_names: Mapping[str, str]) -> JsonObject:
     """A pod with this project's parts, without KubeSpawner's."""
     image = choice.settings.get("image")
     image = image if isinstance(image, str) and image else _IMAGE
@@ -190,7 +189,7 @@ def _pod(choice: Choice, server: Server, made: Mapping[str, str]) -> JsonObject:
         spec=V1PodSpec(containers=[V1Container(name=name, image=image) for name in names]),
     )
     if choice.plan.claims:
-        attach_claims(pod, choice.plan, made)
+        attach_claims(pod, choice.plan, object_names)
     client = ApiClient.__new__(ApiClient)  # only its serialization, which needs no connection
     client.configuration = Configuration()
     manifest: JsonObject = client.sanitize_for_serialization(pod)

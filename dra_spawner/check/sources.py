@@ -30,8 +30,8 @@ def read_profiles(
     Parameters
     ----------
     files
-        One file, or several of Helm values, which are merged as ``helm -f`` merges them. None means the configuration
-        file of a hub in the current directory.
+        One file, or several files of Helm values, which are merged as ``helm -f`` merges them. None means the
+        configuration file of a hub in the current directory.
     most_values
         See `check_size`.
 
@@ -49,7 +49,7 @@ def _read(files: Sequence[str], standard_input: BinaryIO, progress: Progress) ->
     files = tuple(files) or (DEFAULT_FILE,)
     if any(file.endswith(".py") for file in files):
         if len(files) > 1:
-            raise InputError(files[1], 0, "", "several files can be Helm values only; a hub has one configuration file")
+            raise InputError(files[1], 0, "", "only Helm values can be several files; a hub has one configuration file")
         if not Path(files[0]).is_file():
             raise InputError(
                 files[0], 0, "", "there is no such file; name the hub's configuration, Helm values or a list"
@@ -66,10 +66,11 @@ def _read(files: Sequence[str], standard_input: BinaryIO, progress: Progress) ->
                 merged = merge_overrides(merged, value)
             except MergeConflict as conflict:
                 path = conflict.path.removeprefix(".")
-                raise InputError(document.file, 0, path, "cannot be merged: a mapping over a single value") from None
+                problem = "cannot be merged: one file has a mapping here, another a single value"
+                raise InputError(document.file, 0, path, problem) from None
         return profiles_of_values(merged, shown_names(files))
     if len(documents) > 1:
-        raise InputError(documents[1].file, 0, "", "several documents can be Helm values only (hub: and singleuser:)")
+        raise InputError(documents[1].file, 0, "", "only Helm values can be several documents (hub: and singleuser:)")
     return _plain(documents[0].value, documents[0].file)
 
 
@@ -81,7 +82,7 @@ def _plain(value: object, file: str) -> ProfilesFound:
     if isinstance(value, list):
         return ProfilesFound(file, value, {})
     if not isinstance(value, Mapping):
-        raise InputError(file, 0, "", "is no profile_list, no device_claims and no Helm values")
+        raise InputError(file, 0, "", "is neither a profile_list nor device_claims nor Helm values")
     for name in _LISTS:
         if name in value:
             settings = {key: each for key, each in value.items() if key != name}

@@ -21,7 +21,7 @@ def user_values(user: str, groups: Collection[str], namespace: str, vlans: objec
     Parameters
     ----------
     groups
-        The user's groups; empty: the user counts as being in a group that may have a VLAN.
+        The user's groups; empty: the user counts as a member of a group that may have a VLAN.
     vlans
         ``DRASpawner.vlans``. A range gives its first VLAN, as if none were in use.
     """

@@ -23,12 +23,12 @@ NO_VALUE: Final = Rule(
     "placeholder-without-value",
     (Level.ERROR, Level.WARNING),
     False,
-    "A placeholder such as {vlan} that has no value for anybody, or for some",
+    "A placeholder such as {vlan} that has no value for any user, or for some users",
 )
 GIVEN_TWICE: Final = Rule(
     "vlan-given-twice", (Level.WARNING,), False, "A VLAN written down in a profile that is in the range of vlans, too"
 )
-WRONG_VLANS: Final = Rule("vlans", (Level.ERROR,), False, "What is wrong in vlans itself")
+WRONG_VLANS: Final = Rule("vlans", (Level.ERROR,), False, "An invalid value of vlans itself")
 VLAN_RULES: Final = (NO_VALUE, GIVEN_TWICE, WRONG_VLANS)
 
 

@@ -92,7 +92,7 @@ def cluster_of_files(
     found, questions = separate_questions(read_files(files, standard_input, progress), _Objects)
     progress.clear()
     if questions:
-        raise InputError(files[0], 0, "", "has a question; give objects of the cluster")
+        raise InputError(files[0], 0, "", "has a question for dra-spawner fit; give objects of the cluster only")
     objects = tuple(obj for (kind, _, _), obj in found.by_key.items() if kind in list(Kind))
     return _read_cluster(
         objects, list(found.of(_CONFIG_MAP)), list(found.of(_QUOTA)), namespace, config_map, ", ".join(files)

@@ -87,7 +87,7 @@ def run_rehearse(options: RehearseOptions, standard_input: BinaryIO, output: Tex
         return 2
     except KubernetesError as error:
         progress.clear()
-        messages.write(f"dra-spawner rehearse: the cluster cannot be asked: {error}\n")
+        messages.write(f"dra-spawner rehearse: the cluster cannot be read: {error}\n")
         return 2
     finally:
         progress.clear()

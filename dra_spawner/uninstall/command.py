@@ -51,14 +51,14 @@ def run_uninstall(options: UninstallOptions, output: TextIO, messages: TextIO) -
     -------
     int
         0 when nothing removable is left, or after a dry run; 1 when a service leads,
-        a right is missing or something could not be removed; 2 when the cluster cannot be asked.
+        a right is missing or something could not be removed; 2 when the cluster cannot be read.
     """
     progress = Progress(messages)
     try:
         report = asyncio.run(_uninstall(options, progress))
     except (ClusterNotFound, KubernetesError) as error:
         progress.clear()
-        messages.write(f"dra-spawner uninstall: the cluster cannot be asked: {error}\n")
+        messages.write(f"dra-spawner uninstall: the cluster cannot be read: {error}\n")
         return 2
     finally:
         progress.clear()

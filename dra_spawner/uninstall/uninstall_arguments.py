@@ -33,7 +33,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "\n"
         "exit code:\n"
         "  0 nothing is left that could be removed, 1 a service leads, a right is missing or something could not be\n"
-        "  removed, 2 the cluster cannot be asked",
+        "  removed, 2 the cluster cannot be read",
     )
     command.add_argument(
         "--kubeconfig", default="", metavar="FILE", help="the cluster (as kubectl finds it; in a pod, by its account)"

@@ -92,7 +92,7 @@ def test_a_table_for_people(run, cluster):
         "gpu-share.example.com",
         "           profile_list[1].kubespawner_override.device_claims.gpu.device_class (device-class)",
         "",
-        "note: not known, and so not checked: feature gates",
+        "note: not known, so not checked: feature gates",
         "2 errors, 1 info in 4 choices; checked against Kubernetes 1.36 with 34 devices of 2 drivers",
     ]
 
@@ -216,8 +216,8 @@ def test_free_text_is_remarked(run):
     [
         pytest.param("p.yaml", "a: [", "p.yaml, line 2: is not YAML", id="no YAML"),
         pytest.param("p.json", '{"a": ', "p.json, line 1", id="no JSON"),
-        pytest.param("p.yaml", "5", "is no profile_list, no device_claims and no Helm values", id="a number"),
-        pytest.param("p.yaml", "a: {}\n---\nb: {}\n", "several documents can be Helm values only", id="documents"),
+        pytest.param("p.yaml", "5", "is neither a profile_list nor device_claims nor Helm values", id="a number"),
+        pytest.param("p.yaml", "a: {}\n---\nb: {}\n", "only Helm values can be several documents", id="documents"),
         pytest.param("p.py", "c.X.y = 1\n1 / 0\n", "p.py, line 2: ends with ZeroDivisionError", id="code that fails"),
         pytest.param("p.py", "c.X.y = (\n", "p.py, line 1: ends with SyntaxError", id="no Python"),
         pytest.param("p.yaml", "", "has no objects in it", id="empty"),

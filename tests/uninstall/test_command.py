@@ -353,7 +353,7 @@ async def test_a_cluster_that_does_not_answer(cluster: ClusterUnderTest):
     kubeconfig = cluster.admin_kubeconfig_for("http://127.0.0.1:9")
     code, text, told = await uninstall(options(cluster, kubeconfig=str(kubeconfig)))
     assert (code, text) == (2, "")
-    assert told.startswith("dra-spawner uninstall: the cluster cannot be asked: ")
+    assert told.startswith("dra-spawner uninstall: the cluster cannot be read: ")
 
 
 async def test_a_claim_that_was_promised_by_a_service_of_old_goes(cluster: ClusterUnderTest):

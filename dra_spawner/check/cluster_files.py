@@ -74,7 +74,7 @@ class _Objects:
 
 
 def read_objects(files: Sequence[str], namespace: str, standard_input: BinaryIO, progress: Progress) -> ClusterFacts:
-    """Read facts from files; a kind without any object counts as unknown.
+    """Read facts of a cluster from files; a kind without any object counts as unknown.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def read_objects(files: Sequence[str], namespace: str, standard_input: BinaryIO,
     objects, questions = separate_questions(read_files(files, standard_input, progress), _Objects)
     progress.clear()
     if questions:
-        raise InputError(files[0], 0, "", "has a question; give objects of the cluster")
+        raise InputError(files[0], 0, "", "has a question for dra-spawner fit; give objects of the cluster only")
     return facts_of_objects(objects.by_kind, namespace)
 
 

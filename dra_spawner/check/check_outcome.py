@@ -12,17 +12,17 @@ from dra_spawner.profiles.findings import Finding, Level
 from dra_spawner.profiles.lint import CheckReport, Inventory
 from dra_spawner.profiles.problems import on_one_line
 
-__all__ = ["Outcome", "title"]
+__all__ = ["CheckOutcome", "title"]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """A report with the profiles and facts that it is about.
+class CheckOutcome:
+    """A report, and the profiles and facts that it is about.
 
     Attributes
     ----------
     has_cluster
-        Whether a cluster, or objects of one, were given.
+        Whether a cluster, or objects of one, was given.
     """
 
     found: ProfilesFound
@@ -46,7 +46,7 @@ class Outcome:
         }
         missing = [name for name, value in unknown.items() if value is None]
         if missing:
-            yield f"not known, and so not checked: {', '.join(missing)}"
+            yield f"not known, so not checked: {', '.join(missing)}"
 
     def _asks_for_admin_access(self) -> bool:
         requests = (
