@@ -46,7 +46,7 @@ class FoundObject:
     ----------
     owners
         Uids of its owners.
-    is_going
+    is_terminating
         Whether it is terminating: deleted, and still held by a finalizer or its node.
     """
 
@@ -60,7 +60,7 @@ class FoundObject:
     owners: frozenset[str] = frozenset()
     finalizers: tuple[str, ...] = ()
     consumers: tuple[ClaimConsumer, ...] = ()
-    is_going: bool = False
+    is_terminating: bool = False
 
     @classmethod
     def of(cls, kind: ApiKind, obj: JsonObject) -> FoundObject:
@@ -80,7 +80,7 @@ class FoundObject:
                 ClaimConsumer(each.get("apiGroup", ""), each["resource"], each["name"], each["uid"])
                 for each in reserved
             ),
-            is_going="deletionTimestamp" in metadata,
+            is_terminating="deletionTimestamp" in metadata,
         )
 
     @property
@@ -90,7 +90,7 @@ class FoundObject:
 
     @property
     def is_placeholder(self) -> bool:
-        """Whether its labels are those of a placeholder, or of a warm claim that no server uses."""
+        """Whether it is a placeholder, or a warm claim that no server uses, by its labels."""
         is_one = self.labels.get(names.COMPONENT) == names.PLACEHOLDER
         return is_one and self.labels.get(names.MANAGED_BY) == names.MANAGER
 
@@ -115,8 +115,8 @@ class FoundPod:
     def of(cls, kind: ApiKind, obj: JsonObject) -> FoundPod:
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         entries = spec.get("resourceClaims") or ()
-        made = status.get("resourceClaimStatuses") or ()
-        claims = {each.get("resourceClaimName") for each in (*entries, *made)}
+        generated = status.get("resourceClaimStatuses") or ()
+        claims = {each.get("resourceClaimName") for each in (*entries, *generated)}
         return cls(
             found=FoundObject.of(kind, obj),
             claims=frozenset(name for name in claims if name),
@@ -152,7 +152,7 @@ class FoundLease:
     holder
         Empty after the leader has released it.
     renewed, seconds
-        Time of the last renewal by the holder's clock, and for how many seconds it is valid.
+        Time of the last renewal by the holder's clock, and the number of seconds that it is valid.
     """
 
     found: FoundObject

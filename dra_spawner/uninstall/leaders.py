@@ -1,4 +1,4 @@
-"""Services that lead now: they would create removed objects again."""
+"""Finds services that lead now, as they would create removed objects again."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _WATCH_SECONDS: Final = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """A service that leads, or led until just now.
+    """A service that leads, or that led until a moment ago.
 
     Attributes
     ----------
     until
-        Time at which its Lease expires without a renewal; None where this machine's clock cannot tell.
+        Time at which its Lease expires without a renewal; None if this machine's clock cannot tell.
     """
 
     lease: FoundLease
@@ -47,12 +47,13 @@ class Leader:
 async def find_leaders(survey: Survey, now: datetime) -> list[Leader]:
     """The services that lead, in all namespaces that the account may read.
 
-    A Lease that is valid by this machine's clock counts. The leader of an expired one may have a clock that is
-    slow, so the Lease is observed for long enough to see a renewal.
+    A Lease that is valid by this machine's clock counts. The leader of an expired Lease may have a slow clock, so the
+    Lease is observed for long enough to see a renewal.
 
     Raises
     ------
     KubernetesError
+        If Leases cannot be listed.
     """
     held = [each for each in await survey.leases(everywhere=True) if each.holder]
     leaders = [Leader(each, until) for each in held if (until := _fresh_until(each, now))]

@@ -1,4 +1,4 @@
-"""What uninstalling does about each name that this project writes to a cluster.
+"""Lists of the names that this project writes to a cluster, by what uninstalling does about them.
 
 A test fails for a name of ``dra_spawner.names`` that is in none of these lists.
 """
@@ -19,13 +19,13 @@ __all__ = [
     "is_administrators_name",
 ]
 
-#: Taken off nodes. Servers require `names.IMAGES_READY`, and a kubelet that restarts ends pods whose required label the
-#: node lacks: it is taken off only where no server is.
+#: Removed from nodes. Servers require `names.IMAGES_READY`, and a kubelet that restarts ends pods whose required label
+#: the node lacks, so this label is removed only from nodes without servers.
 NODE_LABELS: Final = (names.IMAGES_READY, names.ATTRACT, names.DRAINING)
-#: Of servers' pods: left with the pod while it runs, taken off one that has ended.
+#: On servers' pods: they stay while the pod runs, and are removed when it has ended.
 POD_LABELS: Final = (names.SHAPE, names.VLAN, names.PREEMPTED_AT)
 POD_ANNOTATIONS: Final = (names.START, names.DEFINITION, names.VLAN_OWNER, names.VLAN_LEASE, names.INTEL_GAS)
-#: Of objects that belong to this project as a whole; they are deleted with these.
+#: On objects that belong to this project as a whole; these are deleted.
 OBJECT_MARKS: Final = (
     names.START_ENDS,
     names.RESERVED_FOR,
@@ -41,7 +41,7 @@ OBJECT_MARKS: Final = (
     names.SHARED_BY_PREFIX,
     names.PROFILE,
 )
-#: Of KubeSpawner, zero-to-jupyterhub and administrators; left alone on every object.
+#: Names of KubeSpawner, zero-to-jupyterhub and administrators; never removed.
 HUBS_NAMES: Final = (
     names.USERNAME,
     names.SERVERNAME,

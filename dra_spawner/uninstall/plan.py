@@ -1,4 +1,4 @@
-"""The plan: what is removed, which labels are removed, and what is left to whom. Decided from the objects alone.
+"""The plan: which objects and labels are removed, and which stay and why. Decided from the objects alone.
 
 The rule: an object that a server uses, or may be about to use, stays; every other object of this project is removed.
 """
@@ -15,10 +15,14 @@ from dra_spawner import names
 from dra_spawner.uninstall import marks
 from dra_spawner.uninstall.found_objects import FoundObject, FoundPod, SurveyedObjects
 
-__all__ = ["Left", "Plan", "Release", "Removal", "Unmarking", "plan_removal"]
+__all__ = ["LeftObject", "Plan", "Release", "Removal", "Unmarking", "plan_removal"]
 
 #: Values of the label `names.PART` on objects of starts, and their descriptions in reasons.
-_PARTS: Final = {"device-claim": "what a start made", "companion": "what a start made", "standing": "shared by servers"}
+_PARTS: Final = {
+    "device-claim": "created by a start",
+    "companion": "created by a start",
+    "standing": "shared by servers",
+}
 _STOP: Final = "It is removed when the server is stopped in the hub, or by the next uninstall after that."
 _AGAIN: Final = "Run uninstall again then, or now with --force if no hub starts servers any more."
 _MOST_NAMED: Final = 3
@@ -30,13 +34,13 @@ class Removal:
 
     Attributes
     ----------
-    as_found
-        Whether to delete it only in the version that was found, as a start may use it meanwhile.
+    only_unchanged
+        Whether to delete it only if it has not changed since the survey, as a start may begin to use it.
     """
 
     object: FoundObject
     reason: str
-    as_found: bool = False
+    only_unchanged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +62,12 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class LeftObject:
     """An object that stays, the reason, and what removes it."""
 
     object: FoundObject
     reason: str
-    how: str
+    advice: str
     is_administrators: bool = False
 
 
@@ -74,7 +78,7 @@ class Plan:
     removals: tuple[Removal, ...] = ()
     unmarkings: tuple[Unmarking, ...] = ()
     releases: tuple[Release, ...] = ()
-    left: tuple[Left, ...] = ()
+    left: tuple[LeftObject, ...] = ()
 
     @property
     def changes_nothing(self) -> bool:
@@ -104,7 +108,7 @@ class _Planning:
     removals: list[Removal] = field(default_factory=list)
     unmarkings: list[Unmarking] = field(default_factory=list)
     releases: list[Release] = field(default_factory=list)
-    left: list[Left] = field(default_factory=list)
+    left: list[LeftObject] = field(default_factory=list)
     _servers: dict[tuple[str, str, str], list[FoundPod]] = field(default_factory=lambda: defaultdict(list))
     """Pods that use an object, by its namespace, kind and name."""
     _servers_of_node: dict[str, list[FoundPod]] = field(default_factory=lambda: defaultdict(list))
@@ -130,9 +134,10 @@ class _Planning:
         for lease in self.surveyed.leases:
             self.removals.append(Removal(lease.found, "the service's Lease for leader election"))
         for each in self.surveyed.administrators:
-            how = f"kubectl delete {_resource(each)} {each.name}" + (f" -n {each.namespace}" if each.namespace else "")
+            namespace = f" -n {each.namespace}" if each.namespace else ""
+            advice = f"kubectl delete {_resource(each)} {each.name}{namespace}"
             reason = "an administrator applied it from helm-values/"
-            self.left.append(Left(each, reason, how, is_administrators=True))
+            self.left.append(LeftObject(each, reason, advice, is_administrators=True))
         return Plan(
             tuple(sorted(self.removals, key=lambda each: _order(each.object))),
             tuple(sorted(self.unmarkings, key=lambda each: _order(each.object))),
@@ -163,20 +168,20 @@ class _Planning:
             self._servers[found.namespace, what, name].append(pod)
         if pod.is_marked:
             self._servers_of_node[pod.node].append(pod)
-            self.left.append(Left(found, "a server", _STOP))
+            self.left.append(LeftObject(found, "a server", _STOP))
 
-    def _decide_about_placeholder(self, pod: FoundPod, left: dict[tuple[str, str], Left]) -> None:
+    def _decide_about_placeholder(self, pod: FoundPod, left: dict[tuple[str, str], LeftObject]) -> None:
         """Keep a placeholder if its deletion could harm a server that is starting with its claim."""
         namespace = pod.found.namespace
         for name in sorted(pod.claims):
             starting = [each for each in self._servers.get((namespace, "claim", name), ()) if each.is_starting]
-            if starting and not pod.found.is_going:
+            if starting and not pod.found.is_terminating:
                 reason = f"{_names(starting)} is starting with its claim, which must stay prepared on the node"
-                self.left.append(Left(pod.found, reason, "Run uninstall again when the server runs."))
+                self.left.append(LeftObject(pod.found, reason, "Run uninstall again when the server runs."))
                 return
             claim = left.get((namespace, name))
-            if claim is not None and claim.how == _AGAIN:
-                self.left.append(Left(pod.found, claim.reason, _AGAIN))
+            if claim is not None and claim.advice == _AGAIN:
+                self.left.append(LeftObject(pod.found, claim.reason, _AGAIN))
                 return
         self.removals.append(Removal(pod.found, "a placeholder"))
 
@@ -189,25 +194,25 @@ class _Planning:
         elif found.kind.plural == "resourceclaims" and (names.SHAPE in found.labels or part in _PARTS):
             self._decide_about_claim(found)
         elif found.kind.plural in ("capacitybuffers", "podtemplates") and found.name.startswith(names.BUFFER_PREFIX):
-            self.removals.append(Removal(found, "capacity that an autoscaler has for servers"))
+            self.removals.append(Removal(found, "spare capacity that the service asks an autoscaler for"))
         elif part in _PARTS:
             self._decide_about_part(found, self._users(found))
         else:
-            how = f"Look at it: kubectl get {_resource(found)} {found.name} -n {found.namespace} -o yaml"
-            reason = f"it is labelled {names.MANAGED_BY}: {names.MANAGER}, but dra-spawner makes nothing of this kind"
-            self.left.append(Left(found, reason, how, is_administrators=True))
+            advice = f"Look at it: kubectl get {_resource(found)} {found.name} -n {found.namespace} -o yaml"
+            reason = f"it has the label {names.MANAGED_BY}: {names.MANAGER}, but dra-spawner creates none of this kind"
+            self.left.append(LeftObject(found, reason, advice, is_administrators=True))
 
     def _decide_about_config_map(self, found: FoundObject) -> None:
         if found.name == names.SHAPES_CONFIG_MAP or names.PUBLISHER in found.annotations:
-            self.removals.append(Removal(found, "what the hub published of its profiles"))
+            self.removals.append(Removal(found, "the profiles that the hub published"))
         elif found.name != names.VLANS_CONFIG_MAP:
-            how = f"Look at it: kubectl get configmaps {found.name} -n {found.namespace} -o yaml"
-            self.left.append(Left(found, "its purpose is unknown", how, is_administrators=True))
+            advice = f"Look at it: kubectl get configmaps {found.name} -n {found.namespace} -o yaml"
+            self.left.append(LeftObject(found, "its purpose is unknown", advice, is_administrators=True))
         elif servers := [pod for key, pods in self._servers.items() if key[1] == "vlan" for pod in pods]:
-            reason = f"the account of VLANs, which {_names(servers)} {_uses(servers)}"
-            self.left.append(Left(found, reason, "Stop the servers, then run uninstall again."))
+            reason = f"the record of VLANs in use; {_names(servers)} {_uses(servers)} one"
+            self.left.append(LeftObject(found, reason, "Stop the servers, then run uninstall again."))
         else:
-            self.removals.append(Removal(found, "the account of VLANs, of which no server uses one"))
+            self.removals.append(Removal(found, "the record of VLANs in use; no server uses one"))
 
     def _decide_about_claim(self, found: FoundObject) -> None:
         users = self._users(found)
@@ -215,8 +220,8 @@ class _Planning:
         ours = tuple(c.uid for c in foreign if c.group == names.CONSUMER_GROUP)
         others = [c for c in foreign if c.group != names.CONSUMER_GROUP]
         if others:
-            reason = f"{others[0].resource} {others[0].name} uses it"
-            self.left.append(Left(found, reason, "Run uninstall again when that is gone."))
+            title = f"{others[0].resource} {others[0].name}"
+            self.left.append(LeftObject(found, f"{title} uses it", f"Run uninstall again when {title} is gone."))
             return
         before = len(self.removals)
         self._decide_about_part(found, users)
@@ -227,15 +232,15 @@ class _Planning:
         """Decide about a claim, a template or a companion object."""
         is_standing = found.labels.get(names.PART) == "standing"
         if users:
-            self.left.append(Left(found, f"{_names(users)} {_uses(users)} it", _STOP))
+            self.left.append(LeftObject(found, f"{_names(users)} {_uses(users)} it", _STOP))
         elif (until := self._may_be_used_until(found)) and not self.force:
             reason = f"a server may be starting with it, until {until:%H:%M:%S} UTC"
-            self.left.append(Left(found, reason, _AGAIN))
+            self.left.append(LeftObject(found, reason, _AGAIN))
         elif found.is_placeholder or names.SHAPE in found.labels:
             self.removals.append(Removal(found, "a warm claim that no server uses"))
         else:
             reason = f"{_PARTS[found.labels[names.PART]]}; no server uses it"
-            self.removals.append(Removal(found, reason, as_found=is_standing))
+            self.removals.append(Removal(found, reason, only_unchanged=is_standing))
 
     def _users(self, found: FoundObject) -> list[FoundPod]:
         """The servers and other pods that use an object."""
@@ -251,7 +256,7 @@ class _Planning:
         return [users[name] for name in sorted(users)]
 
     def _may_be_used_until(self, found: FoundObject) -> datetime | None:
-        """The time until which a start may begin to use an object without users; None if it is over."""
+        """The time until which a start may begin to use an object without users; None if that time is over."""
         times = [_time(found.annotations[names.START_PREFIX + start]) for start in _starts_of(found)]
         # A start's own objects have an owner as soon as its pod exists.
         if not found.owners:
@@ -264,7 +269,7 @@ class _Planning:
         labels = tuple(key for key in marks.NODE_LABELS if key in node.labels)
         if labels and self.nodes_used_by:
             reason = f"a service elsewhere leads ({self.nodes_used_by}) and uses its labels {', '.join(labels)}"
-            self.left.append(Left(node, reason, "Uninstall there, too.", is_administrators=True))
+            self.left.append(LeftObject(node, reason, "Uninstall there, too.", is_administrators=True))
             return
         servers = self._servers_of_node.get(node.name, [])
         if servers and names.IMAGES_READY in labels:
@@ -272,14 +277,14 @@ class _Planning:
             reason = (
                 f"{_names(servers)} may require its label {names.IMAGES_READY}: a kubelet that restarts would end them"
             )
-            self.left.append(Left(node, reason, "Stop the servers, then run uninstall again."))
+            self.left.append(LeftObject(node, reason, "Stop the servers, then run uninstall again."))
         if labels:
             self.unmarkings.append(Unmarking(node, labels))
 
 
 def _starts_of(found: FoundObject) -> list[str]:
-    begin = names.START_PREFIX
-    return [key.removeprefix(begin) for key in found.annotations if key.startswith(begin)]
+    prefix = names.START_PREFIX
+    return [key.removeprefix(prefix) for key in found.annotations if key.startswith(prefix)]
 
 
 def _order(found: FoundObject) -> tuple[str, str, str]:
@@ -287,7 +292,7 @@ def _order(found: FoundObject) -> tuple[str, str, str]:
 
 
 def _resource(found: FoundObject) -> str:
-    """The resource as kubectl takes it, with its group."""
+    """The resource with its group, as an argument of kubectl."""
     group = found.kind.api_version.rpartition("/")[0]
     return f"{found.kind.plural}.{group}" if group else found.kind.plural
 
@@ -303,7 +308,7 @@ def _uses(pods: list[FoundPod]) -> str:
 
 
 def _time(text: str) -> datetime | None:
-    """Parse a time of an annotation; None if it is no time with a zone."""
+    """Parse a time of an annotation; None if it is not a time with a zone."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
@@ -312,7 +317,7 @@ def _time(text: str) -> datetime | None:
 
 
 def _seconds(text: str) -> datetime | None:
-    """Parse a time of a label, in seconds since 1970; None if it is none."""
+    """Parse a time of a label, in seconds since 1970; None if it is not a number of seconds."""
     try:
         return datetime.fromtimestamp(int(text), UTC)
     except (ValueError, OverflowError, OSError):

@@ -14,14 +14,14 @@ from dra_spawner.kube.rights import MissingRight, missing_rule
 from dra_spawner.uninstall import marks
 from dra_spawner.uninstall.found_objects import ApiKind, FoundLease, FoundObject, FoundPod, SurveyedObjects
 
-__all__ = ["LEASES", "PODS", "Survey", "Troubles"]
+__all__ = ["LEASES", "PODS", "Failures", "Survey"]
 
 PODS: Final = ApiKind("v1", "pods", "Pod")
 NODES: Final = ApiKind("v1", "nodes", "Node", namespaced=False)
 LEASES: Final = ApiKind(names.COORDINATION_API, "leases", "Lease")
 
 _PAGE_SIZE: Final = 500
-_AT_ONCE: Final = 6
+_MAX_CONCURRENT: Final = 6
 _TIMEOUT_SECONDS: Final = 60.0
 _OURS: Final = f"{names.MANAGED_BY}={names.MANAGER}"
 #: Pods and Leases are listed separately; events are many, and never companions.
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 @dataclass
-class Troubles:
+class Failures:
     """Failures of a run.
 
     Attributes
@@ -79,7 +79,7 @@ class Survey:
     lease
         Name of the service's Lease for leader election.
     progress
-        Called with what is being done.
+        Called with a description of the current step.
     """
 
     def __init__(
@@ -87,18 +87,18 @@ class Survey:
         api: KubernetesApi,
         namespaces: Sequence[str],
         lease: str,
-        troubles: Troubles,
+        failures: Failures,
         progress: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._api = api
         self._scopes: tuple[str | None, ...] = tuple(namespaces) or (None,)
         self._lease = lease
-        self._troubles = troubles
+        self._failures = failures
         self._progress = progress
-        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._limit = asyncio.Semaphore(_MAX_CONCURRENT)
 
-    async def look(self) -> SurveyedObjects | None:
-        """List objects that may belong to this project; None if pods cannot be listed, so that nothing may be removed.
+    async def find_objects(self) -> SurveyedObjects | None:
+        """List objects that may belong to this project; None if pods cannot be listed, and so nothing may be removed.
 
         Raises
         ------
@@ -109,7 +109,7 @@ class Survey:
         try:
             pods = await self._list(PODS, FoundPod.of)
         except KubernetesError as error:
-            self._troubles.note(error)
+            self._failures.note(error)
             return None
         pods = [pod for pod in pods if pod.found.is_placeholder or pod.is_marked or pod.claims or pod.templates]
         labelled = [kind for kind in kinds if kind.namespaced and kind.plural not in _NOT_BY_LABEL]
@@ -146,23 +146,30 @@ class Survey:
             if each.found.name == self._lease or each.found.labels.get(names.MANAGED_BY) == names.MANAGER
         ]
 
-    async def still_there(self, objects: Iterable[FoundObject]) -> list[FoundObject]:
-        wanted = {found.uid: found for found in objects}
-        there: list[FoundObject] = []
-        for kind in sorted({found.kind for found in wanted.values()}):
-            # A Lease that others made has no label of this project.
+    async def remaining(self, objects: Iterable[FoundObject]) -> list[FoundObject]:
+        """The objects that still exist.
+
+        Raises
+        ------
+        KubernetesError
+            If their kinds cannot be listed.
+        """
+        by_uid = {found.uid: found for found in objects}
+        remaining: list[FoundObject] = []
+        for kind in sorted({found.kind for found in by_uid.values()}):
+            # A Lease that another program created has no label of this project.
             selector = "" if kind == LEASES else _OURS
-            namespaces = {found.namespace for found in wanted.values() if found.kind == kind}
+            namespaces = {found.namespace for found in by_uid.values() if found.kind == kind}
             scopes: tuple[str | None, ...] = tuple(sorted(namespaces)) if self._scopes != (None,) else (None,)
-            there += [
+            remaining += [
                 found
                 for found in await self._list(kind, FoundObject.of, label_selector=selector, scopes=scopes)
-                if found.uid in wanted
+                if found.uid in by_uid
             ]
-        return there
+        return remaining
 
     async def _kinds(self) -> list[ApiKind]:
-        """Every kind that can be listed and deleted, in the preferred version of its group if that has it."""
+        """Every kind that can be listed and deleted, in the preferred version of its group if that version has it."""
         self._progress("listing the kinds of the cluster")
         groups = (await self._api.get("/apis"))["groups"]
         versions = [["v1"]]
@@ -177,10 +184,10 @@ class Survey:
         for version in versions:
             path = f"/api/{version}" if "/" not in version else f"/apis/{version}"
             try:
-                async with self._turns:
+                async with self._limit:
                     resources = (await self._api.get(path))["resources"]
             except KubernetesError as error:
-                self._troubles.sentences.append(
+                self._failures.sentences.append(
                     f"The kinds of {version} cannot be listed, so they were skipped: {error}"
                 )
                 continue
@@ -190,7 +197,7 @@ class Survey:
         return list(kinds.values())
 
     async def _by_hand(self, kind: ApiKind) -> list[FoundObject]:
-        """Objects that an administrator applied; only one ConfigMap is listed, as they may be large and many."""
+        """Objects of a kind that an administrator applied; of ConfigMaps only one is listed, as they may be large."""
         selector = f"metadata.name={names.MANAGER}-service" if kind.plural == "configmaps" else ""
         found = await self._list(kind, FoundObject.of, field_selector=selector)
         return [each for each in found if marks.is_administrators_name(each.name)]
@@ -204,7 +211,7 @@ class Survey:
         except KubernetesError as error:
             # The kind was removed meanwhile, or cannot be listed.
             if not (error.not_found or error.status == 405):
-                self._troubles.note(error)
+                self._failures.note(error)
             return []
 
     async def _list(
@@ -216,10 +223,10 @@ class Survey:
         field_selector: str = "",
         scopes: tuple[str | None, ...] | None = None,
     ) -> list[T]:
-        """List the objects of a kind, and reduce each as soon as its page arrives."""
+        """List the objects of a kind, and decode each as soon as its page arrives."""
         found: list[T] = []
         for scope in (scopes or self._scopes) if kind.namespaced else (None,):
-            async with self._turns:
+            async with self._limit:
                 pages = self._api.list_pages(
                     resource_path(kind.api_version, kind.plural, scope),
                     label_selector=label_selector,
@@ -229,5 +236,5 @@ class Survey:
                 )
                 async for page in pages:
                     found += [decode(kind, each) for each in page.get("items") or ()]
-                    self._progress(f"looking at {kind.plural}, {len(found):,} so far")
+                    self._progress(f"listing {kind.plural}, {len(found):,} so far")
         return found

@@ -13,7 +13,7 @@ __all__ = ["add_commands"]
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     command = commands.add_parser(
         "uninstall",
-        help="remove from a cluster what this project wrote to it",
+        help="remove every object, label and annotation of this project from a cluster",
         description="Remove every object, label and annotation of dra-spawner from a cluster: placeholders and warm\n"
         "claims, claims and templates of starts that are over, companion objects, ConfigMaps, the Lease, labels of\n"
         "nodes. What servers use stays, and is listed with what removes it; so is what an administrator applied from\n"
@@ -22,7 +22,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "  dra-spawner uninstall --dry-run                           what would be removed, what would be left\n"
         "  dra-spawner uninstall --kubeconfig ~/.kube/config         from all namespaces\n"
         "  dra-spawner uninstall --namespace jupyterhub              one of several hubs of a cluster\n"
-        "  dra-spawner uninstall --dry-run --format json | jq '.left[] | select(.to == \"users\")'\n"
+        "  dra-spawner uninstall --dry-run --format json | jq '.left[] | select(.leftTo == \"users\")'\n"
         "\n"
         "before:\n"
         "  Take DRASpawner and the service out of the hub's configuration and restart the hub, or stop it. Servers\n"
@@ -60,9 +60,9 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def _uninstall(options: argparse.Namespace) -> int:
     # Imported here, so that `dra-spawner --help` does not load the Kubernetes client.
-    from dra_spawner.uninstall.command import UninstallOptions, run_uninstall
+    from dra_spawner.uninstall.uninstall_command import UninstallOptions, run_uninstall
 
-    asked = UninstallOptions(
+    uninstall_options = UninstallOptions(
         kubeconfig=options.kubeconfig,
         context=options.context,
         namespaces=tuple(options.namespace),
@@ -71,4 +71,4 @@ def _uninstall(options: argparse.Namespace) -> int:
         force=options.force,
         as_json=options.format == "json",
     )
-    return run_uninstall(asked, sys.stdout, sys.stderr)
+    return run_uninstall(uninstall_options, sys.stdout, sys.stderr)

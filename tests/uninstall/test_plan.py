@@ -159,7 +159,7 @@ def test_what_a_start_made(kind: ApiKind):
 def test_what_is_shared_goes_only_as_it_was_found():
     """A start writes itself on it before it uses it."""
     plan = decide(found(CLAIMS, "x", STANDING, {names.START_PREFIX + "1": EARLIER}))
-    assert [(each.object.name, each.as_found) for each in plan.removals] == [("x", True)]
+    assert [(each.object.name, each.only_unchanged) for each in plan.removals] == [("x", True)]
     assert left(decide(found(CLAIMS, "x", STANDING, {names.START_PREFIX + "1": LATER})))
     pods = tuple(pod(f"jupyter-{number}", start=str(number)) for number in range(5))
     annotations = {names.START_PREFIX + str(number): EARLIER for number in range(5)}
@@ -179,7 +179,7 @@ def test_what_only_looks_like_ours_is_left_and_told():
     plan = decide(*strange)
     assert set(left(plan)) == {"mine", "mine-too"}
     assert all(each.is_administrators for each in plan.left)
-    assert "kubectl get secrets mine -n ns" in plan.left[1].how
+    assert "kubectl get secrets mine -n ns" in plan.left[1].advice
 
 
 @pytest.mark.parametrize("text", ["", "soon", "2030-01-01T13:00:00", "9" * 400])

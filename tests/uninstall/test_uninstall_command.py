@@ -21,7 +21,7 @@ from dra_spawner.spawner.accounts.vlan_leases import VlanLeases
 from dra_spawner.spawner.objects.api_objects import COMPANION_LABELS, TEMPLATE_LABELS, ApiObject
 from dra_spawner.spawner.objects.standing_objects import StandingObject
 from dra_spawner.spawner.objects.start_objects import StartObjects
-from dra_spawner.uninstall.command import UninstallOptions, run_uninstall
+from dra_spawner.uninstall.uninstall_command import UninstallOptions, run_uninstall
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.handover_hub import PROFILE, Hub, prepare, service_kubeconfig
 from tests.polling import eventually
@@ -251,11 +251,11 @@ async def a_dry_run_changes_nothing_and_tells_all(cluster: ClusterUnderTest, sta
     reasons = {f"{each['kind']} {each['name']}": each["reason"] for each in planned["left"]}
     assert all("a server may be starting with it, until " in reasons[name] for name in STARTING)
     (server,) = [each for each in planned["left"] if each["name"] == "jupyter-ada"]
-    assert "when the server is stopped in the hub" in server["removedBy"]
+    assert "when the server is stopped in the hub" in server["advice"]
 
 
 def users_names(printed: Json) -> set[str]:
-    return names([each for each in printed["left"] if each["to"] == "users"])
+    return names([each for each in printed["left"] if each["leftTo"] == "users"])
 
 
 async def test_each_missing_right_is_named_with_what_to_grant(real_cluster: ClusterUnderTest):
@@ -307,7 +307,7 @@ async def test_what_something_else_holds_is_told(cluster: ClusterUnderTest):
     await cluster.publish(held)
     code, done, told = await uninstall(options(cluster, gone_seconds=1))
     assert (code, done["removed"]) == (1, [])
-    assert f"ConfigMap {cluster.namespace}/dra-spawner-shapes was deleted and is still there after 1 s" in told
+    assert f"ConfigMap {cluster.namespace}/dra-spawner-shapes was deleted but still exists after 1 s" in told
     assert "its finalizers hold it: example.com/backup" in told
     path = cluster.path("configmaps", "dra-spawner-shapes")
     await cluster.admin.patch(path, {"metadata": {"finalizers": None}})

@@ -9,14 +9,14 @@ from typing import Any, Final
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, PatchType, resource_path
 from dra_spawner.uninstall.found_objects import FoundObject
 from dra_spawner.uninstall.plan import Plan, Release, Removal, Unmarking
-from dra_spawner.uninstall.survey import LEASES, PODS, Survey, Troubles
+from dra_spawner.uninstall.survey import LEASES, PODS, Failures, Survey
 
 __all__ = ["GONE_SECONDS", "RemovalExecutor"]
 
 GONE_SECONDS: Final = 60.0
 """Time that a deleted object may take to disappear."""
 
-_AT_ONCE: Final = 8
+_MAX_CONCURRENT: Final = 8
 _POLL_SECONDS: Final = 0.5
 _TRIES: Final = 4
 
@@ -35,7 +35,7 @@ class RemovalExecutor:
     def __init__(
         self,
         api: KubernetesApi,
-        troubles: Troubles,
+        failures: Failures,
         progress: Callable[[str], None] = lambda text: None,
         gone_seconds: float = GONE_SECONDS,
     ) -> None:
@@ -43,14 +43,14 @@ class RemovalExecutor:
         self.unmarked: list[Unmarking] = []
         self.contested: list[FoundObject] = []
         self._api = api
-        self._troubles = troubles
+        self._failures = failures
         self._progress = progress
         self._gone_seconds = gone_seconds
         self._done = 0
         self._all = 0
 
-    async def carry_out(self, plan: Plan, survey: Survey) -> None:
-        """Execute a plan; return when deleted objects are gone or their time is up."""
+    async def execute(self, plan: Plan, survey: Survey) -> None:
+        """Execute a plan; return when the deleted objects are gone or `gone_seconds` are over."""
         self.contested = []
         self._all = len(plan.removals) + len(plan.unmarkings) + len(plan.releases)
         self._done = 0
@@ -67,20 +67,20 @@ class RemovalExecutor:
         await self._each(leases, self._remove)
 
     async def _each(self, items: Sequence[Any], do: Callable[[Any], Coroutine[Any, Any, None]]) -> None:
-        turns = asyncio.Semaphore(_AT_ONCE)
+        limit = asyncio.Semaphore(_MAX_CONCURRENT)
 
         async def one(item: Any) -> None:
-            async with turns:
+            async with limit:
                 try:
-                    await self._persistently(do, item)
+                    await self._with_retries(do, item)
                 except KubernetesError as error:
-                    self._troubles.note(error)
+                    self._failures.note(error)
                 self._done += 1
                 self._progress(f"removing, {self._done:,} of {self._all:,}")
 
         await asyncio.gather(*(one(item) for item in items))
 
-    async def _persistently(self, do: Callable[[Any], Coroutine[Any, Any, None]], item: Any) -> None:
+    async def _with_retries(self, do: Callable[[Any], Coroutine[Any, Any, None]], item: Any) -> None:
         """Repeat a request while the API server is busy; every request here is idempotent."""
         for left in reversed(range(_TRIES)):
             try:
@@ -93,14 +93,14 @@ class RemovalExecutor:
 
     async def _remove(self, removal: Removal) -> None:
         found = removal.object
-        if found.is_going:
+        if found.is_terminating:
             self.removed.append(removal)
             return
         try:
             await self._api.delete(
                 _path(found),
                 uid=found.uid,
-                resource_version=found.version if removal.as_found else None,
+                resource_version=found.version if removal.only_unchanged else None,
                 propagation_policy="Background",
                 missing_ok=True,
             )
@@ -141,24 +141,24 @@ class RemovalExecutor:
         """Wait until deleted objects are gone; report each one that stays, and what holds it."""
         clock = asyncio.get_running_loop().time
         end = clock() + self._gone_seconds
-        there = list(objects)
-        while there:
+        staying = list(objects)
+        while staying:
             try:
-                there = await survey.still_there(there)
+                staying = await survey.remaining(staying)
             except KubernetesError as error:
-                self._troubles.note(error)
+                self._failures.note(error)
                 return
-            if not there or clock() > end:
+            if not staying or clock() > end:
                 break
-            self._progress(f"waiting until {len(there):,} objects are gone")
+            self._progress(f"waiting until {len(staying):,} objects are gone")
             await asyncio.sleep(_POLL_SECONDS)
-        for found in there:
+        for found in staying:
             holds = f"its finalizers hold it: {', '.join(found.finalizers)}" if found.finalizers else _not_ended(found)
-            self._troubles.sentences.append(
-                f"{found.title} was deleted and is still there after {self._gone_seconds:g} s: {holds}."
+            self._failures.sentences.append(
+                f"{found.title} was deleted but still exists after {self._gone_seconds:g} s: {holds}."
             )
-        staying = {found.uid for found in there}
-        self.removed = [each for each in self.removed if each.object.uid not in staying]
+        staying_uids = {found.uid for found in staying}
+        self.removed = [each for each in self.removed if each.object.uid not in staying_uids]
 
 
 def _not_ended(found: FoundObject) -> str:

@@ -12,11 +12,11 @@ from dra_spawner import names
 from dra_spawner.fit.reading import Progress
 from dra_spawner.kube.api import KubernetesApi, KubernetesError
 from dra_spawner.kube.connect import ClusterAddress, ClusterNotFound, connect
-from dra_spawner.uninstall.executor import GONE_SECONDS, RemovalExecutor
 from dra_spawner.uninstall.leaders import Leader, find_leaders
 from dra_spawner.uninstall.plan import Plan, plan_removal
-from dra_spawner.uninstall.report import UninstallReport
-from dra_spawner.uninstall.survey import Survey, Troubles
+from dra_spawner.uninstall.removal_executor import GONE_SECONDS, RemovalExecutor
+from dra_spawner.uninstall.survey import Failures, Survey
+from dra_spawner.uninstall.uninstall_report import UninstallReport
 
 __all__ = ["UninstallOptions", "run_uninstall"]
 
@@ -26,6 +26,8 @@ _ROUNDS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class UninstallOptions:
+    """Options of ``dra-spawner uninstall``."""
+
     kubeconfig: str = ""
     context: str = ""
     namespaces: tuple[str, ...] = ()
@@ -89,9 +91,9 @@ async def _connected(address: ClusterAddress) -> KubernetesApi:
 class _Uninstallation:
     def __init__(self, options: UninstallOptions, api: KubernetesApi, progress: Progress) -> None:
         self._options = options
-        self._troubles = Troubles()
-        self._survey = Survey(api, options.namespaces, options.lease, self._troubles, progress.show)
-        self._executor = RemovalExecutor(api, self._troubles, progress.show, options.gone_seconds)
+        self._failures = Failures()
+        self._survey = Survey(api, options.namespaces, options.lease, self._failures, progress.show)
+        self._executor = RemovalExecutor(api, self._failures, progress.show, options.gone_seconds)
 
     async def run(self) -> UninstallReport:
         options = self._options
@@ -100,7 +102,7 @@ class _Uninstallation:
         except KubernetesError as error:
             if error.status != 403:
                 raise
-            self._troubles.note(error)
+            self._failures.note(error)
             found = []
         own = [each for each in found if not options.namespaces or each.lease.found.namespace in options.namespaces]
         elsewhere = [each for each in found if each not in own]
@@ -114,19 +116,19 @@ class _Uninstallation:
             report = self._report(plan, leaders)
             return replace(report, removed=plan.removals, unmarked=plan.unmarkings)
         for _ in range(_ROUNDS):
-            await self._executor.carry_out(plan, self._survey)
+            await self._executor.execute(plan, self._survey)
             if not self._executor.contested:
                 break
             plan = await self._plan(elsewhere) or plan
         else:
             titles = ", ".join(sorted(each.title for each in self._executor.contested))
-            self._troubles.sentences.append(
+            self._failures.sentences.append(
                 f"Servers begin to use objects while they are removed: {titles}. Stop the hub."
             )
         return self._report(plan, ())
 
     async def _plan(self, elsewhere: list[Leader]) -> Plan | None:
-        surveyed = await self._survey.look()
+        surveyed = await self._survey.find_objects()
         if surveyed is None:
             return None
         used_by = elsewhere[0].name if elsewhere else ""
@@ -139,7 +141,7 @@ class _Uninstallation:
             unmarked=self._executor.unmarked,
             left=plan.left,
             leaders=leaders,
-            problems=(*self._troubles.missing_rights, *dict.fromkeys(self._troubles.sentences)),
+            problems=(*self._failures.missing_rights, *dict.fromkeys(self._failures.sentences)),
         )
 
 

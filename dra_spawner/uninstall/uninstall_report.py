@@ -8,20 +8,20 @@ from typing import Any
 
 from dra_spawner import names
 from dra_spawner.uninstall.found_objects import FoundObject
-from dra_spawner.uninstall.plan import Left, Removal, Unmarking
+from dra_spawner.uninstall.plan import LeftObject, Removal, Unmarking
 
 __all__ = ["UninstallReport"]
 
 _NOTES = (
-    "The hub, servers' pods, home volumes and namespaces that the hub made are the hub's, and are not touched.",
-    "A hub that still uses DRASpawner makes claims at every start, and publishes its profiles (ConfigMap "
-    f"{names.SHAPES_CONFIG_MAP}): take it out of the hub's configuration first.",
+    "The hub, servers' pods, home volumes and the namespaces that the hub created are not changed.",
+    "A hub that still uses DRASpawner creates claims at every start, and publishes its profiles (ConfigMap "
+    f"{names.SHAPES_CONFIG_MAP}): remove DRASpawner from the hub's configuration first.",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class UninstallReport:
-    """What an uninstallation did, or would do.
+    """The result of an uninstallation, or of a dry run.
 
     Attributes
     ----------
@@ -34,11 +34,12 @@ class UninstallReport:
     dry_run: bool
     removed: Sequence[Removal]
     unmarked: Sequence[Unmarking]
-    left: Sequence[Left]
+    left: Sequence[LeftObject]
     leaders: Sequence[str] = ()
     problems: Sequence[str] = ()
 
     def to_json(self) -> dict[str, Any]:
+        """The report as JSON, which docs/uninstall.md describes."""
         return {
             "dryRun": self.dry_run,
             "removed": [{**_named(each.object), "reason": each.reason} for each in self.removed],
@@ -49,9 +50,9 @@ class UninstallReport:
             "left": [
                 {
                     **_named(each.object),
-                    "to": "administrators" if each.is_administrators else "users",
+                    "leftTo": "administrators" if each.is_administrators else "users",
                     "reason": each.reason,
-                    "removedBy": each.how,
+                    "advice": each.advice,
                 }
                 for each in self.left
             ],
@@ -61,17 +62,18 @@ class UninstallReport:
         }
 
     def text(self) -> str:
+        """The report for people, in several lines."""
         would = "would be " if self.dry_run else ""
         users = [each for each in self.left if not each.is_administrators]
         by_hand = [each for each in self.left if each.is_administrators]
         parts = [
             _part(f"{would}removed", [(each.object.title, each.reason) for each in self.removed]),
             _part(
-                f"labels and annotations that {would or 'were '}taken off",
+                f"labels and annotations that {would or 'were '}removed",
                 [(each.object.title, ", ".join((*each.labels, *each.annotations))) for each in self.unmarked],
             ),
-            _part("left to users", [(each.object.title, f"{each.reason}. {each.how}") for each in users]),
-            _part("left to administrators", [(each.object.title, f"{each.reason}: {each.how}") for each in by_hand]),
+            _part("left to users", [(each.object.title, f"{each.reason}. {each.advice}") for each in users]),
+            _part("left to administrators", [(each.object.title, f"{each.reason}: {each.advice}") for each in by_hand]),
         ]
         if not (self.removed or self.unmarked):
             nothing = "There is nothing of dra-spawner to remove."
