@@ -255,7 +255,7 @@ class ClusterWatch:
         except Exception as error:
             # One object that cannot be taken in must not stop the others.
             log.exception("An object cannot be taken in: kind=%s key=%s", kind, key)
-            problem = f"cannot be understood ({type(error).__name__}: {str(error)[:200]})"
+            problem = f"cannot be decoded ({type(error).__name__}: {str(error)[:200]})"
             self.snapshot.mirror(BrokenObject(kind, key, problem))
             return True
         if isinstance(item, BrokenObject):

@@ -23,7 +23,7 @@ class AutoscalerUtilization:
     pools
         From 0 to 1 (more where counters are overdrawn), by pool.
     problem
-        Why there is no figure: cluster-autoscaler keeps such a node; empty if there is one.
+        Why the figure is unknown, so that cluster-autoscaler keeps the node; empty if it is known.
     """
 
     pools: Mapping[PoolId, Fraction] = field(default_factory=dict)
@@ -43,9 +43,9 @@ def autoscaler_utilization(
     Parameters
     ----------
     slices
-        Slices whose ``nodeName`` is the node. Others do not count.
+        Slices whose ``nodeName`` is the node; only these count.
     claims
-        Claims of the pods on the node; the name of one that is not there.
+        Claims of the pods on the node; for a claim that does not exist, its name.
     """
     used: set[DeviceId] = set()
     for claim in claims:
@@ -78,7 +78,7 @@ def _pool(slices: Sequence[ResourceSlice], used: set[DeviceId]) -> Fraction:
 
 
 def _counters(slices: Sequence[ResourceSlice], devices: Sequence[Device], used: set[DeviceId]) -> Fraction:
-    """Of each counter set the fullest counter, and the mean of the sets from which some device draws."""
+    """The fullest counter of each counter set, averaged over the sets from which devices draw."""
     totals = {
         CounterName(set_name, name): total
         for item in slices

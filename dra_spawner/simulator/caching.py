@@ -1,4 +1,4 @@
-"""Caches of bounded size; ``python -m tests.bench.caches`` shows what each of them gains."""
+"""Caches of bounded size; ``python -m tests.bench.caches`` shows the gain of each."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ V = TypeVar("V")
 
 
 class Cache(dict[K, V]):
-    """A dict that `keep` empties when it is full, because tenants can make ever new keys.
+    """A dict that `keep` empties when it is full, because users can cause ever new keys.
 
     Parameters
     ----------
     size
-        The most entries; 0 keeps none.
+        Maximum number of entries; 0 keeps none.
     """
 
     __slots__ = ("_size",)
@@ -44,20 +44,20 @@ class Cache(dict[K, V]):
 
 @dataclass(frozen=True, slots=True)
 class CacheSizes:
-    """The most entries of each cache of a `DeviceState`; 0 switches it off.
+    """Maximum number of entries of each cache of a `DeviceState`; 0 switches it off.
 
     Attributes
     ----------
     claim_keys
         Keys of claim objects, from which shapes are recognised.
     partitions
-        Partitions of the nodes, one for each set of attributes that claims look at.
+        Partitions of the nodes, one for each set of attributes that claims read.
     class_verdicts
         Verdicts of one node class, by claim shape and use of common devices.
     single_device
-        Verdicts of one claim shape that asks for a single device, by what matters to it.
+        Verdicts of one claim shape that asks for a single device, by `SingleDeviceKey`.
     fitting_classes
-        Claim shapes whose fitting node classes are followed from change to change.
+        Claim shapes whose fitting node classes are updated after each change.
     answers
         Answers about all nodes, kept until something changes.
     """

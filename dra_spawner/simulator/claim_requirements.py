@@ -1,4 +1,4 @@
-"""The claims that a pod needs: existing ones, and those that the claim controller will create for it."""
+"""The claims that a pod needs: existing claims, and claims that the claim controller will create for it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dra_spawner.dra.objects import ResourceClaim
 from dra_spawner.simulator.claims import MAX_CONSUMERS, ObjectKey, TrackedClaim
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.cluster_state import ClusterState
-from dra_spawner.simulator.node_fit import Filter, FitCode, NodeVerdict
+from dra_spawner.simulator.node_fit import Filter, FilterVerdict, FitCode
 from dra_spawner.simulator.pods import ClaimReference, Pod
 
 __all__ = ["ClaimRequirement", "claim_requirements", "leftover_claim"]
@@ -22,7 +22,7 @@ class ClaimRequirement:
     Attributes
     ----------
     entry
-        Where the pod names it: an entry of its ``resourceClaims``.
+        Entry of the pod's ``resourceClaims`` that names it.
     tracked
         The claim; not among the cluster's claims yet if it is new.
     is_new
@@ -38,7 +38,7 @@ class ClaimRequirement:
         return self.tracked.claim
 
 
-def claim_requirements(pod: Pod, state: ClusterState) -> tuple[ClaimRequirement, ...] | NodeVerdict:
+def claim_requirements(pod: Pod, state: ClusterState) -> tuple[ClaimRequirement, ...] | FilterVerdict:
     """The claims in the order of ``spec.resourceClaims``, each once; or the verdict that rules out all nodes.
 
     A missing generated claim is the one that the claim controller would create from the template.
@@ -48,7 +48,7 @@ def claim_requirements(pod: Pod, state: ClusterState) -> tuple[ClaimRequirement,
         if not reference.is_needed:
             continue
         requirement = _resolve(pod, reference, state)
-        if isinstance(requirement, NodeVerdict):
+        if isinstance(requirement, FilterVerdict):
             return requirement
         requirements.setdefault(requirement.tracked.key, requirement)
     return next(_problems(pod, list(requirements.values()), state), tuple(requirements.values()))
@@ -56,14 +56,14 @@ def claim_requirements(pod: Pod, state: ClusterState) -> tuple[ClaimRequirement,
 
 def leftover_claim(pod: Pod, state: ClusterState) -> TrackedClaim | None:
     """A claim for the pod's extended resources from an earlier attempt."""
-    for key in state.claims_made_for[ObjectKey.of(pod)]:
+    for key in state.generated_claims[ObjectKey.of(pod)]:
         tracked = state.claims[key]
         if tracked.is_for_extended_resources and tracked.belongs_to(pod):
             return tracked
     return None
 
 
-def _resolve(pod: Pod, reference: ClaimReference, state: ClusterState) -> ClaimRequirement | NodeVerdict:
+def _resolve(pod: Pod, reference: ClaimReference, state: ClusterState) -> ClaimRequirement | FilterVerdict:
     if reference.claim is not None:
         key = ObjectKey(pod.namespace, reference.claim)
         broken = state.broken.get((Kind.RESOURCE_CLAIM, key))
@@ -76,14 +76,14 @@ def _resolve(pod: Pod, reference: ClaimReference, state: ClusterState) -> ClaimR
             return _refused(f"ResourceClaim {key} was not created for Pod {pod} (Pod is not owner)")
         if reference.template is None:
             return _refused(f'resourceclaim.resource.k8s.io "{reference.claim}" not found')
-    for key in state.claims_made_for[ObjectKey.of(pod)]:
+    for key in state.generated_claims[ObjectKey.of(pod)]:
         tracked = state.claims[key]
         if tracked.entry == reference.name and tracked.belongs_to(pod):
             return ClaimRequirement(reference.name, tracked)
     return _from_template(pod, reference, state)
 
 
-def _from_template(pod: Pod, reference: ClaimReference, state: ClusterState) -> ClaimRequirement | NodeVerdict:
+def _from_template(pod: Pod, reference: ClaimReference, state: ClusterState) -> ClaimRequirement | FilterVerdict:
     key = ObjectKey(pod.namespace, reference.template or "")
     template = state.templates.get(key)
     if template is not None:
@@ -97,7 +97,7 @@ def _from_template(pod: Pod, reference: ClaimReference, state: ClusterState) -> 
     )
 
 
-def _problems(pod: Pod, requirements: list[ClaimRequirement], state: ClusterState) -> Iterator[NodeVerdict]:
+def _problems(pod: Pod, requirements: list[ClaimRequirement], state: ClusterState) -> Iterator[FilterVerdict]:
     """Problems of the claims that rule out all nodes."""
     for requirement in requirements:
         claim, status = requirement.claim, requirement.claim.status
@@ -106,7 +106,7 @@ def _problems(pod: Pod, requirements: list[ClaimRequirement], state: ClusterStat
         if len(status.reserved_for) >= MAX_CONSUMERS and not requirement.tracked.is_reserved_for(pod):
             yield _refused(f'resourceclaim "{claim.name}" has {MAX_CONSUMERS} consumers already, the most it may have')
         if status.node_selector is not None and status.node_selector.problem:
-            yield NodeVerdict(
+            yield FilterVerdict(
                 FitCode.ERROR, Filter.DYNAMIC_RESOURCES, (f"claim {claim}: {status.node_selector.problem}",)
             )
         if claim.is_allocated:
@@ -123,9 +123,9 @@ def _problems(pod: Pod, requirements: list[ClaimRequirement], state: ClusterStat
                 yield _refused(f"request {where}: device class {name} does not exist")
 
 
-def _refused(reason: str) -> NodeVerdict:
-    return NodeVerdict(FitCode.UNRESOLVABLE, Filter.DYNAMIC_RESOURCES, (reason,))
+def _refused(reason: str) -> FilterVerdict:
+    return FilterVerdict(FitCode.UNRESOLVABLE, Filter.DYNAMIC_RESOURCES, (reason,))
 
 
-def _unknown(reason: str) -> NodeVerdict:
-    return NodeVerdict(FitCode.UNDECIDABLE, Filter.NOT_MODELLED, (reason,))
+def _unknown(reason: str) -> FilterVerdict:
+    return FilterVerdict(FitCode.UNDECIDABLE, Filter.NOT_MODELLED, (reason,))

@@ -17,19 +17,19 @@ from dra_spawner.simulator.caching import Cache, CacheSizes
 __all__ = ["MOST_SELECTOR_VERDICTS", "ClaimShape", "ClaimShapes"]
 
 MOST_SELECTOR_VERDICTS: Final = 1_000_000
-"""About a hundred bytes each."""
+"""Maximum of cached verdicts of selectors, about a hundred bytes each."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClaimShape:
-    """Claims that are to be allocated together, without their names.
+    """Claims to allocate together, without their names.
 
     Attributes
     ----------
     id
         A number that no other shape ever has.
     prepared
-        The claims, called "0", "1" and so on.
+        The claims, named "0", "1" and so on.
     attributes
         Attributes of devices that can change a verdict: ``domain/name``, ``domain/`` for all of a domain, or ``name``
         as published; None for all attributes.
@@ -41,7 +41,7 @@ class ClaimShape:
 
 
 class ClaimShapes:
-    """Recognises shapes; to be cleared when a class changes."""
+    """Recognises shapes; must be cleared when a device class changes."""
 
     def __init__(self, features: Features, quirks: Quirks, sizes: CacheSizes) -> None:
         self._features = features
@@ -52,7 +52,7 @@ class ClaimShapes:
         self._ids = count()
 
     def shape(self, claims: Sequence[ResourceClaim], classes: Mapping[str, DeviceClass]) -> ClaimShape:
-        """The shape of claims that are to be allocated together, in this order.
+        """The shape of claims to allocate together, in this order.
 
         Raises
         ------
@@ -69,7 +69,7 @@ class ClaimShapes:
         return shape
 
     def clear(self) -> None:
-        """Forget all shapes: classes have changed."""
+        """Forget all shapes, as device classes have changed."""
         self._shapes.clear()
 
     def _key(self, claim: ResourceClaim) -> Hashable:

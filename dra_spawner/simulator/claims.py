@@ -50,10 +50,10 @@ class TrackedClaim:
 
     claim: ResourceClaim
     owner: str = ""
-    """Name of the pod that controls it and with which it is deleted; empty for a standing claim."""
+    """Name of the pod that controls it, and whose deletion deletes it; empty for a standing claim."""
     owner_uid: str = ""
     entry: str = ""
-    """The entry of its owner's ``resourceClaims`` that it was made for."""
+    """The entry of its owner's ``resourceClaims`` that it was created for."""
     is_deleted: bool = False
     """Whether it is being deleted, so that no further pod can use it."""
     is_protected: bool = True
@@ -61,7 +61,7 @@ class TrackedClaim:
     is_for_extended_resources: bool = False
     labels: Mapping[str, str] = field(default_factory=dict, hash=False)
     owner_uids: tuple[str, ...] = ()
-    """All owners: the claim is deleted after the last of them."""
+    """Uids of all owners; the claim is deleted after the last of them."""
     created: str = ""
     """``metadata.creationTimestamp``."""
 
@@ -93,8 +93,8 @@ class TrackedClaim:
         )
 
     @classmethod
-    def made_for(cls, pod: Pod, entry: str, claim: ResourceClaim) -> TrackedClaim:
-        """A claim made for a pod; without `entry` it is for its extended resources."""
+    def created_for(cls, pod: Pod, entry: str, claim: ResourceClaim) -> TrackedClaim:
+        """A claim created for a pod; without `entry` it is for the pod's extended resources."""
         return cls(claim, pod.name, pod.uid, entry, is_protected=False, is_for_extended_resources=not entry)
 
     @property
@@ -106,7 +106,7 @@ class TrackedClaim:
         return self.claim.status.reserved_for
 
     def belongs_to(self, pod: Pod) -> bool:
-        """Whether it was made for this pod."""
+        """Whether it was created for this pod."""
         return bool(self.owner) and (self.claim.namespace, self.owner, self.owner_uid) == (
             pod.namespace,
             pod.name,
@@ -127,7 +127,7 @@ class TrackedClaim:
         return replace(self, claim=replace(self.claim, status=status))
 
     def deallocated(self) -> TrackedClaim:
-        """The claim as before it was allocated."""
+        """The claim without allocation and consumers."""
         return replace(self, claim=replace(self.claim, status=ClaimStatus()), is_protected=False)
 
 
@@ -136,7 +136,7 @@ class ClaimTemplate:
     name: str
     namespace: str
     pattern: ResourceClaim
-    """A claim with the template's spec, and no name."""
+    """A claim with the template's spec and without a name."""
 
     @classmethod
     def from_json(cls, obj: object) -> ClaimTemplate:
@@ -149,7 +149,7 @@ class ClaimTemplate:
     def claim_for(self, pod: Pod, entry: str) -> TrackedClaim:
         """The claim that will be created for a pod."""
         name = simulated_name(pod, entry)
-        return TrackedClaim.made_for(pod, entry, replace(self.pattern, name=name, uid=f"{pod.uid}/{entry}"))
+        return TrackedClaim.created_for(pod, entry, replace(self.pattern, name=name, uid=f"{pod.uid}/{entry}"))
 
 
 def simulated_name(pod: Pod, entry: str) -> str:
@@ -163,7 +163,7 @@ def consumer_of(pod: Pod) -> ConsumerReference:
 
 
 def allocated_devices(allocation: Allocation, claim: ResourceClaim) -> tuple[AllocatedDevice, ...]:
-    """The devices of an allocation as in the claim's status, with unique invented ids of shares."""
+    """The devices of an allocation as in the claim's status, with invented unique ids of shares."""
     return tuple(
         result.as_allocated(f"{claim.namespace}/{claim.name}/{index}")
         for index, result in enumerate(allocation.results)

@@ -1,4 +1,4 @@
-"""Verdicts that hold for every node of a class: devices are given by position instead of by name."""
+"""Verdicts that hold for every node of a class: they give positions of devices instead of names."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ Position = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fits:
-    """The claims fit; the devices of each."""
+    """The claims fit, with the devices of each."""
 
     chosen: tuple[tuple[Position, ...], ...]
     """Positions of each claim's devices."""
     view: NodeView
     """The node of the search."""
     allocations: tuple[Allocation, ...]
-    """The allocations there."""
+    """The allocations on that node."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,7 +46,7 @@ class Misfit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reason:
-    """Why they do not fit, with the nearest device's position."""
+    """Why the claims do not fit, with the position of the nearest device."""
 
     reason: NoFitReason | None
     position: Position | None
@@ -67,7 +67,7 @@ class Fatal:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stopped:
-    """No verdict: the search exceeded its budget. It is not cached: another search may have a larger budget."""
+    """No verdict, as the search exceeded its budget. Not cached, as another search may have a larger budget."""
 
     error: SearchStopped
 
@@ -87,7 +87,7 @@ class Judge:
         self._max_steps = max_steps
 
     def counters(self) -> CounterCache:
-        """Remaining counters, as one attempt to place a pod remembers them."""
+        """Remaining counters, as one attempt to place a pod caches them."""
         return CounterCache(self._allocated, self._quirks)
 
     def judge(
@@ -97,7 +97,7 @@ class Judge:
         counters: CounterCache,
         budget: SearchBudget | None = None,
     ) -> ClassVerdict:
-        """Verdict on the node and on all alike nodes.
+        """Verdict on the node and on all nodes of its class.
 
         Raises
         ------
@@ -116,7 +116,7 @@ class Judge:
         counters: CounterCache,
         budget: SearchBudget | None = None,
     ) -> Fits | Misfit:
-        """The same, but raising AllocationError where the scheduler would give up on the pod."""
+        """Like `judge`, but raises AllocationError if the scheduler would give up on the pod."""
         if view.error:
             raise AllocationError(FatalReason.NODE_SELECTOR, view.error)
         steps, limit = count(1), self._max_steps
@@ -147,7 +147,7 @@ class Judge:
         return Fits(tuple(positions), view, tuple(allocations))
 
     def allocations(self, fits: Fits, view: NodeView, claims: Sequence[PreparedClaim]) -> tuple[Allocation, ...]:
-        """What the claims get on this node.
+        """The allocations of the claims on this node.
 
         Raises
         ------
@@ -179,7 +179,7 @@ class Judge:
 
 
 def no_fit(misfit: Misfit, why: Reason | None, view: NodeView, claims: Sequence[ResourceClaim]) -> DoesNotFit:
-    """The verdict in the words of this node and these claims."""
+    """The verdict with the names of this node and these claims."""
     reason = why.reason if why is not None else None
     if why is None or reason is None:
         return DoesNotFit(misfit.kind, None, misfit.steps)

@@ -1,4 +1,4 @@
-"""API objects decoded one by one: an invalid object is set aside with the reason and stops nothing else."""
+"""API objects decoded one by one: an invalid object becomes a `BrokenObject` and does not affect the others."""
 
 from __future__ import annotations
 
@@ -82,23 +82,24 @@ def decode(obj: object, number: int = 0) -> ClusterObject | BrokenObject | None:
     except ObjectError as error:
         return _broken(Kind(kind), obj, str(error), number)
     except Exception as error:
-        problem = f"cannot be understood ({type(error).__name__}: {str(error)[:200]})"
+        problem = f"cannot be decoded ({type(error).__name__}: {str(error)[:200]})"
         return _broken(Kind(kind), obj, problem, number)
 
 
 def decode_all(objects: Iterable[object]) -> list[ClusterObject | BrokenObject]:
+    """Decode API objects by their ``kind``, without ignored kinds."""
     decoded = (decode(obj, number) for number, obj in enumerate(objects, start=1))
     return [item for item in decoded if item is not None]
 
 
 def stand_in(broken: BrokenObject) -> ResourceSlice | None:
-    """A slice that makes the pool of a broken slice invalid, so that no decision uses half a pool.
+    """A slice that makes the pool of a broken slice invalid, so that no decision uses a part of the pool.
 
     None if pool or node cannot be read.
     """
     if broken.pool_id is None or not broken.node_name:
         return None
-    what = DeviceId(*broken.pool_id, f"of slice {broken.key.name}, which makes no sense,")
+    what = DeviceId(*broken.pool_id, f"of slice {broken.key.name}, which is invalid,")
     device = Device(what, DeviceDescription(broken.pool_id.driver, {}, {}, allow_multiple_allocations=False))
     return ResourceSlice(
         broken.key.name,
@@ -127,7 +128,7 @@ def _broken(kind: Kind, obj: object, problem: str, number: int) -> BrokenObject:
 
 
 def _held(obj: object) -> TrackedClaim | None:
-    """An invalid claim without its spec."""
+    """An invalid claim without its spec, if it is allocated; None otherwise."""
     assert isinstance(obj, Mapping)
     try:
         tracked = TrackedClaim.from_json({name: value for name, value in obj.items() if name != "spec"})

@@ -1,7 +1,7 @@
 """All objects that decide where pods run, consistent after every change.
 
-Each change has a journal entry, so the cost of a revert depends on the changes only. The class checks nothing;
-:class:`~dra_spawner.simulator.snapshot.Snapshot` does.
+Each change has a journal entry, so the cost of a revert depends on the changes only. Nothing is validated here but in
+:class:`~dra_spawner.simulator.snapshot.Snapshot`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["ClusterState"]
 
 
 class ClusterState:
-    """See the module.
+    """All objects that decide where pods run, with indexes.
 
     Attributes
     ----------
@@ -35,15 +35,15 @@ class ClusterState:
     broken
         Invalid objects.
     pods_of_node
-        Bound pods, also while the node is missing.
+        Bound pods, by node; the node may be missing.
     nominated
         Nominated pods, by node.
-    claims_made_for
-        Generated claims of a pod.
+    generated_claims
+        Claims that were created for a pod, by pod.
     claims_reserved_for
-        Claims that a pod uses.
+        Claims that a pod uses, by namespace and consumer.
     anti_affinity_pods
-        By node: pods with anti-affinity.
+        Pods with anti-affinity, by node.
     """
 
     def __init__(self, journal: Journal, devices: DeviceState) -> None:
@@ -56,7 +56,7 @@ class ClusterState:
         self.broken: Table[tuple[Kind, ObjectKey], BrokenObject] = Table(journal)
         self.pods_of_node: Groups[str, ObjectKey] = Groups(journal)
         self.nominated: Groups[str, ObjectKey] = Groups(journal)
-        self.claims_made_for: Groups[ObjectKey, ObjectKey] = Groups(journal)
+        self.generated_claims: Groups[ObjectKey, ObjectKey] = Groups(journal)
         self.claims_reserved_for: Groups[tuple[str, ConsumerReference], ObjectKey] = Groups(journal)
         self.anti_affinity_pods: Groups[str, ObjectKey] = Groups(journal)
 
@@ -103,7 +103,7 @@ class ClusterState:
         Parameters
         ----------
         mirrored
-            Change no claim: the claim controller does that, and its changes arrive as claims.
+            Whether to leave claims unchanged: the claim controller changes them, and its changes arrive as claims.
         """
         key = ObjectKey.of(pod)
         known = self.pods.get(key)
@@ -119,7 +119,7 @@ class ClusterState:
             self.release_claims(pod)
 
     def remove_pod(self, key: ObjectKey, *, mirrored: bool = False) -> Pod:
-        """Remove a pod and, unless `mirrored` (see `put_pod`), what existed for it alone."""
+        """Remove a pod and, unless `mirrored` (see `put_pod`), release its claims."""
         pod = self.pods[key]
         self._leave(pod)
         self.pods.discard(key)
@@ -173,9 +173,9 @@ class ClusterState:
         owners = [ObjectKey(key.namespace, each.owner) if each is not None else None for each in (known, tracked)]
         if owners[0] != owners[1]:
             if owners[0] is not None and owners[0].name:
-                self.claims_made_for.remove(owners[0], key)
+                self.generated_claims.remove(owners[0], key)
             if tracked.owner:
-                self.claims_made_for.add(ObjectKey(key.namespace, tracked.owner), key)
+                self.generated_claims.add(ObjectKey(key.namespace, tracked.owner), key)
 
     def remove_claim(self, key: ObjectKey) -> TrackedClaim:
         """Remove a claim, and free its devices."""
@@ -185,15 +185,15 @@ class ClusterState:
             self.devices.release(key)
         self._link_consumers(key, tracked.consumers, ())
         if tracked.owner:
-            self.claims_made_for.remove(ObjectKey(key.namespace, tracked.owner), key)
+            self.generated_claims.remove(ObjectKey(key.namespace, tracked.owner), key)
         return tracked
 
     def release_claims(self, pod: Pod) -> None:
-        """Act as the claim controller after a pod: deallocate claims without consumers, delete the pod's own."""
+        """Do what the claim controller does after a pod: deallocate claims without consumers, delete the pod's own."""
         consumer = consumer_of(pod)
         for key in self.claims_reserved_for[pod.namespace, consumer]:
             self.put_consumers(key, [each for each in self.claims[key].consumers if each != consumer])
-        for key in self.claims_made_for[ObjectKey.of(pod)]:
+        for key in self.generated_claims[ObjectKey.of(pod)]:
             tracked = self.claims[key]
             if not tracked.belongs_to(pod):
                 continue

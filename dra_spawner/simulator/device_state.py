@@ -1,10 +1,10 @@
 """Allocated devices and the allocator's verdicts, for a cluster that changes.
 
 `DeviceState` decides like :class:`~dra_spawner.dra.allocator.Allocator`, and searches once for a class of equal nodes:
-their pools and devices differ only in names or in attributes that the claims cannot see, and have equal use. Verdicts
-are cached by class and claim shape.
+their pools and devices are in equal use, and differ only in names or in attributes that the claims do not read.
+Verdicts are cached by class and claim shape.
 
-It searches on every node where that would not be exact: if pools have one name, kube-scheduler confuses their counters
+Where that would not be exact, it searches on every node: kube-scheduler confuses the counters of pools with one name
 (`PoolViews.entangled_names`).
 """
 
@@ -19,7 +19,7 @@ from dra_spawner.dra.allocator import AllocatedState, Allocation, AllocationErro
 from dra_spawner.dra.features import QUIRKS_1_36, SCHEDULER_1_36, Features, Quirks
 from dra_spawner.dra.objects import AllocatedDevice, DeviceClass, Node, ResourceClaim, ResourceSlice
 from dra_spawner.dra.results import DeviceResult
-from dra_spawner.simulator.answers import Answers
+from dra_spawner.simulator.cached_verdicts import CachedVerdicts
 from dra_spawner.simulator.caching import CacheSizes
 from dra_spawner.simulator.claim_shapes import ClaimShapes
 from dra_spawner.simulator.class_verdicts import Fatal, Fits, Judge, no_fit
@@ -35,21 +35,21 @@ __all__ = ["DeviceState", "Verdict", "VerdictGroup", "Verdicts"]
 
 
 class DeviceState:
-    """Nodes, slices, classes and what is allocated; every change can be reverted through the journal.
+    """Nodes, slices, classes and allocated devices; every change can be reverted through the journal.
 
     Parameters
     ----------
     slices, classes, nodes
-        Objects of the cluster. Slices count in this order (it matters only where a pool's slices contradict one
-        another); a replaced slice keeps its place.
+        Objects of the cluster. The order of slices matters only where slices of a pool contradict one another; a
+        replaced slice keeps its rank.
     claims
         Allocated claims are recorded under ``(namespace, name)``, which must be unique.
     features, quirks
         See :class:`~dra_spawner.dra.allocator.Allocator`.
     journal
-        For undo entries; None for an own one.
+        Journal for undo entries; None for a new one.
     max_steps
-        Steps of a search on one node; kube-scheduler's limit is ten seconds. None for no limit.
+        Maximum steps of a search on one node; None for no limit. kube-scheduler's limit is ten seconds.
     sizes
         Sizes of the caches; None for the default ones.
     """
@@ -72,15 +72,17 @@ class DeviceState:
         self._pools = PoolViews(features, quirks, slices)
         self._classes = {item.name: item for item in classes}
         self._nodes = {node.name: node for node in nodes}
-        self._places = {name: place for place, name in enumerate(self._nodes)}
-        self._next_place = count(len(self._nodes))
+        self._ranks = {name: rank for rank, name in enumerate(self._nodes)}
+        self._next_rank = count(len(self._nodes))
         self._holders = Holders(claims)
         self._allocated = AllocatedState(features)
         self._allocated.add_all(self._holders.held_at_first())
         self._judge = Judge(self._allocated, features, quirks, max_steps)
         self._shapes = ClaimShapes(features, quirks, sizes)
-        self._partitions = NodePartitions(self._nodes, self._places, self._pools, self._allocated, sizes)
-        self._answers = Answers(self._judge, self._partitions, self._classes, self._places, features, quirks, sizes)
+        self._partitions = NodePartitions(self._nodes, self._ranks, self._pools, self._allocated, sizes)
+        self._verdicts = CachedVerdicts(
+            self._judge, self._partitions, self._classes, self._ranks, features, quirks, sizes
+        )
 
     @property
     def nodes(self) -> Mapping[str, Node]:
@@ -92,7 +94,7 @@ class DeviceState:
 
     def in_order(self) -> tuple[list[ResourceSlice], list[Node]]:
         """All slices and nodes in their order."""
-        return self._pools.in_order(), [self._nodes[name] for name in sorted(self._nodes, key=self._places.__getitem__)]
+        return self._pools.in_order(), [self._nodes[name] for name in sorted(self._nodes, key=self._ranks.__getitem__)]
 
     @property
     def classes(self) -> Mapping[str, DeviceClass]:
@@ -109,15 +111,15 @@ class DeviceState:
         return self._allocated
 
     def limit_searches(self, limits: SearchLimits | None) -> None:
-        """Limit the cost of searches; None for no limit. A search beyond it raises SearchStopped."""
-        self._answers.limits = limits
+        """Limit the cost of searches; None for no limit. A search that exceeds the limit raises SearchStopped."""
+        self._verdicts.limits = limits
 
     def allocate(
         self, node_name: str, claims: Sequence[ResourceClaim], explain: bool = False
     ) -> tuple[Allocation, ...] | DoesNotFit:
         """Devices for all claims together on one node, or the reason; records nothing.
 
-        The answer is that of an :class:`~dra_spawner.dra.allocator.Allocator` which is asked for this node only.
+        The answer equals that of a new :class:`~dra_spawner.dra.allocator.Allocator` for this node alone.
 
         Raises
         ------
@@ -129,36 +131,36 @@ class DeviceState:
             When there is no such node.
         """
         shape = self._shapes.shape(claims, self._classes)
-        verdict, reason = self._answers.on_node(node_name, shape, explain)
+        verdict, reason = self._verdicts.on_node(node_name, shape, explain)
         view = self._partitions.view(node_name)
         if isinstance(verdict, Fits):
             return self._judge.allocations(verdict, view, shape.prepared)
         if isinstance(verdict, Fatal):
-            raise self._answers.error(verdict, view, claims, shape)
+            raise self._verdicts.error(verdict, view, claims, shape)
         return no_fit(verdict, reason, view, claims)
 
     def verdicts(self, claims: Sequence[ResourceClaim], explain: bool = True) -> Verdicts:
         """Verdicts of one attempt to place a pod with these claims; nodes with the same verdict are grouped.
 
-        The answer is that of one :class:`~dra_spawner.dra.allocator.Allocator` which is asked for one node after the
-        other, in the order in which they were added.
+        The answer equals that of one :class:`~dra_spawner.dra.allocator.Allocator` for one node after the other, in the
+        order in which they were added.
 
         Raises
         ------
         AllocationError
-            When the claims cannot be allocated whatever the nodes are.
+            When the claims cannot be allocated on any node.
         """
         shape = self._shapes.shape(claims, self._classes)
-        answer = self._answers.on_all_nodes(shape, explain, self._pools.entangled_names)
+        answer = self._verdicts.on_all_nodes(shape, explain, self._pools.entangled_names)
         errors = {
-            group: self._answers.error(group.verdict, group.view, claims, shape, group.counters)
+            group: self._verdicts.error(group.verdict, group.view, claims, shape, group.counters)
             for group in answer.fatal
             if isinstance(group.verdict, Fatal)
         }
         return Verdicts(answer, DeviceQuestion(tuple(claims), shape, self._judge, errors))
 
     def first_fitting_node(self, claims: Sequence[ResourceClaim]) -> str | None:
-        """The first node, in the order in which they were added, on which `allocate` finds devices; None if none.
+        """The first node, in the order of addition, on which `allocate` finds devices; None if there is none.
 
         Skips nodes for which `allocate` raises AllocationError.
 
@@ -167,15 +169,15 @@ class DeviceState:
         AllocationError
             When the claims cannot be allocated whatever the nodes are.
         """
-        return self._answers.first_fitting_node(self._shapes.shape(claims, self._classes))
+        return self._verdicts.first_fitting_node(self._shapes.shape(claims, self._classes))
 
     def failing_nodes(self, claims: Sequence[ResourceClaim]) -> tuple[str, ...]:
-        """Nodes on which `allocate` raises AllocationError: the scheduler gives up if it reaches one."""
+        """Nodes on which `allocate` raises AllocationError: the scheduler gives up on the pod there."""
         try:
             shape = self._shapes.shape(claims, self._classes)
         except AllocationError:
             return tuple(self._nodes)
-        return tuple(sorted(self._answers.failing_nodes(shape), key=self._places.__getitem__))
+        return tuple(sorted(self._verdicts.failing_nodes(shape), key=self._ranks.__getitem__))
 
     def token(self, node_name: str, claims: Sequence[ResourceClaim]) -> Hashable:
         """A value that equals an earlier one only if `allocate` has the same answer for these claims on this node.
@@ -187,7 +189,7 @@ class DeviceState:
         KeyError
             When there is no such node.
         """
-        return self._answers.token(node_name, self._shapes.shape(claims, self._classes))
+        return self._verdicts.token(node_name, self._shapes.shape(claims, self._classes))
 
     def record(self, claim_key: Hashable, results: Iterable[AllocatedDevice | DeviceResult]) -> None:
         """Record the devices of a claim.
@@ -201,7 +203,7 @@ class DeviceState:
             raise ValueError(f"claim {claim_key} is recorded already")
         held = tuple([item.as_allocated() if isinstance(item, DeviceResult) else item for item in results])
         self._hold(claim_key, held)
-        self.journal.record(partial(self._let_go, claim_key))
+        self.journal.record(partial(self._free, claim_key))
 
     def release(self, claim_key: Hashable) -> Held:
         """Free the devices of a claim.
@@ -216,36 +218,36 @@ class DeviceState:
         KeyError
             When the claim is not recorded.
         """
-        held = self._let_go(claim_key)
+        held = self._free(claim_key)
         self.journal.record(partial(self._hold, claim_key, held))
         return held
 
     def add_node(self, node: Node) -> None:
-        """Add a node, or replace the one of this name, which keeps its place."""
+        """Add a node, or replace the one of this name, which keeps its rank."""
         before = self._nodes.get(node.name)
-        place = self._places[node.name] if before is not None else next(self._next_place)
-        self._set_node(node.name, node, place)
-        self.journal.record(partial(self._set_node, node.name, before, place))
+        rank = self._ranks[node.name] if before is not None else next(self._next_rank)
+        self._set_node(node.name, node, rank)
+        self.journal.record(partial(self._set_node, node.name, before, rank))
 
     def remove_node(self, name: str) -> None:
-        """Remove a node; what is allocated there stays allocated. KeyError when there is none."""
-        node, place = self._nodes[name], self._places[name]
-        self._set_node(name, None, place)
-        self.journal.record(partial(self._set_node, name, node, place))
+        """Remove a node; its devices stay allocated. Raises KeyError when there is none."""
+        node, rank = self._nodes[name], self._ranks[name]
+        self._set_node(name, None, rank)
+        self.journal.record(partial(self._set_node, name, node, rank))
 
     def put_slice(self, item: ResourceSlice) -> None:
         """Add a slice, or replace the one of this name."""
         before = self._pools.slices.get(item.name)
-        self._look_again(self._pools.put(item))
+        self._note_pools(self._pools.put(item))
         undo = partial(self._undo_put, before) if before is not None else partial(self._undo_new, item.name)
         self.journal.record(undo)
 
     def remove_slice(self, name: str) -> None:
-        """Remove a slice; what is allocated of it stays allocated. KeyError when there is none."""
+        """Remove a slice; its devices stay allocated. Raises KeyError when there is none."""
         item = self._pools.slices[name]
-        place, concerned = self._pools.remove(name)
-        self._look_again(concerned)
-        self.journal.record(partial(self._undo_put, item, place))
+        rank, concerned = self._pools.remove(name)
+        self._note_pools(concerned)
+        self.journal.record(partial(self._undo_put, item, rank))
 
     def put_class(self, item: DeviceClass) -> None:
         """Add a class, or replace the one of this name."""
@@ -254,7 +256,7 @@ class DeviceState:
         self.journal.record(partial(self._set_class, item.name, before))
 
     def remove_class(self, name: str) -> None:
-        """Remove a class. KeyError when there is none."""
+        """Remove a class. Raises KeyError when there is none."""
         before = self._classes[name]
         self._set_class(name, None)
         self.journal.record(partial(self._set_class, name, before))
@@ -264,38 +266,38 @@ class DeviceState:
         self._allocated.add(held)
         self._note_use(held)
 
-    def _let_go(self, claim_key: Hashable) -> Held:
+    def _free(self, claim_key: Hashable) -> Held:
         held = self._holders.by_key.pop(claim_key)
         self._allocated.remove(held)
         self._note_use(held)
         return held
 
     def _note_use(self, held: Held) -> None:
-        self._answers.forget_answers()
+        self._verdicts.forget_answers()
         self._partitions.note_use(held)
 
-    def _set_node(self, name: str, node: Node | None, place: int) -> None:
-        self._answers.forget_answers()
+    def _set_node(self, name: str, node: Node | None, rank: int) -> None:
+        self._verdicts.forget_answers()
         if node is None:
-            del self._nodes[name], self._places[name]
+            del self._nodes[name], self._ranks[name]
         else:
-            self._nodes[name], self._places[name] = node, place
+            self._nodes[name], self._ranks[name] = node, rank
         self._partitions.note_node(name)
 
-    def _look_again(self, concerned: Concerned) -> None:
+    def _note_pools(self, concerned: Concerned) -> None:
         """Note that these nodes see other pools now; None means all nodes."""
-        self._answers.forget_answers()
+        self._verdicts.forget_answers()
         self._partitions.note_pools(concerned)
 
-    def _undo_put(self, item: ResourceSlice, place: int | None = None) -> None:
-        self._look_again(self._pools.put(item, place))
+    def _undo_put(self, item: ResourceSlice, rank: int | None = None) -> None:
+        self._note_pools(self._pools.put(item, rank))
 
     def _undo_new(self, name: str) -> None:
-        self._look_again(self._pools.remove(name)[1])
+        self._note_pools(self._pools.remove(name)[1])
 
     def _set_class(self, name: str, item: DeviceClass | None) -> None:
         self._shapes.clear()
-        self._answers.forget_shapes()
+        self._verdicts.forget_shapes()
         if item is None:
             del self._classes[name]
         else:

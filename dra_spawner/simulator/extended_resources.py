@@ -1,4 +1,4 @@
-"""The claim that kube-scheduler makes for a pod's extended resources (KEP-5004)."""
+"""The claim that kube-scheduler creates for a pod's extended resources (KEP-5004)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dra_spawner.simulator.pods import Pod
 __all__ = ["EXTENDED_RESOURCE_CLAIM", "IMPLICIT_PREFIX", "classes_by_resource", "extended_resource_claim"]
 
 EXTENDED_RESOURCE_CLAIM: Final = "<extended-resources>"
-"""Name of the claim while it is not yet made; no object can have it."""
+"""Name of the claim before it exists; no object can have this name."""
 
 
 def extended_resource_claim(pod: Pod, names: Iterable[str], classes: Mapping[str, DeviceClass]) -> ResourceClaim:
@@ -21,7 +21,7 @@ def extended_resource_claim(pod: Pod, names: Iterable[str], classes: Mapping[str
     Parameters
     ----------
     classes
-        The class behind each.
+        The device class that provides each extended resource, by its name.
     """
     requests = extended_requests(pod.containers, names, classes).requests
     return ResourceClaim(EXTENDED_RESOURCE_CLAIM, pod.namespace, requests=requests)

@@ -1,7 +1,7 @@
-"""Where one pod fits in a snapshot: node filters and devices together, with a reason for each refusal.
+"""Decides on which nodes of a snapshot one pod fits: node filters and devices together, with a reason for each refusal.
 
-The same filters decide for every pod, also for one that has a nominated node or that no claim was made for yet. A
-search for devices that exceeds its budget raises SearchStopped: it is not known whether the pod fits.
+The same filters decide for every pod, also for a pod with a nominated node, or without generated claims yet. A search
+for devices that exceeds its budget raises SearchStopped: then it is not known whether the pod fits.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dra_spawner.simulator.claims import ObjectKey, TrackedClaim, simulated_name
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.cluster_state import ClusterState
 from dra_spawner.simulator.extended_resources import classes_by_resource, extended_resource_claim
-from dra_spawner.simulator.node_fit import FITS, Filter, FitCode, NodeFit, NodeVerdict, eligible_nodes, named_nodes
+from dra_spawner.simulator.node_fit import FITS, Filter, FilterVerdict, FitCode, NodeFit, eligible_nodes, named_nodes
 from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pods import Pod
 
@@ -34,14 +34,14 @@ class NodeAnswer:
     Attributes
     ----------
     verdict
-        Yes, or which filter refuses and in what words.
+        Verdict of the filters, with the refusing filter and its message.
     reason
-        What devices lack, in numbers, where devices are what is lacking and the caller asked for it.
+        What devices lack, in numbers, if devices are lacking and the caller asked for it.
     allocations
         Allocations of the claims that are not allocated yet; empty unless the pod fits.
     """
 
-    verdict: NodeVerdict
+    verdict: FilterVerdict
     reason: NoFitReason | None = None
     allocations: tuple[tuple[TrackedClaim, Allocation], ...] = ()
 
@@ -62,14 +62,14 @@ class PodFit:
     Attributes
     ----------
     nodes
-        Answer by node; nodes with equal devices share one, so allocations are those of one of them.
+        Answer by node. Nodes with equal devices share one answer, whose allocations are those of one of them.
     general
-        What rules out all nodes at once; None if nothing does.
+        A verdict that rules out all nodes at once; None if there is none.
     """
 
     pod: ObjectKey
     nodes: Mapping[str, NodeAnswer] = field(default_factory=dict)
-    general: NodeVerdict | None = None
+    general: FilterVerdict | None = None
 
     @property
     def fitting(self) -> tuple[str, ...]:
@@ -77,7 +77,7 @@ class PodFit:
         return tuple(name for name, answer in self.nodes.items() if answer.fits)
 
     @property
-    def error(self) -> NodeVerdict | None:
+    def error(self) -> FilterVerdict | None:
         """Why the pod gets no node at all: kube-scheduler gives up, or its answer is not known."""
         verdicts = [self.general] if self.general is not None else [answer.verdict for answer in self.nodes.values()]
         return next((verdict for verdict in verdicts if verdict.ends_attempt), None)
@@ -97,15 +97,17 @@ _KNOWN_RESOURCES: Final = frozenset(("cpu", "memory", "ephemeral-storage", "pods
 
 
 class Fitting:
-    """One pod and its claims, compared with the nodes of an unchanging cluster."""
+    """Compares one pod and its claims with the nodes of a cluster, which must not change meanwhile."""
 
     def __init__(self, pod: Pod, state: ClusterState) -> None:
         self.pod = pod
         self._state = state
         self._extended = self._extended_resources()
         requirements = claim_requirements(pod, state)
-        self.requirements: tuple[ClaimRequirement, ...] = () if isinstance(requirements, NodeVerdict) else requirements
-        self.general = self._general_problem() or (requirements if isinstance(requirements, NodeVerdict) else None)
+        self.requirements: tuple[ClaimRequirement, ...] = (
+            () if isinstance(requirements, FilterVerdict) else requirements
+        )
+        self.general = self._general_problem() or (requirements if isinstance(requirements, FilterVerdict) else None)
 
     def answer(self, node_name: str, explain: bool = False) -> NodeAnswer:
         """Whether the pod fits on one node.
@@ -113,13 +115,13 @@ class Fitting:
         Parameters
         ----------
         explain
-            Say what devices lack; costs about a second search.
+            Whether to say what devices lack; costs about as much as a second search.
         """
         verdict = self._besides_devices(node_name)
         return self._with_devices(node_name, explain) if verdict.fits else NodeAnswer(verdict)
 
     def answers(self, explain: bool = True) -> PodFit:
-        """Whether the pod fits, on all nodes."""
+        """Whether the pod fits, for all nodes."""
         key = ObjectKey.of(self.pod)
         if self.general is not None:
             return PodFit(key, {name: NodeAnswer(self.general) for name in sorted(self._state.nodes)}, self.general)
@@ -130,7 +132,7 @@ class Fitting:
         return PodFit(key, answers)
 
     def token(self, node_name: str) -> object:
-        """A value that equals an earlier one only if the pod's verdict on this node is unchanged; None equals none.
+        """A value that equals an earlier one only if the pod's verdict on this node is unchanged; None if unknown.
 
         Only for pods without allocated claims and without conditions on the pods of other nodes.
         """
@@ -149,14 +151,14 @@ class Fitting:
         selectors = (requirement.claim.status.node_selector for requirement in self.requirements)
         return all(each is None or each.matches(node.name, node.labels) for each in selectors)
 
-    def holds(self, node_name: str, verdict: NodeVerdict) -> bool:
+    def holds(self, node_name: str, verdict: FilterVerdict) -> bool:
         """Whether a refusal holds while the node and its pods are unchanged."""
         return verdict.filter in _OF_THE_NODE and not self._extended and not self._state.nominated[node_name]
 
     def candidates(self) -> Iterator[str]:
-        """Nodes that have the pod's devices, in a fixed order; other filters may still refuse some.
+        """Nodes that have the pod's devices, in a fixed order; other filters may still refuse some of them.
 
-        A node on which the scheduler would give up comes first.
+        Nodes on which the scheduler would give up come first.
         """
         if self.general is not None:
             return
@@ -170,7 +172,7 @@ class Fitting:
         first = devices.first_fitting_node(claims) if len(failing) < len(self._state.nodes) else None
         if first is not None:
             yield first
-            # Only if another filter refuses there.
+            # Reached only if another filter refuses the first node.
             for group in devices.verdicts(claims, explain=False):
                 if group.stopped is not None:
                     raise group.stopped
@@ -187,16 +189,18 @@ class Fitting:
                 names = [name for name in named if name in names]
         return names
 
-    def _general_problem(self) -> NodeVerdict | None:
+    def _general_problem(self) -> FilterVerdict | None:
         pod = self.pod
         if pod.is_gated:
-            return NodeVerdict(FitCode.UNRESOLVABLE, None, ("Scheduling is blocked due to non-empty scheduling gates",))
+            return FilterVerdict(
+                FitCode.UNRESOLVABLE, None, ("Scheduling is blocked due to non-empty scheduling gates",)
+            )
         if pod.is_deleted or pod.is_finished:
-            return NodeVerdict(FitCode.UNRESOLVABLE, None, ("the pod has ended or is being deleted",))
+            return FilterVerdict(FitCode.UNRESOLVABLE, None, ("the pod has ended or is being deleted",))
         if pod.too_many:
             return _unknown(f"it is not known where the pod may run: it has {pod.too_many}")
         if eligible_nodes(pod) == frozenset():
-            return NodeVerdict(FitCode.UNRESOLVABLE, Filter.NODE_AFFINITY, ("pod affinity terms conflict",))
+            return FilterVerdict(FitCode.UNRESOLVABLE, Filter.NODE_AFFINITY, ("pod affinity terms conflict",))
         return None
 
     def _extended_resources(self) -> frozenset[str]:
@@ -208,7 +212,7 @@ class Fitting:
     def _classes(self) -> Mapping[str, DeviceClass]:
         return classes_by_resource(self._state.devices.classes.values())
 
-    def _besides_devices(self, name: str) -> NodeVerdict:
+    def _besides_devices(self, name: str) -> FilterVerdict:
         state = self._state.nodes.get(name)
         if state is None:
             broken = self._state.broken.get((Kind.NODE, ObjectKey("", name)))
@@ -217,23 +221,25 @@ class Fitting:
             return self.general
         nominated_pods = self._nominated_pods(name)
         if nominated_pods:
-            crowded = state.with_pods(nominated_pods)
-            others = [crowded if other is state else other for other in self._neighbours]
-            verdict = self._node_fit(others if crowded in others else [*others, crowded]).verdict(crowded)
+            with_nominated = state.with_pods(nominated_pods)
+            others = [with_nominated if other is state else other for other in self._neighbours]
+            verdict = self._node_fit(others if with_nominated in others else [*others, with_nominated]).verdict(
+                with_nominated
+            )
             if not verdict.fits:
                 return verdict
         verdict = self._fit.verdict(state)
         return self._unreadable_pod(name) or verdict if verdict.fits else verdict
 
     def _nominated_pods(self, name: str) -> list[Pod]:
-        """Pods nominated to the node that come before this one."""
+        """Pods nominated to the node with at least the priority of this one."""
         key = ObjectKey.of(self.pod)
         nominated = [self._state.pods[other] for other in self._state.nominated[name] if other != key]
         return [other for other in nominated if other.priority >= self.pod.priority]
 
     @cached_property
     def _neighbours(self) -> list[NodeState]:
-        """The nodes whose pods matter to this one."""
+        """The nodes whose pods may affect the verdict on this pod."""
         pod, nodes = self.pod, self._state.nodes
         if pod.required_affinity or pod.required_anti_affinity or pod.spread_constraints:
             return list(nodes.values())
@@ -246,15 +252,15 @@ class Fitting:
     def _node_fit(self, nodes: Sequence[NodeState]) -> NodeFit:
         return NodeFit(self.pod, nodes, self._extended, devices_follow=True)
 
-    def _unreadable_pod(self, node_name: str) -> NodeVerdict | None:
-        """The verdict if a pod on the node is invalid: its requests are not known."""
+    def _unreadable_pod(self, node_name: str) -> FilterVerdict | None:
+        """The verdict if a pod on the node is invalid, as its requests are not known; None otherwise."""
         for broken in self._state.broken.values():
             if broken.kind is Kind.POD and broken.node_name == node_name:
                 return _unknown(str(broken))
         return None
 
     def _to_allocate(self, by_devices: frozenset[str]) -> list[ResourceClaim]:
-        """Unallocated claims; on a node where devices provide extended resources, with a claim for these."""
+        """Unallocated claims, with a claim for the extended resources that devices provide on the node."""
         if not by_devices:
             return self._unallocated
         return [*self._unallocated, extended_resource_claim(self.pod, by_devices, self._classes)]
@@ -278,7 +284,7 @@ class Fitting:
             answer = self._devices_answer(group.verdict, claims)
             answers |= {name: answer for name in group.nodes if name in wanted}
         fitting = NodeAnswer(FITS)
-        return {name: self._where_claims_are(name, answers.get(name, fitting)) for name in names}
+        return {name: self._check_claim_nodes(name, answers.get(name, fitting)) for name in names}
 
     def _with_devices(self, name: str, explain: bool) -> NodeAnswer:
         """The answer of one node that passes all other filters."""
@@ -295,7 +301,7 @@ class Fitting:
             except AllocationError as error:
                 found = error
             answer = self._devices_answer(found, claims)
-        return self._where_claims_are(name, answer)
+        return self._check_claim_nodes(name, answer)
 
     def _devices_answer(
         self,
@@ -307,7 +313,7 @@ class Fitting:
         if isinstance(found, AllocationError):
             is_unknown = found.reason is FatalReason.SELECTOR_UNSUPPORTED
             code = FitCode.UNDECIDABLE if is_unknown else FitCode.ERROR
-            return NodeAnswer(NodeVerdict(code, Filter.DYNAMIC_RESOURCES, (str(found),)))
+            return NodeAnswer(FilterVerdict(code, Filter.DYNAMIC_RESOURCES, (str(found),)))
         if isinstance(found, DoesNotFit):
             invalid = found.kind is NoFitKind.INVALID_POOLS
             words = "invalid resource pools were encountered" if invalid else "cannot allocate all claims"
@@ -323,18 +329,18 @@ class Fitting:
 
     def _extended_claim(self, claim: ResourceClaim) -> TrackedClaim:
         named = replace(claim, name=simulated_name(self.pod, claim.name), uid=f"{self.pod.uid}/{claim.name}")
-        return TrackedClaim.made_for(self.pod, "", named)
+        return TrackedClaim.created_for(self.pod, "", named)
 
-    def _where_claims_are(self, name: str, answer: NodeAnswer) -> NodeAnswer:
-        """The answer, once the node selectors of allocated claims are checked, too."""
+    def _check_claim_nodes(self, name: str, answer: NodeAnswer) -> NodeAnswer:
+        """The answer after checking the node selectors of allocated claims, too."""
         if answer.fits and not self.has_claims_at(name):
             return NodeAnswer(_never(Filter.DYNAMIC_RESOURCES, "resourceclaim not available on the node"))
         return answer
 
 
-def _never(judge: Filter, reason: str) -> NodeVerdict:
-    return NodeVerdict(FitCode.UNRESOLVABLE, judge, (reason,))
+def _never(judge: Filter, reason: str) -> FilterVerdict:
+    return FilterVerdict(FitCode.UNRESOLVABLE, judge, (reason,))
 
 
-def _unknown(reason: str) -> NodeVerdict:
-    return NodeVerdict(FitCode.UNDECIDABLE, Filter.NOT_MODELLED, (reason,))
+def _unknown(reason: str) -> FilterVerdict:
+    return FilterVerdict(FitCode.UNDECIDABLE, Filter.NOT_MODELLED, (reason,))

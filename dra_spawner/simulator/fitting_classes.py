@@ -1,4 +1,4 @@
-"""Node classes on which claims of one shape fit; only classes with a new node are checked again."""
+"""Node classes on which claims of one shape fit; after a change only classes that were empty are checked."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class FittingClasses:
     def first(
         self,
         partition: NodeClasses,
-        places: Mapping[str, int],
+        ranks: Mapping[str, int],
         common_change: int,
         fits: Callable[[NodeClass], bool],
     ) -> str | None:
@@ -49,4 +49,4 @@ class FittingClasses:
         self._seen = len(self._revived)
         for item in [item for item in self._fitting if not item.nodes]:
             del self._fitting[item]
-        return min([item.first(places) for item in self._fitting], default=(0, None))[1]
+        return min([item.first(ranks) for item in self._fitting], default=(0, None))[1]

@@ -25,15 +25,15 @@ __all__ = ["ForkableCluster"]
 class ForkableCluster:
     """Nodes, slices, classes, claims, templates and pods of a cluster.
 
-    Every change is atomic. An invalid object is in `broken`, and what it affects is undecidable: the pod that names it,
-    its node, its pool.
+    Every change is atomic. An invalid object is in `broken`, and makes undecidable what it affects: the pod that names
+    it, its node, its pool.
 
     Parameters
     ----------
     features, quirks
         See :class:`~dra_spawner.dra.allocator.Allocator`.
     max_steps
-        Steps of the search for devices on one node after which it is given up; None for no limit.
+        Maximum steps of the search for devices on one node; None for no limit.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class ForkableCluster:
 
     @property
     def pods(self) -> Mapping[ObjectKey, Pod]:
-        """Pods by namespace and name, pending ones included."""
+        """Pods by namespace and name, including pending pods."""
         return self._state.pods
 
     @property
@@ -106,7 +106,7 @@ class ForkableCluster:
 
     @property
     def slices(self) -> Mapping[str, ResourceSlice]:
-        """Slices by name; an invalid one is replaced by one that makes its pool invalid."""
+        """Slices by name; an invalid slice is replaced by a slice that makes its pool invalid."""
         return self._state.devices.slices
 
     @property
@@ -118,12 +118,12 @@ class ForkableCluster:
         return tuple(self._state.broken[key] for key in sorted(self._state.broken))
 
     def items(self) -> list[ClusterObject | BrokenObject]:
-        """All objects, from which an equal cluster can be made. They never change, so another thread may use them."""
-        aside = {key.name for kind, key in self._state.broken if kind is Kind.RESOURCE_SLICE}
+        """All objects of the cluster. They are immutable, so another thread may build an equal cluster from them."""
+        substitutes = {key.name for kind, key in self._state.broken if kind is Kind.RESOURCE_SLICE}
         slices, nodes = self._state.devices.in_order()
         return [
             *(self.nodes[each.name].node for each in nodes),
-            *(item for item in slices if item.name not in aside),
+            *(item for item in slices if item.name not in substitutes),
             *self.classes.values(),
             *self.templates.values(),
             *self.claims.values(),
@@ -137,7 +137,7 @@ class ForkableCluster:
         return self._state
 
     def fork(self) -> None:
-        """Start a fork: changes from here on can be reverted. Forks nest."""
+        """Start a fork: later changes can be reverted. Forks nest."""
         self._forks.append(self._journal.mark())
 
     def commit(self) -> None:
@@ -145,7 +145,7 @@ class ForkableCluster:
         self._journal.forget_to(self._close_fork())
 
     def revert(self) -> None:
-        """Revert the changes since the latest fork; costs as much as these changes did."""
+        """Revert the changes since the latest fork, at the cost of these changes."""
         self._journal.revert_to(self._close_fork())
 
     @contextmanager
@@ -172,7 +172,7 @@ class ForkableCluster:
         return self._forks.pop()
 
     def apply(self, obj: object) -> BrokenObject | None:
-        """Put an API object as JSON, new or changed.
+        """Add or replace an API object given as JSON.
 
         Returns
         -------
@@ -196,8 +196,8 @@ class ForkableCluster:
     def remove(self, kind: Kind, key: ObjectKey) -> None:
         """Remove an object.
 
-        With a pod its own claims are removed, and claims without another consumer are deallocated. A removed claim
-        frees its devices. Pods of a removed node stay.
+        Removing a pod removes its own claims and deallocates claims without another consumer. Removing a claim frees
+        its devices. Pods of a removed node stay.
 
         Raises
         ------
@@ -208,15 +208,15 @@ class ForkableCluster:
             remove_object(self._state, kind, key)
 
     def mirror(self, item: ClusterObject | BrokenObject) -> None:
-        """Put an object as the API server has it; unlike `put`, this changes no other object.
+        """Add or replace an object as the API server has it; unlike `put`, this changes no other object.
 
-        So a snapshot that follows watches equals one made from the objects, for any order of events.
+        A snapshot that follows watches thereby equals a snapshot of the objects, for any order of events.
         """
         with self._journal.all_or_nothing():
             put_object(self._state, item, mirrored=True)
 
     def forget(self, kind: Kind, key: ObjectKey) -> None:
-        """Remove an object as `mirror` adds it.
+        """Remove an object; unlike `remove`, this changes no other object.
 
         Raises
         ------

@@ -14,8 +14,8 @@ Held = tuple[AllocatedDevice, ...]
 class Holders:
     """The devices of each recorded claim.
 
-    Searches need the allocated devices, not the claims. So the initial claims are indexed by name only when one is
-    recorded, released or asked for.
+    Searches need the allocated devices, not the claims. So the initial claims are indexed by name only when a claim is
+    recorded, released or read.
 
     Parameters
     ----------
@@ -35,12 +35,12 @@ class Holders:
 
     @property
     def by_key(self) -> dict[Hashable, Held]:
-        """By the claims' keys.
+        """Devices by the key of the claim.
 
         Raises
         ------
         ValueError
-            When two claims of the start have the same namespace and name.
+            When two initial claims have the same namespace and name.
         """
         if self._first:
             allocated = [claim for claim in self._first if claim.status.devices is not None]

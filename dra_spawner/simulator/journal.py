@@ -9,10 +9,10 @@ __all__ = ["Journal"]
 
 
 class Journal:
-    """How to undo the changes made since each open mark, latest first.
+    """Undo functions of the changes since each open mark.
 
-    Change first, and record the undo then. Without an open mark nothing is recorded. Marks nest: an outer mark also
-    undoes the changes since a forgotten inner one.
+    Make the change first, then record its undo. Without an open mark nothing is recorded. Marks nest: an outer mark
+    also undoes the changes since a forgotten inner mark.
 
     Examples
     --------
@@ -38,7 +38,7 @@ class Journal:
         return len(self._marks)
 
     def mark(self) -> int:
-        """Open a mark at this moment.
+        """Open a mark.
 
         Returns
         -------
@@ -97,7 +97,7 @@ class Journal:
     def _close(self, mark: int) -> int:
         """Length of the log at the mark."""
         if not 0 <= mark < len(self._marks):
-            raise ValueError(f"mark {mark} is not open; {len(self._marks)} marks are")
+            raise ValueError(f"mark {mark} is not open; {len(self._marks)} marks are open")
         length = self._marks[mark]
         del self._marks[mark:]
         return length

@@ -1,4 +1,4 @@
-"""Label selectors (``metav1.LabelSelector``): which objects they select, by their labels."""
+"""Label selectors (``metav1.LabelSelector``)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
 def label_requirements(selector: Reader) -> tuple[Requirement, ...]:
-    """Conditions that must all hold; none selects everything.
+    """Requirements of a selector, which must all hold; an empty selector selects everything.
 
     Raises
     ------
     ObjectError
-        When one is malformed; the API server refuses such objects.
+        When a requirement is malformed; the API server refuses such objects.
     """
     exact = [Requirement(key, "In", (value,)) for key, value in selector.text_map("matchLabels").items()]
     return (*exact, *(_expression(item) for item in selector.children("matchExpressions")))

@@ -1,7 +1,8 @@
-"""Classes of nodes with equal devices in equal use, followed while nodes and allocations change.
+"""Classes of nodes with equal devices in equal use, updated while nodes and allocations change.
 
 A class is defined by the structure of its nodes' pools (`node_structure`) and the use of their local devices. The use
-of common devices is not part of it, as an allocation would move every node; verdicts are cached by it instead.
+of common devices is not part of it, as each allocation would change the class of every node; it is a part of the keys
+of cached verdicts instead.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dra_spawner.simulator.pool_views import NodeView
 __all__ = ["CommonDevices", "NodeClass", "NodeClasses"]
 
 _SPARE: Final = 2_000
-"""Limit of empty classes, which freed devices revive."""
+"""Maximum of empty classes; they are kept as nodes return to them when devices are freed."""
 
 _MOST_USES: Final = 1_000
 
@@ -41,7 +42,7 @@ class CommonDevices:
         self._checked = -1
 
     def number(self, allocated: AllocatedState, change: int) -> int:
-        """A number for how the devices are used now.
+        """A number that identifies the present use of the devices.
 
         Parameters
         ----------
@@ -86,24 +87,24 @@ class NodeClass:
         self.reasons: Cache[VerdictKey, Reason] = Cache(most_verdicts)
         self._queue: list[tuple[int, str]] = []
 
-    def add(self, name: str, place: int) -> None:
-        """Take a node in."""
+    def add(self, name: str, rank: int) -> None:
+        """Add a node."""
         self.nodes.add(name)
-        heappush(self._queue, (place, name))
+        heappush(self._queue, (rank, name))
 
-    def first(self, places: Mapping[str, int]) -> tuple[int, str]:
-        """Place and name of its first node; there must be one."""
+    def first(self, ranks: Mapping[str, int]) -> tuple[int, str]:
+        """Rank and name of its first node; there must be one."""
         queue = self._queue
         if len(queue) > 2 * len(self.nodes) + 8:
-            queue[:] = [(places[name], name) for name in self.nodes]
+            queue[:] = [(ranks[name], name) for name in self.nodes]
             heapify(queue)
-        while queue[0][1] not in self.nodes or places[queue[0][1]] != queue[0][0]:
+        while queue[0][1] not in self.nodes or ranks[queue[0][1]] != queue[0][0]:
             heappop(queue)
         return queue[0]
 
 
 class NodeClasses:
-    """All nodes, partitioned into classes by the attributes of devices that some claims can see.
+    """All nodes, partitioned into classes by the attributes of devices that some claims read.
 
     Parameters
     ----------
@@ -113,10 +114,10 @@ class NodeClasses:
         See :class:`~dra_spawner.simulator.node_structure.Signatures`.
     view_of
         Returns the present view of a node by name.
-    places
-        By name, the place of each node among the others.
+    ranks
+        Rank of each node in the order of addition, by name.
     most_verdicts
-        Cached verdicts of each class.
+        Maximum of cached verdicts of each class.
     """
 
     def __init__(
@@ -125,15 +126,15 @@ class NodeClasses:
         serials: Mapping[str, int],
         view_of: Callable[[str], NodeView],
         allocated: AllocatedState,
-        places: Mapping[str, int],
+        ranks: Mapping[str, int],
         most_verdicts: int,
     ) -> None:
         self._most_verdicts = most_verdicts
         self._signatures = Signatures(attributes, serials)
         self._view_of = view_of
         self._allocated = allocated
-        self._places = places
-        self._stale: dict[str, None] = dict.fromkeys(places)
+        self._ranks = ranks
+        self._stale: dict[str, None] = dict.fromkeys(ranks)
         self._views: dict[str, tuple[NodeView, int, CommonDevices]] = {}
         self._structures: dict[Hashable, int] = {}
         self._structure_numbers = count()
@@ -143,14 +144,14 @@ class NodeClasses:
         self.live: dict[NodeClass, None] = {}
         """Classes that have a node."""
         self.revived: list[NodeClass] = []
-        """Classes that were empty and got a node, in this order, with repetitions."""
+        """Classes that got a node while they were empty, in this order, with repetitions."""
 
     def mark_stale(self, name: str) -> None:
         """Note that a node or the use of its devices may have changed; the name may be unknown."""
         self._stale[name] = None
 
     def class_of(self, name: str) -> NodeClass:
-        """The class of a node. KeyError when there is no such node."""
+        """The class of a node. Raises KeyError when there is no such node."""
         if name in self._stale:
             del self._stale[name]
             self._classify(name)
@@ -170,7 +171,7 @@ class NodeClasses:
 
     def _classify(self, name: str) -> None:
         before = self._class_of.get(name)
-        if name not in self._places:
+        if name not in self._ranks:
             self._views.pop(name, None)
             if before is not None:
                 del self._class_of[name]
@@ -186,15 +187,15 @@ class NodeClasses:
             self._prune()
             found = self._classes[key] = NodeClass(*key, known[2], self._most_verdicts)
         if found is before:
-            # Its place may have changed.
-            found.add(name, self._places[name])
+            # Its rank may have changed.
+            found.add(name, self._ranks[name])
             return
         if before is not None:
             self._leave(name, before)
         if not found.nodes:
             self.live[found] = None
             self.revived.append(found)
-        found.add(name, self._places[name])
+        found.add(name, self._ranks[name])
         self._class_of[name] = found
 
     def _leave(self, name: str, left: NodeClass) -> None:

@@ -3,7 +3,7 @@
 The first refusing filter gives the verdict, in kube-scheduler's words. Relevant parts that are not modelled
 (`Pod.undecidable`) give `FitCode.UNDECIDABLE`, unless an earlier filter refuses the node.
 
-Not modelled: limits of volumes on a node, and places of PersistentVolumes.
+Not modelled: limits of volumes on a node, and the nodes of PersistentVolumes.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from dra_spawner.simulator.pods import HostPort, Pod
 from dra_spawner.simulator.resources import CPU
 from dra_spawner.simulator.topology_spread import TopologySpread
 
-__all__ = ["FITS", "Filter", "FitCode", "NodeFit", "NodeVerdict", "eligible_nodes", "selects"]
+__all__ = ["FITS", "Filter", "FilterVerdict", "FitCode", "NodeFit", "eligible_nodes", "selects"]
 
 
 class Filter(StrEnum):
-    """A filter plugin of kube-scheduler, by its name there."""
+    """A filter plugin of kube-scheduler, by its name."""
 
     NODE_UNSCHEDULABLE = "NodeUnschedulable"
     NODE_NAME = "NodeName"
@@ -58,14 +58,14 @@ class FitCode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class NodeVerdict:
-    """Whether a pod fits on a node, and if not, why."""
+class FilterVerdict:
+    """Verdict of the filters: whether a pod fits on a node, and if not, why."""
 
     code: FitCode
     filter: Filter | None = None
     """The refusing filter."""
     reasons: tuple[str, ...] = ()
-    """In kube-scheduler's words."""
+    """Messages in kube-scheduler's words."""
 
     @property
     def fits(self) -> bool:
@@ -78,18 +78,18 @@ class NodeVerdict:
 
     @property
     def ends_attempt(self) -> bool:
-        """Whether the attempt ends at this node."""
+        """Whether the attempt to place the pod ends at this node."""
         return self.code is FitCode.ERROR or self.has_unknown_devices
 
 
-FITS: Final = NodeVerdict(FitCode.FITS)
+FITS: Final = FilterVerdict(FitCode.FITS)
 
 _UNSCHEDULABLE_TAINT: Final = Taint(UNSCHEDULABLE, "", "NoSchedule")
 _NODE_NAME_FIELD: Final = "metadata.name"
 
 
 class NodeFit:
-    """Judges one pod on any number of nodes.
+    """Applies the filters to one pod and any number of nodes.
 
     Parameters
     ----------
@@ -116,9 +116,9 @@ class NodeFit:
         self._spread = TopologySpread.of(pod, nodes) if pod.spread_constraints else TopologySpread()
         self._selector_terms = pod.required_nodes.valid_terms if pod.required_nodes is not None else ()
 
-    def verdict(self, state: NodeState) -> NodeVerdict:
+    def verdict(self, state: NodeState) -> FilterVerdict:
         """The filters' verdict on a node."""
-        for judge in (
+        for check in (
             self._unschedulable,
             self._node_name,
             self._taints,
@@ -129,7 +129,7 @@ class NodeFit:
             self._topology_spread,
             self._pod_affinity,
         ):
-            refusal = judge(state)
+            refusal = check(state)
             if refusal is not None:
                 return refusal
         return FITS
@@ -138,24 +138,24 @@ class NodeFit:
         """Extended resources of the pod that devices must provide on this node."""
         return frozenset(name for name in self._by_devices if not state.node.allocatable.get(name, 0))
 
-    def _unschedulable(self, state: NodeState) -> NodeVerdict | None:
+    def _unschedulable(self, state: NodeState) -> FilterVerdict | None:
         if not state.node.is_unschedulable:
             return None
         if any(tolerates(toleration, _UNSCHEDULABLE_TAINT) for toleration in self.pod.tolerations):
             return None
         return _never(Filter.NODE_UNSCHEDULABLE, "node(s) were unschedulable")
 
-    def _node_name(self, state: NodeState) -> NodeVerdict | None:
+    def _node_name(self, state: NodeState) -> FilterVerdict | None:
         if self.pod.node_name in ("", state.node.name):
             return None
         return _never(Filter.NODE_NAME, "node(s) didn't match the requested node name")
 
-    def _taints(self, state: NodeState) -> NodeVerdict | None:
+    def _taints(self, state: NodeState) -> FilterVerdict | None:
         if blocking_taint(state.node.taints, self.pod.tolerations) is None:
             return None
         return _never(Filter.TAINT_TOLERATION, "node(s) had untolerated taint(s)")
 
-    def _node_affinity(self, state: NodeState) -> NodeVerdict | None:
+    def _node_affinity(self, state: NodeState) -> FilterVerdict | None:
         node = state.node
         labels_match = all(node.labels.get(key) == value for key, value in self.pod.node_selector.items())
         terms_match = self.pod.required_nodes is None or any(
@@ -165,7 +165,7 @@ class NodeFit:
             return None
         return _never(Filter.NODE_AFFINITY, "node(s) didn't match Pod's node affinity/selector")
 
-    def _ports(self, state: NodeState) -> NodeVerdict | None:
+    def _ports(self, state: NodeState) -> FilterVerdict | None:
         if not self.pod.host_ports:
             return None
         taken: dict[int, list[HostPort]] = {}
@@ -177,7 +177,7 @@ class NodeFit:
             return None
         return _not_now(Filter.NODE_PORTS, "node(s) didn't have free ports for the requested pod ports")
 
-    def _resources(self, state: NodeState) -> NodeVerdict | None:
+    def _resources(self, state: NodeState) -> FilterVerdict | None:
         reasons = []
         code = FitCode.UNSCHEDULABLE
         if len(state.pods) + 1 > state.allowed_pods():
@@ -191,18 +191,18 @@ class NodeFit:
                 reasons.append(f"Insufficient {name}")
                 if wanted > allocatable:
                     code = FitCode.UNRESOLVABLE
-        return NodeVerdict(code, Filter.NODE_RESOURCES_FIT, tuple(reasons)) if reasons else None
+        return FilterVerdict(code, Filter.NODE_RESOURCES_FIT, tuple(reasons)) if reasons else None
 
-    def _not_modelled(self, state: NodeState) -> NodeVerdict | None:
+    def _not_modelled(self, state: NodeState) -> FilterVerdict | None:
         parts = [*self.pod.undecidable, *self._affinity.undecidable]
         if not self._devices_follow:
-            parts += [f"how devices stand for {name}" for name in sorted(self.needs_devices(state))]
+            parts += [f"devices that provide {name}" for name in sorted(self.needs_devices(state))]
         if not parts:
             return None
-        reason = f"node(s) about which this scheduler cannot decide: it does not understand {', '.join(parts)}"
-        return NodeVerdict(FitCode.UNDECIDABLE, Filter.NOT_MODELLED, (reason,))
+        reason = f"node(s) about which this scheduler cannot decide: it does not model {', '.join(parts)}"
+        return FilterVerdict(FitCode.UNDECIDABLE, Filter.NOT_MODELLED, (reason,))
 
-    def _topology_spread(self, state: NodeState) -> NodeVerdict | None:
+    def _topology_spread(self, state: NodeState) -> FilterVerdict | None:
         reason = "node(s) didn't match pod topology spread constraints"
         if self._spread.missing_label(state.node.labels):
             return _never(Filter.POD_TOPOLOGY_SPREAD, f"{reason} (missing required label)")
@@ -210,27 +210,27 @@ class NodeFit:
             return _not_now(Filter.POD_TOPOLOGY_SPREAD, reason)
         return None
 
-    def _pod_affinity(self, state: NodeState) -> NodeVerdict | None:
+    def _pod_affinity(self, state: NodeState) -> FilterVerdict | None:
         labels, affinity = state.node.labels, self._affinity
-        if self.pod.required_affinity and not affinity.has_company(labels):
+        if self.pod.required_affinity and not affinity.satisfies_affinity(labels):
             return _never(Filter.INTER_POD_AFFINITY, "node(s) didn't match pod affinity rules")
-        if not affinity.is_undisturbed(labels):
+        if not affinity.satisfies_anti_affinity(labels):
             return _not_now(Filter.INTER_POD_AFFINITY, "node(s) didn't match pod anti-affinity rules")
-        if not affinity.disturbs_nobody(labels):
+        if not affinity.satisfies_existing_anti_affinity(labels):
             return _not_now(Filter.INTER_POD_AFFINITY, "node(s) didn't satisfy existing pods anti-affinity rules")
         return None
 
 
 def eligible_nodes(pod: Pod) -> frozenset[str] | None:
-    """Names of the nodes that a pod's node affinity allows by name; None if it has no names.
+    """Names of the nodes that a pod's node affinity allows by name; None if it does not name nodes.
 
-    Empty when its conditions contradict each other.
+    Empty when its requirements contradict each other.
     """
     return named_nodes(pod.required_nodes) if pod.required_nodes is not None and pod.required_nodes.terms else None
 
 
 def named_nodes(selector: NodeSelector) -> frozenset[str] | None:
-    """Names of the nodes that a selector allows by name; None if it has no names."""
+    """Names of the nodes that a selector allows by name; None if it does not name nodes."""
     names: frozenset[str] = frozenset()
     for term in selector.terms:
         of_term: frozenset[str] | None = None
@@ -245,19 +245,19 @@ def named_nodes(selector: NodeSelector) -> frozenset[str] | None:
 
 
 def selects(selector: NodeSelector, state: NodeState) -> bool:
-    """Whether a pod's own node selector selects a node; terms that are malformed select none."""
+    """Whether a selector of a pod selects a node; malformed terms select no node."""
     return any(term.matches(state.node.name, state.node.labels) for term in selector.valid_terms)
 
 
 def _resource_order(name: str) -> tuple[int, str]:
-    """CPU, memory and ephemeral storage first, then the rest by name (the scheduler's order there is random)."""
+    """CPU, memory and ephemeral storage first, then the others by name (the scheduler orders these at random)."""
     known = (CPU, "memory", "ephemeral-storage")
     return (known.index(name), "") if name in known else (len(known), name)
 
 
-def _never(judge: Filter, reason: str) -> NodeVerdict:
-    return NodeVerdict(FitCode.UNRESOLVABLE, judge, (reason,))
+def _never(refusing: Filter, reason: str) -> FilterVerdict:
+    return FilterVerdict(FitCode.UNRESOLVABLE, refusing, (reason,))
 
 
-def _not_now(judge: Filter, reason: str) -> NodeVerdict:
-    return NodeVerdict(FitCode.UNSCHEDULABLE, judge, (reason,))
+def _not_now(refusing: Filter, reason: str) -> FilterVerdict:
+    return FilterVerdict(FitCode.UNSCHEDULABLE, refusing, (reason,))

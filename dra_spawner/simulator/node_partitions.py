@@ -1,4 +1,4 @@
-"""The nodes, their views of pools, and their classes for each set of visible attributes."""
+"""The nodes, their views of pools, and their classes for each set of attributes that claims read."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["NodePartitions"]
 
 
 class NodePartitions:
-    """Partitions of the nodes into classes, one for each set of attributes that claims look at.
+    """Partitions of the nodes into classes, one for each set of attributes that claims read.
 
     Parameters
     ----------
-    nodes, places
-        By name, the nodes and the place of each among the others; changes are reported to `note_node`.
+    nodes, ranks
+        The nodes, and the rank of each in the order of addition, by name; changes are reported to `note_node`.
     pools
         Their pools; changes are reported to `note_pools`.
     allocated
@@ -35,13 +35,13 @@ class NodePartitions:
     def __init__(
         self,
         nodes: Mapping[str, Node],
-        places: Mapping[str, int],
+        ranks: Mapping[str, int],
         pools: PoolViews,
         allocated: AllocatedState,
         sizes: CacheSizes,
     ) -> None:
         self._nodes = nodes
-        self._places = places
+        self._ranks = ranks
         self._pools = pools
         self._allocated = allocated
         self._views: dict[str, NodeView] = {}
@@ -57,11 +57,11 @@ class NodePartitions:
         return view
 
     def views(self) -> dict[str, NodeView]:
-        """The views of all nodes that were asked for, by node name."""
+        """The views that were computed since the last change of their nodes, by node name."""
         return dict(self._views)
 
     def of(self, shape: ClaimShape) -> NodeClasses:
-        """The nodes, partitioned by the attributes that claims of this shape see."""
+        """The nodes, partitioned by the attributes that claims of this shape read."""
         partition = self._partitions.get(shape.attributes)
         if partition is None:
             partition = NodeClasses(
@@ -69,7 +69,7 @@ class NodePartitions:
                 self._pools.serials,
                 self.view,
                 self._allocated,
-                self._places,
+                self._ranks,
                 self._sizes.class_verdicts,
             )
             if len(self._partitions) >= self._sizes.partitions:
@@ -85,7 +85,7 @@ class NodePartitions:
     def note_use(self, held: Iterable[AllocatedDevice]) -> None:
         """Note that these devices, or shares of them, were allocated or freed."""
         if not self._partitions:
-            # No verdict exists yet that this could change.
+            # There is no verdict yet that this could change.
             return
         for item in held:
             if item.admin_access:
@@ -105,7 +105,7 @@ class NodePartitions:
 
     def note_pools(self, concerned: Concerned) -> None:
         """Note that these nodes see other pools now; None means all nodes."""
-        # Allocations of a common pool may count only now.
+        # Allocations of a common pool may begin to count now.
         self.common_change += 1
         for name in self._nodes if concerned is None else concerned:
             self.note_node(name)

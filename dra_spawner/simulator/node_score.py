@@ -1,7 +1,7 @@
 """Scores of fitting nodes, as kube-scheduler 1.36 in its default configuration.
 
-Each aspect gives every node 0 to 100 points, multiplied by its weight. The spreading of pods by Services and
-ReplicaSets is not modelled.
+Each scoring plugin gives every node 0 to 100 points, multiplied by the plugin's weight. The spreading of pods by
+Services and ReplicaSets is not modelled.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dra_spawner.simulator.resources import CPU, MEMORY
 
 __all__ = ["best_nodes", "score_nodes"]
 
-MOST: Final = 100
+MAX_NODE_SCORE: Final = 100
 _TAINTS_WEIGHT: Final = 3
 _NODE_AFFINITY_WEIGHT: Final = 2
 _POD_AFFINITY_WEIGHT: Final = 2
@@ -51,45 +51,47 @@ def score_nodes(
     candidates
         Nodes on which the pod fits.
     device_scores
-        By node name: score of the alternatives for its claims there; 0 by default.
+        Score of the alternatives for the pod's claims, by node name; 0 by default.
     """
     totals = [
         _least_allocated(pod, state) + _balanced_allocation(pod, state) + _image_locality(pod, state, nodes)
         for state in candidates
     ]
-    taints = [_unwelcome(pod, state) for state in candidates]
+    taints = [_intolerable_taints(pod, state) for state in candidates]
     affinity = [_preferred(pod, state) for state in candidates]
     devices = [device_scores.get(state.node.name, 0) for state in candidates]
     weighted = [
-        (_TAINTS_WEIGHT, [MOST - points for points in _normalized(taints)]),
+        (_TAINTS_WEIGHT, [MAX_NODE_SCORE - points for points in _normalized(taints)]),
         (_NODE_AFFINITY_WEIGHT, _normalized(affinity)),
         (_DEVICES_WEIGHT, _normalized(devices)),
     ]
-    company = preference(pod, nodes, candidates)
-    if company is not None:
-        weighted.append((_POD_AFFINITY_WEIGHT, _between_extremes(company)))
+    pod_affinity = preference(pod, nodes, candidates)
+    if pod_affinity is not None:
+        weighted.append((_POD_AFFINITY_WEIGHT, _scaled_to_range(pod_affinity)))
     for weight, points in weighted:
         totals = [total + weight * each for total, each in zip(totals, points, strict=True)]
     return totals
 
 
 def _normalized(counts: Sequence[int]) -> list[int]:
-    """Scaled so that the highest gets all points."""
+    """Counts scaled so that the highest gets all points."""
     highest = max(counts)
-    return [MOST * count // highest if highest else 0 for count in counts]
+    return [MAX_NODE_SCORE * count // highest if highest else 0 for count in counts]
 
 
-def _between_extremes(counts: Sequence[int]) -> list[int]:
-    """Scaled so that the lowest gets none and the highest all points."""
+def _scaled_to_range(counts: Sequence[int]) -> list[int]:
+    """Counts scaled so that the lowest gets no points and the highest all."""
     lowest, highest = min(counts), max(counts)
-    return [int(MOST * ((count - lowest) / (highest - lowest))) if highest > lowest else 0 for count in counts]
+    return [
+        int(MAX_NODE_SCORE * ((count - lowest) / (highest - lowest))) if highest > lowest else 0 for count in counts
+    ]
 
 
 def _preferred(pod: Pod, state: NodeState) -> int:
     return sum(term.weight for term in pod.preferred_nodes if selects(term.selector, state))
 
 
-def _unwelcome(pod: Pod, state: NodeState) -> int:
+def _intolerable_taints(pod: Pod, state: NodeState) -> int:
     """Number of untolerated PreferNoSchedule taints."""
     tolerations = [each for each in pod.tolerations if each.effect in ("", "PreferNoSchedule")]
     return sum(
@@ -104,18 +106,18 @@ def _least_allocated(pod: Pod, state: NodeState) -> int:
         allocatable = state.node.allocatable.get(name, 0)
         if allocatable:
             requested = state.scoring_requested.get(name, 0) + pod.scoring_requests.get(name, 0)
-            points += (allocatable - requested) * MOST // allocatable if requested <= allocatable else 0
+            points += (allocatable - requested) * MAX_NODE_SCORE // allocatable if requested <= allocatable else 0
             resources += 1
     return points // resources if resources else 0
 
 
 def _balanced_allocation(pod: Pod, state: NodeState) -> int:
-    """Higher if the pod makes the use of CPU and memory more even."""
+    """Points for balance: higher if the pod makes the use of CPU and memory more even."""
     if not any(pod.requests.get(name, 0) for name in _SCORED_RESOURCES):
         return 0
     before = _evenness(state, {})
     after = _evenness(state, pod.requests)
-    return MOST // 2 + int((MOST // 2 + after - before) / 2)
+    return MAX_NODE_SCORE // 2 + int((MAX_NODE_SCORE // 2 + after - before) / 2)
 
 
 def _evenness(state: NodeState, more: Mapping[str, int]) -> int:
@@ -125,11 +127,11 @@ def _evenness(state: NodeState, more: Mapping[str, int]) -> int:
         if allocatable:
             fractions.append(min(1.0, (state.requested.get(name, 0) + more.get(name, 0)) / allocatable))
     deviation = abs(fractions[0] - fractions[1]) / 2 if len(fractions) == 2 else 0.0
-    return int((1 - deviation) * MOST)
+    return int((1 - deviation) * MAX_NODE_SCORE)
 
 
 def _image_locality(pod: Pod, state: NodeState, nodes: Sequence[NodeState]) -> int:
-    """Higher with large images of the pod on the node, unless few nodes have them."""
+    """Points for images: higher if the node has large images of the pod, unless few nodes have them."""
     total = 0
     for image in pod.images:
         name = _normalized_image(image)
@@ -138,7 +140,7 @@ def _image_locality(pod: Pod, state: NodeState, nodes: Sequence[NodeState]) -> i
             spread = sum(name in other.node.images for other in nodes) / len(nodes)
             total += int(size * spread)
     most = _LARGE_IMAGE * max(len(pod.images), 1)
-    return MOST * (min(max(total, _SMALL_IMAGES), most) - _SMALL_IMAGES) // (most - _SMALL_IMAGES)
+    return MAX_NODE_SCORE * (min(max(total, _SMALL_IMAGES), most) - _SMALL_IMAGES) // (most - _SMALL_IMAGES)
 
 
 def _normalized_image(image: str) -> str:

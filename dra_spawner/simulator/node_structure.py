@@ -1,8 +1,8 @@
 """Signatures of nodes: all parts of their pools that decide about claims, without names.
 
-The use of devices is not part of it; see `node_classes`. Common pools, which other nodes see, too, count by identity,
-and local ones by content. A signature has all inputs of the search: the order of pools and devices, visible
-descriptions, counters, taints, choice of nodes, and equal names of pools, as counters are found by name.
+The use of devices is not part of a signature; see `node_classes`. Common pools, which other nodes see, too, count by
+identity, and local pools by content. A signature has all inputs of the search: the order of pools and devices, visible
+descriptions, counters, taints, node selection, and equal names of pools, as counters are found by name.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Signatures:
         return tuple([self._serials[item.name] for item in slices])
 
     def _local_slice(self, part: ResourceSlice, node: Node) -> Hashable:
-        """Equal for slices that differ only in names and invisible attributes and choose the node alike."""
+        """Equal for slices that select their nodes alike and differ only in names and invisible attributes."""
         devices = part.devices
         seen = (
             part.common_key,
@@ -84,7 +84,7 @@ class Signatures:
 
 
 def _choices(part: ResourceSlice, node: Node) -> tuple[Hashable, ...]:
-    """Whether each device selects the node, if devices select nodes; or why that is unknown."""
+    """For each device whether it selects the node, or why that is unknown."""
     return tuple([_choice(device, node) for device in part.devices])
 
 

@@ -1,7 +1,7 @@
 """Hypothetical nodes, for the question whether one more node of a kind would help.
 
-A *template* is a node with its own slices, and the pods of every node of its kind (those of DaemonSets, and static
-ones) with their claims. It is made from an existing node. Each node made from it has new names.
+A *template* is a node with its own slices, and the pods of every node of its kind (pods of DaemonSets, and static
+pods) with their claims. It is made from an existing node. Each node made from it has new names.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ class NodeTemplate:
     Attributes
     ----------
     slices
-        Its own slices, whose ``nodeName`` is the node's; pools complete.
+        Its own slices, whose ``nodeName`` is the node's; their pools are complete.
     claims
-        Generated claims of these pods.
+        Generated claims of the pods.
     notes
-        Parts that a new node may have and the template lacks, as sentences.
+        Sentences about parts that a new node may have and the template lacks.
     """
 
     node: SchedulableNode
@@ -79,7 +79,7 @@ class AddedNode:
     Attributes
     ----------
     misfits
-        Reasons by pod of the template that does not fit on it.
+        Pods of the template that do not fit on the node, with the reasons.
     """
 
     name: str
@@ -94,7 +94,7 @@ def template_of(snapshot: Snapshot, node_name: str) -> NodeTemplate:
     SnapshotError
         When there is no such node.
     TemplateError
-        When one of its pools is incomplete, or a claim of a pod that comes with it is allocated elsewhere, too.
+        When one of its pools is incomplete, or a claim of one of its pods has devices of other nodes.
     """
     state = find(snapshot.nodes, node_name, "node")
     for broken in snapshot.broken:
@@ -103,7 +103,7 @@ def template_of(snapshot: Snapshot, node_name: str) -> NodeTemplate:
     slices, notes = _own_slices(snapshot, node_name)
     pods = tuple(pod for pod in state.pods if pod.controller in (_DAEMON_SET, _STATIC) and not pod.is_deleted)
     pools = frozenset(item.pool_id for item in slices)
-    claims = [_own_claim(tracked, node_name, pools) for pod in pods for tracked in _made_for(pod, snapshot)]
+    claims = [_own_claim(tracked, node_name, pools) for pod in pods for tracked in _created_for(pod, snapshot)]
     taints = tuple(taint for taint in state.node.taints if not taint.key.startswith(_PASSING_TAINTS))
     node = replace(state.node, is_unschedulable=False, taints=taints)
     return NodeTemplate(node, slices, pods, tuple(claims), notes)
@@ -112,7 +112,7 @@ def template_of(snapshot: Snapshot, node_name: str) -> NodeTemplate:
 def add_node(snapshot: Snapshot, template: NodeTemplate, suffix: str) -> AddedNode:
     """Add a node made from a template, with its slices and pods.
 
-    Its pods are scheduled there with all checks, except for static pods, and their claims get devices if they had none.
+    Its pods are scheduled to it with all filters, except for static pods. Their claims get devices if they had none.
     Pods that do not fit are left out and reported. On an error nothing changes.
 
     Parameters
@@ -123,7 +123,7 @@ def add_node(snapshot: Snapshot, template: NodeTemplate, suffix: str) -> AddedNo
     Raises
     ------
     SnapshotError
-        When a node of that name is there.
+        When a node of that name exists.
     """
     names = _Names(template, suffix)
     if names.node in snapshot.nodes:
@@ -169,16 +169,22 @@ def _own_slices(snapshot: Snapshot, node_name: str) -> tuple[tuple[ResourceSlice
     return tuple(own), tuple(notes)
 
 
-def _made_for(pod: Pod, snapshot: Snapshot) -> Iterable[TrackedClaim]:
-    for key in snapshot.state.claims_made_for[ObjectKey.of(pod)]:
+def _created_for(pod: Pod, snapshot: Snapshot) -> Iterable[TrackedClaim]:
+    for key in snapshot.state.generated_claims[ObjectKey.of(pod)]:
         tracked = snapshot.claims[key]
         if tracked.belongs_to(pod):
             yield tracked
 
 
 def _own_claim(tracked: TrackedClaim, node_name: str, pools: frozenset[PoolId]) -> TrackedClaim:
-    """The claim, if it can be copied to another node: its devices are the node's own, or it has only admin access to
-    others.
+    """The claim, if it can be copied to another node.
+
+    Its devices must be the node's own, or it must have only admin access to others.
+
+    Raises
+    ------
+    TemplateError
+        When it cannot be copied.
     """
     status = tracked.claim.status
     if status.devices is None:
@@ -225,7 +231,7 @@ class _Names:
         )
 
     def new_claim(self, tracked: TrackedClaim) -> TrackedClaim:
-        """The claim for the new pod: with the same devices of the new node, or none if it had none."""
+        """The claim for the new pod, with the same devices of the new node; without devices if it had none."""
         claim = tracked.claim
         new = replace(
             tracked,
@@ -242,7 +248,7 @@ class _Names:
         )
 
     def new_pod(self, pod: Pod) -> Pod:
-        """The pod without a node, for all checks."""
+        """The new pod, without a node, so that all filters apply."""
         return replace(
             pod,
             name=self._new(pod.name),

@@ -1,4 +1,4 @@
-"""Nodes as the scheduler sees them: what they offer, and the pods that use it."""
+"""Nodes as the scheduler sees them: their resources, and the pods that use them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["NodeState", "SchedulableNode"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SchedulableNode:
-    """A Node object as far as it decides which pods may run there."""
+    """The fields of a Node object that decide which pods may run there."""
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -23,15 +23,15 @@ class SchedulableNode:
     is_unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
     images: Mapping[str, int] = field(default_factory=dict)
-    """Size in bytes by each name of an image that is there."""
+    """Size in bytes of each image on the node, by each of its names."""
     created: str = ""
     """``metadata.creationTimestamp``."""
     is_ready: bool = True
-    """Condition ``Ready``; a node that says nothing counts as ready."""
+    """Condition ``Ready``; a node without it counts as ready."""
 
     @property
     def identity(self) -> Node:
-        """What device allocation needs to know of it."""
+        """The node as device allocation needs it."""
         return Node(self.name, self.labels)
 
     @classmethod
@@ -65,7 +65,7 @@ class SchedulableNode:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeState:
-    """A node and the pods that have a place on it. Changing it makes a new one."""
+    """A node and the pods that are bound to it; immutable."""
 
     node: SchedulableNode
     pods: tuple[Pod, ...] = ()
@@ -91,12 +91,12 @@ class NodeState:
         return self._changed((*self.pods, *pods), pods, 1)
 
     def without_pods(self, pods: Collection[Pod]) -> NodeState:
-        """The state without these pods, which must be there (the very objects)."""
+        """The state without these pods, which must be the very objects in `pods`."""
         gone = {id(pod) for pod in pods}
         return self._changed(tuple(pod for pod in self.pods if id(pod) not in gone), pods, -1)
 
     def allowed_pods(self) -> int:
-        """How many pods may run there."""
+        """Maximum number of pods on the node."""
         return self.node.allocatable.get(PODS, 0)
 
     def _changed(self, pods: tuple[Pod, ...], changed: Collection[Pod], sign: int) -> NodeState:

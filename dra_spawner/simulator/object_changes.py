@@ -1,4 +1,4 @@
-"""Objects that come, change and go, whatever their kind."""
+"""Adds, replaces and removes objects of any kind."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def remove_object(state: ClusterState, kind: Kind, key: ObjectKey, *, mirrored: 
 
 
 def _put_broken(state: ClusterState, broken: BrokenObject) -> None:
-    """Keep it aside. What a claim holds, and the last version of a pod that made sense, still counts."""
+    """Store an invalid object. The devices of a claim, and the last valid version of a pod, still count."""
     kind, key = broken.kind, broken.key
     if broken.held is not None:
         state.put_claim(broken.held)

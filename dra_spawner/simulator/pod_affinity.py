@@ -1,7 +1,7 @@
-"""Whether a pod may be beside the pods that are there already, and how much it would like to.
+"""Required and preferred pod affinity and anti-affinity (kube-scheduler's plugin InterPodAffinity).
 
-A pod affinity speaks of *topologies*: sets of nodes with the same value of a label, say one rack. Which of them hold
-pods of interest is counted once for all nodes.
+A pod affinity is about *topologies*: sets of nodes with the same value of a label, for example one rack. The matching
+pods of each topology are counted once for all nodes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["PodAffinity"]
 _Topology = tuple[str, str]
 """Key and value of a label."""
 
-# How much a pod's required affinity attracts those that it would like to have beside it (hardPodAffinityWeight).
+# Weight of a running pod's required affinity for scores of the pods that it selects (hardPodAffinityWeight).
 _REQUIRED_WEIGHT = 1
 
 
@@ -28,14 +28,14 @@ class PodAffinity:
     Attributes
     ----------
     undecidable
-        Terms that are not modelled and might matter; empty if none.
+        Fields of terms that are not modelled but may change the verdict; empty if there are none.
     """
 
     pod: Pod
     undecidable: tuple[str, ...]
-    _wanted: Mapping[_Topology, int]
-    _avoided: Mapping[_Topology, int]
-    _avoiding: Mapping[_Topology, int]
+    _affinity_counts: Mapping[_Topology, int]
+    _anti_affinity_counts: Mapping[_Topology, int]
+    _existing_anti_affinity_counts: Mapping[_Topology, int]
 
     @classmethod
     def of(cls, pod: Pod, nodes: Iterable[NodeState]) -> PodAffinity:
@@ -44,10 +44,10 @@ class PodAffinity:
         avoided: dict[_Topology, int] = {}
         avoiding: dict[_Topology, int] = {}
         undecidable = [*_unmodelled(pod.required_affinity), *_unmodelled(pod.required_anti_affinity)]
-        speaks_of_others = bool(pod.required_affinity or pod.required_anti_affinity)
+        has_terms = bool(pod.required_affinity or pod.required_anti_affinity)
         for state in nodes:
             for other in state.pods:
-                if speaks_of_others:
+                if has_terms:
                     if pod.required_affinity and all(term.matches(other) for term in pod.required_affinity):
                         _count(wanted, state, pod.required_affinity)
                     _count(avoided, state, (term for term in pod.required_anti_affinity if term.matches(other)))
@@ -57,37 +57,42 @@ class PodAffinity:
                         _count(avoiding, state, (term,))
         return cls(pod, tuple(dict.fromkeys(undecidable)), wanted, avoided, avoiding)
 
-    def has_company(self, labels: Mapping[str, str]) -> bool:
-        """Whether the pods it must be near to are near to a node with these labels."""
+    def satisfies_affinity(self, labels: Mapping[str, str]) -> bool:
+        """Whether a node with these labels satisfies the pod's required affinity."""
         if any(term.topology_key not in labels for term in self.pod.required_affinity):
             return False
         near = all(
-            self._wanted.get((term.topology_key, labels[term.topology_key]), 0) for term in self.pod.required_affinity
+            self._affinity_counts.get((term.topology_key, labels[term.topology_key]), 0)
+            for term in self.pod.required_affinity
         )
-        # The first of a series of pods that want to be near to one another has to start somewhere.
-        return near or (not self._wanted and all(term.matches(self.pod) for term in self.pod.required_affinity))
+        # The first of several pods that select one another may run anywhere.
+        return near or (
+            not self._affinity_counts and all(term.matches(self.pod) for term in self.pod.required_affinity)
+        )
 
-    def is_undisturbed(self, labels: Mapping[str, str]) -> bool:
-        """Whether no pod that it must be away from is near to a node with these labels."""
+    def satisfies_anti_affinity(self, labels: Mapping[str, str]) -> bool:
+        """Whether a node with these labels satisfies the pod's required anti-affinity."""
         return not any(
-            self._avoided.get((term.topology_key, labels.get(term.topology_key, "")), 0)
+            self._anti_affinity_counts.get((term.topology_key, labels.get(term.topology_key, "")), 0)
             for term in self.pod.required_anti_affinity
             if term.topology_key in labels
         )
 
-    def disturbs_nobody(self, labels: Mapping[str, str]) -> bool:
-        """Whether no pod that must be away from it is near to a node with these labels."""
-        return not self._avoiding or not any(self._avoiding.get(label, 0) for label in labels.items())
+    def satisfies_existing_anti_affinity(self, labels: Mapping[str, str]) -> bool:
+        """Whether a node with these labels satisfies the required anti-affinity of running pods."""
+        return not self._existing_anti_affinity_counts or not any(
+            self._existing_anti_affinity_counts.get(label, 0) for label in labels.items()
+        )
 
 
 def preference(pod: Pod, nodes: Sequence[NodeState], candidates: Sequence[NodeState]) -> list[int] | None:
-    """How much the pod and its neighbours to be would like each candidate; None if no pod prefers anything.
+    """Score of each candidate by preferences of the pod and of running pods; None if no preference applies.
 
-    Preferences that are not modelled count for nothing.
+    Preferences that are not modelled do not count.
     """
     scores: dict[_Topology, int] = {}
     has_preferences = bool(pod.preferred_affinity or pod.preferred_anti_affinity)
-    touched = False
+    applies = False
     for state in nodes:
         for other in state.pods:
             if not has_preferences and not other.has_pod_affinity:
@@ -99,13 +104,13 @@ def preference(pod: Pod, nodes: Sequence[NodeState], candidates: Sequence[NodeSt
                 *((term, term.weight, pod) for term in other.preferred_affinity),
                 *((term, -term.weight, pod) for term in other.preferred_anti_affinity),
             ]
-            for term, weight, meant in terms:
+            for term, weight, selected in terms:
                 value = state.node.labels.get(term.topology_key)
-                if value is not None and not term.unmodelled and term.matches(meant):
+                if value is not None and not term.unmodelled and term.matches(selected):
                     topology = (term.topology_key, value)
                     scores[topology] = scores.get(topology, 0) + weight
-                    touched = True
-    if not touched:
+                    applies = True
+    if not applies:
         return None
     return [sum(scores.get(label, 0) for label in state.node.labels.items()) for state in candidates]
 

@@ -1,7 +1,7 @@
-"""How much of a pod's spec is modelled: its author decides how long it takes to look at, and no server needs much.
+"""Limits of the parts of a pod's spec that are modelled, as its author could make scheduling take long.
 
-The API server admits 15,000 terms in one pod, and each of them may be held against each node or pod. A pod that says
-too much is one about which cannot be decided (`Pod.undecidable`); for all others it is there without that part.
+The API server admits 15,000 terms in one pod, and each may be compared with every node or pod. No server needs that
+many. A pod that exceeds a limit is undecidable (`Pod.undecidable`); for other pods it has no part that is too long.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 __all__ = ["MAX_HOST_PORTS", "MAX_RESOURCES", "MAX_VALUES", "short_parts", "within_limits"]
 
 MAX_VALUES: Final = 2000
-"""Single values, of any depth, in one part of a pod's spec that is read at all."""
+"""Maximum of values, at any depth, in one part of a pod's spec; a longer part is not read."""
 MAX_HOST_PORTS: Final = 500
 MAX_RESOURCES: Final = 500
-"""Names of resources that a pod requests."""
+"""Maximum of different resources that a pod requests."""
 
 _PARTS: Final = ("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints")
-#: Conditions of a pod on the pods beside it: each is held against all pods of the cluster. Real pods have one or two.
+#: Maximum of a pod's conditions on other pods, each compared with all pods of the cluster. Real pods have one or two.
 _MOST_ABOUT_PODS: Final = 50
-#: Its other conditions on where it may run, tolerations and ports among them.
+#: Maximum of its other conditions on nodes, tolerations and ports included.
 _MOST_ABOUT_NODES: Final = 500
 _VALUES_OF_A_CONDITION: Final = 16
 
 
 def short_parts(spec: Reader) -> tuple[Reader, list[str]]:
-    """The spec of a pod without the parts that are too long, and these parts as `Pod.undecidable` names them."""
+    """The spec of a pod without parts that are too long, and the names of these parts for `Pod.undecidable`."""
     too_long = [part for part in _PARTS if spec.has(part) and _has_more_values(spec.raw(part), MAX_VALUES)]
     if not too_long:
         return spec, []
@@ -42,9 +42,9 @@ def short_parts(spec: Reader) -> tuple[Reader, list[str]]:
 
 
 def within_limits(pod: Pod) -> Pod:
-    """The pod, without its conditions on where it may run if they are so many that to look at them takes long.
+    """The pod, without its conditions on nodes and pods if there are too many of them.
 
-    The API server has no limit of its own for them. It is not known then where the pod may run (`Pod.too_many`); one
+    The API server has no limit for them. Without them it is not known where the pod may run (`Pod.too_many`); a pod
     that has a node counts as if it had no affinity.
     """
     terms = (
@@ -66,7 +66,7 @@ def within_limits(pod: Pod) -> Pod:
     found, most, of = about_nodes, _MOST_ABOUT_NODES, "nodes"
     if about_pods > _MOST_ABOUT_PODS:
         found, most, of = about_pods, _MOST_ABOUT_PODS, "other pods"
-    too_many = f"{found:,} conditions on {of}, of which {most} are looked at at most"
+    too_many = f"{found:,} conditions on {of}; at most {most} are modelled"
     return replace(
         pod,
         too_many=too_many,
@@ -89,13 +89,13 @@ def _size(requirements: Iterable[Requirement]) -> int:
 
 
 def _has_more_values(value: Any, most: int) -> bool:
-    """Whether there are more than so many values; layer by layer, it stops where there are."""
+    """Whether there are more than `most` values; counts layer by layer, and stops above the limit."""
     try:
-        # Each value has a byte at least. That settles nearly all pods, at the speed of C.
+        # Each value takes at least one byte. This fast check is enough for nearly all pods.
         if len(marshal.dumps(value)) <= most:
             return False
     except ValueError:
-        pass  # deeper than it goes, or no plain JSON
+        pass  # too deep for marshal, or not plain JSON
     layer = [value] if isinstance(value, (dict, list)) else []
     found = 0
     while layer:

@@ -23,7 +23,7 @@ class SpreadConstraint:
     """Conditions on the labels of the pods to spread, ``matchLabelKeys`` included; None selects no pod."""
     min_domains: int = 1
     honors_node_affinity: bool = True
-    """Whether only nodes count that the pod's node selector and affinity leave open."""
+    """Whether only nodes count that the pod's node selector and affinity allow."""
     honors_taints: bool = False
     """Whether only nodes count whose taints the pod tolerates."""
 
@@ -46,7 +46,7 @@ class SpreadConstraint:
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A container of a pod as far as devices are concerned."""
+    """The fields of a container that matter for devices."""
 
     requests: PodRequests
     is_init: bool = False

@@ -1,4 +1,4 @@
-"""Pods as far as they matter for where they run, decoded once from the API's JSON."""
+"""The fields of pods that decide where they run, decoded once from the API's JSON."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 
-# A container that requests none of these counts as requesting so much when nodes are scored, and only then.
+# Amounts that count for a container without a request of its own, when nodes are scored, and only then.
 _SCORING_DEFAULTS: Final = {CPU: Quantity.parse("100m"), MEMORY: Quantity.parse("200Mi")}
 _POD_LEVEL_RESOURCES: Final = (CPU, MEMORY, "hugepages-")
 _ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 (the API's default, not something we listen on)
@@ -36,28 +36,28 @@ _ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 (the API's default, not something 
 
 @dataclass(frozen=True, slots=True)
 class ClaimReference:
-    """An entry of ``spec.resourceClaims``, with what ``status.resourceClaimStatuses`` says of it."""
+    """An entry of ``spec.resourceClaims``, with its entry in ``status.resourceClaimStatuses``."""
 
     name: str
-    """In the pod."""
+    """Name of the entry."""
     claim: str | None
-    """Name of the ResourceClaim; None while it is not generated, or if none is needed."""
+    """Name of the ResourceClaim; None before it is generated, or if the pod needs no claim."""
     template: str | None = None
-    """Name of the ResourceClaimTemplate it is made from; None for a claim that is named directly."""
+    """Name of the ResourceClaimTemplate of a generated claim; None for a claim that is named directly."""
     is_needed: bool = True
-    """False if it was found that the pod needs no claim for this entry."""
+    """False if the pod needs no claim for this entry, according to its status."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostPort:
-    """A port of the node that a container wants."""
+    """A port of the node that a container requests."""
 
     address: str
     protocol: str
     port: int
 
     def conflicts_with(self, other: HostPort) -> bool:
-        """Whether only one of them can be had on a node."""
+        """Whether a node cannot have both."""
         if (self.port, self.protocol) != (other.port, other.protocol):
             return False
         return self.address == other.address or _ANY_ADDRESS in (self.address, other.address)
@@ -73,20 +73,20 @@ class PreferredNodes:
 
 @dataclass(frozen=True, slots=True)
 class PodAffinityTerm:
-    """Other pods that a pod wants to be near to, or away from."""
+    """A term of a pod's affinity or anti-affinity: it selects other pods."""
 
     topology_key: str
     labels: tuple[Requirement, ...] | None
     """Conditions on the other pods' labels; None selects no pod."""
     namespaces: frozenset[str] | None
-    """Where these pods are; None means everywhere."""
+    """Namespaces of the other pods; None for all."""
     weight: int = 1
-    """Of a preference."""
+    """Weight of a preference."""
     unmodelled: tuple[str, ...] = ()
-    """Fields that say more about the other pods than this class can: who then matches is not known."""
+    """Fields that are not modelled, so that it is not known which pods the term selects."""
 
     def matches(self, pod: Pod) -> bool:
-        """Whether the pod is one of those meant, as far as this class can say."""
+        """Whether the term selects a pod, by its modelled fields."""
         if self.labels is None or (self.namespaces is not None and pod.namespace not in self.namespaces):
             return False
         return all(requirement.matches_labels(pod.labels) for requirement in self.labels)
@@ -94,7 +94,7 @@ class PodAffinityTerm:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pod:
-    """A pod and everything about it that decides where it may run. Pods are compared by identity."""
+    """The fields of a pod that decide where it may run. Pods are compared by identity."""
 
     name: str
     namespace: str
@@ -103,7 +103,7 @@ class Pod:
     created: str = ""
     """``metadata.creationTimestamp``."""
     is_deleted: bool = False
-    """Whether deletion has been asked for."""
+    """Whether it is being deleted (``metadata.deletionTimestamp``)."""
     node_name: str = ""
     nominated_node_name: str = ""
     scheduler_name: str = DEFAULT_SCHEDULER
@@ -113,14 +113,14 @@ class Pod:
     start_time: str = ""
     """``status.startTime``."""
     has_unhealthy_device: bool = False
-    """Whether a driver says so of a device of a container (``allocatedResourcesStatus``, KEP-4680)."""
+    """Whether a driver reports a device of a container as unhealthy (``allocatedResourcesStatus``, KEP-4680)."""
     gates: tuple[str, ...] = ()
-    """Scheduling gates, which hold it back."""
+    """Names of scheduling gates."""
     is_preempted: bool = False
-    """Whether it ends because the scheduler needs its place (condition DisruptionTarget)."""
+    """Whether the scheduler preempts it (condition DisruptionTarget)."""
     priority: int = 0
     preempts: bool = True
-    """Whether it may take the place of others (``preemptionPolicy``)."""
+    """Whether it may preempt other pods (``preemptionPolicy``)."""
     requests: Amounts = field(default_factory=dict)
     scoring_requests: Amounts = field(default_factory=dict)
     """CPU and memory, with defaults for containers that request none."""
@@ -134,22 +134,22 @@ class Pod:
     preferred_anti_affinity: tuple[PodAffinityTerm, ...] = ()
     host_ports: tuple[HostPort, ...] = ()
     images: tuple[str, ...] = ()
-    """One for each container, init containers first."""
+    """Image of each container, init containers first."""
     claims: tuple[ClaimReference, ...] = ()
     volume_claims: tuple[str, ...] = ()
     """Names of the PersistentVolumeClaims it mounts."""
     undecidable: tuple[str, ...] = ()
-    """Parts of the spec that decide where it may run and that are not modelled here, or too long for it."""
+    """Parts of the spec that decide where it may run but are not modelled, or are too long to be."""
     too_many: str = ""
-    """What the spec says too much of, so that it is left out; empty if nothing (see `pod_limits`)."""
+    """Parts of the spec that were left out as they are too long; empty if there are none (see `pod_limits`)."""
     spread_constraints: tuple[SpreadConstraint, ...] = ()
     containers: tuple[Container, ...] = ()
     """Init containers first."""
     controller: str = ""
     """Kind of its controlling owner, for example DaemonSet; empty if there is none."""
 
-    def wants_node(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Whether node selector and required node affinity leave a node open; terms that are malformed do not."""
+    def selects_node(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether node selector and required node affinity allow a node; malformed terms allow none."""
         if any(labels.get(key) != value for key, value in self.node_selector.items()):
             return False
         return self.required_nodes is None or any(
@@ -158,17 +158,17 @@ class Pod:
 
     @property
     def is_gated(self) -> bool:
-        """Whether the scheduler does not look at it yet."""
+        """Whether scheduling gates keep the scheduler from placing it."""
         return bool(self.gates)
 
     @property
     def is_running(self) -> bool:
-        """Whether all its containers were made, and one runs."""
+        """Whether its phase is Running: all containers were created, and at least one runs."""
         return self.phase == "Running"
 
     @property
     def is_finished(self) -> bool:
-        """Whether it has ended, so that it needs no resources."""
+        """Whether it has ended and uses no resources any more."""
         return self.phase in ("Succeeded", "Failed")
 
     @property
@@ -393,7 +393,7 @@ class _Affinity:
 
 
 def _unmodelled(term: Reader) -> list[str]:
-    """An empty namespace selector is none of them: it means all namespaces."""
+    """Fields of a term that are not modelled; an empty namespace selector is modelled: it means all namespaces."""
     found = [key for key in ("matchLabelKeys", "mismatchLabelKeys") if term.texts(key)]
     namespaces = term.child("namespaceSelector")
     if namespaces is not None and label_requirements(namespaces):

@@ -1,11 +1,11 @@
-"""The pools that each node sees, updated only for the nodes that a change concerns.
+"""The pools that each node sees, updated only for the nodes that a change affects.
 
 A pool is *local* when all its slices name the same node: then no other node can use its devices. All other pools
-(network-attached, selected by labels, spread over nodes, with a choice of nodes for each device) are *common*.
+(network-attached, selected by labels, spread over nodes, with node selection by device) are *common*.
 
-Of a local pool, other nodes see at most that something is wrong with it: by a peculiarity of kube-scheduler 1.36,
-slices with counters concern every node, and an incomplete or invalid pool changes the verdict even where it has no
-devices. Such a pool is *troubled*, and every node sees it.
+Other nodes see of a local pool at most that it is incomplete or invalid. By a peculiarity of kube-scheduler 1.36,
+slices with counters affect every node, and an incomplete or invalid pool changes the verdict even on nodes without its
+devices. A pool with this effect is *troubled*, and every node sees it.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ Concerned = frozenset[str] | None
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeView:
-    """The pools that one node sees; as long as it is the same object, nothing about them has changed.
+    """The pools that one node sees. A change of these pools makes a new object.
 
     Attributes
     ----------
     pools
-        In the order in which devices are tried.
+        The pools in the order in which their devices are tried.
     local
-        Which of them are local to this node.
+        Ids of the pools that are local to this node.
     error
-        Why the scheduler would give up on the pod at this node; empty if it would not.
+        Why the scheduler would give up on any pod at this node; empty if it would not.
     local_devices, common_devices
         Devices whose use decides about the node, in the order of the pools; they include devices of other nodes that
         draw on the same counters.
@@ -63,13 +63,19 @@ class NodeView:
         object.__setattr__(self, "common_devices", tuple(common))
 
     def candidate(self, position: tuple[int, int, int]) -> Candidate:
-        """The device at this position: of the pool, of the slice in it, of the device in that."""
+        """The device at a position: index of the pool, of the slice in the pool, and of the device in the slice."""
         pool = self.pools[position[0]]
         part = pool.slices[position[1]]
         return Candidate(part.devices[position[2]], part, pool)
 
     def position(self, candidate: Candidate) -> tuple[int, int, int]:
-        """Where a device of this view stands."""
+        """Position of a device of this view.
+
+        Raises
+        ------
+        ValueError
+            If the view does not have the device.
+        """
         for in_slices, part in enumerate(candidate.pool.slices):
             if part is candidate.slice:
                 for in_devices, device in enumerate(part.devices):
@@ -78,7 +84,7 @@ class NodeView:
         raise ValueError(f"device {candidate.device.id} is not in this view")
 
     def positions(self) -> dict[DeviceId, tuple[int, int, int]]:
-        """Where each device stands."""
+        """Position of each device."""
         return {
             device.id: (in_pools, in_slices, in_devices)
             for in_pools, pool in enumerate(self.pools)
@@ -90,11 +96,11 @@ class NodeView:
 @dataclass(slots=True, eq=False)
 class _KnownPool:
     slices: list[ResourceSlice]
-    """In the order in which they came."""
+    """The slices, in the order of their ranks."""
     owner: str | None = None
-    """The node to which the pool is local; empty if it is common, None while that is not settled."""
+    """The node to which the pool is local; empty if it is common; None until `_settle` has run."""
     trouble: Pool | None = None
-    """What nodes other than the owner see of it, if it matters to them."""
+    """The pool as other nodes than the owner see it, if it is troubled; None otherwise."""
 
 
 class PoolViews:
@@ -103,17 +109,17 @@ class PoolViews:
     Attributes
     ----------
     serials
-        By name of a slice, a number that no other version of it ever has.
+        Unique number of each version of a slice, by the slice's name.
     """
 
     def __init__(self, features: Features, quirks: Quirks, slices: Iterable[ResourceSlice] = ()) -> None:
-        # What takes its changes back is in another's journal.
+        # The owner of this object records undos in its own journal.
         self.slices: Table[str, ResourceSlice] = Table(Journal())
         self.serials: dict[str, int] = {}
         self._features = features
         self._quirks = quirks
-        self._places: dict[str, int] = {}
-        self._next_place = count()
+        self._ranks: dict[str, int] = {}
+        self._next_rank = count()
         self._next_serial = count()
         self._pools: dict[PoolId, _KnownPool] = {}
         self._local: dict[str, dict[PoolId, _KnownPool]] = {}
@@ -126,35 +132,35 @@ class PoolViews:
         for pool_id in self._pools:
             self._settle(pool_id)
 
-    def put(self, item: ResourceSlice, place: int | None = None) -> Concerned:
+    def put(self, item: ResourceSlice, rank: int | None = None) -> Concerned:
         """Add a slice, or replace the one of this name.
 
         Parameters
         ----------
-        place
-            Where it stands among the others; None keeps the place it has, or puts it last.
+        rank
+            Its rank among the slices; None keeps its present rank, or puts it last.
         """
         before = self.slices.get(item.name)
-        if place is not None:
-            self._places[item.name] = place
+        if rank is not None:
+            self._ranks[item.name] = rank
         self._enter(item)
         pool = self._pools.setdefault(item.pool_id, _KnownPool([]))
         pool.slices = [known for known in pool.slices if known is not before] + [item]
-        pool.slices.sort(key=lambda known: self._places[known.name])
+        pool.slices.sort(key=lambda known: self._ranks[known.name])
         concerned = self._settle(item.pool_id)
         if before is None or before.pool_id == item.pool_id:
             return concerned
         return _union(concerned, self._leave(before))
 
     def remove(self, name: str) -> tuple[int, Concerned]:
-        """Remove a slice; returns the place it had, too. KeyError when there is none."""
+        """Remove a slice; return its rank and the affected nodes. Raises KeyError when there is none."""
         item = self.slices[name]
         self.slices.discard(name)
         del self.serials[name]
-        return self._places.pop(name), self._leave(item)
+        return self._ranks.pop(name), self._leave(item)
 
     def view(self, node: Node) -> NodeView:
-        """What the node sees."""
+        """The pools that the node sees."""
         local = self._local.get(node.name, {})
         pools = []
         for known in local.values():
@@ -173,16 +179,16 @@ class PoolViews:
         return NodeView(node, tuple(pools), frozenset(local))
 
     def owner(self, device: DeviceId) -> str | None:
-        """The one node whose verdicts depend on the use of the device; empty if it may be any, None if it is none."""
+        """The node to which the device is local; empty if its pool is common, None if the pool does not exist."""
         pool = self._pools.get(PoolId(device.driver, device.pool))
         return pool.owner if pool is not None else None
 
     @property
     def entangled_names(self) -> frozenset[str]:
-        """Names of pools whose counters may be mistaken for one another's within one attempt to place a pod.
+        """Names of pools whose counters kube-scheduler may confuse within one attempt to place a pod.
 
-        kube-scheduler remembers what is left of counters by the pool's name alone. That is harmless where all pools
-        of a name are local to one node, or the name is of one pool whose counters look alike from every node.
+        It caches what is left of counters by the pool's name alone. That is harmless if all pools of a name are local
+        to one node, or if only one pool has the name and its counters look alike from every node.
         """
         if self._entangled is None:
             self._entangled = self._find_entangled() if self._quirks.counters_by_pool_name else frozenset()
@@ -198,8 +204,8 @@ class PoolViews:
         return pool.slices if pool is not None else ()
 
     def in_order(self) -> list[ResourceSlice]:
-        """All slices in the order in which they count."""
-        return sorted(self.slices.values(), key=lambda item: self._places[item.name])
+        """All slices in the order of their ranks."""
+        return sorted(self.slices.values(), key=lambda item: self._ranks[item.name])
 
     def _common_slices(self) -> Sequence[ResourceSlice]:
         if self._common is None:
@@ -208,16 +214,17 @@ class PoolViews:
         return self._common
 
     def _order(self, item: ResourceSlice) -> tuple[bool, int]:
-        """Within a pool, slices with devices of one node come first, as they do in kube-scheduler: where the slices of
-        a pool disagree about their number, the first one counts.
+        """Sort key: as in kube-scheduler, slices with devices of one node come first within a pool.
+
+        If the slices of a pool disagree about their number, the first slice counts.
         """
-        return not item.node_name or bool(item.shared_counters), self._places[item.name]
+        return not item.node_name or bool(item.shared_counters), self._ranks[item.name]
 
     def _enter(self, item: ResourceSlice) -> None:
         self.slices.put(item.name, item)
         self.serials[item.name] = next(self._next_serial)
-        if item.name not in self._places:
-            self._places[item.name] = next(self._next_place)
+        if item.name not in self._ranks:
+            self._ranks[item.name] = next(self._next_rank)
 
     def _leave(self, item: ResourceSlice) -> Concerned:
         pool = self._pools[item.pool_id]
@@ -254,12 +261,12 @@ class PoolViews:
         counter_slices = [item for item in pool.slices if item.shared_counters]
         if not counter_slices:
             return None
-        # No node has the empty name: what such a node sees is what all nodes but the owner see.
+        # No node has the empty name, so this is the view of every node but the owner.
         seen = gather_pools(_OnePool(counter_slices, pool.slices), Node(""), self._features, self._quirks)
         return next((item for item in seen if item.state is not PoolState.USABLE), None)
 
     def _trouble_for(self, node_name: str) -> list[Pool]:
-        """Troubled pools of other nodes: the first of each state says all that many would."""
+        """Troubled pools of other nodes; the first pool of each state is enough."""
         if self._troubled is None:
             troubled = [pool for pool in self._pools.values() if pool.trouble is not None]
             self._troubled = sorted(troubled, key=lambda pool: pool_order(pool.trouble) if pool.trouble else ())

@@ -1,7 +1,7 @@
 """Amounts of node resources, in the whole units that kube-scheduler compares.
 
-CPU is counted in thousandths of a core, everything else in its own unit; what is finer is rounded up, for each pod and
-each node once, as the scheduler's ``Resource`` does.
+CPU is counted in thousandths of a core, everything else in its own unit. Finer amounts are rounded up, once for each
+pod and each node, as the scheduler's ``Resource`` does.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NANO_PER_MILLI: Final = 10**6
 
 
 def to_amounts(quantities: PodRequests) -> dict[str, int]:
-    """Round to the units that are compared."""
+    """Round up to the units that kube-scheduler compares."""
     return {
         name: -(-quantity.nano // _NANO_PER_MILLI) if name == CPU else quantity.value()
         for name, quantity in quantities.items()
@@ -37,7 +37,7 @@ def to_amounts(quantities: PodRequests) -> dict[str, int]:
 def container_sum(
     containers: Iterable[PodRequests], init_containers: Iterable[tuple[PodRequests, bool]]
 ) -> dict[str, Quantity]:
-    """What the containers of a pod need at most at the same time (KEP-753).
+    """The largest amounts that the containers of a pod need at the same time (KEP-753).
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def container_sum(
     for requests in containers:
         _add(total, requests)
     sidecars: dict[str, Quantity] = {}
-    most_at_start: dict[str, Quantity] = {}
+    max_at_start: dict[str, Quantity] = {}
     for requests, is_sidecar in init_containers:
         if is_sidecar:
             _add(total, requests)
@@ -57,8 +57,8 @@ def container_sum(
         else:
             at_this_point = dict(sidecars)
             _add(at_this_point, requests)
-        _raise_to(most_at_start, at_this_point)
-    _raise_to(total, most_at_start)
+        _raise_to(max_at_start, at_this_point)
+    _raise_to(total, max_at_start)
     return total
 
 

@@ -1,7 +1,7 @@
-"""One attempt to place a pod, decided as kube-scheduler 1.36 decides: from a view of the cluster to a decision.
+"""One attempt to place a pod, as kube-scheduler 1.36 decides: from a view of the cluster to a decision.
 
-Nothing is written here and nothing is remembered; the caller carries a `Placement` out, or hands an `Unschedulable` to
-`dra_spawner.simulator.preemption.resolve`.
+Nothing is written or stored here; the caller executes a `ChosenNode`, or passes an `Unschedulable` to
+`dra_spawner.simulator.scheduler_preemption.resolve`.
 """
 
 from __future__ import annotations
@@ -20,55 +20,55 @@ from dra_spawner.dra.objects import DeviceClass, ResourceClaim
 from dra_spawner.dra.pools import SliceIndex
 from dra_spawner.dra.selectors import SelectorCache
 from dra_spawner.simulator.extended_resources import EXTENDED_RESOURCE_CLAIM
-from dra_spawner.simulator.node_fit import FITS, Filter, FitCode, NodeFit, NodeVerdict, eligible_nodes
+from dra_spawner.simulator.node_fit import FITS, Filter, FilterVerdict, FitCode, NodeFit, eligible_nodes
 from dra_spawner.simulator.node_score import best_nodes
 from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pods import Pod
 
 __all__ = [
-    "Attempt",
     "Choose",
+    "ChosenNode",
     "ClusterView",
     "Decision",
     "Failure",
-    "Placement",
+    "SchedulingAttempt",
     "SchedulingQuestion",
     "Unschedulable",
 ]
 
 T = TypeVar("T")
 Choose = Callable[[Sequence[T]], T]
-"""Picks one of several equally good things; the scheduler does so at random."""
+"""Picks one of several equally good items; the scheduler does so at random."""
 
 _MOST_ALTERNATIVES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """All that decides about a pod's place, at one moment."""
+    """All objects that decide where a pod runs, at one moment."""
 
     nodes: Sequence[NodeState]
     slices: SliceIndex
     classes: Mapping[str, DeviceClass]
     allocated: AllocatedState
     nominated: Mapping[str, Sequence[Pod]] = field(default_factory=dict)
-    """By node name: pods that wait for a place which is being cleared for them."""
+    """Pods with a nominated node, by node name."""
     selectors: SelectorCache | None = None
-    """Verdicts of CEL selectors, kept from one attempt to the next."""
+    """Cached verdicts of CEL selectors, shared by all attempts."""
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulingQuestion:
-    """A pod to place, with what its spec refers to.
+    """A pod to place, with its claims.
 
     Attributes
     ----------
     claims
         Its ResourceClaims, in the order of ``spec.resourceClaims``.
     problem
-        What is wrong with its claims or volumes so that no node will do, as kube-scheduler words it; empty if nothing.
+        Problem of its claims or volumes that rules out all nodes, in kube-scheduler's words; empty if there is none.
     problem_filter
-        The filter that says so.
+        The filter that finds the problem.
     leftover
         A claim for its extended resources that an earlier attempt has left behind.
     """
@@ -81,39 +81,39 @@ class SchedulingQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
-    """Where the pod goes, and what its claims get there."""
+class ChosenNode:
+    """The node for the pod, and the allocations of its claims there."""
 
     node_name: str
     allocations: tuple[tuple[ResourceClaim, Allocation], ...] = ()
-    """For each claim that was not allocated yet."""
+    """Allocations of the claims that are not allocated yet."""
     extended: tuple[ExtendedRequests, Allocation] | None = None
-    """The claim to be made for the pod's extended resources, and what it gets; None if it needs none there."""
+    """The claim to create for the pod's extended resources, and its allocation; None if none is needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unschedulable:
-    """No node will do at present.
+    """The pod fits on no node at present.
 
     Attributes
     ----------
     verdicts
-        By node name; nodes that were not even asked are missing.
-    unasked
-        Why these were not asked.
+        Verdicts by node name, without nodes that were not evaluated.
+    not_evaluated
+        Why some nodes were not evaluated.
     general
-        What rules out all nodes at once; empty if nothing does.
+        Reason that rules out all nodes at once; empty if there is none.
     unavailable
         Claims that are allocated for other nodes.
     has_claims
-        Whether the search got as far as looking at the pod's claims.
+        Whether the pod's claims were evaluated.
     leftover
         See `SchedulingQuestion`.
     """
 
     node_count: int
-    verdicts: Mapping[str, NodeVerdict] = field(default_factory=dict)
-    unasked: str = ""
+    verdicts: Mapping[str, FilterVerdict] = field(default_factory=dict)
+    not_evaluated: str = ""
     general: str = ""
     filters: frozenset[Filter] = frozenset()
     unavailable: tuple[ResourceClaim, ...] = ()
@@ -130,37 +130,39 @@ class Unschedulable:
         Parameters
         ----------
         attempts
-            What was tried to free capacity, as `Resolution.message` says.
+            Result of freeing capacity, as in `Resolution.message`.
         """
         if self.no_nodes:
             return "no nodes available to schedule pods"
-        text = nodes_message(self.node_count, self.verdicts, self.unasked, self.general)
+        text = nodes_message(self.node_count, self.verdicts, self.not_evaluated, self.general)
         return f"{text} {attempts}" if attempts else text
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The attempt failed in a way that says nothing about the nodes; kube-scheduler tries again after a while."""
+    """The attempt failed without a verdict on the nodes; kube-scheduler retries it later."""
 
     message: str
 
 
-Decision = Placement | Unschedulable | Failure
+Decision = ChosenNode | Unschedulable | Failure
 
 
-def nodes_message(node_count: int, verdicts: Mapping[str, NodeVerdict], unasked: str = "", general: str = "") -> str:
-    """``0/4 nodes are available: 2 Insufficient cpu, 2 …``."""
+def nodes_message(
+    node_count: int, verdicts: Mapping[str, FilterVerdict], not_evaluated: str = "", general: str = ""
+) -> str:
+    """kube-scheduler's summary of verdicts: ``0/4 nodes are available: 2 Insufficient cpu, 2 …``."""
     text = f"0/{node_count} nodes are available:"
     if general:
         return f"{text} {general}."
     counts = Counter(reason for verdict in verdicts.values() for reason in verdict.reasons)
-    if unasked and len(verdicts) < node_count:
-        counts[unasked] += node_count - len(verdicts)
+    if not_evaluated and len(verdicts) < node_count:
+        counts[not_evaluated] += node_count - len(verdicts)
     reasons = sorted(f"{count} {reason}" for reason, count in counts.items())
     return f"{text} {', '.join(reasons)}." if reasons else text
 
 
-class Attempt:
+class SchedulingAttempt:
     """One attempt to place one pod.
 
     Parameters
@@ -170,8 +172,8 @@ class Attempt:
     choose
         Picks one of several equally good nodes.
     budget
-        What searches for devices may cost on all nodes, preemption included. When it is exceeded, the attempt fails as
-        kube-scheduler's fails after ten seconds on one node (gate DRASchedulerFilterTimeout).
+        Limit of searches for devices on all nodes, preemption included. When it is exceeded, the attempt fails, as in
+        kube-scheduler after ten seconds on one node (gate DRASchedulerFilterTimeout).
     """
 
     def __init__(
@@ -187,10 +189,10 @@ class Attempt:
         self._budget = budget
         self._allocator = Allocator(view.slices, view.classes, view.allocated, selectors=view.selectors)
         self._to_allocate = [claim for claim in question.claims if not claim.is_allocated]
-        # Most pods have no such resources, and then the classes need not be looked at.
-        wanted = frozenset(name for name, amount in question.pod.requests.items() if amount and "/" in name)
-        self._classes = classes_by_resource(view.classes.values()) if wanted else {}
-        self._by_devices = wanted & self._classes.keys()
+        # Most pods have no extended resources, and then the classes are not needed.
+        extended = frozenset(name for name, amount in question.pod.requests.items() if amount and "/" in name)
+        self._classes = classes_by_resource(view.classes.values()) if extended else {}
+        self._by_devices = extended & self._classes.keys()
         self._fit = self._node_fit(view.nodes)
         self._unavailable: dict[str, ResourceClaim] = {}
         self._found: dict[str, tuple[Allocation, ...]] = {}
@@ -208,17 +210,18 @@ class Attempt:
         except AllocationError as error:
             return Failure(fatal_message(error))
 
-    def node_verdict(self, state: NodeState, nodes: Sequence[NodeState]) -> NodeVerdict:
-        """What all filters say about a node, first with, then without the pods that are to get a place there.
+    def node_verdict(self, state: NodeState, nodes: Sequence[NodeState]) -> FilterVerdict:
+        """Verdict of all filters on a node, first with, then without the pods that are nominated to it.
 
         Parameters
         ----------
         nodes
-            All nodes, this one among them.
+            All nodes, including this one.
 
         Raises
         ------
         AllocationError
+            When the scheduler would give up on the pod.
         """
         pod = self.question.pod
         nominated_pods = [
@@ -227,22 +230,22 @@ class Attempt:
             if other.priority >= pod.priority and other.uid != pod.uid
         ]
         if nominated_pods:
-            crowded = state.with_pods(nominated_pods)
-            verdict = self._verdict(crowded, [crowded if other is state else other for other in nodes])
+            with_nominated = state.with_pods(nominated_pods)
+            verdict = self._verdict(with_nominated, [with_nominated if other is state else other for other in nodes])
             if not verdict.fits:
                 return verdict
         return self._verdict(state, nodes)
 
     def _before_any_node(self) -> Unschedulable | None:
-        """What rules out all nodes at once."""
+        """A reason that rules out all nodes at once; None if there is none."""
         question, count = self.question, len(self.view.nodes)
         if eligible_nodes(question.pod) == frozenset():
-            general, judge = "pod affinity terms conflict", Filter.NODE_AFFINITY
+            general, refusing = "pod affinity terms conflict", Filter.NODE_AFFINITY
         elif question.problem:
-            general, judge = question.problem, question.problem_filter
+            general, refusing = question.problem, question.problem_filter
         else:
-            general, judge = self._missing_class(), Filter.DYNAMIC_RESOURCES
-        return Unschedulable(count, general=general, filters=frozenset((judge,))) if general else None
+            general, refusing = self._missing_class(), Filter.DYNAMIC_RESOURCES
+        return Unschedulable(count, general=general, filters=frozenset((refusing,))) if general else None
 
     def _missing_class(self) -> str:
         for claim in self._to_allocate:
@@ -253,52 +256,51 @@ class Attempt:
                         return f"request {name}: device class {alternative.device_class_name} does not exist"
         return ""
 
-    def _nominated(self) -> Placement | None:
-        """The node that was cleared for the pod, if it fits there now."""
+    def _nominated(self) -> ChosenNode | None:
+        """The pod's nominated node, if it fits there now."""
         name = self.question.pod.nominated_node_name
         for state in self.view.nodes:
             if name and state.node.name == name and self.node_verdict(state, self.view.nodes).fits:
-                return self._placement(state)
+                return self._chosen_node(state)
         return None
 
     def _search(self) -> Decision:
         names = eligible_nodes(self.question.pod)
-        asked = [state for state in self.view.nodes if names is None or state.node.name in names]
-        verdicts = {state.node.name: self.node_verdict(state, self.view.nodes) for state in asked}
-        candidates = [state for state in asked if verdicts[state.node.name].fits]
+        eligible = [state for state in self.view.nodes if names is None or state.node.name in names]
+        verdicts = {state.node.name: self.node_verdict(state, self.view.nodes) for state in eligible}
+        candidates = [state for state in eligible if verdicts[state.node.name].fits]
         if candidates:
             scores = {state.node.name: self._device_score(state.node.name) for state in candidates}
-            return self._placement(self._choose(best_nodes(self.question.pod, self.view.nodes, candidates, scores)))
+            return self._chosen_node(self._choose(best_nodes(self.question.pod, self.view.nodes, candidates, scores)))
         filters = {verdict.filter for verdict in verdicts.values() if verdict.filter is not None}
         return Unschedulable(
             len(self.view.nodes),
             verdicts,
-            unasked="" if names is None else "node(s) didn't satisfy plugin(s) [NodeAffinity]",
+            not_evaluated="" if names is None else "node(s) didn't satisfy plugin(s) [NodeAffinity]",
             filters=frozenset(filters if names is None else {*filters, Filter.NODE_AFFINITY}),
             unavailable=tuple(self._unavailable.values()),
             has_claims=bool(self.question.claims or self._by_devices),
             leftover=self.question.leftover if self._by_devices else None,
         )
 
-    def _placement(self, state: NodeState) -> Placement:
+    def _chosen_node(self, state: NodeState) -> ChosenNode:
         name = state.node.name
         allocations, extended = self._found.get(name, ()), None
         if name in self._extended:
             *rest, special = allocations
             allocations, extended = tuple(rest), (self._extended[name], special)
-        return Placement(name, tuple(zip(self._to_allocate, allocations, strict=True)), extended)
+        return ChosenNode(name, tuple(zip(self._to_allocate, allocations, strict=True)), extended)
 
     def _node_fit(self, nodes: Sequence[NodeState]) -> NodeFit:
         return NodeFit(self.question.pod, nodes, self._by_devices, devices_follow=True)
 
-    def _verdict(self, state: NodeState, nodes: Sequence[NodeState]) -> NodeVerdict:
-        as_it_is = nodes is self.view.nodes
-        fit = self._fit if as_it_is else self._node_fit(nodes)
+    def _verdict(self, state: NodeState, nodes: Sequence[NodeState]) -> FilterVerdict:
+        fit = self._fit if nodes is self.view.nodes else self._node_fit(nodes)
         verdict = fit.verdict(state)
         return self._devices(state) if verdict.fits else verdict
 
-    def _devices(self, state: NodeState) -> NodeVerdict:
-        """Whether the claims are, or can be, allocated on a node."""
+    def _devices(self, state: NodeState) -> FilterVerdict:
+        """Verdict on the claims: whether they are, or can be, allocated on a node."""
         if self._by_devices and self.question.leftover is not None:
             return _no("cannot schedule extended resource claim")
         elsewhere = [claim for claim in self.question.claims if not _usable_from(claim, state)]
@@ -314,7 +316,7 @@ class Attempt:
                 return _no("invalid resource pools were encountered" if invalid else "cannot allocate all claims")
             if any(result.binding_conditions for allocation in found for result in allocation.results):
                 reason = "node(s) about which this scheduler cannot decide: it does not wait for binding conditions"
-                return NodeVerdict(FitCode.UNDECIDABLE, Filter.NOT_MODELLED, (reason,))
+                return FilterVerdict(FitCode.UNDECIDABLE, Filter.NOT_MODELLED, (reason,))
             self._found[state.node.name] = found
         if elsewhere:
             self._unavailable |= {claim.name: claim for claim in elsewhere}
@@ -322,9 +324,9 @@ class Attempt:
         return FITS
 
     def _special_claims(self, state: NodeState) -> list[ResourceClaim]:
-        """The claim for the extended resources for which devices have to stand on a node."""
+        """The claim for the extended resources that devices must provide on a node; empty if there are none."""
         names = self._fit.needs_devices(state)
-        # Beside claims of the pod's own, the scheduler asks for nothing rather than not ask; binding then fails.
+        # If the pod has claims of its own, the scheduler creates an empty claim, and binding fails.
         if not names and not (self._by_devices and self.question.claims):
             return []
         pod = self.question.pod
@@ -332,7 +334,7 @@ class Attempt:
         return [ResourceClaim(EXTENDED_RESOURCE_CLAIM, pod.namespace, requests=extended.requests)]
 
     def _device_score(self, node_name: str) -> int:
-        """How good the alternatives are that the claims get on this node."""
+        """Score of the alternatives that the claims get on this node."""
         score = 0
         found = dict(zip((claim.name for claim in self._to_allocate), self._found.get(node_name, ()), strict=False))
         for claim in self.question.claims:
@@ -348,7 +350,7 @@ class Attempt:
 
 
 def fatal_message(error: AllocationError) -> str:
-    """The message that kube-scheduler writes about an error that stops an attempt."""
+    """kube-scheduler's message about an error that stops an attempt."""
     prefix = 'running "DynamicResources" filter plugin: '
     if error.reason is FatalReason.SELECTOR_UNSUPPORTED:
         prefix = "this scheduler cannot decide: "
@@ -363,5 +365,5 @@ def _usable_from(claim: ResourceClaim, state: NodeState) -> bool:
         raise AllocationError(FatalReason.NODE_SELECTOR, f"claim {claim}: {error}") from None
 
 
-def _no(reason: str) -> NodeVerdict:
-    return NodeVerdict(FitCode.UNRESOLVABLE, Filter.DYNAMIC_RESOURCES, (reason,))
+def _no(reason: str) -> FilterVerdict:
+    return FilterVerdict(FitCode.UNRESOLVABLE, Filter.DYNAMIC_RESOURCES, (reason,))

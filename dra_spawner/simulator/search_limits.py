@@ -15,16 +15,16 @@ class SearchLimits(Protocol):
     """Gives each search its budget."""
 
     def check(self, shape: int) -> None:
-        """Raise SearchStopped if nothing may be searched for claims of this shape; called first."""
+        """Raise SearchStopped if nothing may be searched for claims of this shape; called before `search`."""
         ...
 
     def search(self, shape: int) -> AbstractContextManager[SearchBudget]:
-        """The budget of one search on one node, for claims of the shape with this number; within it, the search runs.
+        """The budget of one search on one node, for claims of the shape with this number, as the context of the search.
 
         Raises
         ------
         SearchStopped
-            When there is none for these claims.
+            When these claims have no budget left.
         """
         ...
 

@@ -2,8 +2,8 @@
 
 Node classes differ in every amount that is in use. For a claim that takes a single device only two facts about each
 device matter: whether it is taken, and whether the request's share of it fits. No other device is taken in the same
-attempt, so no other amount can matter. Counters are an exception: what remains of them depends on all devices of a
-pool, so nodes with counters are left out.
+attempt, so no other amount can matter. Nodes with counters are excluded, as the remaining counters depend on all
+devices of a pool.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MOST_STRUCTURES: Final = 10_000
 _MOST_USES: Final = 10_000
 
 SingleDeviceKey = tuple[int, tuple[tuple[bool, ...], ...]]
-"""Structure of a node; of each device whether it is taken, and for each alternative whether its share fits."""
+"""Structure of a node; for each device whether it is taken, and for each alternative whether its share fits."""
 
 
 class SingleDeviceCache:
@@ -37,7 +37,7 @@ class SingleDeviceCache:
     shape
         Must pick one device, see `picks_one_device`.
     size
-        The most verdicts.
+        Maximum number of verdicts.
     """
 
     def __init__(self, shape: ClaimShape, features: Features, size: int) -> None:
@@ -62,16 +62,16 @@ class SingleDeviceCache:
         Parameters
         ----------
         structure
-            Number that the node shares with others whose devices look alike.
+            Number of the node's structure, see `NodeClass`.
         view
-            What the node, or one with the same structure, sees.
+            View of the node, or of a node with the same structure.
         uses
-            Of its local devices.
+            Use of its local devices.
 
         Returns
         -------
         tuple or None
-            Equal for nodes with the same verdict; None where amounts may matter otherwise.
+            Equal for nodes with the same verdict; None if other amounts may matter.
         """
         if structure in self._structures:
             devices = self._structures[structure]
@@ -95,7 +95,7 @@ class SingleDeviceCache:
 
     def _fits_on(self, device: Device) -> _FitsByUse:
         if not self._with_capacity or device.defect:
-            # A defect cannot be judged, and all alike nodes have it.
+            # The shares of a defective device are unknown; all nodes of the structure have the same defect.
             shares: tuple[Share | ShareRefused | None, ...] = ()
         else:
             shares = tuple([alternative.share(device.description) for alternative in self._alternatives])

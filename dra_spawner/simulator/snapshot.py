@@ -1,11 +1,11 @@
-"""A model of the cluster for what-if questions: fork it, change it, ask what would fit, and revert.
+"""A model of the cluster for what-if questions: fork it, change it, compute what fits, and revert.
 
 Examples
 --------
 >>> snapshot = Snapshot.from_objects(objects)
 >>> with snapshot.trial():
 ...     add_node(snapshot, template, "new")
-...     where = snapshot.place(pod)
+...     node_name = snapshot.place(pod)
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import Final
 from dra_spawner.simulator.claims import ObjectKey, allocated_devices, consumer_of
 from dra_spawner.simulator.fitting import Fitting, NodeAnswer, PodFit
 from dra_spawner.simulator.forkable_cluster import ForkableCluster
-from dra_spawner.simulator.node_fit import Filter, FitCode, NodeVerdict
+from dra_spawner.simulator.node_fit import Filter, FilterVerdict, FitCode
 from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.snapshot_errors import SnapshotError, SnapshotProblem, Undecided
 
 __all__ = ["Snapshot", "SnapshotError", "SnapshotProblem", "Undecided"]
 
-_FEW: Final = 50
+_LINEAR_SCAN_NODES: Final = 50
 """Up to this number of nodes, scan linearly instead of searching for devices first."""
 
 
@@ -37,17 +37,17 @@ class Snapshot(ForkableCluster):
         Parameters
         ----------
         explain
-            Say in numbers what devices lack; costs about a second search for devices.
+            Whether to say in numbers what devices lack; costs about as much as a second search for devices.
         """
         return self._fitting(pod).answers(explain)
 
     def general_problem(self, pod: Pod) -> str:
-        """Why a pod fits on no node whatever, such as a missing claim; empty if nothing keeps it.
+        """Reason that rules out all nodes at once, such as a missing claim; empty if there is none.
 
         Raises
         ------
         Undecided
-            Where it is not known which nodes the pod may run on.
+            If it is not known which nodes the pod may run on.
         """
         verdict = self._fitting(pod).general
         if verdict is not None and verdict.code is FitCode.UNDECIDABLE:
@@ -55,7 +55,7 @@ class Snapshot(ForkableCluster):
         return "; ".join(verdict.reasons) if verdict is not None else ""
 
     def fits_on(self, pod: Pod, node_name: str, *, explain: bool = True) -> NodeAnswer:
-        """Whether a pod fits on one node, with what its claims would get there."""
+        """Whether a pod fits on one node, with the allocations of its claims."""
         return self._fitting(pod).answer(node_name, explain)
 
     def first_fitting(self, pod: Pod, in_order: Callable[[Iterable[str]], Iterable[str]]) -> str:
@@ -64,7 +64,7 @@ class Snapshot(ForkableCluster):
         Parameters
         ----------
         in_order
-            Sorts names of nodes. Nodes without the devices are left out before.
+            Sorts names of nodes; it gets only nodes that have the devices.
         """
         fitting = self._fitting(pod)
         for name in in_order(fitting.candidates()):
@@ -76,7 +76,7 @@ class Snapshot(ForkableCluster):
         return ""
 
     def schedule(self, pod: Pod, node_name: str) -> NodeAnswer:
-        """Place a pod on a node if it fits there: create, allocate and reserve its claims, and bind the pod.
+        """Place a pod on a node if it fits there: create and allocate its claims, add it as a consumer, and bind it.
 
         Returns
         -------
@@ -91,13 +91,13 @@ class Snapshot(ForkableCluster):
         Parameters
         ----------
         choose
-            Picks one of the names of all nodes that fit. Without it the first node found is taken, which spares
-            looking at the others.
+            Picks one of the names of all nodes that fit. Without it the first node that fits is taken, without a look
+            at the others.
 
         Returns
         -------
         str or PodFit
-            Name of the node; or why it fits nowhere, or is given up.
+            Name of the node; or why the pod fits nowhere.
         """
         fitting = self._fitting(pod)
         names: Iterable[str] = fitting.candidates()
@@ -133,14 +133,14 @@ class Snapshot(ForkableCluster):
         Raises
         ------
         Undecided
-            Where it is not known whether the devices of a node would do.
+            If it is not known whether the devices of a node fit.
         """
         fitting = self._fitting(pod)
         if pod.nominated_node_name and self._schedule(fitting, pod.nominated_node_name).fits:
             return pod.nominated_node_name
         nodes = self._state.nodes
         left = [name for name, state in nodes.items() if refused.get(name) is not state]
-        for name in left if len(left) <= _FEW else fitting.candidates():
+        for name in left if len(left) <= _LINEAR_SCAN_NODES else fitting.candidates():
             state = nodes.get(name)
             if state is None or refused.get(name) is state:
                 continue
@@ -156,11 +156,11 @@ class Snapshot(ForkableCluster):
         return ""
 
     def tokens(self, pod: Pod) -> Callable[[str], object]:
-        """See :meth:`Fitting.token <dra_spawner.simulator.fitting.Fitting.token>`; for the snapshot as it is now."""
+        """:meth:`Fitting.token <dra_spawner.simulator.fitting.Fitting.token>`, for the present objects."""
         return self._fitting(pod).token
 
     def has_claims_at(self, pod: Pod) -> Callable[[str], bool]:
-        """See :meth:`Fitting.has_claims_at <dra_spawner.simulator.fitting.Fitting.has_claims_at>`; likewise."""
+        """:meth:`~dra_spawner.simulator.fitting.Fitting.has_claims_at`, for the present objects."""
         return self._fitting(pod).has_claims_at
 
     def _fitting(self, pod: Pod) -> Fitting:
@@ -169,8 +169,8 @@ class Snapshot(ForkableCluster):
     def _schedule(self, fitting: Fitting, node_name: str) -> NodeAnswer:
         known = self._state.pods.get(ObjectKey.of(fitting.pod))
         if known is not None and known.node_name:
-            reason = f"pod {known} has a place on node {known.node_name} already"
-            return NodeAnswer(NodeVerdict(FitCode.UNRESOLVABLE, Filter.NODE_NAME, (reason,)))
+            reason = f"pod {known} is bound to node {known.node_name} already"
+            return NodeAnswer(FilterVerdict(FitCode.UNRESOLVABLE, Filter.NODE_NAME, (reason,)))
         answer = fitting.answer(node_name)
         if answer.fits:
             with self._journal.all_or_nothing():
@@ -178,7 +178,7 @@ class Snapshot(ForkableCluster):
         return answer
 
     def _bind(self, fitting: Fitting, node_name: str, answer: NodeAnswer) -> None:
-        """Carry a placement out: make, allocate and reserve the pod's claims, and bind it to the node."""
+        """Create and allocate the pod's claims, add the pod as a consumer, and bind it to the node."""
         pod, state = fitting.pod, self._state
         for tracked, allocation in answer.allocations:
             devices = allocated_devices(allocation, tracked.claim)

@@ -1,4 +1,4 @@
-"""Why a change of a snapshot was refused."""
+"""Errors of snapshots."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import TypeVar
 
-from dra_spawner.simulator.node_fit import NodeVerdict
+from dra_spawner.simulator.node_fit import FilterVerdict
 
 __all__ = ["SnapshotError", "SnapshotProblem", "Undecided", "find"]
 
@@ -24,12 +24,12 @@ class SnapshotProblem(StrEnum):
 
 
 class SnapshotError(Exception):
-    """A change that is not possible; the snapshot is as it was.
+    """Raised for a change that is not possible; the snapshot is unchanged.
 
     Attributes
     ----------
     problem
-        What kind of problem it is.
+        Kind of the problem.
     """
 
     def __init__(self, problem: SnapshotProblem, message: str) -> None:
@@ -40,7 +40,7 @@ class SnapshotError(Exception):
 class Undecided(Exception):
     """Raised if it is not known whether a pod fits: a part cannot be evaluated here, or an object is invalid."""
 
-    def __init__(self, verdict: NodeVerdict) -> None:
+    def __init__(self, verdict: FilterVerdict) -> None:
         self.verdict = verdict
         super().__init__("; ".join(verdict.reasons))
 

@@ -1,4 +1,4 @@
-"""Nodes on which a new pod would fit, devices apart: for a caller that pins the pod to one of them."""
+"""Nodes on which a new pod would fit, without regard to devices: for a caller that pins the pod to one of them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from dra_spawner.simulator.node_fit import FitCode, NodeFit
 from dra_spawner.simulator.nodes import NodeState, SchedulableNode
 from dra_spawner.simulator.pods import Pod
 
-__all__ = ["Surroundings"]
+__all__ = ["SuitableNodes"]
 
 
-class Surroundings:
-    """Nodes and pods as they were last read. What has not changed since the reading before is not decoded again."""
+class SuitableNodes:
+    """Finds suitable nodes, by the nodes and pods of the last `read`. Unchanged pods are not decoded again."""
 
     def __init__(self) -> None:
         self._pods: dict[tuple[str, str, str], Pod | None] = {}
@@ -24,7 +24,7 @@ class Surroundings:
         self._priorities: dict[str, int] = {}
 
     def read(self, nodes: Sequence[JsonObject], pods: Sequence[tuple[JsonObject, str]]) -> None:
-        """Take nodes and pods as the API has them, each pod with the node where it is or will be (empty: nowhere)."""
+        """Replace nodes and pods by these API objects, each pod with its present or future node (empty: none)."""
         self._nodes = [node for each in nodes if (node := _decoded(SchedulableNode.from_json, each)) is not None]
         before, self._pods = self._pods, {}
         self._priorities = {}
@@ -40,25 +40,25 @@ class Surroundings:
                 present.setdefault(node, []).append(known)
         self._states = [NodeState.of(node, present.get(node.name, ())) for node in self._nodes]
 
-    def suitable_for(self, pod: JsonObject, coming: Mapping[str, Sequence[JsonObject]] | None = None) -> frozenset[str]:
-        """Names of the nodes that kube-scheduler's filters leave, of what is known.
+    def for_pod(self, pod: JsonObject, coming: Mapping[str, Sequence[JsonObject]] | None = None) -> frozenset[str]:
+        """Names of the nodes that pass kube-scheduler's filters, without those for devices.
 
-        Where no node is left because of pods of lower priority, such as placeholders that give way, those are left
-        out. What cannot be judged, because an object makes no sense or uses what is not modelled, counts as suitable.
+        If no node is left, pods of lower priority, such as placeholders, do not count. A node that cannot be judged,
+        because an object is invalid or uses a field that is not modelled, counts as suitable.
 
         Parameters
         ----------
         pod
-            As it will be created.
+            The pod as it will be created.
         coming
-            Pods by the node to which they will come, which have not been read yet.
+            Pods that will run on a node but have not been read yet, by that node.
         """
         candidate = _pod_on(pod, "")
         if candidate is None:
             return frozenset(node.name for node in self._nodes)
         class_name = str(pod["spec"].get("priorityClassName") or "")
         if class_name:
-            # The class is not read; a pod with it has its value.
+            # PriorityClasses are not read; the value is known from pods with the same class.
             candidate = replace(candidate, priority=self._priorities.get(class_name, candidate.priority))
         states = [
             state.with_pods([found for each in more if (found := _pod_on(each, state.node.name)) is not None])
@@ -80,7 +80,7 @@ def _fitting(candidate: Pod, states: Sequence[NodeState]) -> frozenset[str]:
 
 
 def _pod_on(pod: JsonObject, node: str) -> Pod | None:
-    """A pod, admitted or yet to be created, on a node."""
+    """The pod, existing or not yet created, on a node; None if it is invalid."""
     try:
         admitted = _as_admitted(pod)
     except (KeyError, AttributeError, TypeError):
@@ -90,7 +90,7 @@ def _pod_on(pod: JsonObject, node: str) -> Pod | None:
 
 
 def _as_admitted(pod: JsonObject) -> JsonObject:
-    """The API takes numbers for amounts and answers with text."""
+    """The pod with amounts as text, as the API server returns them."""
 
     def container(each: JsonObject) -> JsonObject:
         resources = each.get("resources") or {}

@@ -16,18 +16,18 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 MOST_REMEMBERED: Final = 10_000
-"""Limit of changes with known keys."""
+"""Maximum of changes whose keys are known."""
 
 
 class Table(Mapping[K, V], Generic[K, V]):
     """A mapping of immutable values; every change goes into the journal.
 
-    The order of the keys is that of their last insertion and means nothing.
+    The keys are in the order of their last insertion, which has no meaning.
 
     Attributes
     ----------
     changes
-        How often an item was put or removed; taking that back counts, too.
+        Number of times that an item was put or removed; reverts count, too.
     """
 
     __slots__ = ("_items", "_journal", "_latest", "changes")
@@ -39,7 +39,7 @@ class Table(Mapping[K, V], Generic[K, V]):
         self.changes = 0
 
     def changed_since(self, changes: int) -> dict[K, None] | None:
-        """Keys whose items may be others than when there had been so many changes; None if that is not known."""
+        """Keys whose items may have changed since `changes` had this value; None if that is not known."""
         count = self.changes - changes
         if count > len(self._latest):
             return None
@@ -57,7 +57,7 @@ class Table(Mapping[K, V], Generic[K, V]):
     def __contains__(self, key: object) -> bool:
         return key in self._items
 
-    # As inherited these would come through Python for every single item.
+    # The inherited methods would run Python code for every item.
 
     def keys(self) -> KeysView[K]:
         return self._items.keys()
@@ -97,7 +97,7 @@ class Table(Mapping[K, V], Generic[K, V]):
 
 
 class Groups(Generic[K, V]):
-    """Sets of values by a key, say the claims that belong to each pod; values keep the order of insertion."""
+    """Sets of values by a key, for example the claims of each pod; values keep the order of insertion."""
 
     __slots__ = ("_groups",)
 
@@ -111,7 +111,7 @@ class Groups(Generic[K, V]):
         return iter(self._groups)
 
     def add(self, key: K, value: V) -> None:
-        """Add a value to a group that does not have it."""
+        """Add a value, which the group must not have yet."""
         self._groups.put(key, (*self[key], value))
 
     def remove(self, key: K, value: V) -> None:

@@ -1,7 +1,7 @@
-"""Pods that must be spread evenly: ``topologySpreadConstraints`` that say ``DoNotSchedule``.
+"""Pods that must be spread evenly: ``topologySpreadConstraints`` with ``DoNotSchedule``.
 
-A constraint speaks of *domains*, sets of nodes with the same value of a label, and of the matching pods in each; a
-pod may go where its domain then has at most ``maxSkew`` more of them than the domain with the fewest.
+A constraint is about *domains*, sets of nodes with the same value of a label, and the matching pods in each. A pod may
+run in a domain that then has at most ``maxSkew`` more matching pods than the domain with the fewest.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class _Domains:
     counts: Mapping[str, int]
     """Matching pods by the label's value."""
     fewest: int
-    """In any domain; 0 while there are fewer domains than ``minDomains`` asks for."""
+    """Fewest matching pods of any domain; 0 with fewer domains than ``minDomains``."""
     own: int
-    """1 if the pod to be placed matches, too."""
+    """1 if the pod to be placed matches; else 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +36,18 @@ class TopologySpread:
 
     @classmethod
     def of(cls, pod: Pod, nodes: Sequence[NodeState]) -> TopologySpread:
-        """Count the pods that matter to `pod`."""
+        """Count the pods that match the constraints of `pod`."""
         constraints = pod.spread_constraints
         keys = [constraint.topology_key for constraint in constraints]
         eligible = [state for state in nodes if all(key in state.node.labels for key in keys)] if keys else []
         return cls(tuple(_count(pod, constraint, eligible) for constraint in constraints))
 
     def missing_label(self, labels: Mapping[str, str]) -> bool:
-        """Whether a node with these labels is in no domain of some constraint."""
+        """Whether a node with these labels lacks the label of a constraint."""
         return any(domains.constraint.topology_key not in labels for domains in self._domains)
 
     def is_even(self, labels: Mapping[str, str]) -> bool:
-        """Whether the pod may go to a node with these labels, which are those of all constraints."""
+        """Whether the pod may run on a node with these labels; the node must have the labels of all constraints."""
         return all(
             domains.counts.get(labels[domains.constraint.topology_key], 0) + domains.own - domains.fewest
             <= domains.constraint.max_skew
@@ -72,12 +72,12 @@ def _count(pod: Pod, constraint: SpreadConstraint, nodes: Sequence[NodeState]) -
 
 
 def _counts_node(pod: Pod, constraint: SpreadConstraint, node: SchedulableNode) -> bool:
-    """Whether a node belongs to a domain, given what the constraint says about nodes the pod cannot use anyway."""
-    if constraint.honors_node_affinity and not pod.wants_node(node.name, node.labels):
+    """Whether a node counts for a domain: the constraint may exclude nodes that the pod cannot use anyway."""
+    if constraint.honors_node_affinity and not pod.selects_node(node.name, node.labels):
         return False
     return not constraint.honors_taints or blocking_taint(node.taints, pod.tolerations) is None
 
 
 def _counts_pod(labels: Sequence[Requirement] | None, other: Pod) -> bool:
-    # A selector that would select every pod counts none, as kube-scheduler has it.
+    # As in kube-scheduler, an empty selector counts no pod.
     return bool(labels) and all(requirement.matches_labels(other.labels) for requirement in labels or ())

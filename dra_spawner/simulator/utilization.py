@@ -1,4 +1,4 @@
-"""How full nodes are: as cluster-autoscaler sees it, which decides what it takes down, and as it really is."""
+"""Utilization of nodes, twice: as cluster-autoscaler computes it to remove nodes, and by real use."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _ONE: Final = Fraction(1)
 
 @dataclass(frozen=True, slots=True)
 class ClassWeights:
-    """What devices are worth, by device class; not negative.
+    """Weights of devices by device class; not negative.
 
-    A device that several of these classes select is worth the most that any of them says. A class whose selectors
-    fail on a device does not select it.
+    A device that several of these classes select has the highest of their weights. A class whose selectors fail on a
+    device does not select it.
     """
 
     by_class: Mapping[str, Fraction | int] = field(default_factory=dict)
     other: Fraction | int = _ONE
-    """Of devices that none of the classes selects."""
+    """Weight of devices that none of the classes selects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +45,12 @@ class NodeUtilization:
 
 
 class Utilization:
-    """Utilization of the nodes of a snapshot, as it is when this object is made.
+    """Utilization of the nodes of a snapshot.
 
     Parameters
     ----------
     snapshot
-        Not to be changed while this object is in use.
+        Must not change while this object is in use.
     weights
         Weights of devices; equal by default.
     """
@@ -99,7 +99,7 @@ class Utilization:
         return NodeUtilization(node_name, autoscaler, weighted)
 
     def devices_of(self, node_name: str) -> tuple[tuple[Device, Fraction], ...]:
-        """How much of each device of a node is in use, shares by capacity; without those of incomplete pools.
+        """The part of each device of a node that is in use, shares by capacity; without devices of incomplete pools.
 
         Raises
         ------
@@ -115,7 +115,7 @@ class Utilization:
         )
 
     def classes_of(self, device: Device) -> tuple[str, ...]:
-        """The device classes that select a device, by name; a class whose selectors fail on it does not."""
+        """Names of the device classes that select a device; a class whose selectors fail on it does not select it."""
         return tuple(
             sorted(name for name, item in self._snapshot.classes.items() if self._selects(item, device.description))
         )
@@ -128,7 +128,7 @@ class Utilization:
                     yield tracked.claim if tracked is not None else f"{pod.namespace}/{reference.claim}"
 
     def _unreadable(self, node_name: str) -> Iterator[str]:
-        """Unknown devices of the node's pods, as their claims are invalid."""
+        """Problems of invalid claims and slices, as their devices on the node are unknown."""
         for broken in self._snapshot.broken:
             if broken.kind is Kind.RESOURCE_CLAIM and broken.key not in self._snapshot.claims:
                 pods = self._snapshot.nodes[node_name].pods

@@ -1,4 +1,4 @@
-"""Verdicts on all nodes of a cluster, nodes with the same one together."""
+"""Verdicts on all nodes of a cluster; nodes with the same verdict are grouped."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from dra_spawner.simulator.pool_views import NodeView
 __all__ = ["DeviceQuestion", "ShapeAnswer", "ShapeGroup", "Verdict", "VerdictGroup", "Verdicts"]
 
 Verdict = tuple[Allocation, ...] | DoesNotFit | AllocationError | SearchStopped
-"""What the claims get on a node, why they do not fit, why the scheduler would give up on the pod, or that the search
-was stopped before there was a verdict."""
+"""The allocations of the claims on a node, why they do not fit, why the scheduler would give up on the pod, or that the
+search was stopped before there was a verdict."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,11 +27,11 @@ class ShapeGroup:
     Attributes
     ----------
     view
-        What the first of the nodes sees.
+        View of the first node.
     reason
-        Why they do not fit, if that was asked for.
+        Why the claims do not fit, if the caller asked for it.
     counters
-        What is left of counters, where that depends on the nodes which were asked before.
+        What is left of counters, if that depends on the nodes that were judged before.
     """
 
     nodes: tuple[str, ...]
@@ -50,16 +50,16 @@ class ShapeGroup:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShapeAnswer:
-    """The verdicts for claims of one shape, whatever they are called.
+    """The verdicts on claims of one shape, without their names.
 
     Attributes
     ----------
     groups
-        In the order of their first nodes.
+        Groups in the order of their first nodes.
     views
-        What each node sees, by its name.
+        View of each node, by its name.
     group_of
-        By the name of a node.
+        Group of each node, by its name.
     fatal
         Groups on which the scheduler would give up on the pod.
     """
@@ -76,16 +76,16 @@ class ShapeAnswer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceQuestion:
-    """Claims that are to be allocated together."""
+    """Claims to allocate together."""
 
     claims: tuple[ResourceClaim, ...]
     shape: ClaimShape
     judge: Judge
     errors: Mapping[ShapeGroup, AllocationError] = field(default_factory=dict)
-    """For each group on which the scheduler would give up on the pod, why, in the names of its first node."""
+    """Error of each group on which the scheduler would give up on the pod, with the names of its first node."""
 
     def verdict(self, group: ShapeGroup, view: NodeView) -> Verdict:
-        """The verdict on a node of the group; of an error, always in the names of its first node."""
+        """The verdict on a node of the group; an error always has the names of the group's first node."""
         verdict = group.verdict
         if isinstance(verdict, Fits):
             return self.judge.allocations(verdict, view, self.shape.prepared)
@@ -98,7 +98,7 @@ class DeviceQuestion:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VerdictGroup:
-    """Nodes on which the same claims meet the same end."""
+    """Nodes with the same verdict on the claims."""
 
     _group: ShapeGroup
     _question: DeviceQuestion
@@ -114,12 +114,12 @@ class VerdictGroup:
 
     @property
     def stopped(self) -> SearchStopped | None:
-        """Why there is no verdict; None if there is one."""
+        """Why there is no verdict; None if there is a verdict."""
         return self._group.verdict.error if isinstance(self._group.verdict, Stopped) else None
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict on the first node; on the others it differs in names of devices and pools at most."""
+        """The verdict on the first node; verdicts on the others differ only in names of devices and pools."""
         return self._question.verdict(self._group, self._group.view)
 
 
@@ -144,7 +144,7 @@ class Verdicts:
         return isinstance(self._answer.group_of[node_name].verdict, Fits)
 
     def on(self, node_name: str) -> Verdict:
-        """The verdict on a node, in its own devices' names; of an error, in the names of its group's first node.
+        """The verdict on a node, with the names of its own devices; an error has the names of its group's first node.
 
         Raises
         ------

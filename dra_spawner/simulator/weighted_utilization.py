@@ -1,18 +1,19 @@
-"""How full a node's devices really are: by capacity and counters, with what they are worth.
+"""Utilization of a node's devices by real use of capacity and counters, and by weights.
 
-What is counted are *units*: each device that draws on no counters, and each counter set that devices of the node draw
-on (the hardware behind partitions). Of a unit
+It counts *units*: each device that draws on no counters, and each counter set that devices of the node draw on (the
+hardware behind partitions). Of a unit
 
 - the *use* is 1 for a device that is allocated whole; for shares the fullest capacity, consumed over total; for a
   counter set the fullest counter, of which an allocated device takes what it draws times its own use;
 - the *size* compares it with others of its pool that have capacities (or counters) of the same names: their mean
   is 1;
-- the *weight* is its size times what the caller says its device class is worth.
+- the *weight* is its size times the weight that the caller gives its device class.
 
-A pool's figure is the mean of its units' use by weight, and the node's that of all units: a small pool counts little.
-Admin access uses nothing. A device that may be shared and has no capacity is never full, and no unit. While a pool of
-the node is not complete and valid, nothing is known of the node; nor while a share consumes a negative amount, or
-nothing: the device is fuller than it seems, as kube-scheduler counts in 64 bits.
+A pool's figure is the weighted mean of its units' use, and the node's figure that of all units: a small pool counts
+little. Admin access uses nothing. A device that may be shared and has no capacity is never full, and not a unit.
+
+The node's figure is unknown while one of its pools is incomplete or invalid, and while a share consumes nothing or a
+negative amount: the device is fuller than it seems, as kube-scheduler counts in 64 bits.
 """
 
 from __future__ import annotations
@@ -38,23 +39,25 @@ WeightOf = Callable[[Device], Fraction]
 
 @dataclass(frozen=True, slots=True)
 class PoolUtilization:
+    """Utilization of one pool."""
+
     id: PoolId
     used: Fraction = _ZERO
-    """Weight of what is in use."""
+    """Weight of its units times their use."""
     weight: Fraction = _ZERO
     """Weight of all its units."""
     problem: str = ""
-    """Why nothing is known; empty if something is."""
+    """Why the figure is unknown; empty if it is known."""
 
     @property
     def figure(self) -> Fraction | None:
-        """From 0 to 1; None if it is not known, or nothing in the pool has a weight."""
+        """Utilization from 0 to 1; None if it is not known, or nothing in the pool has a weight."""
         return self.used / self.weight if self.weight and not self.problem else None
 
 
 @dataclass(frozen=True, slots=True)
 class WeightedUtilization:
-    """All pools with devices of one node's own."""
+    """Utilization of all pools with devices of one node's own."""
 
     pools: tuple[PoolUtilization, ...] = ()
     problems: tuple[str, ...] = ()
@@ -66,7 +69,7 @@ class WeightedUtilization:
 
     @property
     def figure(self) -> Fraction | None:
-        """From 0 to 1; None if it is not known, or the node has no devices that count."""
+        """Utilization from 0 to 1; None if it is not known, or the node has no devices that count."""
         weight = sum((pool.weight for pool in self.pools), _ZERO)
         return sum((pool.used for pool in self.pools), _ZERO) / weight if weight and self.is_known else None
 
@@ -85,9 +88,9 @@ def weighted_utilization(
     pools
         Pools with devices of the node's own, with all their slices of all generations and for all nodes.
     allocated
-        What all claims hold.
+        Devices of all claims.
     weight_of
-        What a device is worth; not negative.
+        Weight of a device; not negative.
     """
     found = tuple(_pool(node, pool_id, pools[pool_id], allocated, features, weight_of) for pool_id in sorted(pools))
     return WeightedUtilization(found, tuple(f"pool {pool.id}: {pool.problem}" for pool in found if pool.problem))
@@ -120,7 +123,7 @@ def _pool(
 
 
 def _complete_pool(node: Node, slices: Sequence[ResourceSlice], features: Features) -> Pool | str:
-    """The pool as the node sees it, or why nothing can be said about it."""
+    """The pool as the node sees it, or why it cannot be used."""
     newest = max(item.generation for item in slices)
     current = [item for item in slices if item.generation == newest]
     if any(item.resource_slice_count != len(current) for item in current):
@@ -156,7 +159,7 @@ def _device_units(devices: Iterable[Device], allocated: AllocatedState, weight_o
 def _counter_units(
     pool: Pool, devices: Sequence[Device], allocated: AllocatedState, weight_of: WeightOf
 ) -> list[_Unit]:
-    """The counter sets that these devices draw on; other nodes' devices may draw on them, too."""
+    """Units of the counter sets that these devices draw on; other nodes' devices may draw on them, too."""
     taken = _taken(pool, allocated)
     weights: dict[str, Fraction] = {}
     for device in devices:
@@ -171,7 +174,7 @@ def _counter_units(
 
 
 def _taken(pool: Pool, allocated: AllocatedState) -> dict[tuple[str, str], Fraction]:
-    """What allocated devices take of each counter."""
+    """The amount of each counter that allocated devices take."""
     taken: dict[tuple[str, str], Fraction] = {}
     for part in (*pool.slices, *pool.other_slices):
         for device in part.devices:
@@ -185,15 +188,15 @@ def _taken(pool: Pool, allocated: AllocatedState) -> dict[tuple[str, str], Fract
 def device_uses(
     node: Node, slices: Sequence[ResourceSlice], allocated: AllocatedState, features: Features
 ) -> tuple[tuple[Device, Fraction], ...]:
-    """How much of each of a node's own devices in a pool no other server can have any more, from 0 to 1.
+    """The part of each of a node's own devices in a pool that no other server can get, from 0 to 1.
 
-    A device that is not allocated, and draws on counters of which too little is left, cannot be had at all: 1. Empty
-    while the pool is not complete and valid.
+    It is 1 for a free device that draws on counters of which too little is left. Empty while the pool is incomplete or
+    invalid.
 
     Parameters
     ----------
     slices
-        All that there are of the pool.
+        All slices of the pool.
     """
     pool = _complete_pool(node, slices, features)
     if isinstance(pool, str):
@@ -213,7 +216,7 @@ def device_uses(
 
 
 def _use(device: Device, allocated: AllocatedState) -> Fraction:
-    """How much of a device is in use."""
+    """The part of a device that is in use, from 0 to 1."""
     if allocated.is_taken(device.id) or allocated.is_miscounted(device.id):
         return _ONE
     if not allocated.has_shares(device.id):
@@ -226,7 +229,7 @@ def _use(device: Device, allocated: AllocatedState) -> Fraction:
 
 
 def _sizes(units: Sequence[_Unit]) -> list[Fraction]:
-    """Size of each unit, the mean of those with amounts of the same names being 1."""
+    """Size of each unit; the mean of the units with amounts of the same names is 1."""
     alike: dict[frozenset[str], list[_Unit]] = {}
     for unit in units:
         alike.setdefault(frozenset(unit.amounts), []).append(unit)

@@ -99,7 +99,7 @@ def test_a_mutated_object_is_an_object_or_a_broken_one(kind: Kind) -> None:
             if isinstance(item, BrokenObject):
                 assert (item.kind, item.key.name) == (kind, obj["metadata"]["name"])
                 assert len(item.problem) < 2000, item.problem[:300]
-                assert "cannot be understood" not in item.problem, item.problem
+                assert "cannot be decoded" not in item.problem, item.problem
 
 
 @pytest.mark.parametrize("kind", Kind)
@@ -111,7 +111,7 @@ async def test_decisions_go_on_beside_mutated_objects(kind: Kind, watch: Cluster
             if number % 60 == 0:
                 await decide_and_show(watch)
     await decide_and_show(watch)
-    assert [str(each) for each in watch.snapshot.broken if "cannot be understood" in each.problem] == []
+    assert [str(each) for each in watch.snapshot.broken if "cannot be decoded" in each.problem] == []
 
 
 async def test_decisions_go_on_beside_the_largest_objects(watch: ClusterWatch) -> None:

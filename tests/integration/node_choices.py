@@ -12,8 +12,14 @@ from dra_spawner.dra.pools import SliceIndex
 from dra_spawner.kube.api import resource_path
 from dra_spawner.simulator.nodes import NodeState, SchedulableNode
 from dra_spawner.simulator.pods import Pod
-from dra_spawner.simulator.preemption import best_preemptions, preemption_candidates, resolve
-from dra_spawner.simulator.scheduling import Attempt, ClusterView, Placement, SchedulingQuestion, Unschedulable
+from dra_spawner.simulator.scheduler_preemption import best_preemptions, preemption_candidates, resolve
+from dra_spawner.simulator.scheduling import (
+    ChosenNode,
+    ClusterView,
+    SchedulingAttempt,
+    SchedulingQuestion,
+    Unschedulable,
+)
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.scheduling_script import scheduled
 from tests.presence import present
@@ -103,11 +109,11 @@ class Expectation:
             states.append(NodeState.of(node, [other for other in decoded if other.node_name == node.name]))
         view = ClusterView(nodes=states, slices=SliceIndex([]), classes={}, allocated=AllocatedState())
         self.best: list[str] = []
-        attempt = Attempt(view, SchedulingQuestion(Pod.from_json(candidate)), self._choose)
+        attempt = SchedulingAttempt(view, SchedulingQuestion(Pod.from_json(candidate)), self._choose)
         decision = attempt.decide()
         self.message = ""
         self.victims: dict[str, set[str]] = {}
-        if isinstance(decision, Placement) and not self.best:
+        if isinstance(decision, ChosenNode) and not self.best:
             self.best = [decision.node_name]
         if isinstance(decision, Unschedulable):
             resolution = resolve(attempt, decision, lambda claims: claims[0])

@@ -31,5 +31,5 @@ def claims_of(snapshot: Snapshot, pod: Pod) -> tuple[TrackedClaim, ...]:
     """The claims that a pod names, in its order, and the one that was made for its extended resources."""
     names = [reference.claim for reference in pod.claims if reference.claim]
     named = [snapshot.claims[ObjectKey(pod.namespace, name)] for name in names]
-    made = [snapshot.claims[key] for key in snapshot.state.claims_made_for[ObjectKey.of(pod)]]
+    made = [snapshot.claims[key] for key in snapshot.state.generated_claims[ObjectKey.of(pod)]]
     return (*named, *(each for each in made if each.is_for_extended_resources and each.belongs_to(pod)))

@@ -29,7 +29,7 @@ def dump(snapshot: Snapshot) -> dict[str, Plain]:
     indexes: dict[str, Groups[Any, Any]] = {
         "pods_of_node": state.pods_of_node,
         "nominated": state.nominated,
-        "claims_made_for": state.claims_made_for,
+        "claims_made_for": state.generated_claims,
         "claims_reserved_for": state.claims_reserved_for,
         "shy_pods": state.anti_affinity_pods,
     }

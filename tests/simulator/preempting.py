@@ -1,7 +1,7 @@
 """What kube-scheduler would do in a snapshot for a pod that fits nowhere: clear a node of less important pods.
 
 It clears nodes for CPU, memory, ports and number of pods, never for devices (see
-:mod:`~dra_spawner.simulator.preemption`).
+:mod:`~dra_spawner.simulator.scheduler_preemption`).
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dra_spawner.dra.pools import SliceIndex
 from dra_spawner.simulator.claim_requirements import claim_requirements
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.fitting import PodFit
-from dra_spawner.simulator.node_fit import NodeVerdict
+from dra_spawner.simulator.node_fit import FilterVerdict
 from dra_spawner.simulator.pods import Pod
-from dra_spawner.simulator.preemption import Preemption, resolve
-from dra_spawner.simulator.scheduling import Attempt, ClusterView, SchedulingQuestion, Unschedulable
+from dra_spawner.simulator.scheduler_preemption import SchedulerPreemption, resolve
+from dra_spawner.simulator.scheduling import ClusterView, SchedulingAttempt, SchedulingQuestion, Unschedulable
 from dra_spawner.simulator.snapshot import Snapshot
 from tests.simulator.changes import reserve
 
@@ -37,12 +37,12 @@ def cluster_view(snapshot: Snapshot) -> ClusterView:
     )
 
 
-def find_preemption(snapshot: Snapshot, pod: Pod) -> Preemption | None:
+def find_preemption(snapshot: Snapshot, pod: Pod) -> SchedulerPreemption | None:
     """The node that kube-scheduler would clear for a pod, and of whom; None if that would not help or is not needed."""
     requirements = claim_requirements(pod, snapshot.state)
-    if isinstance(requirements, NodeVerdict):
+    if isinstance(requirements, FilterVerdict):
         return None
-    attempt = Attempt(
+    attempt = SchedulingAttempt(
         cluster_view(snapshot),
         SchedulingQuestion(pod, tuple(requirement.claim for requirement in requirements)),
         _first,

@@ -4,7 +4,7 @@ import pytest
 
 from dra_spawner.dra.objects import ObjectError
 from dra_spawner.dra.quantity import Quantity
-from dra_spawner.simulator.node_fit import Filter, FitCode, NodeFit, NodeVerdict, eligible_nodes
+from dra_spawner.simulator.node_fit import Filter, FilterVerdict, FitCode, NodeFit, eligible_nodes
 from dra_spawner.simulator.nodes import NodeState, SchedulableNode
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.resources import container_sum, to_amounts
@@ -14,7 +14,7 @@ AFFINITY = "node(s) didn't match Pod's node affinity/selector"
 TAINT = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
 
 
-def verdict(candidate: Pod, target=None, *others) -> NodeVerdict:
+def verdict(candidate: Pod, target=None, *others) -> FilterVerdict:
     target = target or state()
     return NodeFit(candidate, [target, *others]).verdict(target)
 

@@ -11,8 +11,15 @@ from dra_spawner.dra.allocator import AllocatedState
 from dra_spawner.dra.objects import DeviceClass, ResourceClaim, ResourceSlice
 from dra_spawner.dra.pools import SliceIndex
 from dra_spawner.simulator.node_fit import Filter
-from dra_spawner.simulator.preemption import Preemption, resolve
-from dra_spawner.simulator.scheduling import Attempt, ClusterView, Failure, Placement, SchedulingQuestion, Unschedulable
+from dra_spawner.simulator.scheduler_preemption import SchedulerPreemption, resolve
+from dra_spawner.simulator.scheduling import (
+    ChosenNode,
+    ClusterView,
+    Failure,
+    SchedulingAttempt,
+    SchedulingQuestion,
+    Unschedulable,
+)
 from tests.simulator.objects import pod, required_nodes, state
 
 DRIVER = "gpu.example.com"
@@ -58,17 +65,17 @@ def cluster(*nodes, slices=(), classes=None, claims=(), nominated=None) -> Clust
     )
 
 
-def attempt(view: ClusterView, candidate, *claims: ResourceClaim, **question: Any) -> Attempt:
-    return Attempt(view, SchedulingQuestion(candidate, claims, **question), first)
+def attempt(view: ClusterView, candidate, *claims: ResourceClaim, **question: Any) -> SchedulingAttempt:
+    return SchedulingAttempt(view, SchedulingQuestion(candidate, claims, **question), first)
 
 
-def refused(tried: Attempt) -> Unschedulable:
+def refused(tried: SchedulingAttempt) -> Unschedulable:
     decision = tried.decide()
     assert isinstance(decision, Unschedulable)
     return decision
 
 
-def told(tried: Attempt) -> str:
+def told(tried: SchedulingAttempt) -> str:
     """What is told of a pod that fits nowhere."""
     refusal = refused(tried)
     return refusal.message(resolve(tried, refusal, first).message)
@@ -150,7 +157,7 @@ def test_what_is_told(tried, text):
 def test_claims_are_allocated_where_the_devices_are():
     view = cluster(state("a"), state("b"), slices=[gpus("b", "gpu-0", "gpu-1")])
     decision = attempt(view, pod(), claim("one"), claim("two")).decide()
-    assert isinstance(decision, Placement)
+    assert isinstance(decision, ChosenNode)
     assert decision.node_name == "b"
     given = [
         (each.name, [result.id.device for result in allocation.results]) for each, allocation in decision.allocations
@@ -167,7 +174,7 @@ def test_taken_devices_are_not_given_again():
 def test_allocated_claims_bind_to_their_node():
     view = cluster(state("a"), state("b", pod("x", {"cpu": "3"})))
     decision = attempt(view, pod(requests={"cpu": "1"}), claim(on="b", reserved_for=("x",))).decide()
-    assert decision == Placement("b")
+    assert decision == ChosenNode("b")
 
 
 @pytest.mark.parametrize(
@@ -216,17 +223,17 @@ def test_binding_conditions_are_said_and_not_guessed():
 # --- preemption ----------------------------------------------------------------------------------------------------
 
 
-def cleared(tried: Attempt) -> Preemption | None:
+def cleared(tried: SchedulingAttempt) -> SchedulerPreemption | None:
     resolution = resolve(tried, refused(tried), first)
     assert (resolution.message == "") is (resolution.preemption is not None)
     return resolution.preemption
 
 
-def lesser(name: str, cpu: str = "2", priority: int = 0, start: str = "2026-01-01T00:00:00Z", **spec: Any):
+def lower(name: str, cpu: str = "2", priority: int = 0, start: str = "2026-01-01T00:00:00Z", **spec: Any):
     return pod(name, {"cpu": cpu}, priority=priority, status={"startTime": start, "phase": "Running"}, **spec)
 
 
-def names(preemption: Preemption | None) -> tuple[str, list[str]]:
+def names(preemption: SchedulerPreemption | None) -> tuple[str, list[str]]:
     assert preemption is not None
     return preemption.node_name, [victim.name for victim in preemption.victims]
 
@@ -238,28 +245,28 @@ VIP = pod("vip", {"cpu": "2"}, priority=100)
     ("states", "expected"),
     [
         pytest.param(
-            [state("a", lesser("old", start="2026-01-01T00:00:00Z"), lesser("new", start="2026-02-01T00:00:00Z"))],
+            [state("a", lower("old", start="2026-01-01T00:00:00Z"), lower("new", start="2026-02-01T00:00:00Z"))],
             ("a", ["new"]),
             id="the one that lost least",
         ),
-        pytest.param([state("a", lesser("p5", priority=5), lesser("p1", priority=1))], ("a", ["p1"]), id="the least"),
+        pytest.param([state("a", lower("p5", priority=5), lower("p1", priority=1))], ("a", ["p1"]), id="the least"),
         pytest.param(
-            [state("a", lesser("p5", "4", 5)), state("b", lesser("p1", "4", 1))], ("b", ["p1"]), id="node of the least"
+            [state("a", lower("p5", "4", 5)), state("b", lower("p1", "4", 1))], ("b", ["p1"]), id="node of the least"
         ),
         pytest.param(
-            [state("a", lesser("a1", "1", 5), lesser("a2", "3", 1)), state("b", lesser("b1", "4", 1))],
+            [state("a", lower("a1", "1", 5), lower("a2", "3", 1)), state("b", lower("b1", "4", 1))],
             ("a", ["a2"]),
             id="equals: the sum of priorities",
         ),
         pytest.param(
-            [state("a", lesser("a1", "2", -5), lesser("a2", "2", -5)), state("b", lesser("b1", "4", -5))],
+            [state("a", lower("a1", "2", -5), lower("a2", "2", -5)), state("b", lower("b1", "4", -5))],
             ("a", ["a2"]),
             id="first of equals",
         ),
         pytest.param(
             [
-                state("a", lesser("a1", "4", start="2026-01-01T00:00:00Z")),
-                state("b", lesser("b1", "4", start="2026-03-01T00:00:00Z")),
+                state("a", lower("a1", "4", start="2026-01-01T00:00:00Z")),
+                state("b", lower("b1", "4", start="2026-03-01T00:00:00Z")),
             ],
             ("b", ["b1"]),
             id="node of who started last",
@@ -271,7 +278,7 @@ def test_victims(states, expected):
 
 
 def test_equals_are_not_preempted():
-    tried = attempt(cluster(state("a", lesser("peer", "4", 100))), VIP)
+    tried = attempt(cluster(state("a", lower("peer", "4", 100))), VIP)
     assert cleared(tried) is None
     assert NO_VICTIMS in told(tried)
 
@@ -279,7 +286,7 @@ def test_equals_are_not_preempted():
 def test_preemption_never_frees_devices():
     """The victim's claim counts as allocated, so clearing its node would not help."""
     taken = claim("taken", on="a", reserved_for=("holder",))
-    view = cluster(state("a", lesser("holder", "4")), slices=[gpus("a", "gpu-0")], claims=[taken])
+    view = cluster(state("a", lower("holder", "4")), slices=[gpus("a", "gpu-0")], claims=[taken])
     tried = attempt(view, VIP, claim())
     assert told(tried) == (
         "0/1 nodes are available: 1 Insufficient cpu. still not schedulable, preemption: "
@@ -290,14 +297,14 @@ def test_preemption_never_frees_devices():
 def test_hand_over_preempts_the_holder_for_cpu():
     """A pod that names the holder's own claim gets its place."""
     standing = claim(on="a", reserved_for=("holder",))
-    view = cluster(state("a", lesser("holder", "4")), state("b"), slices=[gpus("a", "gpu-0")], claims=[standing])
+    view = cluster(state("a", lower("holder", "4")), state("b"), slices=[gpus("a", "gpu-0")], claims=[standing])
     assert names(cleared(attempt(view, VIP, standing))) == ("a", ["holder"])
 
 
 def test_nominated_node_comes_first():
     candidate = pod("vip", {"cpu": "1"}, priority=100, status={"nominatedNodeName": "b"})
-    decision = attempt(cluster(state("a"), state("b", lesser("x", "3"))), candidate).decide()
-    assert decision == Placement("b")
+    decision = attempt(cluster(state("a"), state("b", lower("x", "3"))), candidate).decide()
+    assert decision == ChosenNode("b")
 
 
 @pytest.mark.parametrize(("priority", "fits"), [(0, False), (200, True)], ids=["lesser pod waits", "greater does not"])
@@ -305,7 +312,7 @@ def test_room_that_is_being_cleared_is_for_the_nominated_pod(priority, fits):
     nominated = pod("vip", {"cpu": "4"}, priority=100)
     view = cluster(state("a"), nominated={"a": [nominated]})
     decision = attempt(view, pod("late", {"cpu": "1"}, priority=priority)).decide()
-    assert isinstance(decision, Placement) is fits
+    assert isinstance(decision, ChosenNode) is fits
 
 
 def test_waits_for_victims_that_are_ending():

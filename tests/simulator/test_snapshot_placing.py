@@ -112,7 +112,7 @@ def test_place_until_nothing_is_left():
 def test_a_pod_that_has_a_place():
     snapshot = cluster()
     snapshot.schedule(pod("p"), "n1")
-    assert "has a place on node n1 already" in str(snapshot.schedule(pod("p"), "n2"))
+    assert "is bound to node n1 already" in str(snapshot.schedule(pod("p"), "n2"))
 
 
 def test_extra_requests_of_nodes_count():

@@ -19,7 +19,7 @@ from dra_spawner.simulator.fitting import Fitting
 from dra_spawner.simulator.node_fit import Filter, FitCode
 from dra_spawner.simulator.node_templates import TemplateError, add_node, template_of
 from dra_spawner.simulator.pods import Pod
-from dra_spawner.simulator.scheduling import Attempt, ClusterView, SchedulingQuestion
+from dra_spawner.simulator.scheduling import ClusterView, SchedulingAttempt, SchedulingQuestion
 from dra_spawner.simulator.snapshot import Snapshot, SnapshotError
 from tests.simulator import strategies as some
 from tests.simulator.changes import reserve, take_down_node
@@ -207,7 +207,7 @@ class Snapshots(RuleBasedStateMachine):
             {name: [snapshot.pods[key] for key in waiting[name]] for name in waiting},
         )
         question = SchedulingQuestion(pod, tuple(requirement.claim for requirement in fitting.requirements))
-        attempt = Attempt(view, question, lambda states: states[0])
+        attempt = SchedulingAttempt(view, question, lambda states: states[0])
         for state in nodes:
             verdict = snapshot.fits_on(pod, state.node.name).verdict
             try:

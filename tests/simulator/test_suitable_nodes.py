@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra_spawner.simulator.suitable_nodes import Surroundings
+from dra_spawner.simulator.suitable_nodes import SuitableNodes
 
 
 def node(name, cpu="4", **spec):
@@ -41,27 +41,27 @@ NODES = [node("a"), node("b", unschedulable=True), node("c", cpu="2")]
     ],
 )
 def test_suitable_nodes(candidate, pods, names):
-    around = Surroundings()
-    around.read(NODES, [(each, each["spec"].get("nodeName", "")) for each in pods])
-    assert around.suitable_for(candidate) == frozenset(names)
+    suitable_nodes = SuitableNodes()
+    suitable_nodes.read(NODES, [(each, each["spec"].get("nodeName", "")) for each in pods])
+    assert suitable_nodes.for_pod(candidate) == frozenset(names)
 
 
 def test_pods_that_are_coming_count_and_those_that_are_gone_do_not():
-    around = Surroundings()
-    around.read(NODES, [(pod("3"), "a")])
-    assert around.suitable_for(pod("2")) == {"c"}
-    assert around.suitable_for(pod("2"), {"c": [pod(1.0)], "gone": [pod()]}) == frozenset()
-    around.read(NODES, [])
-    assert around.suitable_for(pod("2"), {"c": [pod(1.0)]}) == {"a"}
+    suitable_nodes = SuitableNodes()
+    suitable_nodes.read(NODES, [(pod("3"), "a")])
+    assert suitable_nodes.for_pod(pod("2")) == {"c"}
+    assert suitable_nodes.for_pod(pod("2"), {"c": [pod(1.0)], "gone": [pod()]}) == frozenset()
+    suitable_nodes.read(NODES, [])
+    assert suitable_nodes.for_pod(pod("2"), {"c": [pod(1.0)]}) == {"a"}
 
 
 def test_a_pod_that_changed_is_looked_at_again():
-    around = Surroundings()
+    suitable_nodes = SuitableNodes()
     before, after = pod("3"), pod("1")
     before["metadata"] |= {"uid": "1", "resourceVersion": "1"}
     after["metadata"] |= {"uid": "1", "resourceVersion": "2"}
-    around.read(NODES, [(before, "a")])
-    around.read(NODES, [(after, "a")])
-    assert around.suitable_for(pod("3")) == {"a"}
-    around.read(NODES, [(after, "c")])
-    assert around.suitable_for(pod("2")) == {"a"}
+    suitable_nodes.read(NODES, [(before, "a")])
+    suitable_nodes.read(NODES, [(after, "a")])
+    assert suitable_nodes.for_pod(pod("3")) == {"a"}
+    suitable_nodes.read(NODES, [(after, "c")])
+    assert suitable_nodes.for_pod(pod("2")) == {"a"}

@@ -14,7 +14,7 @@ from dra_spawner.dra.extended_resources import EXTENDED_RESOURCE_ANNOTATION, Ext
 from dra_spawner.dra.objects import ResourceClaim
 from dra_spawner.json_types import JsonObject
 from dra_spawner.simulator.pods import Pod
-from dra_spawner.simulator.scheduling import Placement, SchedulingQuestion
+from dra_spawner.simulator.scheduling import ChosenNode, SchedulingQuestion
 
 __all__ = ["BindingFailed", "bind_claims", "deallocate", "delete_special_claim"]
 
@@ -24,7 +24,7 @@ class BindingFailed(Exception):
 
 
 def bind_claims(
-    store: Store, question: SchedulingQuestion, placement: Placement, new_share_id: Callable[[], str]
+    store: Store, question: SchedulingQuestion, placement: ChosenNode, new_share_id: Callable[[], str]
 ) -> None:
     """Write the allocations of a placement, and add the pod to the consumers of its claims.
 

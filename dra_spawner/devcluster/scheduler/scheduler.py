@@ -29,8 +29,8 @@ from dra_spawner.devcluster.scheduler.queue import Entry, PodKey, SchedulingQueu
 from dra_spawner.dra.budget import SearchBudget
 from dra_spawner.json_types import JsonObject
 from dra_spawner.simulator.pods import DEFAULT_SCHEDULER, Pod
-from dra_spawner.simulator.preemption import Preemption, resolve
-from dra_spawner.simulator.scheduling import Attempt, Failure, Placement, SchedulingQuestion, Unschedulable
+from dra_spawner.simulator.scheduler_preemption import SchedulerPreemption, resolve
+from dra_spawner.simulator.scheduling import ChosenNode, Failure, SchedulingAttempt, SchedulingQuestion, Unschedulable
 
 __all__ = ["Scheduler"]
 
@@ -147,16 +147,16 @@ class Scheduler(Controller):
             self._tell(obj, f"this scheduler cannot decide: {self._cache.problem(PODS, entry.key)}", "SchedulerError")
             return
         question = self._cache.question(pod)
-        attempt = Attempt(self._cache.view(), question, self._random.choice, SearchBudget(_MOST_STEPS))
+        attempt = SchedulingAttempt(self._cache.view(), question, self._random.choice, SearchBudget(_MOST_STEPS))
         match attempt.decide():
-            case Placement() as placement:
+            case ChosenNode() as placement:
                 self._place(entry, obj, question, placement)
             case Unschedulable() as refusal:
                 self._refuse(entry, obj, attempt, refusal)
             case Failure(message):
                 self._fail(entry, obj, message)
 
-    def _place(self, entry: Entry, obj: JsonObject, question: SchedulingQuestion, placement: Placement) -> None:
+    def _place(self, entry: Entry, obj: JsonObject, question: SchedulingQuestion, placement: ChosenNode) -> None:
         try:
             bind_claims(self.store, question, placement, self._new_share_id)
             bind_pod(self.store, *entry.key, placement.node_name, uid=entry.uid)
@@ -173,7 +173,7 @@ class Scheduler(Controller):
         self._queue.failed(entry)
         self._tell(obj, message, "SchedulerError", nominated="")
 
-    def _refuse(self, entry: Entry, obj: JsonObject, attempt: Attempt, refusal: Unschedulable) -> None:
+    def _refuse(self, entry: Entry, obj: JsonObject, attempt: SchedulingAttempt, refusal: Unschedulable) -> None:
         """Report why the pod is pending, and preempt or deallocate for it."""
         self._queue.refused(entry, refusal.filters)  # before any write that may help it
         resolution = resolve(attempt, refusal, self._random.choice)
@@ -202,7 +202,7 @@ class Scheduler(Controller):
 
         self.store.modify(PODS, *_key(obj), change, "status")
 
-    def _preempt(self, preemptor: Pod, preemption: Preemption) -> None:
+    def _preempt(self, preemptor: Pod, preemption: SchedulerPreemption) -> None:
         """Delete the victims, and drop the nominations of less important pods on that node."""
         for other in self._cache.view().nominated.get(preemption.node_name, ()):
             if other.priority < preemptor.priority:

@@ -365,7 +365,7 @@ def is_open(state: NodeState, pod: Pod) -> bool:
 def allows(state: NodeState, pod: Pod) -> bool:
     """Whether a pod's constraints allow a node, apart from Kubernetes' taints of nodes with problems."""
     node = state.node
-    return pod.wants_node(node.name, node.labels) and all(
+    return pod.selects_node(node.name, node.labels) and all(
         any(tolerates(toleration, taint) for toleration in pod.tolerations)
         for taint in node.taints
         if taint.effect in _NO_PLACE and not taint.key.startswith(names.NODE_PREFIX)

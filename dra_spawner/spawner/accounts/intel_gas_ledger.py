@@ -22,7 +22,7 @@ from dra_spawner.profiles.intel_gas.language import GpuWish
 from dra_spawner.profiles.intel_gas.ledger import Assignment, CardUse, Ledger, PodKey, add_use
 from dra_spawner.profiles.intel_gas.names import CardScheduler
 from dra_spawner.profiles.intel_gas.pods import RebuiltLedger, containers_of, is_finished, node_of, pod_key, rebuild
-from dra_spawner.simulator.suitable_nodes import Surroundings
+from dra_spawner.simulator.suitable_nodes import SuitableNodes
 from dra_spawner.spawner.hub_wide import hub_wide, run_once
 
 #: Age in seconds up to which starts share the data; cards that they take are remembered.
@@ -101,7 +101,7 @@ class GpuLedger:
         self._lock = asyncio.Lock()
         self._view = _View()
         self._rebuilt = RebuiltLedger(Ledger(), False, ())
-        self._surroundings = Surroundings()
+        self._suitable_nodes = SuitableNodes()
         self._gpus: tuple[NodeGpus, ...] = ()
         self._reserved = Ledger()
         self._reserved_until: dict[PodKey, datetime] = {}
@@ -198,7 +198,7 @@ class GpuLedger:
     def _rebuild(self) -> None:
         self._rebuilt = rebuild(self._view.pods)
         # Pods that are pinned to a node count there before they are bound.
-        self._surroundings.read(self._view.nodes, [(pod, node_of(pod)) for pod in self._view.pods])
+        self._suitable_nodes.read(self._view.nodes, [(pod, node_of(pod)) for pod in self._view.pods])
         self._gpus = tuple(gpus for node in self._view.nodes if (gpus := node_gpus(node)) is not None)
         found = frozenset(self._rebuilt.warnings)
         for warning in sorted(found - self._warned):
@@ -224,7 +224,7 @@ class GpuLedger:
         coming: dict[str, list[JsonObject]] = {}
         for node, reserved in self._reserved_pods.values():
             coming.setdefault(node, []).append(reserved)
-        open_nodes = self._surroundings.suitable_for(pod, coming)
+        open_nodes = self._suitable_nodes.for_pod(pod, coming)
         return [gpus for gpus in self._gpus if gpus.node in open_nodes]
 
     def _uses(self) -> dict[str, dict[str, CardUse]]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.names import RESOURCE_API
-from dra_spawner.simulator.suitable_nodes import Surroundings
+from dra_spawner.simulator.suitable_nodes import SuitableNodes
 from dra_spawner.spawner.devices.diagnosis import assess_briefly
 from dra_spawner.spawner.devices.reader import DeviceReader
 from dra_spawner.spawner.objects.api_objects import CLAIMS
@@ -43,10 +43,10 @@ async def fits_elsewhere(
     except KubernetesError:
         return False
     others = [node for node in seen.nodes if node["metadata"]["name"] != avoided]
-    surroundings = Surroundings()
-    surroundings.read(others, [(each, each["spec"].get("nodeName") or "") for each in servers])
+    suitable_nodes = SuitableNodes()
+    suitable_nodes.read(others, [(each, each["spec"].get("nodeName") or "") for each in servers])
     unbound = {**pod, "spec": {key: value for key, value in pod["spec"].items() if key != "nodeName"}}
-    suitable = surroundings.suitable_for(unbound)
+    suitable = suitable_nodes.for_pod(unbound)
     nodes = [node for node in others if node["metadata"]["name"] in suitable]
     existing = [claim for claim in seen.claims if not gives_way(claim)]
     assessment = await assess_briefly(claims, seen, nodes, existing)

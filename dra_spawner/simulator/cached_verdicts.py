@@ -1,4 +1,4 @@
-"""Verdicts on claims by shape, cached for each node class."""
+"""Verdicts on claims by shape, cached for each class of nodes."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from dra_spawner.simulator.search_limits import SearchLimits
 from dra_spawner.simulator.single_device_cache import SingleDeviceCache
 from dra_spawner.simulator.verdicts import ShapeAnswer, ShapeGroup
 
-__all__ = ["Answers"]
+__all__ = ["CachedVerdicts"]
 
 
-class Answers:
+class CachedVerdicts:
     """Verdicts on the nodes, for each claim shape.
 
     Parameters
@@ -38,8 +38,8 @@ class Answers:
         The nodes in their classes.
     classes
         Device classes by name.
-    places
-        By name, the place of each node among the others.
+    ranks
+        Rank of each node in the order of addition, by name.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class Answers:
         judge: Judge,
         partitions: NodePartitions,
         classes: Mapping[str, DeviceClass],
-        places: Mapping[str, int],
+        ranks: Mapping[str, int],
         features: Features,
         quirks: Quirks,
         sizes: CacheSizes,
@@ -60,7 +60,7 @@ class Answers:
         self._judge = judge
         self._partitions = partitions
         self._classes = classes
-        self._places = places
+        self._ranks = ranks
         self._features = features
         self._quirks = quirks
         self.limits: SearchLimits | None = None
@@ -69,12 +69,12 @@ class Answers:
         self._found: Cache[int, _ShapeVerdicts] = Cache(sizes.fitting_classes)
 
     def forget_answers(self) -> None:
-        """Forget the answers about all nodes: something has changed."""
+        """Forget the answers about all nodes, after a change."""
         if self._answers:
             self._answers.clear()
 
     def forget_shapes(self) -> None:
-        """Forget all verdicts: shapes get new numbers."""
+        """Forget all verdicts, as shapes get new numbers."""
         self._answers.clear()
         self._found.clear()
 
@@ -84,7 +84,7 @@ class Answers:
         Raises
         ------
         SearchStopped
-            If this shape may not be searched; partitioning the nodes takes time, too.
+            If nothing may be searched for this shape; checked first, as partitioning the nodes takes time, too.
         """
         if self.limits is not None:
             self.limits.check(shape.id)
@@ -109,7 +109,7 @@ class Answers:
         found = self._found_for(shape)
         found.partition.refresh()
         return found.fitting.first(
-            found.partition, self._places, self._partitions.common_change, partial(self._fits, found)
+            found.partition, self._ranks, self._partitions.common_change, partial(self._fits, found)
         )
 
     def failing_nodes(self, shape: ClaimShape) -> list[str]:
@@ -125,7 +125,7 @@ class Answers:
         return isinstance(self._verdict(node_class, self._first_view(node_class), found), Fits)
 
     def _first_view(self, node_class: NodeClass) -> NodeView:
-        return self._partitions.view(node_class.first(self._places)[1])
+        return self._partitions.view(node_class.first(self._ranks)[1])
 
     def _on_class(
         self, node_class: NodeClass, view: NodeView, found: _ShapeVerdicts, explain: bool
@@ -150,7 +150,7 @@ class Answers:
         return verdict
 
     def _verdict_of_equals(self, node_class: NodeClass, view: NodeView, found: _ShapeVerdicts) -> ClassVerdict:
-        """The verdict of another class that is equal for these claims, or of a new search."""
+        """The cached verdict of a class that is equal for these claims, or the verdict of a new search."""
         single_device = found.single_device
         key = single_device.key(node_class.structure, view, node_class.uses) if single_device is not None else None
         if single_device is None or key is None:
@@ -190,8 +190,8 @@ class Answers:
             found = self._found_for(shape)
             groups = [self._group(item, found, explain) for item in found.partition]
             if entangled:
-                groups = self._untangle(groups, shape, explain, entangled)
-            groups.sort(key=lambda group: self._places[group.nodes[0]])
+                groups = self._judge_separately(groups, shape, explain, entangled)
+            groups.sort(key=lambda group: self._ranks[group.nodes[0]])
             answer = ShapeAnswer(tuple(groups), self._partitions.views())
             if not any(isinstance(group.verdict, Stopped) for group in groups):
                 self._answers.keep((shape.id, explain), answer)
@@ -205,7 +205,7 @@ class Answers:
         shape: ClaimShape,
         counters: CounterCache | None = None,
     ) -> AllocationError:
-        """The error in the names of this node and these claims, which takes another search to find."""
+        """The error with the names of this node and these claims, which takes another search to find."""
         if not fatal.is_general:
             try:
                 selectors = SelectorCache(list_attributes=self._features.list_type_attributes)
@@ -215,28 +215,28 @@ class Answers:
             except AllocationError as error:
                 return error
             except SearchStopped:
-                pass  # in other names, then
+                pass  # the message of the class must do
         return AllocationError(fatal.reason, fatal.message)
 
     def _group(self, node_class: NodeClass, found: _ShapeVerdicts, explain: bool) -> ShapeGroup:
         names = tuple(node_class.nodes)
         if len(names) > 1:
-            names = tuple(sorted(names, key=self._places.__getitem__))
+            names = tuple(sorted(names, key=self._ranks.__getitem__))
         view = self._partitions.view(names[0])
         try:
             return ShapeGroup(names, view, *self._on_class(node_class, view, found, explain))
         except SearchStopped as stopped:
             return ShapeGroup(names, view, Stopped(stopped), None)
 
-    def _untangle(
+    def _judge_separately(
         self, groups: list[ShapeGroup], shape: ClaimShape, explain: bool, entangled: frozenset[str]
     ) -> list[ShapeGroup]:
-        """Judge nodes one by one, in order, where one may change the verdict on the next."""
+        """Judge the nodes with entangled pools one by one, in order, as each may change the verdict on the next."""
         views = self._partitions.views()
-        apart = {name for name, view in views.items() if any(pool.id.pool in entangled for pool in view.pools)}
-        remaining = [left for group in groups if (left := group.without(apart, views)) is not None]
+        separate = {name for name, view in views.items() if any(pool.id.pool in entangled for pool in view.pools)}
+        remaining = [left for group in groups if (left := group.without(separate, views)) is not None]
         counters = self._judge.counters()
-        for name in sorted(apart, key=self._places.__getitem__):
+        for name in sorted(separate, key=self._ranks.__getitem__):
             view = views[name]
             verdict: ClassVerdict | Stopped
             try:

@@ -1,8 +1,8 @@
-"""What kube-scheduler does for a pod that fits nowhere: give back an idle claim, or clear a node of lesser pods.
+"""What kube-scheduler does for a pod that fits nowhere: deallocate an idle claim, or preempt pods of lower priority.
 
-Preemption frees CPU, memory, ports and pod capacity, and never a device: the claims of the victims count as
-allocated all the while, so a node without free devices is no candidate (kube-scheduler 1.36 has no way round this).
-PodDisruptionBudgets, which only change which victims are preferred, are not looked at.
+Preemption frees CPU, memory, ports and pod capacity, and never a device: the claims of the victims stay allocated
+meanwhile, so a node without free devices is not a candidate in kube-scheduler 1.36.
+PodDisruptionBudgets, which only change which victims are preferred, are not modelled.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from typing import Final
 
 from dra_spawner.dra.allocator import AllocationError
 from dra_spawner.dra.objects import ResourceClaim
-from dra_spawner.simulator.node_fit import Filter, FitCode, NodeVerdict
+from dra_spawner.simulator.node_fit import Filter, FilterVerdict, FitCode
 from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pods import Pod
-from dra_spawner.simulator.scheduling import Attempt, Choose, Unschedulable, fatal_message, nodes_message
+from dra_spawner.simulator.scheduling import Choose, SchedulingAttempt, Unschedulable, fatal_message, nodes_message
 
-__all__ = ["Preemption", "Resolution", "best_preemptions", "preemption_candidates", "resolve"]
+__all__ = ["Resolution", "SchedulerPreemption", "best_preemptions", "preemption_candidates", "resolve"]
 
 _NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
 _NO_VICTIMS: Final = "No preemption victims found for incoming pod"
-# A running pod without start time counts as just started.
+# A pod without start time counts as just started.
 _NOT_STARTED: Final = "~"
 
 
 @dataclass(frozen=True, slots=True)
-class Preemption:
-    """A node to clear: its name is to be nominated for the pod, and the victims are to be deleted."""
+class SchedulerPreemption:
+    """A node to nominate for the pod, and the victims to delete there."""
 
     node_name: str
     victims: tuple[Pod, ...]
-    """The most important first."""
+    """Victims, the most important first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,26 +42,26 @@ class Resolution:
     Attributes
     ----------
     message
-        What kube-scheduler adds to its report; empty when a node is cleared.
+        Text that kube-scheduler adds to its message; empty with a `preemption`.
     deallocate
-        An idle claim that holds the pod on nodes where it does not fit: to be deallocated.
+        An idle claim to deallocate, as it binds the pod to nodes where it does not fit.
     delete
-        A claim for extended resources that an earlier attempt has left behind: to be deleted.
+        A claim to delete: an earlier attempt has left it behind for extended resources.
     preemption
-        The node to clear.
+        The node and its victims.
     clears_nomination
-        Whether an earlier nomination is void.
+        Whether to clear an earlier nomination.
     """
 
     message: str
     deallocate: ResourceClaim | None = None
-    preemption: Preemption | None = None
+    preemption: SchedulerPreemption | None = None
     clears_nomination: bool = False
     delete: ResourceClaim | None = None
 
 
-def resolve(attempt: Attempt, refusal: Unschedulable, choose: Choose[ResourceClaim]) -> Resolution:
-    """Determine what could help a pod whose attempt ended like this.
+def resolve(attempt: SchedulingAttempt, refusal: Unschedulable, choose: Choose[ResourceClaim]) -> Resolution:
+    """Determine what could help a pod that fits nowhere.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def resolve(attempt: Attempt, refusal: Unschedulable, choose: Choose[ResourceCla
     if refusal.no_nodes:
         return Resolution("", clears_nomination=True)
     if refusal.general and Filter.DYNAMIC_RESOURCES not in refusal.filters:
-        # The scheduler stumbles over its own state here: what looks after claims has not seen the pod yet.
+        # kube-scheduler fails here with this message, as its plugin for claims has no state of the pod yet.
         return Resolution("not found")
     pod = attempt.question.pod
     idle = [
@@ -91,8 +91,8 @@ def resolve(attempt: Attempt, refusal: Unschedulable, choose: Choose[ResourceCla
     return replace(resolution, deallocate=claim, delete=leftover)
 
 
-def _without_claims(attempt: Attempt, refusal: Unschedulable, about_claims: str) -> Resolution:
-    """The outcome of preemption."""
+def _without_claims(attempt: SchedulingAttempt, refusal: Unschedulable, about_claims: str) -> Resolution:
+    """The result of preemption."""
     if not attempt.question.pod.preempts:
         return Resolution(f"{about_claims}, preemption: not eligible due to preemptionPolicy=Never.")
     if _waits_for_victims(attempt, refusal):
@@ -102,13 +102,13 @@ def _without_claims(attempt: Attempt, refusal: Unschedulable, about_claims: str)
         found = _preempt(attempt, refusal)
     except AllocationError as error:
         return Resolution(f"preemption: {fatal_message(error)}")
-    if isinstance(found, Preemption):
+    if isinstance(found, SchedulerPreemption):
         return Resolution("", preemption=found)
     return Resolution(f"{about_claims}, preemption: {found}", clears_nomination=True)
 
 
-def _waits_for_victims(attempt: Attempt, refusal: Unschedulable) -> bool:
-    """Whether a node is being cleared for the pod already."""
+def _waits_for_victims(attempt: SchedulingAttempt, refusal: Unschedulable) -> bool:
+    """Whether victims of an earlier preemption for the pod still terminate."""
     pod = attempt.question.pod
     verdict = refusal.verdicts.get(pod.nominated_node_name)
     if not pod.nominated_node_name or (verdict is not None and verdict.code is FitCode.UNRESOLVABLE):
@@ -121,55 +121,58 @@ def _waits_for_victims(attempt: Attempt, refusal: Unschedulable) -> bool:
     )
 
 
-def _preempt(attempt: Attempt, refusal: Unschedulable) -> Preemption | str:
-    """The best node to clear, or why none would do."""
+def _preempt(attempt: SchedulingAttempt, refusal: Unschedulable) -> SchedulerPreemption | str:
+    """The best node and its victims, or why preemption does not help."""
     candidates, verdicts = preemption_candidates(attempt, refusal)
     if candidates:
         return best_preemptions(candidates)[0]
     return nodes_message(refusal.node_count, verdicts, _NOT_HELPFUL)
 
 
-def preemption_candidates(attempt: Attempt, refusal: Unschedulable) -> tuple[list[Preemption], dict[str, NodeVerdict]]:
-    """Each node that could be cleared; and by name, why others that lack capacity could not.
+def preemption_candidates(
+    attempt: SchedulingAttempt, refusal: Unschedulable
+) -> tuple[list[SchedulerPreemption], dict[str, FilterVerdict]]:
+    """Each node with its victims; and verdicts, by name, on nodes where preemption does not help.
 
     Raises
     ------
     AllocationError
+        When the scheduler would give up on the pod.
     """
-    verdicts: dict[str, NodeVerdict] = {}
-    candidates: list[Preemption] = []
+    verdicts: dict[str, FilterVerdict] = {}
+    candidates: list[SchedulerPreemption] = []
     for state in attempt.view.nodes:
         verdict = refusal.verdicts.get(state.node.name)
         if verdict is None or verdict.code is not FitCode.UNSCHEDULABLE:
             continue
         outcome = _victims_on(attempt, state)
-        if isinstance(outcome, NodeVerdict):
+        if isinstance(outcome, FilterVerdict):
             verdicts[state.node.name] = outcome
         else:
-            candidates.append(Preemption(state.node.name, outcome))
+            candidates.append(SchedulerPreemption(state.node.name, outcome))
     return candidates, verdicts
 
 
-def best_preemptions(candidates: Sequence[Preemption]) -> list[Preemption]:
-    """The cheapest nodes, of which kube-scheduler picks any: the least important victims, the fewest, the newest."""
+def best_preemptions(candidates: Sequence[SchedulerPreemption]) -> list[SchedulerPreemption]:
+    """The cheapest nodes, of which kube-scheduler picks one: the least important victims, the fewest, the newest."""
     least = min(_cost(each.victims) for each in candidates)
     cheapest = [each for each in candidates if _cost(each.victims) == least]
     latest = max(_first_start(each.victims) for each in cheapest)
     return [each for each in cheapest if _first_start(each.victims) == latest]
 
 
-def _victims_on(attempt: Attempt, state: NodeState) -> tuple[Pod, ...] | NodeVerdict:
-    """The fewest, least important pods that must go so that the pod fits on this node."""
+def _victims_on(attempt: SchedulingAttempt, state: NodeState) -> tuple[Pod, ...] | FilterVerdict:
+    """The fewest, least important victims with which the pod fits on this node; or why there are none."""
     pod = attempt.question.pod
-    lesser = [other for other in state.pods if other.priority < pod.priority]
-    if not lesser:
-        return NodeVerdict(FitCode.UNRESOLVABLE, reasons=(_NO_VICTIMS,))
-    kept = state.without_pods(lesser)
+    lower = [other for other in state.pods if other.priority < pod.priority]
+    if not lower:
+        return FilterVerdict(FitCode.UNRESOLVABLE, reasons=(_NO_VICTIMS,))
+    kept = state.without_pods(lower)
     verdict = _verdict_with(attempt, state, kept)
     if not verdict.fits:
         return verdict
     victims = []
-    for other in sorted(lesser, key=_importance):
+    for other in sorted(lower, key=_importance):
         with_other = kept.with_pods((other,))
         if _verdict_with(attempt, state, with_other).fits:
             kept = with_other
@@ -177,17 +180,17 @@ def _victims_on(attempt: Attempt, state: NodeState) -> tuple[Pod, ...] | NodeVer
             victims.append(other)
     if not victims:
         reason = f'expected at least one victim pod on node "{state.node.name}"'
-        return NodeVerdict(FitCode.UNRESOLVABLE, Filter.DYNAMIC_RESOURCES, (reason,))
+        return FilterVerdict(FitCode.UNRESOLVABLE, Filter.DYNAMIC_RESOURCES, (reason,))
     return tuple(victims)
 
 
-def _verdict_with(attempt: Attempt, present: NodeState, instead: NodeState) -> NodeVerdict:
+def _verdict_with(attempt: SchedulingAttempt, present: NodeState, instead: NodeState) -> FilterVerdict:
     nodes = [instead if state is present else state for state in attempt.view.nodes]
     return attempt.node_verdict(instead, nodes)
 
 
 def _importance(pod: Pod) -> tuple[int, str]:
-    """The most important first: by priority, then those that have run the longest."""
+    """Sort key, the most important first: by priority, then by age."""
     return -pod.priority, pod.start_time or _NOT_STARTED
 
 
