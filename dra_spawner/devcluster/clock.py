@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Clock of a development cluster."""
+    """The clock of a development cluster."""
 
     def now(self) -> datetime:
         """The present time, with time zone."""

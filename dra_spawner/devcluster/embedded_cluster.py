@@ -45,26 +45,26 @@ class EmbeddedCluster:
     Parameters
     ----------
     directory
-        For the kubeconfig, and for logs and volumes of pods; created if missing.
+        Directory of the kubeconfig, and of logs and volumes of pods; created if missing.
     clock
-        Wall time if None.
+        Clock of the cluster; wall time if None.
     run_pods
         Whether to run the pods of all nodes. False leaves nodes and pods to a `Kubelet` of the caller.
     runtime
-        Runs containers; local processes if None.
+        Runtime of containers; local processes if None.
     random
-        For generated names, and for the choice between equal nodes.
+        Random numbers for generated names, and for the choice between equal nodes.
     kubelet_options
         Further arguments of `Kubelet`.
 
     Attributes
     ----------
     store
-        The objects; for the thread of the event loop only.
+        The objects; only for the thread of the event loop.
     kubeconfig
-        For clients; readable by its owner only.
+        Kubeconfig for clients; readable by its owner only.
     logs
-        Source of pods' logs for `ApiServer`; can be set.
+        Function that returns a pod's log, for `ApiServer`; can be set.
     """
 
     def __init__(
@@ -101,12 +101,17 @@ class EmbeddedCluster:
         return self._server.url
 
     async def start(self, port: int = 0) -> str:
-        """Start all parts; the API server's address.
+        """Start all parts.
 
         Parameters
         ----------
         port
             Port of the API server on 127.0.0.1; 0 for any free port.
+
+        Returns
+        -------
+        str
+            Address of the API server.
         """
         async with contextlib.AsyncExitStack() as stack:
             url = await self._server.start(port)
@@ -142,7 +147,7 @@ class EmbeddedCluster:
         Parameters
         ----------
         namespace
-            For objects without one.
+            Namespace of objects without one.
 
         Raises
         ------

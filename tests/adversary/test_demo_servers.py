@@ -173,10 +173,10 @@ def test_the_user_of_a_container(of_pod, of_container, expected):
 
 
 def test_the_demo_asks_whether_servers_can_have_users_of_their_own(readable, monkeypatch):
-    sentence = server_users.why_not_apart(readable)
+    sentence = server_users.why_same_user(readable)
     assert not list(readable.iterdir())
     if not can_switch_users():
-        assert sentence == "Only root on Linux can run them as others."
+        assert sentence == "Only root on Linux can run them as separate users."
         return
     # Where Python is below a private home, as often on machines of developers, they cannot.
     assert sentence in (
@@ -188,13 +188,13 @@ def test_the_demo_asks_whether_servers_can_have_users_of_their_own(readable, mon
     try:
         (private / "python").symlink_to("/bin/sh")
         monkeypatch.setattr(sys, "executable", str(private / "python"))
-        assert server_users.why_not_apart(readable) == f"Another user cannot run {private}/python."
+        assert server_users.why_same_user(readable) == f"Another user cannot run {private}/python."
     finally:
         shutil.rmtree(private)
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    assert server_users.why_not_apart(readable) == f"Another user cannot read what is installed in {sys.prefix}."
+    assert server_users.why_same_user(readable) == f"Another user cannot read what is installed in {sys.prefix}."
     monkeypatch.setattr(sys, "executable", "/bin/true")
-    assert server_users.why_not_apart(readable) == ""
+    assert server_users.why_same_user(readable) == ""
 
 
 def test_users_of_the_hub_have_users_of_the_machine():
@@ -222,12 +222,12 @@ def test_the_hub_of_the_demo_gives_each_user_another(tmp_path, monkeypatch, apar
         assert "uid" not in section
 
 
-@pytest.mark.parametrize("why", ["", "Only root on Linux can run them as others."])
+@pytest.mark.parametrize("why", ["", "Only root on Linux can run them as separate users."])
 def test_the_demo_says_what_a_server_may_do(tmp_path, why):
     running = demo.Running("http://x", "admin", "p", "t", tmp_path, None, about_servers=server_users.about_servers(why))
     text = " ".join(demo.welcome(running).split())
     if why:
-        assert "whoever uses one can read your files, the hub's token and its database." in text
+        assert "each user of a server can read your files, the hub's token and its database." in text
         assert why in text
     else:
-        assert "They run as users of their own, who cannot read the hub's token" in text
+        assert "They run as separate users, which cannot read the hub's token" in text

@@ -82,7 +82,7 @@ def admit_create(resource_type: ResourceType, obj: JsonObject, store: "Store") -
 
 
 def _default(resource_type: ResourceType, obj: JsonObject) -> None:
-    """Defaults of the API, on creation and update alike."""
+    """Set the API's defaults, on creation and on update."""
     if resource_type is PODS:
         defaults.default_pod_spec(obj.setdefault("spec", {}))
     elif resource_type is RESOURCECLAIMS:
@@ -163,7 +163,7 @@ def _set_priority(pod: JsonObject, store: "Store") -> None:
 
 
 def _default_priority_class(store: "Store") -> JsonObject | None:
-    """The global default; of several, the one with the lowest value."""
+    """The global default; of several, the class with the lowest value."""
     candidates = [entry for entry in store.objects(PRIORITYCLASSES) if entry.get("globalDefault")]
     return min(candidates, key=lambda entry: int(entry["value"]), default=None)
 

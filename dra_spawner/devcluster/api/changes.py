@@ -11,6 +11,8 @@ from dra_spawner.json_types import JsonObject
 
 
 class WatchEventType(StrEnum):
+    """Kinds of changes."""
+
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
     DELETED = "DELETED"
@@ -18,12 +20,14 @@ class WatchEventType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
+    """A change of one object."""
+
     type: WatchEventType
     resource_type: ResourceType
     object: JsonObject
     """The state after the change; for a deletion, the last state with the deletion's resource version."""
     previous: JsonObject | None
-    """The state before it; None when the object is new."""
+    """The state before the change; None if the object is new."""
     revision: int
     """The change's number: ``int`` of the object's resource version."""
 
@@ -34,7 +38,7 @@ class History:
     Parameters
     ----------
     limit
-        Number of changes in the history.
+        Maximum number of changes in the history.
     """
 
     def __init__(self, limit: int) -> None:

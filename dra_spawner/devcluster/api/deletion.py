@@ -36,12 +36,12 @@ def parse_timestamp(text: str) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """The outcome of a DELETE."""
+    """The result of a DELETE."""
 
     object: JsonObject
     """The object's last, or present, state."""
     removed: bool
-    """Whether it is removed; False while its kubelet or a finalizer blocks that."""
+    """Whether it is removed; False while its kubelet or a finalizer blocks the removal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class DeletionStep:
     """The next step of an object's deletion."""
 
     metadata: JsonObject
-    """The object's metadata after the step; the same object if nothing is marked."""
+    """The object's metadata after the step; unchanged if nothing is marked."""
     remove: bool
     """Whether to remove it after marking."""
 
@@ -66,7 +66,7 @@ def deletion_step(
     Parameters
     ----------
     grace_period_seconds
-        The caller's; only pods have a grace period.
+        Grace period of the request; only pods have one.
     """
     metadata = obj["metadata"]
     if resource_type is NAMESPACES:
@@ -79,8 +79,8 @@ def deletion_step(
         if current is not None:
             if grace_period_seconds is None or period >= current:
                 return DeletionStep(metadata, remove=False)  # already terminating; the period only shrinks
-            asked = parse_timestamp(metadata["deletionTimestamp"]) - timedelta(seconds=current)
-            marked |= _marks(asked, period)
+            requested_at = parse_timestamp(metadata["deletionTimestamp"]) - timedelta(seconds=current)
+            marked |= _marks(requested_at, period)
             graceful = True
     elif period is not None:
         marked |= _marks(now, period)
@@ -97,20 +97,20 @@ def deletion_step(
     return DeletionStep(marked if graceful else metadata, remove=True)
 
 
-def _marks(asked: datetime, period: int) -> JsonObject:
+def _marks(requested_at: datetime, period: int) -> JsonObject:
     return {
-        "deletionTimestamp": timestamp(asked + timedelta(seconds=period)),
+        "deletionTimestamp": timestamp(requested_at + timedelta(seconds=period)),
         "deletionGracePeriodSeconds": period,
     }
 
 
-def _grace_period(resource_type: ResourceType, obj: JsonObject, asked: int | None) -> int | None:
-    """Seconds of grace; None for kinds without."""
+def _grace_period(resource_type: ResourceType, obj: JsonObject, requested: int | None) -> int | None:
+    """Grace period in seconds; None for kinds without a grace period."""
     if resource_type is not PODS:
         return None
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     own = spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE_PERIOD_SECONDS)
-    period = own if asked is None else asked
+    period = own if requested is None else requested
     if not spec.get("nodeName") or status.get("phase") in ("Succeeded", "Failed"):
         return 0  # no kubelet runs it
     return 1 if period < 0 else int(period)
@@ -140,7 +140,7 @@ def _mark_as_deleting(metadata: JsonObject, now: datetime) -> None:
 
 
 def _namespace_step(obj: JsonObject, now: datetime) -> DeletionStep:
-    """A namespace terminates first, and is removed when it is empty."""
+    """The first step for a namespace: it terminates, and is removed when it is empty."""
     if obj["metadata"].get("deletionTimestamp"):
         return DeletionStep(obj["metadata"], remove=False)
     return DeletionStep({**obj["metadata"], "deletionTimestamp": timestamp(now)}, remove=False)

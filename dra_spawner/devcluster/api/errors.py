@@ -1,4 +1,4 @@
-"""Refusals of the API, in the words of kube-apiserver's ``Status`` objects."""
+"""Errors of the API, in the words of kube-apiserver's ``Status`` objects."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ from dra_spawner.json_types import JsonObject
 
 
 class ApiError(Exception):
-    """A refused request; `to_status` is the answer's body.
+    """Raised for a refused request; `to_status` is the body of the response.
 
     Parameters
     ----------
@@ -196,10 +196,10 @@ def invalid(resource_type: ResourceType, name: str, errors: Sequence[FieldError]
 
 
 def bad_request(message: str) -> ApiError:
-    """400: the request cannot be understood."""
+    """400: the request is malformed."""
     return ApiError(HTTPStatus.BAD_REQUEST, "BadRequest", message)
 
 
 def expired(message: str) -> ApiError:
-    """410: the requested history was dropped; list again."""
+    """410: the requested changes were dropped; the client must list again."""
     return ApiError(HTTPStatus.GONE, "Expired", message)

@@ -1,4 +1,4 @@
-"""Removes objects without their owners, and the content of terminating namespaces.
+"""Removes objects that have lost their owners, and the content of terminating namespaces.
 
 The rules are those of kube-controller-manager's garbage collector (``attemptToDeleteItem``) and namespace
 controller. Here they run at the end of the request that causes them.

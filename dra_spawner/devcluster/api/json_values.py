@@ -13,7 +13,7 @@ from dra_spawner.json_types import JsonObject
 class FrozenDict(dict[str, Any]):
     """A JSON object that cannot be changed, at any depth.
 
-    It compares, encodes and unpacks like a ``dict``. ``copy.deepcopy`` and `mutable_copy` return a plain one.
+    It compares, encodes and unpacks like a ``dict``. ``copy.deepcopy`` and `mutable_copy` return a plain ``dict``.
     """
 
     __slots__ = ()
@@ -82,7 +82,7 @@ def freeze(value: Any) -> Any:
 
 
 def mutable_copy(value: Any) -> Any:
-    """A copy of a JSON value of plain dicts and lists, which shares nothing with it."""
+    """A copy of a JSON value as plain dicts and lists, which shares no part with the value."""
     if isinstance(value, dict):
         return {key: mutable_copy(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -34,9 +34,9 @@ def set_namespace(resource_type: ResourceType, obj: JsonObject, namespace: str |
     metadata["namespace"] = namespace or own
     if not metadata["namespace"]:
         raise bad_request("an empty namespace may not be set during creation")
-    home = store.get(NAMESPACES, None, metadata["namespace"])
-    if home["metadata"].get("deletionTimestamp"):
-        name = home["metadata"]["name"]
+    found = store.get(NAMESPACES, None, metadata["namespace"])
+    if found["metadata"].get("deletionTimestamp"):
+        name = found["metadata"]["name"]
         raise forbidden(
             resource_type,
             metadata.get("name", ""),

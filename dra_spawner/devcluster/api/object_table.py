@@ -10,7 +10,7 @@ ObjectKey = tuple[str, str]
 
 
 class ObjectTable:
-    """Objects by namespace and name, iterated in byte order of both, as etcd's keys are."""
+    """Objects by namespace and name, iterated in the byte order of both, as in etcd."""
 
     __slots__ = ("_names", "_namespaces", "_objects")
 
@@ -44,7 +44,7 @@ class ObjectTable:
             del self._namespaces[bisect_right(self._namespaces, namespace) - 1]
 
     def values(self, namespace: str | None = None, after: ObjectKey | None = None) -> Iterator[JsonObject]:
-        """The objects in order, of one namespace or all, behind the key `after`."""
+        """The objects in order, of one namespace or all, after the key `after`."""
         if namespace is None:
             first = 0 if after is None else bisect_right(self._namespaces, after[0])
             namespaces = self._namespaces[first:]

@@ -25,7 +25,7 @@ class PatchError(ValueError):
     Parameters
     ----------
     well_formed
-        False if it applies to no object (status 400); True if only this object is the reason (422).
+        False if the patch itself is malformed (status 400); True if it does not apply to this object (422).
     """
 
     def __init__(self, message: str, *, well_formed: bool = False) -> None:
@@ -63,7 +63,7 @@ def _json_kind(value: Any) -> str:
 
 
 def json_patch(document: Any, operations: Any) -> Any:
-    """The document after a JSON patch (RFC 6902); an operation that fails fails the whole patch."""
+    """The document after a JSON patch (RFC 6902); if one operation fails, the whole patch fails."""
     if not isinstance(operations, list):
         raise PatchError(f"cannot unmarshal a JSON {_json_kind(operations)} into a JSON patch")
     result = mutable_copy(document)
@@ -123,7 +123,7 @@ def _put(document: Any, parts: list[str], value: Any, operation: JsonObject) -> 
     return document
 
 
-def _take_out(document: Any, parts: list[str], operation: JsonObject) -> Any:
+def _delete_at(document: Any, parts: list[str], operation: JsonObject) -> Any:
     if not parts:
         return None
     parent = _value_at(document, parts[:-1], operation)
@@ -136,23 +136,23 @@ def _take_out(document: Any, parts: list[str], operation: JsonObject) -> Any:
     return document
 
 
-def _given_value(operation: JsonObject) -> Any:
+def _value_of(operation: JsonObject) -> Any:
     if "value" not in operation:
         raise PatchError(f"{operation['op']} operation: missing value")
     return mutable_copy(operation["value"])
 
 
 def _add(document: Any, operation: JsonObject) -> Any:
-    return _put(document, _pointer(operation), _given_value(operation), operation)
+    return _put(document, _pointer(operation), _value_of(operation), operation)
 
 
 def _remove(document: Any, operation: JsonObject) -> Any:
-    return _take_out(document, _pointer(operation), operation)
+    return _delete_at(document, _pointer(operation), operation)
 
 
 def _replace(document: Any, operation: JsonObject) -> Any:
-    """As in the API server's library, a missing member is no error."""
-    parts, value = _pointer(operation), _given_value(operation)
+    """Replace a value; as in the API server's library, a missing member is no error."""
+    parts, value = _pointer(operation), _value_of(operation)
     if parts and isinstance(parent := _value_at(document, parts[:-1], operation), list):
         parent[_index(operation, parts[-1], len(parent))] = value
         return document
@@ -162,7 +162,7 @@ def _replace(document: Any, operation: JsonObject) -> Any:
 def _move(document: Any, operation: JsonObject) -> Any:
     source = _pointer(operation, "from")
     value = _value_at(document, source, operation)
-    return _put(_take_out(document, source, operation), _pointer(operation), value, operation)
+    return _put(_delete_at(document, source, operation), _pointer(operation), value, operation)
 
 
 def _copy(document: Any, operation: JsonObject) -> Any:
@@ -182,7 +182,7 @@ def _test(document: Any, operation: JsonObject) -> Any:
 
 
 def _same(left: Any, right: Any) -> bool:
-    """Equality of JSON values: unlike Python's, true is not 1."""
+    """Whether JSON values are equal; unlike in Python, true is not 1."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if isinstance(left, dict) and isinstance(right, dict):
@@ -332,9 +332,9 @@ def _merge_list(current: list[Any], patch: list[Any], merge_key: str, kind: str,
 
 
 def _ordered(merged: list[Any], mentioned: list[Any], current: list[Any], key_of: Callable[[Any], Any]) -> list[Any]:
-    """Merged entries in the order of the patch; the others stay in order among their neighbours.
+    """Merged entries in the order of the patch; other entries keep their order among their neighbours.
 
-    An unmentioned entry goes before the first mentioned one that it precedes in the present list
+    An entry that the patch does not mention goes before the first mentioned entry that it precedes in the present list
     (``mergeSortedSlice`` of ``k8s.io/apimachinery``).
     """
     place = {key_of(entry): index for index, entry in enumerate(current)}

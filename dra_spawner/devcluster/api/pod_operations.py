@@ -32,7 +32,7 @@ def bind_pod(
     Raises
     ------
     ApiError
-        ``NotFound``, or ``Conflict`` when the pod is bound, deleted, gated or another one.
+        ``NotFound``, or ``Conflict`` when the pod is bound, being deleted or gated, or has another uid.
     """
     pod = store.get(PODS, namespace, name)
     metadata, spec = pod["metadata"], pod["spec"]
@@ -76,7 +76,7 @@ def evict_pod(
 ) -> Deletion:
     """Delete a pod unless a PodDisruptionBudget forbids it: POST to ``pods/<name>/eviction``.
 
-    Pods that do not run may always be evicted.
+    A pod that does not run may always be evicted.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def _check_budgets(store: Store, pod: JsonObject) -> None:
         pods = _selected_pods(store, budget)
         healthy = sum(map(_is_ready, pods))
         needed = _healthy_needed(budget["spec"], len(pods))
-        # The eviction of a pod that is not ready leaves the number of healthy ones unchanged.
+        # The eviction of a pod that is not ready does not change the number of healthy pods.
         if healthy - 1 < needed if _is_ready(pod) else healthy < needed:
             raise _budget_used_up(budget["metadata"]["name"], needed, healthy)
 

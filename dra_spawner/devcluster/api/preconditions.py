@@ -15,7 +15,7 @@ def check_preconditions(
     Raises
     ------
     ApiError
-        ``Conflict`` if one does not hold.
+        ``Conflict`` if a precondition does not hold.
     """
     metadata = obj["metadata"]
     if uid and uid != metadata["uid"]:
@@ -31,7 +31,7 @@ def check_preconditions(
     else:
         return
     name, kind = metadata["name"], resource_type.kind
-    # Unlike other conflicts, these name the kind.
+    # Unlike messages of other conflicts, this names the kind.
     raise ApiError(
         HTTPStatus.CONFLICT,
         "Conflict",
@@ -41,7 +41,7 @@ def check_preconditions(
 
 
 def finalizer_errors(current: JsonObject, new: JsonObject) -> list[FieldError]:
-    """Errors of finalizers: a terminating object takes no new ones."""
+    """Errors of finalizers: a terminating object must not get new ones."""
     if not current["metadata"].get("deletionTimestamp"):
         return []
     known = current["metadata"].get("finalizers") or ()

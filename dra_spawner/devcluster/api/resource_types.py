@@ -7,13 +7,13 @@ from dra_spawner import names
 
 @dataclass(frozen=True, slots=True)
 class ResourceType:
-    """One kind of API object: its place in the API, and the parts that the server treats specially."""
+    """One kind of API object: its path in the API, and the parts that the server treats specially."""
 
     group: str
     """API group; empty for the core group."""
     version: str
     plural: str
-    """As in paths, e.g. ``resourceclaims``."""
+    """Plural name in paths, e.g. ``resourceclaims``."""
     kind: str
     namespaced: bool
     status: bool = False
@@ -22,9 +22,9 @@ class ResourceType:
     """Whether ``metadata.generation`` counts the changes of ``spec``, from 1."""
     short_names: tuple[str, ...] = ()
     subresources: tuple[str, ...] = ()
-    """Subresources besides ``status``."""
+    """Subresources other than ``status``."""
     returns_deleted: bool = False
-    """Whether DELETE answers with the object's last state instead of a Status."""
+    """Whether DELETE returns the object's last state instead of a Status."""
     unconditional_update: bool = True
     """Whether PUT without ``metadata.resourceVersion`` is accepted."""
 
@@ -155,7 +155,7 @@ _BY_KIND = {(t.api_version, t.kind): t for t in RESOURCE_TYPES}
 
 
 def by_plural(group: str, version: str, plural: str) -> ResourceType | None:
-    """The kind with this place in the API; None if there is none."""
+    """The kind with this group, version and plural; None if there is none."""
     return _BY_PLURAL.get((group, version, plural))
 
 

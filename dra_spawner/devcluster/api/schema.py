@@ -26,7 +26,7 @@ _INT_LIMITS = {"int32": 2**31, "int64": 2**63}
 
 
 class _DecodeError(Exception):
-    """Raised for a value of the wrong type; each enclosing structure extends the path."""
+    """Raised for a value of the wrong type; each enclosing structure adds its field to the path."""
 
     def __init__(self, sentence: str) -> None:
         super().__init__(sentence)
@@ -34,7 +34,7 @@ class _DecodeError(Exception):
         self.structure = ""
         self.path: list[str] = []
 
-    def rise(self, structure: str, field: str) -> None:
+    def extend_path(self, structure: str, field: str) -> None:
         self.structure = self.structure or structure
         self.path.append(field)
 
@@ -106,7 +106,7 @@ def _quantity(value: Any) -> str:
 
 @lru_cache(maxsize=1024)
 def _time(value: Any) -> str:
-    """A moment in UTC, whole seconds."""
+    """A time in UTC, in whole seconds."""
     if not isinstance(value, str):
         raise _mismatch(value, "string")
     return _moment(value, "2006-01-02T15:04:05Z07:00").strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -114,7 +114,7 @@ def _time(value: Any) -> str:
 
 @lru_cache(maxsize=1024)
 def _micro_time(value: Any) -> str:
-    """A moment in UTC, with all digits of the microseconds."""
+    """A time in UTC, with all digits of the microseconds."""
     if not isinstance(value, str):
         raise _mismatch(value, "string")
     layout = "2006-01-02T15:04:05.000000Z07:00"
@@ -134,7 +134,7 @@ def _moment(text: str, layout: str) -> datetime:
 
 
 def _bytes(value: Any) -> str:
-    """Base64 text."""
+    """Base64 text, unchanged."""
     text = _string(value)
     try:
         base64.b64decode(text, validate=True)
@@ -205,7 +205,7 @@ def _map_of(text: str) -> _Decode:
 
 
 def _go_name(text: str) -> str:
-    """``core.v1.Container`` as in Go's messages: ``v1.Container``."""
+    """Name of a structure in Go's messages: ``v1.Container`` for ``core.v1.Container``."""
     return ".".join(text.split(".")[-2:])
 
 
@@ -227,7 +227,7 @@ def _structure(name: str) -> _Decode:
             try:
                 decoded = field.decode(item)
             except _DecodeError as error:
-                error.rise(name, key)
+                error.extend_path(name, key)
                 raise
             if decoded or not field.droppable:
                 result[key] = decoded
@@ -248,7 +248,7 @@ def _decoder(text: str) -> _Decode:
 
 
 def decode_object(resource_type: ResourceType, obj: Mapping[str, Any]) -> JsonObject:
-    """The decoded object, which shares nothing with the given one.
+    """The decoded object, which shares no part with the given object.
 
     Raises
     ------

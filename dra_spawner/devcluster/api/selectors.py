@@ -35,7 +35,7 @@ class Operator(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Requirement:
+class LabelRequirement:
     """One condition on one label."""
 
     key: str
@@ -66,9 +66,9 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
-    """Conditions on labels, of which all must hold."""
+    """Conditions on labels, which must all hold."""
 
-    requirements: tuple[Requirement, ...] = ()
+    requirements: tuple[LabelRequirement, ...] = ()
 
     def matches(self, labels: Mapping[str, str] | None) -> bool:
         """Whether an object with these labels is selected."""
@@ -106,7 +106,7 @@ class _LabelParser:
         return token
 
     def selector(self) -> LabelSelector:
-        requirements: list[Requirement] = []
+        requirements: list[LabelRequirement] = []
         while self.peek():
             if self.peek() in _SYMBOLS and self.peek() != "!":
                 raise SelectorError(f"found '{self.peek()}', expected: !, identifier, or 'end of string'")
@@ -122,7 +122,7 @@ class _LabelParser:
                 raise SelectorError(f"found '{self.peek()}', expected: identifier after ','")
         return LabelSelector(tuple(sorted(requirements, key=lambda requirement: requirement.key)))
 
-    def requirement(self) -> Requirement:
+    def requirement(self) -> LabelRequirement:
         absent = self.peek() == "!"
         if absent:
             self.take()
@@ -132,24 +132,24 @@ class _LabelParser:
         if problems := qualified_name_problems(key):
             raise SelectorError(f'<nil>: Invalid value: "{key}": {"; ".join(problems)}')
         if absent:
-            return Requirement(key, Operator.DOES_NOT_EXIST)
+            return LabelRequirement(key, Operator.DOES_NOT_EXIST)
         if self.peek() in ("", ","):
-            return Requirement(key, Operator.EXISTS)
+            return LabelRequirement(key, Operator.EXISTS)
         operator = self.take()
         match operator:
             case "=" | "==":
-                return Requirement(key, Operator.IN, frozenset({self.value(key)}))
+                return LabelRequirement(key, Operator.IN, frozenset({self.value(key)}))
             case "!=":
-                return Requirement(key, Operator.NOT_IN, frozenset({self.value(key)}))
+                return LabelRequirement(key, Operator.NOT_IN, frozenset({self.value(key)}))
             case "in" | "notin":
                 kind = Operator.IN if operator == "in" else Operator.NOT_IN
-                return Requirement(key, kind, self.value_set(key))
+                return LabelRequirement(key, kind, self.value_set(key))
             case "<" | ">":
                 bound = self.value(key)
                 if not re.fullmatch(r"[+-]?\d+", bound):
                     rule = "for 'Gt', 'Lt' operators, the value must be an integer"
                     raise SelectorError(f'values[0]: Invalid value: "{bound}": {rule}')
-                return Requirement(key, Operator.GREATER if operator == ">" else Operator.LESS, frozenset({bound}))
+                return LabelRequirement(key, Operator.GREATER if operator == ">" else Operator.LESS, frozenset({bound}))
         raise SelectorError(f"found '{operator}', expected: in, notin, =, ==, !=, gt, lt")
 
     def value(self, key: str) -> str:
@@ -191,11 +191,12 @@ def parse_label_selector(text: str) -> LabelSelector:
 def structured_label_selector(selector: Mapping[str, Any]) -> LabelSelector:
     """A label selector from its object form, ``{"matchLabels": …, "matchExpressions": […]}``."""
     requirements = [
-        Requirement(key, Operator.IN, frozenset({value})) for key, value in (selector.get("matchLabels") or {}).items()
+        LabelRequirement(key, Operator.IN, frozenset({value}))
+        for key, value in (selector.get("matchLabels") or {}).items()
     ]
     for expression in selector.get("matchExpressions") or ():
         values = frozenset(expression.get("values") or ())
-        requirements.append(Requirement(expression["key"], Operator(expression["operator"]), values))
+        requirements.append(LabelRequirement(expression["key"], Operator(expression["operator"]), values))
     return LabelSelector(tuple(requirements))
 
 
@@ -222,10 +223,10 @@ _FIELDS: dict[ResourceType, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class FieldSelector:
-    """Conditions on fields, of which all must hold."""
+    """Conditions on fields, which must all hold."""
 
     terms: tuple[tuple[str, bool, str], ...] = ()
-    """Dotted path, whether it must equal the value (else differ), value."""
+    """Terms: dotted path, whether the field must equal the value (else differ from it), and value."""
 
     def matches(self, obj: Mapping[str, Any]) -> bool:
         """Whether the object is selected; an absent field reads as the empty string."""
@@ -236,7 +237,7 @@ class FieldSelector:
 
 
 def _field(obj: Mapping[str, Any], path: str) -> str:
-    if path == "source":  # of an event: older sources set `source`, newer ones `reportingComponent`
+    if path == "source":  # of an event: old clients set `source`, newer clients `reportingComponent`
         return (obj.get("source") or {}).get("component") or obj.get("reportingComponent") or ""
     value: Any = obj
     for part in path.split("."):

@@ -1,7 +1,8 @@
 """The objects of the embedded cluster, as kube-apiserver's storage layer has them: in memory, synchronous.
 
 It has one thread and one writer. Objects are immutable values (`dra_spawner.devcluster.api.json_values`), which all
-readers share. To change one, pass a ``mutable_copy`` (or ``copy.deepcopy``) to `Store.update`, or use `Store.modify`.
+readers share. To change an object, pass a ``mutable_copy`` (or ``copy.deepcopy``) to `Store.update`, or use
+`Store.modify`.
 """
 
 import random as random_module
@@ -33,7 +34,12 @@ from dra_spawner.devcluster.api.preconditions import check_preconditions, finali
 from dra_spawner.devcluster.api.resource_types import NAMESPACES, PRIORITYCLASSES, ResourceType
 from dra_spawner.devcluster.api.schema import decode_object
 from dra_spawner.devcluster.api.selectors import SelectorError, object_filter
-from dra_spawner.devcluster.api.updates import count_generation, may_go, updated_object, without_empty_members
+from dra_spawner.devcluster.api.updates import (
+    count_generation,
+    is_deletion_complete,
+    updated_object,
+    without_empty_members,
+)
 from dra_spawner.devcluster.api.versioned_objects import VersionedObjects
 from dra_spawner.json_types import JsonObject
 
@@ -64,11 +70,11 @@ class Store:
     now
         The cluster's clock; returns timezone-aware times in UTC.
     new_uid
-        Makes ``metadata.uid``.
+        Returns a new ``metadata.uid``.
     random
-        Source of generated names.
+        Random numbers for generated names.
     history_limit
-        Changes of each kind that watches from the past can read.
+        Number of changes of each kind that watches from the past can read.
     """
 
     def __init__(
@@ -137,11 +143,11 @@ class Store:
         Parameters
         ----------
         namespace
-            None for all namespaces.
+            Namespace of the objects; None for all.
         limit
-            Items of one page; 0 for all.
+            Maximum items of the page; 0 for all.
         after
-            Last key of the page before.
+            Last key of the previous page.
 
         Raises
         ------
@@ -175,7 +181,7 @@ class Store:
         return self._objects.since(resource_type, revision)
 
     def subscribe(self, callback: Callable[[WatchEvent], None]) -> Callable[[], None]:
-        """Call `callback` after each change, in order, before the change's author gets the answer.
+        """Call `callback` after each change, in order, before the writer's call returns.
 
         The callback must neither raise nor write to the store.
 
@@ -242,10 +248,10 @@ class Store:
         ApiError
             ``NotFound``, ``Conflict``, ``Invalid``, ``BadRequest``.
         """
-        wanted = decode_object(resource_type, obj)
-        metadata = wanted["metadata"]
+        desired = decode_object(resource_type, obj)
+        metadata = desired["metadata"]
         current = self.get(resource_type, metadata.get("namespace"), metadata.get("name", ""))
-        updated = self._replace(resource_type, current, wanted, subresource, dry_run=dry_run)
+        updated = self._replace(resource_type, current, desired, subresource, dry_run=dry_run)
         self._collector.collect()
         return updated
 
@@ -257,10 +263,10 @@ class Store:
         change: Callable[[JsonObject], None],
         subresource: str = "",
     ) -> JsonObject:
-        """Read an object, let `change` edit a copy of it in place, and write that back."""
-        wanted = mutable_copy(self.get(resource_type, namespace, name))
-        change(wanted)
-        return self.update(resource_type, wanted, subresource)
+        """Read an object, let `change` edit a copy of it in place, and write the copy back."""
+        desired = mutable_copy(self.get(resource_type, namespace, name))
+        change(desired)
+        return self.update(resource_type, desired, subresource)
 
     def patch(
         self,
@@ -288,23 +294,23 @@ class Store:
                 raise ApiError(422, "Invalid", str(error)) from error
             raise bad_request(f"error decoding patch: {error}") from error
         try:
-            wanted = decode_object(resource_type, patched)
+            desired = decode_object(resource_type, patched)
         except ApiError as error:
             raise ApiError(422, "Invalid", error.message) from error
         for field in ("name", "namespace"):
-            if wanted["metadata"].get(field) != current["metadata"].get(field):
+            if desired["metadata"].get(field) != current["metadata"].get(field):
                 raise bad_request(
-                    f"the {field} of the object ({wanted['metadata'].get(field)}) does not match the {field} on the "
+                    f"the {field} of the object ({desired['metadata'].get(field)}) does not match the {field} on the "
                     f"URL ({current['metadata'].get(field)})"
                 )
-        updated = self._replace(resource_type, current, wanted, subresource, dry_run=dry_run)
+        updated = self._replace(resource_type, current, desired, subresource, dry_run=dry_run)
         self._collector.collect()
         return updated
 
     def replace(
         self, resource_type: ResourceType, current: JsonObject, new: JsonObject, *, dry_run: bool = False
     ) -> JsonObject:
-        """Write a state of the server's own, without the rules for clients."""
+        """Write a state that the server itself has built, without the rules for clients."""
         replaced = self._finish_update(resource_type, current, new, dry_run=dry_run)
         self._collector.collect()
         return replaced
@@ -326,11 +332,11 @@ class Store:
         Parameters
         ----------
         grace_period_seconds
-            For pods; by default the pod's own period.
+            Grace period, for pods; by default the pod's own period.
         propagation_policy
-            Effect on owned objects; by default they follow in the background.
+            Effect on owned objects; by default they are deleted in the background.
         uid, resource_version
-            Preconditions.
+            Preconditions of the deletion.
 
         Raises
         ------
@@ -377,10 +383,10 @@ class Store:
         self._remove(NAMESPACES, namespace, dry_run=False)
 
     def _replace(
-        self, resource_type: ResourceType, current: JsonObject, wanted: JsonObject, subresource: str, *, dry_run: bool
+        self, resource_type: ResourceType, current: JsonObject, desired: JsonObject, subresource: str, *, dry_run: bool
     ) -> JsonObject:
-        """Update `current` to a client's state."""
-        metadata, known = wanted["metadata"], current["metadata"]
+        """Update `current` to the state that a client desires."""
+        metadata, known = desired["metadata"], current["metadata"]
         name = known["name"]
         version = metadata.get("resourceVersion")
         if not version and not resource_type.unconditional_update:
@@ -391,7 +397,7 @@ class Store:
             raise conflict(resource_type, name, why)
         if version and version != known["resourceVersion"]:
             raise conflict(resource_type, name)
-        new = updated_object(resource_type, current, wanted, subresource)
+        new = updated_object(resource_type, current, desired, subresource)
         admission.admit_update(resource_type, current, new, subresource)
         count_generation(resource_type, current, new)
         errors = finalizer_errors(current, new) + admission.validate_update(resource_type, current, new, subresource)
@@ -402,11 +408,11 @@ class Store:
     def _finish_update(
         self, resource_type: ResourceType, current: JsonObject, new: JsonObject, *, dry_run: bool
     ) -> JsonObject:
-        """Write an accepted update if it differs, and remove the object if nothing blocks its deletion any more."""
+        """Write an accepted update if it differs; remove the object if nothing blocks its deletion any more."""
         new["metadata"] = without_empty_members(new["metadata"])
         if new == current:
             return current
-        if may_go(resource_type, current, new):
+        if is_deletion_complete(resource_type, current, new):
             self._remove(resource_type, current, dry_run=dry_run)
             return _frozen(new)
         return self._commit(resource_type, new, dry_run=dry_run)

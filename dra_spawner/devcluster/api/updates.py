@@ -1,4 +1,4 @@
-"""Updates of objects: which parts a client may write, and the consequences of a change."""
+"""Updates of objects: the parts that a client may write, and the consequences of a change."""
 
 from dra_spawner.devcluster.api.resource_types import NAMESPACES, NODES, PODS, ResourceType
 from dra_spawner.json_types import JsonObject
@@ -15,23 +15,23 @@ _COLLECTIONS = ("labels", "annotations", "finalizers", "ownerReferences")
 
 
 def updated_object(
-    resource_type: ResourceType, current: JsonObject, wanted: JsonObject, subresource: str
+    resource_type: ResourceType, current: JsonObject, desired: JsonObject, subresource: str
 ) -> JsonObject:
-    """A client's state of an object, with the parts of `current` that the client cannot write.
+    """The state that a client desires, with the parts of `current` that the client cannot write.
 
     An update of the object does not change its status. An update of the status changes nothing else, except for the
     metadata of pods and nodes, whose owners stay.
     """
     known = current["metadata"]
     if subresource == "status":
-        new = {**current, "status": wanted.get("status", {})}
+        new = {**current, "status": desired.get("status", {})}
         if resource_type in (PODS, NODES):
-            new["metadata"] = dict(wanted["metadata"])
+            new["metadata"] = dict(desired["metadata"])
             new["metadata"].pop("ownerReferences", None)
             if "ownerReferences" in known:
                 new["metadata"]["ownerReferences"] = known["ownerReferences"]
     else:
-        new = dict(wanted)
+        new = dict(desired)
         if resource_type.status:
             new.pop("status", None)
             if "status" in current:
@@ -55,8 +55,8 @@ def without_empty_members(metadata: JsonObject) -> JsonObject:
     return {key: value for key, value in metadata.items() if value or key not in _COLLECTIONS}
 
 
-def may_go(resource_type: ResourceType, current: JsonObject, new: JsonObject) -> bool:
-    """Whether an update has removed the last reason to keep a deleted object."""
+def is_deletion_complete(resource_type: ResourceType, current: JsonObject, new: JsonObject) -> bool:
+    """Whether an update has removed the last finalizer of a deleted object, so that it can be removed."""
     metadata = new["metadata"]
     return bool(
         metadata.get("deletionTimestamp")

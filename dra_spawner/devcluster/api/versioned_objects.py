@@ -1,4 +1,4 @@
-"""All objects, their numbered changes, and subscribers to these."""
+"""All objects, their numbered changes, and subscribers to the changes."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -15,7 +15,7 @@ class VersionedObjects:
     Parameters
     ----------
     history_limit
-        Changes of each kind that watches from the past can read.
+        Number of changes of each kind that watches from the past can read.
     """
 
     def __init__(self, history_limit: int) -> None:

@@ -1,1 +1,1 @@
-"""kube-controller-manager's part: controllers, with their loop and queue."""
+"""Controllers of kube-controller-manager, with their loop and queue."""

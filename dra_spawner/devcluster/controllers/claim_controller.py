@@ -39,12 +39,12 @@ _Name = tuple[str, str]
 """Namespace and name."""
 
 
-class _Failed(Exception):
-    """Raised if a claim cannot be created, with the sentence of the pod's event."""
+class _ClaimNotCreated(Exception):
+    """Raised if a claim cannot be created; the message is that of the pod's event."""
 
 
 class ClaimController(Controller):
-    """See the module."""
+    """Creates, deallocates and deletes claims; removes their consumers that are gone."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         super().__init__(store, clock)
@@ -79,7 +79,7 @@ class ClaimController(Controller):
                     self._sync_pod(namespace, name)
                 else:
                     self._sync_claim(namespace, name)
-            except (ApiError, _Failed) as error:
+            except (ApiError, _ClaimNotCreated) as error:
                 log.debug("Sync failed, trying again: %s=%s/%s error=%s", kind, namespace, name, error)
                 self._queue.retry(key)
             except Exception:
@@ -124,24 +124,30 @@ class ClaimController(Controller):
         pod = self.store.find(PODS, namespace, name)
         if pod is None or pod["metadata"].get("deletionTimestamp") or _is_done(pod):
             return
-        made: dict[str, str] = {}
+        created: dict[str, str] = {}
         for entry in pod["spec"].get("resourceClaims") or ():
             try:
                 claim = self._ensure_claim(pod, entry)
-            except (ApiError, _Failed) as error:
+            except (ApiError, _ClaimNotCreated) as error:
                 message = f"PodResourceClaim {entry['name']}: {error}"
                 self._events.count(pod, "Warning", "FailedResourceClaimCreation", message)
                 raise
             if claim is not None:
-                made[entry["name"]] = claim
-        if made:
-            pod = self._tell_pod(pod, made)
+                created[entry["name"]] = claim
+        if created:
+            pod = self._write_claim_names(pod, created)
         if pod["spec"].get("nodeName"):
             for claim_name in _claim_names(pod):
                 self._reserve(pod, claim_name)
 
     def _ensure_claim(self, pod: JsonObject, entry: JsonObject) -> str | None:
-        """The name of this entry's claim, if the pod's status lacks it."""
+        """The name of this entry's claim if the pod's status lacks it, after creating the claim if necessary.
+
+        Raises
+        ------
+        _ClaimNotCreated
+            If the template does not exist, or the API refuses the claim.
+        """
         if "resourceClaimTemplateName" not in entry:
             return None
         namespace = pod["metadata"]["namespace"]
@@ -160,26 +166,26 @@ class ClaimController(Controller):
         if template is None:
             name = entry["resourceClaimTemplateName"]
             kind = RESOURCECLAIMTEMPLATES
-            raise _Failed(f'resource claim template "{name}": {kind.singular}.{kind.group} "{name}" not found')
+            raise _ClaimNotCreated(f'resource claim template "{name}": {kind.singular}.{kind.group} "{name}" not found')
         try:
             created = self.store.create(RESOURCECLAIMS, _claim_from(template, pod, entry["name"]), namespace)
         except ApiError as error:
-            raise _Failed(f"create ResourceClaim : {error.message}") from error
+            raise _ClaimNotCreated(f"create ResourceClaim : {error.message}") from error
         return str(created["metadata"]["name"])
 
     def _orphan(self, pod: JsonObject, entry_name: str) -> str | None:
-        """A claim that was created for the pod, but is missing in the pod's status."""
+        """Name of a claim that was created for the pod, but is missing in the pod's status; None if there is none."""
         for claim in self.store.objects(RESOURCECLAIMS, pod["metadata"]["namespace"]):
             annotations = claim["metadata"].get("annotations") or {}
             if annotations.get(names.POD_CLAIM_NAME) == entry_name and _is_controlled_by(claim, pod):
                 return str(claim["metadata"]["name"])
         return None
 
-    def _tell_pod(self, pod: JsonObject, made: dict[str, str]) -> JsonObject:
+    def _write_claim_names(self, pod: JsonObject, created: dict[str, str]) -> JsonObject:
         def change(new: JsonObject) -> None:
             statuses = new.setdefault("status", {}).setdefault("resourceClaimStatuses", [])
-            statuses[:] = [status for status in statuses if status["name"] not in made]
-            statuses += [{"name": name, "resourceClaimName": claim} for name, claim in made.items()]
+            statuses[:] = [status for status in statuses if status["name"] not in created]
+            statuses += [{"name": name, "resourceClaimName": claim} for name, claim in created.items()]
 
         return self.store.modify(PODS, *_name(pod), change, "status")
 
@@ -218,7 +224,7 @@ class ClaimController(Controller):
             self._delete_if_unwanted(claim)
 
     def _is_consumer(self, namespace: str, consumer: JsonObject) -> bool:
-        """Whether a consumer still exists; one of an unknown kind counts as existing."""
+        """Whether a consumer still exists; a consumer that is no pod counts as existing."""
         if consumer.get("apiGroup") or consumer["resource"] != "pods":
             return True
         pod = self.store.find(PODS, namespace, consumer["name"])
@@ -260,11 +266,11 @@ def claim_generate_name(pod_name: str, entry_name: str) -> str:
 
 
 def _claim_from(template: JsonObject, pod: JsonObject, entry_name: str) -> JsonObject:
-    wanted = template["spec"].get("metadata") or {}
+    template_metadata = template["spec"].get("metadata") or {}
     pod_metadata = pod["metadata"]
     metadata: JsonObject = {
         "generateName": claim_generate_name(pod_metadata["name"], entry_name),
-        "annotations": {**(wanted.get("annotations") or {}), names.POD_CLAIM_NAME: entry_name},
+        "annotations": {**(template_metadata.get("annotations") or {}), names.POD_CLAIM_NAME: entry_name},
         "ownerReferences": [
             {
                 "apiVersion": "v1",
@@ -275,8 +281,8 @@ def _claim_from(template: JsonObject, pod: JsonObject, entry_name: str) -> JsonO
             }
         ],
     }
-    if wanted.get("labels"):
-        metadata["labels"] = dict(wanted["labels"])
+    if template_metadata.get("labels"):
+        metadata["labels"] = dict(template_metadata["labels"])
     return {"metadata": metadata, "spec": template["spec"]["spec"]}
 
 
@@ -285,7 +291,7 @@ def _name(obj: JsonObject) -> _Name:
 
 
 def _is_done(pod: JsonObject) -> bool:
-    """Whether all of its containers have ended for good."""
+    """Whether all its containers have ended for good, or it is being deleted without a node."""
     if pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
         return True
     return bool(pod["metadata"].get("deletionTimestamp")) and not pod["spec"].get("nodeName")

@@ -1,4 +1,4 @@
-"""The loop of controllers: they note changes of the store at once, and act a moment later."""
+"""The loop of controllers: a change of the store queues an item at once, and the loop processes it a moment later."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _PAUSE_SECONDS = 1.0
 
 
 class Controller(ABC):
-    """Reconciles the store's objects with a rule.
+    """Reconciles the store's objects by a rule.
 
-    Without a loop (in tests), call `attach`, and then `step` until nothing is due.
+    Without a loop (in tests), call `attach`, and then `step` until no item is due.
     """
 
     def __init__(self, store: Store, clock: Clock) -> None:
@@ -34,15 +34,15 @@ class Controller(ABC):
 
     @abstractmethod
     def adopt(self) -> None:
-        """Note all present objects; called once, before any change is noted."""
+        """Queue all present objects; called once, before the first change."""
 
     @abstractmethod
     def note(self, event: WatchEvent) -> None:
-        """Note a change; must not write to the store."""
+        """Queue the objects that a change affects; must not write to the store."""
 
     @abstractmethod
     def step(self) -> float | None:
-        """Do one due item.
+        """Process one due item.
 
         Returns
         -------
@@ -51,13 +51,13 @@ class Controller(ABC):
         """
 
     def attach(self) -> None:
-        """Begin to note changes."""
+        """Begin to follow changes."""
         if self._detach is None:
             self.adopt()
             self._detach = self.store.subscribe(self._noted)
 
     def start(self) -> None:
-        """Begin to note changes and to act; needs a running event loop."""
+        """Begin to follow changes and to process items; needs a running event loop."""
         self.attach()
         self._task = asyncio.get_running_loop().create_task(self._run(), name=type(self).__name__)
 
@@ -73,12 +73,12 @@ class Controller(ABC):
             self._task = None
 
     def settle(self, most_steps: int = 100_000) -> None:
-        """Do all due items; for tests.
+        """Process all due items; for tests.
 
         Raises
         ------
         RuntimeError
-            If it does not come to rest.
+            If items are still due after `most_steps` steps.
         """
         for _ in range(most_steps):
             if self.step() != 0:

@@ -73,7 +73,7 @@ class EventWriter:
         try:
             self._store.create(EVENTS, event)
         except ApiError:
-            return  # a terminating namespace takes no events
+            return  # a terminating namespace refuses events
         if len(self._written) >= _MOST_REMEMBERED:
             del self._written[next(iter(self._written))]
         self._written[key] = event["metadata"]["name"]
@@ -104,6 +104,6 @@ class EventWriter:
         }
 
     def _new_number(self) -> int:
-        """The time in nanoseconds, never twice the same."""
+        """The time in nanoseconds; never the same number twice."""
         self._last_name = max(self._last_name + 1, int(self._store.now().timestamp() * 1e9))
         return self._last_name

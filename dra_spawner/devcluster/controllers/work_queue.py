@@ -17,7 +17,7 @@ LONGEST_DELAY = timedelta(seconds=1000)
 
 
 class WorkQueue(Generic[K]):
-    """Keys in the order of their addition; failed ones return after a delay that doubles."""
+    """Keys in the order of their addition; failed keys return after a delay that doubles."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now
@@ -53,7 +53,7 @@ class WorkQueue(Generic[K]):
         return key
 
     def seconds_until_due(self) -> float | None:
-        """Seconds until a key is due, 0 if one is; None without keys."""
+        """Seconds until a key is due, 0 if a key is due now; None without keys."""
         if self._ready:
             return 0.0
         if not self._later:

@@ -1,1 +1,1 @@
-"""``dra-spawner demo``: a hub with example profiles on an embedded cluster with example nodes, or on a real one."""
+"""``dra-spawner demo``: a hub with example profiles, on an embedded cluster with example nodes or on a real cluster."""

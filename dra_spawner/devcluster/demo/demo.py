@@ -35,20 +35,20 @@ _ADMIN = "admin"
 _HUB_START_SECONDS = 60
 _HUB_STOP_SECONDS = 30
 #: Placeholders on the embedded cluster: profile and number.
-_KEPT = ("gpu-slice", 2)
-_KEPT_WAIT_SECONDS = 15
-#: Command of servers on the embedded cluster, whose pods are processes of this machine.
+_PLACEHOLDERS = ("gpu-slice", 2)
+_WARM_WAIT_SECONDS = 15
+#: Name of the servers' image on the embedded cluster, whose pods are processes of this machine.
 _IMAGE = "this-machine/jupyterlab:installed"
 _PROXY = "dra_spawner.devcluster.demo.streaming_proxy"
 _SERVICE = "dra_spawner.devcluster.demo.service_process"
 
 
 class DemoError(Exception):
-    """Raised where the demo cannot run; the message is a sentence."""
+    """Raised if the demo cannot run; the message is a sentence."""
 
 
 class DemoStoppedError(Exception):
-    """Raised where the demo is stopped before it is ready."""
+    """Raised if the demo is stopped before it is ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +60,9 @@ class DemoOptions:
     port
         Port of JupyterHub; 0 for any free port.
     kubeconfig
-        Kubeconfig of an existing cluster, in place of the embedded one.
+        Kubeconfig of an existing cluster, instead of the embedded cluster.
     image
-        Image of servers on an existing cluster; empty for KubeSpawner's default. Unused on the embedded cluster.
+        Image of servers on an existing cluster; empty for KubeSpawner's default. Not used on the embedded cluster.
     open_browser
         Whether to open the address.
     debug
@@ -87,7 +87,7 @@ class Running:
     api_token: str
     kubeconfig: Path
     log_file: Path | None
-    keeps_places: bool = False
+    has_placeholders: bool = False
     about_servers: str = ""
 
 
@@ -123,7 +123,7 @@ async def demo(options: DemoOptions, say: Callable[[str], None], stop: asyncio.E
     Parameters
     ----------
     stop
-        Ends the demo when it is set; set here, too, if the hub ends by itself.
+        Event that ends the demo. It is also set if the hub ends by itself.
 
     Raises
     ------
@@ -140,13 +140,13 @@ async def demo(options: DemoOptions, say: Callable[[str], None], stop: asyncio.E
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dra-spawner-demo-")))
         kubeconfig = options.kubeconfig
         cluster: EmbeddedCluster | None = None
-        why_not_apart = ""
+        why_same_user = ""
         if kubeconfig is None:
-            cluster, why_not_apart = await _start_cluster(stack, directory, say)
+            cluster, why_same_user = await _start_cluster(stack, directory, say)
             kubeconfig = cluster.kubeconfig
-        profiles, hub_address = await _look_at(kubeconfig)
+        profiles, hub_address = await _inspect_cluster(kubeconfig)
         settings = hub_settings(options, directory, port) | {"profiles": profiles, "hub_address": hub_address}
-        settings["own_users"] = cluster is not None and not why_not_apart
+        settings["own_users"] = cluster is not None and not why_same_user
         if stop.is_set():
             raise DemoStoppedError
         say("Starting JupyterHub …")
@@ -162,7 +162,7 @@ async def demo(options: DemoOptions, say: Callable[[str], None], stop: asyncio.E
         watch = asyncio.create_task(_end_with(hub, stop, log_file))
         stack.callback(watch.cancel)
         if cluster is not None:
-            await _until_kept(cluster, stop, say)
+            await _until_warm(cluster, stop, say)
         yield Running(
             address,
             _ADMIN,
@@ -170,8 +170,8 @@ async def demo(options: DemoOptions, say: Callable[[str], None], stop: asyncio.E
             settings["api_token"],
             kubeconfig,
             log_file,
-            keeps_places=cluster is not None,
-            about_servers=server_users.about_servers(why_not_apart) if cluster is not None else "",
+            has_placeholders=cluster is not None,
+            about_servers=server_users.about_servers(why_same_user) if cluster is not None else "",
         )
         if watch.done():
             watch.result()
@@ -180,16 +180,16 @@ async def demo(options: DemoOptions, say: Callable[[str], None], stop: asyncio.E
 async def _start_cluster(
     stack: contextlib.AsyncExitStack, directory: Path, say: Callable[[str], None]
 ) -> tuple[EmbeddedCluster, str]:
-    """The embedded cluster, and the reason if its servers run as this user."""
+    """The embedded cluster, and why its servers run as this user; empty if they run as other users."""
     say("Starting the embedded cluster: nodes with GPUs to share, to cut and to take whole, and network cards …")
     # Not below the hub's own directory, which other users cannot enter.
     servers = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dra-spawner-servers-")))
-    why_not_apart = await asyncio.to_thread(server_users.why_not_apart, servers)
+    why_same_user = await asyncio.to_thread(server_users.why_same_user, servers)
     cluster = EmbeddedCluster(directory / "cluster", kubelet_options={"directory": servers})
     await cluster.start()
     stack.push_async_callback(cluster.stop)
     cluster.publish(_objects_to_publish())
-    return cluster, why_not_apart
+    return cluster, why_same_user
 
 
 def hub_settings(options: DemoOptions, directory: Path, port: int) -> dict[str, Any]:
@@ -205,8 +205,8 @@ def hub_settings(options: DemoOptions, directory: Path, port: int) -> dict[str, 
         "hub_port": _free_port(),
         "proxy_api_port": _free_port(),
         "service_port": _free_port(),
-        # On an existing cluster, its administrator decides about placeholders.
-        "placeholders": {_KEPT[0]: {"min": _KEPT[1], "max": 2 * _KEPT[1]}} if embedded else {},
+        # The administrator of an existing cluster decides about placeholders.
+        "placeholders": {_PLACEHOLDERS[0]: {"min": _PLACEHOLDERS[1], "max": 2 * _PLACEHOLDERS[1]}} if embedded else {},
         "placeholder_priority_class": names.PRIORITY_CLASS,
         "admin": _ADMIN,
         "password": secrets.token_urlsafe(6),
@@ -215,6 +215,7 @@ def hub_settings(options: DemoOptions, directory: Path, port: int) -> dict[str, 
 
 
 def welcome(running: Running) -> str:
+    """The text that the demo prints when it is ready: addresses, credentials and first steps."""
     bold, plain = ("\033[1m", "\033[0m") if sys.stdout.isatty() else ("", "")
     log = f"\n  JupyterHub's log   {running.log_file}" if running.log_file else ""
     return f"""
@@ -224,7 +225,7 @@ def welcome(running: Running) -> str:
   kubeconfig         {running.kubeconfig}{log}
 
   Pick a profile, for example "GPU slice". In the notebook, the variables DRA_* tell which device it got.
-{_watch_it(running)}  Or start a server without a browser:
+{_page_hint(running)}  Or start a server without a browser:
 
     curl -X POST -H "Authorization: token {running.api_token}" -d '{{"profile": "gpu-slice"}}' \\
       {running.address}/hub/api/users/{running.admin}/server
@@ -232,8 +233,8 @@ def welcome(running: Running) -> str:
 {running.about_servers}  Ctrl-C stops everything."""
 
 
-def _watch_it(running: Running) -> str:
-    if not running.keeps_places:
+def _page_hint(running: Running) -> str:
+    if not running.has_placeholders:
         return ""
     return f"""  Services > dra-spawner shows who uses which device, and the placeholders:
   {running.address}/services/dra-spawner/
@@ -262,7 +263,7 @@ def _free_port() -> int:
     return _port_to_listen_on(0)
 
 
-async def _look_at(kubeconfig: Path) -> tuple[list[dict[str, object]], str]:
+async def _inspect_cluster(kubeconfig: Path) -> tuple[list[dict[str, object]], str]:
     """Profiles for a cluster's device classes, and this machine's address for its pods."""
     try:
         async with await KubernetesApi.from_kubeconfig(kubeconfig) as api:
@@ -328,26 +329,26 @@ def _objects_to_publish() -> list[dict[str, Any]]:
     return [priority, *objects]
 
 
-async def _until_kept(cluster: EmbeddedCluster, stop: asyncio.Event, say: Callable[[str], None]) -> None:
-    """Wait a limited time for warm placeholders, so that the first server takes over a warm claim."""
-    profile, number = _KEPT
-    end = asyncio.get_running_loop().time() + _KEPT_WAIT_SECONDS
+async def _until_warm(cluster: EmbeddedCluster, stop: asyncio.Event, say: Callable[[str], None]) -> None:
+    """Wait a limited time for warm placeholders, so that the first server gets a warm claim."""
+    profile, number = _PLACEHOLDERS
+    end = asyncio.get_running_loop().time() + _WARM_WAIT_SECONDS
     while asyncio.get_running_loop().time() < end and not stop.is_set():
         ready = {
             node["metadata"]["name"]
             for node in cluster.store.objects(NODES)
             if names.IMAGES_READY in node["metadata"].get("labels", {})
         }
-        kept = [
+        warm = [
             pod
             for pod in cluster.store.objects(PODS)
             if pod["metadata"].get("labels", {}).get(names.COMPONENT) == names.PLACEHOLDER
             and pod["spec"].get("nodeName") in ready
         ]
-        if len(kept) >= number:
+        if len(warm) >= number:
             say(
                 f'{number} placeholders of profile "{profile}" are warm: '
-                "a server takes over the device of one, and another starts."
+                "a server gets the device of one, and a new placeholder starts."
             )
             return
         await asyncio.sleep(0.05)
@@ -361,29 +362,29 @@ async def _end_with(hub: asyncio.subprocess.Process, stop: asyncio.Event, log_fi
 
 
 async def _stop_process(process: asyncio.subprocess.Process) -> None:
-    """SIGTERM, by which the hub stops its servers and its proxy; if that takes too long, SIGKILL to its group."""
+    """Send SIGTERM, so that the hub stops its servers and its proxy; after a time limit, kill its process group."""
     with contextlib.suppress(ProcessLookupError):
         process.terminate()
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(process.wait(), _HUB_STOP_SECONDS)
-    # The group is the hub's own (start_new_session), so it has no other process. Nor is the proxy in it, which the
-    # hub starts in a session of its own, nor its service: _end_left_over sees to them.
+    # The group has only the hub (start_new_session). The hub starts its proxy and its service in other sessions;
+    # _end_left_over ends these.
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     await process.wait()
 
 
 def _end_left_over(pid_file: Path, module: str) -> None:
-    """End a process of a hub that could not do so itself; one that ended in order has removed the file."""
+    """End a process that a killed hub has left behind; a process that ends normally removes its pid file."""
     try:
         pid = int(pid_file.read_text().split()[0])
         command_line = Path(f"/proc/{pid}/cmdline")
-        # Another process may have this number by now; without /proc that is not known.
+        # Another process may have this number now; without /proc this cannot be checked.
         if Path("/proc/self/cmdline").exists() and module.encode() not in command_line.read_bytes():
             return
         os.kill(pid, signal.SIGTERM)
     except (OSError, ValueError, IndexError):
-        return  # no file, nothing in it yet, or no such process any more
+        return  # the file does not exist or is empty, or the process has ended
 
 
 def _tail(log_file: Path | None, lines: int = 15) -> str:

@@ -17,8 +17,8 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "demo",
         help="try everything on this machine: a cluster, JupyterHub, five profiles",
         description="Start a small Kubernetes with four example nodes, and JupyterHub with DRASpawner on it.\n"
-        "It needs only Python. Servers run as processes of this machine: as users of their own if root\n"
-        "starts it on Linux, else as you, with your files and the hub's token. Ctrl-C stops everything.",
+        "It needs only Python. Servers run as processes of this machine: as separate users if root starts\n"
+        "it on Linux, else as you, with access to your files and the hub's token. Ctrl-C stops everything.",
         epilog="examples:\n"
         "  dra-spawner demo                                  then open the address it prints\n"
         "  dra-spawner demo --port 0 --no-browser            any free port\n"
@@ -28,7 +28,9 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     command.add_argument(
         "--port", type=_port, default=8000, help="port of JupyterHub; 0 for any free port (%(default)s)"
     )
-    command.add_argument("--kubeconfig", type=Path, metavar="FILE", help="use this existing cluster instead")
+    command.add_argument(
+        "--kubeconfig", type=Path, metavar="FILE", help="use this existing cluster instead of the embedded one"
+    )
     command.add_argument("--namespace", default="default", help="namespace of servers (%(default)s)")
     command.add_argument("--image", default="", help="with --kubeconfig: image of the servers (KubeSpawner's default)")
     command.add_argument("--no-browser", action="store_true", help="do not open the address in a browser")
@@ -38,7 +40,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def _port(text: str) -> int:
     if not text.isdigit() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port; a port is a number from 0 to 65535")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port; a port is a number from 0 to 65535")
     return int(text)
 
 

@@ -6,14 +6,14 @@ node                   devices                                                  
 ``shared-gpus``        2 GPUs of 40 GiB that several claims share by memory, in 5 GiB      ``gpu-share.example.com``
                        steps
 ``partitioned-gpus``   2 GPUs of 40 GiB that can be cut (1g.5gb, 2g.10gb, 3g.20gb) or      ``mig.example.com``,
-                       taken whole; shared counters say what still goes together           ``gpu.example.com``
+                       taken whole; shared counters limit the combinations                 ``gpu.example.com``
 ``whole-gpus``         4 GPUs of 80 GiB, one claim each                                    ``gpu.example.com``
 ``vlan-nics``          2 network cards; a claim takes bandwidth and VLAN interfaces        ``vlan-nic.example.com``
 =====================  ==================================================================  =======================
 
-The drivers are the demo's own. Names of devices, attributes, counters and capacities are those that NVIDIA's driver
-uses, and the sizes of the partitions those of an A100 with 40 GB, so that claims written here work there with another
-driver's name.
+The drivers are the demo's own. Devices, attributes, counters and capacities have the names that NVIDIA's driver uses,
+and the partitions have the sizes of an A100 with 40 GB. So claims for the demo also work with NVIDIA's driver, after a
+change of the driver's name.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ _UUID_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "example.com")
 
 @dataclass(frozen=True, slots=True)
 class _Partition:
-    """One way to cut a GPU, as ``nvidia-smi mig -lgip`` lists them for an A100 with 40 GB."""
+    """A MIG profile, as ``nvidia-smi mig -lgip`` lists it for an A100 with 40 GB."""
 
     profile: str
     profile_id: int
     starts: tuple[int, ...]
-    """Memory slices at which an instance may begin."""
+    """Numbers of the memory slices at which an instance may begin."""
     size: int
-    """Memory slices it takes."""
+    """Number of memory slices that it takes."""
     capacity: Mapping[str, str]
 
 
@@ -110,12 +110,12 @@ _PARTITIONS = (
 
 
 def example_objects() -> list[JsonObject]:
-    """All objects of the example: DeviceClasses, Nodes and ResourceSlices, in an order in which they can be created."""
+    """All objects of the example: DeviceClasses, Nodes and ResourceSlices, in the order of their creation."""
     return [*device_classes(), *example_nodes(), *resource_slices()]
 
 
 def device_classes() -> list[JsonObject]:
-    """The DeviceClasses; none can fail on a device of another driver."""
+    """The DeviceClasses; their selectors do not fail on devices of other drivers."""
     kind = f'device.attributes["{GPU_DRIVER}"].type'
     selectors = {
         GPU_SHARE_CLASS: f'device.driver == "{GPU_DRIVER}" && device.allowMultipleAllocations',
@@ -148,7 +148,7 @@ def example_nodes() -> list[JsonObject]:
 
 
 def resource_slices() -> list[JsonObject]:
-    """The ResourceSlices: a pool for each node, called after it."""
+    """The ResourceSlices: a pool for each node, with the node's name."""
     counters = [_counter_set(index) for index in range(2)]
     parts = [_partitionable(index) for index in range(2)]
     return [
@@ -209,7 +209,7 @@ def _whole_gpu(index: int) -> JsonObject:
 
 
 def _counters(capacity: Mapping[str, str], memory_slices: range) -> JsonObject:
-    """What a GPU of this capacity takes of its counter set: all of its engines, and the memory slices it lies on."""
+    """The counters that a GPU of this capacity consumes: its engines, and the memory slices that it uses."""
     dashed = {_dashed(name): {"value": value} for name, value in capacity.items()}
     return dashed | {f"memory-slice-{number}": {"value": "1"} for number in memory_slices}
 
@@ -223,7 +223,7 @@ def _counter_set(index: int) -> JsonObject:
 
 
 def _partitionable(index: int) -> list[JsonObject]:
-    """A GPU as a whole, and each partition at each place where it can be cut out."""
+    """A GPU as a whole, and each partition at each of its start positions."""
     whole = _gpu_attributes(PARTITIONED_NODE, index, "Example A100 40GB", "8.0.0")
     of_parent = {name: value for name, value in whole.items() if name not in ("type", "uuid")}
     counter_set = f"gpu-{index}-counter-set"

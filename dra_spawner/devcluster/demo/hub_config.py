@@ -1,4 +1,4 @@
-"""JupyterHub's configuration file of ``dra-spawner demo``; everything that differs comes from its environment."""
+"""JupyterHub's configuration file of ``dra-spawner demo``; variable settings come from the environment."""
 
 import json
 import os
@@ -28,7 +28,7 @@ if settings["own_processes"]:
     if settings["own_users"]:
         c.DRASpawner.uid = lambda spawner: uid_of(spawner.user.id)
     elif os.geteuid() == 0:
-        # A notebook server refuses this for good reasons; here it was root who started the demo.
+        # A notebook server refuses to run as root, but here root started the demo.
         c.DRASpawner.args = ["--allow-root"]
 elif settings["image"]:
     c.DRASpawner.image = settings["image"]
@@ -45,7 +45,7 @@ c.Authenticator.admin_users = {settings["admin"]}
 c.JupyterHub.allow_named_servers = True
 c.JupyterHub.services = [{"name": "demo", "api_token": settings["api_token"]}]
 if settings["placeholders"]:
-    # What jupyterhub_config.d/20-dra-spawner-service.py has, in short: the demo's administrator sees the page.
+    # A short form of jupyterhub_config.d/20-dra-spawner-service.py; the demo's administrator sees the page.
     service_config = directory / "dra_spawner_service_config.py"
     service_config.write_text(
         f"c.DRASpawnerService.placeholders = {settings['placeholders']!r}\n"

@@ -16,7 +16,7 @@ EXAMPLE_PROFILES: tuple[JsonObject, ...] = (
     {
         "display_name": "GPU slice",
         "slug": "gpu-slice",
-        "description": "A share of a GPU's memory; the rest serves others.",
+        "description": "A share of a GPU's memory; others use the rest.",
         "default": True,
         "kubespawner_override": {
             "device_claims": {"gpu": {"device_class": "gpu-share.example.com", "capacity": {"memory": "10Gi"}}}
@@ -71,7 +71,7 @@ EXAMPLE_PROFILES: tuple[JsonObject, ...] = (
 
 
 def profiles_for_classes(device_classes: Iterable[str]) -> list[JsonObject]:
-    """Profiles for a cluster: the examples where their classes exist, else one for each DeviceClass there is.
+    """Profiles for a cluster: the examples if their classes exist, else one profile for each DeviceClass.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Users of this machine as whom the demo's servers run, apart from the one who started the demo."""
+"""Separate users of this machine for the demo's servers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 
 from dra_spawner.devcluster.kubelet.process_user import can_switch_users
 
-#: Numbers that neither Linux distributions nor systemd give to any user.
+#: First of the uids for servers; neither Linux distributions nor systemd use them.
 FIRST_UID = 60_600
 NUMBER_OF_UIDS = 500
 _PROBE_SECONDS = 20
-#: Found and readable is enough; importing them takes seconds.
+#: Program that checks whether a user can read the packages; importing them would take seconds.
 _PROBE = """
 import importlib.util, os, pathlib
 for name in ("jupyterhub", "jupyterlab", "jupyter_server", "dra_spawner"):
@@ -24,20 +24,20 @@ pathlib.Path(os.environ["HOME"], "probe").touch()
 
 
 def uid_of(hub_user: int) -> int:
-    """User of this machine for a user of the hub, by the latter's number in the hub's database."""
+    """The uid for the servers of a hub's user, by the user's number in the hub's database."""
     return FIRST_UID + hub_user % NUMBER_OF_UIDS
 
 
-def why_not_apart(directory: Path) -> str:
-    """Why servers run as the user who started the demo, as a sentence; empty if they run as others.
+def why_same_user(directory: Path) -> str:
+    """Sentence on why servers run as the user who started the demo; empty if they run as separate users.
 
     Parameters
     ----------
     directory
-        Where servers have their files; made accessible to their users.
+        Directory of the servers' files; made accessible to their users.
     """
     if not can_switch_users():
-        return "Only root on Linux can run them as others."
+        return "Only root on Linux can run them as separate users."
     directory.chmod(0o711)
     home = directory / "probe"
     home.mkdir(mode=0o700)
@@ -62,15 +62,15 @@ def why_not_apart(directory: Path) -> str:
     return f"Another user cannot read what is installed in {sys.prefix}." if probe.returncode else ""
 
 
-def about_servers(why_not_apart: str) -> str:
-    """A server's access to this machine, for a person who gives others access."""
-    if why_not_apart:
-        return f"""  Servers are processes of this machine and run as you do: whoever uses one can read your files,
+def about_servers(why_same_user: str) -> str:
+    """Text about a server's access to this machine, for a person who lets others use the demo."""
+    if why_same_user:
+        return f"""  Servers are processes of this machine and run as you: each user of a server can read your files,
   the hub's token and its database. Let in only people to whom you would give your own account.
-  {why_not_apart}
+  {why_same_user}
 
 """
-    return """  Servers are processes of this machine. They run as users of their own, who cannot read the hub's
-  token or your private files, but they share its network, its processors and its memory.
+    return """  Servers are processes of this machine. They run as separate users, which cannot read the hub's token
+  or your private files, but they share its network, its processors and its memory.
 
 """

@@ -1,6 +1,6 @@
-"""The dra-spawner service as the demo's hub starts it: it notes its process, so that the demo can end it in any case.
+"""The dra-spawner service of the demo's hub; it writes a pid file, so that the demo can always end it.
 
-A hub that is killed leaves the services that it manages behind.
+A hub that is killed leaves its services behind.
 """
 
 import os

@@ -1,8 +1,8 @@
-"""The Python ``configurable-http-proxy``, made to pass answers on as they come.
+"""The Python ``configurable-http-proxy``, changed to forward responses as they arrive.
 
-By itself it waits for the end of an answer before it forwards the first byte, gives up after 20 seconds, and takes no
-body of more than 100 MB: the progress page of a server that waits for a device would show nothing, and then an error.
-The library has no hook, so its handler is replaced. Run as ``python -m
+Unchanged, it waits for the end of a response before it forwards the first byte, gives up after 20 seconds, and accepts
+no body of more than 100 MB: the progress page of a server that waits for a device would show nothing, and then an
+error. The library has no hook, so its handler is replaced. Run as ``python -m
 dra_spawner.devcluster.demo.streaming_proxy`` with its own options.
 """
 
@@ -21,29 +21,29 @@ from tornado.httpserver import HTTPServer
 from tornado.iostream import StreamClosedError
 from yarl import URL
 
-# Of RFC 9110: about one connection, not about the message. Tornado and aiohttp set their own.
+# Hop-by-hop headers of RFC 9110; Tornado and aiohttp set their own.
 _HOP_BY_HOP = frozenset(
     {"connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"}
 )
-# aiohttp sets the length of what it sends; an "Expect: 100-continue" has been answered here.
+# aiohttp sets the content length; this proxy has already answered an "Expect: 100-continue".
 _NOT_SENT_ON = _HOP_BY_HOP | {"content-length", "expect"}
-# What aiohttp would add to a request by itself.
+# Headers that aiohttp would add to a request by itself.
 _NOT_ADDED = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 _CONNECT_SECONDS = 20
 _CHUNK_BYTES = 64 * 1024
 _LONGEST_HEADER_BYTES = 64 * 1024
-# Uploads are still kept in memory on their way; the notebook server has a limit of its own (0.5 GB).
+# The proxy reads an upload into memory before it forwards it; the notebook server has a limit of its own (0.5 GB).
 _LARGEST_UPLOAD_BYTES = 4 * 1024**3
 
 
 @functools.cache
 def _session() -> aiohttp.ClientSession:
-    """The process's one client; first called where a loop runs.
+    """The only client of the process; the first call needs a running event loop.
 
-    Tornado's own client is not used: it limits bodies, and a request of it cannot be cancelled.
+    Tornado's own client is not used, as it limits bodies and cannot cancel a request.
     """
     return aiohttp.ClientSession(
-        # As many progress pages as there are; no connection is used twice, so none is found closed.
+        # No limit, as each progress page needs a connection. Connections are not reused, as servers may close them.
         connector=aiohttp.TCPConnector(limit=0, force_close=True),
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
@@ -55,12 +55,12 @@ def _session() -> aiohttp.ClientSession:
 
 
 class StreamingProxyHandler(ProxyHandler):  # type: ignore[misc] # that package has no types
-    """Forwards head and body of an answer as they arrive, for as long as they take."""
+    """Forwards head and body of a response as they arrive, without a time limit."""
 
     _forwarding: asyncio.Task[None] | None = None
 
     async def call_proxy(self, path: str | None = None) -> None:
-        """Answer a request with what its target says."""
+        """Answer a request with the response of its target."""
         url = await self.get_target_url(path)
         if url is None:
             return
@@ -72,21 +72,21 @@ class StreamingProxyHandler(ProxyHandler):  # type: ignore[misc] # that package 
         if error is None:
             self.finish()
         elif self._headers_written:
-            # Too late to say so; an answer that is cut must not look complete.
+            # It is too late for an error response, and a response that is cut must not look complete.
             self.proxy.log.error(f"{self.request.method} {self.request.path} was cut: {error!r}")
             self.request.connection.stream.close()
         elif isinstance(error, (aiohttp.ClientError, OSError)):
-            # The library's own way to say that a server is gone.
+            # The library's own response for a server that is gone.
             await self.handle_proxy_error(503, error)
         else:
             raise error
 
     def _request_summary(self) -> str:
-        """A request as it is logged: without the query, which may hold what a login comes with, or a token."""
+        """A request for the log: without the query, which may have a token or data of a login."""
         return f"{self.request.method} {self.request.path} ({self.request.remote_ip})"
 
     def on_connection_close(self) -> None:
-        """Drop the target's answer when the client no longer reads it."""
+        """Cancel the request to the target when the client has closed its connection."""
         super().on_connection_close()
         if self._forwarding is not None:
             self._forwarding.cancel()
@@ -101,7 +101,7 @@ class StreamingProxyHandler(ProxyHandler):  # type: ignore[misc] # that package 
             allow_redirects=False,
         ) as answer:
             self._set_head(answer)
-            # Each flush waits for the client, so a slow one slows the target down instead of filling memory.
+            # Each flush waits for the client, so a slow client slows the target down instead of filling memory.
             try:
                 await self.flush()
                 async for chunk in answer.content.iter_chunked(_CHUNK_BYTES):
@@ -123,9 +123,9 @@ class StreamingProxyHandler(ProxyHandler):  # type: ignore[misc] # that package 
 
 
 def main() -> None:
-    """Run the library's command with our handler and our limit."""
+    """Run the library's command with this handler and the limit of uploads."""
     configurable_http_proxy.configproxy.ProxyHandler = StreamingProxyHandler
-    # The command builds its servers itself and has no option for what they take.
+    # The command builds its servers itself and has no option for the maximum body.
     configurable_http_proxy.cli.HTTPServer = functools.partial(HTTPServer, max_body_size=_LARGEST_UPLOAD_BYTES)
     configurable_http_proxy.cli.main()
 

@@ -1,4 +1,4 @@
-"""Containers of a development node: local processes, or pretended ones."""
+"""Containers of a development node: local processes, or fake containers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 #: Exit code after SIGTERM or SIGKILL, as container runtimes report it.
 EXIT_CODE_TERMINATED = 128 + signal.SIGTERM
 EXIT_CODE_KILLED = 137
-#: Minimum time in which a pretended container ends, as kubelet and runtime need it.
+#: Time that a fake container takes to end after SIGTERM, as a real runtime takes some time.
 _FAKE_END_SECONDS = 0.3
 
 
@@ -35,9 +35,9 @@ class ContainerLaunch:
     pod
         ``namespace/name``, for messages.
     command
-        Program and arguments; empty if neither pod nor image name one.
+        Program and arguments; empty if the pod names no program.
     environment
-        The whole environment; the machine's own variables are not added.
+        The complete environment; variables of the machine are not added.
     log
         File for standard output and error.
     user
@@ -55,7 +55,7 @@ class ContainerLaunch:
 
 
 class StartFailed(Exception):
-    """Raised where a container could not be started; the message is that of the pod's event."""
+    """Raised if a container could not be started; the message is that of the pod's event."""
 
 
 class RunningContainer(Protocol):
@@ -77,6 +77,8 @@ class RunningContainer(Protocol):
 
 
 class ContainerRuntime(Protocol):
+    """Starts containers."""
+
     #: Whether pods need directories and environments.
     runs_processes: bool
 
@@ -86,13 +88,14 @@ class ContainerRuntime(Protocol):
         Raises
         ------
         StartFailed
+            If the container cannot be started.
         """
         ...
 
 
 @dataclass(slots=True)
 class FakeContainer:
-    """A pretended container, which runs until it is ended."""
+    """A fake container, which runs until it is ended."""
 
     container_id: str
     _ended: asyncio.Future[int] = field(repr=False)
@@ -113,7 +116,7 @@ class FakeContainer:
 
 
 class FakeRuntime:
-    """Pretends to run containers, for benchmarks and for tests that need no processes."""
+    """Runs fake containers, for benchmarks and for tests that need no processes."""
 
     runs_processes = False
 
@@ -126,7 +129,7 @@ class FakeRuntime:
         return container
 
     def exit(self, namespace: str, pod: str, container: str, exit_code: int) -> None:
-        """Let a running container end by itself.
+        """End a running container as if its program had ended by itself.
 
         Raises
         ------
@@ -143,7 +146,7 @@ def _fake_container() -> FakeContainer:
 class ProcessRuntime:
     """Runs each container's command as a process of this machine, in a process group of its own.
 
-    There is no isolation: the processes share this machine's network and files, and this user's files where they run as
+    There is no isolation: the processes share this machine's network and files, and this user's files if they run as
     this user. Containers of an image named ``pause`` get no process.
     """
 
@@ -205,7 +208,7 @@ class _ProcessContainer:
                 os.killpg(self.process.pid, number)
 
     def _kill_left_over(self) -> None:
-        """Kill every descendant, in whatever session, as a container ends with its first process."""
+        """Kill all descendants, in other sessions, too, as a container ends with its first process."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             # A process group keeps its number while it has members.
             os.killpg(self.process.pid, signal.SIGKILL)
@@ -230,7 +233,7 @@ def _start_time(pid: int) -> str:
 
 
 def _descendants(pid: int) -> dict[int, str]:
-    """Processes below `pid` with their start times; empty where there is no ``/proc``."""
+    """Descendants of a process with their start times; empty without ``/proc``."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").glob("[0-9]*"):
         if fields := _stat(entry.name):
@@ -250,12 +253,12 @@ def _identity(user: ProcessUser | None) -> dict[str, Any]:
 
 
 def _before_exec(user: ProcessUser | None) -> Callable[[], None] | None:
-    """Last step of the child before the program, already as its own user."""
+    """Function that the child process runs as its own user, just before its program; None if it needs none."""
     if sys.platform != "linux":
         return None
 
     def prepare() -> None:
-        # End with the kubelet, even if the kubelet is killed.
+        # The process ends with the kubelet, even if the kubelet is killed.
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if user is not None:
             # A set-user-ID program cannot make the process root again.

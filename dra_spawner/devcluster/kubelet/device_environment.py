@@ -1,21 +1,21 @@
 """Environment variables about a container's devices, as a driver would inject them through CDI.
 
-For a pod's claim ``gpu`` that was given 10 GiB of device ``gpu-0``, pool ``node-a``, driver ``gpu.example.com``:
+For a pod's claim ``gpu`` with 10 GiB of device ``gpu-0``, pool ``node-a``, driver ``gpu.example.com``:
 
 =============================  ===================================================================
 ``DRA_DEVICE_0``               ``gpu.example.com/node-a/gpu-0``; all devices of the container are counted from 0
 ``DRA_CLAIM_GPU_DEVICE``       ``node-a/gpu-0``; several devices of the claim are separated by commas
-``DRA_CLAIM_GPU_MEMORY``       ``10Gi``: the capacity really consumed, so after rounding; for several devices separated
-                               by commas in the order of ``…_DEVICE``, empty for one without. No such variable if
-                               the devices were given whole.
-``DRA_DEVICES``                all devices as one JSON list, an object a device: ``claim`` (the name in the pod),
-                               ``resourceClaim``, ``request``, ``driver``, ``pool``, ``device``, and where they
+``DRA_CLAIM_GPU_MEMORY``       ``10Gi``: the capacity that is consumed, after rounding; of several devices separated by
+                               commas in the order of ``…_DEVICE``, empty for a device without it. The variable does
+                               not exist if the devices are not shared.
+``DRA_DEVICES``                all devices as one JSON list with an object for each device: ``claim`` (the name in the
+                               pod), ``resourceClaim``, ``request``, ``driver``, ``pool``, ``device``, and if they
                                apply ``shareID``, ``consumedCapacity``, ``adminAccess``, ``config`` (the opaque
                                parameters for this driver and request, class before claim)
 =============================  ===================================================================
 
-Names of claims and capacities are written in capitals, with ``_`` for what a variable's name may not contain; of a
-qualified capacity (``gpu.example.com/memory``) the part after the slash.
+Names of claims and capacities are written in capitals, with ``_`` for characters that a variable's name may not have.
+Of a qualified capacity (``gpu.example.com/memory``) only the part after the slash is written.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dra_spawner.json_types import JsonObject
 
 
 def device_environment(
-    container: JsonObject, claims: Mapping[str, JsonObject], more_uses: Sequence[JsonObject] = ()
+    container: JsonObject, claims: Mapping[str, JsonObject], extra_uses: Sequence[JsonObject] = ()
 ) -> dict[str, str]:
     """The variables for one container.
 
@@ -38,15 +38,15 @@ def device_environment(
         A container of a pod's spec; its ``resources.claims`` name its claims.
     claims
         ResourceClaim objects with an allocation, by their name in the pod's spec.
-    more_uses
-        Entries for claims that its spec does not name: the scheduler adds them for extended resources.
+    extra_uses
+        Further entries of ``resources.claims``, which the scheduler adds for extended resources.
 
     Returns
     -------
     dict
         Empty for a container without claims.
     """
-    devices = container_devices(container, claims, more_uses)
+    devices = container_devices(container, claims, extra_uses)
     if not devices:
         return {}
     environment = {
@@ -66,12 +66,12 @@ def device_environment(
 
 
 def container_devices(
-    container: JsonObject, claims: Mapping[str, JsonObject], more_uses: Sequence[JsonObject] = ()
+    container: JsonObject, claims: Mapping[str, JsonObject], extra_uses: Sequence[JsonObject] = ()
 ) -> list[JsonObject]:
     """The devices of a container, in the order of its ``resources.claims``; fields as in ``DRA_DEVICES``."""
     devices = []
     seen: set[tuple[str, int]] = set()
-    for use in [*((container.get("resources") or {}).get("claims") or []), *more_uses]:
+    for use in [*((container.get("resources") or {}).get("claims") or []), *extra_uses]:
         claim = claims.get(use["name"])
         if claim is None:
             continue
@@ -109,7 +109,7 @@ def _device(claim: str, resource_claim: str, result: JsonObject, configs: Sequen
 
 
 def _names(wanted: str | None, request: str) -> bool:
-    """Whether `wanted` means the request a result was made for; ``gpu`` means ``gpu/whole``, its subrequest, too."""
+    """Whether `wanted` names this request; ``gpu`` also names its subrequest ``gpu/whole``."""
     return not wanted or request == wanted or request.startswith(f"{wanted}/")
 
 

@@ -1,4 +1,4 @@
-"""Pretended image pulls: the images of a node, and the time of a pull."""
+"""Fake image pulls: the images of a node, and the duration of a pull."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from dra_spawner.json_types import JsonObject
 #: Seconds that a pull of an image (second argument) takes on a node (first). May raise `PullFailed`.
 PullSeconds = Callable[[str, str], float]
 
-#: Size that is shown for every image, as none is pulled.
+#: Reported size of every image, as no image is really pulled.
 IMAGE_SIZE_BYTES = 1_000_000_000
 
 
 class PullFailed(Exception):
-    """Raised where an image cannot be pulled; the message is that of the pod's event."""
+    """Raised if an image cannot be pulled; the message is that of the pod's event."""
 
 
 def instant_pull(node: str, image: str) -> float:
-    """Pull every image in no time."""
+    """Duration 0 for every pull."""
     return 0.0
 
 
 def normalized_image(image: str) -> str:
-    """The image's name as a node reports it: with a tag."""
+    """The image's name with a tag, as a node reports it."""
     if "@" in image or ":" in image.rpartition("/")[2]:
         return image
     return f"{image}:latest"
@@ -36,7 +36,13 @@ def has_image(node: JsonObject, image: str) -> bool:
 
 
 def must_pull(container: JsonObject, present: bool) -> bool:
-    """Whether the kubelet asks the registry, by ``imagePullPolicy`` (default: Always only for the tag latest)."""
+    """Whether the kubelet pulls, by ``imagePullPolicy`` (default: Always for the tag latest, else IfNotPresent).
+
+    Raises
+    ------
+    PullFailed
+        If the policy is Never and the image is not present.
+    """
     policy = container.get("imagePullPolicy")
     if policy is None:
         policy = "Always" if normalized_image(container.get("image", "")).endswith(":latest") else "IfNotPresent"

@@ -1,10 +1,10 @@
 """The embedded kubelet: serves nodes that exist only as objects, with pods that are local processes.
 
-It works over the API, so it serves the embedded cluster and a real control plane alike. What a pod's processes see of
-their devices is described in `device_environment`, where their volumes are in `pod_volumes`.
+It works over the API, so it serves the embedded cluster and a real control plane alike. `device_environment` describes
+what a pod's processes see of their devices, and `pod_volumes` where their volumes are.
 
-What it does not do: isolate anything, limit resources, pull images, probe containers (running is ready), run
-life-cycle hooks, or resize.
+It does not isolate processes, limit resources, pull images, probe containers (a running container is ready), run
+life-cycle hooks, or resize pods.
 """
 
 from __future__ import annotations
@@ -49,22 +49,22 @@ class Kubelet:
     Parameters
     ----------
     nodes
-        Node objects to register at the start; see `node_agent.node_manifest` for a short way to make one.
+        Node objects to register at the start; `node_agent.node_manifest` builds one.
     runtime
-        `ProcessRuntime` if None; `FakeRuntime` for pods that are only pretended.
+        Runtime of containers; `ProcessRuntime` if None.
     clock
-        Clock of everything pretended: pulls, delays, back-off, timestamps. The grace period of a termination is in
-        real time, as the processes are real.
+        Clock of fake pulls, delays, back-off and timestamps. The grace period of a termination is in real time, as the
+        processes are real.
     addresses
-        Gives pods their ``podIP``; if None, an address of its own in 127.0.0.0/8 (Linux; elsewhere 127.0.0.1).
+        Source of ``podIP``; if None, each pod has an address of its own in 127.0.0.0/8 (on Linux; elsewhere 127.0.0.1).
     directory
-        Directory of logs and volumes; if None, a temporary one, which is removed at the end.
+        Directory of logs and volumes; if None, a temporary directory, which is removed at the end.
     pull_seconds
         Duration of a pull of an image to a node; may raise `PullFailed`.
     start_seconds
         Further duration of a pod's start.
     refuse_devices
-        Returns why a pod's devices cannot be prepared, in the driver's words; empty if they can. Called at each try.
+        Returns the driver's message if a pod's devices cannot be prepared; empty if they can. Called at each try.
     events
         Whether to write Event objects.
     """
@@ -141,7 +141,7 @@ class Kubelet:
     async def add_node(self, node: JsonObject) -> JsonObject:
         """Register and serve one more node; return its object in the API."""
         registered = await self._agent.register(node)
-        # The watch may have skipped pods that were bound to the node before it was known.
+        # The watch may have skipped pods that were bound to the node before its registration.
         for pod in (await self._api.list(_PODS))["items"]:
             if pod["metadata"]["uid"] not in self._workers:
                 self._handle(WatchEventType.ADDED, pod)
@@ -149,12 +149,12 @@ class Kubelet:
 
     async def remove_node(self, name: str) -> None:
         """Remove a node: end its processes, and delete it and its pods from the API."""
-        doomed = [worker for worker, _ in self._workers.values() if worker.pod["spec"]["nodeName"] == name]
-        tasks = [task for worker, task in self._workers.values() if worker in doomed]
-        for worker in doomed:
+        removed = [worker for worker, _ in self._workers.values() if worker.pod["spec"]["nodeName"] == name]
+        tasks = [task for worker, task in self._workers.values() if worker in removed]
+        for worker in removed:
             worker.gone()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for worker in doomed:
+        for worker in removed:
             metadata = worker.pod["metadata"]
             path = resource_path("v1", "pods", metadata["namespace"], metadata["name"])
             with contextlib.suppress(KubernetesError):
@@ -162,7 +162,7 @@ class Kubelet:
         await self._agent.remove(name)
 
     async def wait_schedulable(self, timeout_seconds: float = 30.0) -> None:
-        """Wait until the control plane sees all nodes as ready; raises TimeoutError."""
+        """Wait until the control plane sees all nodes as ready. Raises TimeoutError."""
         await self._agent.wait_schedulable(timeout_seconds)
 
     def read_log(self, pod: JsonObject, container: str) -> str | None:
@@ -230,7 +230,13 @@ class Kubelet:
             log.error("A pod's worker failed: uid=%s", uid, exc_info=error)
 
     async def _pull(self, pod: JsonObject, container: JsonObject) -> None:
-        """Pretend to pull the container's image to the pod's node."""
+        """Take the time of a pull of the container's image, and add the image to the pod's node.
+
+        Raises
+        ------
+        PullFailed
+            If the image cannot be pulled.
+        """
         node_name, image, name = pod["spec"]["nodeName"], container.get("image", ""), container["name"]
         async with self._pull_locks.setdefault((node_name, image), asyncio.Lock()):
             node = self._agent.nodes.get(node_name)
@@ -248,9 +254,9 @@ class Kubelet:
                 raise
             if seconds:
                 await self._clock.sleep(seconds)
-            took = f"{(self._clock.now() - began).total_seconds():.3g}s"
+            pull_time = f"{(self._clock.now() - began).total_seconds():.3g}s"
             message = (
-                f'Successfully pulled image "{image}" in {took} ({took} including waiting). '
+                f'Successfully pulled image "{image}" in {pull_time} ({pull_time} including waiting). '
                 f"Image size: {IMAGE_SIZE_BYTES} bytes."
             )
             self._events.normal(pod, "Pulled", message, name)

@@ -16,7 +16,7 @@ from dra_spawner.kube.api import KubernetesApi, KubernetesError, PatchType, reso
 log = logging.getLogger(__name__)
 
 LEASE_NAMESPACE = "kube-node-lease"
-# As the kubelet: renewed every 10 s; the node controller marks a node unreachable after 50 s.
+# As in the kubelet: Leases are renewed every 10 s; the node controller marks a node unreachable after 50 s.
 HEARTBEAT_SECONDS = 10.0
 _LEASE_DURATION_SECONDS = 40
 _POLL_SECONDS = 0.05
@@ -38,7 +38,7 @@ def node_manifest(
     Parameters
     ----------
     capacity
-        Capacity besides 8 CPUs, 32 GiB of memory and 110 pods; a value replaces the default of its key.
+        Capacity in addition to the default of 8 CPUs, 32 GiB of memory and 110 pods; a value replaces a default.
     images
         Names of images that the node has from the start.
     """
@@ -130,11 +130,12 @@ class NodeAgent:
         self.nodes: dict[str, JsonObject] = {}
 
     async def register(self, node: JsonObject) -> JsonObject:
-        """Create the Node object, or adopt the existing one; begin its Lease.
+        """Create the Node object, or adopt the existing one, and its Lease; return the object.
 
         Raises
         ------
         KubernetesError
+            If it cannot be created.
         """
         node = complete_node(node, self._clock)
         name = node["metadata"]["name"]
@@ -161,7 +162,7 @@ class NodeAgent:
     async def heartbeat_forever(self) -> None:
         """Renew the Leases, so that no node becomes unreachable."""
         while True:
-            # Real time: a node controller, if there is one, has a real clock.
+            # Real time, as a node controller has a real clock.
             await asyncio.sleep(HEARTBEAT_SECONDS)
             for name in list(self.nodes):
                 try:
@@ -180,11 +181,12 @@ class NodeAgent:
         )
 
     async def wait_schedulable(self, timeout_seconds: float = 30.0) -> None:
-        """Wait until the control plane sees all nodes as ready: it taints new ones for a moment.
+        """Wait until the control plane sees all nodes as ready; it taints new nodes for a moment.
 
         Raises
         ------
         TimeoutError
+            If a node is not ready after `timeout_seconds`.
         """
         async with asyncio.timeout(timeout_seconds):
             while True:

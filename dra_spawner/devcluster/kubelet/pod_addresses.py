@@ -12,13 +12,15 @@ _WILDCARD = re.compile(r"(?<![\w.:])(?:0\.0\.0\.0|\[::\])(?![\w.])")
 
 
 class PodAddresses(Protocol):
+    """Gives addresses to pods."""
+
     def acquire(self) -> str: ...
 
     def release(self, address: str) -> None: ...
 
 
 class LoopbackAddresses:
-    """Addresses of 127.0.0.0/8, one a pod, where the whole block is the machine's own (Linux); else 127.0.0.1 for all.
+    """Addresses of 127.0.0.0/8, one for each pod, on Linux, where all are the machine's own; else 127.0.0.1 for all.
 
     The first address is random, so that two clusters on one machine hardly ever collide.
     """
@@ -46,7 +48,7 @@ class LoopbackAddresses:
 
 
 class OneAddress:
-    """The same address for all pods, such as that of a benchmark's only server."""
+    """The same address for all pods, for example the address of a benchmark's only server."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -61,7 +63,7 @@ class OneAddress:
 def bind_to(address: str, text: str) -> str:
     """`text` with the wildcard addresses 0.0.0.0 and [::] replaced.
 
-    In a pod's own network a server may listen everywhere; here that would be on every other pod's address and on
-    those of the machine.
+    In a pod's own network a server may listen on all addresses; here these include the addresses of other pods and of
+    the machine.
     """
     return _WILDCARD.sub(address, text)

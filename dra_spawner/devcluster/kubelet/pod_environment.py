@@ -1,7 +1,7 @@
-"""A container's environment and command line as its pod's spec says, references resolved and expanded.
+"""A container's environment and command line by its pod's spec, with all references resolved.
 
 Rules as in the kubelet: ``env`` after ``envFrom``; ``$(NAME)`` stands for a variable defined before, ``$$`` for one
-dollar sign, and a reference to nothing stays as it is (core/v1 ``EnvVar.value``).
+dollar sign, and a reference to an unknown variable stays unchanged (core/v1 ``EnvVar.value``).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SUBSCRIPT = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")
 
 
 class EnvironmentProblem(Exception):
-    """Raised where a variable cannot be set; the message is the kubelet's."""
+    """Raised if a variable cannot be set; the message is the kubelet's."""
 
 
 def references(containers: Sequence[JsonObject]) -> set[tuple[str, str]]:
@@ -51,16 +51,16 @@ def container_environment(
     Parameters
     ----------
     pod
-        With ``status.podIP`` and ``status.hostIP`` set as far as the spec asks for them.
+        The pod, with ``status.podIP`` and ``status.hostIP`` if the spec refers to them.
     node
-        Its allocatable resources replace limits that are not set.
+        The pod's node; its allocatable resources replace limits that are not set.
     sources
-        The ConfigMaps and Secrets that `references` named and that exist.
+        The existing ConfigMaps and Secrets of `references`.
 
     Raises
     ------
     EnvironmentProblem
-        If a reference that is not optional leads nowhere.
+        If a reference that is not optional has no object or key.
     """
     environment: dict[str, str] = {}
     for source in container.get("envFrom") or []:
@@ -82,7 +82,7 @@ def container_environment(
 
 
 def command_line(container: JsonObject, entrypoint: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-    """The command line: ``command`` replaces the image's entry point, ``args`` follow."""
+    """The command line: ``command``, or the image's entry point without it, followed by ``args``."""
     command = container.get("command") or list(entrypoint)
     return [expand(word, environment) for word in [*command, *(container.get("args") or [])]]
 
@@ -125,7 +125,13 @@ def _value_from(
 
 
 def field_value(pod: JsonObject, path: str) -> str:
-    """A field of the pod, as text (downward API)."""
+    """A field of the pod as text (downward API).
+
+    Raises
+    ------
+    EnvironmentProblem
+        If the field is not supported.
+    """
     if match := _SUBSCRIPT.fullmatch(path):
         return str((pod["metadata"].get(match[1]) or {}).get(match[2], ""))
     if path not in _FIELDS:

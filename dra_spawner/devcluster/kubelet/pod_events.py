@@ -18,12 +18,12 @@ _FLUSH_SECONDS = 2.0
 
 
 class EventRecorder:
-    """Writes events in the background; repeated ones are counted.
+    """Writes events in the background; repeated events are counted.
 
     Parameters
     ----------
     enabled
-        False for benchmarks without load from events.
+        Whether to write events; False for benchmarks without the load of events.
     """
 
     def __init__(self, api: KubernetesApi, clock: Clock, *, enabled: bool = True) -> None:

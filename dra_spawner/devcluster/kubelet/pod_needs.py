@@ -1,4 +1,4 @@
-"""The needs of a pod before its containers can start, and the parameters of each container."""
+"""The objects that a pod needs before its containers can start, and the parameters of each container."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from dra_spawner.devcluster.kubelet.process_user import ProcessUser, give_direct
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 
-#: Name of the claim for extended resources in containers, as it has none in the pod.
+#: Name of the claim for extended resources in containers, as the pod has no name for it.
 EXTENDED_RESOURCES = "extended-resources"
-#: Name of a user without one on this machine, as in Jupyter's images.
+#: Name of a user that has no name on this machine, as in Jupyter's images.
 _USER_NAME = "jovyan"
 
 
@@ -51,9 +51,9 @@ class PodServices:
     pull
         Pulls an image for a container of a pod; see `Kubelet`.
     start_seconds
-        Pretended duration of the pod's sandbox.
+        Duration of the start of the pod's sandbox.
     refuse_devices
-        Returns why a pod's devices cannot be prepared, in the driver's words; empty if they can.
+        Returns the driver's message if a pod's devices cannot be prepared; empty if they can.
     """
 
     api: KubernetesApi
@@ -68,8 +68,18 @@ class PodServices:
     refuse_devices: Callable[[JsonObject], str]
 
 
-class NotYet(Exception):
-    """Raised where an object that the pod needs does not exist yet."""
+class NeedMissing(Exception):
+    """Raised if an object that the pod needs does not exist yet.
+
+    Attributes
+    ----------
+    reason
+        Reason of the pod's event.
+    container
+        Container that needs the object; empty if the whole pod needs it.
+    state
+        Reason of the container's waiting state.
+    """
 
     def __init__(self, reason: str, message: str, container: str = "", state: str = "ContainerCreating") -> None:
         super().__init__(message)
@@ -87,12 +97,12 @@ class PodNeeds:
         self._volumes: dict[str, Path] = {}
         self._sources: dict[tuple[str, str], JsonObject] = {}
 
-    async def gather(self, pod: JsonObject) -> None:
+    async def read(self, pod: JsonObject) -> None:
         """Read the objects that the pod's spec refers to.
 
         Raises
         ------
-        NotYet
+        NeedMissing
             If an object does not exist.
         """
         self._pod = pod
@@ -101,7 +111,7 @@ class PodNeeds:
             for entry in self._pod["spec"].get("resourceClaims") or []
             if (claim := await self._claim(entry)) is not None
         }
-        await self._gather_extended_resources()
+        await self._read_extended_resources()
         if self._claims and (why := self._services.refuse_devices(pod)):
             raise _unprepared(why)
         if not self._services.runtime.runs_processes:
@@ -113,14 +123,14 @@ class PodNeeds:
                 self._sources[resource, name] = await self._services.api.get(path)
             except KubernetesError as error:
                 if not error.not_found:
-                    raise NotYet("FailedMount", str(error)) from error
+                    raise NeedMissing("FailedMount", str(error)) from error
         try:
             self._volumes = prepare_volumes(self._pod, self._services.directories, self._sources)
         except VolumeProblem as problem:
-            raise NotYet("FailedMount", str(problem)) from problem
+            raise NeedMissing("FailedMount", str(problem)) from problem
 
-    async def _gather_extended_resources(self) -> None:
-        """Devices for extended resources: the scheduler's claim, and the devices of each container."""
+    async def _read_extended_resources(self) -> None:
+        """Read the scheduler's claim for extended resources, and the devices of each container."""
         self._uses = {}
         status = (self._pod.get("status") or {}).get("extendedResourceClaimStatus")
         if not status:
@@ -134,7 +144,13 @@ class PodNeeds:
                 self._uses.setdefault(mapping["containerName"], []).append(use)
 
     async def _claim(self, entry: JsonObject) -> JsonObject | None:
-        """The claim of an entry of ``spec.resourceClaims``, if this pod may use it; None if the entry needs none."""
+        """The claim of an entry of ``spec.resourceClaims``; None if the entry needs none.
+
+        Raises
+        ------
+        NeedMissing
+            If the claim does not exist, or this pod may not use it yet.
+        """
         name = entry.get("resourceClaimName")
         if name is None:
             statuses = (self._pod.get("status") or {}).get("resourceClaimStatuses") or []
@@ -168,6 +184,7 @@ class PodNeeds:
         Raises
         ------
         EnvironmentProblem
+            If a variable or a mount cannot be provided.
         """
         pod, directories = self._pod, self._services.directories
         name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
@@ -215,19 +232,19 @@ class PodNeeds:
                 if volume["name"] in mounted and ("emptyDir" in volume or "persistentVolumeClaim" in volume)
             ]
             containers = [*(pod["spec"].get("initContainers") or []), *pod["spec"]["containers"]]
-            alone = all(process_user(pod, each) == user for each in containers)
-            give_directories(user, directories.root, directories.pod(pod), [*own, *writable], alone=alone)
+            is_only_user = all(process_user(pod, each) == user for each in containers)
+            give_directories(user, directories.root, directories.pod(pod), [*own, *writable], is_only_user=is_only_user)
         return user
 
 
-def _unprepared(why: str) -> NotYet:
-    return NotYet(
+def _unprepared(why: str) -> NeedMissing:
+    return NeedMissing(
         "FailedPrepareDynamicResources", f"Failed to prepare dynamic resources: prepare dynamic resources: {why}"
     )
 
 
 def _machine_environment() -> dict[str, str]:
-    """Variables of the machine that programs need: PATH, with this Python first, and the locale."""
+    """Variables of this machine that programs need: PATH with this Python first, the locale and the shell."""
     path = [str(Path(sys.executable).parent), *os.environ.get("PATH", os.defpath).split(os.pathsep)]
     return {
         "PATH": os.pathsep.join(dict.fromkeys(path)),

@@ -73,7 +73,7 @@ class ContainerState:
         self.waiting_reason, self.waiting_message = reason, message
 
     def restart(self) -> None:
-        """Count a start."""
+        """Count a restart."""
         if self.terminated:
             self.last_state = self.state_json()
         self.restart_count += 1
@@ -118,6 +118,8 @@ class ContainerState:
 
 @dataclass(slots=True)
 class PodState:
+    """State of a pod's containers, and the data of its ``status`` that a kubelet writes."""
+
     host_ip: str
     start_time: datetime
     containers: Sequence[ContainerState]
@@ -127,26 +129,26 @@ class PodState:
 
     @property
     def phase(self) -> PodPhase:
-        """Running as soon as each container has been started once, and until `finish`."""
+        """Pending until each container has been started once, then Running, and the final phase after `finish`."""
         if self._final_phase is not None:
             return self._final_phase
         started = all(state.started_at is not None for state in self.containers)
         return PodPhase.RUNNING if started else PodPhase.PENDING
 
     def finish(self) -> None:
-        """Set the final phase: Succeeded if every container has ended well."""
+        """Set the final phase: Succeeded if every container has ended with exit code 0, else Failed."""
         succeeded = all(state.exit_code == 0 for state in self.containers)
         self._final_phase = PodPhase.SUCCEEDED if succeeded else PodPhase.FAILED
 
     def to_json(self, now: datetime, previous: Sequence[JsonObject] = ()) -> JsonObject:
-        """The parts of ``status`` that are a kubelet's, for a strategic merge patch.
+        """The parts of ``status`` that a kubelet writes, for a strategic merge patch.
 
         Parameters
         ----------
         now
             Time of the changed conditions.
         previous
-            The pod's present conditions; unchanged ones keep their time.
+            The pod's present conditions; unchanged conditions keep their time.
         """
         status: JsonObject = {
             "phase": self.phase.value,
@@ -176,14 +178,14 @@ class PodState:
             }
         ready: JsonObject = {"status": "False", **why} if unready else {"status": "True"}
         not_initialized = {"status": "False", "reason": "ContainersNotInitialized"}
-        wanted: dict[str, JsonObject] = {
+        present: dict[str, JsonObject] = {
             "PodReadyToStartContainers": {"status": "True" if self.pod_ip and not self.phase.final else "False"},
             "Initialized": {"status": "True"} if initialized else not_initialized,
             "ContainersReady": ready,
             "Ready": ready,
         }
         conditions = []
-        for condition_type, fields in wanted.items():
+        for condition_type, fields in present.items():
             before = previous.get(condition_type, {})
             changed = before.get("status") != fields["status"]
             time = timestamp(now) if changed else before.get("lastTransitionTime", timestamp(now))

@@ -1,8 +1,8 @@
 """A pod's volumes as directories of this machine.
 
-A process has no mount namespace of its own here. So a volume's directory cannot appear at its ``mountPath``; instead
-each path at or below a ``mountPath`` that stands in the pod's command, arguments, environment or working directory is
-replaced by the directory behind it. A claim's directory outlives the pod, like the claim.
+A process has no mount namespace of its own here, so a volume's directory cannot appear at its ``mountPath``. Instead,
+each path at or below a ``mountPath`` in the pod's command, arguments, environment or working directory is replaced by
+the volume's directory. A claim's directory outlives the pod, like the claim.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dra_spawner.json_types import JsonObject
 
 
 class VolumeProblem(Exception):
-    """Raised where a volume cannot be provided (yet); the message is that of the pod's event."""
+    """Raised if a volume cannot be provided, or not yet; the message is that of the pod's event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,8 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class NodeDirectories:
+    """Directories of a node's pods and volumes."""
+
     root: Path
 
     def pod(self, pod: JsonObject) -> Path:
@@ -42,7 +44,7 @@ class NodeDirectories:
         return self.root / "pods" / f"{metadata['namespace']}_{metadata['name']}_{metadata['uid']}"
 
     def container(self, pod: JsonObject, container: str) -> Path:
-        """Directory for a container's HOME, in place of its own file system."""
+        """Directory for a container's HOME, as it has no file system of its own."""
         return self.pod(pod) / "containers" / container
 
     def temporary(self, pod: JsonObject, container: str) -> Path:
@@ -77,7 +79,7 @@ def volume_references(pod: JsonObject) -> set[tuple[str, str]]:
 def prepare_volumes(
     pod: JsonObject, directories: NodeDirectories, sources: Mapping[tuple[str, str], JsonObject]
 ) -> dict[str, Path]:
-    """Make the directory of each volume, filled as the spec says.
+    """Create the directory of each volume, with the files of its ConfigMap or Secret; return them by volume name.
 
     Parameters
     ----------
@@ -105,7 +107,7 @@ def prepare_volumes(
             _write_files(path, volume, volume["secret"], "secret", volume["secret"].get("secretName", ""), sources)
         elif "persistentVolumeClaim" not in volume and "emptyDir" not in volume:
             kind = ", ".join(key for key in volume if key != "name")
-            raise _failed(volume, f"a development node has no volumes of the kind {kind}")
+            raise _failed(volume, f"a development node does not support volumes of kind {kind}")
         paths[volume["name"]] = path
     return paths
 
@@ -113,16 +115,22 @@ def prepare_volumes(
 def container_mounts(
     container: JsonObject, volumes: Mapping[str, Path], environment: Mapping[str, str], pod: JsonObject
 ) -> list[Mount]:
-    """Directories of a container's mounts, the longest ``mountPath`` first."""
+    """A container's mounts, the longest ``mountPath`` first.
+
+    Raises
+    ------
+    VolumeProblem
+        If a ``subPath`` leaves its volume.
+    """
     kinds = {volume["name"]: volume for volume in pod["spec"].get("volumes") or []}
     mounts = []
     for entry in container.get("volumeMounts") or []:
         directory = volumes[entry["name"]]
-        below = entry.get("subPath") or expand(entry.get("subPathExpr") or "", environment)
-        if below:
-            if ".." in PurePosixPath(below).parts or below.startswith("/"):
-                raise _failed(kinds[entry["name"]], f"subPath {below!r} must be a relative path without ..")
-            directory /= below
+        sub_path = entry.get("subPath") or expand(entry.get("subPathExpr") or "", environment)
+        if sub_path:
+            if ".." in PurePosixPath(sub_path).parts or sub_path.startswith("/"):
+                raise _failed(kinds[entry["name"]], f"subPath {sub_path!r} must be a relative path without ..")
+            directory /= sub_path
             directory.mkdir(parents=True, exist_ok=True)
         mounts.append(
             Mount(
@@ -136,19 +144,19 @@ def container_mounts(
 
 
 def translate(text: str, mounts: list[Mount]) -> str:
-    """Replace paths at or below a ``mountPath``, also where they follow ``=``, ``:`` or ``,``."""
+    """Replace paths at or below a ``mountPath``, also after ``=``, ``:`` or ``,``."""
     if not mounts:
         return text
     by_path = {mount.mount_path: str(mount.directory) for mount in mounts}
     paths = "|".join(re.escape(path) for path in by_path if path != "/")
     if not paths:
         return text
-    # Not within a longer path or a URL (https://host/home/…), and not as a part of a name (/home and /homes).
+    # No match inside a longer path or a URL (https://host/home/…), or inside a name (/home in /homes).
     return re.sub(rf"(?<![\w./-])(?:{paths})(?![\w.-])", lambda match: by_path[match[0]], text)
 
 
 def working_directory(container: JsonObject, mounts: list[Mount], private: Path) -> Path:
-    """``workingDir`` where a mount leads, else the one writable claim's directory, else the container's own."""
+    """The directory of ``workingDir`` in a mount, else of the only writable claim, else the container's own."""
     wanted = container.get("workingDir")
     if wanted and (translated := translate(wanted, mounts)) != wanted:
         path = Path(translated)

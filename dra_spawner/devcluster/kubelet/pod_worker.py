@@ -11,22 +11,22 @@ from typing import Any
 from dra_spawner.devcluster.kubelet.container_runtime import EXIT_CODE_KILLED, RunningContainer, StartFailed
 from dra_spawner.devcluster.kubelet.images import PullFailed
 from dra_spawner.devcluster.kubelet.pod_environment import EnvironmentProblem
-from dra_spawner.devcluster.kubelet.pod_needs import NotYet, PodNeeds, PodServices
+from dra_spawner.devcluster.kubelet.pod_needs import NeedMissing, PodNeeds, PodServices
 from dra_spawner.devcluster.kubelet.pod_status import ContainerState, PodPhase, PodState, RestartPolicy
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesError, PatchType, resource_path
 
 log = logging.getLogger(__name__)
 
-# As in the kubelet: a container that keeps ending restarts at once, then after 10 s, 20 s … 5 min; ten minutes
-# without an end reset that.
+# As in the kubelet: a container that ends again and again restarts at once, then after 10 s, 20 s … 5 min; ten minutes
+# without an end reset the back-off.
 _FIRST_BACKOFF_SECONDS = 10.0
 _LONGEST_BACKOFF_SECONDS = 300.0
 _BACKOFF_RESET_SECONDS = 600.0
-# Interval of checks of missing needs (claims, volumes, sources of the environment).
+# Interval of checks for missing objects (claims, volumes, sources of the environment).
 _FIRST_RETRY_SECONDS = 0.1
 _LONGEST_RETRY_SECONDS = 2.0
-# Interval of tries of a failed request.
+# Maximum interval between tries of a failed request.
 _LONGEST_REQUEST_RETRY_SECONDS = 5.0
 _DEFAULT_GRACE_SECONDS = 30.0
 # Grace period when the kubelet itself ends.
@@ -35,7 +35,7 @@ _FORCED_GRACE_SECONDS = 1.0
 
 
 class _PodGone(Exception):
-    """Raised where the pod object is gone, or replaced by another of its name."""
+    """Raised if the pod object is gone, or replaced by another of its name."""
 
 
 class PodWorker:
@@ -79,23 +79,23 @@ class PodWorker:
         self._changed.set()
 
     async def run(self) -> None:
-        """Run the pod until it is gone; on cancellation, end its containers and leave the object alone."""
-        life: asyncio.Task[None] | None = None
+        """Run the pod until it is gone; on cancellation, end its containers and leave the object unchanged."""
+        lifetime: asyncio.Task[None] | None = None
         try:
             phase = (self.pod.get("status") or {}).get("phase")
             if phase not in (PodPhase.SUCCEEDED, PodPhase.FAILED) and not self._terminating:
-                life = asyncio.get_running_loop().create_task(self._live(), name=f"pod {self._name}")
-            await self._until_leaving()
-            if life is not None:
-                await _cancel(life)
+                lifetime = asyncio.get_running_loop().create_task(self._live(), name=f"pod {self._name}")
+            await self._until_terminating()
+            if lifetime is not None:
+                await _cancel(lifetime)
             await self._end_containers(self._grace_seconds)
             if not self._gone:
                 await self._finish_deletion()
         except _PodGone:
             pass
         finally:
-            if life is not None:
-                await _cancel(life)
+            if lifetime is not None:
+                await _cancel(lifetime)
             await self._end_containers(lambda: _SHUTDOWN_GRACE_SECONDS)
             if self.state.pod_ip:
                 self._services.addresses.release(self.state.pod_ip)
@@ -108,7 +108,7 @@ class PodWorker:
             if await self._start():
                 async with asyncio.TaskGroup() as group:
                     for container, state in zip(self.pod["spec"]["containers"], self.state.containers, strict=True):
-                        group.create_task(self._keep(container, state, self._policy))
+                        group.create_task(self._run_container(container, state, self._policy))
                 await self._end_containers(self._grace_seconds)  # sidecars
             self.state.finish()
             await self._publish()
@@ -122,8 +122,8 @@ class PodWorker:
         services = self._services
         delay = services.start_seconds(self.pod)
         if services.runtime.runs_processes or delay:
-            await self._publish()  # so that people see ContainerCreating meanwhile
-        await self._until_there(lambda: self._needs.gather(self.pod))
+            await self._publish()  # shows ContainerCreating meanwhile
+        await self._until_available(lambda: self._needs.read(self.pod))
         if delay:
             await services.clock.sleep(delay)
         self.state.pod_ip = services.addresses.acquire()
@@ -133,14 +133,14 @@ class PodWorker:
             if container.get("restartPolicy") == RestartPolicy.ALWAYS:  # a sidecar
                 await self._launch(container, state)
                 continue
-            once_more = RestartPolicy.NEVER if self._policy is RestartPolicy.NEVER else RestartPolicy.ON_FAILURE
-            await self._keep(container, state, once_more)
+            init_policy = RestartPolicy.NEVER if self._policy is RestartPolicy.NEVER else RestartPolicy.ON_FAILURE
+            await self._run_container(container, state, init_policy)
             if state.exit_code:
                 return False
         return True
 
-    async def _keep(self, container: JsonObject, state: ContainerState, policy: RestartPolicy) -> None:
-        """Run a container, and restart it as its policy says."""
+    async def _run_container(self, container: JsonObject, state: ContainerState, policy: RestartPolicy) -> None:
+        """Run a container, and restart it by its policy."""
         failures = 0
         while True:
             running = await self._launch(container, state)
@@ -180,19 +180,19 @@ class PodWorker:
                 await self._services.pull(self.pod, container)
             except PullFailed as failure:
                 self._services.events.warning(self.pod, "Failed", "Error: ErrImagePull", state.name)
-                raise NotYet(
+                raise NeedMissing(
                     "BackOff", f'Back-off pulling image "{state.image}": {failure}', state.name, "ImagePullBackOff"
                 ) from failure
             try:
                 launch = self._needs.launch(container, state, self.state)
             except EnvironmentProblem as problem:
-                raise NotYet("Failed", f"Error: {problem}", state.name, "CreateContainerConfigError") from problem
+                raise NeedMissing("Failed", f"Error: {problem}", state.name, "CreateContainerConfigError") from problem
             try:
                 started.append(await self._services.runtime.start(launch))
             except StartFailed as failure:
-                raise NotYet("Failed", f"Error: {failure}", state.name, "CreateContainerError") from failure
+                raise NeedMissing("Failed", f"Error: {failure}", state.name, "CreateContainerError") from failure
 
-        await self._until_there(start, state)
+        await self._until_available(start, state)
         running = started[0]
         self._running[state.name] = running
         self._services.events.normal(self.pod, "Created", "Container created", state.name)
@@ -200,14 +200,14 @@ class PodWorker:
         state.start(self._services.clock.now(), running.container_id)
         return running
 
-    async def _until_there(self, step: Callable[[], Awaitable[None]], state: ContainerState | None = None) -> None:
-        """Repeat `step` until it finds all needs, and report missing ones meanwhile."""
+    async def _until_available(self, step: Callable[[], Awaitable[None]], state: ContainerState | None = None) -> None:
+        """Repeat `step` until no object is missing, and report missing objects meanwhile."""
         delay = _FIRST_RETRY_SECONDS
         while True:
             try:
                 await step()
-            except NotYet as missing:
-                # Objects that are only a moment late are not reported.
+            except NeedMissing as missing:
+                # Objects that are missing only for a moment are not reported.
                 if delay > _FIRST_RETRY_SECONDS or missing.container:
                     self._services.events.warning(self.pod, missing.reason, str(missing), missing.container)
                     if state is not None:
@@ -222,13 +222,13 @@ class PodWorker:
     def _terminating(self) -> bool:
         return self._gone or bool(self.pod["metadata"].get("deletionTimestamp"))
 
-    async def _until_leaving(self) -> None:
+    async def _until_terminating(self) -> None:
         while not self._terminating:
             await self._changed.wait()
             self._changed.clear()
 
     async def _end_containers(self, grace_seconds: Callable[[], float]) -> None:
-        """Send SIGTERM to all, and SIGKILL after the grace period, which a later deletion may shorten."""
+        """Send SIGTERM to all containers, and SIGKILL after the grace period, which a later deletion may shorten."""
         if not self._running:
             return
         for name, container in self._running.items():
@@ -264,7 +264,7 @@ class PodWorker:
                 state.exit(self._services.clock.now(), exit_code)
 
     async def _finish_deletion(self) -> None:
-        """Report how the containers ended, then let the object be removed."""
+        """Report the exit codes of the containers, then remove the object."""
         if self._services.runtime.runs_processes and self._published:
             for state in self.state.containers:
                 if state.exit_code is None:  # it never ran

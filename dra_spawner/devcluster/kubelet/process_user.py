@@ -1,4 +1,4 @@
-"""The user of a container's processes: that of its security context, where possible."""
+"""The user of a container's processes: the user of its security context, if possible."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dra_spawner.json_types import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class ProcessUser:
-    """Numbers of a user and of their groups, which need no names on this machine.
+    """Numbers of a user and of the user's groups; they need no names on this machine.
 
     Attributes
     ----------
     groups
-        Supplementary groups; groups of the kubelet's user are never among them.
+        Supplementary groups, without groups of the kubelet's user.
     """
 
     uid: int
@@ -32,10 +32,10 @@ def can_switch_users() -> bool:
 
 
 def process_user(pod: JsonObject, container: JsonObject) -> ProcessUser | None:
-    """The user of ``runAsUser``; None for the kubelet's own, also where it cannot switch to another.
+    """The user of ``runAsUser``; None for the kubelet's own user, also if the kubelet cannot switch users.
 
-    The container's security context goes before the pod's. Without ``runAsGroup`` the group has the user's number:
-    root's group, which a container would get, owns files on this machine.
+    The container's security context overrides the pod's. Without ``runAsGroup`` the group has the user's number: a
+    container would get root's group, but that owns files on this machine.
     """
     of_pod = pod["spec"].get("securityContext") or {}
     context = {**of_pod, **{k: v for k, v in (container.get("securityContext") or {}).items() if v is not None}}
@@ -47,18 +47,18 @@ def process_user(pod: JsonObject, container: JsonObject) -> ProcessUser | None:
     return ProcessUser(uid, uid if group is None else group, tuple(sorted(further)))
 
 
-def give_directories(user: ProcessUser, root: Path, pod: Path, owned: Iterable[Path], *, alone: bool) -> None:
+def give_directories(user: ProcessUser, root: Path, pod: Path, owned: Iterable[Path], *, is_only_user: bool) -> None:
     """Give directories to the user, and close the pod's directory to others.
 
     Parameters
     ----------
     root
-        Parent of all directories; its mode is its owner's decision.
+        Parent of all directories; its mode does not change.
     pod
-        The pod's directory. It still belongs to root, so that its logs and volumes cannot be replaced by links.
+        The pod's directory. Root stays its owner, so that its logs and volumes cannot be replaced by links.
     owned
         Directories below `root` whose parents belong to root.
-    alone
+    is_only_user
         Whether all containers of the pod run as this user.
     """
     for directory in owned:
@@ -68,4 +68,4 @@ def give_directories(user: ProcessUser, root: Path, pod: Path, owned: Iterable[P
             directory.chmod(0o700)
             os.chown(directory, user.uid, user.gid)
     os.chown(pod, -1, user.gid)
-    pod.chmod(0o710 if alone else 0o711)
+    pod.chmod(0o710 if is_only_user else 0o711)

@@ -59,13 +59,13 @@ class ClusterCache:
         self._undecodable: dict[tuple[ResourceType, _Key], str] = {}
 
     def adopt(self) -> None:
-        """Take all present objects."""
+        """Add all present objects."""
         for resource_type in CACHED:
             for obj in self._store.objects(resource_type):
                 self._put(resource_type, obj)
 
     def apply(self, event: WatchEvent) -> None:
-        """Take a change."""
+        """Apply a change of the store."""
         if event.resource_type not in CACHED:
             return
         if event.type is WatchEventType.DELETED:
@@ -103,9 +103,9 @@ class ClusterCache:
 
     def question(self, pod: Pod) -> SchedulingQuestion:
         """The pod with all objects that it names."""
-        volume_problem, judge = self._volume_problem(pod)
+        volume_problem, volume_filter = self._volume_problem(pod)
         if volume_problem:
-            return SchedulingQuestion(pod, problem=volume_problem, problem_filter=judge)
+            return SchedulingQuestion(pod, problem=volume_problem, problem_filter=volume_filter)
         problem = self.claim_problem(pod)
         if problem:
             return SchedulingQuestion(pod, problem=problem)
@@ -127,7 +127,7 @@ class ClusterCache:
         return None
 
     def claim_problem(self, pod: Pod) -> str:
-        """kube-scheduler's message why a pod's claims cannot be used; empty if they can."""
+        """kube-scheduler's message about claims that the pod cannot use; empty if it can use all."""
         for reference in pod.claims:
             if not reference.is_needed:
                 continue
@@ -147,7 +147,7 @@ class ClusterCache:
         return ""
 
     def _volume_problem(self, pod: Pod) -> tuple[str, Filter]:
-        """Check that volume claims exist; volumes are directories here, which always do."""
+        """Problem of the pod's volume claims, and the filter that finds it; volumes themselves always exist here."""
         for name in pod.volume_claims:
             claim = self._store.find(PERSISTENTVOLUMECLAIMS, pod.namespace, name)
             if claim is None:
@@ -226,7 +226,7 @@ def _new_selector_cache() -> SelectorCache:
 
 
 def _take_out(pods: list[Pod], pod: Pod) -> None:
-    """Remove a pod; the last one takes its position, as in kube-scheduler's ``NodeInfo.RemovePod``."""
+    """Remove a pod; the last pod gets its position, as in kube-scheduler's ``NodeInfo.RemovePod``."""
     for position, other in enumerate(pods):
         if other is pod:
             pods[position] = pods[-1]

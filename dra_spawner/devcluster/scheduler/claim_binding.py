@@ -16,7 +16,7 @@ from dra_spawner.json_types import JsonObject
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.scheduling import ChosenNode, SchedulingQuestion
 
-__all__ = ["BindingFailed", "bind_claims", "deallocate", "delete_special_claim"]
+__all__ = ["BindingFailed", "bind_claims", "deallocate", "delete_extended_resource_claim"]
 
 
 class BindingFailed(Exception):
@@ -31,7 +31,7 @@ def bind_claims(
     Raises
     ------
     BindingFailed
-        If the API refuses a write. Earlier allocations stay, as with kube-scheduler.
+        If the API refuses a write. Earlier allocations stay, as in kube-scheduler.
     """
     pod = question.pod
     allocations = {claim.name: allocation for claim, allocation in placement.allocations}
@@ -60,13 +60,14 @@ def bind_claims(
             raise BindingFailed(f"create claim for extended resources {pod}: {error.message}") from error
 
 
-def delete_special_claim(store: Store, namespace: str, name: str) -> None:
+def delete_extended_resource_claim(store: Store, namespace: str, name: str) -> None:
     """Delete the claim for a pod's extended resources."""
     store.modify(RESOURCECLAIMS, namespace, name, _unprotect)
     store.delete(RESOURCECLAIMS, namespace, name)
 
 
 def deallocate(store: Store, claim: ResourceClaim) -> None:
+    """Remove the allocation, the consumers and the device statuses of a claim."""
 
     def change(obj: JsonObject) -> None:
         for field in ("allocation", "reservedFor", "devices"):
@@ -80,11 +81,11 @@ def _bind_extended(
 ) -> None:
     """Create the allocated claim for a pod's extended resources, and write it into the pod's status."""
     if not extended.mappings:
-        # kube-scheduler 1.36 does this for a pod with claims of its own on a node with a device plugin.
+        # kube-scheduler 1.36 fails here for a pod with claims of its own on a node with a device plugin.
         raise BindingFailed(f"nil or empty request mappings, no update of pod {pod} ExtendedResourceClaimStatus")
     consumer = {"resource": "pods", "name": pod.name, "uid": pod.uid}
-    made = store.create(RESOURCECLAIMS, _special_claim(pod, extended), pod.namespace)
-    name = made["metadata"]["name"]
+    created = store.create(RESOURCECLAIMS, _extended_resource_claim(pod, extended), pod.namespace)
+    name = created["metadata"]["name"]
     obj = store.get(PODS, pod.namespace, pod.name)
     containers = [*(obj["spec"].get("initContainers") or ()), *obj["spec"]["containers"]]
     mappings = [
@@ -96,19 +97,19 @@ def _bind_extended(
         for mapping in extended.mappings
     ]
 
-    def tell(new: JsonObject) -> None:
+    def record(new: JsonObject) -> None:
         status = {"requestMappings": mappings, "resourceClaimName": name}
         new.setdefault("status", {})["extendedResourceClaimStatus"] = status
 
     try:
         _bind(store, ResourceClaim(name, pod.namespace), allocation.to_json(new_share_id), consumer)
-        store.modify(PODS, pod.namespace, pod.name, tell, "status")
+        store.modify(PODS, pod.namespace, pod.name, record, "status")
     except ApiError:
-        delete_special_claim(store, pod.namespace, name)
+        delete_extended_resource_claim(store, pod.namespace, name)
         raise
 
 
-def _special_claim(pod: Pod, extended: ExtendedRequests) -> JsonObject:
+def _extended_resource_claim(pod: Pod, extended: ExtendedRequests) -> JsonObject:
     owner = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid, "controller": True}
     requests = [
         {

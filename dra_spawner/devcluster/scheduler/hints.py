@@ -17,45 +17,45 @@ from dra_spawner.dra.extended_resources import EXTENDED_RESOURCE_ANNOTATION
 from dra_spawner.json_types import JsonObject
 from dra_spawner.simulator.node_fit import Filter
 
-__all__ = ["Help", "helped_by", "pod_changed_itself"]
+__all__ = ["HelpedPods", "helped_by", "pod_changed_itself"]
 
 _FREED_BY_PODS = frozenset({Filter.NODE_RESOURCES_FIT, Filter.NODE_PORTS, Filter.INTER_POD_AFFINITY})
 _DEVICES = frozenset({Filter.DYNAMIC_RESOURCES, Filter.NOT_MODELLED})
 
 
 @dataclass(frozen=True, slots=True)
-class Help:
+class HelpedPods:
     """Pods that a change may help."""
 
     filters: frozenset[Filter] = frozenset()
-    """Pods that one of these filters refused."""
-    anybody: bool = False
-    """All pods."""
+    """Filters: the change may help pods that one of them refused."""
+    all_pods: bool = False
+    """Whether the change may help all pods."""
     claim: tuple[str, str] | None = None
-    """Pods that use the claim of this namespace and name."""
+    """Namespace and name of a claim: the change may help pods that use it."""
 
 
-def helped_by(event: WatchEvent) -> Help:
+def helped_by(event: WatchEvent) -> HelpedPods:
     """The pods that a change of the store may help."""
     gone = event.type is WatchEventType.DELETED
     if event.resource_type is NODES:
         if event.previous is None:
-            return Help(anybody=True)
-        return Help() if gone else Help(_node_changes(event.previous, event.object))
+            return HelpedPods(all_pods=True)
+        return HelpedPods() if gone else HelpedPods(_node_changes(event.previous, event.object))
     if event.resource_type is PODS:
-        return Help(_pod_changes(event.previous, None if gone else event.object))
+        return HelpedPods(_pod_changes(event.previous, None if gone else event.object))
     if event.resource_type is RESOURCECLAIMS:
         return _claim_changes(event)
     if gone:
-        return Help()
+        return HelpedPods()
     if event.resource_type is RESOURCESLICES:
-        return Help(_DEVICES)
+        return HelpedPods(_DEVICES)
     if event.resource_type is DEVICECLASSES:
         # Its devices may provide a resource that no node has.
-        return Help(_DEVICES | {Filter.NODE_RESOURCES_FIT})
+        return HelpedPods(_DEVICES | {Filter.NODE_RESOURCES_FIT})
     if event.resource_type is PERSISTENTVOLUMECLAIMS:
-        return Help(frozenset({Filter.VOLUME_BINDING}))
-    return Help()
+        return HelpedPods(frozenset({Filter.VOLUME_BINDING}))
+    return HelpedPods()
 
 
 def pod_changed_itself(before: JsonObject, after: JsonObject) -> bool:
@@ -83,8 +83,8 @@ def _node_changes(before: JsonObject, after: JsonObject) -> frozenset[Filter]:
 
 
 def _pod_changes(before: JsonObject | None, after: JsonObject | None) -> frozenset[Filter]:
-    """Filters that a change of a bound pod concerns."""
-    had, has = _has_place(before), _has_place(after)
+    """Filters that may decide otherwise after a change of a pod."""
+    had, has = _is_placed(before), _is_placed(after)
     if had and not has:
         return _FREED_BY_PODS
     if has and (not had or _labels(before) != _labels(after)):
@@ -92,22 +92,22 @@ def _pod_changes(before: JsonObject | None, after: JsonObject | None) -> frozens
     return frozenset()
 
 
-def _claim_changes(event: WatchEvent) -> Help:
+def _claim_changes(event: WatchEvent) -> HelpedPods:
     before, after = event.previous, event.object
     name = (after["metadata"]["namespace"], after["metadata"]["name"])
     was_allocated = before is not None and "allocation" in before.get("status", {})
     if event.type is WatchEventType.DELETED:
-        # The pod of such a claim waits for its deletion.
+        # A pod with extended resources may wait for the deletion of its leftover claim.
         is_special = (after["metadata"].get("annotations") or {}).get(EXTENDED_RESOURCE_ANNOTATION) == "true"
-        return Help(_DEVICES if was_allocated or is_special else frozenset(), claim=name)
+        return HelpedPods(_DEVICES if was_allocated or is_special else frozenset(), claim=name)
     if was_allocated and "allocation" not in after.get("status", {}):
-        return Help(_DEVICES, claim=name)
+        return HelpedPods(_DEVICES, claim=name)
     unchanged = before is not None and before.get("status") == after.get("status")
     deletion_asked = after["metadata"].get("deletionTimestamp")
-    return Help(claim=None if unchanged and not deletion_asked else name)
+    return HelpedPods(claim=None if unchanged and not deletion_asked else name)
 
 
-def _has_place(pod: JsonObject | None) -> bool:
+def _is_placed(pod: JsonObject | None) -> bool:
     if pod is None or not (pod["spec"].get("nodeName") or pod.get("status", {}).get("nominatedNodeName")):
         return False
     return pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")

@@ -11,7 +11,7 @@ __all__ = ["set_condition"]
 
 
 def set_condition(pod: JsonObject, now: datetime, kind: str, value: str, reason: str, message: str) -> None:
-    """Set a condition in ``status.conditions``, in place; its time changes with its status only."""
+    """Set a condition in ``status.conditions``, in place; its time changes only with its status."""
     conditions = pod.setdefault("status", {}).setdefault("conditions", [])
     before = next((condition for condition in conditions if condition["type"] == kind), None)
     changed = before is None or before["status"] != value

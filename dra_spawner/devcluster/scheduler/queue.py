@@ -9,44 +9,46 @@ from enum import StrEnum
 
 from dra_spawner.simulator.node_fit import Filter
 
-__all__ = ["Entry", "SchedulingQueue", "Waiting"]
+__all__ = ["QueueState", "QueuedPod", "SchedulingQueue"]
 
 FIRST_BACKOFF = timedelta(seconds=1)
 LONGEST_BACKOFF = timedelta(seconds=10)
 LONGEST_WAIT = timedelta(minutes=5)
-"""Longest time until a pod is tried again without a change."""
+"""Time after which an unschedulable pod is tried again without a change."""
 
 PodKey = tuple[str, str]
 """Namespace and name."""
 
 
-class Waiting(StrEnum):
-    """Why a pod is not tried now."""
+class QueueState(StrEnum):
+    """State of a pod in the queue."""
 
-    TURN = "turn"
-    """Waits for its turn."""
+    ACTIVE = "active"
+    """It waits for its turn."""
     BACKOFF = "backoff"
-    """A change may help; it comes after its back-off."""
+    """A change may help it; it is tried after its back-off."""
     ERROR_BACKOFF = "errorBackoff"
-    """Its last attempt failed; it comes after its back-off."""
-    CHANGE = "change"
-    """It fits nowhere; it waits for a change that may help."""
-    GATE = "gate"
+    """Its last attempt failed; it is tried after its back-off."""
+    UNSCHEDULABLE = "unschedulable"
+    """It fits nowhere; it waits for a change that may help it."""
+    GATED = "gated"
     """Its claims are missing, or it has scheduling gates."""
 
 
 @dataclass(slots=True)
-class Entry:
+class QueuedPod:
+    """A pod in the queue."""
+
     key: PodKey
     uid: str
     priority: int
     sequence: int
     """Order of arrival."""
-    waiting: Waiting
+    state: QueueState
     since: datetime
     attempts: int = 0
     not_before: datetime | None = None
-    """When its back-off ends."""
+    """End of its back-off."""
     filters: frozenset[Filter] = field(default_factory=frozenset)
     """Filters that refused it last."""
 
@@ -56,48 +58,48 @@ class SchedulingQueue:
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now
-        self._entries: dict[PodKey, Entry] = {}
+        self._entries: dict[PodKey, QueuedPod] = {}
         self._sequence = 0
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[QueuedPod]:
         return iter(list(self._entries.values()))
 
-    def get(self, key: PodKey) -> Entry | None:
+    def get(self, key: PodKey) -> QueuedPod | None:
         """The pod's entry, if it is in the queue."""
         return self._entries.get(key)
 
-    def put(self, key: PodKey, uid: str, priority: int, *, gated: bool) -> Entry:
+    def put(self, key: PodKey, uid: str, priority: int, *, gated: bool) -> QueuedPod:
         """Add a new pod."""
         self._sequence += 1
-        waiting = Waiting.GATE if gated else Waiting.TURN
-        entry = self._entries[key] = Entry(key, uid, priority, self._sequence, waiting, self._now())
+        state = QueueState.GATED if gated else QueueState.ACTIVE
+        entry = self._entries[key] = QueuedPod(key, uid, priority, self._sequence, state, self._now())
         return entry
 
     def remove(self, key: PodKey) -> None:
         """Remove a pod that has a node or is gone."""
         self._entries.pop(key, None)
 
-    def gate(self, entry: Entry, gated: bool) -> None:
+    def gate(self, entry: QueuedPod, gated: bool) -> None:
         """Set whether a pod is gated."""
         if gated:
-            entry.waiting = Waiting.GATE
-        elif entry.waiting is Waiting.GATE:
-            entry.waiting = Waiting.TURN
+            entry.state = QueueState.GATED
+        elif entry.state is QueueState.GATED:
+            entry.state = QueueState.ACTIVE
 
-    def pop(self) -> Entry | None:
+    def pop(self) -> QueuedPod | None:
         """The pod to try now, which stays in the queue until it is removed; None if there is none."""
         now = self._now()
         ready, later = [], []
         for entry in self._entries.values():
-            if entry.waiting is Waiting.TURN or (
-                entry.waiting in (Waiting.BACKOFF, Waiting.ERROR_BACKOFF) and _is_over(entry.not_before, now)
+            if entry.state is QueueState.ACTIVE or (
+                entry.state in (QueueState.BACKOFF, QueueState.ERROR_BACKOFF) and _is_over(entry.not_before, now)
             ):
                 ready.append(entry)
-            elif entry.waiting is Waiting.BACKOFF or (
-                entry.waiting is Waiting.CHANGE and now - entry.since >= LONGEST_WAIT
+            elif entry.state is QueueState.BACKOFF or (
+                entry.state is QueueState.UNSCHEDULABLE and now - entry.since >= LONGEST_WAIT
             ):
                 later.append(entry)
         if ready:
@@ -109,46 +111,47 @@ class SchedulingQueue:
         chosen.attempts += 1
         return chosen
 
-    def refused(self, entry: Entry, filters: frozenset[Filter]) -> None:
-        """The pod fits nowhere."""
-        self._wait(entry, Waiting.CHANGE, filters)
+    def refused(self, entry: QueuedPod, filters: frozenset[Filter]) -> None:
+        """Note that the pod fits nowhere."""
+        self._wait(entry, QueueState.UNSCHEDULABLE, filters)
 
-    def failed(self, entry: Entry) -> None:
-        self._wait(entry, Waiting.ERROR_BACKOFF, frozenset())
+    def failed(self, entry: QueuedPod) -> None:
+        """Note that the pod's attempt failed."""
+        self._wait(entry, QueueState.ERROR_BACKOFF, frozenset())
 
     def changed(self, filters: frozenset[Filter] | None = None) -> None:
         """Note a change that may help pods that these filters refused; None for all pods."""
         for entry in self._entries.values():
-            if entry.waiting is Waiting.CHANGE and (
+            if entry.state is QueueState.UNSCHEDULABLE and (
                 filters is None or not entry.filters or not entry.filters.isdisjoint(filters)
             ):
-                entry.waiting = Waiting.BACKOFF
+                entry.state = QueueState.BACKOFF
 
-    def changed_for(self, entry: Entry) -> None:
+    def changed_for(self, entry: QueuedPod) -> None:
         """Note a change that may help this pod."""
-        if entry.waiting is Waiting.CHANGE:
-            entry.waiting = Waiting.BACKOFF
+        if entry.state is QueueState.UNSCHEDULABLE:
+            entry.state = QueueState.BACKOFF
 
     def seconds_until_due(self) -> float | None:
-        """Seconds until a pod can be tried; None if none can be before a change."""
+        """Seconds until a pod can be tried; None if no pod can be tried before a change."""
         now = self._now()
         seconds = None
         for entry in self._entries.values():
-            match entry.waiting:
-                case Waiting.TURN | Waiting.BACKOFF:
+            match entry.state:
+                case QueueState.ACTIVE | QueueState.BACKOFF:
                     return 0.0
-                case Waiting.ERROR_BACKOFF:
+                case QueueState.ERROR_BACKOFF:
                     due = entry.not_before or now
-                case Waiting.CHANGE:
+                case QueueState.UNSCHEDULABLE:
                     due = entry.since + LONGEST_WAIT
-                case Waiting.GATE:
+                case QueueState.GATED:
                     continue
             wait = max(0.0, (due - now).total_seconds())
             seconds = wait if seconds is None else min(seconds, wait)
         return seconds
 
-    def _wait(self, entry: Entry, waiting: Waiting, filters: frozenset[Filter]) -> None:
-        entry.waiting, entry.filters, entry.since = waiting, filters, self._now()
+    def _wait(self, entry: QueuedPod, state: QueueState, filters: frozenset[Filter]) -> None:
+        entry.state, entry.filters, entry.since = state, filters, self._now()
         backoff = min(FIRST_BACKOFF * 2 ** min(entry.attempts - 1, 10), LONGEST_BACKOFF)
         entry.not_before = entry.since + backoff
 

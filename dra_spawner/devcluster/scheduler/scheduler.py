@@ -22,10 +22,15 @@ from dra_spawner.devcluster.clock import Clock
 from dra_spawner.devcluster.controllers.controller import Controller
 from dra_spawner.devcluster.controllers.event_writer import EventWriter
 from dra_spawner.devcluster.scheduler.cache import ClusterCache
-from dra_spawner.devcluster.scheduler.claim_binding import BindingFailed, bind_claims, deallocate, delete_special_claim
+from dra_spawner.devcluster.scheduler.claim_binding import (
+    BindingFailed,
+    bind_claims,
+    deallocate,
+    delete_extended_resource_claim,
+)
 from dra_spawner.devcluster.scheduler.hints import helped_by, pod_changed_itself
 from dra_spawner.devcluster.scheduler.pod_conditions import set_condition
-from dra_spawner.devcluster.scheduler.queue import Entry, PodKey, SchedulingQueue, Waiting
+from dra_spawner.devcluster.scheduler.queue import PodKey, QueuedPod, QueueState, SchedulingQueue
 from dra_spawner.dra.budget import SearchBudget
 from dra_spawner.json_types import JsonObject
 from dra_spawner.simulator.pods import DEFAULT_SCHEDULER, Pod
@@ -35,8 +40,8 @@ from dra_spawner.simulator.scheduling import ChosenNode, Failure, SchedulingAtte
 __all__ = ["Scheduler"]
 
 
-#: Steps of the searches in one attempt: a few tenths of a second. kube-scheduler may take ten seconds on each node, but
-#: it blocks no other part.
+#: Maximum steps of the searches in one attempt: a few tenths of a second. kube-scheduler may take ten seconds on each
+#: node, but blocks no other program meanwhile; here all parts share one thread.
 _MOST_STEPS: Final = 20_000
 
 
@@ -46,9 +51,9 @@ class Scheduler(Controller):
     Parameters
     ----------
     clock
-        For back-off and time stamps.
+        Clock of back-off and time stamps.
     random
-        For the choice between equal nodes.
+        Random numbers for the choice between equal nodes.
     new_share_id
         Returns the ``shareID`` of a share of a device: a lower-case UUID.
     """
@@ -69,9 +74,9 @@ class Scheduler(Controller):
         self._queue = SchedulingQueue(clock.now)
 
     @property
-    def waiting_pods(self) -> dict[PodKey, Waiting]:
-        """The queued pods, and why each is not tried now."""
-        return {entry.key: entry.waiting for entry in self._queue}
+    def queued_pods(self) -> dict[PodKey, QueueState]:
+        """The state of each queued pod."""
+        return {entry.key: entry.state for entry in self._queue}
 
     def adopt(self) -> None:
         self._cache.adopt()
@@ -88,7 +93,7 @@ class Scheduler(Controller):
         help_ = helped_by(event)
         if help_.filters:
             self._queue.changed(help_.filters)
-        if help_.anybody:
+        if help_.all_pods:
             self._queue.changed(None)
         if help_.claim is not None:
             self._claim_noted(help_.claim)
@@ -133,7 +138,7 @@ class Scheduler(Controller):
                 self._queue.gate(entry, self._is_gated(entry.key))
                 self._queue.changed_for(entry)
 
-    def _schedule(self, entry: Entry) -> None:
+    def _schedule(self, entry: QueuedPod) -> None:
         obj = self.store.find(PODS, *entry.key)
         pod = self._cache.pod(entry.key)
         if obj is None or obj["metadata"].get("deletionTimestamp"):
@@ -144,7 +149,9 @@ class Scheduler(Controller):
             return
         if pod is None:
             self._queue.failed(entry)
-            self._tell(obj, f"this scheduler cannot decide: {self._cache.problem(PODS, entry.key)}", "SchedulerError")
+            self._report_pending(
+                obj, f"this scheduler cannot decide: {self._cache.problem(PODS, entry.key)}", "SchedulerError"
+            )
             return
         question = self._cache.question(pod)
         attempt = SchedulingAttempt(self._cache.view(), question, self._random.choice, SearchBudget(_MOST_STEPS))
@@ -156,7 +163,7 @@ class Scheduler(Controller):
             case Failure(message):
                 self._fail(entry, obj, message)
 
-    def _place(self, entry: Entry, obj: JsonObject, question: SchedulingQuestion, placement: ChosenNode) -> None:
+    def _place(self, entry: QueuedPod, obj: JsonObject, question: SchedulingQuestion, placement: ChosenNode) -> None:
         try:
             bind_claims(self.store, question, placement, self._new_share_id)
             bind_pod(self.store, *entry.key, placement.node_name, uid=entry.uid)
@@ -169,28 +176,28 @@ class Scheduler(Controller):
             message = f"Successfully assigned {question.pod} to {placement.node_name}"
             self._events.report(obj, "Normal", "Scheduled", message, "Binding")
 
-    def _fail(self, entry: Entry, obj: JsonObject, message: str) -> None:
+    def _fail(self, entry: QueuedPod, obj: JsonObject, message: str) -> None:
         self._queue.failed(entry)
-        self._tell(obj, message, "SchedulerError", nominated="")
+        self._report_pending(obj, message, "SchedulerError", nominated="")
 
-    def _refuse(self, entry: Entry, obj: JsonObject, attempt: SchedulingAttempt, refusal: Unschedulable) -> None:
+    def _refuse(self, entry: QueuedPod, obj: JsonObject, attempt: SchedulingAttempt, refusal: Unschedulable) -> None:
         """Report why the pod is pending, and preempt or deallocate for it."""
         self._queue.refused(entry, refusal.filters)  # before any write that may help it
         resolution = resolve(attempt, refusal, self._random.choice)
         if resolution.deallocate is not None:
             deallocate(self.store, resolution.deallocate)
         if resolution.delete is not None:
-            delete_special_claim(self.store, resolution.delete.namespace, resolution.delete.name)
+            delete_extended_resource_claim(self.store, resolution.delete.namespace, resolution.delete.name)
         preemption = resolution.preemption
         nominated = preemption.node_name if preemption is not None else None
         if resolution.clears_nomination:
             nominated = ""
-        self._tell(obj, refusal.message(resolution.message), "Unschedulable", nominated)
+        self._report_pending(obj, refusal.message(resolution.message), "Unschedulable", nominated)
         if preemption is not None:
             self._preempt(attempt.question.pod, preemption)
 
-    def _tell(self, obj: JsonObject, message: str, reason: str, nominated: str | None = None) -> None:
-        """Write event, condition and, unless None, the nominated node."""
+    def _report_pending(self, obj: JsonObject, message: str, reason: str, nominated: str | None = None) -> None:
+        """Write event, condition and, unless it is None, the nominated node of a pending pod."""
         self._events.report(obj, "Warning", "FailedScheduling", message, "Scheduling")
 
         def change(pod: JsonObject) -> None:
@@ -203,7 +210,7 @@ class Scheduler(Controller):
         self.store.modify(PODS, *_key(obj), change, "status")
 
     def _preempt(self, preemptor: Pod, preemption: SchedulerPreemption) -> None:
-        """Delete the victims, and drop the nominations of less important pods on that node."""
+        """Delete the victims, and clear the nominations of pods with lower priority for that node."""
         for other in self._cache.view().nominated.get(preemption.node_name, ()):
             if other.priority < preemptor.priority:
                 self.store.modify(PODS, other.namespace, other.name, _drop_nomination, "status")

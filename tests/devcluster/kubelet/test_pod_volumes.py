@@ -111,7 +111,7 @@ def test_volumes_are_filled_from_what_they_name(tmp_path: Path):
             "references non-existent secret key: k",
             id="key",
         ),
-        pytest.param({"csi": {"driver": "x"}}, "a development node has no volumes of the kind csi", id="kind"),
+        pytest.param({"csi": {"driver": "x"}}, "a development node does not support volumes of kind csi", id="kind"),
     ],
 )
 def test_problems_are_worded_for_the_event(tmp_path: Path, volume: dict[str, Any], message: str):

@@ -10,7 +10,7 @@ from dra_spawner.devcluster.api.resource_types import (
     RESOURCECLAIMS,
     RESOURCECLAIMTEMPLATES,
 )
-from dra_spawner.devcluster.scheduler.queue import Waiting
+from dra_spawner.devcluster.scheduler.queue import QueueState
 from tests.devcluster.cluster_objects import (
     NAMESPACE,
     SHARE_CLASS,
@@ -80,7 +80,7 @@ def test_pods_may_share_a_claim(cluster):
 def test_pod_waits_for_its_claim_without_a_word(cluster):
     cluster.add_node("a", whole("gpu-0"))
     cluster.create(PODS, pod("user", claim="standing"))
-    assert cluster.scheduler.waiting_pods == {(NAMESPACE, "user"): Waiting.GATE}
+    assert cluster.scheduler.queued_pods == {(NAMESPACE, "user"): QueueState.GATED}
     assert cluster.events("user") == []
     cluster.create(RESOURCECLAIMS, claim("standing"))
     assert cluster.place("user") == "a"

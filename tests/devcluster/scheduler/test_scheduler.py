@@ -11,7 +11,7 @@ from dra_spawner.devcluster.api.resource_types import (
     PRIORITYCLASSES,
 )
 from dra_spawner.devcluster.api.store import Store
-from dra_spawner.devcluster.scheduler.queue import Waiting
+from dra_spawner.devcluster.scheduler.queue import QueueState
 from dra_spawner.devcluster.scheduler.scheduler import Scheduler
 from tests.devcluster.cluster_objects import (
     NAMESPACE,
@@ -61,7 +61,7 @@ def test_other_schedulers_pods_are_left_alone(cluster):
 def test_gated_pods_wait_for_their_gates(cluster):
     cluster.add_node("a")
     cluster.create(PODS, pod("user", schedulingGates=[{"name": "example.com/wait"}]))
-    assert cluster.scheduler.waiting_pods == {(NAMESPACE, "user"): Waiting.GATE}
+    assert cluster.scheduler.queued_pods == {(NAMESPACE, "user"): QueueState.GATED}
     cluster.store.modify(PODS, NAMESPACE, "user", lambda obj: obj["spec"].pop("schedulingGates"))
     cluster.settle()
     assert cluster.place("user") == "a"

@@ -74,7 +74,7 @@ def test_a_binding_that_fails_leaves_nothing_and_is_tried_again(cluster, monkeyp
     modify = cluster.store.modify
 
     def failing(resource_type, namespace, name, change, subresource=""):
-        if resource_type is PODS and subresource == "status" and "tell" in change.__name__ and failures:
+        if resource_type is PODS and subresource == "status" and "record" in change.__name__ and failures:
             raise failures.pop()
         return modify(resource_type, namespace, name, change, subresource)
 

@@ -156,7 +156,7 @@ def test_condition_keeps_its_time_while_it_stays_false(cluster):
 def test_pod_that_goes_leaves_the_queue(cluster):
     cluster.create(PODS, pod("user"))
     cluster.delete("user")
-    assert cluster.scheduler.waiting_pods == {}
+    assert cluster.scheduler.queued_pods == {}
 
 
 def test_deleted_pod_that_lingers_is_not_scheduled(cluster):

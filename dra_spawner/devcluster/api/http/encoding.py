@@ -8,7 +8,7 @@ from dra_spawner.dra.decoding import is_deeper_than
 from dra_spawner.json_types import JsonObject
 
 _MAX_LEVELS: Final = 250
-"""Limit for the recursive functions that copy, compare and patch objects; a real API server admits 10,000 levels."""
+"""Maximum nesting, for the recursive functions that process objects; a real API server admits 10,000 levels."""
 
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
@@ -40,7 +40,7 @@ def _refuse_constant(name: str) -> None:
 
 
 class ObjectEncoder:
-    """Encodes stored objects, and caches the text of their present states.
+    """Encodes stored objects, and caches the text of their present state.
 
     `forget` must be subscribed to the store.
     """
@@ -58,6 +58,7 @@ class ObjectEncoder:
         return b"{" + self._members(obj) + b"}"
 
     def whole(self, obj: JsonObject) -> bytes:
+        """The object with `apiVersion` and `kind`."""
         kind = to_json({"kind": obj["kind"], "apiVersion": obj["apiVersion"]})
         return kind[:-1] + b"," + self._members(obj) + b"}"
 

@@ -1,4 +1,4 @@
-"""Bodies of requests, and answers, of the HTTP API."""
+"""Bodies of requests and responses of the HTTP API."""
 
 from http import HTTPStatus
 from typing import Any
@@ -11,12 +11,12 @@ from dra_spawner.json_types import JsonObject
 
 
 def json_response(body: bytes, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
-    """An answer of JSON text."""
+    """A response of JSON text."""
     return web.Response(body=body, status=status, content_type="application/json", headers=headers)
 
 
 def found(document: JsonObject | None) -> web.Response:
-    """A document as an answer; 404 if it is None."""
+    """A document as a response; raises a 404 error if it is None."""
     if document is None:
         raise no_such_path()
     return json_response(to_json(document))
@@ -39,12 +39,12 @@ def retry_after(error: ApiError) -> dict[str, str] | None:
 
 
 def no_such_path() -> ApiError:
-    """The 404 of an unknown path, unlike that of a missing object."""
+    """The 404 error of an unknown path, which differs from that of a missing object."""
     return ApiError(HTTPStatus.NOT_FOUND, "NotFound", "the server could not find the requested resource", {})
 
 
 def unsupported_media_type() -> ApiError:
-    """The 415 of a body that is neither JSON nor a patch."""
+    """The 415 error of a body that is neither JSON nor a patch."""
     return ApiError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", "415: Unsupported Media Type", {})
 
 
@@ -54,7 +54,7 @@ def wants_table(request: web.Request) -> bool:
 
 
 def parse_json(text: bytes, what: str) -> Any:
-    """The JSON value of a text; 400 if it is invalid."""
+    """The JSON value of a text; raises a 400 error if it is invalid."""
     try:
         return from_json(text)
     except ValueError as error:
@@ -62,7 +62,8 @@ def parse_json(text: bytes, what: str) -> Any:
 
 
 async def object_body(request: web.Request, kind: str) -> JsonObject:
-    if request.content_type not in ("application/json", "application/octet-stream"):  # the latter: none stated
+    """The object in the body of a request; raises a 400 or 415 error if there is none."""
+    if request.content_type not in ("application/json", "application/octet-stream"):  # the default without a header
         raise unsupported_media_type()
     body = parse_json(await request.read(), "body")
     if not isinstance(body, dict):

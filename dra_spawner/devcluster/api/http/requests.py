@@ -22,14 +22,14 @@ class Target:
     resource_type: ResourceType
     namespace: str | None = None
     name: str = ""
-    """Empty for a collection."""
+    """Name of the object; empty for a collection."""
     subresource: str = ""
 
 
 def parse_target(group: str, version: str, parts: list[str]) -> Target | None:
-    """The target of a path, from its parts behind group and version; None if there is none.
+    """The target of a path, from its parts after group and version; None if there is none.
 
-    ``namespaces`` is a kind, and the prefix of paths of namespaced kinds.
+    ``namespaces`` is both a kind and the prefix of paths of namespaced kinds.
     """
     namespace: str | None = None
     if parts[0] == "namespaces" and len(parts) > 2 and parts[2] not in ("status", "finalize"):
@@ -163,7 +163,7 @@ def encode_continue(key: ObjectKey, resource_version: str) -> str:
 
 
 def decode_continue(token: str) -> ObjectKey:
-    """The key behind which the next page starts."""
+    """The key after which the next page starts."""
     try:
         decoded = from_json(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
         namespace, _, name = decoded["start"].rstrip("\0").partition("/")

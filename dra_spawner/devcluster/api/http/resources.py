@@ -45,12 +45,12 @@ LogProvider = Callable[[JsonObject, str], str | None]
 
 
 class ResourceHandler:
-    """Answers requests for objects and collections.
+    """Handles requests for objects and collections.
 
     Parameters
     ----------
     logs
-        Source of ``pods/<name>/log``.
+        Returns the text of ``pods/<name>/log``; None if there are no logs.
     """
 
     def __init__(self, store: Store, logs: LogProvider | None) -> None:
@@ -71,12 +71,12 @@ class ResourceHandler:
         self._unsubscribe()
 
     async def serve(self, request: web.Request, target: Target) -> web.StreamResponse:
-        """Answer a request for a target.
+        """Handle a request for a target.
 
         Raises
         ------
         ApiError
-            A refusal, for an answer as a Status.
+            If the request is refused; the caller returns it as a Status.
         """
         match request.method, target.subresource:
             case "GET", "log":
@@ -291,7 +291,7 @@ class ResourceHandler:
         for obj in page.items:
             metadata = obj["metadata"]
             if self._store.find(target.resource_type, metadata.get("namespace"), metadata["name"]) is None:
-                continue  # deleted together with another one
+                continue  # deleted together with another object
             self._store.delete(
                 target.resource_type,
                 metadata.get("namespace"),
@@ -347,7 +347,7 @@ def _check_name(target: Target, body: JsonObject, kind: str) -> JsonObject:
 
 
 def _check_fields(request: web.Request, target: Target, obj: JsonObject) -> None:
-    """Refuse unknown fields if the client asks for that (``fieldValidation=Strict``)."""
+    """Refuse unknown fields if the client requires it (``fieldValidation=Strict``)."""
     if request.query.get("fieldValidation") != "Strict":
         return
     resource_type = target.resource_type

@@ -1,4 +1,4 @@
-"""The embedded cluster's API over HTTP: kube-apiserver's paths, verbs and answers for the store's objects."""
+"""The embedded cluster's API over HTTP: kube-apiserver's paths, verbs and responses for the store's objects."""
 
 import hmac
 import logging
@@ -17,7 +17,7 @@ from dra_spawner.devcluster.api.store import Store
 LOOPBACK = "127.0.0.1"
 TOKEN_PATH = "token"  # noqa: S105 (a path, no secret)
 MOST_BODY_BYTES = 3 * 2**20
-"""Limit of a body, as in kube-apiserver."""
+"""Maximum size of a body, as in kube-apiserver."""
 _SHUTDOWN_SECONDS = 2.0
 
 _log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ class ApiServer:
     token
         The clients' bearer token, also accepted in the path (`url_with_token`); safe for URLs.
     logs
-        Source of ``pods/<name>/log``.
+        Returns the text of ``pods/<name>/log``; None if there are no logs.
     """
 
     def __init__(self, store: Store, token: str, *, logs: LogProvider | None = None) -> None:
@@ -56,7 +56,7 @@ class ApiServer:
         Parameters
         ----------
         port
-            0 picks a free one.
+            Port; 0 for any free port.
 
         Returns
         -------
@@ -100,14 +100,14 @@ class ApiServer:
     async def _route(self, request: web.Request) -> web.StreamResponse:
         parts = request.path.strip("/").split("/")
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-        given = token.strip() if scheme.lower() == "bearer" else ""
+        credential = token.strip() if scheme.lower() == "bearer" else ""
         if parts[0] == TOKEN_PATH and len(parts) > 1:
-            given, parts = parts[1], parts[2:] or [""]
+            credential, parts = parts[1], parts[2:] or [""]
         if parts[0] in ("healthz", "readyz", "livez") and request.method == "GET":
             return web.Response(text="ok")
         if parts == ["version"]:
             return json_response(to_json(discovery.version()))
-        self._authenticate(given)
+        self._authenticate(credential)
         match parts:
             case ["api"]:
                 return json_response(to_json(discovery.core_versions()))
@@ -137,7 +137,7 @@ class ApiServer:
 
 
 async def _review_access(request: web.Request) -> web.Response:
-    """Allow everything: there are no roles, only the token."""
+    """A review that allows everything, as there are no roles, only the token."""
     if request.method != "POST":
         raise no_such_path()
     spec = (await object_body(request, "SelfSubjectAccessReview")).get("spec", {})

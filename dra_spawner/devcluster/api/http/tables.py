@@ -26,7 +26,7 @@ _UNKNOWN = "<unknown>"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: title, content, and whether only ``-o wide`` shows it."""
+    """One column: title, function that returns the content, and whether only ``-o wide`` shows it."""
 
     name: str
     cell: Callable[[JsonObject, datetime], Any]
@@ -41,9 +41,9 @@ def table(
     Parameters
     ----------
     metadata
-        Of the list, such as its resource version.
+        Metadata of the list, such as its resource version.
     now
-        Time for ages.
+        Present time, for ages.
     """
     columns = _COLUMNS.get(resource_type, (_NAME, _AGE))
     definitions = [
@@ -103,7 +103,7 @@ def _since(text: str | None, now: datetime) -> str:
 
 
 def _at(*path: str, default: Any = _NONE) -> Callable[[JsonObject, datetime], Any]:
-    """Content of a field."""
+    """Function that returns the content of a field."""
 
     def cell(obj: JsonObject, _now: datetime) -> Any:
         value: Any = obj

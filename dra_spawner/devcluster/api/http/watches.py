@@ -19,7 +19,7 @@ Render = Callable[[JsonObject], bytes]
 """Returns an object's JSON text in the requested form."""
 
 MOST_UNSENT_BYTES = 64 * 2**20
-"""Limit of unsent bytes; beyond it the watch ends, and the client lists again."""
+"""Maximum of unsent bytes; beyond it the watch ends, and the client must list again."""
 
 
 class Watch:
@@ -28,9 +28,9 @@ class Watch:
     Parameters
     ----------
     namespace
-        None for all namespaces.
+        Namespace of the objects; None for all.
     selected
-        None selects everything.
+        Whether an object is selected; None selects every object.
     after
         Revision after which changes are reported.
     """
@@ -89,7 +89,7 @@ class Watch:
             self.add_line(WatchEventType.DELETED, self._render({**event.previous, "metadata": metadata}))
 
     async def take(self, timeout_seconds: float) -> bytes:
-        """Wait for lines and take them; empty after a timeout or when the watch is closed."""
+        """Wait for lines and return them; empty after a timeout or when the watch is closed."""
         if not self._lines and not self.closed:
             self._wake.clear()
             try:
@@ -100,7 +100,7 @@ class Watch:
         return self.collected()
 
     def collected(self) -> bytes:
-        """Take the collected lines."""
+        """Return the collected lines, and forget them."""
         lines = b"".join(self._lines)
         self._lines.clear()
         self._unsent_bytes = 0
@@ -131,7 +131,7 @@ class WatchHub:
     def open(self, target: Target, options: ListOptions, render: Render) -> Watch:
         """Start a watch, with the changes since the client's resource version.
 
-        Without one, or with "0", it starts with the present objects.
+        Without a resource version, or with "0", it starts with the present objects.
 
         Raises
         ------
@@ -156,7 +156,7 @@ class WatchHub:
             try:
                 for event in self._store.events_since(resource_type, after):
                     watch.add_change(event)
-            except ApiError as error:  # the stream has begun, so it carries the error
+            except ApiError as error:  # the response has begun, so the error is an event in it
                 watch.add_line("ERROR", to_json(error.to_status()))
                 watch.close()
         self._watches[resource_type].add(watch)

@@ -21,7 +21,7 @@ _UUID_CHARACTERS = 36
 
 
 def check_claim_status(claim: JsonObject, old: JsonObject) -> list[FieldError]:
-    """Errors of a status that replaces the one of `old`."""
+    """Errors of a status that replaces the status of `old`."""
     status, old_status = claim.get("status") or {}, old.get("status") or {}
     errors = _check_consumers(claim, status.get("reservedFor") or [], old_status.get("reservedFor") or [])
     allocation, old_allocation = status.get("allocation"), old_status.get("allocation")

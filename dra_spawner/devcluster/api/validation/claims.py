@@ -65,7 +65,7 @@ def check_claim_spec(spec: JsonObject, field: str) -> list[FieldError]:
 
 
 def check_template_spec(spec: JsonObject, field: str) -> list[FieldError]:
-    """Errors of a template: besides the claim's spec it may only have labels and annotations."""
+    """Errors of a template: it may only have a claim's spec, labels and annotations."""
     metadata = spec.get("metadata") or {}
     errors = [
         forbidden_value(f"{field}.metadata.{name}", "cannot be set")
@@ -88,7 +88,7 @@ def check_class_spec(spec: JsonObject, field: str) -> list[FieldError]:
 
 
 def is_extended_resource(name: str) -> bool:
-    """Whether a resource's name may be defined by nodes or device classes."""
+    """Whether nodes or device classes may define a resource of this name."""
     if "/" not in name or KUBERNETES_PREFIX in name or name.startswith(_QUOTA_PREFIX):
         return False
     return not qualified_name_problems(_QUOTA_PREFIX + name)
@@ -260,7 +260,7 @@ def check_qualified_attribute(name: str, field: str) -> list[FieldError]:
     if len(parts) == 1:
         return check_identifier(name, field, MOST_IDENTIFIER_CHARACTERS)
     if len(parts) > 2:
-        return []  # the API server allows these
+        return []  # the API server allows several slashes
     domain, identifier = parts
     errors = check_driver_name(domain, field) if domain else [invalid_value(field, "", "the domain must not be empty")]
     if identifier:

@@ -21,7 +21,7 @@ def check_metadata(resource_type: ResourceType, metadata: JsonObject) -> list[Fi
     name = metadata.get("name", "")
     check_name = check_dns_label if resource_type is NAMESPACES else check_dns_subdomain
     if prefix := metadata.get("generateName"):
-        # A generated part follows a hyphen at its end.
+        # A generated part follows, so the prefix may end with a hyphen.
         masked = f"{prefix[:-1]}a" if prefix.endswith("-") else prefix
         errors += check_name(masked, "metadata.generateName")
     if not name:
@@ -32,7 +32,7 @@ def check_metadata(resource_type: ResourceType, metadata: JsonObject) -> list[Fi
 
 
 def check_common_metadata(metadata: JsonObject, field: str) -> list[FieldError]:
-    """Labels, annotations, finalizers and owners."""
+    """Errors of labels, annotations, finalizers and owners."""
     errors = check_labels(metadata.get("labels") or {}, f"{field}.labels")
     errors += check_annotations(metadata.get("annotations") or {}, f"{field}.annotations")
     for index, finalizer in enumerate(metadata.get("finalizers") or ()):
@@ -41,7 +41,7 @@ def check_common_metadata(metadata: JsonObject, field: str) -> list[FieldError]:
 
 
 def check_labels(labels: dict[str, str], field: str) -> list[FieldError]:
-    """Keys and values of labels."""
+    """Errors of keys and values of labels."""
     errors = []
     for key, value in labels.items():
         errors += check_qualified_name(key, field)
@@ -50,7 +50,7 @@ def check_labels(labels: dict[str, str], field: str) -> list[FieldError]:
 
 
 def check_annotations(annotations: dict[str, str], field: str) -> list[FieldError]:
-    """Keys of annotations, and their total size."""
+    """Errors of the keys of annotations, and of their total size."""
     errors = []
     size = 0
     for key, value in annotations.items():

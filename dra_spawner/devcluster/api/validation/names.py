@@ -59,13 +59,13 @@ def _format_errors(text: str, field: str, most: int, pattern: str, explanation: 
 
 
 def check_dns_label(text: str, field: str) -> list[FieldError]:
-    """A name of one part: at most 63 lower-case letters, digits and hyphens."""
+    """Errors of a name of one part: at most 63 lower-case letters, digits and hyphens."""
     dots = "." in text and _matches(_SUBDOMAIN, text)
     return _format_errors(text, field, MOST_LABEL_CHARACTERS, _LABEL, "must not contain dots" if dots else _LABEL_TEXT)
 
 
 def check_dns_subdomain(text: str, field: str) -> list[FieldError]:
-    """A name of labels joined by dots, at most 253 characters."""
+    """Errors of a name of labels joined by dots, of at most 253 characters."""
     return _format_errors(text, field, MOST_SUBDOMAIN_CHARACTERS, _SUBDOMAIN, _SUBDOMAIN_TEXT)
 
 
@@ -94,7 +94,7 @@ def qualified_name_problems(text: str) -> list[str]:
 
 
 def check_qualified_name(text: str, field: str) -> list[FieldError]:
-    """A label's key."""
+    """Errors of a label's key."""
     return [invalid_value(field, text, problem) for problem in qualified_name_problems(text)]
 
 
@@ -103,19 +103,19 @@ def check_label_value(text: str, field: str) -> list[FieldError]:
 
 
 def check_identifier(text: str, field: str, most: int) -> list[FieldError]:
-    """A C identifier, as in names of attributes and capacities."""
+    """Errors of a C identifier, as in names of attributes and capacities."""
     if len(text) > most:
         return [too_long(field, most)]
     return [] if _matches(_IDENTIFIER, text) else [invalid_value(field, text, _IDENTIFIER_TEXT)]
 
 
 def check_config_key(text: str, field: str) -> list[FieldError]:
-    """A key of a ConfigMap or Secret."""
+    """Errors of a key of a ConfigMap or Secret."""
     return _format_errors(text, field, MOST_SUBDOMAIN_CHARACTERS, _CONFIG_KEY, _CONFIG_KEY_TEXT)
 
 
 def check_driver_name(text: str, field: str) -> list[FieldError]:
-    """A DRA driver: a subdomain, in any case, of at most 63 characters."""
+    """Errors of a DRA driver's name: a subdomain of at most 63 characters, in upper or lower case."""
     if not text:
         return [required(field)]
     if len(text) > MOST_LABEL_CHARACTERS:
@@ -126,7 +126,7 @@ def check_driver_name(text: str, field: str) -> list[FieldError]:
 
 
 def check_list(items: Sequence[Any], field: str, check: Check, *, most: int | None = None) -> list[FieldError]:
-    """Check each item of a list with at most `most` items; of a longer one only the length."""
+    """Check each item of a list with at most `most` items; of a longer list only the length."""
     errors = []
     if most is not None and len(items) > most:
         return [too_many(field, len(items), most)]
@@ -136,7 +136,7 @@ def check_list(items: Sequence[Any], field: str, check: Check, *, most: int | No
 
 
 def check_unique(keys: Iterable[Any], field: str, suffix: str = "") -> list[FieldError]:
-    """Check that keys are unique; empty ones are refused elsewhere."""
+    """Check that keys are unique; other checks refuse empty keys."""
     errors = []
     seen = set()
     for index, key in enumerate(keys):

@@ -13,7 +13,7 @@ _NODE_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
 
 def check_slice_nodes(spec: JsonObject, field: str) -> list[FieldError]:
-    """Check a slice: one node, one term, all nodes, or per device."""
+    """Check the nodes of a slice: one node, a selector of one term, all nodes, or selection by device."""
     flags = ("allNodes", "perDeviceNodeSelection")
     unnamed = "must be either unset or set to a non-empty string"
     errors, chosen = _check_choices(spec, field, flags, unnamed, one_term=True)
@@ -21,7 +21,7 @@ def check_slice_nodes(spec: JsonObject, field: str) -> list[FieldError]:
 
 
 def check_device_nodes(device: JsonObject, field: str) -> list[FieldError]:
-    """Check a device of a slice with nodes per device."""
+    """Check the nodes of a device, in a slice with node selection by device."""
     errors, chosen = _check_choices(device, field, ("allNodes",), "must not be empty")
     return errors + _check_one_choice(chosen, field, _ONE_DEVICE_NODE_CHOICE)
 
@@ -29,7 +29,7 @@ def check_device_nodes(device: JsonObject, field: str) -> list[FieldError]:
 def _check_choices(
     owner: JsonObject, field: str, flags: tuple[str, ...], when_unnamed: str, *, one_term: bool = False
 ) -> tuple[list[FieldError], list[str]]:
-    """Errors of each way to choose nodes, and the used ways."""
+    """Errors of each field that selects nodes, and the names of the fields that are set."""
     errors: list[FieldError] = []
     chosen = []
     if "nodeName" in owner:

@@ -48,7 +48,7 @@ def check_pod_spec(spec: JsonObject, field: str) -> list[FieldError]:
 
 
 def check_pod_update(spec: JsonObject, old: JsonObject, field: str) -> list[FieldError]:
-    """Forbidden changes of a pod's update."""
+    """Errors of a pod's update: forbidden changes."""
     if spec == old:
         return []
     for kind in ("containers", "initContainers"):
@@ -74,7 +74,7 @@ def check_pod_update(spec: JsonObject, old: JsonObject, field: str) -> list[Fiel
 
 
 def _fixed_part(spec: JsonObject, *, gated: bool) -> JsonObject:
-    """The spec without its mutable parts, which include the choice of nodes for a gated pod."""
+    """The spec without its mutable parts; for a gated pod, node selector and affinity are mutable, too."""
     free = {"activeDeadlineSeconds", "tolerations", "schedulingGates"} | (
         {"nodeSelector", "affinity"} if gated else set()
     )

@@ -31,7 +31,7 @@ from dra_spawner.json_types import JsonObject
 
 MOST_DEVICES = 128
 MOST_DEVICES_ADVANCED = 64
-"""Limit if any device has taints, counters or list attributes."""
+"""Maximum if any device has taints, counters or list attributes."""
 MOST_PROPERTIES = 32
 MOST_ATTRIBUTE_VALUES = 48
 MOST_TEXT_CHARACTERS = 64
@@ -46,7 +46,7 @@ _ONLY_PER_DEVICE = (
     "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to true in the "
     "ResourceSlice spec"
 )
-# Names in error messages, and members in JSON.
+# Names in error messages, and keys in JSON.
 _VALUE_NAMES = (
     ("IntValue", "int"),
     ("BoolValue", "bool"),
@@ -218,7 +218,7 @@ def _check_valid_values(values: list[str], capacity: Quantity, default: Quantity
         if value > capacity:
             detail = f"option is larger than capacity value: {capacity}"
             errors.append(invalid_value(f"{field}[{index}]", str(value), detail))
-    # Values are equal options if they are equal as whole numbers.
+    # Options with the same whole number are duplicates.
     seen: set[int] = set()
     for index, value in enumerate(considered):
         if value.value() in seen:
@@ -301,7 +301,7 @@ def _check_consumption(consumption: list[JsonObject], field: str) -> list[FieldE
 
 
 def check_binding_conditions(owner: JsonObject, field: str) -> list[FieldError]:
-    """Check binding conditions of a device or an allocation result: both kinds or neither, all different."""
+    """Check binding conditions of a device or an allocation result: both kinds or none, and no condition twice."""
     kinds = ("bindingConditions", "bindingFailureConditions")
     names: dict[str, list[Any]] = {kind: owner.get(kind) or [] for kind in kinds}
     errors: list[FieldError] = []
