@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from dra_spawner.placeholders.planner.scale_up_estimate import alike_key, comple
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.placeholders.planner.view import View, is_labelled, is_open, without_label
 from dra_spawner.rehearsal.node_supply import NodeSupply
+from dra_spawner.simulator.failed_fits import FailedFits
 from dra_spawner.simulator.fitting import NodeAnswer
 from dra_spawner.simulator.node_templates import NodeTemplate, TemplateError, add_node, template_of
 from dra_spawner.simulator.nodes import NodeState
@@ -161,13 +163,13 @@ class _Placing:
 
     def place_pending(self, are_included: bool) -> None:
         """Place pending servers, which come before the expected ones."""
-        refused: dict[str, dict[str, NodeState]] = {}
+        failed_fits: defaultdict[str, FailedFits] = defaultdict(FailedFits)
         for pod in self._view.pending_users[:_MOST_PENDING]:
             shape = self._view.shape_of(pod)
             if not (are_included and shape == self._shape.id):
                 self._budget.spend(_ATTEMPT_STEPS)
                 with suppress(Undecided):
-                    self._snapshot.place_quickly(pod, refused.setdefault(shape, {}) if shape else {})
+                    self._snapshot.place_quickly(pod, failed_fits[shape] if shape else None)
 
     def on_present_nodes(self, wanted: int) -> tuple[int, int]:
         """Servers on nodes that have the images, and on others."""

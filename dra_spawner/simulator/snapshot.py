@@ -10,15 +10,15 @@ Examples
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
 from dra_spawner.simulator.claims import ObjectKey, allocated_devices, consumer_of
+from dra_spawner.simulator.failed_fits import FailedFits
 from dra_spawner.simulator.fitting import Fitting, NodeAnswer, PodFit
 from dra_spawner.simulator.forkable_cluster import ForkableCluster
 from dra_spawner.simulator.node_fit import Filter, FilterVerdict, FitCode
-from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.snapshot_errors import SnapshotError, SnapshotProblem, Undecided
 
@@ -116,14 +116,13 @@ class Snapshot(ForkableCluster):
                 break
         return fitting.answers()
 
-    def place_quickly(self, pod: Pod, refused: MutableMapping[str, NodeState]) -> str:
-        """Place a pod on the first fitting node, without repeating refusals of earlier attempts.
+    def place_quickly(self, pod: Pod, failed_fits: FailedFits | None = None) -> str:
+        """Place a pod on the first fitting node, without repeating failures of earlier attempts.
 
         Parameters
         ----------
-        refused
-            States of nodes that refused this pod for another reason than devices. A node with the same state is
-            skipped; nodes that refuse the pod now are added.
+        failed_fits
+            Earlier ones of this pod. A failure holds while the node's state is the same, unless devices are its reason.
 
         Returns
         -------
@@ -138,21 +137,25 @@ class Snapshot(ForkableCluster):
         fitting = self._fitting(pod)
         if pod.nominated_node_name and self._schedule(fitting, pod.nominated_node_name).fits:
             return pod.nominated_node_name
+
+        def schedule(name: str) -> NodeAnswer | None:
+            answer = self._schedule(fitting, name)
+            return None if fitting.holds(name, answer.verdict) else answer
+
+        failed_fits = failed_fits if failed_fits is not None else FailedFits()
         nodes = self._state.nodes
-        left = [name for name, state in nodes.items() if refused.get(name) is not state]
+        left = failed_fits.untried(nodes)
         for name in left if len(left) <= _LINEAR_SCAN_NODES else fitting.candidates():
             state = nodes.get(name)
-            if state is None or refused.get(name) is state:
+            answer = failed_fits.attempt(name, state, schedule) if state is not None else None
+            if answer is None:
                 continue
-            answer = self._schedule(fitting, name)
             if answer.fits:
                 return name
             if answer.verdict.has_unknown_devices:
                 raise Undecided(answer.verdict)
             if answer.verdict.ends_attempt:
                 break
-            if fitting.holds(name, answer.verdict):
-                refused[name] = state
         return ""
 
     def tokens(self, pod: Pod) -> Callable[[str], object]:

@@ -15,6 +15,7 @@ from dra_spawner import names
 from dra_spawner.dra.objects import PoolId, ResourceSlice
 from dra_spawner.placeholders.planner.node_memo import NodeMemo
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
+from dra_spawner.simulator.failed_fits import FailedFits
 from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot
@@ -53,20 +54,25 @@ class Namespaces:
         return cls(servers, servers)
 
 
-@dataclass
-class FailedFits:
-    """Nodes where a pending pod did not fit, with the state that was the reason.
+@dataclass(frozen=True, slots=True)
+class FitMemos:
+    """Memos of where a pending pod does not fit.
 
     Attributes
     ----------
-    of_node
-        By node: its state when something else than devices kept the pod off.
+    at_once
+        Failures while placeholders stay.
     without_placeholders
-        By node: a token of all inputs, when the pod would not fit even without placeholders.
+        Failures even without placeholders.
     """
 
-    of_node: dict[str, NodeState] = field(default_factory=dict)
-    without_placeholders: dict[str, object] = field(default_factory=dict)
+    at_once: FailedFits = field(default_factory=FailedFits)
+    without_placeholders: FailedFits = field(default_factory=FailedFits)
+
+    def forget(self, node: str) -> None:
+        """Forget the failures on a deleted node."""
+        self.at_once.forget(node)
+        self.without_placeholders.forget(node)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +112,7 @@ class ClusterIndex:
         Creation time by node.
     labelled
         Names of nodes by each of this project's labels.
-    failed_fits
+    fit_memos
         By pending pod: as it is, and as if all nodes were ready.
     busyness
         `Busyness` of nodes.
@@ -140,7 +146,7 @@ class ClusterIndex:
         self._changes = 0
         #: Changed or deleted nodes (or their slices or pullers): the number of the last change, the oldest first.
         self._touched: dict[str, int] = {}
-        self.failed_fits: dict[ObjectKey, tuple[Pod, FailedFits, FailedFits]] = {}
+        self.fit_memos: dict[ObjectKey, tuple[Pod, FitMemos, FitMemos]] = {}
         self.busyness: NodeMemo[Any] = NodeMemo()
         self.of_devices: dict[Hashable, Any] = {}
 
@@ -193,18 +199,19 @@ class ClusterIndex:
             self._touched = {name: number for name, number in self._touched.items() if name in nodes}
         self.busyness.trim(len(self._claims.items) + len(self.slices_of_pool) + SPARE)
 
-    def failed_fits_of(self, pod: Pod) -> FailedFits:
-        return self._failed_fits_of(pod)[1]
+    def fit_memos_of(self, pod: Pod) -> FitMemos:
+        """Memos for a pending pod, empty unless they are for this very object."""
+        return self._fit_memos_of(pod)[1]
 
-    def failed_fits_once_ready(self, pod: Pod) -> FailedFits:
-        """Failed fits of the same pod if it did not require a ready node."""
-        return self._failed_fits_of(pod)[2]
+    def fit_memos_once_ready(self, pod: Pod) -> FitMemos:
+        """Memos for the same pod if it did not require a ready node."""
+        return self._fit_memos_of(pod)[2]
 
-    def _failed_fits_of(self, pod: Pod) -> tuple[Pod, FailedFits, FailedFits]:
+    def _fit_memos_of(self, pod: Pod) -> tuple[Pod, FitMemos, FitMemos]:
         key = ObjectKey.of(pod)
-        known = self.failed_fits.get(key)
+        known = self.fit_memos.get(key)
         if known is None or known[0] is not pod:
-            known = self.failed_fits[key] = pod, FailedFits(), FailedFits()
+            known = self.fit_memos[key] = pod, FitMemos(), FitMemos()
         return known
 
     def _take_pod(self, key: ObjectKey, pod: Pod | None) -> None:
@@ -234,7 +241,7 @@ class ClusterIndex:
         if pod is None:
             return
         self.placeholders.pop(key, None)
-        self.failed_fits.pop(key, None)
+        self.fit_memos.pop(key, None)
         self.pending.pop(key, None)
         if self.users.pop(key, None) is not None and pod.node_name:
             _remove(self.users_of_node, pod.node_name, pod)
@@ -260,10 +267,9 @@ class ClusterIndex:
             self.busyness.forget(name)
             for names in self.labelled.values():
                 names.discard(name)
-            for _, *fits in self.failed_fits.values():
-                for each in fits:
-                    each.of_node.pop(name, None)
-                    each.without_placeholders.pop(name, None)
+            for _, *memos in self.fit_memos.values():
+                for each in memos:
+                    each.forget(name)
         elif before is None or before.node is not after.node:
             self._touch(name)
             self.created[name] = _moment(after.node.created)

@@ -94,7 +94,7 @@ def _in_the_way(view: View, old: Iterable[Placeholder], pending: Iterable[Placeh
 def _surely_has_no_place(snapshot: Snapshot, pod: Pod) -> bool:
     """Whether a pod surely fits nowhere. If it fits, it is placed in the trial."""
     try:
-        return not snapshot.place_quickly(pod, {})
+        return not snapshot.place_quickly(pod)
     except (SearchStopped, Undecided):
         return False
 

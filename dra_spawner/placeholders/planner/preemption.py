@@ -16,7 +16,7 @@ from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import Action, LabelPod, delete_placeholder
 from dra_spawner.placeholders.planner.busyness import NodesBusyness
-from dra_spawner.placeholders.planner.cluster_index import FailedFits
+from dra_spawner.placeholders.planner.cluster_index import FitMemos
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.preemption_backoff import PendingRecord, PreemptionBackoff
 from dra_spawner.placeholders.planner.undecided import Unknown, surely_fits, why_unknown
@@ -29,6 +29,7 @@ from dra_spawner.placeholders.planner.view import (
     without_label,
 )
 from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.failed_fits import FailedFits
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot, Undecided
 
@@ -170,15 +171,15 @@ class _Preemptions:
             return PendingUser(
                 key, f"gets the devices of {placeholder} on node {placeholder.node_name}", has_preemption=True
             ), True
-        failed_fits = view.index.failed_fits_of(pod)
-        where = self._place(pod, failed_fits)
+        memos = view.index.fit_memos_of(pod)
+        where = self._place(pod, memos)
         if where and not (
             self.preemption_backoff.is_over(pod) and wants_devices(pod) and self.preemption_backoff.may_preempt(pod)
         ):
             return self._fitting(pod, where), True
         if self.preemption_backoff.has_preemption(pod):
             return self._fitting(pod, "", "placeholders were just preempted for it"), True
-        preemption = self._preemption_elsewhere(pod) if where else self._preemption(pod, failed_fits)
+        preemption = self._preemption_elsewhere(pod) if where else self._preemption(pod, memos)
         if preemption is not None and wants_devices(pod) and not self.preemption_backoff.may_preempt(pod):
             return self._fitting(pod, preemption.node), True
         if preemption is not None:
@@ -208,14 +209,14 @@ class _Preemptions:
                 snapshot.revert()
         return None
 
-    def _place(self, pod: Pod, failed_fits: FailedFits) -> str:
+    def _place(self, pod: Pod, memos: FitMemos) -> str:
         """Place a pod if it fits; its node. A pod that the scheduler does not place takes no capacity from others."""
         if not self.preemption_backoff.is_over(pod):
-            return self._view.snapshot.place_quickly(pod, failed_fits.of_node)
+            return self._view.snapshot.place_quickly(pod, memos.at_once)
         with self._view.snapshot.trial():
-            return self._view.snapshot.place_quickly(pod, failed_fits.of_node)
+            return self._view.snapshot.place_quickly(pod, memos.at_once)
 
-    def _preemption(self, pod: Pod, failed_fits: FailedFits) -> Preemption | None:
+    def _preemption(self, pod: Pod, memos: FitMemos) -> Preemption | None:
         """The preemption for a pod that does not fit, on nodes that were not tried in vain if possible."""
         # A reserved placeholder without claims is preempted for its pod.
         reserved = [each for each in self._view.placeholders.values() if each.is_reserved_for(pod)]
@@ -230,7 +231,7 @@ class _Preemptions:
             is not None
         ):
             return preemption
-        return self._preemption_among(free, pod, failed_fits if not reserved else None)
+        return self._preemption_among(free, pod, memos.without_placeholders if not reserved else None)
 
     def _preemption_elsewhere(self, pod: Pod) -> Preemption | None:
         """A preemption on other nodes, for a pod that the scheduler does not place where it should fit."""
@@ -302,10 +303,12 @@ class _Preemptions:
         later = without_label(pod, names.IMAGES_READY)
         if later is pod:
             return ""
-        failed_fits = self._view.index.failed_fits_once_ready(pod)
-        if where := self._view.snapshot.place_quickly(later, failed_fits.of_node):
+        memos = self._view.index.fit_memos_once_ready(pod)
+        if where := self._view.snapshot.place_quickly(later, memos.at_once):
             return where
-        preemption = find_preemption(self._view.snapshot, later, self._free.values(), self._busyness, failed_fits)
+        preemption = find_preemption(
+            self._view.snapshot, later, self._free.values(), self._busyness, memos.without_placeholders
+        )
         if preemption is None:
             return ""
         self._take(later, preemption)
@@ -348,14 +351,15 @@ def find_preemption(
     Parameters
     ----------
     failed_fits
-        Earlier results of this pod.
+        Earlier ones of this pod, without all placeholders of a node. They do not help a pod that names existing claims.
 
     Raises
     ------
     Undecided
         If it is not known whether a node's devices suffice.
     """
-    refused = failed_fits.without_placeholders if failed_fits is not None and _has_own_claims(pod) else {}
+    if failed_fits is None or not _has_own_claims(pod):
+        failed_fits = FailedFits()
     by_node: dict[str, list[Placeholder]] = {}
     for placeholder in placeholders:
         by_node.setdefault(placeholder.node, []).append(placeholder)
@@ -369,12 +373,10 @@ def find_preemption(
             continue
         if best is not None and len(best[1].placeholders) == 1 and not _is_busier(busyness, name, best[1].node):
             continue  # the minimum; only a busier node would be better
-        token = (token_of(name), frozenset(each.key for each in by_node[name]))
-        if token[0] is not None and refused.get(name) == token:
-            continue
-        fewest = _fewest(snapshot, pod, name, by_node[name])
+        token = token_of(name)
+        inputs = (token, frozenset(each.key for each in by_node[name])) if token is not None else None
+        fewest = failed_fits.attempt(name, inputs, lambda node: _fewest(snapshot, pod, node, by_node[node]))
         if fewest is None:
-            refused[name] = token
             continue
         figure, users = busyness.of(name).rank
         order = (len(fewest), -figure, -users, name)

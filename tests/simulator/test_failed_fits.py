@@ -1,0 +1,61 @@
+"""Where a pod does not fit is remembered until the inputs change."""
+
+from __future__ import annotations
+
+import pytest
+
+from dra_spawner.simulator.failed_fits import FailedFits
+
+
+class Attempts:
+    """Fits where it is told to, and records each attempt."""
+
+    def __init__(self, *fitting: str) -> None:
+        self.fitting = fitting
+        self.seen: list[str] = []
+
+    def __call__(self, node: str) -> str | None:
+        self.seen.append(node)
+        return f"fits on {node}" if node in self.fitting else None
+
+
+def test_a_failure_is_not_attempted_again_while_its_inputs_are_equal() -> None:
+    memo, attempts = FailedFits(), Attempts("b")
+    assert [memo.attempt("a", (1, "x"), attempts) for _ in range(3)] == [None] * 3
+    assert [memo.attempt("b", (1, "x"), attempts) for _ in range(2)] == ["fits on b"] * 2
+    assert memo.attempt("a", (2, "x"), attempts) is None
+    assert attempts.seen == ["a", "b", "b", "a"]
+
+
+def test_without_inputs_each_attempt_is_made() -> None:
+    memo, attempts = FailedFits(), Attempts()
+    assert [memo.attempt("a", None, attempts) for _ in range(2)] == [None, None]
+    assert attempts.seen == ["a", "a"]
+
+
+def test_a_node_that_is_forgotten_is_attempted_again() -> None:
+    memo, attempts = FailedFits(), Attempts()
+    memo.attempt("a", 1, attempts)
+    memo.forget("a")
+    memo.forget("never seen")
+    memo.attempt("a", 1, attempts)
+    assert attempts.seen == ["a", "a"]
+
+
+def test_nodes_in_another_state_are_untried() -> None:
+    memo = FailedFits()
+    a, b = object(), object()
+    memo.attempt("a", a, Attempts())
+    assert memo.untried({"a": a, "b": b}) == ["b"]
+    assert memo.untried({"a": object(), "b": b}) == ["a", "b"]
+
+
+def test_an_attempt_that_raises_is_no_failure() -> None:
+    memo, attempts = FailedFits(), Attempts("a")
+
+    def stop(node: str) -> str | None:
+        raise TimeoutError(node)
+
+    with pytest.raises(TimeoutError):
+        memo.attempt("a", 1, stop)
+    assert memo.attempt("a", 1, attempts) == "fits on a"
