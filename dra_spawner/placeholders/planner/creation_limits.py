@@ -61,7 +61,8 @@ class Creations:
     setbacks
         By shape.
     ended
-        Uids of placeholders whose end was counted when it was decided.
+        Uids of placeholders whose end was counted when it was decided. This is no expectation: a deletion that the API
+        server refuses is decided again in each round, and must count once. This is no back-off: it delays no action.
     is_exhausted
         Whether more are wanted than may be created now.
     """
