@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from dra_spawner import names
 from dra_spawner.dra.objects import PoolId, ResourceSlice
+from dra_spawner.placeholders.planner.device_memo import DeviceMemo
 from dra_spawner.placeholders.planner.node_memo import NodeMemo
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.failed_fits import FailedFits
@@ -117,7 +118,7 @@ class ClusterIndex:
     busyness
         `Busyness` of nodes.
     of_devices
-        Results that follow from all slices; empty after a slice has changed.
+        Results that follow from all slices and device classes.
     """
 
     def __init__(self) -> None:
@@ -148,7 +149,7 @@ class ClusterIndex:
         self._touched: dict[str, int] = {}
         self.fit_memos: dict[ObjectKey, tuple[Pod, FitMemos, FitMemos]] = {}
         self.busyness: NodeMemo[Any] = NodeMemo()
-        self.of_devices: dict[Hashable, Any] = {}
+        self.of_devices = DeviceMemo()
 
     def refresh(self, snapshot: Snapshot, namespaces: Namespaces | Collection[str] | None) -> None:
         """Update everything from a snapshot; `namespaces` as in `View`."""
@@ -277,7 +278,7 @@ class ClusterIndex:
                 (names.add if label in after.node.labels else names.discard)(name)
 
     def _replace_slice(self, before: ResourceSlice | None, after: ResourceSlice | None) -> None:
-        self.of_devices.clear()
+        self.of_devices.devices_changed()
         for item in (before, after):
             if item is not None:
                 if item.node_name:

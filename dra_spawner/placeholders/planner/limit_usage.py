@@ -66,26 +66,23 @@ class LimitUsage:
     def __init__(self, view: View) -> None:
         self._view = view
         self._classes = view.snapshot.classes
-        kept = view.index.of_devices
-        if kept.get("classes") != (classes := dict(self._classes)):
-            kept.clear()
-            kept["classes"] = classes
-        self._kept = kept
-        self._selectors: SelectorCache = kept.setdefault("selectors", _new_selectors())
-        if self._selectors.kept > _MOST_VERDICTS:
-            self._selectors = kept["selectors"] = _new_selectors()
+        self._memo = view.index.of_devices
+        self._memo.classes_are(self._classes)
+        if self._memo.of("selectors", _new_selectors).kept > _MOST_VERDICTS:
+            self._memo.forget("selectors")
+        self._selectors = self._memo.of("selectors", _new_selectors)
 
     def of_shape(self, limit: Limit, shape: Shape) -> Usage:
         """What a new placeholder of a shape counts."""
         if not limit.counts_devices or not shape.wants_devices:
             return Usage()
-        key = ("shape", limit.device_class, limit.selector, tuple(limit.capacity), shape.id)
-        known: Usage | None = self._kept.get(key)
-        if known is None:
+
+        def compute() -> Usage:
             pod, claims = simulated_placeholder(shape, _NAMESPACE)
             every = (*(each.claim for each in claims), claim_of_extended_resources(pod, self._view))
-            known = self._kept[key] = _sum(self._asked(limit, claim) for claim in every)
-        return known
+            return _sum(self._asked(limit, claim) for claim in every)
+
+        return self._memo.of(("shape", limit.device_class, limit.selector, tuple(limit.capacity), shape.id), compute)
 
     def of_placeholder(self, limit: Limit, pod: Pod, shape: Shape | None) -> Usage:
         """What a placeholder counts. A claim that a user's server names counts no longer.
@@ -190,21 +187,25 @@ class LimitUsage:
 
     def _descriptions(self) -> tuple[DeviceDescription, ...]:
         """Each kind of device that is published."""
-        known: tuple[DeviceDescription, ...] | None = self._kept.get("descriptions")
-        if known is None:
+
+        def compute() -> tuple[DeviceDescription, ...]:
             slices = self._view.snapshot.slices.values()
-            found = dict.fromkeys(device.description for item in slices for device in item.devices)
-            known = self._kept["descriptions"] = tuple(found)
-        return known
+            return tuple(dict.fromkeys(device.description for item in slices for device in item.devices))
+
+        return self._memo.of("descriptions", compute)
 
     def _device(self, device: DeviceId) -> Device | None:
         """A published device; the newest generation of its pool counts."""
-        devices: dict[DeviceId, Device] = self._kept.setdefault("devices", {})
-        if device not in devices:
-            slices = self._view.index.slices_of_pool.get(PoolId(device.driver, device.pool), ())
-            for item in sorted(slices, key=lambda each: each.generation):
-                devices.update((each.id, each) for each in item.devices)
-        return devices.get(device)
+        return self._memo.of(device, lambda: self._devices(PoolId(device.driver, device.pool)).get(device))
+
+    def _devices(self, pool: PoolId) -> Mapping[DeviceId, Device]:
+        """Published devices of a pool."""
+
+        def compute() -> dict[DeviceId, Device]:
+            slices = sorted(self._view.index.slices_of_pool.get(pool, ()), key=lambda each: each.generation)
+            return {each.id: each for item in slices for each in item.devices}
+
+        return self._memo.of(pool, compute)
 
 
 def claim_of_extended_resources(pod: Pod, view: View) -> ResourceClaim:
