@@ -13,7 +13,9 @@ from dra_spawner import names
 from dra_spawner.placeholders.planner.capacity_buffers import buffer_manifest, template_manifest
 from dra_spawner.placeholders.planner.published_shapes import PublishedShapes, published_config_map
 from dra_spawner.profiles.intel_gas import names as intel
-from tests.placeholders.planner.world import GPU, NAMESPACE, PLAIN, SETTINGS, START, node_objects, user_manifest
+from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, node_objects, user_manifest
+from tests.placeholders.planner.simulated_cluster import START
+from tests.placeholders.planner.world import SETTINGS
 
 Json = dict[str, Any]
 

@@ -43,7 +43,9 @@ from dra_spawner.spawner.objects.leftovers import Sweep
 from tests.adversary.examples import EXAMPLES
 from tests.adversary.recorded import Json, Recorded
 from tests.cluster.access import CHART_RULES, SHIPPED_RULES
-from tests.placeholders.planner.world import NAMESPACE, PLAIN, SETTINGS, START, gpu_claim
+from tests.placeholders.planner.objects import NAMESPACE, PLAIN, gpu_claim
+from tests.placeholders.planner.simulated_cluster import START
+from tests.placeholders.planner.world import SETTINGS
 
 _VERSION: Final = re.compile(r"v1|[a-z0-9.]+/v\d\w*")
 _PLURAL: Final = re.compile(r"[a-z][a-z-]+s")

@@ -27,7 +27,8 @@ from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable
 from tests.placeholders.controller.world import claim_spec, shape
 from tests.placeholders.planner.device_hub import ended, hub, placement
-from tests.placeholders.planner.world import NAMESPACE, SHARE, World, share_claim
+from tests.placeholders.planner.objects import NAMESPACE, SHARE, share_claim
+from tests.placeholders.planner.world import World
 from tests.service import replica as services
 from tests.service.replica import Replica, prepare, publish_shapes, replica
 

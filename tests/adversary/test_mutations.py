@@ -24,7 +24,8 @@ from dra_spawner.simulator.cluster_objects import BrokenObject, Kind, decode
 from tests.adversary.examples import EXAMPLES, user_pod
 from tests.adversary.hostile_objects import annotated, large_pods, largest_claim, largest_template
 from tests.adversary.hostile_values import HOSTILE, deep, places
-from tests.placeholders.planner.world import GPU, NAMESPACE, PLAIN, START, node_objects
+from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, node_objects
+from tests.placeholders.planner.simulated_cluster import START
 
 Json = dict[str, Any]
 

@@ -24,7 +24,7 @@ from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with, shareable
 from tests.integration.faulty_hub import LEFT_BEHIND, Faulty, faulty_on
 from tests.integration.hub_process import HubProcess
-from tests.placeholders.planner.world import GPU
+from tests.placeholders.planner.objects import GPU
 from tests.polling import eventually
 from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of
 

@@ -42,7 +42,7 @@ from tests.cluster.fixtures import namespace_on
 from tests.cluster.harness_binary import BinaryUnavailable, control_plane_binary
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.hub_process import HubProcess
-from tests.placeholders.planner.world import IMAGE
+from tests.placeholders.planner.objects import IMAGE
 from tests.polling import eventually
 from tests.service.replica import TOKEN
 from tests.virtual_time.systems import SCHEDULER_PROFILES, USER_SCHEDULER

@@ -31,7 +31,8 @@ from dra_spawner.rehearsal.rehearse import rehearse
 from dra_spawner.service.rehearsals import Rehearsals
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.snapshot import Snapshot
-from tests.placeholders.planner.world import NAMESPACE, SHARE, START, Json, node_objects, user_manifest
+from tests.placeholders.planner.objects import NAMESPACE, SHARE, Json, node_objects, user_manifest
+from tests.placeholders.planner.simulated_cluster import START
 from tests.presence import present
 from tests.service.unstarted_watch import UnstartedWatch
 

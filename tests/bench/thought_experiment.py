@@ -30,7 +30,7 @@ from pathlib import Path
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.harness_binary import control_plane_binary
 from tests.placeholders.planner.day import COLUMNS, CPU_NODES, GPU_NODES, SHARE, Outcome, both, first_moment, sessions
-from tests.placeholders.planner.world import share_claim
+from tests.placeholders.planner.objects import share_claim
 from tests.virtual_time.clock import JumpingClock
 from tests.virtual_time.cluster_day import ClusterDay
 from tests.virtual_time.systems import SCHEDULER_PROFILES, System, at_work

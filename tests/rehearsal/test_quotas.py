@@ -9,7 +9,8 @@ import pytest
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.quotas import Quota, quota_of
 from dra_spawner.rehearsal.quotas import not_judged, room_of
-from tests.placeholders.planner.world import GPU, World
+from tests.placeholders.planner.objects import GPU
+from tests.placeholders.planner.world import World
 
 DEVICES = "gpu.example.com.deviceclass.resource.k8s.io/devices"
 CLAIMS = "count/resourceclaims.resource.k8s.io"

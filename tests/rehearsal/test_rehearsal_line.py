@@ -10,7 +10,7 @@ import pytest
 from dra_spawner.calendars.demand_lines import DemandLine
 from dra_spawner.placeholders.planner.published_shapes import PublishedShapes
 from dra_spawner.rehearsal.rehearsal_line import published_choice, read_rehearsal_line
-from tests.placeholders.planner.world import GPU
+from tests.placeholders.planner.objects import GPU
 
 BERLIN = ZoneInfo("Europe/Berlin")
 #: A Monday in winter, at 16:00 in Berlin.

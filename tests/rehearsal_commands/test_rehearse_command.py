@@ -16,7 +16,7 @@ from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.records import NodeLeadTime
 from dra_spawner.placeholders.planner.published_shapes import PublishedShapes, published_config_map
 from dra_spawner.rehearsal_commands.rehearse_command import RehearseOptions
-from tests.placeholders.planner.world import NAMESPACE, SHARE, Json, node_objects
+from tests.placeholders.planner.objects import NAMESPACE, SHARE, Json, node_objects
 
 STAMP = "2026-11-01T00:00:00Z"
 CLASS = {"kind": "DeviceClass", "apiVersion": "resource.k8s.io/v1", "metadata": {"name": "gpu.example.com"}, "spec": {}}

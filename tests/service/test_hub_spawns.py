@@ -13,7 +13,7 @@ from dra_spawner.placeholders.planner.published_shapes import PublishedShapes
 from dra_spawner.placeholders.planner.spawn_counts import KnownServers, ServerName
 from dra_spawner.service.hub_spawns import HubSpawns
 from tests.local_server import serving
-from tests.placeholders.planner.world import PLAIN
+from tests.placeholders.planner.objects import PLAIN
 
 PUBLISHED = PublishedShapes({"gpu": PLAIN, "gpu/memory=large": PLAIN, "cpu": PLAIN})
 TOKEN = "0123456789abcdef"

@@ -21,7 +21,7 @@ from dra_spawner.service.application import DRASpawnerService
 from dra_spawner.service.http.limited_server import ServerLimits
 from dra_spawner.service.placeholder_traits import PlaceholderTraits
 from dra_spawner.service.unknown_settings import unknown_settings
-from tests.placeholders.planner.world import PLAIN
+from tests.placeholders.planner.objects import PLAIN
 
 
 @pytest.mark.parametrize(

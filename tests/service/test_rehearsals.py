@@ -38,7 +38,8 @@ from dra_spawner.service.rehearsals import Rehearsals, TooManyRehearsals
 from dra_spawner.service.rehearsed_entries import RehearsedEntries
 from dra_spawner.service.web_settings import WebSettings
 from dra_spawner.simulator.cluster_objects import Kind
-from tests.placeholders.planner.world import NAMESPACE, SHARE, START, node_objects
+from tests.placeholders.planner.objects import NAMESPACE, SHARE, node_objects
+from tests.placeholders.planner.simulated_cluster import START
 from tests.presence import present
 from tests.service.unstarted_watch import UnstartedWatch
 

@@ -1,6 +1,6 @@
 """A cluster as the autoscaler stand-in and the users meet it, on a real control plane.
 
-Time jumps as in `tests.placeholders.planner.world`, but the scheduler, the API server and the watches are real.
+Time jumps as in `tests.placeholders.planner.simulated_cluster`, but the scheduler, the API server and the watches are real.
 Nodes are objects that nobody runs, but their leases are renewed. Decisions are made on what a `ClusterWatch` shows;
 whatever is done is written to the API.
 """
@@ -23,7 +23,7 @@ from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot
 from tests.cluster.instant_kubelet import InstantKubelet
-from tests.placeholders.planner.world import IMAGE, Json, gpu_slice, node_objects, user_manifest
+from tests.placeholders.planner.objects import IMAGE, Json, gpu_slice, node_objects, user_manifest
 from tests.polling import eventually
 from tests.virtual_time.clock import JumpingClock
 from tests.virtual_time.quiet import Quiet, waiting

@@ -27,7 +27,7 @@ from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.simulator.claims import TrackedClaim
 from dra_spawner.simulator.pods import Pod
 from tests.placeholders.planner.day import PLACEHOLDERS
-from tests.placeholders.planner.world import Json, user_manifest, user_shape
+from tests.placeholders.planner.objects import Json, user_manifest, user_shape
 from tests.virtual_time.api import Stamps, VirtualTimeApi
 from tests.virtual_time.clock import JumpingClock
 from tests.virtual_time.cluster_world import DRA, ClusterWorld

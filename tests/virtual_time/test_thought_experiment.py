@@ -11,7 +11,7 @@ from dra_spawner.kube.cluster_watch import Change
 from dra_spawner.simulator.cluster_objects import Kind
 from tests.cluster.under_test import ClusterUnderTest
 from tests.placeholders.planner.day import CPU_NODES, GPU_NODES, PLACEHOLDERS, SEATS, SHARE, Session, first_moment
-from tests.placeholders.planner.world import share_claim
+from tests.placeholders.planner.objects import share_claim
 from tests.virtual_time.clock import JumpingClock
 from tests.virtual_time.cluster_day import ClusterDay
 from tests.virtual_time.cluster_world import ClusterWorld

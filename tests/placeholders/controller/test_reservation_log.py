@@ -10,7 +10,7 @@ from dra_spawner.history.decision_log import Decision, DecisionLog
 from dra_spawner.placeholders.controller.reservation_log import ReservationLog
 from dra_spawner.placeholders.controller.reservations import ReservedPlacement
 from dra_spawner.placeholders.planner.placement import Placement, PlacementKind
-from tests.placeholders.planner.world import GPU
+from tests.placeholders.planner.objects import GPU
 
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)
 

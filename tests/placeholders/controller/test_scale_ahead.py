@@ -24,7 +24,9 @@ from dra_spawner.placeholders.planner.demand.policies import Buffer, Policy, Sch
 from dra_spawner.placeholders.planner.policy import Policy as PlannerPolicy
 from dra_spawner.placeholders.planner.policy import ReplicaRange
 from dra_spawner.simulator.claims import ObjectKey
-from tests.placeholders.planner.world import GPU, NAMESPACE, START, World, gpu_claim
+from tests.placeholders.planner.objects import GPU, NAMESPACE, gpu_claim
+from tests.placeholders.planner.simulated_cluster import START
+from tests.placeholders.planner.world import World
 
 KIND = "node.kubernetes.io/instance-type"
 LEAD = timedelta(minutes=10)

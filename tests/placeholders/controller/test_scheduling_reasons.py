@@ -5,13 +5,14 @@ from __future__ import annotations
 from dra_spawner import names
 from dra_spawner.placeholders.controller.scheduling_reasons import explain_scheduling
 from dra_spawner.placeholders.planner.actions import LabelNode
-from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
-from tests.placeholders.planner.world import GPU, PLAIN, World
+from tests.placeholders.planner.device_hub import hub
+from tests.placeholders.planner.objects import GPU, PLAIN
+from tests.placeholders.planner.world import World
 
 
 def world(shape: Shape = GPU, count: int = 1) -> World:
-    return World(Policy({shape.id: shape}, {shape.id: ReplicaRange(count, 2 * count)}))
+    return hub((shape, count, 2 * count))
 
 
 def why(found: World) -> list[str]:

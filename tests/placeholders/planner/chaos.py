@@ -23,17 +23,8 @@ from dra_spawner.placeholders.planner.published_shapes import (
 )
 from dra_spawner.simulator.claims import ObjectKey
 from tests.placeholders.planner.nonsense_shapes import NONSENSE
-from tests.placeholders.planner.world import (
-    GPU,
-    IMAGE,
-    NAMESPACE,
-    PLAIN,
-    SHARE,
-    World,
-    gpu_claim,
-    share_claim,
-    user_shape,
-)
+from tests.placeholders.planner.objects import GPU, IMAGE, NAMESPACE, PLAIN, SHARE, gpu_claim, share_claim, user_shape
+from tests.placeholders.planner.world import World
 from tests.presence import present
 
 BUDGET = Budget(per_second=0.2, burst=4, per_node=2)

@@ -20,13 +20,16 @@ from dra_spawner import names
 from dra_spawner.placeholders.planner.actions import DeletePlaceholder
 from dra_spawner.placeholders.planner.decide import Decisions
 from dra_spawner.placeholders.planner.placement import PlacementKind, find_placement
+from dra_spawner.placeholders.planner.planner_state import PlannerState
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot
 from tests.placeholders.planner.autoscaler import Autoscaler, NodeGroup
-from tests.placeholders.planner.world import NAMESPACE, START, Json, World, share_claim, user_manifest, user_shape
+from tests.placeholders.planner.objects import NAMESPACE, Json, share_claim, user_manifest, user_shape
+from tests.placeholders.planner.simulated_cluster import START, SimulatedCluster
+from tests.placeholders.planner.world import World
 
 SEATS = 10
 PLACEHOLDERS = 5
@@ -90,12 +93,12 @@ class Ours(World):
         return sum(each.cause.is_eviction for each in self.actions(DeletePlaceholder))
 
 
-class Recipe(World):
+class Recipe(SimulatedCluster):
     """Placeholders as in zero-to-jupyterhub's chart."""
 
     def __init__(self, shape: Shape, claims: Mapping[str, Json]) -> None:
         self.shape, self.claims = shape, claims
-        super().__init__(Policy(), first_moment())
+        super().__init__(first_moment())
 
     def arrive(self, name: str) -> None:
         self.user(name, self.claims, requires_ready=False)
@@ -111,8 +114,7 @@ class Recipe(World):
             name = f"user-placeholder-{next(self._numbers)}"
             self.apply(self._template(name))
             self.apply(self._placeholder(name))
-        self._last = Decisions((), (), self.planner_state)
-        return self._last
+        return Decisions((), (), PlannerState.fresh(self.now))
 
     def replacement_of(self, placeholder: Pod) -> tuple[Pod, tuple[TrackedClaim, ...]]:
         name = f"{placeholder.name}-again"

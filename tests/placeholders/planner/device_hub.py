@@ -1,27 +1,38 @@
-"""A hub whose placeholders hold devices, and what is asked of it again and again."""
+"""A hub with placeholders of given shapes, and what is asked of it again and again."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from dra_spawner.placeholders.lifecycle import Cause
-from dra_spawner.placeholders.planner.actions import DeletePlaceholder
-from dra_spawner.placeholders.planner.placement import find_placement
+from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeletePlaceholder
+from dra_spawner.placeholders.planner.placement import Placement, find_placement
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
-from tests.placeholders.planner.world import NAMESPACE, World
+from tests.placeholders.planner.objects import NAMESPACE
+from tests.placeholders.planner.world import World
 
 
-def hub(*shapes: tuple[Shape, int, int]) -> World:
-    return World(
-        Policy(
-            shapes={shape.id: shape for shape, _, _ in shapes},
-            replicas={shape.id: ReplicaRange(minimum, maximum) for shape, minimum, maximum in shapes},
-        )
-    )
+def policy_for(*shapes: tuple[Shape, int, int], **more: Any) -> Policy:
+    """The least and the most placeholders of each shape."""
+    replicas = {shape.id: ReplicaRange(minimum, maximum) for shape, minimum, maximum in shapes}
+    return Policy(**{"shapes": {shape.id: shape for shape, _, _ in shapes}, "replicas": replicas, **more})
 
 
-def ended(world: World, cause: Cause) -> list[DeletePlaceholder]:
-    return [each for each in world.actions(DeletePlaceholder) if each.cause is cause]
+def hub(*shapes: tuple[Shape, int, int], **policy: Any) -> World:
+    """A cluster without nodes, with the least and the most placeholders of each shape."""
+    return World(policy_for(*shapes, **policy))
 
 
-def placement(world: World, shape: Shape):
+def made(world: World) -> int:
+    """How many placeholders were created."""
+    return len(world.actions(CreatePlaceholder))
+
+
+def ended(world: World, *causes: Cause) -> list[DeletePlaceholder]:
+    """Deletions of placeholders for one of the causes."""
+    return [each for each in world.actions(DeletePlaceholder) if each.cause in causes]
+
+
+def placement(world: World, shape: Shape) -> Placement:
     return find_placement(world.view(), world.policy, shape, NAMESPACE)

@@ -12,11 +12,12 @@ from dra_spawner.placeholders.planner.busyness import NodesBusyness
 from dra_spawner.placeholders.planner.cluster_index import ClusterIndex
 from dra_spawner.placeholders.planner.hypothetical_pods import simulated_user
 from dra_spawner.placeholders.planner.placement import PlacementKind, find_placement
-from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.placeholders.planner.view import is_labelled
 from tests.placeholders.planner.chaos import Chaos
-from tests.placeholders.planner.world import GPU, NAMESPACE, World, gpu_claim
+from tests.placeholders.planner.device_hub import hub
+from tests.placeholders.planner.objects import GPU, NAMESPACE, gpu_claim
+from tests.placeholders.planner.world import World
 
 
 def by_looking_everywhere(world: World, shape: Shape) -> str:
@@ -65,7 +66,7 @@ def test_a_remembered_busyness_is_what_would_be_computed_now() -> None:
 
 
 def test_busyness_follows_claims_and_slices_though_no_pod_changes() -> None:
-    world = World(Policy(shapes={GPU.id: GPU}, replicas={GPU.id: ReplicaRange(0, 1)}))
+    world = hub((GPU, 0, 1))
     world.node("a", gpus=2)
     world.settle()
     world.user("ada", {"gpu": gpu_claim()})

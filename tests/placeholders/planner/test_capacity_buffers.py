@@ -21,7 +21,8 @@ from dra_spawner.placeholders.planner.capacity_buffers import (
 )
 from dra_spawner.placeholders.planner.placeholder_objects import placeholder_pod
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
-from tests.placeholders.planner.world import EXTENDED_RESOURCE, GPU, PLAIN, SETTINGS
+from tests.placeholders.planner.objects import EXTENDED_RESOURCE, GPU, PLAIN
+from tests.placeholders.planner.world import SETTINGS
 
 Json = dict[str, Any]
 

@@ -2,46 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from dra_spawner import names
-from dra_spawner.placeholders.planner.actions import CreatePlaceholder
 from dra_spawner.placeholders.planner.limited_targets import DenialCause
 from dra_spawner.placeholders.planner.planner_state import PlannerState
 from dra_spawner.placeholders.planner.policy import Renewal
-from tests.placeholders.planner.device_hub import hub
-from tests.placeholders.planner.world import GPU, PLAIN, World, gpu_claim, user_shape
+from tests.placeholders.planner.device_hub import hub, made
+from tests.placeholders.planner.objects import GPU, PLAIN, gpu_claim, user_shape
+from tests.placeholders.planner.world import World
 
 SAYS = "1 max node group size reached"
-
-
-def run(world: World, minutes: float, each_round: Callable[[World], None], every_seconds: float = 1) -> None:
-    end = world.now + timedelta(minutes=minutes)
-    while world.now < end:
-        world.schedule()
-        each_round(world)
-        world.decide()
-        world.pass_time(seconds=every_seconds)
-
-
-def fail(world: World) -> None:
-    """A kubelet ends all placeholders that come to it."""
-    for pod in list(world.snapshot.pods.values()):
-        if pod.labels.get(names.COMPONENT) == names.PLACEHOLDER and pod.node_name and not pod.is_finished:
-            world.snapshot.put(replace(pod, phase="Failed"))
-
-
-def made(world: World) -> int:
-    return len(world.actions(CreatePlaceholder))
 
 
 def capped_hub() -> World:
     world = hub((PLAIN, 2, 9))
     world.node("a", "40")
-    run(world, 30, fail)
+    world.run(30, every_seconds=1, each_round=world.fail_placeholders)
     return world
 
 
@@ -67,7 +45,7 @@ def test_the_setting_says_after_how_many() -> None:
     world = hub((PLAIN, 2, 9))
     world.policy = replace(world.policy, renewal=Renewal(most_failed=2))
     world.node("a", "40")
-    run(world, 10, fail)
+    world.run(10, every_seconds=1, each_round=world.fail_placeholders)
     assert made(world) == 2 * 3
 
 
@@ -88,7 +66,7 @@ def test_users_come_first() -> None:
     """A pending server has its placeholder, and one that runs shows that all is well."""
     world = hub((GPU, 2, 9))
     world.node("a", gpus=2)
-    run(world, 30, fail)
+    world.run(30, every_seconds=1, each_round=world.fail_placeholders)
     before = made(world)
     for name in ("ada", "bob", "cy"):
         world.user(name, {"gpu": gpu_claim()})
@@ -110,14 +88,14 @@ def test_one_that_works_ends_the_row() -> None:
     world.node("a")
     begun: dict[str, datetime] = {}
 
-    def fail_most(world: World) -> None:
+    def fail_most() -> None:
         for pod in list(world.snapshot.pods.values()):
             since = begun.setdefault(pod.name, world.now)
             works = int(pod.name.rpartition("-")[2]) % 3 == 0 and world.now - since < timedelta(seconds=30)
             if pod.node_name and not pod.is_finished and not works:
                 world.snapshot.put(replace(pod, phase="Failed"))
 
-    run(world, 60, fail_most)
+    world.run(60, every_seconds=1, each_round=fail_most)
     assert PLAIN.id not in world.last.limited
     assert made(world) > 10
 
@@ -130,14 +108,18 @@ def refuse(world: World) -> None:
     world.no_node = {pod.uid: SAYS for pod in world.waiting()}
 
 
+def run_refused(world: World, minutes: float, every_seconds: float = 1) -> None:
+    world.run(minutes, every_seconds, lambda: refuse(world))
+
+
 def test_at_the_autoscalers_maximum_no_more_are_created() -> None:
     world = hub((GPU, 3, 20))
     world.node("a", gpus=1)
-    run(world, 1, refuse)
+    run_refused(world, 1)
     assert len(world.view().placeholders) == 3, "all of them at once, before the autoscaler said a word"
     # The target rises, for example before a class.
     world.policy = replace(world.policy, replicas={GPU.id: replace(world.policy.replicas[GPU.id], min=10)})
-    run(world, 60, refuse, every_seconds=10)
+    run_refused(world, 60, every_seconds=10)
     assert len(world.view().placeholders) == 3
     denial = world.last.limited[GPU.id]
     assert (denial.cause, denial.wanted, denial.allowed) == (DenialCause.AUTOSCALER, 10, 3)
@@ -157,14 +139,14 @@ def test_it_is_tried_again_later_and_later() -> None:
     world = hub((GPU, 1, 20))
     tries: list[float] = []
 
-    def delete(world: World) -> None:
+    def delete() -> None:
         for key, each in list(world.view().placeholders.items()):
             if each.pod.uid in world.no_node:  # since the round before
                 world.remove_pod(key)
                 tries.append(world.now.timestamp())
         refuse(world)
 
-    run(world, 180, delete)
+    world.run(180, every_seconds=1, each_round=delete)
     waits = [round((after - before) / 60) for before, after in pairwise(tries)]
     assert waits[:6] == [1, 2, 4, 8, 16, 30]
     assert set(waits[6:]) == {30}
@@ -172,7 +154,7 @@ def test_it_is_tried_again_later_and_later() -> None:
 
 def test_an_administrator_resumes_at_once() -> None:
     world = hub((GPU, 2, 20))
-    run(world, 0.5, refuse)
+    run_refused(world, 0.5)
     for key in list(world.view().placeholders):
         world.remove_pod(key)
     world.no_node = {}
@@ -185,16 +167,16 @@ def test_an_administrator_resumes_at_once() -> None:
 
 def test_users_have_their_placeholders_all_the_same() -> None:
     world = hub((GPU, 1, 20))
-    run(world, 1, refuse)
+    run_refused(world, 1)
     for name in ("ada", "bob", "cy"):
         world.user(name, {"gpu": gpu_claim()})
-    run(world, 1, refuse)
+    run_refused(world, 1)
     assert len(world.view().placeholders) == 3
 
 
 def test_a_clock_that_is_set_back() -> None:
     world = hub((GPU, 2, 20))
-    run(world, 1, refuse)
+    run_refused(world, 1)
     (cap,) = world.planner_state.scale_up_caps.of_shape.values()
     world.now -= timedelta(hours=5)
     world.decide()

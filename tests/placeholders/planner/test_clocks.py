@@ -8,13 +8,15 @@ from dra_spawner import names
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import DeletePlaceholder, Hold
 from dra_spawner.placeholders.planner.placement import PlacementKind, find_placement
-from dra_spawner.placeholders.planner.policy import Budget, Policy, ReplicaRange
+from dra_spawner.placeholders.planner.policy import Budget, Policy
 from dra_spawner.simulator.claims import ObjectKey
-from tests.placeholders.planner.world import GPU, NAMESPACE, PLAIN, World, gpu_claim
+from tests.placeholders.planner.device_hub import hub
+from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, gpu_claim
+from tests.placeholders.planner.world import World
 
 
 def gpu_world(**policy: object) -> World:
-    return World(Policy(shapes={GPU.id: GPU}, replicas={GPU.id: ReplicaRange(1, 2)}, **policy))  # type: ignore[arg-type]
+    return hub((GPU, 1, 2), **policy)
 
 
 def test_a_promise_from_a_time_to_come_does_not_hold_for_ever() -> None:
@@ -42,7 +44,7 @@ def test_a_promise_of_a_leader_whose_clock_goes_wrong_a_little_holds() -> None:
 
 
 def test_when_the_clock_is_set_back_readiness_does_not_wait_for_it() -> None:
-    world = World(Policy(shapes={PLAIN.id: PLAIN}, replicas={PLAIN.id: ReplicaRange(1, 2)}))
+    world = hub((PLAIN, 1, 2))
     world.node("a")
     world.settle()
     obj = world.objects["Node", ObjectKey("", "a")]
@@ -92,7 +94,7 @@ def test_claims_do_not_go_from_one_namespace_to_another() -> None:
 
 def test_why_a_placeholder_is_not_evicted_is_told() -> None:
     budget = Budget(per_second=0.0, burst=1)
-    world = World(Policy(shapes={PLAIN.id: PLAIN}, replicas={PLAIN.id: ReplicaRange(4, 8)}, budget=budget))
+    world = hub((PLAIN, 4, 8), budget=budget)
     world.node("a")
     world.settle()
     for number in range(6):

@@ -9,10 +9,12 @@ import pytest
 from dra_spawner import names
 from dra_spawner.placeholders.planner.cluster_index import ClusterIndex
 from dra_spawner.placeholders.planner.decide import decide
-from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
+from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.simulator.claims import ObjectKey
 from tests.placeholders.planner.chaos import Chaos
-from tests.placeholders.planner.world import GPU, NAMESPACE, PLAIN, World, gpu_claim
+from tests.placeholders.planner.device_hub import hub
+from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, gpu_claim
+from tests.placeholders.planner.world import World
 
 
 class Compared(World):
@@ -40,7 +42,7 @@ def test_the_same_is_decided_as_by_who_knows_nothing(seed: int) -> None:
 
 
 def test_another_policy_makes_all_nodes_be_looked_at_again() -> None:
-    world = World(Policy(shapes={PLAIN.id: PLAIN}, replicas={PLAIN.id: ReplicaRange(1, 2)}))
+    world = hub((PLAIN, 1, 2))
     world.__class__ = Compared
     world.node("a")
     world.settle()
@@ -52,7 +54,7 @@ def test_another_policy_makes_all_nodes_be_looked_at_again() -> None:
 
 
 def test_a_pod_that_did_not_fit_is_looked_at_again_where_something_changed() -> None:
-    world = World(Policy(shapes={GPU.id: GPU}, replicas={GPU.id: ReplicaRange(2, 4)}))
+    world = hub((GPU, 2, 4))
     world.__class__ = Compared
     for name in "ab":
         world.node(name, gpus=1)
@@ -66,7 +68,7 @@ def test_a_pod_that_did_not_fit_is_looked_at_again_where_something_changed() -> 
 
 
 def test_a_view_stays_as_it_was_for_users_and_placeholders() -> None:
-    world = World(Policy(shapes={PLAIN.id: PLAIN}, replicas={PLAIN.id: ReplicaRange(1, 2)}))
+    world = hub((PLAIN, 1, 2))
     world.node("a")
     world.settle()
     world.user("ada")

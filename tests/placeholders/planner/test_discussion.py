@@ -16,7 +16,8 @@ from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeletePl
 from dra_spawner.placeholders.planner.placement import PlacementKind, find_placement
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.simulator.claims import ObjectKey
-from tests.placeholders.planner.world import NAMESPACE, PLAIN, World
+from tests.placeholders.planner.objects import NAMESPACE, PLAIN
+from tests.placeholders.planner.world import World
 
 
 def drawn(*nodes: str, minimum: int | None = None, **policy: object) -> World:

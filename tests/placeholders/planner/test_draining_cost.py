@@ -16,7 +16,8 @@ from dra_spawner.placeholders.planner.planner_state import PlannerState
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.rebalancing import decide_draining
 from dra_spawner.simulator.snapshot import Snapshot
-from tests.placeholders.planner.world import SETTINGS, World, user_manifest, user_shape
+from tests.placeholders.planner.objects import user_manifest, user_shape
+from tests.placeholders.planner.world import SETTINGS, World
 
 HALF = user_shape(cpu="5")
 

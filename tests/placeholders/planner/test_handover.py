@@ -12,7 +12,9 @@ from dra_spawner.placeholders.planner.actions import AddConsumer, CreatePlacehol
 from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.view import Placeholder
 from tests.placeholders.planner.device_hub import ended, hub, placement
-from tests.placeholders.planner.world import GPU, World, gpu_claim
+from tests.placeholders.planner.objects import GPU, gpu_claim
+from tests.placeholders.planner.world import World
+from tests.presence import present
 
 
 def with_one_kept(*, most: int = 5, gpus: int = 1) -> tuple[World, Placeholder]:
@@ -29,7 +31,7 @@ def test_hand_over_of_a_warm_claim() -> None:
     world.settle()
     found = placement(world, GPU)
     assert found.kind is PlacementKind.WARM
-    (claim,) = found.placeholder.claims
+    (claim,) = present(found.placeholder).claims
     device = world.snapshot.claims[claim].claim.status.devices
     world.reserve(claim, "ada", world.now + timedelta(seconds=30))
     world.user("ada", claim_names={"gpu": claim.name})
@@ -68,7 +70,7 @@ def test_a_reservation_expires() -> None:
     world.settle()
     found = placement(world, GPU)
     assert found.kind is PlacementKind.WARM
-    assert found.placeholder.claims != kept.claims, "who comes late must not find another's device"
+    assert present(found.placeholder).claims != kept.claims, "who comes late must not find another's device"
     assert [each.key for each in ended(world, Cause.EXPIRED)] == [kept.key]
 
 

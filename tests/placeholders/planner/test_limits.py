@@ -18,17 +18,17 @@ from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.published_shapes import PublishedShapes, policy_with
 from dra_spawner.placeholders.planner.shapes import Shape
 from tests.placeholders.planner.device_hub import ended, hub, placement
-from tests.placeholders.planner.world import (
+from tests.placeholders.planner.objects import (
     EXTENDED_RESOURCE,
     GPU,
     PLAIN,
     SHARE,
-    World,
     gpu_claim,
     gpu_slice,
     share_claim,
     user_shape,
 )
+from tests.placeholders.planner.world import World
 
 PAIR = user_shape({"gpu": gpu_claim(count=2)})
 #: Consumes 15Gi, as shares have steps of 5Gi.

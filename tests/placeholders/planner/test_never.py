@@ -12,7 +12,8 @@ from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
-from tests.placeholders.planner.world import GPU, NAMESPACE, PLAIN, World, gpu_claim, user_shape
+from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, gpu_claim, user_shape
+from tests.placeholders.planner.world import World
 
 TWO = user_shape({"gpu": gpu_claim(count=2)})
 EXTENDED = user_shape(extended=1)

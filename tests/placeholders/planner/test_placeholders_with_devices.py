@@ -14,7 +14,8 @@ from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.view import Reservation
 from dra_spawner.simulator.claims import ObjectKey
 from tests.placeholders.planner.device_hub import ended, hub, placement
-from tests.placeholders.planner.world import GPU, NAMESPACE, PLAIN, World, gpu_claim, user_shape
+from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, gpu_claim, user_shape
+from tests.placeholders.planner.world import World
 from tests.presence import present
 
 
@@ -159,7 +160,7 @@ def test_devices_as_extended_resources_count_and_are_kept() -> None:
     gone = ended(world, Cause.PREEMPTED)
     assert {present(each.pod).name for each in gone} == {"ada"}
     # And the one that waited beside bob, which would have taken the device.
-    assert [each.key == found.placeholder.key for each in gone] == [True, False]
+    assert [each.key == present(found.placeholder).key for each in gone] == [True, False]
 
 
 def test_a_placeholder_that_has_failed_goes_and_another_comes() -> None:

@@ -7,7 +7,7 @@ from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeletePlaceholder, LabelPod
 from dra_spawner.simulator.claims import ObjectKey
 from tests.placeholders.planner.device_hub import ended, hub
-from tests.placeholders.planner.world import GPU, NAMESPACE, SHARE, gpu_claim, share_claim, user_shape
+from tests.placeholders.planner.objects import GPU, NAMESPACE, SHARE, gpu_claim, share_claim, user_shape
 
 
 def test_a_placeholder_that_holds_the_device_makes_way() -> None:

@@ -12,24 +12,14 @@ from dra_spawner.placeholders.planner.policy import Renewal
 from dra_spawner.placeholders.planner.view import Placeholder
 from dra_spawner.simulator.pods import Pod
 from tests.placeholders.planner.device_hub import ended, hub, placement
-from tests.placeholders.planner.world import GPU, World
+from tests.placeholders.planner.objects import GPU
+from tests.placeholders.planner.world import World
 
 
-class SlowWorld(World):
-    """No placeholder runs on these nodes."""
-
-    broken = frozenset[str]()
-
-    def _start(self) -> None:
-        for pod in list(self.snapshot.pods.values()):
-            if pod.node_name and not pod.start_time:
-                phase = "Pending" if pod.node_name in self.broken else "Running"
-                self.snapshot.put(replace(pod, start_time=self.stamp(), phase=phase))
-
-
-def world_with(*nodes: str, broken: tuple[str, ...]) -> SlowWorld:
-    world = SlowWorld(hub((GPU, 1, 5)).policy)
-    world.broken = frozenset(broken)
+def world_with(*nodes: str, broken: tuple[str, ...]) -> World:
+    """A placeholder wanted, nodes with a device each, and broken ones among them."""
+    world = hub((GPU, 1, 5))
+    world.broken_nodes = frozenset(broken)
     for name in nodes:
         world.node(name, gpus=1)
     world.settle()
@@ -54,7 +44,7 @@ def test_what_does_not_come_up_is_replaced_elsewhere() -> None:
     world = world_with("a", "b", broken=("a",))
     kept = only(world)
     if kept.node != "a":  # the other one is as good to the scheduler
-        world.broken = frozenset(("b",))
+        world.broken_nodes = frozenset(("b",))
         world.snapshot.put(replace(kept.pod, phase="Pending"))
     node = kept.node
     world.run(minutes=1.5)
@@ -78,7 +68,7 @@ def test_where_there_is_no_other_node_it_is_tried_later_and_later() -> None:
     gaps = [(after - before).total_seconds() / 60 for before, after in pairwise(times)]
     assert 3 <= len(gaps) <= 14
     assert gaps[-1] > gaps[0], "the delay doubles"
-    world.broken = frozenset()
+    world.broken_nodes = frozenset()
     world.run(minutes=15)
     assert placement(world, GPU).kind is PlacementKind.WARM, "it heals"
 
@@ -87,7 +77,7 @@ def test_what_its_kubelet_has_not_seen_yet_is_not_blamed() -> None:
     """The node may be lost, or the kubelet be restarting."""
     world = world_with("a", broken=())
     world.snapshot.put(replace(only(world).pod, phase="Pending", start_time=""))
-    world.broken = frozenset(("a",))
+    world.broken_nodes = frozenset(("a",))
     pod = only(world).pod
     world.snapshot.put(replace(pod, start_time=""))
     world.kubelets_start = False

@@ -22,7 +22,8 @@ from dra_spawner.placeholders.planner.published_shapes import (
 )
 from dra_spawner.placeholders.planner.shapes import Shape
 from tests.placeholders.planner.nonsense_shapes import NONSENSE, node_terms
-from tests.placeholders.planner.world import GPU, PLAIN, SHARE, World, user_shape
+from tests.placeholders.planner.objects import GPU, PLAIN, SHARE, user_shape
+from tests.placeholders.planner.world import World
 
 NAMES = ("gpu", "gpu/memory=large", "gpu/image=a,b", "gpu/memory=large,image=torch", "gpu/memory=large,image=a,b")
 

@@ -17,7 +17,8 @@ from dra_spawner.placeholders.planner.placeholder_objects import requests_of
 from dra_spawner.placeholders.planner.quotas import Quota, claim_amounts, pod_amounts, quota_of
 from dra_spawner.placeholders.planner.shapes import Shape
 from tests.placeholders.planner.device_hub import ended, hub
-from tests.placeholders.planner.world import GPU, NAMESPACE, PLAIN, World, gpu_claim, user_shape
+from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, gpu_claim, user_shape
+from tests.placeholders.planner.world import World
 
 PAIR = user_shape({"gpu": gpu_claim(count=2)})
 PRIORITY_CLASS = "dra-spawner-placeholder"

@@ -8,7 +8,8 @@ from dra_spawner.placeholders.planner.actions import CreatePlaceholder, LabelNod
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from tests.placeholders.planner.device_hub import hub, placement
-from tests.placeholders.planner.world import GPU, World, gpu_slice, user_shape
+from tests.placeholders.planner.objects import GPU, gpu_slice, user_shape
+from tests.placeholders.planner.world import World
 
 
 def ready_node() -> World:

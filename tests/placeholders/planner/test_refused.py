@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 from itertools import pairwise
 
 import pytest
@@ -11,11 +10,14 @@ import pytest
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import Action, CreatePlaceholder, DeletePlaceholder, LabelPod
 from dra_spawner.placeholders.planner.planner_state import PlannerState
-from dra_spawner.placeholders.planner.policy import Grace, Policy, ReplicaRange
+from dra_spawner.placeholders.planner.policy import Grace, Policy
 from dra_spawner.placeholders.planner.preemption import PendingUser
 from dra_spawner.placeholders.planner.preemption_backoff import PreemptionRecord
 from dra_spawner.simulator.claims import ObjectKey
-from tests.placeholders.planner.world import GPU, NAMESPACE, PLAIN, START, World, gpu_claim
+from tests.placeholders.planner.device_hub import hub
+from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, gpu_claim
+from tests.placeholders.planner.simulated_cluster import START
+from tests.placeholders.planner.world import World
 
 SAYS = (
     "0/4 nodes are available: 4 node(s) didn't match PersistentVolume's node affinity. no new claims to deallocate, "
@@ -27,7 +29,7 @@ ADA = ObjectKey(NAMESPACE, "ada")
 
 def full_hub(kept: int = 4) -> World:
     """Four nodes with a device each, which placeholders hold."""
-    world = World(Policy(shapes={GPU.id: GPU, PLAIN.id: PLAIN}, replicas={GPU.id: ReplicaRange(kept, 8)}))
+    world = hub((GPU, kept, 8), shapes={GPU.id: GPU, PLAIN.id: PLAIN})
     for name in "abcd":
         world.node(name, gpus=1)
     world.settle()
@@ -38,13 +40,12 @@ def full_hub(kept: int = 4) -> World:
 def pass_minutes(world: World, minutes: float, each_round: Callable[[], None] = lambda: None) -> list[PendingUser]:
     """What is said of the only server that waits, round by round."""
     said: list[PendingUser] = []
-    end = world.now + timedelta(minutes=minutes)
-    while world.now < end:
-        world.schedule()
-        said += world.decide().pending
-        world.schedule()
+
+    def note() -> None:
+        said.extend(world.last.pending)
         each_round()
-        world.pass_time(seconds=1)
+
+    world.run(minutes, every_seconds=1, each_round=note)
     return said
 
 

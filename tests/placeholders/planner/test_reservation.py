@@ -10,18 +10,19 @@ import pytest
 from dra_spawner.placeholders.lifecycle import IllegalEvent, PlaceholderState
 from dra_spawner.placeholders.planner.actions import ReservedClaim
 from dra_spawner.placeholders.planner.placement import PlacementKind, find_placement
-from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.reservation import decide_reservation
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.claims import ObjectKey
-from tests.placeholders.planner.world import GPU, NAMESPACE, PLAIN, World
+from tests.placeholders.planner.device_hub import hub
+from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN
+from tests.placeholders.planner.world import World
 
 ADA = ObjectKey(NAMESPACE, "ada")
 LASTING = timedelta(seconds=30)
 
 
 def world_with(shape: Shape, count: int = 1) -> World:
-    world = World(Policy(shapes={shape.id: shape}, replicas={shape.id: ReplicaRange(count, count)}))
+    world = hub((shape, count, count))
     world.node("a", gpus=2)
     world.settle()
     return world

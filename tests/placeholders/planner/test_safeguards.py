@@ -16,7 +16,8 @@ from dra_spawner.placeholders.planner.rebalancing import should_rebalance
 from dra_spawner.placeholders.planner.safeguards import hold_reason, safeguard_of
 from dra_spawner.placeholders.planner.token_bucket import Tokens
 from dra_spawner.placeholders.planner.view import View
-from tests.placeholders.planner.world import NAMESPACE, PLAIN, World, user_shape
+from tests.placeholders.planner.objects import NAMESPACE, PLAIN, user_shape
+from tests.placeholders.planner.world import World
 
 HUGE = user_shape(cpu="1000")
 

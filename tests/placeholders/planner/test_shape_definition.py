@@ -14,7 +14,7 @@ from dra_spawner.placeholders.planner.shape_definition import (
     read_definition,
 )
 from dra_spawner.placeholders.planner.shapes import Shape, shape_id
-from tests.placeholders.planner.world import GPU, PLAIN, SHARE, gpu_claim, user_shape
+from tests.placeholders.planner.objects import GPU, PLAIN, SHARE, gpu_claim, user_shape
 
 SHAPES = {
     "plain": PLAIN,

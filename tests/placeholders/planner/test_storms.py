@@ -7,13 +7,13 @@ from datetime import timedelta
 
 import pytest
 
-from dra_spawner import names
 from dra_spawner.placeholders.lifecycle import Cause
-from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeletePlaceholder, Hold
+from dra_spawner.placeholders.planner.actions import DeletePlaceholder, Hold
 from dra_spawner.placeholders.planner.policy import Policy, Renewal, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
-from tests.placeholders.planner.device_hub import ended, hub
-from tests.placeholders.planner.world import GPU, PLAIN, World, gpu_claim, user_shape
+from tests.placeholders.planner.device_hub import ended, hub, made
+from tests.placeholders.planner.objects import GPU, PLAIN, gpu_claim, user_shape
+from tests.placeholders.planner.world import World
 
 OTHER = user_shape(cpu="900m")
 
@@ -22,33 +22,13 @@ def policy(world: World, shape: Shape, replicas: ReplicaRange) -> Policy:
     return replace(world.policy, shapes={shape.id: shape}, replicas={shape.id: replicas})
 
 
-def refuse(world: World) -> None:
-    """A kubelet ends all placeholders that come to it."""
-    for pod in list(world.snapshot.pods.values()):
-        if pod.labels.get(names.COMPONENT) == names.PLACEHOLDER and pod.node_name and not pod.is_finished:
-            world.snapshot.put(replace(pod, phase="Failed"))
-
-
-def storm(world: World, seconds: float, every: float = 0.2) -> None:
-    end = world.now + timedelta(seconds=seconds)
-    while world.now < end:
-        world.schedule()
-        refuse(world)
-        world.decide()
-        world.pass_time(seconds=every)
-
-
-def made(world: World) -> int:
-    return len(world.actions(CreatePlaceholder))
-
-
 def test_placeholders_that_fail_at_once_are_made_again_later_and_later() -> None:
     world = hub((PLAIN, 5, 10))
     world.policy = replace(world.policy, renewal=Renewal(most_failed=1_000))
     world.node("a")
-    storm(world, 20)
+    world.run(1 / 3, every_seconds=0.2, each_round=world.fail_placeholders)
     assert made(world) == 15  # at the start, after 5 seconds and after 10 more
-    storm(world, 20 * 60, every=1)
+    world.run(20, every_seconds=1, each_round=world.fail_placeholders)
     assert made(world) <= 15 + 5 * 9  # after 20, 40, 80, 160 and then each 300 seconds
     assert len(ended(world, Cause.BROKEN)) <= made(world)
     (setback,) = world.last.planner_state.creations.setbacks.values()
@@ -59,7 +39,7 @@ def test_placeholders_that_fail_at_once_are_made_again_later_and_later() -> None
     world.run(minutes=5, every_seconds=5)
     assert len(world.view().warm(PLAIN.id)) == 5
     world.run(minutes=6, every_seconds=5)
-    refuse(world)
+    world.fail_placeholders()
     world.settle()
     world.run(minutes=0.2, every_seconds=1)
     assert len(world.view().warm(PLAIN.id)) == 5, "the next time it begins with 5 seconds again"

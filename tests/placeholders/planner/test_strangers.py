@@ -21,24 +21,16 @@ from dra_spawner.placeholders.planner.placeholder_objects import (
     placeholder_claims,
     placeholder_pod,
 )
-from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
+from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.shape_definition import definition_of
 from dra_spawner.placeholders.planner.shapes import Shape, shape_id
 from dra_spawner.placeholders.planner.view import View, without_label
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.pods import Pod
-from tests.placeholders.planner.world import (
-    GPU,
-    IMAGE,
-    NAMESPACE,
-    PLAIN,
-    Json,
-    World,
-    gpu_claim,
-    user_manifest,
-    user_shape,
-)
+from tests.placeholders.planner.device_hub import hub, policy_for
+from tests.placeholders.planner.objects import GPU, IMAGE, NAMESPACE, PLAIN, Json, gpu_claim, user_shape
+from tests.placeholders.planner.world import World
 
 STRANGER = "stranger"
 OURS = frozenset((NAMESPACE,))
@@ -74,42 +66,32 @@ class SharedWorld(World):
         **spec: Any,
     ) -> None:
         """A user's pod that says of itself what it likes; ``named`` is a claim that is there, for its first entry."""
-        entries = []
-        for entry, claim in (claims or {}).items():
-            template = {"metadata": {"name": f"{name}-{entry}", "namespace": namespace}, "spec": {"spec": claim}}
-            self.apply({"kind": "ResourceClaimTemplate", **template})
-            entries.append({"name": entry, "resourceClaimTemplateName": f"{name}-{entry}"})
-        if named:
-            entries[0] = {"name": entries[0]["name"], "resourceClaimName": named}
-        manifest = user_manifest(name, claims or (), **spec)
-        if entries:
-            manifest["spec"]["resourceClaims"] = entries
-        manifest["metadata"]["labels"][names.SHAPE] = says.id
-        manifest["metadata"]["annotations"] = {names.DEFINITION: definition_of(says)}
-        self.put(manifest, namespace=namespace)
-
-    def put(self, manifest: dict[str, Any], **metadata: Any) -> None:
-        """Somebody makes an object."""
-        name = manifest["metadata"]["name"]
-        manifest["metadata"] |= {"uid": f"uid-{name}", "creationTimestamp": self.stamp(), **metadata}
-        self.apply(manifest)
+        own = dict(claims or {})
+        there = {next(iter(own)): named} if named else {}
+        self.user(
+            name,
+            {entry: claim for entry, claim in own.items() if entry not in there},
+            there,
+            namespace=namespace,
+            labels={names.SHAPE: says.id},
+            annotations={names.DEFINITION: definition_of(says)},
+            **spec,
+        )
 
 
-def hub(shape: Shape, minimum: int, kind: type[World] = SharedWorld) -> Any:
-    return kind(Policy(shapes={shape.id: shape}, replicas={shape.id: ReplicaRange(minimum, 10)}))
+def shared_hub(shape: Shape, minimum: int) -> SharedWorld:
+    return SharedWorld(policy_for((shape, minimum, 10)))
 
 
 def test_claims_of_other_namespaces_are_left_alone() -> None:
     """Another hub's, for one; whoever may only delete its own is not to ask for more."""
-    for kind in (World, SharedWorld):
-        world = hub(GPU, 1, kind)
+    for world in (hub((GPU, 1, 10)), shared_hub(GPU, 1)):
         world.node("a", gpus=1)
         world.settle()
         elsewhere = placeholder_claims(GPU, "theirs", PlaceholderSettings(namespace="other-hub"))[0]
         ours = placeholder_claims(GPU, "orphan", PlaceholderSettings(namespace=NAMESPACE))[0]
         for claim in (elsewhere, ours):
-            claim["metadata"] |= {"uid": f"uid-{claim['metadata']['name']}", "creationTimestamp": world.stamp()}
-            world.apply(claim)
+            world.create(claim)
         assert {each.key.namespace for each in world.view().warm_claims()} == {NAMESPACE}
         world.run(minutes=3)
         deleted = [(str(each.claim), each.uid) for each in world.actions(DeleteClaim)]
@@ -117,12 +99,12 @@ def test_claims_of_other_namespaces_are_left_alone() -> None:
 
 
 def test_placeholders_of_other_namespaces_do_not_count() -> None:
-    world = hub(PLAIN, 3)
+    world = shared_hub(PLAIN, 3)
     world.node("a")
     for number in range(3):
         pod = placeholder_pod(PLAIN, f"fake-{number}", PlaceholderSettings(namespace=STRANGER))
         pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1m"}}
-        world.put(pod)
+        world.create(pod)
     world.settle()
     assert {key.namespace for key in world.view().placeholders} == {NAMESPACE}
     assert len(world.actions(CreatePlaceholder)) == len(world.view().warm(PLAIN.id)) == 3
@@ -130,7 +112,7 @@ def test_placeholders_of_other_namespaces_do_not_count() -> None:
 
 
 def test_nobody_says_that_images_are_there_but_our_pullers() -> None:
-    world = hub(PLAIN, 0)
+    world = shared_hub(PLAIN, 0)
     world.node("a", images=())
 
     def puller(namespace: str) -> dict[str, Any]:
@@ -139,10 +121,10 @@ def test_nobody_says_that_images_are_there_but_our_pullers() -> None:
         spec = {"nodeName": "a", "containers": [{"name": "pull", "image": IMAGE}]}
         return {"kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Running"}}
 
-    world.put(puller(STRANGER))
+    world.create(puller(STRANGER))
     world.settle()
     assert not world.is_ready("a")
-    world.put(puller(NAMESPACE))
+    world.create(puller(NAMESPACE))
     world.settle()
     assert world.is_ready("a")
 
@@ -187,9 +169,9 @@ def zone(*names: str) -> Json:
 def test_who_says_more_than_it_asks_for_gets_nothing(
     says: Shape, claims: Mapping[str, Json] | None, asks: dict[str, Any], is_published: bool
 ) -> None:
-    world = hub(says if is_published else PLAIN, 0)
+    world = shared_hub(says if is_published else PLAIN, 0)
     world.node("a")
-    world.put({"kind": "ResourceClaim", "metadata": {"name": "shared", "namespace": STRANGER}, "spec": CLAIM["gpu"]})
+    world.create({"kind": "ResourceClaim", "metadata": {"name": "shared", "namespace": STRANGER}, "spec": CLAIM["gpu"]})
     world.server("eve", says, claims, **asks)
     for _ in range(5):
         world.schedule()
@@ -212,7 +194,7 @@ def test_who_says_more_than_it_asks_for_gets_nothing(
 )  # fmt: skip
 @pytest.mark.parametrize("is_published", [True, False], ids=["published", "told-by-itself"])
 def test_who_asks_for_what_it_says_gets_a_placeholder(says: Shape, asks: dict[str, Any], is_published: bool) -> None:
-    world = hub(says if is_published else PLAIN, 0)
+    world = shared_hub(says if is_published else PLAIN, 0)
     world.node("a")
     world.server("ada", says, CLAIM, **asks)
     world.decide()
@@ -223,7 +205,7 @@ def test_who_asks_for_what_it_says_gets_a_placeholder(says: Shape, asks: dict[st
 
 def test_fewer_nodes_are_open_to_the_placeholder_where_fewer_are_to_the_server() -> None:
     """Whether a plugin said so or the user: no node is asked for that the server could not have."""
-    world = hub(GPU, 0)
+    world = shared_hub(GPU, 0)
     world.node("a")
     world.server("ada", GPU, CLAIM, nodeSelector={"pool": "nowhere"})
     world.decide()
@@ -239,7 +221,7 @@ def test_fewer_nodes_are_open_to_the_placeholder_where_fewer_are_to_the_server()
 def test_a_claim_that_is_there_says_what_its_pod_asks_for() -> None:
     """A template may be another one by now."""
     large = user_shape({"gpu": gpu_claim(count=4)})
-    world = hub(large, 0)
+    world = shared_hub(large, 0)
     world.node("a")
     world.server("eve", large, CLAIM)
     pod = world.objects["Pod", ObjectKey(STRANGER, "eve")]
@@ -256,7 +238,7 @@ def test_a_claim_that_is_there_says_what_its_pod_asks_for() -> None:
 
 def test_a_template_that_comes_later_is_looked_at() -> None:
     large = user_shape({"gpu": gpu_claim(count=4)})
-    world = hub(large, 0)
+    world = shared_hub(large, 0)
     world.node("a")
     world.server("ada", large, CLAIM)
     world.decide()
@@ -268,7 +250,7 @@ def test_a_template_that_comes_later_is_looked_at() -> None:
 
 
 def test_a_stranger_that_says_it_is_alike_does_not_keep_placeholders_from_making_way() -> None:
-    world = hub(GPU, 1)
+    world = shared_hub(GPU, 1)
     world.node("a", gpus=1)
     world.settle()
     world.server("eve", GPU, {"gpu": gpu_claim(count=4)})
@@ -281,12 +263,12 @@ def test_a_stranger_that_says_it_is_alike_does_not_keep_placeholders_from_making
 
 def test_a_stranger_s_claim_promises_nothing() -> None:
     """New placeholders wait for who is about to take one over."""
-    world = hub(GPU, 1)
+    world = shared_hub(GPU, 1)
     world.node("a", gpus=1)
     claim = placeholder_claims(GPU, "fake", PlaceholderSettings(namespace=STRANGER))[0]
     until = str(int((world.now + timedelta(seconds=30)).timestamp()))
     claim["metadata"]["labels"] |= {names.RESERVED_FOR: "eve", names.RESERVED_UNTIL: until}
-    world.put(claim)
+    world.create(claim)
     world.server("eve", PLAIN, CLAIM, named="fake-gpu")
     assert not is_under_way(world.view(), world.policy)
 
@@ -299,7 +281,7 @@ def test_a_pod_is_looked_at_once_as_it_is(monkeypatch: pytest.MonkeyPatch) -> No
         return without_label(pod, label)
 
     monkeypatch.setattr(pod_shapes, "without_label", looking)
-    world = hub(GPU, 0)
+    world = shared_hub(GPU, 0)
     world.node("a")
     for number in range(20):
         world.server(f"user-{number}", GPU, CLAIM)

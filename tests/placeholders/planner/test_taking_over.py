@@ -13,7 +13,8 @@ from dra_spawner.placeholders.planner.safeguards import safeguard_of
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.claims import ObjectKey
 from tests.placeholders.planner.device_hub import ended, hub, placement
-from tests.placeholders.planner.world import NAMESPACE, World, gpu_claim, user_shape
+from tests.placeholders.planner.objects import NAMESPACE, gpu_claim, user_shape
+from tests.placeholders.planner.world import World
 from tests.presence import present
 
 BIG = user_shape({"gpu": gpu_claim()}, cpu="6")

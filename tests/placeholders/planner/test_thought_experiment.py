@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
-from tests.placeholders.planner.world import PLAIN, World
-
-
-def hub(minimum: int = 5, maximum: int = 20) -> World:
-    return World(Policy(shapes={PLAIN.id: PLAIN}, replicas={PLAIN.id: ReplicaRange(minimum, maximum)}))
+from tests.placeholders.planner.device_hub import hub
+from tests.placeholders.planner.objects import PLAIN
+from tests.placeholders.planner.world import World
 
 
 def begin() -> World:
     """Step 1: one node with 7 users and 3 placeholders, 2 placeholders waiting."""
-    world = hub()
+    world = hub((PLAIN, 5, 20))
     world.node("a")
     world.settle()
     for number in range(7):

@@ -12,15 +12,14 @@ from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeletePl
 from dra_spawner.placeholders.planner.decide import decide
 from dra_spawner.placeholders.planner.planner_state import PlannerState
 from dra_spawner.placeholders.planner.policy import Budget, Policy, ReplicaRange
-from tests.placeholders.planner.world import GPU, PLAIN, World, user_shape
+from tests.placeholders.planner import device_hub
+from tests.placeholders.planner.device_hub import ended
+from tests.placeholders.planner.objects import GPU, PLAIN, user_shape
+from tests.placeholders.planner.world import World
 
 
 def hub(minimum: int, maximum: int = 20, **policy: object) -> World:
-    return World(Policy(shapes={PLAIN.id: PLAIN}, replicas={PLAIN.id: ReplicaRange(minimum, maximum)}, **policy))  # type: ignore[arg-type]
-
-
-def ended(world: World, *causes: Cause) -> list[DeletePlaceholder]:
-    return [each for each in world.actions(DeletePlaceholder) if each.cause in causes]
+    return device_hub.hub((PLAIN, minimum, maximum), **policy)
 
 
 def full_node(world: World, users: int = 6) -> None:
@@ -282,7 +281,7 @@ def draining(world: World) -> list[str]:
 
 def test_no_second_node_is_drained_while_the_first_ones_placeholders_are_on_their_way() -> None:
     """Both would count on the same room."""
-    world = World(Policy(shapes={GPU.id: GPU}, replicas={GPU.id: ReplicaRange(2, 2)}, newest=timedelta(minutes=5)))
+    world = device_hub.hub((GPU, 2, 2), newest=timedelta(minutes=5))
     world.node("a", gpus=2)
     world.settle()
     world.node("b", gpus=1)
@@ -299,7 +298,7 @@ def test_no_second_node_is_drained_while_the_first_ones_placeholders_are_on_thei
 
 
 def test_a_node_is_not_drained_any_more_when_a_placeholder_finds_no_other_place() -> None:
-    world = World(Policy(shapes={GPU.id: GPU}, replicas={GPU.id: ReplicaRange(2, 2)}))
+    world = device_hub.hub((GPU, 2, 2))
     for name in "abc":
         world.node(name, gpus=1)
     world.settle()
@@ -313,7 +312,7 @@ def test_a_node_is_not_drained_any_more_when_a_placeholder_finds_no_other_place(
 
 def test_a_node_is_not_drained_where_the_floor_keeps_all_placeholders() -> None:
     """Nobody would be sent there, and it would never be empty."""
-    world = World(Policy(shapes={GPU.id: GPU}, replicas={GPU.id: ReplicaRange(1, 1)}))
+    world = device_hub.hub((GPU, 1, 1))
     for name in "ab":
         world.node(name, gpus=1)
     world.settle()
@@ -342,7 +341,7 @@ def test_what_is_not_warm_goes_first_when_less_is_wanted() -> None:
 
 def test_never_more_than_max_though_what_is_to_end_may_not_be_ended() -> None:
     """As without the right to delete pods: what was promised to somebody who did not come stays."""
-    world = World(Policy(shapes={GPU.id: GPU}, replicas={GPU.id: ReplicaRange(1, 2)}))
+    world = device_hub.hub((GPU, 1, 2))
     world.node("a", gpus=4)
     world.settle()
     for number in range(2):

@@ -16,7 +16,8 @@ from dra_spawner.placeholders.planner.preemption import PendingUser
 from dra_spawner.placeholders.planner.undecided import Unknown
 from dra_spawner.simulator import class_verdicts
 from tests.placeholders.planner.device_hub import ended, hub, placement
-from tests.placeholders.planner.world import GPU, Json, World, gpu_claim, user_shape
+from tests.placeholders.planner.objects import GPU, Json, gpu_claim, user_shape
+from tests.placeholders.planner.world import World
 
 #: Kubernetes has a verdict on it; here it exceeds what one evaluation may cost.
 EXPENSIVE = 'lists.range(9000).all(i, "%.255f".format([1e300]) != "")'

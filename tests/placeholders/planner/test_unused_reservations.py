@@ -10,17 +10,18 @@ from dra_spawner import names
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeletePlaceholder, LabelPod
 from dra_spawner.placeholders.planner.placement import PlacementKind, find_placement
-from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.view import Placeholder, Reservation
 from dra_spawner.simulator.claims import ObjectKey
-from tests.placeholders.planner.world import GPU, NAMESPACE, PLAIN, World, gpu_claim
+from tests.placeholders.planner.device_hub import hub
+from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, gpu_claim
+from tests.placeholders.planner.world import World
 
 HALF_A_MINUTE = timedelta(seconds=30)
 
 
-def hub(*nodes: str, kept: int = 1) -> World:
+def hub_with(*nodes: str, kept: int = 1) -> World:
     """Nodes with a device each."""
-    world = World(Policy(shapes={GPU.id: GPU}, replicas={GPU.id: ReplicaRange(kept, 5)}))
+    world = hub((GPU, kept, 5))
     for name in nodes:
         world.node(name, gpus=1)
     world.settle()
@@ -41,7 +42,7 @@ def causes(world: World) -> list[Cause]:
 
 @pytest.mark.parametrize("is_written", [True, False], ids=["written", "in memory"])
 def test_the_server_has_its_place_at_once(is_written: bool) -> None:
-    world = hub("a")
+    world = hub_with("a")
     if is_written:
         kept = reserved(world)
     else:
@@ -60,7 +61,7 @@ def test_the_server_has_its_place_at_once(is_written: bool) -> None:
 
 
 def test_what_it_was_promised_goes_before_anything_else() -> None:
-    world = hub("a", "b", kept=2)
+    world = hub_with("a", "b", kept=2)
     kept = reserved(world)
     world.user("ada", {"gpu": gpu_claim()})
     world.schedule()
@@ -70,7 +71,7 @@ def test_what_it_was_promised_goes_before_anything_else() -> None:
 
 def test_it_is_given_up_if_there_is_room_elsewhere() -> None:
     """Nobody else may have it, so it keeps a device for nobody."""
-    world = hub("a")
+    world = hub_with("a")
     kept = reserved(world)
     world.node("b", gpus=2)  # another is kept there meanwhile
     world.run(minutes=0.1)
@@ -82,7 +83,7 @@ def test_it_is_given_up_if_there_is_room_elsewhere() -> None:
 
 
 def test_nobody_else_is_ever_promised_it() -> None:
-    world = hub("a")
+    world = hub_with("a")
     reserved(world)
     world.user("ada", {"gpu": gpu_claim()})
     assert find_placement(world.view(), world.policy, GPU, NAMESPACE).kind is not PlacementKind.WARM
@@ -90,7 +91,7 @@ def test_nobody_else_is_ever_promised_it() -> None:
 
 def test_another_may_take_its_device() -> None:
     """The pod that forsook it is on another node by now."""
-    world = hub("a", kept=1)
+    world = hub_with("a", kept=1)
     reserved(world)
     world.node("b", gpus=1)
     world.schedule()
@@ -103,7 +104,7 @@ def test_another_may_take_its_device() -> None:
 @pytest.mark.parametrize("before", [1, 10])
 def test_an_older_pod_of_that_name_does_not_forsake_it(before: float) -> None:
     """KubeSpawner deletes it when the new one cannot be made; that one names the claim."""
-    world = hub("a")
+    world = hub_with("a")
     world.user("ada", nodeName="a")
     world.pass_time(seconds=before)
     kept = reserved(world)
@@ -117,7 +118,7 @@ def test_an_older_pod_of_that_name_does_not_forsake_it(before: float) -> None:
 
 
 def test_a_promise_of_which_it_is_not_known_when_it_was_given_lasts() -> None:
-    world = hub("a")
+    world = hub_with("a")
     kept = reserved(world)
     world.relabel("ResourceClaim", kept.claims[0], {names.RESERVED_SINCE: None})
     world.user("ada", {"gpu": gpu_claim()})
@@ -127,7 +128,7 @@ def test_a_promise_of_which_it_is_not_known_when_it_was_given_lasts() -> None:
 
 def test_a_place_without_devices_is_taken_by_preemption() -> None:
     """No pod ever names it."""
-    world = World(Policy(shapes={PLAIN.id: PLAIN}, replicas={PLAIN.id: ReplicaRange(1, 5)}))
+    world = hub((PLAIN, 1, 5))
     world.node("a")
     world.settle()
     (kept,) = world.view().warm(PLAIN.id)

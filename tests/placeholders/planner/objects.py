@@ -1,0 +1,88 @@
+"""Nodes, devices, claims and users' pods as the API has them, and the shapes of these pods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from dra_spawner import names
+from dra_spawner.placeholders.planner.hypothetical_pods import requiring_readiness
+from dra_spawner.placeholders.planner.shapes import Shape, shape_of
+
+NAMESPACE = "hub"
+IMAGE = "quay.io/jupyter/scipy-notebook:2026"
+#: What `gpu.example.com` stands for, too.
+EXTENDED_RESOURCE = "example.com/gpu"
+
+Json = dict[str, Any]
+
+
+def gpu_claim(**devices: Any) -> Json:
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com", "count": 1, **devices}}
+    return {"devices": {"requests": [request]}}
+
+
+def share_claim(memory: str) -> Json:
+    return gpu_claim(capacity={"requests": {"memory": memory}})
+
+
+def user_manifest(
+    name: str, claims: Iterable[str] = (), cpu: str = "1", requires_ready: bool = True, extended: int = 0, **spec: Any
+) -> Json:
+    """A user's pod as the spawner makes it; with devices as an extended resource, if so many are wanted."""
+    resources: Json = {"requests": {"cpu": cpu, "memory": "1Gi"}}
+    if extended:
+        resources["limits"] = {EXTENDED_RESOURCE: str(extended)}
+        resources["requests"] |= resources["limits"]
+    if claims:
+        resources["claims"] = [{"name": each} for each in claims]
+    container = {"name": "notebook", "image": IMAGE, "resources": resources}
+    if requires_ready:
+        spec["affinity"] = requiring_readiness(spec.get("affinity", {}))
+    metadata = {"name": name, "namespace": NAMESPACE, "labels": {names.COMPONENT: names.USER_SERVER}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container], **spec}}
+
+
+def user_shape(claims: Mapping[str, Json] | None = None, cpu: str = "1", **spec: Any) -> Shape:
+    """The shape of such a pod."""
+    return shape_of(user_manifest("anybody", claims or (), cpu, **spec), claims or {}, frozenset((names.IMAGES_READY,)))
+
+
+def node_objects(
+    name: str,
+    cpu: str,
+    gpus: int,
+    memory: str,
+    images: Iterable[str],
+    created: str,
+    labels: Mapping[str, str] | None = None,
+) -> list[Json]:
+    """A node and what its driver publishes; with ``memory`` its GPUs can be shared."""
+    named = {"kubernetes.io/hostname": name, "node.kubernetes.io/instance-type": f"g{gpus}", **(labels or {})}
+    node = {
+        "kind": "Node",
+        "metadata": {"name": name, "labels": named, "creationTimestamp": created},
+        "spec": {},
+        "status": {
+            "allocatable": {"cpu": cpu, "memory": "100Gi", "pods": "110"},
+            "images": [{"names": [each], "sizeBytes": 1} for each in images],
+        },
+    }
+    return [node, *([gpu_slice(name, gpus, memory)] if gpus else [])]
+
+
+def gpu_slice(node: str, gpus: int, memory: str) -> Json:
+    """What the driver publishes."""
+    shared: Json = {"allowMultipleAllocations": True} if memory else {}
+    if memory:
+        policy = {"default": memory, "validRange": {"min": "5Gi", "step": "5Gi"}}
+        shared["capacity"] = {"memory": {"value": memory, "requestPolicy": policy}}
+    devices = [{"name": f"gpu-{index}", **shared} for index in range(gpus)]
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "gpu.example.com", "nodeName": node, "pool": pool, "devices": devices}
+    return {"kind": "ResourceSlice", "metadata": {"name": f"{node}-gpus"}, "spec": spec}
+
+
+PLAIN = user_shape()
+GPU = user_shape({"gpu": gpu_claim()})
+SHARE = user_shape({"gpu": share_claim("10Gi")})

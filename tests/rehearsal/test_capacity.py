@@ -1,0 +1,161 @@
+"""Where the servers of a rehearsal fit: on present nodes, and on nodes that are ordered."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from dra_spawner import names
+from dra_spawner.calendars.occurrences import IN_TOTAL
+from dra_spawner.placeholders.planner.policy import Policy
+from dra_spawner.rehearsal.node_supply import NodeSupply, present_kinds
+from dra_spawner.rehearsal.rehearsal_problems import ProblemCode
+from dra_spawner.rehearsal.rehearsal_table import rehearsal_json, rehearsal_text
+from dra_spawner.rehearsal.timetable import Waits
+from tests.placeholders.planner.objects import GPU, PLAIN, SHARE, gpu_claim, user_shape
+from tests.placeholders.planner.world import World
+from tests.rehearsal.questions import IN_AN_HOUR, LEAD, answer, codes, expect, hub, supplies
+
+
+def test_all_fit_on_present_nodes() -> None:
+    found = answer(hub("a", "b"), expect(16))
+    assert found.verdict == "Yes: 16 users can start at 10:00 on the nodes that are there."
+    assert (found.free, found.orders, found.begin_at, found.without_orders) == (16, (), None, Waits())
+
+
+def test_the_rest_gets_new_nodes() -> None:
+    found = answer(hub("a", "b"), expect(350))
+    (order,) = found.orders
+    assert (found.free, order.nodes, order.servers, order.like) == (16, 42, 334, "a")
+    assert set(order.slots[:-1]) == {8}
+    assert order.slots[-1] == 334 - 41 * 8
+    assert found.begin_at == order.order_at == IN_AN_HOUR - timedelta(minutes=15)
+    assert found.verdict == "Yes: 350 users can start at 10:00; 42 nodes of g2 are ordered at 09:45."
+    assert found.with_orders == Waits()
+
+
+def test_the_snapshot_is_as_before() -> None:
+    world = hub("a")
+    world.settle()
+    before = [
+        repr(sorted(map(str, table))) for table in (world.snapshot.nodes, world.snapshot.pods, world.snapshot.claims)
+    ]
+    answer(world, expect(30))
+    after = [
+        repr(sorted(map(str, table))) for table in (world.snapshot.nodes, world.snapshot.pods, world.snapshot.claims)
+    ]
+    assert after == before
+    world.user("ada", {"gpu": gpu_claim()})
+    world.settle()
+    assert not world.pending, "searches have the limits of the service again"
+
+
+def test_it_is_the_same_each_time() -> None:
+    world = hub("a", "b", "c")
+    world.node("other", gpus=4, memory="40Gi")
+    world.settle()
+    first, again = (answer(world, expect(100)) for _ in range(2))
+    assert first == again
+    assert rehearsal_json(first) == rehearsal_json(again)
+
+
+def test_placeholders_and_users_count() -> None:
+    """Two placeholders are there for the users; three servers run, and are part of a number in total only."""
+    world = hub("a", gpus=1)
+    for number in range(2):
+        world.create_placeholder(SHARE)
+        world.user(f"user-{number}", {"gpu": SHARE.claims["gpu"]}, requires_ready=False)
+    world.schedule()
+    assert not world.pending
+    additional = answer(world, expect(4))
+    assert (additional.wanted, additional.running, additional.warm, additional.free) == (4, 2, 2, 0)
+    assert additional.orders[0].servers == 2
+    in_total = answer(world, expect(4, counts=IN_TOTAL))
+    assert (in_total.wanted, in_total.warm, in_total.orders) == (2, 2, ())
+    fewer = answer(world, expect(1, counts=IN_TOTAL))
+    assert (fewer.wanted, fewer.verdict) == (0, "Yes: no further server is needed for 1 user.")
+
+
+def test_pending_servers_of_others_come_first() -> None:
+    world = hub("a", gpus=1)
+    world.user("early", {"gpu": gpu_claim()}, requires_ready=False)
+    found = answer(world, expect(2))
+    assert (found.free, found.orders[0].servers) == (0, 2), "the only device is about to be theirs"
+
+
+def test_placeholders_of_other_shapes_stay() -> None:
+    world = hub("a", gpus=1)
+    world.create_placeholder(GPU)
+    world.schedule()
+    assert answer(world, expect(2)).free == 0
+
+
+@pytest.mark.parametrize("state", ["cordoned", "draining", "not ready"])
+def test_nodes_that_take_nobody(state: str) -> None:
+    world = hub("a")
+    node = world.snapshot.nodes["a"].node
+    changed = {
+        "cordoned": replace(node, is_unschedulable=True),
+        "draining": replace(node, labels={**node.labels, names.DRAINING: names.TRUE}),
+        "not ready": replace(node, is_ready=False),
+    }
+    world.snapshot.put(changed[state])
+    found = answer(world, expect(4))
+    assert (found.free, found.orders[0].nodes) == (0, 1)
+
+
+def test_servers_without_devices() -> None:
+    world = World(Policy(shapes={PLAIN.id: PLAIN}))
+    world.node("a", cpu="4")
+    found = answer(world, expect(9, PLAIN))
+    assert (found.free, found.orders[0].slots) == (4, (4, 1))
+
+
+def test_kinds_are_used_in_their_order_up_to_their_maximum() -> None:
+    world = hub("a")
+    world.node("big", cpu="40", gpus=4, memory="40Gi")
+    small, big = supplies(world)
+    assert (small.name, big.name) == ("g2", "g4")
+    found = answer(world, expect(24 + 30), (replace(small, most=2), big))
+    assert [(each.supply.name, each.nodes, each.servers) for each in found.orders] == [("g2", 1, 8), ("g4", 2, 22)]
+    assert found.verdict == (
+        "Yes: 54 users can start at 10:00; 1 node of g2 and 2 nodes of g4 are needed, and the first of them is ordered "
+        "at 09:45."
+    )
+    # A kind that comes too late is used last.
+    found = answer(world, expect(24 + 30), (replace(small, lead=timedelta(hours=2)), big))
+    assert [each.supply.name for each in found.orders] == ["g4"]
+
+
+def test_a_kind_without_a_present_node_is_as_described() -> None:
+    world = hub("a")
+    absent = NodeSupply("t4", LEAD, slots=4, most=5)
+    found = answer(world, expect(8 + 10), [absent])
+    assert [(each.slots, each.like) for each in found.orders] == [((4, 4, 2), "")]
+    assert found.verdict.startswith("Yes, if a node of t4 runs 4 servers: 18 users can start at 10:00; 3 nodes of t4")
+    assert "no node of t4 is present: 4 servers on each are as described, not proved" in rehearsal_text(found)
+    assert codes(answer(world, expect(8 + 30), [absent])) == [ProblemCode.MOST_NODES]
+    unknown = answer(world, expect(10), [replace(absent, slots=None)])
+    assert codes(unknown) == [ProblemCode.NO_NODE_KIND]
+
+
+def test_a_description_that_says_something_else_is_told() -> None:
+    found = answer(hub("a"), expect(40), supplies(hub("a"), slots=10))
+    assert found.is_possible
+    assert "a new node of g2 runs 8 servers; the description says 10" in rehearsal_text(found)
+
+
+def test_kinds_of_nodes_without_a_label() -> None:
+    world = hub("a", "b", labels={names.INSTANCE_TYPE: ""})
+    world.node("c", gpus=1)
+    assert present_kinds(world.view(), names.INSTANCE_TYPE) == {"the kind of a": ("a", "b"), "g1": ("c",)}
+
+
+def test_another_node_of_the_kind_is_the_template_where_the_first_does_not_do() -> None:
+    world = World(Policy(shapes={}))
+    for zone in ("a", "b"):
+        world.node(f"in-{zone}", cpu="2", labels={names.INSTANCE_TYPE: "std", "zone": zone})
+    found = answer(world, expect(6, user_shape(nodeSelector={"zone": "b"})))
+    assert (found.free, found.orders[0].like, found.orders[0].nodes) == (2, "in-b", 2)
