@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from dra_spawner.placeholders.planner.choice_names import profile_of
 from dra_spawner.placeholders.planner.demand.lead_times import lead_time_quantile
 from dra_spawner.placeholders.planner.scale_up_estimate import alike_key
 from dra_spawner.placeholders.planner.view import View
+from dra_spawner.rehearsal.node_kinds import NodeKind
 
-__all__ = ["NodeSupply", "present_kinds", "supplies_of_present_kinds"]
+__all__ = ["NodeSupply", "SeenLeads", "described_supplies", "present_kinds", "supplies_of_present_kinds"]
+
+SeenLeads = Mapping[str, Sequence[timedelta]]
+"""Lead times that were seen, by the kind of node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,7 @@ def supplies_of_present_kinds(
     kind_label: str,
     configured: timedelta,
     image_time: timedelta = timedelta(0),
-    seen: Mapping[str, Iterable[timedelta]] | None = None,
+    seen: SeenLeads | None = None,
 ) -> tuple[NodeSupply, ...]:
     """Supplies of all present kinds, without limits: what is assumed where no nodes are described.
 
@@ -87,3 +92,45 @@ def supplies_of_present_kinds(
             )
         )
     return tuple(found)
+
+
+def described_supplies(
+    view: View, kinds: Sequence[NodeKind], profile: str, kind_label: str, seen: SeenLeads
+) -> tuple[NodeSupply, ...]:
+    """Supplies of described kinds, with their present nodes.
+
+    Parameters
+    ----------
+    profile
+        Published name of the choice: its number of servers on a node counts where no node of a kind is present.
+    kind_label
+        Its value is the name of a kind that has no labels in the description.
+    seen
+        Lead times with images; they count instead of the described ones.
+    """
+    return tuple(_supply(view, each, profile, kind_label, seen) for each in kinds)
+
+
+def _supply(view: View, kind: NodeKind, profile: str, kind_label: str, seen: SeenLeads) -> NodeSupply:
+    labels = dict(kind.labels) or {kind_label: kind.name}
+    nodes = tuple(
+        name
+        for name, state in sorted(view.snapshot.nodes.items())
+        if all(state.node.labels.get(key) == value for key, value in labels.items())
+    )
+    label = labels.get(kind_label) or next(
+        (view.snapshot.nodes[name].node.labels.get(kind_label) for name in nodes), ""
+    )
+    lead = lead_time_quantile(seen.get(label or "", ()))
+    described = lead_time_quantile(kind.lead_times)
+    assert described is not None
+    takes_profile = not kind.profiles or not {profile, profile_of(profile)}.isdisjoint(kind.profiles)
+    return NodeSupply(
+        kind.name,
+        lead if lead is not None else described,
+        nodes,
+        kind.image_time if lead is None else timedelta(0),
+        kind.most,
+        kind.starts_per_minute,
+        kind.slots if takes_profile else None,
+    )

@@ -18,14 +18,19 @@ from dra_spawner.history_commands.opening import CommandError, DatabaseOptions, 
 from dra_spawner.kube.api import KubernetesError
 from dra_spawner.kube.connect import ClusterAddress, ClusterNotFound, connect
 from dra_spawner.placeholders.planner.view import View
-from dra_spawner.rehearsal.node_supply import NodeSupply, supplies_of_present_kinds
+from dra_spawner.rehearsal.node_supply import (
+    NodeSupply,
+    SeenLeads,
+    described_supplies,
+    supplies_of_present_kinds,
+)
 from dra_spawner.rehearsal.rehearsal_line import read_rehearsal_line
 from dra_spawner.rehearsal.rehearsal_problems import ProblemCode, RehearsalProblem
 from dra_spawner.rehearsal.rehearsal_result import ExpectedUsers, Rehearsal, RehearsalSettings, expected_by_line
 from dra_spawner.rehearsal.rehearsal_table import rehearsal_json, rehearsal_text
 from dra_spawner.rehearsal.rehearse import rehearse
 from dra_spawner.rehearsal_commands.cluster_sources import ReadCluster, cluster_of_api, cluster_of_files
-from dra_spawner.rehearsal_commands.described_nodes import SeenLeads, described_supplies, read_description
+from dra_spawner.rehearsal_commands.described_nodes import read_description
 from dra_spawner.replay.cluster_file import ClusterFile
 from dra_spawner.simulator.snapshot import Snapshot
 

@@ -10,8 +10,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from dra_spawner.calendars.occurrences import ADDITIONAL, IN_TOTAL, Occurrence
 from dra_spawner.fit.documents import Document, PathPart
+from dra_spawner.rehearsal.node_kinds import NodeKind
 from dra_spawner.replay.classes import WeeklyClass
-from dra_spawner.replay.cluster import NodeKind
 from dra_spawner.replay.traces import Durations
 
 __all__ = ["ClusterFile", "parse_cluster"]

@@ -13,7 +13,7 @@ from tornado.template import Loader
 from dra_spawner import __version__
 from dra_spawner.placeholders.planner.demand.minutes import datetime_of
 from dra_spawner.placeholders.planner.demand.settings import DemandSettings
-from dra_spawner.replay.cluster import NodeKind
+from dra_spawner.rehearsal.node_kinds import NodeKind
 from dra_spawner.replay.frontier import idle_at_hit_rate
 from dra_spawner.replay.replay_table import HEADINGS, cells
 from dra_spawner.replay.report_data import KindReport, PolicyReport

@@ -11,7 +11,7 @@ from typing import Final
 
 from dra_spawner.placeholders.planner.demand.hold import RunningMaximum
 from dra_spawner.placeholders.planner.demand.minutes import whole_minutes
-from dra_spawner.replay.cluster import NodeKind
+from dra_spawner.rehearsal.node_kinds import NodeKind
 
 __all__ = ["NodePool"]
 

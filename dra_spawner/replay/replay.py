@@ -17,7 +17,7 @@ from dra_spawner.placeholders.planner.demand.lead_times import SeenLeadTimes
 from dra_spawner.placeholders.planner.demand.minutes import MINUTES_A_DAY, minute_of, whole_minutes
 from dra_spawner.placeholders.planner.demand.policies import Policy
 from dra_spawner.placeholders.planner.demand.settings import DemandSettings
-from dra_spawner.replay.cluster import NodeKind
+from dra_spawner.rehearsal.node_kinds import NodeKind
 from dra_spawner.replay.node_pool import NodePool
 from dra_spawner.replay.results import ReplayResult
 from dra_spawner.replay.traces import Trace

@@ -18,8 +18,8 @@ from dra_spawner.fit.reading import Progress
 from dra_spawner.json_types import JsonObject
 from dra_spawner.placeholders.planner.demand.minutes import MINUTES_A_DAY, datetime_of
 from dra_spawner.placeholders.planner.demand.settings import DemandSettings
+from dra_spawner.rehearsal.node_kinds import NodeKind
 from dra_spawner.replay.classes import class_launches, class_occurrences
-from dra_spawner.replay.cluster import NodeKind
 from dra_spawner.replay.cluster_file import ClusterFile, parse_cluster
 from dra_spawner.replay.equal_hit import smallest_buffer
 from dra_spawner.replay.html_report import ReportFacts, html_report

@@ -17,8 +17,8 @@ from typing import Final
 from dra_spawner.calendars.occurrences import Occurrence
 from dra_spawner.placeholders.planner.demand.minutes import MINUTES_A_WEEK, minute_of
 from dra_spawner.placeholders.planner.demand.policies import Buffer, ForecastDemand, Policy
+from dra_spawner.rehearsal.node_kinds import NodeKind
 from dra_spawner.replay.classes import WeeklyClass, class_launches
-from dra_spawner.replay.cluster import NodeKind
 from dra_spawner.replay.replay import Scenario, replay
 from dra_spawner.replay.traces import Trace
 

@@ -30,8 +30,8 @@ from pathlib import Path
 from dra_spawner.placeholders.planner.demand.minutes import MINUTES_A_DAY
 from dra_spawner.placeholders.planner.demand.policies import Buffer, ForecastDemand
 from dra_spawner.placeholders.planner.demand.settings import DemandSettings
+from dra_spawner.rehearsal.node_kinds import NodeKind
 from dra_spawner.replay.classes import WeeklyClass, class_launches, class_occurrences
-from dra_spawner.replay.cluster import NodeKind
 from dra_spawner.replay.equal_hit import smallest_buffer
 from dra_spawner.replay.replay import Scenario, replay
 from dra_spawner.replay.results import ReplayResult

@@ -11,7 +11,7 @@ import pytest
 
 from dra_spawner.placeholders.planner.demand.minutes import minute_of
 from dra_spawner.placeholders.planner.demand.policies import Buffer
-from dra_spawner.replay.cluster import NodeKind
+from dra_spawner.rehearsal.node_kinds import NodeKind
 from dra_spawner.replay.frontier import fixed_frontier, idle_at_hit_rate
 from dra_spawner.replay.replay import Scenario, replay
 from dra_spawner.replay.traces import Trace

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from dra_spawner.calendars.occurrences import Occurrence
 from dra_spawner.placeholders.planner.demand.minutes import datetime_of, minute_of
 from dra_spawner.placeholders.planner.demand.policies import Buffer, CalendarOnly, ForecastDemand
+from dra_spawner.rehearsal.node_kinds import NodeKind
 from dra_spawner.replay.classes import WeeklyClass, class_launches, class_occurrences
-from dra_spawner.replay.cluster import NodeKind
 from dra_spawner.replay.equal_hit import smallest_buffer
 from dra_spawner.replay.replay import Scenario, replay
 from dra_spawner.replay.traces import Durations, Trace

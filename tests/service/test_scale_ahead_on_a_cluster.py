@@ -20,7 +20,7 @@ from dra_spawner.placeholders.controller.demand_settings import read_calendar_en
 from dra_spawner.placeholders.planner.demand.forecast import Forecast
 from dra_spawner.placeholders.planner.demand.minutes import datetime_of, minute_of
 from dra_spawner.placeholders.planner.demand.policies import ForecastDemand, Question
-from dra_spawner.replay.cluster import NodeKind
+from dra_spawner.rehearsal.node_kinds import NodeKind
 from dra_spawner.replay.replay import Scenario, replay
 from dra_spawner.replay.traces import Trace
 from tests.cluster.under_test import ClusterUnderTest

@@ -1,4 +1,4 @@
-"""The cluster that launches are replayed on: kinds of nodes."""
+"""Kinds of nodes that an autoscaler can bring, as an administrator describes them."""
 
 from __future__ import annotations
 
