@@ -168,6 +168,42 @@ class SettingsReader:
                 self.problems.append(Problem(f"{self.path_of(key)}[{number}]", shown_setting(each), DAY_ALLOWED))
         return frozenset(found)
 
+    def numbers(self, key: str, least: float, most: float) -> tuple[float, ...]:
+        """A number or a list of numbers, each from `least` to `most`; empty if it is missing or wrong."""
+        value = self.value(key)
+        if value is None:
+            return ()
+        given = value if isinstance(value, list | tuple) else [value]
+        found = tuple(
+            float(each)
+            for each in given
+            if isinstance(each, int | float) and not isinstance(each, bool) and least <= each <= most
+        )
+        if given and len(found) == len(given):
+            return found
+        self.refuse(key, f"a number from {least:g} to {most:g}, or a list of them")
+        return ()
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """A list of short texts."""
+        value = self.value(key)
+        if value is None:
+            return ()
+        if isinstance(value, list | tuple) and all(map(_is_short, value)):
+            return tuple(value)
+        self.refuse(key, f"a list of texts of at most {_LONGEST_TEXT} characters")
+        return ()
+
+    def text_map(self, key: str) -> Mapping[str, str]:
+        """A mapping of short texts."""
+        value = self.value(key)
+        if value is None:
+            return {}
+        if isinstance(value, Mapping) and all(_is_short(each) for pair in value.items() for each in pair):
+            return dict(value)
+        self.refuse(key, f"a mapping of texts of at most {_LONGEST_TEXT} characters")
+        return {}
+
     def refuse_other_keys(self) -> None:
         """Note each key that was not read."""
         for key in self.given:
@@ -194,6 +230,10 @@ def readers_of_list(
         problems.append(Problem(path, found, f"a list of at most {most} entries, each {allowed}"))
         return ()
     return tuple(SettingsReader(each, f"{path}[{number}]", allowed, problems) for number, each in enumerate(value))
+
+
+def _is_short(value: object) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= _LONGEST_TEXT
 
 
 def refuse_settings(problems: list[Problem]) -> None:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Final
 
 from dra_spawner import names
@@ -18,6 +19,7 @@ from dra_spawner.placeholders.planner.scale_up_estimate import alike_key, comple
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.placeholders.planner.view import View, is_labelled, is_open, without_label
 from dra_spawner.rehearsal.node_supply import NodeSupply
+from dra_spawner.rehearsal.seen_nodes import SeenNode
 from dra_spawner.simulator.failed_fits import FailedFits
 from dra_spawner.simulator.fitting import NodeAnswer
 from dra_spawner.simulator.node_templates import NodeTemplate, TemplateError, add_node, template_of
@@ -46,7 +48,9 @@ class NewNodes:
     slots
         Servers on each of them, in the order in which they are filled.
     like
-        Present node that they are copies of; empty if the configured number of slots was taken instead.
+        Node that they are copies of; empty if the described number of slots was taken instead.
+    last_seen
+        When this node was last there; None if it is there now.
     refusal
         Why no server fits there; empty if some do.
     refusal_kind
@@ -56,6 +60,7 @@ class NewNodes:
     supply: NodeSupply
     slots: tuple[int, ...] = ()
     like: str = ""
+    last_seen: datetime | None = None
     refusal: str = ""
     refusal_kind: RefusalKind | None = None
 
@@ -184,19 +189,19 @@ class _Placing:
 
     def on_new_nodes(self, supply: NodeSupply, number: int, wanted: int) -> NewNodes:
         """Servers on new nodes of a kind."""
-        if not supply.nodes:
-            return _as_configured(supply, wanted)
+        if not (supply.nodes or supply.past):
+            return _as_described(supply, wanted)
         refusal = ""
         kind: RefusalKind | None = None
-        for name in self._templates(supply):
+        for name, past in self._models(supply):
             try:
-                template = template_of(self._snapshot, name)
+                template = past.template if past is not None else template_of(self._snapshot, name)
             except TemplateError as error:
                 refusal = refusal or str(error)
                 continue
             slots, answer = self._add(template, f"{_NEW}-{number}", wanted, supply.most_new)
             if slots or answer is None:
-                return NewNodes(supply, slots, name)
+                return NewNodes(supply, slots, name, past.at if past is not None else None)
             refusal = str(answer)
             kind = answer.reason.nearest.kind if answer.reason is not None else None
         return NewNodes(supply, refusal=refusal, refusal_kind=kind)
@@ -211,15 +216,24 @@ class _Placing:
     def _has_images(self, state: NodeState) -> bool:
         return is_labelled(state, names.IMAGES_READY) or self._images <= images_on(self._view, state)
 
-    def _templates(self, supply: NodeSupply) -> Iterator[str]:
-        """Names of distinct nodes of a kind, those that show all of their devices first."""
+    def _models(self, supply: NodeSupply) -> Iterator[tuple[str, SeenNode | None]]:
+        """Distinct nodes of a kind: present ones that show all of their devices, past ones, other present ones."""
         complete = complete_nodes(self._view, supply.nodes, frozenset())
+        # If there were nodes of the kind, it is known how a complete one looks: it has the label.
+        shown = [
+            each for each in complete if not supply.past or is_labelled(self._snapshot.nodes[each], names.IMAGES_READY)
+        ]
+        rest = [each for each in (*complete, *supply.nodes) if each not in shown]
         tried: set[Hashable] = set()
-        for name in (*complete, *(each for each in supply.nodes if each not in complete)):
-            key = alike_key(self._view, self._snapshot.nodes[name])
+        for name, past in (
+            *((each, None) for each in shown),
+            *((each.name, each) for each in supply.past),
+            *((each, None) for each in dict.fromkeys(rest)),
+        ):
+            key = past.key if past is not None else alike_key(self._view, self._snapshot.nodes[name])
             if key not in tried and len(tried) < _MOST_TEMPLATES:
                 tried.add(key)
-                yield name
+                yield name, past
 
     def _add(
         self, template: NodeTemplate, suffix: str, wanted: int, most: int | None
@@ -270,10 +284,12 @@ class _Placing:
         return replace(self._pod, name=name, uid=name)
 
 
-def _as_configured(supply: NodeSupply, wanted: int) -> NewNodes:
-    """Nodes of a kind that is not present, with the configured number of slots."""
+def _as_described(supply: NodeSupply, wanted: int) -> NewNodes:
+    """Nodes of a kind of which none is or was there, with the described number of slots."""
+    if supply.slots is None:
+        return NewNodes(supply, refusal="no node of this kind is there, so it is not known what fits")
     if not supply.slots:
-        return NewNodes(supply, refusal="no node of this kind is present, so it is not known what fits there")
+        return NewNodes(supply, refusal="no node of this kind is there, and it is described for other profiles")
     count = -(-wanted // supply.slots)
     if supply.most_new is not None:
         count = min(count, supply.most_new)

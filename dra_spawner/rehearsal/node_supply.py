@@ -11,8 +11,10 @@ from dra_spawner.placeholders.planner.demand.lead_times import lead_time_quantil
 from dra_spawner.placeholders.planner.scale_up_estimate import alike_key
 from dra_spawner.placeholders.planner.view import View
 from dra_spawner.rehearsal.node_kinds import NodeKind
+from dra_spawner.rehearsal.seen_nodes import SeenNode
+from dra_spawner.simulator.nodes import SchedulableNode
 
-__all__ = ["NodeSupply", "SeenLeads", "described_supplies", "present_kinds", "supplies_of_present_kinds"]
+__all__ = ["NodeSupply", "SeenLeads", "described_supplies", "present_kinds", "supplies_of_known_kinds"]
 
 SeenLeads = Mapping[str, Sequence[timedelta]]
 """Lead times that were seen, by the kind of node."""
@@ -27,6 +29,8 @@ class NodeSupply:
     """Time from the order of a node until it has its devices."""
     nodes: tuple[str, ...] = ()
     """Names of present nodes of the kind; one is the template of new ones."""
+    past: tuple[SeenNode, ...] = ()
+    """Nodes of the kind that were there; one is the template where no present node shows all that the kind has."""
     image_time: timedelta = timedelta(0)
     """Further time until the images are there."""
     most: int | None = None
@@ -34,9 +38,14 @@ class NodeSupply:
     starts_per_minute: float | None = None
     """Nodes that are started in a minute at most; None for no limit."""
     slots: int | None = None
-    """Servers on a node, as configured: a proof needs none, but without a present node nothing else is known."""
+    """Servers on a node, as described; None if nothing says it. They count where no node proves it."""
     lead_is_known: bool = True
     """Whether the lead time was seen or described, not assumed."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether anything tells what fits on a node."""
+        return bool(self.nodes or self.past) or self.slots is not None
 
     @property
     def most_new(self) -> int | None:
@@ -56,19 +65,20 @@ def present_kinds(view: View, kind_label: str) -> dict[str, tuple[str, ...]]:
     for name, state in sorted(view.snapshot.nodes.items()):
         kind = state.node.labels.get(kind_label, "")
         if not kind:
-            kind = unnamed.setdefault(alike_key(view, state), f"the kind of {name}")
+            kind = unnamed.setdefault(alike_key(view, state), _unnamed(name))
         kinds.setdefault(kind, []).append(name)
     return {kind: tuple(names) for kind, names in kinds.items()}
 
 
-def supplies_of_present_kinds(
+def supplies_of_known_kinds(
     view: View,
     kind_label: str,
     configured: timedelta,
     image_time: timedelta = timedelta(0),
     seen: SeenLeads | None = None,
+    past: Sequence[SeenNode] = (),
 ) -> tuple[NodeSupply, ...]:
-    """Supplies of all present kinds, without limits: what is assumed where no nodes are described.
+    """Supplies of all kinds that are or were there, without limits: what is assumed where no nodes are described.
 
     Parameters
     ----------
@@ -76,17 +86,22 @@ def supplies_of_present_kinds(
         Lead time until some are seen.
     seen
         By kind: times from the order of nodes until they had devices and images. Their 0.9 quantile counts, and no
-        further time for images.
+        further time for images. A kind that only they name is one of which nothing else is known.
+    past
+        Nodes that were there.
     """
+    present, gone = present_kinds(view, kind_label), _past_kinds(view, kind_label, past)
+    unknown = sorted(kind for kind in seen or () if kind)
     found = []
-    for kind, nodes in present_kinds(view, kind_label).items():
+    for kind in dict.fromkeys((*present, *gone, *unknown)):
         lead = lead_time_quantile((seen or {}).get(kind, ()))
         is_seen = lead is not None
         found.append(
             NodeSupply(
                 kind,
                 lead if lead is not None else configured,
-                nodes,
+                present.get(kind, ()),
+                gone.get(kind, ()),
                 timedelta(0) if is_seen else image_time,
                 lead_is_known=is_seen,
             )
@@ -94,8 +109,29 @@ def supplies_of_present_kinds(
     return tuple(found)
 
 
+def _past_kinds(view: View, kind_label: str, past: Sequence[SeenNode]) -> dict[str, tuple[SeenNode, ...]]:
+    """Nodes that were there by their kind, named as `present_kinds` does."""
+    unnamed: dict[object, str] = {}
+    for name, state in sorted(view.snapshot.nodes.items()):
+        if not state.node.labels.get(kind_label, ""):
+            unnamed.setdefault(alike_key(view, state), _unnamed(name))
+    found: dict[str, list[SeenNode]] = {}
+    for each in past:
+        found.setdefault(each.kind or unnamed.setdefault(each.key, _unnamed(each.name)), []).append(each)
+    return {kind: tuple(nodes) for kind, nodes in found.items()}
+
+
+def _unnamed(node: str) -> str:
+    return f"the kind of {node}"
+
+
 def described_supplies(
-    view: View, kinds: Sequence[NodeKind], profile: str, kind_label: str, seen: SeenLeads
+    view: View,
+    kinds: Sequence[NodeKind],
+    profile: str,
+    kind_label: str,
+    seen: SeenLeads,
+    past: Sequence[SeenNode] = (),
 ) -> tuple[NodeSupply, ...]:
     """Supplies of described kinds, with their present nodes.
 
@@ -107,21 +143,20 @@ def described_supplies(
         Its value is the name of a kind that has no labels in the description.
     seen
         Lead times with images; they count instead of the described ones.
+    past
+        Nodes that were there.
     """
-    return tuple(_supply(view, each, profile, kind_label, seen) for each in kinds)
+    return tuple(_supply(view, each, profile, kind_label, seen, past) for each in kinds)
 
 
-def _supply(view: View, kind: NodeKind, profile: str, kind_label: str, seen: SeenLeads) -> NodeSupply:
+def _supply(
+    view: View, kind: NodeKind, profile: str, kind_label: str, seen: SeenLeads, past: Sequence[SeenNode]
+) -> NodeSupply:
     labels = dict(kind.labels) or {kind_label: kind.name}
-    nodes = tuple(
-        name
-        for name, state in sorted(view.snapshot.nodes.items())
-        if all(state.node.labels.get(key) == value for key, value in labels.items())
-    )
-    label = labels.get(kind_label) or next(
-        (view.snapshot.nodes[name].node.labels.get(kind_label) for name in nodes), ""
-    )
-    lead = lead_time_quantile(seen.get(label or "", ()))
+    nodes = tuple(name for name, state in sorted(view.snapshot.nodes.items()) if _has_labels(state.node, labels))
+    gone = tuple(each for each in past if _has_labels(each.template.node, labels))
+    named = (*(view.snapshot.nodes[name].node.labels.get(kind_label, "") for name in nodes), *(e.kind for e in gone))
+    lead = lead_time_quantile(seen.get(labels.get(kind_label) or next(iter(named), ""), ()))
     described = lead_time_quantile(kind.lead_times)
     assert described is not None
     takes_profile = not kind.profiles or not {profile, profile_of(profile)}.isdisjoint(kind.profiles)
@@ -129,8 +164,13 @@ def _supply(view: View, kind: NodeKind, profile: str, kind_label: str, seen: See
         kind.name,
         lead if lead is not None else described,
         nodes,
+        gone,
         kind.image_time if lead is None else timedelta(0),
         kind.most,
         kind.starts_per_minute,
-        kind.slots if takes_profile else None,
+        kind.slots if takes_profile else 0,
     )
+
+
+def _has_labels(node: SchedulableNode, labels: Mapping[str, str]) -> bool:
+    return all(node.labels.get(key) == value for key, value in labels.items())

@@ -21,6 +21,7 @@ __all__ = ["limit_obstacles", "node_obstacles", "notes", "time_obstacles"]
 _MOST_NAMED: Final = 3
 #: Images that a node lists at most (``nodeStatusMaxImages``); it may have more.
 _MOST_LISTED: Final = 50
+_DESCRIBE: Final = "describe the kinds of nodes (node_kinds of the service, --nodes of the command)"
 
 
 def node_obstacles(situation: Situation, capacity: Capacity) -> Iterator[RehearsalProblem]:
@@ -29,11 +30,21 @@ def node_obstacles(situation: Situation, capacity: Capacity) -> Iterator[Rehears
     if not lacking:
         return
     full = [each for each in capacity.new if each.are_all]
+    unknown = [each.supply.name for each in capacity.new if not each.supply.is_known]
     if missing := _missing_classes(situation):
         yield RehearsalProblem(
             ProblemCode.DEVICE_CLASS_MISSING,
             f"the cluster has no DeviceClass {', '.join(missing)}, which claims of {profile} name; install its driver",
             f"the cluster does not know the devices of {profile}",
+            lacking,
+        )
+    elif unknown:
+        kinds = ", ".join(unknown)
+        yield RehearsalProblem(
+            ProblemCode.NOT_KNOWN,
+            f"no node of {kinds} is there or remembered, so it is not known how many servers of {profile} fit; "
+            f"{_DESCRIBE}",
+            f"no node of {kinds} is there now, so it is not known what runs there",
             lacking,
         )
     elif full:
@@ -54,11 +65,11 @@ def node_obstacles(situation: Situation, capacity: Capacity) -> Iterator[Rehears
             lacking,
         )
     else:
-        yield _no_kind(profile, capacity)
+        yield _no_kind(situation, capacity)
 
 
-def _no_kind(profile: str, capacity: Capacity) -> RehearsalProblem:
-    new = capacity.new
+def _no_kind(situation: Situation, capacity: Capacity) -> RehearsalProblem:
+    new, profile = capacity.new, situation.expected.profile
     reasons = [f"{each.supply.name}: {each.refusal}" for each in new[:_MOST_NAMED]]
     if len(new) > _MOST_NAMED:
         reasons.append(f"and {len(new) - _MOST_NAMED} more kinds")
@@ -67,6 +78,15 @@ def _no_kind(profile: str, capacity: Capacity) -> RehearsalProblem:
             ProblemCode.NO_DEVICE_SELECTED,
             f"claims of {profile} select no device of any node: {'; '.join(reasons)}",
             f"no device of the cluster is what {profile} asks for",
+            capacity.lacking,
+        )
+    if not situation.settings.kinds_are_all:
+        told = "; ".join(reasons) or "no node is there or remembered"
+        return RehearsalProblem(
+            ProblemCode.NOT_KNOWN,
+            f"no kind of node that is known can run a server of {profile}: {told}. If nodes of another kind can come, "
+            f"{_DESCRIBE}",
+            f"no node is known that can run a server of {profile}",
             capacity.lacking,
         )
     told = "; ".join(reasons) or f"no node can be added, and present nodes refuse: {capacity.refusal}"
@@ -154,7 +174,7 @@ def time_obstacles(situation: Situation, orders: Sequence[NodeOrder], planned: W
 
 def notes(situation: Situation, capacity: Capacity) -> Iterator[RehearsalProblem]:
     """What the answer depends on, without being in the way."""
-    if images := _missing_images(situation):
+    if images := _missing_images(situation, capacity):
         named = ", ".join(images[:_MOST_NAMED])
         more = f" and {len(images) - _MOST_NAMED} more" if len(images) > _MOST_NAMED else ""
         yield _note(
@@ -163,7 +183,7 @@ def notes(situation: Situation, capacity: Capacity) -> Iterator[RehearsalProblem
             situation.wanted,
         )
     for each in capacity.new:
-        yield from _notes_of_kind(each)
+        yield from _notes_of_kind(situation, each)
     if situation.settings.quotas is None:
         yield _note(ProblemCode.NOT_KNOWN, f"ResourceQuotas of namespace {situation.namespace} are not judged")
     for quota in situation.settings.quotas or ():
@@ -171,8 +191,15 @@ def notes(situation: Situation, capacity: Capacity) -> Iterator[RehearsalProblem
             yield _note(ProblemCode.NOT_KNOWN, f"ResourceQuota {quota.name} limits {', '.join(unknown)}: not judged")
 
 
-def _notes_of_kind(new: NewNodes) -> Iterator[RehearsalProblem]:
+def _notes_of_kind(situation: Situation, new: NewNodes) -> Iterator[RehearsalProblem]:
     supply, slots = new.supply, new.slots
+    if slots and new.last_seen is not None:
+        at = new.last_seen.astimezone(situation.expected.begins.tzinfo)
+        yield _note(
+            ProblemCode.NOT_KNOWN,
+            f"new nodes of {supply.name} are taken to be like {new.like}, which was last seen at {at:%Y-%m-%d %H:%M}",
+            new.servers,
+        )
     if slots and not new.like:
         yield _note(
             ProblemCode.NOT_KNOWN,
@@ -191,9 +218,11 @@ def _notes_of_kind(new: NewNodes) -> Iterator[RehearsalProblem]:
         )
 
 
-def _missing_images(situation: Situation) -> list[str]:
-    """Images of the shape that no node lists."""
+def _missing_images(situation: Situation, capacity: Capacity) -> list[str]:
+    """Images of the shape that no node lists, and none of those that new ones are like."""
     wanted = set(map(image_name, situation.expected.shape.images))
+    for each in (past for new in capacity.new for past in new.supply.past):
+        wanted -= set(map(image_name, each.template.node.images))
     for state in situation.view.snapshot.nodes.values():
         if not wanted or len(state.node.images) >= _MOST_LISTED:
             return []

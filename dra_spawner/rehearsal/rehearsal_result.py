@@ -90,6 +90,8 @@ class RehearsalSettings:
     """The most placeholders of the shape; None for no limit."""
     quotas: tuple[Quota, ...] | None = ()
     """ResourceQuotas of the servers' namespace; None if they are not known."""
+    kinds_are_all: bool = True
+    """Whether no nodes of other kinds can come; if some can, no answer says that no node can run a server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ class NodeOrder:
     slots
         Expected servers on each of them.
     like
-        Present node that they were proved with; empty if the configured number of slots was taken.
+        Node that they were proved with; empty if the described number of slots was taken.
     order_at
         When they must be ordered, so that all are useful in time, or when they were ordered.
     is_on_order

@@ -37,6 +37,8 @@ def verdict(
     if obstacle.code is ProblemCode.TOO_LATE:
         longest = minutes_of(planned.longest)
         return f"No: {obstacle.users} of {users} would wait up to {longest} {when}: {obstacle.plain}."
+    if obstacle.code is ProblemCode.NOT_KNOWN:
+        return f"Not known whether {obstacle.users} of {users} can start {when}: {obstacle.plain}."
     return f"No: {obstacle.users} of {users} cannot start {when}: {obstacle.plain}."
 
 

@@ -48,10 +48,10 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "    - {name: a100-8, slots: 8, lead_minutes: [6, 8, 9], image_minutes: 2, most: 40, starts_per_minute: 5,\n"
         "       labels: {hub.jupyter.org/node-pool: a100}}      without labels: the instance type is the name\n"
         "  Kinds are used in this order; kinds that come in time are used first. Without a file, more nodes of every\n"
-        "  present kind are assumed, each useful after --lead-minutes.\n"
+        "  present kind are assumed, each useful after --lead-minutes. If none of them will do, it is not known.\n"
         "\n"
         "exit code:\n"
-        "  0 yes, 1 no, 2 the line or the input cannot be read",
+        "  0 yes, 1 no or not known, 2 the line or the input cannot be read",
     )
     command.add_argument("line", metavar="LINE", help="who is expected and when, see below")
     command.add_argument(

@@ -22,7 +22,7 @@ from dra_spawner.rehearsal.node_supply import (
     NodeSupply,
     SeenLeads,
     described_supplies,
-    supplies_of_present_kinds,
+    supplies_of_known_kinds,
 )
 from dra_spawner.rehearsal.rehearsal_line import read_rehearsal_line
 from dra_spawner.rehearsal.rehearsal_problems import ProblemCode, RehearsalProblem
@@ -151,6 +151,7 @@ def _rehearse(
         image_time=options.image_time,
         most_placeholders=options.most_placeholders,
         quotas=cluster.quotas,
+        kinds_are_all=description is not None or options.no_new_nodes,
     )
     progress.show(f"placing {expected.users:,} servers")
     supplies: tuple[NodeSupply, ...] = ()
@@ -159,7 +160,7 @@ def _rehearse(
     elif description is not None:
         supplies = described_supplies(view, description.kinds, expected.profile, options.kind_label, seen)
     else:
-        supplies = supplies_of_present_kinds(view, options.kind_label, options.lead, options.image_time, seen)
+        supplies = supplies_of_known_kinds(view, options.kind_label, options.lead, options.image_time, seen)
     found = rehearse(expected, view, cluster.namespace, supplies, settings)
     told = [
         *cluster.notes,

@@ -46,6 +46,7 @@ from dra_spawner.service.metrics.demand_metrics import register_demand
 from dra_spawner.service.metrics.history_metrics import register_history
 from dra_spawner.service.metrics.placeholder_metrics import register_placeholders
 from dra_spawner.service.metrics.time_metrics import register_times
+from dra_spawner.service.node_kind_settings import read_node_kinds
 from dra_spawner.service.placeholder_traits import PlaceholderTraits
 from dra_spawner.service.start_answer import StartAnswer
 from dra_spawner.service.unknown_settings import unknown_settings
@@ -294,7 +295,7 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
         """Follow the cluster and take part in the election, until cancelled."""
         async with await self._connected(context) as api, self.new_watch(api) as watch:
             controller = self.new_controller(api, watch, context.decisions)
-            context.follow(watch, controller)
+            context.follow(watch, controller, read_node_kinds(self.node_kinds))
             register_placeholders(context.registry, controller)
             register_times(context.registry, controller)
             elector = context.elector = self.new_elector(api)

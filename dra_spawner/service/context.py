@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -15,6 +15,7 @@ from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.kube.leader import LeaderElector
 from dra_spawner.placeholders.controller.availability import Availability
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.rehearsal.node_kinds import NodeKind
 from dra_spawner.service.chart_parts import ChartParts
 from dra_spawner.service.demand_keeper import DemandKeeper
 from dra_spawner.service.history_keeper import HistoryKeeper
@@ -79,8 +80,16 @@ class ServiceContext:
     def __post_init__(self) -> None:
         self.registry.register(self.idle_devices)
 
-    def follow(self, watch: ClusterWatch, controller: PlaceholderController | None = None) -> None:
-        """Answer for this cluster and its placeholders from now on."""
+    def follow(
+        self, watch: ClusterWatch, controller: PlaceholderController | None = None, node_kinds: Sequence[NodeKind] = ()
+    ) -> None:
+        """Answer for this cluster and its placeholders from now on.
+
+        Parameters
+        ----------
+        node_kinds
+            Kinds of nodes that an administrator has described.
+        """
         self.watch, self.startup_problem = watch, ""
         self.figures = NodeFigures(watch, self.node_pool_labels)
         self.controller = controller
@@ -88,7 +97,7 @@ class ServiceContext:
             namespaces = {controller.settings.hub_namespace, controller.settings.placeholders.namespace}
             self.chart_parts = ChartParts(watch, namespaces, with_placeholders=controller.is_on)
             self.availability = Availability(controller)
-            self.rehearsals = Rehearsals(controller, self._database, lambda: controller.quotas)
+            self.rehearsals = Rehearsals(controller, self._database, lambda: controller.quotas, node_kinds)
 
     def _database(self) -> HistoryDatabase | None:
         return self.history.recorder.database if self.history is not None else None

@@ -60,6 +60,7 @@ class DemandKeeper:
     ) -> None:
         self._controller = controller
         self._history = history
+        self._rehearsals = rehearsals
         self._spawns = spawns
         self.rehearsed = RehearsedEntries(controller, rehearsals)
         self.added = AddedEntries(controller, lambda: history.recorder.database, is_kept=history.is_kept)
@@ -120,9 +121,10 @@ class DemandKeeper:
             await asyncio.gather(*asking, return_exceptions=True)
 
     def _advance(self) -> None:
-        """Forecast; a defect there keeps the last targets and ends nothing else."""
+        """Forecast, and remember nodes; a defect there keeps the last targets and ends nothing else."""
         try:
             self._controller.advance_forecasts()
+            self._rehearsals.look()
         except Exception:
             log.exception("Forecasts failed; the last targets stay.")
 

@@ -18,6 +18,7 @@ from dra_spawner.placeholders.controller.demand_settings import (
 from dra_spawner.placeholders.controller.policy_settings import read_policies
 from dra_spawner.placeholders.controller.scale_ahead import ScaleAhead, ScaleAheadSettings
 from dra_spawner.profiles.settings_reader import SettingsError
+from dra_spawner.service.node_kind_settings import read_node_kinds
 
 __all__ = ["DemandTraits"]
 
@@ -83,7 +84,23 @@ class DemandTraits(HasTraits):
         """
     ).tag(config=True)
 
-    @validate("demand", "demand_policies", "calendar_entries", "calendars")
+    node_kinds = List(
+        help="""
+        Kinds of nodes that the autoscaler can bring, for rehearsals, in the form of `nodes:` in the file of
+        `dra-spawner rehearse` (docs/rehearsal.md). No other kinds count then. Without it, kinds that are there or
+        were count, with what their nodes showed::
+
+            c.DRASpawnerService.node_kinds = [
+                {"name": "a100", "slots": 8, "lead_minutes": [6, 8, 9], "image_minutes": 2, "most": 60,
+                 "labels": {"hub.jupyter.org/node-pool": "a100"}}
+            ]
+
+        `slots`: servers on a node, which count while no node has shown it. `lead_minutes`: from the order of a node
+        until it has its devices. Further keys: `profiles`, `starts_per_minute`.
+        """
+    ).tag(config=True)
+
+    @validate("demand", "demand_policies", "calendar_entries", "calendars", "node_kinds")
     def _validate_demand(self, proposal: Any) -> Any:
         value = proposal["value"]
         readers: dict[str, Callable[[], object]] = {
@@ -91,6 +108,7 @@ class DemandTraits(HasTraits):
             "demand_policies": lambda: read_policies(value),
             "calendar_entries": lambda: read_calendar_entries(value, read_demand({}).settings.zone),
             "calendars": lambda: read_calendars(value, read_demand({}).settings.zone),
+            "node_kinds": lambda: read_node_kinds(value),
         }
         try:
             readers[proposal["trait"].name]()

@@ -22,7 +22,8 @@ from dra_spawner.placeholders.planner.choice_names import find_choice
 from dra_spawner.placeholders.planner.policy import MOST_PLACEHOLDERS
 from dra_spawner.placeholders.planner.quotas import Quota
 from dra_spawner.placeholders.planner.view import View
-from dra_spawner.rehearsal.node_supply import supplies_of_present_kinds
+from dra_spawner.rehearsal.node_kinds import NodeKind
+from dra_spawner.rehearsal.node_supply import NodeSupply, described_supplies, supplies_of_known_kinds
 from dra_spawner.rehearsal.rehearsal_line import read_rehearsal_line
 from dra_spawner.rehearsal.rehearsal_result import (
     ExpectedUsers,
@@ -32,6 +33,7 @@ from dra_spawner.rehearsal.rehearsal_result import (
     expected_by_occurrence,
 )
 from dra_spawner.rehearsal.rehearse import rehearse
+from dra_spawner.rehearsal.seen_nodes import SeenNode, SeenNodes
 from dra_spawner.simulator.cluster_objects import BrokenObject, ClusterObject
 from dra_spawner.simulator.snapshot import Snapshot
 
@@ -77,6 +79,7 @@ class _Copy:
     objects: Sequence[ClusterObject | BrokenObject]
     now: datetime
     most_placeholders: int
+    past: tuple[SeenNode, ...]
 
 
 class Rehearsals:
@@ -88,6 +91,9 @@ class Rehearsals:
         Returns the history, for lead times that were seen; None where it is away.
     quotas
         Returns the ResourceQuotas of the servers' namespace; None while they are not known.
+    kinds
+        Kinds of nodes that an administrator has described: all that can come. If there are none, kinds that are or
+        were there count, and others may exist.
     """
 
     def __init__(
@@ -95,10 +101,13 @@ class Rehearsals:
         controller: PlaceholderController,
         database: Callable[[], HistoryDatabase | None] = lambda: None,
         quotas: Callable[[], tuple[Quota, ...] | None] = lambda: None,
+        kinds: Sequence[NodeKind] = (),
     ) -> None:
         self._controller = controller
         self._database = database
         self._quotas = quotas
+        self._kinds = tuple(kinds)
+        self._seen = SeenNodes(controller.settings.policy.readiness.kind_label)
         self._working = asyncio.Lock()
         self._waiting = 0
 
@@ -111,6 +120,10 @@ class Rehearsals:
             If the line is wrong; with what was found and what is allowed.
         """
         return expected_by_line(read_rehearsal_line(line, self._controller.now(), zone), self._controller.published)
+
+    def look(self) -> None:
+        """Remember the nodes that are there, for the time when none of a kind is left."""
+        self._seen.look(self._controller.view())
 
     async def of_occurrence(
         self, occurrence: Occurrence, assumptions: RehearsalAssumptions | None = None
@@ -139,10 +152,12 @@ class Rehearsals:
         self._waiting += 1
         try:
             async with self._working:
+                self.look()
                 controller = self._controller
                 replicas = controller.policy.replicas.get(expected.shape.id)
                 most = replicas.max if replicas is not None else MOST_PLACEHOLDERS
-                copy = _Copy(controller.watch.snapshot.items(), controller.now(), most)
+                now = controller.now()
+                copy = _Copy(controller.watch.snapshot.items(), now, most, self._seen.found(now))
                 with _without_collections():
                     return await asyncio.to_thread(
                         self._rehearse, expected, copy, assumptions or RehearsalAssumptions()
@@ -156,13 +171,7 @@ class Rehearsals:
         end = time.monotonic() + _MOST_SECONDS
         settings = self._controller.settings
         view = View(Snapshot(copy.objects), copy.now, namespaces=settings.namespaces)
-        supplies = supplies_of_present_kinds(
-            view,
-            settings.policy.readiness.kind_label,
-            assumptions.lead,
-            assumptions.image_time,
-            self._seen_leads(copy.now - _LOOK_BACK),
-        )
+        supplies = self._supplies(view, expected.profile, copy, assumptions)
         return rehearse(
             expected,
             view,
@@ -173,9 +182,19 @@ class Rehearsals:
                 image_time=assumptions.image_time,
                 most_placeholders=copy.most_placeholders,
                 quotas=self._quotas(),
+                kinds_are_all=bool(self._kinds) or (settings.policy.node_kinds_are_all and bool(supplies)),
             ),
             is_over=lambda: time.monotonic() > end,
         )
+
+    def _supplies(
+        self, view: View, profile: str, copy: _Copy, assumptions: RehearsalAssumptions
+    ) -> tuple[NodeSupply, ...]:
+        label = self._controller.settings.policy.readiness.kind_label
+        leads = self._seen_leads(copy.now - _LOOK_BACK)
+        if self._kinds:
+            return described_supplies(view, self._kinds, profile, label, leads, copy.past)
+        return supplies_of_known_kinds(view, label, assumptions.lead, assumptions.image_time, leads, copy.past)
 
     def _seen_leads(self, since: datetime) -> Mapping[str, Sequence[timedelta]]:
         database = self._database()

@@ -10,6 +10,7 @@ from typing import Final
 
 from dra_spawner.calendars.occurrences import Occurrence
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.rehearsal.rehearsal_problems import ProblemCode
 from dra_spawner.rehearsal.rehearsal_result import Rehearsal
 from dra_spawner.service.rehearsals import RehearsalAssumptions, Rehearsals, TooManyRehearsals
 
@@ -74,7 +75,13 @@ class RehearsedEntries:
         """Entries whose users cannot all start at once, as sentences; those that begin first come first."""
         now = self._controller.now()
         return tuple(
-            f"Scale-ahead: calendar entry {entry.name!r} at {entry.begins:%Y-%m-%d %H:%M}: {result.verdict}"
+            f"Scale-ahead: calendar entry {entry.name!r} at {entry.begins:%Y-%m-%d %H:%M}: {_told(result)}"
             for entry, result in self.results.items()
             if not result.is_possible and entry.begins > now
         )
+
+
+def _told(result: Rehearsal) -> str:
+    """The verdict; where something is not known, with what an administrator can do."""
+    unknown = next((each for each in result.problems if each.blocks and each.code is ProblemCode.NOT_KNOWN), None)
+    return f"{result.verdict} In detail: {unknown.message}." if unknown is not None else result.verdict

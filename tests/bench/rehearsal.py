@@ -25,7 +25,7 @@ from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSett
 from dra_spawner.placeholders.planner.policy import ReplicaRange
 from dra_spawner.placeholders.planner.published_shapes import PublishedShapes, published_config_map
 from dra_spawner.placeholders.planner.view import View
-from dra_spawner.rehearsal.node_supply import supplies_of_present_kinds
+from dra_spawner.rehearsal.node_supply import supplies_of_known_kinds
 from dra_spawner.rehearsal.rehearsal_result import ExpectedUsers
 from dra_spawner.rehearsal.rehearse import rehearse
 from dra_spawner.service.rehearsals import Rehearsals
@@ -84,7 +84,7 @@ def rehearse_once(objects: list[Json], users: int) -> None:
     assert not snapshot.broken, snapshot.broken[0]
     read = time.process_time()
     view = View(snapshot, START, namespaces={NAMESPACE})
-    supplies = supplies_of_present_kinds(view, names.INSTANCE_TYPE, timedelta(minutes=10))
+    supplies = supplies_of_known_kinds(view, names.INSTANCE_TYPE, timedelta(minutes=10))
     expected = ExpectedUsers("gpu-slice", SHARE, users, IN_AN_HOUR)
     for turn in ("first", "second"):
         before = time.process_time()

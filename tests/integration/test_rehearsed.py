@@ -8,11 +8,13 @@ import json
 
 import aiohttp
 
+from dra_spawner import names
+from dra_spawner.kube.api import resource_path
 from dra_spawner.rehearsal_commands.rehearse_command import RehearseOptions, run_rehearse
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.placeholders.controller.world import shape
-from tests.service.replica import WHOLE, Json, node, prepare, publish_shapes, replica
+from tests.service.replica import WHOLE, Json, Replica, node, prepare, publish_shapes, replica
 
 LINE = "5 of gpu-whole tomorrow at 17:00"
 
@@ -27,6 +29,17 @@ async def rehearsed(cluster: ClusterUnderTest, line: str) -> Json:
     found: Json = json.loads(output.getvalue())
     assert found["is_possible"] == (code == 0)
     return found
+
+
+async def by_post(service: Replica, line: str) -> Json:
+    """What the service says."""
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(f"{service.url}/rehearsals", data=json.dumps({"line": line})) as answer,
+    ):
+        assert answer.status == 200, await answer.text()
+        found: Json = await answer.json()
+        return found
 
 
 async def test_what_was_rehearsed_happens(embedded_cluster: ClusterUnderTest) -> None:
@@ -44,12 +57,7 @@ async def test_what_was_rehearsed_happens(embedded_cluster: ClusterUnderTest) ->
         pending = [each for each in service.placeholders().values() if each.is_pending]
         assert len(pending) == order["servers"]
         # The service says the same, and knows that nodes are on order.
-        async with (
-            aiohttp.ClientSession() as session,
-            session.post(f"{service.url}/rehearsals", data=json.dumps({"line": LINE})) as answer,
-        ):
-            assert answer.status == 200, await answer.text()
-            again: Json = await answer.json()
+        again = await by_post(service, LINE)
         assert again["on_placeholders"] == 2
         assert [(each["nodes"], each["is_on_order"]) for each in again["orders"]] == [(2, True)]
         for number in range(order["nodes"]):
@@ -62,3 +70,34 @@ async def test_what_was_rehearsed_happens(embedded_cluster: ClusterUnderTest) ->
     refused = await rehearsed(cluster, "9 of gpu-whole within 1 min now")
     assert not refused["is_possible"]
     assert [each["code"] for each in refused["problems"] if each["blocks"]] == ["too-late"]
+
+
+async def test_a_cluster_that_is_scaled_to_zero(embedded_cluster: ClusterUnderTest) -> None:
+    """The service that saw the last node proves it, a new one says that it does not know, or believes a description."""
+    cluster, gpu = embedded_cluster, shape(WHOLE)
+    last, devices = node("node-a", whole("gpu-0"), whole("gpu-1"))
+    last["metadata"]["labels"] |= {names.INSTANCE_TYPE: "a100", names.IMAGES_READY: names.TRUE}
+    await prepare(cluster, last, devices)
+    await publish_shapes(cluster, {"gpu-whole": gpu})
+    settings: Json = {"placeholders": {"gpu-whole": {"min": 0, "max": 50}}, "history": {"keep_days": 0}}
+    async with replica(cluster, **settings) as service:
+        ahead = service.controller.scale_ahead
+        await service.until(lambda: ahead.demand_of("gpu-whole") is not None, "the first minute")
+        await cluster.admin.delete(
+            resource_path(names.RESOURCE_API, "resourceslices", None, devices["metadata"]["name"])
+        )
+        await cluster.admin.delete(resource_path("v1", "nodes", None, "node-a"))
+        await service.until(lambda: not service.controller.view().snapshot.nodes, "no node")
+        found = await by_post(service, LINE)
+        assert (found["is_possible"], found["on_present_nodes"]) == (True, 0), found
+        (order,) = found["orders"]
+        assert (order["kind"], order["nodes"], order["proved_with_node"]) == ("a100", 3, "node-a")
+    async with replica(cluster, **settings) as service:
+        found = await by_post(service, LINE)
+        assert not found["is_possible"]
+        assert found["verdict"].startswith("Not known whether 5 of 5 users can start on ")
+        assert "no node is there or remembered" in found["problems"][0]["message"]
+    kinds = [{"name": "a100", "slots": 4, "lead_minutes": 9}]
+    async with replica(cluster, **settings, node_kinds=kinds) as service:
+        found = await by_post(service, LINE)
+        assert found["verdict"].startswith("Yes, if a node of a100 runs 4 servers: 5 users can start on ")

@@ -27,6 +27,8 @@ def test_values_and_defaults() -> None:
     assert reader.checked("t", str.upper, "a text") == "TEXT"
     assert reader.zone("z", UTC) == ZoneInfo("Europe/Berlin")
     assert reader.days("d") == {date(2026, 12, 24)}
+    assert (reader.numbers("x", 0, 5), reader.numbers("absent", 0, 5)) == ((0.5,), ())
+    assert (reader.texts("d"), reader.texts("absent"), reader.text_map("absent")) == (("2026-12-24",), (), {})
     assert (reader.whole_number("null", 7, 0, 9), reader.text("absent", "default")) == (7, "default")
     reader.refuse_other_keys()
     refuse_settings(reader.problems)

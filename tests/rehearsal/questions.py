@@ -10,7 +10,7 @@ from typing import Any
 from dra_spawner import names
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.shapes import Shape
-from dra_spawner.rehearsal.node_supply import NodeSupply, supplies_of_present_kinds
+from dra_spawner.rehearsal.node_supply import NodeSupply, supplies_of_known_kinds
 from dra_spawner.rehearsal.rehearsal_problems import ProblemCode
 from dra_spawner.rehearsal.rehearsal_result import ExpectedUsers, Rehearsal, RehearsalSettings
 from dra_spawner.rehearsal.rehearse import rehearse
@@ -37,7 +37,7 @@ def expect(users: int, shape: Shape = SHARE, **more: Any) -> ExpectedUsers:
 
 
 def supplies(world: World, **more: Any) -> tuple[NodeSupply, ...]:
-    return tuple(replace(each, **more) for each in supplies_of_present_kinds(world.view(), names.INSTANCE_TYPE, LEAD))
+    return tuple(replace(each, **more) for each in supplies_of_known_kinds(world.view(), names.INSTANCE_TYPE, LEAD))
 
 
 def answer(world: World, expected: ExpectedUsers, given: Iterable[NodeSupply] | None = None, **more: Any) -> Rehearsal:

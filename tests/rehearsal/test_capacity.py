@@ -137,8 +137,36 @@ def test_a_kind_without_a_present_node_is_as_described() -> None:
     assert found.verdict.startswith("Yes, if a node of t4 runs 4 servers: 18 users can start at 10:00; 3 nodes of t4")
     assert "no node of t4 is present: 4 servers on each are as described, not proved" in rehearsal_text(found)
     assert codes(answer(world, expect(8 + 30), [absent])) == [ProblemCode.MOST_NODES]
-    unknown = answer(world, expect(10), [replace(absent, slots=None)])
-    assert codes(unknown) == [ProblemCode.NO_NODE_KIND]
+    other = answer(world, expect(10), [replace(absent, slots=0)])
+    assert codes(other) == [ProblemCode.NO_NODE_KIND]
+    assert "t4: no node of this kind is there, and it is described for other profiles" in other.problems[0].message
+
+
+def test_a_kind_of_which_nothing_is_known_is_told() -> None:
+    found = answer(hub("a"), expect(10), [NodeSupply("t4", LEAD)])
+    assert codes(found) == [ProblemCode.NOT_KNOWN]
+    assert found.verdict == (
+        "Not known whether 2 of 10 users can start at 10:00: no node of t4 is there now, so it is not known what runs "
+        "there."
+    )
+    assert "describe the kinds of nodes (node_kinds of the service" in found.problems[0].message
+    assert found.without_orders.without_end == 2
+
+
+def test_where_other_kinds_may_come_no_answer_says_never() -> None:
+    large = expect(10, user_shape(cpu="11"))
+    found = answer(hub("a"), large, kinds_are_all=False)
+    assert codes(found) == [ProblemCode.NOT_KNOWN]
+    assert found.verdict == (
+        "Not known whether 10 of 10 users can start at 10:00: no node is known that can run a server of gpu-slice."
+    )
+    assert "g2: Insufficient cpu" in found.problems[0].message
+    empty = answer(hub(), expect(10), kinds_are_all=False)
+    assert codes(empty) == [ProblemCode.NOT_KNOWN]
+    assert "no node is there or remembered. If nodes of another kind can come, describe" in empty.problems[0].message
+    # Wrong selectors and a maximum are in the way whatever else there is.
+    nothing = user_shape({"gpu": gpu_claim(selectors=[{"cel": {"expression": 'device.driver == "other"'}}])})
+    assert codes(answer(hub("a"), expect(3, nothing), kinds_are_all=False)) == [ProblemCode.NO_DEVICE_SELECTED]
 
 
 def test_a_description_that_says_something_else_is_told() -> None:

@@ -125,4 +125,6 @@ def test_the_largest_obstacle_is_told_first() -> None:
 def test_it_can_be_given_up() -> None:
     found = rehearse(expect(40), hub("a").view(), NAMESPACE, supplies(hub("a")), is_over=lambda: True)
     assert codes(found) == [ProblemCode.NOT_KNOWN]
-    assert found.verdict == "No: 40 of 40 users cannot start at 10:00: it took too long to find out where they fit."
+    assert found.verdict == (
+        "Not known whether 40 of 40 users can start at 10:00: it took too long to find out where they fit."
+    )

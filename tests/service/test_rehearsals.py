@@ -17,6 +17,7 @@ from sqlalchemy.exc import OperationalError
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 
+from dra_spawner import names
 from dra_spawner.calendars.calendar_book import CalendarBook
 from dra_spawner.calendars.occurrences import Occurrence
 from dra_spawner.dra.quantity import NANO_PER_UNIT
@@ -31,12 +32,15 @@ from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSett
 from dra_spawner.placeholders.planner.policy import ReplicaRange
 from dra_spawner.placeholders.planner.published_shapes import PublishedShapes, published_config_map
 from dra_spawner.placeholders.planner.quotas import Quota
+from dra_spawner.rehearsal.rehearsal_problems import ProblemCode
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http.rehearsal_handler import RehearsalsHandler
 from dra_spawner.service.http.web_application import web_application
+from dra_spawner.service.node_kind_settings import read_node_kinds
 from dra_spawner.service.rehearsals import Rehearsals, TooManyRehearsals
 from dra_spawner.service.rehearsed_entries import RehearsedEntries
 from dra_spawner.service.web_settings import WebSettings
+from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from tests.placeholders.planner.objects import NAMESPACE, SHARE, node_objects
 from tests.placeholders.planner.simulated_cluster import START
@@ -51,9 +55,9 @@ class _Watch(UnstartedWatch):
 
     is_read = True
 
-    def __init__(self) -> None:
+    def __init__(self, nodes: str = "ab") -> None:
         super().__init__()
-        for name in "ab":
+        for name in nodes:
             node, gpus = node_objects(name, "10", 2, "40Gi", SHARE.images, START.isoformat())
             self.put(Kind.NODE, node)
             self.put(Kind.RESOURCE_SLICE, gpus)
@@ -64,12 +68,12 @@ class _Watch(UnstartedWatch):
         return self.is_read
 
 
-def controller(most: int = 100) -> PlaceholderController:
+def controller(most: int = 100, nodes: str = "ab") -> PlaceholderController:
     settings = ControllerSettings(
         NAMESPACE, {"gpu-slice": ReplicaRange(0, most)}, placeholders=PlaceholderSettings(NAMESPACE)
     )
     api = KubernetesApi(ApiClient.__new__(ApiClient))
-    found = PlaceholderController(api, _Watch(), DecisionLog(), settings, now=lambda: START)
+    found = PlaceholderController(api, _Watch(nodes), DecisionLog(), settings, now=lambda: START)
     found.shapes.put(published_config_map(PublishedShapes({"gpu-slice": SHARE}), NAMESPACE, {}))
     return found
 
@@ -135,6 +139,58 @@ async def test_a_history_that_is_away_stops_nothing(caplog: pytest.LogCaptureFix
 
     assert present(await Rehearsals(controller(), Away).of_occurrence(entry())).is_possible
     assert "Lead times cannot be read" in caplog.text
+
+
+# --- a cluster that is scaled to zero ---------------------------------------------------------------------------------
+
+
+async def test_an_entry_on_a_cluster_without_nodes_is_not_proved_and_it_is_told_why() -> None:
+    service = controller(nodes="")
+    service.scale_ahead.calendars = CalendarBook(
+        read_calendar_entries([{"users": "20 of gpu-slice", "begins": "2026-03-02 10:00", "name": "physics"}], UTC)
+    )
+    rehearsed = RehearsedEntries(service, Rehearsals(service))
+    await rehearsed.refresh()
+    (problem,) = rehearsed.problems()
+    assert problem == (
+        "Scale-ahead: calendar entry 'physics' at 2026-03-02 10:00: Not known whether 20 of 20 users can start at 10:00: "
+        "no node is known that can run a server of gpu-slice. In detail: no kind of node that is known can run a server "
+        "of gpu-slice: no node is there or remembered. If nodes of another kind can come, describe the kinds of nodes "
+        "(node_kinds of the service, --nodes of the command)."
+    )
+    # A description answers it.
+    kinds = read_node_kinds([{"name": "g2", "slots": 8, "lead_minutes": [6, 8], "image_minutes": 2, "most": 40}])
+    described = RehearsedEntries(service, Rehearsals(service, kinds=kinds))
+    await described.refresh()
+    assert described.problems() == ()
+    (result,) = described.results.values()
+    assert result.verdict == (
+        "Yes, if a node of g2 runs 8 servers: 20 users can start at 10:00; 3 nodes of g2 are ordered at 09:45."
+    )
+
+
+async def test_nodes_that_were_there_are_remembered() -> None:
+    service = controller(nodes="a")
+    node, _ = node_objects("a", "10", 2, "40Gi", SHARE.images, START.isoformat(), {names.IMAGES_READY: names.TRUE})
+    service.watch.put(Kind.NODE, node)
+    kinds = read_node_kinds([{"name": "g2", "slots": 50, "lead_minutes": 9, "most": 2}])
+    rehearsals, described = Rehearsals(service), Rehearsals(service, kinds=kinds)
+    for each in (rehearsals, described):
+        each.look()
+    service.watch.remove(Kind.RESOURCE_SLICE, ObjectKey("", "a-gpus"))
+    service.watch.remove(Kind.NODE, ObjectKey("", "a"))
+    found = present(await rehearsals.of_occurrence(entry()))
+    assert found.verdict == "Yes: 20 users can start at 10:00; 3 nodes of g2 are ordered at 09:45."
+    assert found.problems[0].message.startswith("new nodes of g2 are taken to be like a, which was last seen at ")
+    found = present(await described.of_occurrence(entry()))
+    assert found.verdict == "No: 4 of 20 users cannot start at 10:00: there may be 2 nodes of g2, and more are needed."
+    assert [each.code for each in found.problems if each.blocks] == [ProblemCode.MOST_NODES]
+
+
+async def test_other_kinds_than_the_described_ones_do_not_come() -> None:
+    kinds = read_node_kinds([{"name": "t4", "profiles": ["other"], "slots": 8, "lead_minutes": 9}])
+    found = present(await Rehearsals(controller(), kinds=kinds).of_occurrence(entry()))
+    assert [(each.code, each.users) for each in found.problems if each.blocks] == [(ProblemCode.NO_NODE_KIND, 4)]
 
 
 async def test_the_loop_goes_on_and_the_cluster_may_change() -> None:

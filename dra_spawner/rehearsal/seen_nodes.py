@@ -1,0 +1,105 @@
+"""Nodes that were there: new ones of a kind are taken to be like them while no node of the kind is there."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from dra_spawner import names
+from dra_spawner.placeholders.planner.scale_up_estimate import alike_key
+from dra_spawner.placeholders.planner.view import View, is_labelled
+from dra_spawner.simulator.node_templates import NodeTemplate, TemplateError, template_of
+
+__all__ = ["SeenNode", "SeenNodes"]
+
+#: Time until nodes of a kind are looked at again.
+_AGAIN: Final = timedelta(minutes=10)
+#: Age at which a kind is forgotten that has no node any more.
+_LONGEST: Final = timedelta(days=14)
+#: Limit of kinds, as a wrong label may differ on every node.
+_MOST_KINDS: Final = 50
+#: Distinct nodes of a kind that are remembered, and nodes of it that are compared for that.
+_MOST_DISTINCT: Final = 5
+_MOST_COMPARED: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class SeenNode:
+    """A node that was complete.
+
+    Attributes
+    ----------
+    kind
+        Value of the label of kinds; empty without it.
+    key
+        Of equal nodes.
+    at
+        When it was last seen.
+    """
+
+    template: NodeTemplate
+    kind: str
+    key: Hashable
+    at: datetime
+
+    @property
+    def name(self) -> str:
+        return self.template.node.name
+
+
+class SeenNodes:
+    """Remembers a few nodes of each kind; only nodes that are open to users, as they show all of their devices.
+
+    Parameters
+    ----------
+    kind_label
+        Nodes with the same value are of one kind.
+    """
+
+    def __init__(self, kind_label: str) -> None:
+        self._kind_label = kind_label
+        self._looked: dict[str, datetime] = {}
+        self._kinds: dict[str, dict[Hashable, SeenNode]] = {}
+
+    def look(self, view: View) -> None:
+        """Note the nodes that are there; each kind once in ten minutes."""
+        due: dict[str, list[str]] = {}
+        for name, state in view.snapshot.nodes.items():
+            if is_labelled(state, names.IMAGES_READY):
+                kind = state.node.labels.get(self._kind_label, "")
+                if self._is_due(kind, view.now):
+                    due.setdefault(kind, []).append(name)
+        for kind, nodes in due.items():
+            seen = {each.key: each for each in self._of_kind(view, kind, sorted(nodes)[:_MOST_COMPARED])}
+            old = [each for each in self._kinds.get(kind, {}).values() if each.key not in seen]
+            newest = sorted((*seen.values(), *old), key=lambda each: each.at, reverse=True)
+            self._kinds[kind] = {each.key: each for each in newest[:_MOST_DISTINCT]}
+            self._looked[kind] = view.now
+        while len(self._looked) > _MOST_KINDS:
+            oldest = min(self._looked, key=self._looked.__getitem__)
+            del self._looked[oldest], self._kinds[oldest]
+
+    def found(self, now: datetime) -> tuple[SeenNode, ...]:
+        """The nodes of the last two weeks, those that were seen last first in each kind."""
+        return tuple(
+            each for kind in sorted(self._kinds) for each in self._kinds[kind].values() if now - each.at <= _LONGEST
+        )
+
+    def _is_due(self, kind: str, now: datetime) -> bool:
+        looked = self._looked.get(kind)
+        return looked is None or not timedelta(0) <= now - looked < _AGAIN
+
+    @staticmethod
+    def _of_kind(view: View, kind: str, nodes: Iterable[str]) -> list[SeenNode]:
+        found: dict[Hashable, SeenNode] = {}
+        for name in nodes:
+            key = alike_key(view, view.snapshot.nodes[name])
+            if key in found or len(found) >= _MOST_DISTINCT:
+                continue
+            try:
+                found[key] = SeenNode(template_of(view.snapshot, name), kind, key, view.now)
+            except TemplateError:
+                continue  # it is changing at this moment
+        return list(found.values())
