@@ -149,13 +149,15 @@ def forecast(record: DemandRecord, situation: Situation, now: int) -> Forecast:
     )
     assured = max(estimates[2:], key=_assured)
     is_awaiting = any(each.opens <= now for each in awaited)
-    record.said(now, held, deviation, assured.assured, is_awaiting=is_awaiting)
     if assured.assured > uncertain:
         found = Forecast(assured.assured, estimates, lead, held, deviation, factor, assured.source)
     else:
         source = Source.SEASONAL if seasonal.expected > reactive.expected else Source.REACTIVE
         found = Forecast(uncertain, estimates, lead, held, deviation, factor, source, is_held=held > expected)
-    return _limited(_filled(_node_kept(found, record, situation, now), settings, situation), situation)
+    found = _node_kept(found, record, situation, now)
+    # What keeps a node serves launches, too, which need less safety then.
+    record.said(now, held + found.kept, deviation, assured.assured, is_awaiting=is_awaiting)
+    return _limited(_filled(found, settings, situation), situation)
 
 
 def calendar_only(record: DemandRecord, situation: Situation, now: int) -> Forecast:

@@ -207,6 +207,15 @@ def test_a_node_is_kept_for_a_lead_time_after_its_servers_have_ended() -> None:
     assert host.minutes(2, 0, shared_nodes(12)).kept == 0
 
 
+def test_what_keeps_a_node_needs_no_safety_beside_it() -> None:
+    host = Host()
+    host.minutes(10, 0, shared_nodes(16))
+    kept = host.minutes(1, 0, shared_nodes(12)).kept
+    host.minutes(8, 0, shared_nodes(12))
+    assert host.record.judged is not None
+    assert host.record.judged.expected == kept == 4
+
+
 def test_no_more_than_a_node_is_kept_when_a_class_is_over() -> None:
     host = Host()
     host.minutes(10, 0, shared_nodes(200))
