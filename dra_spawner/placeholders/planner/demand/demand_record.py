@@ -74,7 +74,7 @@ class DemandRecord:
         self.held_expected = RunningMaximum()
         self.held_launches = RunningMaximum()
         self.held_total = RunningMaximum()
-        """Servers and placeholders together."""
+        """Servers, and the placeholders for usual launches, together."""
         self.judged: Judged | None = None
         """The forecast of a lead time ago; None if there was none."""
         self._actual = DecayingMean()

@@ -154,7 +154,9 @@ def forecast(record: DemandRecord, situation: Situation, now: int) -> Forecast:
     else:
         source = Source.SEASONAL if seasonal.expected > reactive.expected else Source.REACTIVE
         found = Forecast(uncertain, estimates, lead, held, deviation, factor, source, is_held=held > expected)
-    found = _node_kept(found, record, situation, now)
+    record.held_total.add(now, situation.present + max(uncertain, situation.floor))
+    held_total = record.held_total.held(now, round(settings.node_hold * lead) + 1)
+    found = _node_kept(found, situation, int(held_total))
     # What keeps a node serves launches, too, which need less safety then.
     record.said(now, held + found.kept, deviation, assured.assured, is_awaiting=is_awaiting)
     return _limited(_filled(found, settings, situation), situation)
@@ -197,19 +199,18 @@ def _holiday_share(record: DemandRecord, minute: int) -> float:
     return record.settings.holiday_share if record.wall_clock.is_holiday(minute) else 1.0
 
 
-def _node_kept(found: Forecast, record: DemandRecord, situation: Situation, now: int) -> Forecast:
+def _node_kept(found: Forecast, situation: Situation, held_total: int) -> Forecast:
     """A forecast that keeps the number of servers and placeholders together for a while.
 
-    Servers come and go, and with them nodes would, when servers share them. No more placeholders are kept than a node
-    has slots or, if that is more, than launches usually differ by: so few are kept after a class.
+    Servers come and go, and with them nodes would, when servers share them. Announced users are no part of that number.
+    No more placeholders are kept than a node has slots or, if that is more, than launches usually differ by: so few are
+    kept after a class.
     """
     slots = situation.slots_per_node or 1
     if slots == 1:
         return found
-    total = situation.present + found.placeholders
-    record.held_total.add(now, total)
-    held = int(record.held_total.held(now, round(record.settings.node_hold * found.lead) + 1))
-    kept = min(held - total, max(slots, round(found.deviation)))
+    surplus = held_total - situation.present - found.placeholders
+    kept = min(max(surplus, 0), max(slots, round(found.deviation)))
     return replace(found, placeholders=found.placeholders + kept, kept=kept)
 
 
