@@ -130,7 +130,7 @@ def test_an_entry_is_there_before_it_begins_and_gone_after_the_last_has_joined()
 
 
 def test_the_rush_of_an_entry_is_not_carried_on() -> None:
-    announced, surprised = Host(), Host()
+    announced, surprised = Host(hold=4.0), Host(hold=4.0)
     for host in (announced, surprised):
         host.minutes(300, lambda minute: minute % 2)
     usual = announced.minutes(1, 0).placeholders
@@ -197,8 +197,8 @@ def shared_nodes(present: int) -> Situation:
     return Situation(LEAD, present=present, floor=3, slots_per_node=10)
 
 
-def test_a_node_is_kept_for_a_lead_time_after_its_servers_have_ended() -> None:
-    host = Host()
+def test_a_node_is_kept_for_a_while_after_its_servers_have_ended() -> None:
+    host = Host(node_hold=1.0)
     assert host.minutes(10, 0, shared_nodes(16)).placeholders == 3
     answer = host.minutes(1, 0, shared_nodes(12))
     assert (answer.placeholders, answer.kept) == (7, 4)
