@@ -17,10 +17,10 @@ from traitlets.utils.importstring import import_item
 
 from dra_spawner.spawner import DRASpawner
 from dra_spawner.spawner.placement.service import is_configured
-from dra_spawner.spawner.shape_publication import Nobody, ShapePublication
+from dra_spawner.spawner.shape_publication import SampleUser, ShapePublication
 
 #: User of the spawner that does background work.
-_THE_HUB = Nobody("hub", 0)
+_THE_HUB = SampleUser("hub", 0)
 
 
 def setup(c: Config) -> None:
@@ -78,7 +78,7 @@ def _begin() -> None:
         ShapePublication(partial(spawner_of_nobody, hub)).begin()
 
 
-def spawner_of_nobody(hub: JupyterHub, nobody: Nobody = _THE_HUB) -> DRASpawner:
+def spawner_of_nobody(hub: JupyterHub, nobody: SampleUser = _THE_HUB) -> DRASpawner:
     """A spawner as the hub configures it, which never starts anything."""
     user: Any = SimpleNamespace(name=nobody.name, id=nobody.id, url=hub.base_url, admin=False, groups=[])
     spawner_class = hub.spawner_class if issubclass(hub.spawner_class, DRASpawner) else DRASpawner

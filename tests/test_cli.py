@@ -66,7 +66,7 @@ def test_uninstall_with_a_kubeconfig_that_makes_no_sense(capsys, tmp_path, conte
 def test_a_port_is_a_number(capsys, port):
     code, _, err = run(capsys, "demo", f"--port={port}")
     assert code == 2
-    assert f"'{port}' is no port; a port is a number from 0 to 65535" in err
+    assert f"'{port}' is not a port; a port is a number from 0 to 65535" in err
 
 
 def test_no_command_is_wrong_usage(capsys):

@@ -213,12 +213,12 @@ def _add_resources(choice: Choice, notebook: JsonObject) -> None:
 def _add_intel_gpus(choice: Choice, pod: JsonObject) -> None:
     """Limits and annotations of the legacy form that do not depend on free cards."""
     try:
-        wish = parse_intel_gas(choice.settings.get("intel_gas"))
+        request = parse_intel_gas(choice.settings.get("intel_gas"))
     except ProfileError:
         return
-    if wish is None:
+    if request is None:
         return
-    changes = changes_for_gas(wish)
+    changes = changes_for_gas(request)
     if changes.annotations:
         pod["metadata"].setdefault("annotations", {}).update(changes.annotations)
     for container in pod["spec"]["containers"]:

@@ -10,9 +10,9 @@ from dra_spawner.spawner.hub_wide import (
     CLEAN_UP_WAIT_SECONDS,
     hub_wide,
     in_background,
-    keep_trying,
-    run_for_ever,
+    retry_until_done,
     run_once,
+    run_periodically,
 )
 from dra_spawner.spawner.objects.leftovers import Kind, Sweep
 from dra_spawner.spawner.objects.start_objects import StartObjects, utc_now
@@ -22,13 +22,13 @@ __all__ = ["begin_removal", "begin_sweeping", "companion_kinds", "remove"]
 
 
 def begin_removal(objects: StartObjects, pod_name: str, log: Logger) -> asyncio.Task[None]:
-    """Begin to remove the objects of a start; retries while the API server does not answer."""
+    """Begin to remove the objects of a start; requests are retried while the API server does not answer."""
 
     async def removed() -> bool:
         await objects.remove(pod_name)
         return True
 
-    return in_background(keep_trying(removed, f"remove what the start of {pod_name} left", log))
+    return in_background(retry_until_done(removed, f"remove what the start of {pod_name} left", log))
 
 
 async def remove(objects: StartObjects, pod_name: str, log: Logger) -> None:
@@ -45,7 +45,7 @@ def begin_sweeping(spawner: SpawnerSettings) -> None:
     """Begin the periodic sweep, once in a hub or in its namespace."""
     run_once(
         ("sweep", spawner.servers_namespace),
-        lambda: run_for_ever(
+        lambda: run_periodically(
             partial(_sweep, spawner),
             lambda: float(spawner.leftovers_sweep_interval_seconds),
             "The sweep of leftovers failed",

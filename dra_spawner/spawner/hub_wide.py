@@ -15,23 +15,23 @@ __all__ = [
     "forget_hub",
     "hub_wide",
     "in_background",
-    "keep_trying",
-    "run_for_ever",
+    "retry_until_done",
     "run_once",
+    "run_periodically",
 ]
 
 #: Seconds that a start or a stop waits for its clean-up, which then continues in the background.
 CLEAN_UP_WAIT_SECONDS: Final = 3.0
-#: Seconds for which a clean-up is tried; after that the sweep finds the leftovers.
+#: Seconds for which a clean-up is retried; after that the sweep removes the leftovers.
 _TRIES_SECONDS: Final = 600.0
 _FIRST_WAIT_SECONDS: Final = 0.2
 _LONGEST_WAIT_SECONDS: Final = 30.0
 
 T = TypeVar("T")
 
-#: State by event loop; tests run several hubs in a process.
+#: State of each event loop, as tests run several hubs in a process.
 _shared: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Hashable, Any]] = WeakKeyDictionary()
-#: References to tasks, against garbage collection.
+#: References to running tasks, which Python might otherwise collect.
 _tasks: set[asyncio.Task[Any]] = set()
 
 
@@ -52,7 +52,7 @@ def in_background(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
 
 
 def run_once(key: Hashable, work: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
-    """Begin a background task that a hub has once; an ended task is started again."""
+    """Begin a background task that a hub runs only once at a time; a task that has ended is started again."""
     running: dict[Hashable, asyncio.Task[None]] = hub_wide("running", dict)
     if key not in running or running[key].done():
         running[key] = in_background(work())
@@ -65,7 +65,7 @@ def forget_hub() -> None:
         task.cancel()
 
 
-async def run_for_ever(
+async def run_periodically(
     work: Callable[[], Awaitable[None]], interval_seconds: Callable[[], float], failed: str, log: Logger
 ) -> None:
     """Run work periodically.
@@ -83,7 +83,7 @@ async def run_for_ever(
         await asyncio.sleep(interval_seconds())
 
 
-async def keep_trying(work: Callable[[], Awaitable[bool]], what: str, log: Logger) -> None:
+async def retry_until_done(work: Callable[[], Awaitable[bool]], what: str, log: Logger) -> None:
     """Retry a clean-up until it is done, for ten minutes at most.
 
     Parameters
@@ -91,7 +91,7 @@ async def keep_trying(work: Callable[[], Awaitable[bool]], what: str, log: Logge
     work
         Returns whether it is done. A `KubernetesError` means that it is not.
     what
-        The clean-up, in words, for the log.
+        Description of the clean-up, for the log.
     """
     loop = asyncio.get_running_loop()
     end, wait = loop.time() + _TRIES_SECONDS, _FIRST_WAIT_SECONDS
@@ -102,7 +102,7 @@ async def keep_trying(work: Callable[[], Awaitable[bool]], what: str, log: Logge
         except KubernetesError as error:
             log.warning("Could not %s, trying again: %s", what, error)
         if loop.time() + wait > end:
-            log.error("Gave up to %s; the sweep will", what)
+            log.error("Gave up trying to %s; the sweep will do it", what)
             return
         await asyncio.sleep(wait)
         wait = min(wait * 2, _LONGEST_WAIT_SECONDS)

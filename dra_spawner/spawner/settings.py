@@ -1,4 +1,4 @@
-"""Traits of `DRASpawner`, and their changes by a profile for one start."""
+"""Traits of `DRASpawner`, which a profile may change for one start."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dra_spawner.spawner.devices.reader import DeviceReader, device_reader
 
 __all__ = ["SpawnerSettings"]
 
-#: Dicts that a profile's overrides merge into, in place.
+#: Dicts into which a profile's overrides are merged, in place.
 _MERGED: Final = ("device_claims", "intel_gas", "vlans")
 
 
@@ -30,7 +30,7 @@ class SpawnerSettings(KubeSpawner):
     device_claims = Dict(
         config=True,
         help="""
-        The devices a server gets: a name for each claim, and what it asks for.
+        The devices of a server: claims by name.
 
         Usually set by a profile's ``kubespawner_override`` or by a choice of its ``profile_options``; dicts merge
         there, so an option may change a single value. In short form a claim is one request::
@@ -45,12 +45,14 @@ class SpawnerSettings(KubeSpawner):
                 }
             }
 
-        In long form it has several, and says which container gets which (by default the notebook's gets all)::
+        In long form a claim has several requests, and states which container gets which (by default the notebook's
+        container gets all)::
 
             {"accelerator": {"requests": {"gpu": {...}, "nic": {...}}, "containers": {"notebook": ["gpu"]}}}
 
-        For each claim a ResourceClaimTemplate is made for each start; it goes with the server's pod. ``{"template":
-        "name"}`` and ``{"claim": "name"}`` use what others made instead. docs/profiles.md has all there is.
+        Each start creates a ResourceClaimTemplate for each claim, which is deleted with the server's pod.
+        ``{"template": "name"}`` and ``{"claim": "name"}`` use existing objects instead. docs/profiles.md describes
+        everything.
         """,
     )
 
@@ -58,38 +60,36 @@ class SpawnerSettings(KubeSpawner):
         Unicode(),
         config=True,
         help="""
-        Names of options that something else in this hub reads from ``user_options``, a ``pre_spawn_hook`` for example.
-
-        An option that is neither one of these nor one of the chosen profile is refused, since nothing would come of it.
-        Keys of an ``apply_user_options`` that is a dict need not be named here.
+        Names of options in ``user_options`` that other code of this hub reads, for example a ``pre_spawn_hook``.
+        An option that is neither in this list nor in the chosen profile is refused, since it would have no effect.
+        Keys of an ``apply_user_options`` that is a dict need not be in this list.
         """,
     )
 
     vlans = Dict(
         config=True,
         help="""
-        Which VLAN a user or a group has: the value of ``{vlan}`` in claims. For example::
+        The VLAN of each user or group: the value of ``{vlan}`` in claims. For example::
 
             c.DRASpawner.vlans = {
                 "by": "group",                   # or "user", the default
                 "groups": ["physics", "maths"],  # the first of these that the user is in counts
-                "mapping": {"physics": 42},      # set aside; or {"physics": {"id": 42, "address": "10.42.0.7/24"}}
-                "range": "100-199",              # for the others: none is given to two at once
+                "mapping": {"physics": 42},      # permanent; or {"physics": {"id": 42, "address": "10.42.0.7/24"}}
+                "range": "100-199",              # for the others: each VLAN has one owner at a time
                 "exclude": [150],
             }
 
-        Those of the range are kept account of in a ConfigMap, and are free again when the last server that uses them
-        has stopped. docs/vlans.md has all there is.
+        A ConfigMap lists the VLANs of the range that are in use. A VLAN is free again when the last server that uses it
+        has stopped. docs/vlans.md describes everything.
         """,
     )
 
     intel_gas = Dict(
         config=True,
         help="""
-        Intel GPUs, or parts of them, for clusters with Intel's GPU plugin up to release 0.33 (newer ones give whole
+        Intel GPUs, or parts of them, for clusters with Intel's GPU plugin up to release 0.33 (newer releases give whole
         GPUs only; parts of GPUs by DRA are ``device_claims``).
-
-        Usually set by a profile's ``kubespawner_override``; empty for none. Amounts are those of each card::
+        Usually set by a profile's ``kubespawner_override``; empty for none. Amounts are for each card::
 
             c.DRASpawner.intel_gas = {
                 "resource": "i915",   # or xe: the kernel driver
@@ -99,8 +99,8 @@ class SpawnerSettings(KubeSpawner):
                 "tiles": 1,
             }
 
-        The pod gets the limits ``gpu.intel.com/…``. Where GPU Aware Scheduling runs, it chooses the cards; elsewhere
-        the hub does, and pins the pod to their node. docs/intel-gas.md has all there is.
+        The pod gets the limits ``gpu.intel.com/…``. If GPU Aware Scheduling runs, it chooses the cards; else the hub
+        chooses them, and pins the pod to their node. docs/intel-gas.md describes everything.
         """,
     )
 
@@ -109,8 +109,8 @@ class SpawnerSettings(KubeSpawner):
         min=10,
         config=True,
         help="""
-        How often, about, in seconds, the hub looks for cards that were given to servers which are gone: after half of
-        this time and up to the whole of it more, by chance. Only once ``intel_gas`` was used.
+        Average seconds between searches for cards of servers that are gone. Each search comes after half of this time
+        plus a random part of up to the whole time. The searches begin when ``intel_gas`` is used first.
         """,
     )
 
@@ -118,8 +118,8 @@ class SpawnerSettings(KubeSpawner):
         True,
         config=True,
         help="""
-        Whether the spawn form says what is really reserved, where devices give shares in steps and more is reserved
-        than a choice asks for, such as "15 GiB will be reserved".
+        Whether the spawn form shows the amount that is really reserved, for example "15 GiB will be reserved". It is
+        more than a choice asks for if devices give shares in steps.
         """,
     )
 
@@ -127,8 +127,8 @@ class SpawnerSettings(KubeSpawner):
         True,
         config=True,
         help="""
-        Whether the spawn form says how firmly a share of a device is kept to: by the hardware, by a library, by a
-        daemon, or not at all. Nothing is said of drivers that this project does not know.
+        Whether the spawn form says what enforces a share of a device: the hardware, a library, a daemon, or nothing.
+        The form says nothing about drivers that this project does not know.
         """,
     )
 
@@ -136,11 +136,10 @@ class SpawnerSettings(KubeSpawner):
         True,
         config=True,
         help="""
-        Whether nodes with other devices than the present ones may join, by an autoscaler for example.
-
-        If not, a choice that no present node could ever satisfy is refused at once, with the reason. If so, it is only
-        logged when the hub starts, and its server waits for such a node. What no node could change (a device class
-        that is missing, a field that the API server drops, CEL that fails) is refused either way.
+        Whether nodes with other devices than the present ones may join, for example by an autoscaler.
+        If not, a choice that no present node could ever satisfy is refused at once, with the reason. If so, the hub
+        only logs it at its start, and the choice's server waits for a new node. A problem that no new node solves (a
+        missing device class, a field that the API server drops, CEL that fails) is always refused.
         """,
     )
 
@@ -148,8 +147,8 @@ class SpawnerSettings(KubeSpawner):
         Unicode(),
         config=True,
         help="""
-        Names of rules whose findings neither are logged nor keep users from a choice, such as ``driver-parameters`` if
-        your driver is newer than what is known of it here. docs/check.md has all rules.
+        Names of rules whose findings are neither logged nor refused, for example ``driver-parameters`` if your driver
+        is newer than the release that this project knows. docs/check.md lists all rules.
         """,
     )
 
@@ -157,11 +156,10 @@ class SpawnerSettings(KubeSpawner):
         names.HUB_SERVICE,
         config=True,
         help="""
-        Name of the JupyterHub service that is asked where a server gets its place: ``dra-spawner service``. Empty to
-        ask none. Where the hub has no service of this name, none is asked, either.
-
-        Servers of profiles with placeholders (``c.DRASpawnerService.placeholders``) take over a warm claim. The service
-        is asked once for each start; a start never fails because of it.
+        Name of the JupyterHub service that decides about placements: ``dra-spawner service``. Without this name, or
+        without a service of this name in the hub, starts do without it.
+        Servers of profiles with placeholders (``c.DRASpawnerService.placeholders``) get a warm claim. Each start asks
+        the service once, and never fails because of it.
         """,
     )
 
@@ -170,9 +168,8 @@ class SpawnerSettings(KubeSpawner):
         min=0.1,
         config=True,
         help="""
-        Seconds that a start waits for the service's answer. Without one it goes on as if there were no service. With
-        more, servers are handed placeholders although the service's machine is busy with other things; where the
-        service hangs, users wait that much longer.
+        Maximum seconds that a start waits for the service's answer; then it continues as if there were no service. A
+        higher value helps if the service's machine is busy, but users wait that much longer if the service hangs.
         """,
     )
 
@@ -180,9 +177,9 @@ class SpawnerSettings(KubeSpawner):
         names.SHAPES_CONFIG_MAP,
         config=True,
         help="""
-        Name of the ConfigMap in the hub's namespace in which the hub publishes what servers of each choice need, for
-        the service: ``c.DRASpawnerService.shapes_config_map``. Two hubs in one namespace need two names, on both sides,
-        and in the roles that name it.
+        Name of the ConfigMap in the hub's namespace in which the hub publishes the shapes of all choices for the
+        service. The service has the same setting, ``c.DRASpawnerService.shapes_config_map``. Two hubs in one namespace
+        need two names: in both settings, and in the Roles that name the ConfigMap.
         """,
     )
 
@@ -191,8 +188,8 @@ class SpawnerSettings(KubeSpawner):
         min=1,
         config=True,
         help="""
-        For how long, in seconds, a server waits for devices that it can do without (``optional``, ``none``) if they
-        are taken just after they were seen to be free. Then its pod is made again without them.
+        Seconds that a server waits for optional devices (``optional``, ``none``) that were free at its start but have
+        been taken since. Then its pod is created again without them.
         """,
     )
 
@@ -201,11 +198,11 @@ class SpawnerSettings(KubeSpawner):
         min=0,
         config=True,
         help="""
-        For how long, in seconds, a node may fail to make a server's devices ready; then the server's pod is made again
-        with another device, once in a start. At most a third of ``start_timeout``, so that time is left for it.
-
-        It is made again at once where waiting cannot help: the node refuses the pod or has lost its claim, or the
-        device is unhealthy or withdrawn. 0: pods are never made again. ``events_enabled`` has to be on for the first.
+        Seconds for which a node may fail to prepare a server's devices; then the server's pod is created again with
+        another device, once in a start. At most a third of ``start_timeout`` counts, so that time is left. This needs
+        ``events_enabled``.
+        The pod is created again at once if waiting cannot help: the node refuses the pod or has lost its claim, or the
+        device is unhealthy or withdrawn. 0: pods are never created again.
         """,
     )
 
@@ -214,13 +211,13 @@ class SpawnerSettings(KubeSpawner):
         min=10,
         config=True,
         help="""
-        How often, in seconds, the hub looks for claim templates that were left behind because a hub was stopped in
-        the middle of a start. One list request each time; only templates older than ``start_timeout`` are touched.
+        Seconds between sweeps for objects that were left behind, for example because a hub was stopped during a start.
+        Each sweep makes a few list requests, and changes only objects of starts that are over.
         """,
     )
 
-    #: Unchecked JSON of a user. JupyterHub 5 also stores a list, with which JupyterHub's own trait, a dict, would stop
-    #: the user's spawner and the hub from starting.
+    #: Unchecked JSON of a user. JupyterHub 5 also stores a list; JupyterHub's own trait, a dict, would refuse it when
+    #: the user's spawner is created, and so keep the hub from starting.
     user_options = AnyValue(help="The user's choices, by name.")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -239,7 +236,7 @@ class SpawnerSettings(KubeSpawner):
 
     @default("apply_user_options")
     def _apply_user_options_default(self) -> Any:
-        # Options are applied later. Without a hook JupyterHub logs the names of all options that a user sent.
+        # ``load_user_options`` applies the options. Without this hook JupyterHub would log the names of all options.
         return _applied_later
 
     def configuration_problems(self) -> list[Problem]:
@@ -258,7 +255,7 @@ class SpawnerSettings(KubeSpawner):
 
     @property
     def kubernetes(self) -> KubernetesApi:
-        """The API server, over KubeSpawner's connection."""
+        """Client of the API server, over KubeSpawner's connection."""
         return KubernetesApi(self.api.api_client, timeout_seconds=self.k8s_api_request_timeout)
 
     @property
@@ -273,7 +270,7 @@ class SpawnerSettings(KubeSpawner):
 
     @property
     def user_groups(self) -> list[str]:
-        """Names of the groups that the user is in, in the hub."""
+        """Names of the user's groups in the hub."""
         return [group.name for group in self.user.groups]
 
     @property
@@ -285,7 +282,7 @@ class SpawnerSettings(KubeSpawner):
     def longest_start(self) -> timedelta:
         """Longest duration of a start.
 
-        Its own deadline is below ``start_timeout``; its requests may be under way a little longer.
+        Its own deadline is before ``start_timeout``; its last requests may run a little longer.
         """
         return timedelta(seconds=int(self.start_timeout + self.k8s_api_request_retry_timeout))
 

@@ -1,7 +1,7 @@
 """Publication of the shapes of all choices, for the service beside the hub.
 
-The steps of a start compute them, for users that do not exist, so a placeholder equals its server. A choice that
-differs between users has no single shape, and is left out with the reason.
+The steps of a start compute the shapes, for sample users, so a placeholder equals its server. A choice that differs
+between users has no single shape; it is skipped, with the reason.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from dra_spawner.spawner.steps.profile import Profile
 
 __all__ = [
     "AGAIN_SECONDS",
-    "NOBODIES",
+    "SAMPLE_USERS",
     "AnotherHub",
-    "Nobody",
+    "SampleUser",
     "ShapePublication",
     "publication_problem",
     "published_shapes",
@@ -49,31 +49,31 @@ __all__ = [
 #: Seconds between publications, as new devices may bring new choices.
 AGAIN_SECONDS: Final = 300.0
 _FIRST_WAIT_SECONDS: Final = 1.0
-#: Limit of combinations of a profile's options; beyond it only single options can have placeholders.
+#: Maximum combinations of a profile's options; with more, only choices with a single option can have placeholders.
 _MOST_COMBINATIONS: Final = 200
 #: Name of the choice of a hub without profiles.
 _NO_PROFILES: Final = "default"
 
 
 @dataclass(frozen=True, slots=True)
-class Nobody:
-    """A user that does not exist."""
+class SampleUser:
+    """A user that does not exist in the hub."""
 
     name: str
     id: int
 
 
-#: A choice that differs between these two differs between users.
-NOBODIES: Final = (Nobody("nobody", 1), Nobody("anybody-else", 2))
+#: A choice whose shape differs between these two users has no single shape.
+SAMPLE_USERS: Final = (SampleUser("sample-user", 1), SampleUser("another-sample-user", 2))
 
-NewSpawner = Callable[[Nobody], DRASpawner]
+NewSpawner = Callable[[SampleUser], DRASpawner]
 
 
 class AnotherHub(Exception):
     """Raised when another hub publishes under the same name."""
 
 
-class _HasNone(Exception):
+class NoSingleShape(Exception):
     """Raised for a choice without a single shape, with the reason."""
 
 
@@ -83,27 +83,27 @@ class ShapePublication:
     Parameters
     ----------
     new_spawner
-        A new spawner of a user, as the hub configures it.
+        Returns a new spawner of a user, configured by the hub.
     """
 
     def __init__(self, new_spawner: NewSpawner) -> None:
         self._new_spawner = new_spawner
-        spawner = new_spawner(NOBODIES[0])
+        spawner = new_spawner(SAMPLE_USERS[0])
         self._log = spawner.log
         self._api = spawner.kubernetes
-        # The hub's namespace; outside of a pod, that of its servers.
+        # The hub's namespace, or outside of a pod the namespace of its servers.
         self._namespace = own_namespace(
             default=spawner._namespace_default() if spawner.enable_user_namespaces else spawner.namespace
         )
         self._name = spawner.shapes_config_map
-        # A restarted hub replaces the content of the process before it.
+        # A restarted hub replaces the content that the previous process wrote.
         self._publisher = secrets.token_hex(8)
         self._written_by: str | None = None
         self._last_warning = ""
         self._logged_skipped: frozenset[str] = frozenset()
         if spawner.modify_pod_hook is not None:
             self._log.info(
-                "Servers whose requests or nodes modify_pod_hook changes take over no placeholder: it is not called "
+                "Servers whose requests or nodes modify_pod_hook changes get no placeholder: the hook is not called "
                 "when the shapes of profiles are published"
             )
 
@@ -120,9 +120,9 @@ class ShapePublication:
                 wait, self._last_warning = AGAIN_SECONDS, ""
             except AnotherHub:
                 self._warn_once(
-                    f"another hub writes to the ConfigMap {self._name}, too, and what it wrote last stays there; give "
-                    "each hub a name of its own (c.DRASpawner.shapes_config_map, and the same of "
-                    "c.DRASpawnerService), or delete the ConfigMap if that hub is gone"
+                    f"another hub writes to the ConfigMap {self._name}, too, and its content stays there; give each "
+                    "hub its own name (c.DRASpawner.shapes_config_map, and the same in c.DRASpawnerService), or delete "
+                    "the ConfigMap if that hub is gone"
                 )
                 wait = AGAIN_SECONDS
             except KubernetesError as error:
@@ -134,13 +134,14 @@ class ShapePublication:
             await asyncio.sleep(wait)
 
     async def publish(self, published: PublishedShapes) -> bool:
-        """Write the ConfigMap if it differs; returns whether it was written.
+        """Write the ConfigMap if it differs; return whether it was written.
 
         Raises
         ------
         KubernetesError
+            If the ConfigMap cannot be read or written.
         AnotherHub
-            If another hub has written since.
+            If another hub has written it since.
         """
         published = within_bounds(published)
         wanted = published_config_map(published, self._namespace, MANAGED_LABELS, self._name, self._publisher)
@@ -187,6 +188,7 @@ class ShapePublication:
 
 
 def publication_problem(error: KubernetesError, name: str) -> str:
+    """Why the ConfigMap cannot be written; a missing right is named as an RBAC rule."""
     if error.status != 403:
         return str(error)
     named = "" if error.verb == "create" else f"resourceNames: [{name}], "
@@ -198,15 +200,17 @@ def publication_problem(error: KubernetesError, name: str) -> str:
 async def published_shapes(new_spawner: NewSpawner) -> PublishedShapes:
     """The shapes of all choices of a hub's profiles.
 
-    Choices are the profiles with their default options, and all combinations of other options; for a profile with very
-    many combinations, only those of a single option.
+    Choices are the profiles with their default options, and all combinations of other options. If a profile has too
+    many combinations, only those of a single option are published.
     """
-    spawner = new_spawner(NOBODIES[0])
+    spawner = new_spawner(SAMPLE_USERS[0])
     if callable(spawner.profile_list):
-        return PublishedShapes({}, {"profile_list": "the list of profiles is a function, which is asked for each user"})
+        return PublishedShapes(
+            {}, {"profile_list": "the list of profiles is a function, which is called for each user"}
+        )
     shapes: dict[str, Shape] = {}
     skipped: dict[str, str] = {}
-    # Some choices come from devices.
+    # Some choices are derived from devices.
     await spawner.devices.learn()
     for slug, options in _profiles(spawner):
         number = _number_of_combinations(options or {})
@@ -218,17 +222,17 @@ async def published_shapes(new_spawner: NewSpawner) -> PublishedShapes:
             user_options = {"profile": slug, **chosen} if options is not None else {}
             try:
                 shapes[name] = await _shape(new_spawner, user_options)
-            except _HasNone as why:
+            except NoSingleShape as why:
                 skipped[name] = str(why)
             except Exception as error:
-                # The message for a user of this choice.
+                # The same message as for a user of this choice.
                 skipped[name] = str(error) or type(error).__name__
-            await asyncio.sleep(0)  # give the starting hub a turn
+            await asyncio.sleep(0)  # let the hub, which is starting, do other work
     return PublishedShapes(shapes, skipped)
 
 
 def _profiles(spawner: DRASpawner) -> Iterator[tuple[str, dict[str, list[str]] | None]]:
-    """Slug of each profile, with the choices of its options except defaults; None without profiles."""
+    """Slug of each profile, and the choices of its options except defaults; None for a hub without profiles."""
     profiles = spawner._get_initialized_profile_list(spawner._sorted_dict_values(spawner.profile_list))
     if not profiles:
         yield _NO_PROFILES, None
@@ -258,16 +262,16 @@ def _number_of_combinations(options: Mapping[str, list[str]]) -> int:
 
 
 async def _shape(new_spawner: NewSpawner, options: Mapping[str, str]) -> Shape:
-    first, *others = [await _shape_for(new_spawner(nobody), options) for nobody in NOBODIES]
+    first, *others = [await _shape_for(new_spawner(nobody), options) for nobody in SAMPLE_USERS]
     if any(other.id != first.id for other in others):
-        raise _HasNone("what it asks for differs between users")
+        raise NoSingleShape("its shape differs between users")
     return first
 
 
 async def _shape_for(spawner: DRASpawner, options: Mapping[str, str]) -> Shape:
     """The shape of the pod that a spawner would create."""
     instance: Any = spawner
-    # The user does not exist and has no environment, which does not matter here.
+    # The environment needs an existing user, and is no part of the shape.
     instance.get_env = dict
     instance.steps = _STEPS
     spawner.user_options = dict(options)
@@ -279,36 +283,36 @@ async def _shape_for(spawner: DRASpawner, options: Mapping[str, str]) -> Shape:
     specs = {each["metadata"]["name"]: each["spec"]["spec"] for each in objects.templates.values()}
     shape = shape_of_pod(manifest_of(pod, spawner.api.api_client), specs)
     if shape is None:
-        raise _HasNone("its claims are made by others")
+        raise NoSingleShape("it uses existing claims or templates")
     return shape
 
 
-class _SameForAll(Step):
-    """Replaces the steps with values for each user: a choice that needs one has no shape."""
+class _NoUserPlaceholders(Step):
+    """Replaces the steps that fill in values of each user: a choice that needs one has no single shape."""
 
     async def load(self) -> None:
         asked = ", ".join(f"{{{name}}}" for name in sorted(self.attempt.placeholders))
         if asked:
-            raise _HasNone(f"it is filled in for each user: {asked}")
+            raise NoSingleShape(f"it has placeholders that differ between users: {asked}")
 
 
 class _NoIntelGpus(Step):
-    """Replaces `IntelGas`, which sends each server to a node."""
+    """Replaces `IntelGas`, which pins each server to a node."""
 
     @classmethod
     def configured(cls, attempt: Attempt) -> Step | None:
         if IntelGas.configured(attempt) is not None:
-            raise _HasNone("intel_gas gives its servers cards of certain nodes")
+            raise NoSingleShape("intel_gas assigns cards of certain nodes")
         return None
 
 
-_STEPS: Final = (_NoIntelGpus, Profile, ClusterCheck, _SameForAll, DeviceClaims)
+_STEPS: Final = (_NoIntelGpus, Profile, ClusterCheck, _NoUserPlaceholders, DeviceClaims)
 
 
 def _refuse(plan: ClaimPlan) -> None:
     if plan.fallback is not None:
-        raise _HasNone("it has devices that its servers can do without")
+        raise NoSingleShape("it has optional devices")
     if any(claim.sharing is not None for claim in plan.claims):
-        raise _HasNone("its servers share a claim")
+        raise NoSingleShape("its servers share a claim")
     if any(claim.claim or claim.template for claim in plan.claims):
-        raise _HasNone("its claims are made by others")
+        raise NoSingleShape("it uses existing claims or templates")

@@ -1,7 +1,7 @@
 """The spawn form of `DRASpawner`: choices from the cluster's devices, and the validation of submitted options.
 
-KubeSpawner renders the form from its ``profile_list``. This module completes the list before, for the form and for the
-submitted options.
+KubeSpawner renders the form from its ``profile_list``. This module completes the list before, both for the form and for
+the submitted options.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class SpawnForm(SpawnerSettings):
     """KubeSpawner with choices and texts from devices."""
 
     async def learn_devices_of_choices(self) -> None:
-        """Read the devices, if choices are made from them."""
+        """Read the devices, if choices are derived from them."""
         if callable(self.profile_list) or has_policy_choices(self.profile_list):
             await self.devices.learn()
 
@@ -81,7 +81,7 @@ class SpawnForm(SpawnerSettings):
         return {**of_others, **super()._options_from_form(formdata)}
 
     def _options_of_others(self) -> set[str]:
-        """Return the names of options that are not of profiles."""
+        """Return the names of options that other code than profiles reads."""
         applied = getattr(self, "apply_user_options", None)  # since JupyterHub 5.3
         return {*self.other_user_options, *(applied if isinstance(applied, dict) else ())}
 
@@ -91,13 +91,13 @@ class SpawnForm(SpawnerSettings):
             raise OptionsRefused(f"Cannot start with these options: {problem}{end} Please choose again.")
 
     def _validate_user_options(self, profile_list: list[dict[str, Any]]) -> None:
-        # KubeSpawner's own checks are among these; it matches patterns in a time that may be exponential.
+        # Replaces KubeSpawner's checks, which may need exponential time for patterns.
         self._refuse_options(user_options_problem(profile_list, self.user_options, self._options_of_others()))
         slug = self.chosen_profile
         for profile in profile_list:
             if profile["slug"] == slug or (not slug and profile.get("default")):
                 self._refuse_options(unavailable_choice(profile, self.user_options or {}))
-                # A list from a function was not checked before.
+                # A list from a function was not checked at the hub's start.
                 for found in free_text_problems(profile, f"profile {profile['slug']}"):
                     self.log.error("Profile refused: %s", found)
                     raise OptionsRefused(wrong_profile_sentence(str(found)), RefusalReason.PROFILE)

@@ -59,7 +59,10 @@ class SpawnRefused(SpawnException):
 
 
 class OptionsRefused(SpawnRefused, ValueError):
-    """Raised for options that no form of this hub sends; KubeSpawner catches ``ValueError`` when it pre-selects."""
+    """Raised for options that no form of this hub sends.
+
+    It is a ``ValueError``, as KubeSpawner catches these when it selects earlier options in the form.
+    """
 
     def __init__(self, message: str, reason: RefusalReason = RefusalReason.OPTIONS) -> None:
         super().__init__(message, reason)
@@ -69,7 +72,7 @@ def count_as_refusal(spawner: Any) -> None:
     """Keep a refused start from counting as a failure of the hub.
 
     JupyterHub 5 ends after ``consecutive_failure_limit`` failed starts in a row, so a user could stop it with a few
-    wrong options. It adds one to its count after a refusal, so one is subtracted before.
+    wrong options. It will add one to its count for this refusal, so one is subtracted here.
     """
     handler = getattr(spawner, "handler", None)
     if _REFUSALS_COUNT and handler is not None:
@@ -99,7 +102,7 @@ def refusal_of_size(size: str) -> SpawnRefused:
     return SpawnRefused(f"The size {size!r} is not possible. Allowed: {SIZE_ALLOWED}.", RefusalReason.OPTIONS)
 
 
-def the_error(group: BaseException) -> BaseException:
+def most_informative_error(group: BaseException) -> BaseException:
     """The most informative error of a group of tasks."""
     while isinstance(group, BaseExceptionGroup):
         group = next((each for each in group.exceptions if isinstance(each, SpawnRefused)), group.exceptions[0])
@@ -107,7 +110,7 @@ def the_error(group: BaseException) -> BaseException:
 
 
 def status_message(error: Any) -> str:
-    """The message of the Status object that an ``ApiException`` of the Kubernetes client carries."""
+    """The message of the Status object in an ``ApiException`` of the Kubernetes client."""
     try:
         return str(json.loads(error.body)["message"])
     except (TypeError, ValueError, KeyError):
@@ -115,14 +118,14 @@ def status_message(error: Any) -> str:
 
 
 def refusal_of_kubernetes_error(what: str, status: int, message: str, log: Logger) -> SpawnRefused:
-    """A sentence for the user about an error of the Kubernetes API; the log gets object, rule and message.
+    """Return the refusal for an error of the Kubernetes API; object, rule and message are logged.
 
     Parameters
     ----------
     what
         The refused object, for the log.
     message
-        ``message`` of the Status object.
+        Message of the Status object.
     """
     reason, code, hint = RefusalReason.CLUSTER, 400, ""
     sentence = "The cluster refused this server. Please tell your administrator."
@@ -135,21 +138,21 @@ def refusal_of_kubernetes_error(what: str, status: int, message: str, log: Logge
         sentence = "A quota of the cluster is used up. Please stop other servers, or tell your administrator."
     elif status >= 500 or status in (0, 429):
         code, sentence = 503, "The cluster cannot start this server at the moment. Please try again later."
-    log.error("Spawn refused, the Kubernetes API does not take %s: status=%d message=%s%s", what, status, message, hint)
+    log.error("Spawn refused, the Kubernetes API refuses %s: status=%d message=%s%s", what, status, message, hint)
     return SpawnRefused(sentence, reason, status_code=code)
 
 
 def refusal_of_error(
     error: BaseException, waiting_for: str, late_after_seconds: float | None, log: Logger
 ) -> BaseException:
-    """Return the error of a start as a refusal with a sentence; the error itself where there is none.
+    """Return the refusal for an error of a start; the error itself if there is no sentence for it.
 
     Parameters
     ----------
     waiting_for
         Why the pod waits for devices; empty if it does not.
     late_after_seconds
-        The time limit of the start, if that has passed.
+        Time limit of the start if it has passed; else None.
     """
     if isinstance(error, ApiException):
         return refusal_of_kubernetes_error("the pod", error.status, status_message(error), log)

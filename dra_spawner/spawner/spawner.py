@@ -20,27 +20,27 @@ from dra_spawner.spawner.spawn_form import SpawnForm
 from dra_spawner.spawner.spawn_refusal import (
     SpawnRefused,
     count_as_refusal,
+    most_informative_error,
     refusal_of_error,
-    the_error,
     wrong_profile,
 )
 from dra_spawner.spawner.start_messages import StartMessages
 from dra_spawner.spawner.steps import STEPS, Attempt, Outcome, Retry, Step
-from dra_spawner.spawner.steps.attempt import DevicesGone
+from dra_spawner.spawner.steps.attempt import OptionalDevicesUnavailable
 from dra_spawner.spawner.steps.cluster_check import begin_checking
-from dra_spawner.spawner.steps.device_trouble import DeviceTrouble
+from dra_spawner.spawner.steps.pod_failures import PodCannotRun
 from dra_spawner.spawner.steps.pod_watch import PodWatch, pod_of
 from dra_spawner.spawner.steps.second_pod import plan_second_pod
 from dra_spawner.spawner.steps.vlan import begin_sweeping_vlans
 
-#: Seconds between looks at the reflector for a terminating pod; makes no request.
+#: Seconds between checks of the reflector for a terminating pod; they make no requests.
 _POD_LOOK_SECONDS = 0.1
-#: Seconds for the deletion of the first pod, whose node or driver may not answer.
+#: Seconds for the graceful deletion of the first pod, whose node or driver may not respond.
 _GRACEFUL_SECONDS = 15.0
 
 
 class DRASpawner(SpawnForm):
-    """Spawns JupyterHub servers in pods that get devices, or shares of them, by Dynamic Resource Allocation.
+    """Spawns JupyterHub servers in pods that get devices, or shares of devices, by Dynamic Resource Allocation.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class DRASpawner(SpawnForm):
     _retry = Retry()
     _start_ends = 0.0
     _tasks: asyncio.TaskGroup | None = None
-    #: Number of stopped pods: in a start, KubeSpawner stops an existing pod of the same name.
+    #: Number of calls of `stop`: during a start, KubeSpawner stops an existing pod of the same name.
     _stops = 0
     _event_before: str | None = None
 
@@ -93,7 +93,7 @@ class DRASpawner(SpawnForm):
         return pod
 
     async def _make_create_pod_request(self, pod: Any, request_timeout: float) -> bool:
-        """Create the objects that the final pod needs, then the pod. Runs at each retry."""
+        """Create the objects that the final pod needs, then the pod. KubeSpawner calls it for each try."""
         attempt, stops, outcome = self.attempt, self._stops, Outcome.UNKNOWN
         if not await attempt.prepare_request(pod):
             return False
@@ -117,12 +117,12 @@ class DRASpawner(SpawnForm):
     # Start and stop
 
     async def _start(self) -> str:
-        """Start the pod within ``start_timeout``, and leave nothing behind if that fails."""
+        """Start the pod within ``start_timeout``; remove all its objects if that fails."""
         self._retry = Retry()
         self.messages = StartMessages(self.namespace, self.pod_name)
         self.attempt = Attempt(self, self.messages)
         self.begin_sweeping()
-        # JupyterHub cancels at start_timeout without a word; end a little earlier, with the reason.
+        # JupyterHub cancels at start_timeout without a message, so this ends a little earlier, with the reason.
         self._start_ends = asyncio.get_running_loop().time() + self.start_timeout - min(5.0, self.start_timeout / 10)
         deadline = asyncio.timeout_at(self._start_ends)
         try:
@@ -140,15 +140,15 @@ class DRASpawner(SpawnForm):
             raise refusal from error
 
     async def _start_with_second_attempts(self) -> str:
-        """Start the pod; once more without unavailable optional devices, or after a failure of its node."""
+        """Start the pod; again without unavailable optional devices, and once more after a failure on its node."""
         while True:
             try:
                 return await self._start_once()
-            except DevicesGone as gone:
+            except OptionalDevicesUnavailable as gone:
                 self.messages.notify(str(gone))
-                self._retry = replace(self._retry, goes_without=True)
+                self._retry = replace(self._retry, without_optional_devices=True)
                 await self.attempt.undo()
-            except DeviceTrouble as found:
+            except PodCannotRun as found:
                 failed = await plan_second_pod(self.attempt, found, self._start_ends)
                 self._retry = replace(self._retry, failed=failed)
                 await self._end_failed_pod()
@@ -160,24 +160,24 @@ class DRASpawner(SpawnForm):
                 if self.attempt.following is not None:
                     self.attempt.following.cancel()
         except BaseExceptionGroup as group:
-            raise the_error(group) from group
+            raise most_informative_error(group) from group
         finally:
             self._tasks = None
         return str(url)
 
     async def _end_failed_pod(self) -> None:
-        """Remove this attempt's objects, and wait until its pod is gone, as the next one has the same name."""
+        """Remove this attempt's objects, and wait until its pod is gone, as the next pod has the same name."""
         objects = self.attempt.objects
         if objects is None:
             return
         try:
             async with asyncio.timeout(_GRACEFUL_SECONDS):
-                # Removal by force comes before the release of the devices: the next pod would meet the same failure,
-                # and others would get the device too early.
+                # Not by force, as that removes the pod before its devices are released: the next pod would fail in the
+                # same way, and other pods would get the device too early.
                 await objects.end_pod(self.pod_name, self.delete_grace_period)
                 await self._until_gone(objects)
         except (KubernetesError, TimeoutError) as error:
-            self.log.warning("The pod does not go, it is removed by force: pod=%s %r", self.pod_name, error)
+            self.log.warning("The pod does not end, so it is removed by force: pod=%s %r", self.pod_name, error)
         await self.attempt.undo()
         await self._until_gone(objects)
 
@@ -188,7 +188,7 @@ class DRASpawner(SpawnForm):
     async def stop(self, now: bool = False) -> None:
         """Stop the pod, and undo its steps."""
         self._stops += 1
-        # KubeSpawner also stops an older pod during a start, which has its objects by then.
+        # During a start KubeSpawner also stops an older pod; then the new start's objects must stay.
         is_starting = self._tasks is not None
         clean_ups = [] if is_starting else [kind.before_stop(self) for kind in reversed(self.steps)]
         await super().stop(now)
@@ -205,16 +205,16 @@ class DRASpawner(SpawnForm):
 
     @property
     def _last_event(self) -> str | None:
-        """Uid of the last event before this start; KubeSpawner shows those after it."""
+        """Uid of the last event before this start; KubeSpawner shows the events after it."""
         return self._event_before
 
     @_last_event.setter
     def _last_event(self, uid: str | None) -> None:
-        # In a second attempt the last one may be a message, which is not in the list of events.
+        # In a second attempt the last event may be a message of this project, which is not in the list of events.
         if not self.messages.is_own(uid):
             self._event_before = uid
 
-    # Once for a hub
+    # Once in a hub
 
     def begin_checking(self) -> None:
         """Check all profiles against the cluster, in the background."""

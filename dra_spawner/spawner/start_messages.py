@@ -14,13 +14,13 @@ Event = JsonObject
 class StartMessages:
     """Events and messages, each once, in the order of their arrival.
 
-    KubeSpawner's progress reads a list that only grows. A message inserted before shown events would be shown twice or
-    never.
+    KubeSpawner's progress reads a list that only grows. If a message were inserted before events that were shown
+    already, it would never be shown, and an event twice.
 
     Parameters
     ----------
     namespace, pod_name
-        What our messages are about.
+        The pod of the messages.
     """
 
     def __init__(self, namespace: str, pod_name: str) -> None:
@@ -30,7 +30,7 @@ class StartMessages:
         self._own: set[str] = set()
 
     def with_events(self, events: Iterable[Event]) -> list[Event]:
-        """Everything so far, after adding those of the pod's events that are new."""
+        """Add the pod's new events; return all events and messages so far."""
         for event in events:
             uid = event["metadata"]["uid"]
             if uid not in self._seen:
@@ -39,11 +39,11 @@ class StartMessages:
         return list(self._timeline)
 
     def is_own(self, uid: str | None) -> bool:
-        """Whether a uid is that of a message, not of an event."""
+        """Whether a uid belongs to a message, not to an event."""
         return uid in self._own
 
     def notify(self, sentence: str) -> None:
-        """Add a message, in the shape of an Event object."""
+        """Add a message, in the form of an Event object."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
         metadata = {"uid": uuid.uuid4().hex, "name": self._about["name"], "namespace": self._about["namespace"]}
         event = {

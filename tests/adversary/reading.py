@@ -29,7 +29,7 @@ from dra_spawner.placeholders.controller.cluster_limits import ClusterLimits
 from dra_spawner.placeholders.controller.shapes_source import ShapesSource
 from dra_spawner.placeholders.planner.capacity_buffers import decide_buffers
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
-from dra_spawner.profiles.intel_gas.language import GpuWish
+from dra_spawner.profiles.intel_gas.language import GpuRequest
 from dra_spawner.profiles.vlan_policy import parse_vlan_policy
 from dra_spawner.rehearsal_commands.cluster_sources import cluster_of_api
 from dra_spawner.simulator.cluster_objects import BrokenObject, decode
@@ -165,7 +165,7 @@ async def _devices(api: ExamplesApi) -> None:
 async def _intel(api: ExamplesApi) -> None:
     ledger = GpuLedger(None, logging.getLogger(__name__))
     pod = {"metadata": {"name": "n", "namespace": NAMESPACE}, "spec": {"containers": [{"name": "notebook"}]}}
-    await ledger.give(api, GpuWish(), pod, timedelta(minutes=1))
+    await ledger.assign(api, GpuRequest(), pod, timedelta(minutes=1))
 
 
 async def _leader(api: ExamplesApi) -> None:

@@ -286,7 +286,7 @@ async def test_a_hub_says_that_it_could_not_be_determined(embedded_cluster: Clus
     found = await diagnose(DeviceReader(cluster.admin), {"gpu": last_impossible()})
     task.cancel()
     assert found.fits is None
-    assert not found.hopeless
+    assert not found.is_permanent
     assert found.sentence.startswith("It could not be determined in time whether this cluster has devices free")
     assert len(stalls) > 5
     assert max(stalls) < LONGEST_STALL

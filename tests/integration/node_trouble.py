@@ -77,7 +77,7 @@ def _unhealthy(pod: JsonObject) -> JsonObject:
     }
 
 
-#: What a kubelet writes into a pod's status, by `TroubleKind`.
+#: What a kubelet writes into a pod's status, by `PodFailureKind`.
 STATUSES = {
     "claim-lost": _waiting(
         "CreateContainerConfigError",

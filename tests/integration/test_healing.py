@@ -1,4 +1,4 @@
-"""Servers whose node or device fails them are made again, once, with another device."""
+"""Servers whose node or device fails them are started again, once, with another device."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from prometheus_client import REGISTRY
 from dra_spawner import names
 from dra_spawner.kube.api import resource_path
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
-from dra_spawner.spawner.steps.device_trouble import TroubleKind
+from dra_spawner.spawner.steps.pod_failures import PodFailureKind
 from dra_spawner.spawner.steps.pod_watch import PodWatch
 from tests.cluster.fault_proxy import Fault
 from tests.cluster.under_test import ClusterUnderTest
@@ -44,8 +44,8 @@ async def on_nodes(cluster: ClusterUnderTest, trouble: NodeTrouble, *more: str) 
 
 def counted() -> dict[str, float]:
     """The metric, as the hub shows it."""
-    name = "dra_spawner_starts_made_again_total"
-    return {kind.value: REGISTRY.get_sample_value(name, {"reason": kind.value}) or 0.0 for kind in TroubleKind}
+    name = "dra_spawner_pods_recreated_total"
+    return {kind.value: REGISTRY.get_sample_value(name, {"reason": kind.value}) or 0.0 for kind in PodFailureKind}
 
 
 def more_than(before: dict[str, float]) -> dict[str, float]:
@@ -95,7 +95,7 @@ async def test_made_again_on_another_node(cluster, kind, sentence):
         assert more_than(before) == {KIND_OF.get(kind, kind): 1.0}
         device, node = named(first)
         told = sentence.format(node=node, device=device)
-        assert said(faulty).count(f"{told} It is made again, on another node.") == 1
+        assert said(faulty).count(f"{told} It is started again, on another node.") == 1
         claims = (await cluster.admin.list(cluster.path("resourceclaims")))["items"]
         owners = {owner["uid"] for claim in claims for owner in claim["metadata"]["ownerReferences"]}
         assert second["metadata"]["uid"] in owners
@@ -116,7 +116,7 @@ async def test_devices_that_are_not_prepared(cluster):
         assert more_than(before) == {"preparation-failed": 1.0}
         device, node = named(first)
         sentence = (
-            f"Node {node} could not make device {device} ready for this server. It is made again, on another node."
+            f"Node {node} could not make device {device} ready for this server. It is started again, on another node."
         )
         assert sentence in said(faulty)
         await faulty.stop()
@@ -144,7 +144,7 @@ async def test_the_only_node_gets_it_again(cluster):
         await fail_pod(cluster, first, "claim-lost")
         assert await starting is None
         assert (await pod_of(faulty))["metadata"]["uid"] != first["metadata"]["uid"]
-        assert any(each.endswith("It is made again, with another device if there is one.") for each in said(faulty))
+        assert any(each.endswith("It is started again, with another device if there is one.") for each in said(faulty))
         await faulty.stop()
         await faulty.nothing_is_left()
 
@@ -160,7 +160,7 @@ async def test_the_second_failure_ends_the_start(cluster):
         error = await starting
         (device, node), (other_device, other_node) = named(first), named(second)
         assert str(error) == (
-            f"This server was made twice and did not start. First: Node {node} lost track of device {device} while this "
+            f"This server was tried twice and did not start. First: Node {node} lost track of device {device} while this "
             f"server started. Then: Device {other_device} on node {other_node} does not work any more. Please try again "
             "later, or tell your administrator."
         )
@@ -196,7 +196,7 @@ async def test_no_time_left(cluster):
         await fail_pod(cluster, await hanging_pod(cluster), "claim-lost")
         error = str(await starting)
         assert "lost track of device" in error
-        assert error.endswith("No time was left to make it again. Please try again.")
+        assert error.endswith("No time was left for a second try. Please try again.")
         assert faulty.requests().count("create pods") == 1
         await faulty.nothing_is_left()
 

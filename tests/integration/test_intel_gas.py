@@ -15,9 +15,9 @@ import pytest
 from dra_spawner.devcluster.kubelet.node_agent import node_manifest
 from dra_spawner.kube.api import KubernetesApi, resource_path
 from dra_spawner.profiles.intel_gas import parse_intel_gas
-from dra_spawner.profiles.intel_gas.language import GpuWish
+from dra_spawner.profiles.intel_gas.language import GpuRequest
 from dra_spawner.profiles.intel_gas.pods import rebuild
-from dra_spawner.spawner.accounts.intel_gas_ledger import GivenCards, GpuLedger, LedgerUnavailable, NoCards
+from dra_spawner.spawner.accounts.intel_gas_ledger import AssignedCards, GpuLedger, LedgerUnavailable, NoCards
 from dra_spawner.spawner.hub_wide import forget_hub
 from tests.cluster.fault_proxy import Fault, FaultProxy
 from tests.cluster.under_test import ClusterUnderTest
@@ -188,8 +188,8 @@ async def test_servers_that_are_being_started_take_room_on_their_node(embedded_c
     for name in ("ada", "bob"):
         pod = unborn(name, cluster.namespace)
         pod["spec"]["containers"][0]["resources"]["requests"] = {"cpu": 5.0}
-        given = await ledger.give(cluster.admin, wish_of({"count": 1}), pod, timedelta(minutes=1))
-        assert isinstance(given, GivenCards)
+        given = await ledger.assign(cluster.admin, request_of({"count": 1}), pod, timedelta(minutes=1))
+        assert isinstance(given, AssignedCards)
         nodes.append(given.chosen.node)
     assert nodes == ["node-a", "node-b"]
 
@@ -280,7 +280,7 @@ class Quiet(logging.Logger):
         self.lines.append(record.getMessage())
 
 
-def wish_of(intel_gas: dict[str, Any]) -> GpuWish:
+def request_of(intel_gas: dict[str, Any]) -> GpuRequest:
     return present(parse_intel_gas(intel_gas))
 
 
@@ -295,16 +295,16 @@ async def test_reservations_that_nobody_takes_up_are_cleaned(embedded_cluster: C
     await cluster.publish(node("node-a", "0"))
     now = datetime(2026, 1, 1, tzinfo=UTC)
     log = Quiet()
-    ledger = GpuLedger(cluster.namespace, log, now=lambda: now, chance=random.Random(1).random)
-    wish = wish_of({"millicores": 1000})
+    ledger = GpuLedger(cluster.namespace, log, now=lambda: now, jitter=random.Random(1).random)
+    wish = request_of({"millicores": 1000})
     minute = timedelta(minutes=1)
-    given = await ledger.give(cluster.admin, wish, unborn("ada", cluster.namespace), minute)
-    assert isinstance(given, GivenCards)
-    assert isinstance(await ledger.give(cluster.admin, wish, unborn("bob", cluster.namespace), minute), NoCards)
+    given = await ledger.assign(cluster.admin, wish, unborn("ada", cluster.namespace), minute)
+    assert isinstance(given, AssignedCards)
+    assert isinstance(await ledger.assign(cluster.admin, wish, unborn("bob", cluster.namespace), minute), NoCards)
     assert await ledger.clean_up(cluster.admin) == ()
     now += minute
     assert await ledger.clean_up(cluster.admin) == ((cluster.namespace, "ada"),)
-    assert isinstance(await ledger.give(cluster.admin, wish, unborn("bob", cluster.namespace), minute), GivenCards)
+    assert isinstance(await ledger.assign(cluster.admin, wish, unborn("bob", cluster.namespace), minute), AssignedCards)
 
 
 async def test_cleaning_goes_on_at_random_times_whatever_happens(embedded_cluster: ClusterUnderTest):
@@ -316,9 +316,9 @@ async def test_cleaning_goes_on_at_random_times_whatever_happens(embedded_cluste
             raise asyncio.CancelledError
 
     chances = iter([0.0, 1.0, 0.5, 0.25])
-    ledger = GpuLedger(embedded_cluster.namespace, Quiet(), chance=lambda: next(chances))
+    ledger = GpuLedger(embedded_cluster.namespace, Quiet(), jitter=lambda: next(chances))
     with pytest.raises(asyncio.CancelledError):
-        await ledger.clean_for_ever(embedded_cluster.admin, timedelta(minutes=20), sleep)
+        await ledger.clean_periodically(embedded_cluster.admin, timedelta(minutes=20), sleep)
     assert slept == [600, 1800, 1200, 900]
 
 
@@ -326,19 +326,19 @@ async def test_a_ledger_that_cannot_read_says_so_and_one_that_could_goes_on(embe
     cluster = embedded_cluster
     await cluster.start_kubelet(fake=True)
     await cluster.publish(node("node-a"))
-    wish = wish_of({"millicores": 1000})
+    wish = request_of({"millicores": 1000})
     log = Quiet()
     ledger = GpuLedger(cluster.namespace, log)
     async with faulty_api(cluster) as (proxy, api):
         proxy.fail(Fault.answer(500), verb="list", resource="pods", times=None)
         with pytest.raises(LedgerUnavailable):
-            await ledger.give(api, wish, unborn("ada", cluster.namespace), timedelta(1))
+            await ledger.assign(api, wish, unborn("ada", cluster.namespace), timedelta(1))
         proxy.heal()
-        await ledger.give(api, wish, unborn("ada", cluster.namespace), timedelta(1))
+        await ledger.assign(api, wish, unborn("ada", cluster.namespace), timedelta(1))
         proxy.fail(Fault.answer(500), verb="list", resource="pods", times=None)
         assert await ledger.clean_up(api) == ()
-        given = await ledger.give(api, wish, unborn("bob", cluster.namespace), timedelta(1))
-    assert isinstance(given, GivenCards)
+        given = await ledger.assign(api, wish, unborn("bob", cluster.namespace), timedelta(1))
+    assert isinstance(given, AssignedCards)
     assert given.chosen.containers[0].cards == ("card1",), "ada has the other"
     assert "older data" in log.lines[-1]
 
@@ -360,11 +360,13 @@ async def test_gpus_of_other_namespaces_count_where_they_may_be_seen(embedded_cl
         },
     }
     await cluster.admin.create(resource_path("v1", "pods", "elsewhere"), other)
-    wish = wish_of({"millicores": 500})
+    wish = request_of({"millicores": 500})
     pod = unborn("ada", cluster.namespace)
-    assert isinstance(await GpuLedger(cluster.namespace, Quiet()).give(cluster.admin, wish, pod, timedelta(1)), NoCards)
+    assert isinstance(
+        await GpuLedger(cluster.namespace, Quiet()).assign(cluster.admin, wish, pod, timedelta(1)), NoCards
+    )
     async with faulty_api(cluster) as (proxy, api):
         proxy.fail(Fault.answer(403, "Forbidden"), verb="list", resource="pods")
-        given = await GpuLedger(cluster.namespace, log := Quiet()).give(api, wish, pod, timedelta(1))
-    assert isinstance(given, GivenCards)
+        given = await GpuLedger(cluster.namespace, log := Quiet()).assign(api, wish, pod, timedelta(1))
+    assert isinstance(given, AssignedCards)
     assert log.lines == [f"Cards of Intel GPUs in namespaces other than {cluster.namespace} are unknown"]

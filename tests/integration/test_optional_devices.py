@@ -46,9 +46,7 @@ async def test_without_where_there_is_none(starts):
     assert await starts.spawn() is None
     assert await claims_of(starts, "ada") == []
     assert "create resourceclaimtemplates" not in starts.requests()
-    assert any(
-        "This server starts without a device that it can do without. No node has" in m for m in said(starts.user)
-    )
+    assert any("This server starts without an optional device. No node has" in m for m in said(starts.user))
     await starts.stop()
     await starts.nothing_is_left()
 

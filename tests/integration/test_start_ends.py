@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.spawner.objects.pod_devices import hopeless_state
+from dra_spawner.spawner.objects.pod_devices import terminal_problem
 from tests.integration.faulty_hub import Faulty
 
 pytestmark = pytest.mark.timeout(120)
@@ -63,5 +63,5 @@ def crashing(count: int, reason: str = "CrashLoopBackOff") -> dict[str, Any]:
     ],
 )  # fmt: skip
 def test_states_of_a_pod(status, sentence):
-    found = hopeless_state({"status": status})
+    found = terminal_problem({"status": status})
     assert found is None if sentence is None else sentence in (found or "")

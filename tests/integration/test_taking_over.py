@@ -139,7 +139,7 @@ async def test_a_hub_that_is_killed_after_it_has_taken(places):
         await user.spawner.get_pod_manifest()
         objects = user.spawner.attempt.objects
         kept_for = {names.RESERVED_FOR: "jupyter-ada", names.SHAPE: places.shape.id}
-        await objects.take_warm_claims(answer["claims"], kept_for)
+        await objects.acquire_warm_claims(answer["claims"], kept_for)
         api, namespace = places.cluster.admin, places.cluster.namespace
         before = Sweep(api, namespace, timedelta(0), objects.ends - timedelta(seconds=1))
         await before.run()

@@ -129,7 +129,7 @@ async def test_a_second_server_shares_it_and_the_last_one_gives_it_back(hub: Hub
 async def test_many_starts_at_once(hub: Hub, hubs: str, monkeypatch: pytest.MonkeyPatch):
     """Six users want three VLANs. Where each is another hub's, nothing but compare-and-swap keeps them apart."""
     if hubs != "one hub":
-        monkeypatch.setattr("dra_spawner.spawner.steps.vlan.turn_of", lambda _: contextlib.nullcontext())
+        monkeypatch.setattr("dra_spawner.spawner.steps.vlan.vlan_lock", lambda _: contextlib.nullcontext())
     people = [hub.person(f"user-{number}") for number in range(6)]
     errors = await asyncio.gather(*map(hub.start, people))
     running = [person for person, error in zip(people, errors, strict=True) if error is None]

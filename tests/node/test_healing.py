@@ -1,4 +1,4 @@
-"""Servers that a real kubelet and a real driver do not get to run are made again."""
+"""Servers that a real kubelet and a real driver do not get to run are started again."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ async def test_a_driver_that_fails_always(hub: HubSide, node: RealNode, node_clu
     pool, device = await device_of(node_cluster)
     error = str(await starting)
     failed = f"Node {node.name} could not make device {device} of {pool} ready for this server."
-    assert error.startswith(f"This server was made twice and did not start. First: {failed} Then: Node {node.name} ")
+    assert error.startswith(f"This server was tried twice and did not start. First: {failed} Then: Node {node.name} ")
     await nothing_is_left(node_cluster)
 
 
@@ -140,7 +140,7 @@ async def test_a_claim_that_the_kubelet_loses(hub: HubSide, node: RealNode, node
 
 
 def made_again(reason: str) -> float:
-    return REGISTRY.get_sample_value("dra_spawner_starts_made_again_total", {"reason": reason}) or 0.0
+    return REGISTRY.get_sample_value("dra_spawner_pods_recreated_total", {"reason": reason}) or 0.0
 
 
 @dataclass(frozen=True)
@@ -205,7 +205,7 @@ async def test_a_node_that_refuses_the_pod(
     await until_running(crowded.real, 2)
     ada, before = hub.user("ada"), made_again("not-admitted")
     assert await start(ada) is None
-    told = f"Node {crowded.name} did not accept this server. It is made again, on another node."
+    told = f"Node {crowded.name} did not accept this server. It is started again, on another node."
     assert told in [event["message"] for event in ada.spawner.events]
     running = await node_cluster.wait_running(SERVER)
     assert running["spec"]["nodeName"] == node.name
@@ -225,7 +225,7 @@ async def test_a_node_that_refuses_both_pods(hub: HubSide, crowded: CrowdedNode,
     ada, before = hub.user("ada"), made_again("not-admitted")
     error = str(await start(ada))
     refused = f"Node {crowded.name} did not accept this server."
-    assert error.startswith(f"This server was made twice and did not start. First: {refused} Then: {refused} ")
+    assert error.startswith(f"This server was tried twice and did not start. First: {refused} Then: {refused} ")
     assert len(await uids_of(node_cluster, "OutOfcpu")) == 2
     assert made_again("not-admitted") == before + 1
     await nothing_is_left(node_cluster)

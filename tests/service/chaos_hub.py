@@ -147,13 +147,13 @@ class Hub:
         if self._time.now() > datetime.fromisoformat(answer["until"]) - _TOO_LATE:
             return None
         try:
-            await objects.take_warm_claims(
+            await objects.acquire_warm_claims(
                 answer["claims"], {names.RESERVED_FOR: start.name, names.SHAPE: start.choice.shape.id}
             )
         except NotReserved:
             if self.spoiled.isdisjoint(answer["claims"].values()):
                 self.wrong.append(f"{start.name} came in time and did not get {answer['claims']}")
-            left = objects.drop_warm_claims()
+            left = objects.release_warm_claims()
             if left is not None:
                 await left.remove(start.name)
             return None

@@ -142,27 +142,33 @@ OPTIONAL = {"first_available": {"a": {"device_class": "gpu.example.com"}, "none"
 @pytest.mark.parametrize(
     ("entry", "why"),
     [
-        pytest.param(profile("p", {"gpu": PARAMETERS}), "it is filled in for each user: {username}", id="parameters"),
+        pytest.param(
+            profile("p", {"gpu": PARAMETERS}),
+            "it has placeholders that differ between users: {username}",
+            id="parameters",
+        ),
         pytest.param(
             profile("p", {"gpu": {**GPU, "shared": {"by": "user"}}}), "its servers share a claim", id="shared"
         ),
-        pytest.param(profile("p", {"gpu": {"claim": "team"}}), "its claims are made by others", id="foreign claim"),
         pytest.param(
-            profile("p", {"gpu": {"template": "imex"}}), "its claims are made by others", id="foreign template"
+            profile("p", {"gpu": {"claim": "team"}}), "it uses existing claims or templates", id="foreign claim"
+        ),
+        pytest.param(
+            profile("p", {"gpu": {"template": "imex"}}), "it uses existing claims or templates", id="foreign template"
         ),
         pytest.param(
             profile("p", {"gpu": {**GPU, "optional": True}}),
-            "it has devices that its servers can do without",
+            "it has optional devices",
             id="optional",
         ),
         pytest.param(
             profile("p", intel_gas={"resource": "i915", "count": 1}),
-            "intel_gas gives its servers cards of certain nodes",
+            "intel_gas assigns cards of certain nodes",
             id="intel_gas",
         ),
         pytest.param(
             profile("p", node_selector=lambda spawner: {"owner": spawner.user.name}),
-            "what it asks for differs between users",
+            "its shape differs between users",
             id="differs between users",
         ),
         pytest.param(

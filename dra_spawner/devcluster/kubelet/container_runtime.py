@@ -54,7 +54,7 @@ class ContainerLaunch:
     user: ProcessUser | None = None
 
 
-class StartFailed(Exception):
+class ContainerStartFailed(Exception):
     """Raised if a container could not be started; the message is that of the pod's event."""
 
 
@@ -87,7 +87,7 @@ class ContainerRuntime(Protocol):
 
         Raises
         ------
-        StartFailed
+        ContainerStartFailed
             If the container cannot be started.
         """
         ...
@@ -156,7 +156,7 @@ class ProcessRuntime:
         if not launch.command:
             if launch.image.partition("@")[0].rpartition("/")[2].partition(":")[0] == "pause":
                 return _fake_container()
-            raise StartFailed(
+            raise ContainerStartFailed(
                 f"no command specified: image {launch.image!r} is not pulled here, so the pod must set command or args"
             )
         launch.log.parent.mkdir(parents=True, exist_ok=True)
@@ -175,7 +175,7 @@ class ProcessRuntime:
                 )
             except (OSError, ValueError) as error:
                 reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-                raise StartFailed(f'exec: "{launch.command[0]}": {reason}') from error
+                raise ContainerStartFailed(f'exec: "{launch.command[0]}": {reason}') from error
         log.debug(
             "Started a container's process: pod=%s container=%s pid=%d", launch.pod, launch.container, process.pid
         )

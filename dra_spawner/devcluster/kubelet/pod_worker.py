@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from dra_spawner.devcluster.kubelet.container_runtime import EXIT_CODE_KILLED, RunningContainer, StartFailed
+from dra_spawner.devcluster.kubelet.container_runtime import EXIT_CODE_KILLED, ContainerStartFailed, RunningContainer
 from dra_spawner.devcluster.kubelet.images import PullFailed
 from dra_spawner.devcluster.kubelet.pod_environment import EnvironmentProblem
 from dra_spawner.devcluster.kubelet.pod_needs import NeedMissing, PodNeeds, PodServices
@@ -189,7 +189,7 @@ class PodWorker:
                 raise NeedMissing("Failed", f"Error: {problem}", state.name, "CreateContainerConfigError") from problem
             try:
                 started.append(await self._services.runtime.start(launch))
-            except StartFailed as failure:
+            except ContainerStartFailed as failure:
                 raise NeedMissing("Failed", f"Error: {failure}", state.name, "CreateContainerError") from failure
 
         await self._until_available(start, state)

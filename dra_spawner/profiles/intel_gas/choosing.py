@@ -13,7 +13,7 @@ from itertools import combinations
 
 from dra_spawner.profiles.intel_gas.annotations import Tiles, card_number
 from dra_spawner.profiles.intel_gas.labels import CardTile, NodeGpus
-from dra_spawner.profiles.intel_gas.language import ContainerWish, GpuWish
+from dra_spawner.profiles.intel_gas.language import ContainerGpuRequest, GpuRequest
 from dra_spawner.profiles.intel_gas.ledger import NO_NEED, CardCapacity, CardUse, ContainerCards, Need, add_use
 from dra_spawner.profiles.intel_gas.names import Policy
 
@@ -43,7 +43,7 @@ class _Unit:
 
 
 def choose(
-    wish: GpuWish, nodes: Sequence[NodeGpus], uses: Mapping[str, Uses], containers: Sequence[str]
+    request: GpuRequest, nodes: Sequence[NodeGpus], uses: Mapping[str, Uses], containers: Sequence[str]
 ) -> ChosenCards | None:
     """Cards for a server on the best node by its policy.
 
@@ -67,54 +67,54 @@ def choose(
     best: tuple[tuple[bool, Fraction, str], ChosenCards] | None = None
     for gpus in nodes:
         use = uses.get(gpus.node, {})
-        found = choose_on_node(wish, gpus, use, containers)
+        found = choose_on_node(request, gpus, use, containers)
         if found is None:
             continue
         cards = {card for container in found for card in container.cards}
-        rank = (gpus.preferred_card not in cards, _node_rank(wish, gpus, use), gpus.node)
+        rank = (gpus.preferred_card not in cards, _node_rank(request, gpus, use), gpus.node)
         if best is None or rank < best[0]:
             best = (rank, ChosenCards(gpus.node, found))
     return best[1] if best else None
 
 
 def choose_on_node(
-    wish: GpuWish, gpus: NodeGpus, use: Uses, containers: Sequence[str]
+    request: GpuRequest, gpus: NodeGpus, use: Uses, containers: Sequence[str]
 ) -> tuple[ContainerCards, ...] | None:
     """Cards on this node for each container of the pod; ``None`` if they do not fit."""
-    groups = gpus.numa_groups if wish.single_numa and gpus.numa_groups else (gpus.cards,)
+    groups = gpus.numa_groups if request.single_numa and gpus.numa_groups else (gpus.cards,)
     for group in groups:
-        usable = tuple(card for card in gpus.cards if card in group and _is_usable(wish, gpus, card))
-        found = _Search(wish, gpus, usable).place(_units(wish), use)
+        usable = tuple(card for card in gpus.cards if card in group and _is_usable(request, gpus, card))
+        found = _Search(request, gpus, usable).place(_units(request), use)
         if found is not None:
             return tuple(found.get(name, ContainerCards()) for name in containers)
     return None
 
 
-def _is_usable(wish: GpuWish, gpus: NodeGpus, card: str) -> bool:
+def _is_usable(request: GpuRequest, gpus: NodeGpus, card: str) -> bool:
     return (
-        card not in gpus.disabled_cards and (not wish.allow or card in wish.allow) and card not in wish.deny
+        card not in gpus.disabled_cards and (not request.allow or card in request.allow) and card not in request.deny
     )  # as in GAS, deny goes before allow
 
 
-def _units(wish: GpuWish) -> list[_Unit]:
+def _units(request: GpuRequest) -> list[_Unit]:
     """The units in order of placement; containers that share a card come first, as they are the hardest."""
     units = []
-    sharing = [each for each in wish.containers if each.name in wish.same_gpu]
+    sharing = [each for each in request.containers if each.name in request.same_gpu]
     if sharing:
         units.append(_Unit(tuple(each.name for each in sharing), 1, sum((each.need for each in sharing), NO_NEED)))
-    units += [_Unit((each.name,), each.count, each.need) for each in wish.containers if each not in sharing]
+    units += [_Unit((each.name,), each.count, each.need) for each in request.containers if each not in sharing]
     return units
 
 
 class _Search:
     """Depth first over the units of a server, on the cards of one node."""
 
-    def __init__(self, wish: GpuWish, gpus: NodeGpus, usable: tuple[str, ...]) -> None:
-        self._wish = wish
+    def __init__(self, request: GpuRequest, gpus: NodeGpus, usable: tuple[str, ...]) -> None:
+        self._request = request
         self._gpus = gpus
         self._usable = usable
-        self._needs = {each.name: each.need for each in wish.containers}
-        self._capacity: CardCapacity = gpus.capacity[wish.resource]
+        self._needs = {each.name: each.need for each in request.containers}
+        self._capacity: CardCapacity = gpus.capacity[request.resource]
         self._steps = 0
 
     def place(self, units: Sequence[_Unit], use: Uses) -> dict[str, ContainerCards] | None:
@@ -138,7 +138,7 @@ class _Search:
         """Ways to place a unit, the best first."""
         free = {card: self._free_tiles(card, use) for card in self._usable if self._fits(card, unit, use)}
         ordered = sorted(free, key=lambda card: self._rank(card, unit, use))
-        if self._wish.xe_link:
+        if self._request.xe_link:
             yield from self._linked(unit, ordered, free)
             return
         for cards in combinations(ordered, unit.count):
@@ -177,10 +177,10 @@ class _Search:
         return sorted(free, key=lambda tile: (preferred.index(tile) if tile in preferred else len(preferred), tile))
 
     def _rank(self, card: str, unit: _Unit, use: Uses) -> tuple[int, bool, int, int]:
-        wish = self._wish
-        wanted = wish.prefer.index(card) if card in wish.prefer else len(wish.prefer)
+        request = self._request
+        wanted = request.prefer.index(card) if card in request.prefer else len(request.prefer)
         used = _amount(use.get(card, CardUse()), unit.need)
-        order = {Policy.FIRST_FIT: 0, Policy.BALANCED: used, Policy.PACKED: -used}[wish.policy]
+        order = {Policy.FIRST_FIT: 0, Policy.BALANCED: used, Policy.PACKED: -used}[request.policy]
         return wanted, card != self._gpus.preferred_card, order, card_number(card)
 
 
@@ -201,11 +201,11 @@ def _capacity_amount(capacity: CardCapacity, need: Need) -> int:
     return capacity.tiles if need.tiles else capacity.shares
 
 
-def _node_rank(wish: GpuWish, gpus: NodeGpus, use: Uses) -> Fraction:
+def _node_rank(request: GpuRequest, gpus: NodeGpus, use: Uses) -> Fraction:
     """Rank of a node: its used part, as nodes differ in size."""
-    first: ContainerWish = wish.containers[0]
-    whole = _capacity_amount(gpus.capacity[wish.resource], first.need) * len(gpus.cards)
-    if wish.policy is Policy.FIRST_FIT or not whole:
+    first: ContainerGpuRequest = request.containers[0]
+    whole = _capacity_amount(gpus.capacity[request.resource], first.need) * len(gpus.cards)
+    if request.policy is Policy.FIRST_FIT or not whole:
         return Fraction(0)
     taken = Fraction(sum(_amount(use.get(card, CardUse()), first.need) for card in gpus.cards), whole)
-    return taken if wish.policy is Policy.BALANCED else -taken
+    return taken if request.policy is Policy.BALANCED else -taken

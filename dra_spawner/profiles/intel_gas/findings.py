@@ -18,7 +18,7 @@ from dra_spawner.profiles.intel_gas import rules
 from dra_spawner.profiles.intel_gas.annotations import AnnotationError, parse_cards, parse_tiles
 from dra_spawner.profiles.intel_gas.choosing import choose
 from dra_spawner.profiles.intel_gas.labels import NodeGpus, node_gpus
-from dra_spawner.profiles.intel_gas.language import NOTEBOOK, GpuWish, parse_intel_gas
+from dra_spawner.profiles.intel_gas.language import NOTEBOOK, GpuRequest, parse_intel_gas
 from dra_spawner.profiles.intel_gas.names import (
     CARDS_ANNOTATION,
     GAS_LABEL,
@@ -65,20 +65,20 @@ def intel_gas_problems(profile_list: object, intel_gas: object) -> list[Problem]
 
 def findings(choice: Choice, facts: ClusterFacts) -> Iterator[Finding]:
     try:
-        wish = parse_intel_gas(choice.settings.get(TRAIT), choice.path_of_setting(TRAIT))
+        request = parse_intel_gas(choice.settings.get(TRAIT), choice.path_of_setting(TRAIT))
     except ProfileError as error:
         for problem in error.problems:
             yield rules.LANGUAGE.finding(problem.path, problem.message)
         return
-    asked = _Asked.by(choice, wish)
-    if wish is None and not asked.annotations and not any(asked.limits.values()):
+    asked = _Asked.by(choice, request)
+    if request is None and not asked.annotations and not any(asked.limits.values()):
         return
     yield from _combinations(asked)
     yield from _tiles(asked, facts)
     if asked.is_legacy:
         yield from _plugin(asked, facts)
-    if wish is not None:
-        yield from _cards(asked, wish, facts)
+    if request is not None:
+        yield from _cards(asked, request, facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +96,13 @@ class _Asked:
     """
 
     path: str
-    wish: GpuWish | None
+    request: GpuRequest | None
     limits: _Limits
     annotations: Mapping[str, str]
     environment: Mapping[str, Any]
 
     @classmethod
-    def by(cls, choice: Choice, wish: GpuWish | None) -> _Asked:
+    def by(cls, choice: Choice, request: GpuRequest | None) -> _Asked:
         settings = choice.settings
         limits = {NOTEBOOK: _amounts(settings.get("extra_resource_guarantees"), settings.get("extra_resource_limits"))}
         for container in _list(settings.get("extra_containers")):
@@ -110,19 +110,19 @@ class _Asked:
             limits[str(container.get("name"))] = _amounts(resources.get("requests"), resources.get("limits"))
         annotations = {str(name): str(value) for name, value in _mapping(settings.get("extra_annotations")).items()}
         path = choice.path_of_setting("extra_resource_limits")
-        if wish is not None:
-            changes = changes_for_gas(wish)
+        if request is not None:
+            changes = changes_for_gas(request)
             for name, added in changes.limits.items():
                 limits[name] = {**limits.get(name, {}), **_amounts(added)}
             annotations |= changes.annotations
             path = choice.path_of_setting(TRAIT)
-        return cls(path, wish, limits, annotations, _mapping(settings.get("environment")))
+        return cls(path, request, limits, annotations, _mapping(settings.get("environment")))
 
     @property
     def is_legacy(self) -> bool:
         """Whether it needs the fractional resource manager; any plugin gives a whole ``i915``."""
         fractions = any(name in limits for limits in self.limits.values() for name in (MILLICORES, MEMORY, TILES))
-        return self.wish is not None or fractions or any(name.startswith("gas-") for name in self.annotations)
+        return self.request is not None or fractions or any(name.startswith("gas-") for name in self.annotations)
 
     def count(self, container: str) -> int:
         """Number of GPUs of a container."""
@@ -149,10 +149,12 @@ def _plugin(asked: _Asked, facts: ClusterFacts) -> Iterator[Finding]:
                 "ignores gas annotations. Use the Intel DRA driver (device_claims), or plugin 0.33."
             )
             yield asked.finding(rules.PLUGIN, text, Level.ERROR if len(too_new) == len(nodes) else Level.WARNING)
-    needs_gas = asked.wish.scheduler is CardScheduler.GAS if asked.wish else CARDS_ANNOTATION not in asked.annotations
+    needs_gas = (
+        asked.request.scheduler is CardScheduler.GAS if asked.request else CARDS_ANNOTATION not in asked.annotations
+    )
     if needs_gas and facts.gas_runs is False:
         text = f"GPU Aware Scheduling does not run here (no pod is labelled {GAS_LABEL}), so nothing chooses cards; "
-        mend = "set scheduler: none, and the hub does." if asked.wish else "use intel_gas, and the hub does."
+        mend = "set scheduler: none, and the hub does." if asked.request else "use intel_gas, and the hub does."
         yield asked.finding(rules.SCHEDULER, text + mend, Level.ERROR)
 
 
@@ -211,19 +213,19 @@ def _combinations(asked: _Asked) -> Iterator[Finding]:
             yield asked.finding(rule, text)
 
 
-def _cards(asked: _Asked, wish: GpuWish, facts: ClusterFacts) -> Iterator[Finding]:
+def _cards(asked: _Asked, request: GpuRequest, facts: ClusterFacts) -> Iterator[Finding]:
     """Problems of the hub's own choice of cards."""
-    if wish.scheduler is CardScheduler.GAS:
-        if wish.prefer:
+    if request.scheduler is CardScheduler.GAS:
+        if request.prefer:
             text = "prefer has no effect where GAS chooses cards; it goes by the node's label gas-prefer-gpu."
             yield asked.finding(rules.SCHEDULER, text, Level.INFO)
         return
-    if MASK_ENV in asked.environment and any(each.need.tiles for each in wish.containers):
+    if MASK_ENV in asked.environment and any(each.need.tiles for each in request.containers):
         text = f"The profile's own {MASK_ENV} stays, and hides which tiles were chosen; take it out."
         yield asked.finding(rules.TILES, text, Level.WARNING)
     if facts.nodes is None:
         return
-    offering = [node for node in facts.nodes if _offers(node, {wish.resource.full_name})]
+    offering = [node for node in facts.nodes if _offers(node, {request.resource.full_name})]
     known = [gpus for node in offering if (gpus := node_gpus(node)) is not None]
     for gpus in known:
         for warning in gpus.warnings:
@@ -231,7 +233,7 @@ def _cards(asked: _Asked, wish: GpuWish, facts: ClusterFacts) -> Iterator[Findin
     if offering and not known:
         text = "No node with these GPUs has the label gpu.intel.com/gpu-numbers, so the hub cannot choose cards."
         yield asked.finding(rules.LABELS, text, Level.WARNING)
-    if known and choose(wish, known, {}, [each.name for each in wish.containers]) is None:
+    if known and choose(request, known, {}, [each.name for each in request.containers]) is None:
         text = "No node has cards that are enough for this choice, even if nobody used them."
         yield asked.finding(rules.CAPACITY, text, Level.WARNING)
 

@@ -86,7 +86,7 @@ INTEL_GAS_KEYS: Keys = {
 
 
 @dataclass(frozen=True, slots=True)
-class ContainerWish:
+class ContainerGpuRequest:
     """Cards of one container.
 
     Attributes
@@ -103,10 +103,10 @@ class ContainerWish:
 
 
 @dataclass(frozen=True, slots=True)
-class GpuWish:
+class GpuRequest:
     """Cards of a server; the attributes are the keys of ``intel_gas``."""
 
-    containers: tuple[ContainerWish, ...] = (ContainerWish(NOTEBOOK),)
+    containers: tuple[ContainerGpuRequest, ...] = (ContainerGpuRequest(NOTEBOOK),)
     resource: GpuResource = GpuResource.I915
     policy: Policy = Policy.FIRST_FIT
     prefer: tuple[str, ...] = ()
@@ -119,7 +119,7 @@ class GpuWish:
     scheduler: CardScheduler = CardScheduler.AUTO
 
 
-def parse_intel_gas(value: object, path: str = "intel_gas") -> GpuWish | None:
+def parse_intel_gas(value: object, path: str = "intel_gas") -> GpuRequest | None:
     """Parse and validate ``intel_gas``; ``None`` if it is empty.
 
     Raises
@@ -130,7 +130,7 @@ def parse_intel_gas(value: object, path: str = "intel_gas") -> GpuWish | None:
     if value is None or value == {}:
         return None
     reader = _GpuReader()
-    return reader.accepted(reader.wish(value, path))
+    return reader.accepted(reader.request(value, path))
 
 
 def intel_gas_schema() -> dict[str, Any]:
@@ -141,13 +141,13 @@ def intel_gas_schema() -> dict[str, Any]:
 class _GpuReader(ValueReader):
     """Reads ``intel_gas``."""
 
-    def wish(self, value: object, path: str) -> GpuWish | None:
+    def request(self, value: object, path: str) -> GpuRequest | None:
         entry = self.keyed(value, path, INTEL_GAS_KEYS, "keys of intel_gas", "a mapping such as {millicores: 500}")
         if entry is None:
             return None
         entry = {key: each for key, each in entry.items() if each is not None}
         containers = self._containers(entry, path)
-        wish = GpuWish(
+        request = GpuRequest(
             containers=containers,
             resource=GpuResource(self._one_of(_RESOURCE, entry, "resource", path) or GpuResource.I915),
             policy=Policy(self._one_of(_POLICY, entry, "policy", path) or Policy.FIRST_FIT),
@@ -161,17 +161,17 @@ class _GpuReader(ValueReader):
             scheduler=CardScheduler(self._one_of(_SCHEDULER, entry, "scheduler", path) or CardScheduler.AUTO),
         )
         if not self.problems:
-            self._agreement(wish, path)
-        return wish
+            self._agreement(request, path)
+        return request
 
-    def _containers(self, entry: Mapping[str, object], path: str) -> tuple[ContainerWish, ...]:
+    def _containers(self, entry: Mapping[str, object], path: str) -> tuple[ContainerGpuRequest, ...]:
         common = {key: entry[key] for key in AMOUNT_KEYS if key in entry}
         self._amounts(common, path)
         if "containers" not in entry:
             return (_container_wish(NOTEBOOK, common),)
         where = f"{path}.containers"
 
-        def container(name: str, value: object, own_path: str) -> ContainerWish | None:
+        def container(name: str, value: object, own_path: str) -> ContainerGpuRequest | None:
             own = self.keyed(value or {}, own_path, AMOUNT_KEYS, "keys of a container", "a mapping such as {tiles: 1}")
             if own is None:
                 return None
@@ -203,27 +203,27 @@ class _GpuReader(ValueReader):
             self.refuse(where, list(found), "each once")
         return found
 
-    def _agreement(self, wish: GpuWish, path: str) -> None:
+    def _agreement(self, request: GpuRequest, path: str) -> None:
         """Refuse combinations that GAS refuses or the plugin gets wrong."""
-        by_name = {each.name: each for each in wish.containers}
-        if len({bool(each.need.tiles) for each in wish.containers}) > 1:
+        by_name = {each.name: each for each in request.containers}
+        if len({bool(each.need.tiles) for each in request.containers}) > 1:
             # The plugin counts filled sections of gas-container-tiles, not containers with GPUs.
-            tiles = {each.name: each.need.tiles for each in wish.containers}
+            tiles = {each.name: each.need.tiles for each in request.containers}
             self.refuse(f"{path}.containers", tiles, "tiles for all containers or for none: masks would be mixed up")
-        if wish.same_gpu:
+        if request.same_gpu:
             where = f"{path}.same_gpu"
-            if len(wish.same_gpu) < 2:
-                self.refuse(where, list(wish.same_gpu), "at least two containers")
-            for name in wish.same_gpu:
+            if len(request.same_gpu) < 2:
+                self.refuse(where, list(request.same_gpu), "at least two containers")
+            for name in request.same_gpu:
                 if name not in by_name:
                     self.refuse(where, name, f"one of the containers: {', '.join(by_name)}")
                 elif by_name[name].count != 1 or by_name[name].need.tiles:
                     self.refuse(where, name, "containers that ask for one card and for no tiles")
-        if not wish.xe_link:
+        if not request.xe_link:
             return
-        if wish.same_gpu:
+        if request.same_gpu:
             self.refuse(f"{path}.xe_link", True, "either xe_link or same_gpu")
-        for each in wish.containers:
+        for each in request.containers:
             if each.count % 2:
                 self.refuse(f"{path}.xe_link", f"{each.count} cards for {each.name}", "an even count with xe_link")
             if each.need.tiles != 1:
@@ -238,10 +238,10 @@ _AMOUNT_RULES: Mapping[str, Rule] = {
 }
 
 
-def _container_wish(name: str, entry: Mapping[str, object]) -> ContainerWish:
+def _container_wish(name: str, entry: Mapping[str, object]) -> ContainerGpuRequest:
     """A container's amounts, without the invalid ones, which are recorded problems."""
     good = {key: str(entry[key]) for key, rule in _AMOUNT_RULES.items() if key in entry and rule.accepts(entry[key])}
-    return ContainerWish(
+    return ContainerGpuRequest(
         name,
         int(good.get("count", "1")),
         Need(

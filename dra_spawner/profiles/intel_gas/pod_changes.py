@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from dra_spawner import names
 from dra_spawner.profiles.intel_gas.annotations import format_cards, format_tiles
 from dra_spawner.profiles.intel_gas.choosing import ChosenCards
-from dra_spawner.profiles.intel_gas.language import ContainerWish, GpuWish
+from dra_spawner.profiles.intel_gas.language import ContainerGpuRequest, GpuRequest
 from dra_spawner.profiles.intel_gas.masks import hierarchy_of, mask_of_tiles
 from dra_spawner.profiles.intel_gas.names import (
     ALLOW_ANNOTATION,
@@ -47,20 +47,24 @@ class PodChanges:
     node: str = ""
 
 
-def plain_changes(wish: GpuWish) -> PodChanges:
+def plain_changes(request: GpuRequest) -> PodChanges:
     """Limits alone: the kubelet takes any card."""
-    environment = {each.name: {HIERARCHY_ENV: str(wish.hierarchy)} for each in wish.containers if wish.hierarchy}
-    return PodChanges(limits={each.name: _limits(wish, each) for each in wish.containers}, environment=environment)
+    environment = {
+        each.name: {HIERARCHY_ENV: str(request.hierarchy)} for each in request.containers if request.hierarchy
+    }
+    return PodChanges(
+        limits={each.name: _limits(request, each) for each in request.containers}, environment=environment
+    )
 
 
-def changes_for_gas(wish: GpuWish) -> PodChanges:
+def changes_for_gas(request: GpuRequest) -> PodChanges:
     """Limits, and the annotations by which GAS chooses cards."""
-    plain = plain_changes(wish)
-    return PodChanges(plain.limits, _wishes(wish), plain.environment)
+    plain = plain_changes(request)
+    return PodChanges(plain.limits, _gas_annotations(request), plain.environment)
 
 
 def changes_with_cards(
-    wish: GpuWish,
+    request: GpuRequest,
     chosen: ChosenCards,
     containers: Sequence[str],
     hierarchies: Mapping[str, str],
@@ -80,9 +84,9 @@ def changes_with_cards(
     time
         Nanoseconds since 1970.
     """
-    plain = plain_changes(wish)
+    plain = plain_changes(request)
     annotations = {
-        **_wishes(wish),
+        **_gas_annotations(request),
         TIME_ANNOTATION: str(time),
         names.INTEL_GAS: str(time),
         CARDS_ANNOTATION: format_cards(each.cards for each in chosen.containers),
@@ -91,18 +95,18 @@ def changes_with_cards(
         annotations[TILES_ANNOTATION] = format_tiles(each.tiles for each in chosen.containers)
     environment = {name: dict(variables) for name, variables in plain.environment.items()}
     for name, cards in zip(containers, chosen.containers, strict=True):
-        hierarchy = wish.hierarchy or hierarchy_of(hierarchies.get(name))
+        hierarchy = request.hierarchy or hierarchy_of(hierarchies.get(name))
         mask = mask_of_tiles(cards.tiles, hierarchy, tiles_per_card)
         if mask:
             environment.setdefault(name, {})[MASK_ENV] = mask
     return PodChanges(plain.limits, annotations, environment, chosen.node)
 
 
-def _limits(wish: GpuWish, container: ContainerWish) -> dict[str, str]:
+def _limits(request: GpuRequest, container: ContainerGpuRequest) -> dict[str, str]:
     """Limits of a container: sums over its cards, as the API has them."""
     need, count = container.need, container.count
     amounts = {
-        wish.resource.full_name: count,
+        request.resource.full_name: count,
         MILLICORES: need.millicores * count,
         MEMORY: need.memory_bytes * count,
         TILES: need.tiles * count,
@@ -110,9 +114,9 @@ def _limits(wish: GpuWish, container: ContainerWish) -> dict[str, str]:
     return {name: str(amount) for name, amount in amounts.items() if amount}
 
 
-def _wishes(wish: GpuWish) -> dict[str, str]:
+def _gas_annotations(request: GpuRequest) -> dict[str, str]:
     """Annotations that users write for GAS."""
-    lists = {ALLOW_ANNOTATION: wish.allow, DENY_ANNOTATION: wish.deny, SAME_GPU_ANNOTATION: wish.same_gpu}
-    flags = {XE_LINK_ANNOTATION: wish.xe_link, SINGLE_NUMA_ANNOTATION: wish.single_numa}
+    lists = {ALLOW_ANNOTATION: request.allow, DENY_ANNOTATION: request.deny, SAME_GPU_ANNOTATION: request.same_gpu}
+    flags = {XE_LINK_ANNOTATION: request.xe_link, SINGLE_NUMA_ANNOTATION: request.single_numa}
     annotations = {name: ",".join(values) for name, values in lists.items() if values}
     return annotations | {name: "true" for name, value in flags.items() if value}

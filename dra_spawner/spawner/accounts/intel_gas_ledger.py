@@ -1,6 +1,7 @@
 """The ledger of Intel GPUs for one hub: reads nodes and pods, and chooses cards.
 
-Annotations of pods have their cards. So the ledger only remembers cards of servers whose pods are being created.
+Annotations of pods state their cards, so the ledger itself stores only the cards of servers whose pods are being
+created.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.profiles.intel_gas.choosing import ChosenCards, choose
 from dra_spawner.profiles.intel_gas.cleanup import next_cleanup, stale_assignments
 from dra_spawner.profiles.intel_gas.labels import NodeGpus, node_gpus
-from dra_spawner.profiles.intel_gas.language import GpuWish
+from dra_spawner.profiles.intel_gas.language import GpuRequest
 from dra_spawner.profiles.intel_gas.ledger import Assignment, CardUse, Ledger, PodKey, add_use
 from dra_spawner.profiles.intel_gas.names import CardScheduler
 from dra_spawner.profiles.intel_gas.pods import RebuiltLedger, containers_of, is_finished, node_of, pod_key, rebuild
 from dra_spawner.simulator.suitable_nodes import SuitableNodes
 from dra_spawner.spawner.hub_wide import hub_wide, run_once
 
-#: Age in seconds up to which starts share the data; cards that they take are remembered.
+#: Maximum age in seconds of data that several starts share.
 _PODS_SECONDS = 1.0
 _NODES_SECONDS = 30.0
-#: Age in seconds beyond which the data are unusable.
+#: Maximum age in seconds of usable data.
 _OLDEST_SECONDS = 300.0
 _LIST_SECONDS = 3.0
 _PAGE_SIZE = 500
@@ -39,13 +40,13 @@ class LedgerUnavailable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class GivenCards:
+class AssignedCards:
     """Cards of a server.
 
     Attributes
     ----------
     time
-        Nanoseconds since 1970, later than those of all servers before.
+        Nanoseconds since 1970; later than the times of all earlier servers.
     """
 
     chosen: ChosenCards
@@ -77,11 +78,11 @@ class GpuLedger:
     Parameters
     ----------
     namespace
-        Of the servers; ``None`` for several namespaces.
+        Namespace of the servers; ``None`` for several namespaces.
     log
-        For errors, which never fail a start.
-    now, time_ns, chance
-        The clock, and a number from 0 to 1.
+        Logger of errors; no error fails a start.
+    now, time_ns, jitter
+        Clocks, and a source of random numbers from 0 to 1.
     """
 
     def __init__(
@@ -91,13 +92,13 @@ class GpuLedger:
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         time_ns: Callable[[], int] = time.time_ns,
-        chance: Callable[[], float] = random.random,
+        jitter: Callable[[], float] = random.random,
     ) -> None:
         self._namespace = namespace
         self._log = log
         self._now = now
         self._time_ns = time_ns
-        self._chance = chance
+        self._jitter = jitter
         self._lock = asyncio.Lock()
         self._view = _View()
         self._rebuilt = RebuiltLedger(Ledger(), False, ())
@@ -110,36 +111,36 @@ class GpuLedger:
         self._warned: frozenset[str] = frozenset()
         self._last_time = 0
 
-    async def give(
-        self, api: KubernetesApi, wish: GpuWish, pod: JsonObject, lifetime: timedelta
-    ) -> GivenCards | NoCards:
-        """Choose cards for a server and remember them until its pod is there.
+    async def assign(
+        self, api: KubernetesApi, request: GpuRequest, pod: JsonObject, lifetime: timedelta
+    ) -> AssignedCards | NoCards:
+        """Choose cards for a server and reserve them until its pod exists.
 
         Parameters
         ----------
         pod
             The final pod with its limits, but without cards.
         lifetime
-            Time for which they stay assigned without a pod.
+            Time for which the cards stay reserved without a pod.
 
         Raises
         ------
         LedgerUnavailable
             If nodes and pods cannot be read.
         """
-        if wish.scheduler is CardScheduler.GAS:
+        if request.scheduler is CardScheduler.GAS:
             return NoCards(by_gas=True)
         async with self._lock:
             await self._read(api)
-            if wish.scheduler is CardScheduler.AUTO and self._rebuilt.gas_runs:
+            if request.scheduler is CardScheduler.AUTO and self._rebuilt.gas_runs:
                 return NoCards(by_gas=True)
             key = pod_key(pod)
-            self.release(key)  # from an earlier start of this server
+            self.release(key)  # cards of an earlier start of this server
             nodes = self._nodes_for(pod)
             if not nodes:
-                return NoCards(reason="no node with Intel GPUs is open to it")
+                return NoCards(reason="no node with Intel GPUs can run it")
             names = [str(container["name"]) for container in containers_of(pod)]
-            chosen = choose(wish, nodes, self._uses(), names)
+            chosen = choose(request, nodes, self._uses(), names)
             if chosen is None:
                 return NoCards(reason=f"no cards fit on {len(nodes)} nodes")
             self._last_time = max(self._time_ns(), self._last_time + 1)
@@ -147,22 +148,22 @@ class GpuLedger:
             self._reserved_until[key] = self._now() + lifetime
             self._reserved_pods[key] = (chosen.node, pod)
             gpus = next(each for each in nodes if each.node == chosen.node)
-            return GivenCards(chosen, gpus.capacity[wish.resource].tiles, self._last_time)
+            return AssignedCards(chosen, gpus.capacity[request.resource].tiles, self._last_time)
 
     def release(self, pod: PodKey) -> None:
-        """Forget the cards of a server whose pod will not be created."""
+        """Free the cards of a server whose pod will not be created."""
         self._reserved.release(pod)
         self._reserved_until.pop(pod, None)
         self._reserved_pods.pop(pod, None)
 
     def reserved(self) -> Collection[PodKey]:
-        """Servers with cards whose pods were not seen yet."""
+        """Servers with reserved cards, whose pods were not seen yet."""
         return tuple(self._reserved)
 
     # Reading
 
     async def _read(self, api: KubernetesApi, *, anew: bool = False) -> None:
-        """Refresh the data (``anew``: at any age); after an error, use older data within the limit."""
+        """Read old data again (``anew``: data of any age); after an error, use data up to the maximum age."""
         clock = asyncio.get_running_loop().time
         try:
             if clock() - self._view.nodes_at > _NODES_SECONDS:
@@ -179,7 +180,7 @@ class GpuLedger:
             self._log.warning("Cards of Intel GPUs are chosen from older data: %s", error)
 
     async def _list_pods(self, api: KubernetesApi) -> list[JsonObject]:
-        """Pods of all namespaces where that is allowed, else of the servers'."""
+        """Pods of all namespaces if the hub may list them, else of the servers' namespace."""
         if self._sees_all_namespaces and self._namespace is not None:
             try:
                 return await self._list_pods_of(api, None)
@@ -220,7 +221,7 @@ class GpuLedger:
     # Choosing
 
     def _nodes_for(self, pod: JsonObject) -> list[NodeGpus]:
-        """Nodes with Intel GPUs on which the pod fits without regard to cards."""
+        """Nodes with Intel GPUs on which the pod fits, without regard to cards."""
         coming: dict[str, list[JsonObject]] = {}
         for node, reserved in self._reserved_pods.values():
             coming.setdefault(node, []).append(reserved)
@@ -239,21 +240,21 @@ class GpuLedger:
 
     def begin_cleaning(self, api: KubernetesApi, interval: timedelta) -> None:
         """Begin the periodic clean-up."""
-        run_once(("cleaning of Intel GPUs", self._namespace), lambda: self.clean_for_ever(api, interval))
+        run_once(("cleaning of Intel GPUs", self._namespace), lambda: self.clean_periodically(api, interval))
 
-    async def clean_for_ever(
+    async def clean_periodically(
         self,
         api: KubernetesApi,
         interval: timedelta,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
-        """Clean up periodically, after half the interval plus up to a whole one."""
+        """Clean up periodically, each time after half the interval plus a random part of one interval."""
         while True:
-            await sleep(next_cleanup(interval, self._chance()).total_seconds())
+            await sleep(next_cleanup(interval, self._jitter()).total_seconds())
             try:
                 dropped = await self.clean_up(api)
                 if dropped:
-                    self._log.info("Cards of Intel GPUs taken back from servers that are gone: %s", dropped)
+                    self._log.info("Freed cards of Intel GPUs of servers that are gone: %s", dropped)
             except LedgerUnavailable as error:
                 self._log.warning("Could not look for stale assignments of Intel GPUs: %s", error)
             except Exception:  # the next pass may work

@@ -2,7 +2,7 @@
 
 Every change reads the ConfigMap, decides, and replaces exactly that version (``resourceVersion``). If another writer
 was faster, the API server answers 409 and the change is repeated. An invalid ConfigMap is never overwritten. A missing
-one is created from the pods, which have their VLAN in annotations.
+ConfigMap is created from the pods, whose annotations state their VLAN.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from dra_spawner.profiles.vlans import (
 )
 from dra_spawner.spawner.hub_wide import hub_wide
 
-#: Tries of a change.
+#: Maximum tries of a change.
 MAX_TRIES = 12
 _FIRST_WAIT_SECONDS = 0.05
 _LONGEST_WAIT_SECONDS = 2.0
@@ -43,14 +43,24 @@ _LONGEST_WAIT_SECONDS = 2.0
 _Answer = TypeVar("_Answer")
 
 
-def turn_of(namespace: str) -> asyncio.Lock:
+def vlan_lock(namespace: str) -> asyncio.Lock:
     """A lock that avoids conflicts between starts of one hub; safety does not depend on it."""
     return hub_wide(("turn of VLANs", namespace), asyncio.Lock)
 
 
 @dataclass(frozen=True, slots=True)
 class Reconciled:
-    """What a reconciliation did: servers whose VLANs were freed, pods that got an entry, VLANs with several owners."""
+    """Result of a reconciliation.
+
+    Attributes
+    ----------
+    freed
+        Servers whose VLANs were freed.
+    added
+        Servers whose missing entries were added.
+    contested
+        VLANs with several owners.
+    """
 
     freed: tuple[str, ...] = ()
     added: tuple[str, ...] = ()
@@ -66,13 +76,13 @@ class VlanLeases:
     Parameters
     ----------
     namespace
-        Of the ConfigMap.
+        Namespace of the ConfigMap.
     pods_namespace
-        Where servers run; ``None`` means every namespace (``enable_user_namespaces``).
+        Namespace of servers; ``None`` means every namespace (``enable_user_namespaces``).
     turn
-        Entered for each try of a change; see `turn_of`.
+        Lock of each try of a change; see `vlan_lock`.
     now, sleep, jitter
-        Time and chance; ``jitter`` gives a number from 0 to 1.
+        Clock, and source of random numbers from 0 to 1.
 
     Every method raises `KubernetesError` if the API server refuses, or does not answer in `MAX_TRIES` tries, and
     `LeasesCorrupt` if the ConfigMap cannot be read.
@@ -100,9 +110,9 @@ class VlanLeases:
     async def acquire(
         self, policy: VlanPolicy, name: str, *, server: str, start: str, until: datetime
     ) -> int | VlanRefused:
-        """A VLAN for a start; see `assign`. Idempotent for a start.
+        """Assign a VLAN to a start; see `assign`. Idempotent for a start.
 
-        If all are in use, VLANs of servers that are gone are freed first.
+        If all VLANs are in use, those of servers that are gone are freed first.
         """
 
         async def take(leases: Leases) -> tuple[int | VlanRefused, Leases]:
@@ -122,20 +132,20 @@ class VlanLeases:
         Returns
         -------
         bool
-            Whether all are freed.
+            Whether all these VLANs are freed.
         """
 
         async def give_back(leases: Leases) -> tuple[bool, Leases]:
-            wanted = release(leases, server, start, ())
-            if wanted == leases:
+            without = release(leases, server, start, ())
+            if without == leases:
                 return True, leases
             after = release(leases, server, start, await self._pods())
-            return after == wanted, after
+            return after == without, after
 
         return await self._change(give_back, create=False)
 
     async def reconcile(self) -> Reconciled:
-        """Compare the list with the pods: free leftovers of a killed hub, and add missing entries."""
+        """Compare the list with the pods: free VLANs that a killed hub has left, and add missing entries."""
 
         async def compare(leases: Leases) -> tuple[Reconciled, Leases]:
             after = reconcile(leases, await self._pods(), self._now())
@@ -162,7 +172,7 @@ class VlanLeases:
     async def _try(self, decide: Callable[[Leases], Awaitable[tuple[_Answer, Leases]]], create: bool) -> _Answer:
         found = await self._read()
         if found is None:
-            # New, or removed while servers run.
+            # The ConfigMap is new, or was removed while servers run.
             before = reconcile({}, await self._pods(), self._now())
         else:
             before = leases_from_data(found.get("data"))
@@ -201,12 +211,12 @@ class VlanLeases:
 
 
 def pod_marks(vlan: int, owner: str, start: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Labels and annotations of a pod in a VLAN, from which the list can be recreated."""
+    """Labels and annotations of a pod in a VLAN; the list can be recreated from them."""
     return {names.VLAN: str(vlan)}, {names.VLAN_OWNER: owner, names.VLAN_LEASE: start}
 
 
 def vlan_pods(pods: Collection[JsonObject]) -> tuple[VlanPod, ...]:
-    """Pods that are in a VLAN, without ended ones."""
+    """Pods in a VLAN, without pods that have ended."""
     found = []
     for pod in pods:
         metadata = pod["metadata"]

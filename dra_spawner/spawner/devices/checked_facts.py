@@ -1,4 +1,4 @@
-"""Cached facts of the cluster for checks of choices; read again before a refusal."""
+"""Cached facts of the cluster for checks of choices; they are read again before a refusal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["CheckedFacts"]
 
 #: Age in seconds after which a spawn begins a new reading, without waiting for it.
 _FRESH_SECONDS: Final = 300.0
-#: Seconds that a refusal waits for a new reading; without an answer there is no refusal.
+#: Seconds that a refusal waits for a new reading; without one, no choice is refused because of the cluster.
 _WAIT_SECONDS: Final = 5.0
 
 _UNKNOWN: Final = ClusterFacts()
@@ -73,13 +73,13 @@ class CheckedFacts:
             return await asyncio.to_thread(check_choices, tuple(listed), self._inventory, (), self._ignored)
 
     async def error_in(self, choice: Choice) -> Finding | None:
-        """Return why a choice cannot work here, by facts that are read after this call."""
+        """Return why a choice cannot work here, by facts that are read after this call; None if it can."""
         if self._reading.age() > _FRESH_SECONDS:
             self._reading.begin()
         error = await self._first_error(choice, self._inventory)
         if error is None:
             return None
-        # Without an answer only errors on every cluster count.
+        # Without new facts, only errors that need no facts count.
         inventory = Inventory(_UNKNOWN)
         try:
             async with asyncio.timeout(_WAIT_SECONDS):
@@ -87,7 +87,7 @@ class CheckedFacts:
         except TimeoutError:
             self._log.info("The cluster did not answer in time whether this still holds: %s", error)
         except KubernetesError:
-            pass  # the log has it
+            pass  # _read has logged it
         return await self._first_error(choice, inventory)
 
     async def _first_error(self, choice: Choice, inventory: Inventory) -> Finding | None:

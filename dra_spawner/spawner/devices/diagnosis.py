@@ -1,4 +1,4 @@
-"""Why a pod waits for its devices, in a sentence. Makes requests only for unschedulable pods."""
+"""Explains in a sentence why a pod waits for its devices. It makes requests only for unschedulable pods."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dra_spawner.spawner.objects.standing_objects import MOST_PODS_OF_A_CLAIM
 #: Limits of the search for an explanation.
 _EXPLAIN_SECONDS = 3.0
 _EXPLAIN_STEPS: Final = 200_000
-NOTHING_STANDS: Mapping[str, str] = {}
+NO_STANDING_CLAIMS: Mapping[str, str] = {}
 NO_POD: Mapping[str, Any] = {}
 #: Name of the simulated claim for a pod's extended resources.
 _EXTENDED: Final = "extended-resources"
@@ -33,17 +33,17 @@ class Diagnosis:
     Attributes
     ----------
     sentence
-        For the user; empty if the reason is not known.
-    hopeless
+        Sentence for the user; empty if the reason is not known.
+    is_permanent
         Whether neither waiting nor a new node helps.
     fits
-        Whether all devices are free on some node; ``None`` if that is not known.
+        Whether some node has all devices free; ``None`` if that is not known.
     detail
-        For the log: object and rule.
+        Object and rule, for the log.
     """
 
     sentence: str = ""
-    hopeless: bool = False
+    is_permanent: bool = False
     fits: bool | None = None
     detail: str = ""
 
@@ -51,7 +51,7 @@ class Diagnosis:
 async def diagnose(
     reader: DeviceReader,
     claims: Mapping[str, JsonObject],
-    standing: Mapping[str, str] = NOTHING_STANDS,
+    standing: Mapping[str, str] = NO_STANDING_CLAIMS,
     namespace: str = "",
     pod: Mapping[str, Any] = NO_POD,
     reserved: Collection[str] = (),
@@ -64,17 +64,17 @@ async def diagnose(
     Parameters
     ----------
     claims
-        Specs by the claim's name.
+        Specs of the pod's claims, by the claim's name in the profile.
     standing
-        Names of existing claims of ``namespace`` that are shared with other servers, by the claim's name.
+        Names of existing claims in ``namespace``, by the claim's name in the profile.
     reserved
-        Names of those claims that are reserved for this server alone.
+        Claims among `standing` that are reserved for this server alone; the others are shared.
     pod
-        The unschedulable pod as the API server has it, for its extended resources.
+        The unschedulable pod from the API, for its extended resources.
     """
     extended = of_pod(pod)
     if not claims and not extended.names:
-        return Diagnosis()  # others created the claims; Kubernetes' events explain
+        return Diagnosis()  # the claims are not this hub's; Kubernetes' events explain
     try:
         seen = await reader.objects()
     except KubernetesError:
@@ -88,15 +88,15 @@ async def diagnose(
         classes = decoded(DeviceClass.from_json, seen.classes)
         nowhere = [name for name in extended.unknown(classes) if not any(_offers(node, name) for node in nodes)]
         if nowhere:
-            detail = f"no node offers {', '.join(nowhere)}, and no DeviceClass stands for it"
+            detail = f"no node offers {', '.join(nowhere)}, and no DeviceClass provides it"
             return Diagnosis(f"No node has {', '.join(nowhere)} now.", detail=detail)
         spec = extended.claim_spec(classes)
         if spec is not None:
-            # On a node whose device plugin offers the resource, devices do not stand for it.
+            # On a node whose device plugin offers the resource, devices do not provide it.
             nodes = [node for node in nodes if not any(_offers(node, name) for name in extended.names)]
             claims = {**claims, _EXTENDED: spec}
         if not nodes or not (claims or allocated):
-            return Diagnosis()  # up to device plugins; Kubernetes' events explain
+            return Diagnosis()  # device plugins decide; Kubernetes' events explain
     if not claims and allocated.keys() <= set(reserved):
         return Diagnosis(
             "The device that is reserved for this server is on a node without enough free CPU or memory. The server "
@@ -109,11 +109,11 @@ async def diagnose(
             "has enough free CPU and memory.",
             fits=True,
         )
-    return _class_missing(claims, seen) or await assess_briefly(claims, seen, nodes, seen.claims)
+    return _class_missing(claims, seen) or await assess_within_limits(claims, seen, nodes, seen.claims)
 
 
 def _allocated(seen: DeviceObjects, standing: Mapping[str, str], namespace: str) -> dict[str, JsonObject]:
-    """Status of allocated standing claims, by the claim's name."""
+    """Status of allocated existing claims, by the claim's name in the profile."""
     return {
         name: found["status"]
         for found in seen.claims
@@ -130,18 +130,18 @@ def _class_missing(claims: Mapping[str, JsonObject], seen: DeviceObjects) -> Dia
         return None
     return Diagnosis(
         "This choice asks for a kind of device that this cluster does not have. Please tell your administrator.",
-        hopeless=True,
+        is_permanent=True,
         fits=False,
-        detail=f"DeviceClass {missing} does not exist; there are: {', '.join(sorted(known)) or 'none'}",
+        detail=f"DeviceClass {missing} does not exist; existing: {', '.join(sorted(known)) or 'none'}",
     )
 
 
-async def assess_briefly(
+async def assess_within_limits(
     claims: Mapping[str, JsonObject], seen: DeviceObjects, nodes: list[JsonObject], existing: list[JsonObject]
 ) -> Diagnosis:
-    """Search for devices on some nodes, beside existing claims.
+    """Search for devices on some nodes, in addition to existing claims.
 
-    Runs in a thread and within limits, as a search may take exponential time.
+    The search runs in a thread and within limits, as it may take exponential time.
     """
     end = time.monotonic() + _EXPLAIN_SECONDS
     assessment = await asyncio.to_thread(
@@ -157,18 +157,18 @@ async def assess_briefly(
 
 
 def _offers(node: JsonObject, resource: str) -> bool:
-    """Whether a device plugin offers a resource on a node, free or not."""
+    """Whether a device plugin offers a resource on a node, in use or not."""
     amount = (node.get("status", {}).get("allocatable") or {}).get(resource, "0")
     return str(amount) not in ("", "0")
 
 
 def _classes(claims: Mapping[str, JsonObject]) -> list[str]:
-    """The named classes, including those of alternatives: the scheduler requires all to exist."""
+    """Device classes of the claims, including those of alternatives: the scheduler requires that all exist."""
     requests = (request for spec in claims.values() for request in spec.get("devices", {}).get("requests") or ())
-    wanted = (
+    alternatives = (
         each
         for request in requests
         for each in (request.get("exactly"), *(request.get("firstAvailable") or ()))
         if each
     )
-    return [each["deviceClassName"] for each in wanted if each.get("deviceClassName")]
+    return [each["deviceClassName"] for each in alternatives if each.get("deviceClassName")]

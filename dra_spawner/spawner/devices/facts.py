@@ -1,7 +1,7 @@
 """Facts for checks of profiles, from the API server: devices, classes, nodes, version and feature gates.
 
-A dry run of claim templates shows which fields the API server keeps, and so which gates are on. Nothing is stored, and
-the rights of starting servers suffice.
+A dry run of claim templates shows which fields the API server keeps, and so which gates are on. It stores nothing, and
+needs no more rights than the start of a server.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ async def read_facts(reader: DeviceReader, namespace: str | None) -> ClusterFact
     Parameters
     ----------
     namespace
-        Of servers; None if each user has one, which is not read then.
+        Namespace of servers; None if each user has one: then namespaces are not read.
 
     Raises
     ------
@@ -67,7 +67,7 @@ async def read_facts(reader: DeviceReader, namespace: str | None) -> ClusterFact
 
 
 async def _version(api: KubernetesApi) -> tuple[int, int] | None:
-    """Major and minor; providers write things like ``36+``."""
+    """Major and minor version; some providers write a minor such as ``36+``."""
     found = await api.get("/version")
     numbers = [_VERSION.match(str(found.get(part, ""))) for part in ("major", "minor")]
     return (int(numbers[0][1]), int(numbers[1][1])) if numbers[0] and numbers[1] else None
@@ -80,7 +80,7 @@ async def _namespace(api: KubernetesApi, name: str | None) -> JsonObject | None:
 async def _attachments(
     api: KubernetesApi, namespace: str | None
 ) -> tuple[frozenset[str] | None, frozenset[str] | None]:
-    """NetworkAttachmentDefinitions, and their namespaces if not all; the hub's account may read its own."""
+    """NetworkAttachmentDefinitions, and the namespaces that could be read; None for all namespaces."""
     everywhere = _names(await _list(api, *_ATTACHMENTS))
     if everywhere is not None or namespace is None:
         return everywhere, None
@@ -96,7 +96,7 @@ async def _list(
 
 
 def _lasting_parts(node: JsonObject) -> JsonObject:
-    """A node without parts that change often, so that equal facts compare equal."""
+    """A node without parts that change often, so that unchanged facts compare equal."""
     metadata = {
         key: value for key, value in node["metadata"].items() if key not in ("resourceVersion", "managedFields")
     }
@@ -117,7 +117,7 @@ def _of_request(**more: Any) -> JsonObject:
     return {"requests": [{"name": "probe", "exactly": {**_CLASS, **more}}]}
 
 
-#: Field -> the devices of a claim that use it.
+#: A claim's ``spec.devices`` that uses each field.
 _PROBES: Final[Mapping[str, JsonObject]] = {
     "capacity": _of_request(capacity={"requests": {"memory": "1Gi"}}),
     "tolerations": _of_request(tolerations=[{"operator": "Exists"}]),
@@ -158,7 +158,7 @@ async def _is_dropped(api: KubernetesApi, path: str, field: str, devices: JsonOb
 
 
 def _has(value: object, field: str) -> bool:
-    """Whether a key is anywhere in a value."""
+    """Whether a key exists at any depth of a value."""
     if isinstance(value, Mapping):
         return field in value or any(_has(each, field) for each in value.values())
     return isinstance(value, list) and any(_has(each, field) for each in value)

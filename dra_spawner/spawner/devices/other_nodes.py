@@ -1,4 +1,4 @@
-"""Whether a server that fails on a node has free devices on another one, and its present devices."""
+"""Whether another node has free devices for a server that fails on its node; and names of its present devices."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.names import RESOURCE_API
 from dra_spawner.simulator.suitable_nodes import SuitableNodes
-from dra_spawner.spawner.devices.diagnosis import assess_briefly
+from dra_spawner.spawner.devices.diagnosis import assess_within_limits
 from dra_spawner.spawner.devices.reader import DeviceReader
 from dra_spawner.spawner.objects.api_objects import CLAIMS
 
@@ -20,20 +20,20 @@ async def fits_elsewhere(
     claims: Mapping[str, JsonObject],
     pod: JsonObject,
     servers: Iterable[JsonObject],
-    gives_way: Callable[[JsonObject], bool],
+    is_preemptible: Callable[[JsonObject], bool],
 ) -> bool:
-    """Whether another node has free devices for a pod's claims and allows the pod. False if that is not known.
+    """Whether another node has free devices for a pod's claims and can run the pod. False if that is not known.
 
     Parameters
     ----------
     claims
-        Specs by the claim's name; of this pod alone.
+        Specs of claims of this pod alone, by the claim's name.
     pod
-        Its last seen state.
+        The last seen state of the pod.
     servers
-        Other known pods.
-    gives_way
-        Whether the devices of an allocated claim count as free.
+        Pods of other servers.
+    is_preemptible
+        Whether an allocated claim is a placeholder's, whose devices count as free.
     """
     avoided = pod["spec"].get("nodeName")
     if not claims or not avoided:
@@ -48,13 +48,13 @@ async def fits_elsewhere(
     unbound = {**pod, "spec": {key: value for key, value in pod["spec"].items() if key != "nodeName"}}
     suitable = suitable_nodes.for_pod(unbound)
     nodes = [node for node in others if node["metadata"]["name"] in suitable]
-    existing = [claim for claim in seen.claims if not gives_way(claim)]
-    assessment = await assess_briefly(claims, seen, nodes, existing)
+    existing = [claim for claim in seen.claims if not is_preemptible(claim)]
+    assessment = await assess_within_limits(claims, seen, nodes, existing)
     return assessment.fits is True
 
 
 async def devices_of(api: KubernetesApi, pod: JsonObject) -> list[str]:
-    """Names of the devices of a pod's claims, each with its pool if that is not the node's."""
+    """Names of the devices of a pod's claims, each with its pool if the pool has another name than the node."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     names = {each.get("resourceClaimName") for each in spec.get("resourceClaims") or ()}
     names |= {each.get("resourceClaimName") for each in status.get("resourceClaimStatuses") or ()}

@@ -1,4 +1,4 @@
-"""The hub's reader of devices: each caller states an age limit, and callers share requests."""
+"""The hub's reader of devices: each caller states a maximum age of the data, and callers share requests."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from dra_spawner.spawner.objects.api_objects import CLAIMS
 
 __all__ = ["NOW", "DeviceObjects", "DeviceReader", "KnownDevices", "Reading", "decoded", "device_reader", "readable"]
 
-#: Age limit that accepts only data read after the call.
+#: Maximum age that accepts only data read after the call.
 NOW: Final = 0.0
-#: Age limit of a spawn form's devices in seconds; their sizes rarely change, but new nodes may come.
+#: Maximum age of a spawn form's devices in seconds; their sizes rarely change, but new nodes may join.
 _FORM_SECONDS: Final = 30.0
-#: Seconds from a failed reading to a form's next one.
+#: Seconds after a failed reading before a form tries again.
 _RETRY_SECONDS: Final = 5.0
 #: Seconds that a form waits for the first reading.
 _FIRST_WAIT_SECONDS: Final = 2.0
-#: Seconds that a form waits later, when it has older data.
+#: Seconds that a form waits for new data if it has older data.
 _LATER_WAIT_SECONDS: Final = 0.2
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Result(Generic[T]):
-    """A finished reading; it has all changes before its beginning."""
+    """The result of a reading; it includes all changes before its beginning."""
 
     begun_at: float = -math.inf
     value: T | None = None
@@ -47,24 +47,24 @@ class _Result(Generic[T]):
 
 
 class Reading(Generic[T]):
-    """A repeated reading, one at a time, which all waiting callers share.
+    """Data that are read repeatedly, by one reading at a time, which all waiting callers share.
 
     Parameters
     ----------
-    is_kept
+    is_cached
         Whether the last value is cached.
     """
 
-    def __init__(self, read: Callable[[], Awaitable[T]], *, is_kept: bool = True) -> None:
+    def __init__(self, read: Callable[[], Awaitable[T]], *, is_cached: bool = True) -> None:
         self._read = read
-        self._is_kept = is_kept
+        self._is_kept = is_cached
         self._last_success: _Result[T] = _Result()
         self._last: _Result[T] = _Result()
         self._task: asyncio.Task[_Result[T]] | None = None
 
     @property
     def value(self) -> T | None:
-        """The last value; None before the first."""
+        """The last value; None before the first reading."""
         return self._last_success.value
 
     @property
@@ -73,11 +73,11 @@ class Reading(Generic[T]):
         return self._last.error is not None
 
     def age(self) -> float:
-        """Return the seconds since the last value; infinite before the first."""
+        """Return the seconds since the last successful reading; infinite before the first."""
         return asyncio.get_running_loop().time() - self._last_success.begun_at
 
-    def tried_ago(self) -> float:
-        """Return the seconds since the last reading, failed or not."""
+    def seconds_since_try(self) -> float:
+        """Return the seconds since the last reading, successful or not."""
         return asyncio.get_running_loop().time() - self._last.begun_at
 
     def put(self, value: T) -> None:
@@ -85,21 +85,21 @@ class Reading(Generic[T]):
         self._last = self._last_success = _Result(asyncio.get_running_loop().time(), value)
 
     def begin(self) -> asyncio.Task[_Result[T]]:
-        """Begin a reading, if none is under way. Its task raises no `KubernetesError`."""
+        """Begin a reading, unless one is running. Its task raises no `KubernetesError`."""
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())
         return self._task
 
     async def get(self, max_age_seconds: float) -> T:
-        """Return a value of at most this age.
+        """Return a value of at most this age, from a new reading if necessary.
 
         Raises
         ------
         KubernetesError
-            If a reading that was begun since then failed.
+            If the new reading failed.
         """
-        result, wanted = self._last_success, asyncio.get_running_loop().time() - max_age_seconds
-        while result.begun_at < wanted:
+        result, oldest = self._last_success, asyncio.get_running_loop().time() - max_age_seconds
+        while result.begun_at < oldest:
             # A cancelled caller does not cancel the reading for others.
             result = await asyncio.shield(self.begin())
         if result.error is not None:
@@ -126,7 +126,7 @@ class KnownDevices:
     Attributes
     ----------
     classes, slices
-        None where the hub may not list them.
+        Objects; None if the hub may not list them.
     """
 
     classes: Mapping[str, DeviceClass] | None
@@ -149,7 +149,7 @@ class DeviceReader:
     Parameters
     ----------
     form_seconds, retry_seconds
-        Age limit of a form's devices, and delay after a failed reading.
+        Maximum age of a form's devices, and delay after a failed reading.
 
     Attributes
     ----------
@@ -176,7 +176,7 @@ class DeviceReader:
         async def read() -> list[JsonObject]:
             return list((await self.api.list(resource_path(group_version, plural)))["items"])
 
-        return Reading(read, is_kept=False)
+        return Reading(read, is_cached=False)
 
     async def objects(self) -> DeviceObjects:
         """Return the present objects that decide about devices.
@@ -193,14 +193,14 @@ class DeviceReader:
         try:
             classes, slices = await asyncio.gather(readable(self.classes.get(NOW)), readable(self.slices.get(NOW)))
         except KubernetesError as error:
-            # Once, as the first failure of the two requests varies.
+            # Logged once, as either of the two requests may fail first.
             if not self.devices.has_failed:
-                log.warning("Devices cannot be read, so the spawn form has none or old ones: %s", error)
+                log.warning("Devices cannot be read, so the spawn form shows no devices or old data: %s", error)
             raise
-        # Not in the event loop: a large cluster has thousands of slices.
+        # In a thread, as a large cluster has thousands of slices.
         found = await asyncio.to_thread(_decode, classes, slices)
         known = self.devices.value
-        # The same object, so that cached results still hold.
+        # Equal data stay the same object, so that cached results remain valid.
         return known if known is not None and known == found else found
 
     @property
@@ -215,11 +215,11 @@ class DeviceReader:
     async def learn(self) -> DeviceCatalog:
         """Return the catalog, after a short wait for new data if it is old.
 
-        A missing answer is no error; the next form has later data.
+        If the data do not arrive in time, the catalog is the old one; the next form has newer data.
         """
         devices = self.devices
         is_due = devices.age() > self._form_seconds and not (
-            devices.has_failed and devices.tried_ago() < self._retry_seconds
+            devices.has_failed and devices.seconds_since_try() < self._retry_seconds
         )
         if is_due:
             wait = _LATER_WAIT_SECONDS if self.catalog.is_known else _FIRST_WAIT_SECONDS
@@ -233,7 +233,7 @@ def device_reader(api: KubernetesApi) -> DeviceReader:
 
 
 async def readable(answer: Awaitable[T]) -> T | None:
-    """Return an answer; None if the account may not read it or the API does not have it."""
+    """Return the result of a request; None if the account may not read it or the API does not have it."""
     try:
         return await answer
     except KubernetesError as error:

@@ -1,1 +1,1 @@
-"""Objects that a start creates beside its pod, and their removal."""
+"""Objects that a start creates in addition to its pod, and their removal."""

@@ -13,9 +13,9 @@ TEMPLATES = "resourceclaimtemplates"
 CLAIMS = "resourceclaims"
 
 MANAGED_LABELS: Mapping[str, str] = {names.MANAGED_BY: names.MANAGER}
-#: Labels of every template of a DRASpawner, and of its claims.
+#: Labels of the templates that starts create, and of their claims.
 TEMPLATE_LABELS: Mapping[str, str] = {**MANAGED_LABELS, names.PART: "device-claim"}
-#: Labels of a start's own companion.
+#: Labels of a companion of one start.
 COMPANION_LABELS: Mapping[str, str] = {**MANAGED_LABELS, names.PART: "companion"}
 #: Labels of objects that several starts share.
 STANDING_LABELS: Mapping[str, str] = {**MANAGED_LABELS, names.PART: "standing"}
@@ -45,7 +45,7 @@ class ApiObject:
 
     @property
     def description(self) -> str:
-        """For messages."""
+        """Kind and name, for messages."""
         return f"{self.manifest['kind']} {self.name}"
 
     def collection(self, namespace: str) -> str:
@@ -57,5 +57,5 @@ class ApiObject:
 
 
 def label_selector(labels: Mapping[str, str]) -> str:
-    """Labels as a selector for a list request."""
+    """Label selector for a list request."""
     return ",".join(f"{key}={value}" for key, value in labels.items())

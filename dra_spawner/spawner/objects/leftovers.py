@@ -1,4 +1,4 @@
-"""Leftovers of hubs that were stopped during a start or missed a server's end, and their removal."""
+"""Finds and removes leftovers of hubs that were stopped during a start or missed a server's end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dra_spawner.spawner.objects.api_objects import (
     TEMPLATES,
     label_selector,
 )
-from dra_spawner.spawner.objects.standing_objects import forget_users, remove_if_unused, users_of
+from dra_spawner.spawner.objects.standing_objects import remove_if_unused, remove_users, users_of
 from dra_spawner.spawner.objects.start_objects import adopt
 
 #: apiVersion and plural of a kind.
@@ -30,14 +30,14 @@ _OVER_PHASES = ("Succeeded", "Failed")
 
 @dataclass(frozen=True, slots=True)
 class Leftovers:
-    """Actions of a sweep on the starts' own objects.
+    """Actions of a sweep on objects of single starts.
 
     Attributes
     ----------
     delete
         Namespace and name of objects to delete.
     adopt
-        Namespace and name of objects to give to a pod that uses them, and the pod's name and uid.
+        Namespace and name of objects that a pod uses and shall own, and the pod's name and uid.
     """
 
     delete: tuple[tuple[str, str], ...] = ()
@@ -47,15 +47,15 @@ class Leftovers:
 def find_leftovers(
     objects: Sequence[JsonObject], pods: Sequence[JsonObject], now: datetime, older_than: timedelta
 ) -> Leftovers:
-    """Find the starts' own objects that were left behind.
+    """Find objects of single starts that were left behind.
 
-    These have no owner, and their start is over. If a pod names the object, or is of the same start, it becomes the
-    owner; else the object is deleted.
+    Leftovers have no owner, and their start is over. If a pod names the object, or is of the same start, it becomes the
+    object's owner; else the object is deleted.
 
     Parameters
     ----------
     older_than
-        For objects without the end of their start.
+        Minimum age of objects that do not state the end of their start.
     """
     users = {}
     for pod in pods:
@@ -92,8 +92,8 @@ def _end(metadata: JsonObject, older_than: timedelta) -> datetime:
     return datetime.fromisoformat(metadata["creationTimestamp"]) + older_than
 
 
-def starts_that_are_over(found: JsonObject, pods: Sequence[JsonObject], now: datetime) -> tuple[str, ...]:
-    """Starts on a shared object that are over and have no pod."""
+def finished_starts(found: JsonObject, pods: Sequence[JsonObject], now: datetime) -> tuple[str, ...]:
+    """Starts that use a shared object but are over and have no pod."""
     namespace = found["metadata"]["namespace"]
     alive = {
         _start(pod["metadata"])
@@ -109,14 +109,14 @@ class Sweep:
     Parameters
     ----------
     namespace
-        Where to look; ``None`` means every namespace (``enable_user_namespaces``).
+        Namespace of the sweep; ``None`` means every namespace (``enable_user_namespaces``).
     older_than
-        Younger objects without an end may belong to a running start.
+        Minimum age of objects that do not state the end of their start; younger objects may belong to a running start.
 
     Attributes
     ----------
     done, errors
-        Done actions and errors, as sentences.
+        Sentences about what was done, and about errors.
     """
 
     def __init__(self, api: KubernetesApi, namespace: str | None, older_than: timedelta, now: datetime) -> None:
@@ -136,7 +136,7 @@ class Sweep:
         companion_kinds
             Kinds of companion objects that profiles of this hub use.
         """
-        # Pods own claims from templates, but not always claims after a handover.
+        # Pods own claims from templates, but a claim after a handover may have no owner yet.
         own = [(_TEMPLATE_KIND, TEMPLATE_LABELS), (_CLAIM_KIND, TEMPLATE_LABELS)]
         own += [(kind, COMPANION_LABELS) for kind in sorted(companion_kinds)]
         for kind, labels in own:
@@ -146,17 +146,17 @@ class Sweep:
                 await self._sweep_standing(kind, found)
 
     async def _list(self, kind: Kind, selector: str) -> list[JsonObject]:
-        """The objects; empty after an error, which is recorded."""
+        """The objects of a kind; after an error an empty list, and the error is recorded."""
         try:
             return list((await self._api.list(resource_path(*kind, self._namespace), label_selector=selector))["items"])
         except KubernetesError as error:
             self.errors.append(str(error))
             return []
 
-    async def _pods_there(self) -> list[JsonObject]:
-        """The pods, listed once if needed.
+    async def _list_all_pods(self) -> list[JsonObject]:
+        """All pods; they are listed once, at the first call.
 
-        Starts that were over at the begin of the sweep create no further pods.
+        Starts that were over at the beginning of the sweep create no further pods.
         """
         if self._pods is None:
             self._pods = (await self._api.list(resource_path("v1", "pods", self._namespace)))["items"]
@@ -166,7 +166,7 @@ class Sweep:
         if not find_leftovers(objects, (), self._now, self._older_than).delete:
             return
         try:
-            leftovers = find_leftovers(objects, await self._pods_there(), self._now, self._older_than)
+            leftovers = find_leftovers(objects, await self._list_all_pods(), self._now, self._older_than)
         except KubernetesError as error:
             self.errors.append(str(error))
             return
@@ -187,10 +187,10 @@ class Sweep:
         path = resource_path(*kind, found["metadata"]["namespace"], found["metadata"]["name"])
         try:
             if any(end < self._now for end in users_of(found).values()):
-                over = starts_that_are_over(found, await self._pods_there(), self._now)
-                went = bool(over) and await forget_users(self._api, path, over, self._now)
+                over = finished_starts(found, await self._list_all_pods(), self._now)
+                is_removed = bool(over) and await remove_users(self._api, path, over, self._now)
             else:
-                went = await remove_if_unused(self._api, path, found, self._now)
+                is_removed = await remove_if_unused(self._api, path, found, self._now)
         except KubernetesError as error:
             self.errors.append(str(error))
             return
@@ -198,5 +198,5 @@ class Sweep:
             # Users may write annotations, so an invalid object must not stop the sweep.
             self.errors.append(f"{path} is invalid ({type(error).__name__}: {str(error)[:200]})")
             return
-        if went:
+        if is_removed:
             self.done.append(f"deleted {kind[1]} {found['metadata']['namespace']}/{found['metadata']['name']}")

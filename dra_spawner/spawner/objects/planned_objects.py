@@ -1,4 +1,4 @@
-"""From a plan to the objects of one start: names, labels, annotations."""
+"""Builds the objects of one start from its plan: names, labels, annotations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Server:
     Attributes
     ----------
     groups
-        The user's, in the hub.
+        Groups of the user in the hub.
     """
 
     user: str
@@ -44,7 +44,7 @@ class Server:
 def plan_objects(
     api: KubernetesApi, plan: ClaimPlan, server: Server, ends: datetime, nonce: str | None = None
 ) -> StartObjects:
-    """All objects of a start beside its pod.
+    """All objects of a start except its pod.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def plan_objects(
     Raises
     ------
     NotInGroup
-        If a claim is for groups without the user.
+        If a claim is for groups, and the user is in none of them.
     """
     nonce = nonce or new_nonce()
     templates = {
@@ -77,7 +77,7 @@ def plan_objects(
 
 
 def names_for_pod(objects: StartObjects) -> dict[str, str]:
-    """Name of the template or of the shared claim by the claim's name."""
+    """Name of the template or of the shared claim, by the claim's name in the profile."""
     names = {name: template["metadata"]["name"] for name, template in objects.templates.items()}
     return names | {name: each.object.name for name, each in objects.standing.items() if each.object.plural == CLAIMS}
 
@@ -128,5 +128,5 @@ def _labelled(companion: Companion, labels: Mapping[str, str], annotations: Mapp
 
 
 def _impersonal(marks: Mapping[str, str]) -> dict[str, str]:
-    """Labels or annotations without those of the first server."""
+    """Labels or annotations without KubeSpawner's ones about the first server."""
     return {key: value for key, value in marks.items() if key not in _PERSONAL}

@@ -1,4 +1,4 @@
-"""A pod's claims, and its status about devices."""
+"""Adds claims to a pod, and reads its status."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _CRASHES_ENOUGH = 3
 class NoSuchContainer(ValueError):
     """Raised if a profile gives devices to a container that the pod lacks."""
 
-    def __init__(self, name: str, there: Iterable[str]) -> None:
-        super().__init__(f"It gives devices to container {name}; the pod has: {', '.join(there)}.")
+    def __init__(self, name: str, containers: Iterable[str]) -> None:
+        super().__init__(f"It gives devices to container {name}; the pod has: {', '.join(containers)}.")
 
 
 def attach_claims(pod: Any, plan: ClaimPlan, made: Mapping[str, str]) -> None:
@@ -24,12 +24,12 @@ def attach_claims(pod: Any, plan: ClaimPlan, made: Mapping[str, str]) -> None:
     Parameters
     ----------
     made
-        Name of the start's template or shared claim, by the claim's name.
+        Name of the start's template or shared claim, by the claim's name in the profile.
 
     Raises
     ------
     NoSuchContainer
-        If a container is missing; init containers and sidecars count.
+        If the pod has no container, init container or sidecar of a name.
     """
     pod.spec.resource_claims = [
         *(pod.spec.resource_claims or []),
@@ -43,7 +43,7 @@ def attach_claims(pod: Any, plan: ClaimPlan, made: Mapping[str, str]) -> None:
 
 
 def _attach(container: Any, claims: list[dict[str, Any]]) -> None:
-    """Add claims to a container's resources, which may be a dict in an extra container."""
+    """Add claims to a container's resources, which may be a dict if it is an extra container."""
     resources = container.resources
     if isinstance(resources, dict):
         resources["claims"] = [*resources.get("claims", ()), *claims]
@@ -76,7 +76,7 @@ def named_templates_and_claims(pod: Any) -> set[str]:
 
 
 def unschedulable_message(pod: Mapping[str, Any]) -> str | None:
-    """The scheduler's message about an unschedulable pod; ``None`` for others, including gated ones."""
+    """The scheduler's message about an unschedulable pod; ``None`` for other pods, including gated pods."""
     for condition in pod.get("status", {}).get("conditions") or ():
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             if condition.get("reason") == "SchedulingGated":
@@ -85,8 +85,8 @@ def unschedulable_message(pod: Mapping[str, Any]) -> str | None:
     return None
 
 
-def hopeless_state(pod: Mapping[str, Any]) -> str | None:
-    """Why a pod cannot run any more, as a sentence for the user; ``None`` if it can."""
+def terminal_problem(pod: Mapping[str, Any]) -> str | None:
+    """Sentence for the user about a pod that cannot run any more; ``None`` if it can."""
     status = pod.get("status", {})
     if status.get("phase") == "Failed":
         why = ": ".join(filter(None, (status.get("reason"), status.get("message")))) or "Kubernetes does not say why"

@@ -1,17 +1,17 @@
-"""Objects that several servers use together: claims of a team, a NetworkAttachmentDefinition of a VLAN.
+"""Objects that several servers share: claims of a team, a NetworkAttachmentDefinition of a VLAN.
 
-Each start writes itself on the object, one annotation a start, before it makes its pod; when its server has gone it
-takes the annotation off again. Whoever takes off the last one removes the object, on condition that it has not changed
-since (``resourceVersion``). So no start can lose the object under its feet, whatever runs at the same time:
+Each start adds an annotation to the object before it creates its pod, and removes the annotation when its server is
+gone. The start that removes the last annotation deletes the object, on condition that the object has not changed since
+(``resourceVersion``). So no start can lose the object, whatever runs at the same time:
 
-- two first starts: one creates the object, the other is told that it exists and writes itself on it;
-- a start while the last server stops: either the start's annotation comes first, then the removal's condition fails; or
-  the removal does, then the start finds nothing and makes the object anew;
-- a hub that is killed in between: its annotation says when that start is over. A sweep takes off those that are over
-  and have no pod, then removes the object on the same condition.
+- Two first starts: one creates the object; the other gets the error that it exists, and adds its annotation.
+- A start while the last server stops: if the annotation comes first, the condition of the deletion fails. If the
+  deletion comes first, the start finds no object and creates it again.
+- A hub that is killed: the annotation states when its start is over. A sweep removes annotations of starts that are
+  over and have no pod, and then deletes the object on the same condition.
 
-Owner references would do without the sweep, but Kubernetes' garbage collector does not ask: between the creation of a
-pod and the patch that makes it an owner, the last other pod may go, and the object with it.
+Owner references would need no sweep, but Kubernetes' garbage collector has no such condition: between the creation of a
+pod and the patch that makes it an owner, the last other pod may end, and the object be deleted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, PatchType
 from dra_spawner.spawner.objects.api_objects import STANDING_LABELS, ApiObject
 
-#: Most pods that one claim serves (``ResourceClaimReservedForMaxSize``).
+#: Maximum number of pods that share a claim (``ResourceClaimReservedForMaxSize``).
 MOST_PODS_OF_A_CLAIM = 256
 
 _TRIES = 4
@@ -33,15 +33,15 @@ _MOST_DIGITS = 9  # 31 years
 
 
 class StandingRefused(Exception):
-    """Raised where a start cannot use the object: a sentence for the user, and a detail for the log."""
+    """Raised if a start cannot use the object, with a sentence for the user and a detail for the log."""
 
     def __init__(self, sentence: str, detail: str) -> None:
         super().__init__(sentence)
         self.detail = detail
 
 
-class StandingGoing(Exception):
-    """Raised where the object is on its way out; trying again soon helps."""
+class StandingTerminating(Exception):
+    """Raised if the object is being deleted; a later try helps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +51,11 @@ class StandingObject:
     Attributes
     ----------
     digest
-        Of what it is meant to be.
+        Digest of its desired content.
     keep_seconds
-        How long it stays without users; ``None`` for ever. Whoever creates it decides.
+        Time for which it stays without users; ``None`` for ever. The start that creates it decides.
     may_be_foreign
-        Whether an object of this name that others made will do. It is left alone then.
+        Whether starts may use an object of this name that another program created; it is never changed then.
     """
 
     object: ApiObject
@@ -64,7 +64,7 @@ class StandingObject:
     may_be_foreign: bool = False
 
     def manifest(self, nonce: str, until: datetime) -> JsonObject:
-        """As its first user creates it."""
+        """The manifest with which its first user creates it."""
         metadata = self.object.manifest["metadata"]
         annotations = {
             **metadata.get("annotations", {}),
@@ -76,32 +76,32 @@ class StandingObject:
         return {**self.object.manifest, "metadata": {**metadata, "labels": labels, "annotations": annotations}}
 
 
-async def hold(api: KubernetesApi, namespace: str, standing: StandingObject, nonce: str, until: datetime) -> bool:
-    """Write a start on the object, which is created if it is not there. May be repeated.
+async def add_user(api: KubernetesApi, namespace: str, standing: StandingObject, nonce: str, until: datetime) -> bool:
+    """Add a start's annotation to the object, which is created if it does not exist. Idempotent.
 
     Parameters
     ----------
     until
-        When the start is over: from then on the object is the start's only as long as its pod is there.
+        End of the start; after it, the annotation counts only while the start's pod exists.
 
     Returns
     -------
     bool
-        Whether the object is one of ours, so that `release` is due.
+        Whether the object is this project's, so that `remove_users` must follow.
 
     Raises
     ------
     StandingRefused
-        With a sentence why it cannot be used.
-    StandingGoing
-        If it is being deleted.
+        If the start cannot use the object, with a sentence for the user.
+    StandingTerminating
+        If the object is being deleted.
     KubernetesError
-        As the API server answered.
+        If the API server refuses, or does not answer.
     """
     path = standing.object.path(namespace)
     for _ in range(_TRIES):
         try:
-            found = await api.patch(path, _note(standing, nonce, until), patch_type=PatchType.JSON)
+            found = await api.patch(path, _add_user_patch(standing, nonce, until), patch_type=PatchType.JSON)
         except KubernetesError as error:
             if error.status == 422:
                 return await _foreign(api, path, standing)
@@ -112,10 +112,10 @@ async def hold(api: KubernetesApi, namespace: str, standing: StandingObject, non
             except KubernetesError as refusal:
                 if not refusal.already_exists:
                     raise
-                continue  # another first user; or it is gone again by now
+                continue  # another start has created it, and it may be gone again
             return True
         if found["metadata"].get("deletionTimestamp"):
-            raise StandingGoing(f"{standing.object.description} is being removed")
+            raise StandingTerminating(f"{standing.object.description} is being removed")
         if len(_reserved_for(found)) >= MOST_PODS_OF_A_CLAIM:
             raise StandingRefused(
                 f"The device of this choice is shared by {MOST_PODS_OF_A_CLAIM} servers, which is the limit. Please "
@@ -123,11 +123,11 @@ async def hold(api: KubernetesApi, namespace: str, standing: StandingObject, non
                 f"{path} has {MOST_PODS_OF_A_CLAIM} consumers, the most that Kubernetes allows",
             )
         return True
-    raise StandingGoing(f"{standing.object.description} comes and goes")
+    raise StandingTerminating(f"{standing.object.description} is created and deleted again and again")
 
 
-def _note(standing: StandingObject, nonce: str, until: datetime) -> list[JsonObject]:
-    """A patch that adds a start and no more; it fails on an object that is not the one that is meant."""
+def _add_user_patch(standing: StandingObject, nonce: str, until: datetime) -> list[JsonObject]:
+    """A patch that only adds a start's annotation; it fails on an object with another digest."""
     labels, annotations = "/metadata/labels/", "/metadata/annotations/"
     component = STANDING_LABELS[names.PART]
     return [
@@ -138,12 +138,18 @@ def _note(standing: StandingObject, nonce: str, until: datetime) -> list[JsonObj
 
 
 def _escaped(key: str) -> str:
-    """A key as a part of a JSON pointer (RFC 6901)."""
+    """A key escaped for a JSON pointer (RFC 6901)."""
     return key.replace("~", "~0").replace("/", "~1")
 
 
 async def _foreign(api: KubernetesApi, path: str, standing: StandingObject) -> bool:
-    """Judge an object of this name that is not the one that is meant."""
+    """Handle an existing object of this name with another digest: whether it is this project's.
+
+    Raises
+    ------
+    StandingRefused, StandingTerminating
+        If the start cannot use it.
+    """
     metadata = (await api.get(path))["metadata"]
     is_ours = (metadata.get("labels") or {}).get(names.PART) == STANDING_LABELS[names.PART]
     if not is_ours and standing.may_be_foreign:
@@ -151,32 +157,32 @@ async def _foreign(api: KubernetesApi, path: str, standing: StandingObject) -> b
     if not is_ours:
         raise StandingRefused(
             "This choice needs a name in the cluster that is taken. Please tell your administrator.",
-            f"{path} was created by others; rename {standing.object.description}, as a profile needs its name",
+            f"{path} was created by another program; rename {standing.object.description}, as a profile needs its name",
         )
     if (metadata.get("annotations") or {}).get(names.DIGEST) == standing.digest:
-        raise StandingGoing(f"{standing.object.description} has just been replaced")
+        raise StandingTerminating(f"{standing.object.description} has just been replaced")
     raise StandingRefused(
         "Other servers still use this choice as it was set up before. Please try again when they have stopped.",
         f"{path} has the content of an earlier profile, and servers use it",
     )
 
 
-async def forget_users(
+async def remove_users(
     api: KubernetesApi, path: str, nonces: Collection[str], now: datetime, gone_pods: Collection[str] = ()
 ) -> bool:
-    """Take starts off an object, and remove it if none is left and it need not be kept. May be repeated.
+    """Remove annotations of starts, and delete the object if it has no users and need not be kept. Idempotent.
 
     Parameters
     ----------
     nonces
-        Of starts that are over and whose pods are gone.
+        Nonces of starts that are over and whose pods are gone.
     gone_pods
-        Names of those pods; Kubernetes may not have taken note yet.
+        Names of these pods; the claim may still list them as consumers.
 
     Returns
     -------
     bool
-        Whether the object went.
+        Whether the object was deleted.
     """
     annotations: dict[str, str | None] = {names.START_PREFIX + nonce: None for nonce in nonces}
     annotations[names.UNUSED_SINCE] = now.isoformat()
@@ -192,21 +198,21 @@ async def forget_users(
 async def remove_if_unused(
     api: KubernetesApi, path: str, found: JsonObject, now: datetime, gone_pods: Collection[str] = ()
 ) -> bool:
-    """Remove the object, if it is due and still as it was found; whether it went."""
+    """Delete the object if it is due and unchanged; return whether it was deleted."""
     if not is_due(found, now, gone_pods):
         return False
     metadata = found["metadata"]
     try:
         await api.delete(path, uid=metadata["uid"], resource_version=metadata["resourceVersion"])
     except KubernetesError as error:
-        if error.not_found or error.conflict:  # gone, or in use by now
+        if error.not_found or error.conflict:  # gone, or used again
             return False
         raise
     return True
 
 
 def users_of(found: JsonObject) -> dict[str, datetime]:
-    """The starts that are written on an object, and when each is over."""
+    """Nonces of the starts in an object's annotations, and the end of each."""
     annotations: Mapping[str, str] = found["metadata"].get("annotations") or {}
     return {
         key.removeprefix(names.START_PREFIX): _time(value)
@@ -216,15 +222,15 @@ def users_of(found: JsonObject) -> dict[str, datetime]:
 
 
 def is_due(found: JsonObject, now: datetime, gone_pods: Collection[str] = ()) -> bool:
-    """Whether an object is no longer used, and was kept for long enough."""
+    """Whether an object is unused, and the time for which it is kept is over."""
     metadata = found["metadata"]
     annotations: Mapping[str, str] = metadata.get("annotations") or {}
     keep = annotations.get(names.KEEP_SECONDS, "")
-    # Text that another program wrote may be a number that no time has.
-    is_reserved_by_ever = not (keep.isascii() and keep.isdigit() and len(keep) <= _MOST_DIGITS)
-    if metadata.get("deletionTimestamp") or users_of(found) or is_reserved_by_ever:
+    # Another program may have written a number that is too large for a time.
+    is_kept_for_ever = not (keep.isascii() and keep.isdigit() and len(keep) <= _MOST_DIGITS)
+    if metadata.get("deletionTimestamp") or users_of(found) or is_kept_for_ever:
         return False
-    # Pods that are no servers of this hub may name the claim, too; only Kubernetes knows them.
+    # Other pods than this hub's servers may use the claim, too; only Kubernetes lists them.
     if any(entry.get("name") not in gone_pods for entry in _reserved_for(found)):
         return False
     unused_since = _time(annotations.get(names.UNUSED_SINCE, ""))
@@ -237,7 +243,7 @@ def _reserved_for(found: JsonObject) -> list[JsonObject]:
 
 
 def _time(value: str) -> datetime:
-    """A time as it stands in an annotation; any other text counts as long ago."""
+    """A time in an annotation; any other text counts as long ago."""
     try:
         time = datetime.fromisoformat(value)
     except ValueError:

@@ -1,9 +1,8 @@
-"""The objects that one start of a server makes beside its pod, from creation to the last one gone.
+"""The objects that one start of a server creates in addition to its pod, from their creation to their removal.
 
-The start's own objects, templates and companions, come first, then the pod that names them, then the pod becomes their
-owner. From there on Kubernetes' own garbage collection removes them with the pod. Names carry a nonce of the start, so
-that a late clean-up of an earlier start never touches a fresh object. What several servers use together is held
-meanwhile, see `standing_objects`.
+The start creates its own templates and companions, then the pod that names them. Then the pod becomes their owner, so
+that Kubernetes' garbage collection removes them with the pod. Names have a nonce of the start, so that a late clean-up
+of an earlier start never removes a new object. For objects that several servers share, see `standing_objects`.
 """
 
 from __future__ import annotations
@@ -19,33 +18,33 @@ from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, PatchType, resource_path
 from dra_spawner.kube.owner_references import owner_reference
 from dra_spawner.spawner.objects.api_objects import CLAIMS, TEMPLATES, ApiObject
-from dra_spawner.spawner.objects.standing_objects import StandingObject, forget_users, hold
+from dra_spawner.spawner.objects.standing_objects import StandingObject, add_user, remove_users
 
 
 def new_nonce() -> str:
-    """Eight random characters that may stand in an object's name."""
+    """Eight random characters that an object's name may have."""
     return secrets.token_hex(4)
 
 
 def utc_now() -> datetime:
-    """The time, with its zone."""
+    """The present time, with its zone."""
     return datetime.now(UTC)
 
 
 class NotReserved(Exception):
-    """Raised for a warm claim that is not reserved for this start, or not any more."""
+    """Raised for a warm claim that is not, or no longer, reserved for this start."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"claim {name} is not reserved for this server")
 
 
 class WrongSize(Exception):
-    """Raised for a claim that asks for a size which kube-scheduler would not count as it stands.
+    """Raised for a claim with a size that kube-scheduler would miscount.
 
     Attributes
     ----------
     size
-        As it was found.
+        The size in the claim.
     """
 
     def __init__(self, description: str, where: str, size: object) -> None:
@@ -55,22 +54,22 @@ class WrongSize(Exception):
 
 @dataclass
 class StartObjects:
-    """Makes, hands over and, if the start fails, removes the objects of one start.
+    """Creates the objects of one start, makes the pod their owner, and removes them if the start fails.
 
     Attributes
     ----------
     nonce
-        Marks everything of this start.
+        Identifies the start in names and annotations.
     ends
-        When the start is over at the latest.
+        Latest end of the start.
     templates
         Template manifests by the name of the pod's ``resourceClaims`` entry.
     companions
         Other objects of this start alone.
     standing
-        Objects that it uses together with other starts, by the name of the pod's entry or of the companion.
+        Objects that it shares with other starts, by the name of the pod's entry or of the companion.
     pod_requested
-        Whether the pod's creation was tried, so that it may exist even if no answer came.
+        Whether the pod's creation was tried, so that it may exist even without a response.
     """
 
     api: KubernetesApi
@@ -82,64 +81,64 @@ class StartObjects:
     standing: Mapping[str, StandingObject] = field(default_factory=dict)
     pod_requested: bool = False
     now: Callable[[], datetime] = utc_now
-    _maybe_made: dict[str, ApiObject] = field(default_factory=dict)
-    _made: set[str] = field(default_factory=set)
+    _maybe_created: dict[str, ApiObject] = field(default_factory=dict)
+    _created: set[str] = field(default_factory=set)
     _owned: set[str] = field(default_factory=set)
-    _maybe_held: dict[str, StandingObject] = field(default_factory=dict)
-    _taken: dict[str, ApiObject] = field(default_factory=dict)
-    _maybe_taken: dict[str, list[JsonObject]] = field(default_factory=dict)
+    _maybe_used: dict[str, StandingObject] = field(default_factory=dict)
+    _acquired: dict[str, ApiObject] = field(default_factory=dict)
+    _maybe_acquired: dict[str, list[JsonObject]] = field(default_factory=dict)
 
     async def ensure(self, named_by_pod: Collection[str]) -> None:
-        """Create what the pod needs and is not there yet. May be repeated.
+        """Create the missing objects that the pod needs. Idempotent.
 
         Parameters
         ----------
         named_by_pod
-            Names of the templates and claims that the pod names; others are not made. Companions always are.
+            Names of the templates and claims that the pod names; only these are created. Companions are always created.
 
         Raises
         ------
         KubernetesError
-            As the API server answered. Creation may be tried again: the name tells that an object is this start's.
-        StandingRefused, StandingGoing
-            Of an object that is used with others.
+            If the API server refuses, or does not answer. A repeated creation is safe, as names have the nonce.
+        StandingRefused, StandingTerminating
+            If a shared object cannot be used.
         WrongSize
-            Before anything is created.
+            If a claim has a wrong size; then nothing was created.
         """
         self.check_sizes()
         templates = [ApiObject(TEMPLATES, manifest) for manifest in self.templates.values()]
         for own in (*(each for each in templates if each.name in named_by_pod), *self.companions):
             await self._create(own)
-        await self.hold_standing(named_by_pod)
+        await self.ensure_standing(named_by_pod)
 
     def check_sizes(self) -> None:
-        """Refuse to create claims of sizes that no user may ask for, however they came there.
+        """Check the sizes in all claims.
 
         Raises
         ------
         WrongSize
-            With the first such size.
+            For the first size that is not allowed.
         """
         templates = [ApiObject(TEMPLATES, manifest) for manifest in self.templates.values()]
         for each in (*templates, *self.companions, *(standing.object for standing in self.standing.values())):
             for where, _, size in wrong_sizes(each.manifest):
                 raise WrongSize(each.description, where, size)
 
-    async def hold_standing(self, named_by_pod: Collection[str]) -> None:
-        """See to it that objects with several users are there and stay, also after they were removed."""
+    async def ensure_standing(self, named_by_pod: Collection[str]) -> None:
+        """Create missing shared objects, and add this start's annotation to all of them. Idempotent."""
         for standing in self.standing.values():
             path = standing.object.path(self.namespace)
             if standing.object.plural == CLAIMS and standing.object.name not in named_by_pod:
                 continue
-            self._maybe_held[path] = standing
-            if not await hold(self.api, self.namespace, standing, self.nonce, self.ends):
-                del self._maybe_held[path]
+            self._maybe_used[path] = standing
+            if not await add_user(self.api, self.namespace, standing, self.nonce, self.ends):
+                del self._maybe_used[path]
 
     async def _create(self, own: ApiObject) -> None:
         path = own.path(self.namespace)
-        if path in self._made:
+        if path in self._created:
             return
-        self._maybe_made[path] = own
+        self._maybe_created[path] = own
         metadata = own.manifest["metadata"]
         marks = {names.START: self.nonce, names.START_ENDS: self.ends.isoformat()}
         annotations = {**metadata.get("annotations", {}), **marks}
@@ -149,39 +148,39 @@ class StartObjects:
         except KubernetesError as error:
             if not error.already_exists:
                 raise
-        self._made.add(path)
+        self._created.add(path)
 
-    async def take_warm_claims(self, claims: Mapping[str, str], reserved_by: Mapping[str, str]) -> None:
-        """Make warm claims this start's own, if they are reserved for it.
+    async def acquire_warm_claims(self, claims: Mapping[str, str], reserved_by: Mapping[str, str]) -> None:
+        """Acquire warm claims for this start, if they are reserved for it.
 
-        They get the labels and annotations that those of the templates would have, and go with the start's pod, or
-        when it fails.
+        They get the labels and annotations of claims from the templates, and are removed with the start's pod, or when
+        the start fails.
 
         Parameters
         ----------
         claims
-            Name of the claim by the pod's entry that is to name it.
+            Name of the claim by the pod's entry that will name it.
         reserved_by
-            Labels of such a reservation.
+            Labels that the reservation for this start has.
 
         Raises
         ------
         NotReserved, KubernetesError
-            Where one cannot be had. Others may be this start's by then; see `drop_warm_claims`.
+            If a claim cannot be acquired. Others may have been acquired before; see `release_warm_claims`.
         """
         for entry, name in claims.items():
             claim = ApiObject(
                 CLAIMS, {"apiVersion": names.RESOURCE_API, "kind": "ResourceClaim", "metadata": {"name": name}}
             )
             path = claim.path(self.namespace)
-            self._maybe_taken[path] = self._taking(self.templates[entry]["spec"]["metadata"], reserved_by)
-            if not await self._is_taken(path):
+            self._maybe_acquired[path] = self._acquisition_patch(self.templates[entry]["spec"]["metadata"], reserved_by)
+            if not await self._acquire(path):
                 raise NotReserved(name)
-            self._taken[entry] = self._maybe_made[path] = claim
-            self._made.add(path)
+            self._acquired[entry] = self._maybe_created[path] = claim
+            self._created.add(path)
 
-    def _taking(self, marks: JsonObject, reserved_by: Mapping[str, str]) -> list[JsonObject]:
-        """What takes a claim over, as a JSON patch (RFC 6902)."""
+    def _acquisition_patch(self, marks: JsonObject, reserved_by: Mapping[str, str]) -> list[JsonObject]:
+        """JSON patch (RFC 6902) that acquires a reserved claim."""
         ends = {names.START: self.nonce, names.START_ENDS: self.ends.isoformat()}
         return [
             *({"op": "test", "path": _label_path(key), "value": value} for key, value in reserved_by.items()),
@@ -189,77 +188,77 @@ class StartObjects:
             {"op": "add", "path": "/metadata/annotations", "value": {**marks["annotations"], **ends}},
         ]
 
-    async def _is_taken(self, path: str) -> bool:
-        """Whether a claim is this start's now; without an answer it may be or not, and this may be asked again."""
+    async def _acquire(self, path: str) -> bool:
+        """Acquire a claim; return whether that succeeded. After an error that can be retried, the result is unknown."""
         try:
-            await self.api.patch(path, self._maybe_taken[path], patch_type=PatchType.JSON)
+            await self.api.patch(path, self._maybe_acquired[path], patch_type=PatchType.JSON)
         except KubernetesError as error:
             if error.retryable or error.conflict:
                 raise
-            del self._maybe_taken[path]
-            if error.not_found or error.status == 422:  # gone, or not kept for this start
+            del self._maybe_acquired[path]
+            if error.not_found or error.status == 422:  # gone, or not reserved for this start
                 return False
             raise
-        del self._maybe_taken[path]
+        del self._maybe_acquired[path]
         return True
 
     @property
     def warm_claims(self) -> dict[str, str]:
-        """Name of the claim that was taken over, by the pod's entry."""
-        return {entry: claim.name for entry, claim in self._taken.items()}
+        """Names of the acquired claims, by the pod's entry."""
+        return {entry: claim.name for entry, claim in self._acquired.items()}
 
-    def drop_warm_claims(self) -> StartObjects | None:
-        """What removes the claims that were taken over, which the pod does without; None if there are none."""
-        if not self._taken and not self._maybe_taken:
+    def release_warm_claims(self) -> StartObjects | None:
+        """Give up the acquired claims; return an object that removes them, or None if there are none."""
+        if not self._acquired and not self._maybe_acquired:
             return None
-        paths = {claim.path(self.namespace): claim for claim in self._taken.values()}
-        uncertain, self._maybe_taken, self._taken = self._maybe_taken, {}, {}
+        paths = {claim.path(self.namespace): claim for claim in self._acquired.values()}
+        uncertain, self._maybe_acquired, self._acquired = self._maybe_acquired, {}, {}
         for path in paths:
-            self._maybe_made.pop(path, None)
-        self._made -= paths.keys()
+            self._maybe_created.pop(path, None)
+        self._created -= paths.keys()
         return StartObjects(
-            self.api, self.namespace, self.nonce, self.ends, {}, _maybe_made=paths, _maybe_taken=uncertain
+            self.api, self.namespace, self.nonce, self.ends, {}, _maybe_created=paths, _maybe_acquired=uncertain
         )
 
     async def give_to_pod(self, pod_name: str, pod_uid: str) -> None:
-        """Make the pod the owner of the start's own objects, so that they go when it goes."""
-        for path in sorted(self._made - self._owned):
+        """Make the pod the owner of the start's own objects, so that they are deleted with it."""
+        for path in sorted(self._created - self._owned):
             await adopt(self.api, path, pod_name, pod_uid)
             self._owned.add(path)
 
     @property
     def all_owned(self) -> bool:
-        """Whether everything that may exist goes with the pod."""
-        return self._maybe_made.keys() <= self._owned and not self._maybe_held and not self._maybe_taken
+        """Whether all objects that may exist are deleted with the pod."""
+        return self._maybe_created.keys() <= self._owned and not self._maybe_used and not self._maybe_acquired
 
     async def remove(self, pod_name: str) -> None:
-        """Remove the pod of this start, if it exists, and what was made for it. May be repeated.
+        """Remove the pod of this start, if it exists, and its objects. Idempotent.
 
-        A pod of the same name that another start made is left alone.
+        A pod of the same name that another start created stays.
         """
         if self.pod_requested:
             await self._remove_pod(pod_name)
             self.pod_requested = False
-        for path in sorted(self._maybe_taken):
-            if await self._is_taken(path):
-                self._maybe_made[path] = ApiObject(CLAIMS, {})
-        for path in sorted(self._maybe_made):
+        for path in sorted(self._maybe_acquired):
+            if await self._acquire(path):
+                self._maybe_created[path] = ApiObject(CLAIMS, {})
+        for path in sorted(self._maybe_created):
             await self.api.delete(path, missing_ok=True)
-            del self._maybe_made[path]
-            self._made.discard(path)
-        for path in sorted(self._maybe_held):
-            await forget_users(self.api, path, (self.nonce,), self.now(), (pod_name,))
-            del self._maybe_held[path]
+            del self._maybe_created[path]
+            self._created.discard(path)
+        for path in sorted(self._maybe_used):
+            await remove_users(self.api, path, (self.nonce,), self.now(), (pod_name,))
+            del self._maybe_used[path]
 
     def pod_is_gone(self) -> None:
-        """Take note that the pod was stopped, and what it owns with it."""
+        """Record that the pod was stopped, and that its objects are deleted with it."""
         self.pod_requested = False
         for path in self._owned:
-            self._maybe_made.pop(path, None)
-            self._made.discard(path)
+            self._maybe_created.pop(path, None)
+            self._created.discard(path)
 
     async def end_pod(self, pod_name: str, grace_period_seconds: int) -> None:
-        """Delete the pod of this start, if it exists; it is gone when its kubelet has released its devices."""
+        """Delete the pod of this start, if it exists. It disappears when its kubelet has released its devices."""
         await self._remove_pod(pod_name, grace_period_seconds)
 
     async def _remove_pod(self, pod_name: str, grace_period_seconds: int = 0) -> None:
@@ -269,12 +268,12 @@ class StartObjects:
             if metadata.get("annotations", {}).get(names.START) == self.nonce:
                 await self.api.delete(path, grace_period_seconds=grace_period_seconds, uid=metadata["uid"])
         except KubernetesError as error:
-            if not (error.not_found or error.conflict):  # gone, or another pod of that name by now
+            if not (error.not_found or error.conflict):  # gone, or replaced by another pod of that name
                 raise
 
 
 def _label_path(key: str) -> str:
-    """Of a label, as a JSON pointer (RFC 6901)."""
+    """JSON pointer (RFC 6901) of a label."""
     return f"/metadata/labels/{key.replace('~', '~0').replace('/', '~1')}"
 
 
@@ -284,5 +283,5 @@ async def adopt(api: KubernetesApi, path: str, pod_name: str, pod_uid: str) -> N
     try:
         await api.patch(path, body)
     except KubernetesError as error:
-        if not error.not_found:  # gone with its pod already
+        if not error.not_found:  # deleted with its pod already
             raise

@@ -1,1 +1,1 @@
-"""The answer of ``dra-spawner service`` to where a server is placed, and what it changes in a pod."""
+"""The answer of ``dra-spawner service`` about the placement of a server, and the resulting changes of its pod."""

@@ -1,6 +1,6 @@
 """The service's answer about a placement, validated strictly.
 
-An unexpected part makes the whole answer invalid, and the start goes on without the service.
+An unexpected part makes the whole answer invalid, and the start continues without the service.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["InvalidAnswer", "PlacementAnswer", "read_answer"]
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LONGEST_NAME: Final = 253
 _LONGEST_REASON: Final = 300
-#: Longest valid reservation.
+#: Longest reservation that is accepted.
 _LONGEST_RESERVATION: Final = timedelta(minutes=30)
 #: Margin before a reservation's end, for the pod's creation and for differences of clocks.
 _MARGIN: Final = timedelta(seconds=2)
@@ -37,13 +37,13 @@ class PlacementAnswer:
     node
         Preferred node; empty for none.
     reason
-        For the user, a few plain words without a full stop.
+        A few words for the user, without a full stop.
     claims
-        Warm claims by the entry of the pod's ``resourceClaims`` that is to name them.
+        Warm claims by the entry of the pod's ``resourceClaims`` that will name them.
     until
         End of the reservation; None without claims.
     is_published
-        Whether the server's shape is published; else the pod needs its definition.
+        Whether the server's shape is published; if not, the pod needs the shape's definition.
     """
 
     kind: PlacementKind
@@ -54,7 +54,7 @@ class PlacementAnswer:
     is_published: bool = True
 
     def holds(self, now: datetime) -> bool:
-        """Whether a pod that is created now may have the claims."""
+        """Whether the reservation still lasts long enough for a pod that is created now."""
         return self.until is None or now < self.until - _MARGIN
 
 
@@ -64,13 +64,13 @@ def read_answer(answer: object, entries: Collection[str], now: datetime) -> Plac
     Parameters
     ----------
     entries
-        Names of the pod's ``resourceClaims`` entries whose claims are made for it: warm claims stand for all of them,
-        or for none.
+        Names of the pod's ``resourceClaims`` entries with claims from templates: warm claims replace all of them, or
+        none.
 
     Raises
     ------
     InvalidAnswer
-        With what is wrong.
+        If a part is unexpected.
     """
     if not isinstance(answer, Mapping):
         raise InvalidAnswer("it is not a JSON object")
@@ -85,7 +85,7 @@ def read_answer(answer: object, entries: Collection[str], now: datetime) -> Plac
     if claims and kind is not PlacementKind.WARM:
         raise InvalidAnswer(f"it has claims, but its kind is {kind}")
     if gates := answer.get("gates"):
-        # So an older service answers: its placeholder is still there, and the pod is to wait for its end.
+        # An older service answers with gates: its placeholder still exists, and the pod should wait for its end.
         raise InvalidAnswer(f"it has gates, {_shown(gates)}")
     until = _moment(answer.get("until"), now) if claims else None
     return PlacementAnswer(kind, node, _plain_text(answer.get("reason")), claims, until)
@@ -97,12 +97,12 @@ def _claims(claims: object, entries: Collection[str]) -> dict[str, str]:
     if claims and set(claims) != set(entries):
         raise InvalidAnswer(f"its claims are for {_shown(sorted(map(str, claims)))}, not for {sorted(entries)}")
     if len(set(claims.values())) < len(claims):
-        raise InvalidAnswer("one claim stands for several entries")
+        raise InvalidAnswer("it has one claim for several entries")
     return dict(claims)
 
 
 def _moment(until: object, now: datetime) -> datetime:
-    """RFC 3339 with a zone, or seconds since 1970."""
+    """The time of a text in RFC 3339 with a zone, or of a number of seconds since 1970."""
     try:
         if isinstance(until, str):
             moment = datetime.fromisoformat(until)
@@ -118,12 +118,12 @@ def _moment(until: object, now: datetime) -> datetime:
 
 
 def _is_name(value: object) -> bool:
-    """Whether something is a name of an object (a DNS subdomain, RFC 1123)."""
+    """Whether a value is a name of an object (a DNS subdomain, RFC 1123)."""
     return isinstance(value, str) and len(value) <= _LONGEST_NAME and _SUBDOMAIN.fullmatch(value) is not None
 
 
 def _plain_text(value: Any) -> str:
-    """Short printable text of one line; empty for another type."""
+    """The text shortened to one printable line; empty for another type."""
     if not isinstance(value, str):
         return ""
     text = " ".join("".join(letter if letter.isprintable() else " " for letter in value).split()).rstrip(".")

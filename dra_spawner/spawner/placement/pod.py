@@ -1,4 +1,4 @@
-"""What a placement changes in a pod (a model of the Kubernetes client), and how that is undone."""
+"""Changes a pod (a model of the Kubernetes client) for its placement, and undoes these changes."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ __all__ = ["OriginalPod", "manifest_of", "shape_of_pod", "without_node"]
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _NODE_NAME = "metadata.name"
-#: Node labels that only answers of the service make pods require.
+#: Node labels that pods require only because of the service's answers.
 _OUR_LABELS = frozenset((names.IMAGES_READY,))
 _MOST_WEIGHT = 100
-#: Little, as it lifts all other nodes towards the one that is named; alone it counts as much as anything.
+#: Small, as it favours every node but draining ones; without a preferred node it still decides.
 _STAYING_WEIGHT = 20
 
 
 def manifest_of(pod: Any, client: ApiClient) -> JsonObject:
-    """A pod as it is sent to the API server; numbers with a point as the text that is sent."""
+    """The pod as JSON for the API server; decimal numbers as text."""
     manifest: JsonObject = json.loads(json.dumps(client.sanitize_for_serialization(pod)), parse_float=str)
     return manifest
 
 
 def shape_of_pod(manifest: Mapping[str, Any], specs: Mapping[str, JsonObject]) -> Shape | None:
-    """The shape of a pod; None if it has claims that are not made for it alone: no placeholder can keep such a claim.
+    """The shape of a pod; None if it has claims that are not created for it alone, as a placeholder cannot have these.
 
     Parameters
     ----------
     specs
-        Spec of the claim by the name of the template that the start makes of it.
+        Spec of the claim by the name of the start's template.
     """
     claims = {}
     for entry in manifest["spec"].get("resourceClaims") or ():
@@ -53,12 +53,12 @@ def shape_of_pod(manifest: Mapping[str, Any], specs: Mapping[str, JsonObject]) -
 
 @dataclass(frozen=True, slots=True)
 class OriginalPod:
-    """The parts of a pod that a placement changes, as they were.
+    """The original state of the parts of a pod that a placement changes.
 
     Attributes
     ----------
     claims, affinity
-        ``resourceClaims`` and ``affinity`` as the API has them.
+        ``resourceClaims`` and ``affinity`` as JSON.
     """
 
     claims: tuple[JsonObject, ...]
@@ -75,13 +75,13 @@ class OriginalPod:
         return tuple(each["name"] for each in self.claims)
 
     def restore(self, pod: Any) -> None:
-        """Let a pod have claims of its own, and go to any node."""
+        """Restore the original claims and affinity of a pod."""
         self._set(pod, list(self.claims), self.affinity)
 
     def place(self, pod: Any, answer: PlacementAnswer) -> None:
-        """Send a pod where the service says: to ready nodes only, best to the one it names, to the warm claims.
+        """Change a pod by the service's answer: its warm claims, ready nodes only, and a preference for its node.
 
-        A node that is to become empty gets it last of all.
+        Draining nodes are the last choice.
         """
         claims = [
             {"name": each["name"], "resourceClaimName": answer.claims[each["name"]]} if answer.claims else each
@@ -100,22 +100,22 @@ def _affinity(affinity: JsonObject, node: str) -> JsonObject:
     nodes = ready["nodeAffinity"]
     ours = []
     if node:
-        # Not by the label kubernetes.io/hostname, which on some clouds is another name.
+        # Not by the label kubernetes.io/hostname, as its value differs from the node's name on some clouds.
         named = {"matchFields": [{"key": _NODE_NAME, "operator": "In", "values": [node]}]}
         ours.append({"weight": _MOST_WEIGHT, "preference": named})
-    # Not required: where no other node is left, one that is to become empty is better than none.
+    # Not required: if no other node is left, a draining node is better than none.
     staying = {"matchExpressions": [{"key": names.DRAINING, "operator": "DoesNotExist"}]}
     ours.append({"weight": _STAYING_WEIGHT, "preference": staying})
     return {**ready, "nodeAffinity": {**nodes, _PREFERRED: [*ours, *(nodes.get(_PREFERRED) or ())]}}
 
 
 def without_node(affinity: JsonObject, node: str, *, required: bool) -> JsonObject:
-    """An affinity that leaves a node out. Idempotent.
+    """The affinity with a term against a node. Idempotent.
 
     Parameters
     ----------
     required
-        Else the node is the last one that is taken.
+        Whether the pod must not run on the node; else the node is only the last choice.
     """
     nodes = affinity.get("nodeAffinity") or {}
     others = {"key": _NODE_NAME, "operator": "NotIn", "values": [node]}

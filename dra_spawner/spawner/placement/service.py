@@ -1,6 +1,6 @@
-"""The dra-spawner service as the hub knows it, and the one question that a start asks it.
+"""Finds the dra-spawner service in the hub's configuration, and asks it for a placement.
 
-Nothing that the service does or fails to do makes a spawn fail: there is an answer in time, or none.
+A spawn never fails because of the service: there is an answer in time, or none.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _MOST_BYTES: Final = 2**16
 
 @dataclass(frozen=True, slots=True)
 class ServiceAddress:
-    """Where the service answers this hub.
+    """Address and token of the service.
 
     Attributes
     ----------
     url
-        Of the service's root, with a slash at the end.
+        URL of the service's root, with a slash at the end.
     token
-        The service's own: who has it is the hub.
+        The service's own API token, which only the hub has otherwise.
     """
 
     url: str
@@ -41,7 +41,7 @@ class ServiceAddress:
 
 
 def is_configured(name: str) -> bool:
-    """Whether the configuration of the hub that runs in this process names a service."""
+    """Whether the hub that runs in this process has a service of this name in its configuration."""
     if not name or not JupyterHub.initialized():
         return False
     hub = JupyterHub.instance()
@@ -51,7 +51,7 @@ def is_configured(name: str) -> bool:
 
 
 def service_of_hub(name: str) -> ServiceAddress | None:
-    """A service of the hub that runs in this process; None if it has none of that name with an address and a token."""
+    """A service of the hub in this process; None if no service of this name has an address and a token."""
     if not name or not JupyterHub.initialized():
         return None
     service = JupyterHub.instance()._service_map.get(name)
@@ -68,89 +68,89 @@ async def ask_for_placement(
     wait_seconds: float,
     log: Logger,
 ) -> PlacementAnswer | None:
-    """Ask where a server gets its place.
+    """Ask the service for the placement of a server.
 
     Parameters
     ----------
     question
         ``shape``, ``pod`` and ``namespace``.
     definition
-        Of the shape, asked for only if the service does not know it.
+        Returns the definition of the shape; called only if the service does not know the shape.
     entries
         See `read_answer`.
     wait_seconds
-        Until no answer is awaited any more.
+        Maximum time to wait for the answer.
 
     Returns
     -------
     PlacementAnswer or None
-        None if none came in time, or none that makes sense; the log says why.
+        None without a valid answer in time; the log says why.
     """
     try:
         async with asyncio.timeout(wait_seconds):
             try:
                 answer, is_published = await _post(address, question), True
-            except _NotKnown:
-                # No choice has it by itself: a combination of several options, or what differs between users.
+            except _UnknownShape:
+                # The shape is not published: it is of a combination of several options, or differs between users.
                 answer, is_published = await _post(address, {**question, "definition": definition()}), False
         return replace(read_answer(answer, entries, datetime.now(UTC)), is_published=is_published)
     except TimeoutError:
         why = f"no answer within {wait_seconds:g} s"
     except aiohttp.ClientError as error:
         why = str(error) or type(error).__name__
-    except _NotKnown as error:
+    except _UnknownShape as error:
         log.info("The dra-spawner service knows no placement for this server%s", error)
         return None
-    except (_Refused, InvalidAnswer) as error:
+    except (_InvalidResponse, InvalidAnswer) as error:
         why = str(error)
     except Exception:  # a start never fails because of the service
         log.exception("The dra-spawner service could not be asked for a placement")
         return None
-    log.warning("The dra-spawner service does not say where this server is placed: %s", why)
+    log.warning("The dra-spawner service gave no placement for this server: %s", why)
     return None
 
 
-class _Refused(Exception):
-    """An answer that is none, in words."""
+class _InvalidResponse(Exception):
+    """Raised for a response without a usable answer; the message says why."""
 
 
-class _NotKnown(Exception):
-    """The service does not know what the server needs."""
+class _UnknownShape(Exception):
+    """Raised if the service does not know the shape of the server."""
 
 
 async def _post(address: ServiceAddress, question: Mapping[str, Any]) -> object:
     headers = {"Authorization": f"token {address.token}", "Accept": "application/json"}
     async with (
         aiohttp.ClientSession(headers=headers, cookie_jar=aiohttp.DummyCookieJar()) as session,
-        # The token is for the service alone, not for an address that an answer points to.
+        # No redirects, as the token must not be sent to other addresses.
         session.post(address.url + "api/placements", json=question, allow_redirects=False) as response,
     ):
         body = bytearray()
         async for chunk in response.content.iter_any():
             body += chunk
             if len(body) > _MOST_BYTES:
-                raise _Refused(f"its answer has more than {_MOST_BYTES} bytes")
-        if response.status == 404 and _of(body, "kind") == "unknown":
-            raise _NotKnown(_message(body))
+                raise _InvalidResponse(f"its answer has more than {_MOST_BYTES} bytes")
+        if response.status == 404 and _json_text(body, "kind") == "unknown":
+            raise _UnknownShape(_message(body))
         if response.status == 404:
-            # A wrong address would otherwise look as if no server ever fitted.
-            raise _Refused(f"it answers 404{_message(body)}; its url or prefix in the hub's services is wrong")
+            # Otherwise a wrong address would look like an unknown shape.
+            raise _InvalidResponse(f"it answers 404{_message(body)}; its url or prefix in the hub's services is wrong")
         if response.status != 200:
-            raise _Refused(f"it answers {response.status}{_message(body)}")
+            raise _InvalidResponse(f"it answers {response.status}{_message(body)}")
     try:
         return json.loads(body)
     except (ValueError, RecursionError):
-        raise _Refused("its answer is no JSON") from None
+        raise _InvalidResponse("its answer is not JSON") from None
 
 
 def _message(body: bytes | bytearray) -> str:
-    """What an error says, as our service words it."""
-    message = _of(body, "message")
+    """The message of the service's error response, for the end of a sentence; empty if there is none."""
+    message = _json_text(body, "message")
     return f": {message[:200]!r}" if message else ""
 
 
-def _of(body: bytes | bytearray, key: str) -> str:
-    """A text of an answer in JSON; empty if there is none."""
+def _json_text(body: bytes | bytearray, key: str) -> str:
+    """A text in a JSON response, by its key; empty if there is none."""
     try:
         found = json.loads(body)[key]
     except (ValueError, RecursionError, LookupError, TypeError):

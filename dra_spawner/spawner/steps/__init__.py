@@ -12,8 +12,8 @@ from dra_spawner.spawner.steps.vlan import Vlan
 
 __all__ = ["STEPS", "Attempt", "Outcome", "Retry", "Step"]
 
-#: In each phase steps act in this order; a failed attempt is undone in the reverse order.
-#: All that can be refused is refused before a VLAN is taken, and the placement decides which claims are created.
+#: In each phase the steps run in this order; a failed attempt is undone in the reverse order. Steps that may refuse a
+#: choice come before the VLAN, and the placement before the claims, as it decides which claims are created.
 STEPS: tuple[type[Step], ...] = (
     IntelGas,
     Profile,

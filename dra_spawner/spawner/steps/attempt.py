@@ -1,7 +1,7 @@
-"""One attempt of a start: what its steps tell each other, and what a step is.
+"""One attempt of a start, and the base class of its steps.
 
-A start has one attempt, or more: without optional devices that are taken, or with a second pod where a node failed the
-first one. Each attempt has steps of its own.
+A start has one attempt or more: without optional devices that are unavailable, or with a second pod after a failure on
+a node. Each attempt has its own steps.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ from dra_spawner.spawner.objects.start_objects import StartObjects
 from dra_spawner.spawner.settings import SpawnerSettings
 from dra_spawner.spawner.start_messages import StartMessages
 
-__all__ = ["Attempt", "DevicesGone", "FailedPod", "Outcome", "Retry", "Step"]
+__all__ = ["Attempt", "FailedPod", "OptionalDevicesUnavailable", "Outcome", "Retry", "Step"]
 
 
-class DevicesGone(Exception):
-    """Raised where the server is to start without its optional devices; the message says so to the user."""
+class OptionalDevicesUnavailable(Exception):
+    """Raised if the server must start without its optional devices; the message is for the user."""
 
 
 class Outcome(Enum):
-    """What is known after the pod's creation was requested."""
+    """Result of the request that creates the pod."""
 
     CREATED = auto()
     NOT_CREATED = auto()
-    #: No answer came: the pod may be there, or come.
+    #: There was no response: the pod may exist, or may still be created.
     UNKNOWN = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class FailedPod:
-    """What the second pod of a start is told of the first one.
+    """The failed first pod of a start.
 
     Attributes
     ----------
     sentence
-        What became of it, for the user.
+        Sentence for the user about the failure.
     node
-        Where that was; empty if it is not known.
+        Node of the failure; empty if it is not known.
     elsewhere
-        Whether the second pod must go to another node, since one has room; else it goes there if it can.
+        Whether the second pod must run on another node, since one has free devices; else it prefers another node.
     """
 
     sentence: str
@@ -59,22 +59,22 @@ class FailedPod:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Why this is not the first attempt of a start.
+    """Changes of an attempt because of earlier attempts of the start.
 
     Attributes
     ----------
-    goes_without
-        Whether the server does without optional devices.
+    without_optional_devices
+        Whether the server starts without optional devices.
     failed
-        The first pod; None if it has not failed.
+        The first pod if it has failed; else None.
     """
 
-    goes_without: bool = False
+    without_optional_devices: bool = False
     failed: FailedPod | None = None
 
 
 class Step:
-    """One step of a start: its part in each phase. A part that a step does not have is nothing."""
+    """One step of a start, with a method for each phase; by default the methods do nothing."""
 
     def __init__(self, attempt: Attempt) -> None:
         self.attempt = attempt
@@ -83,28 +83,28 @@ class Step:
 
     @classmethod
     def configured(cls, attempt: Attempt) -> Step | None:
-        """Return the step of an attempt; None where the chosen profile does not need it.
+        """Return the step of an attempt; None if the chosen profile does not need it.
 
         KubeSpawner has applied the profile, and all steps before this one are loaded.
 
         Raises
         ------
         SpawnRefused
-            If the step is configured wrongly.
+            If the step is misconfigured.
         """
         return cls(attempt)
 
     async def load(self) -> None:
-        """Read what the chosen profile asks for.
+        """Read the settings of the chosen profile.
 
         Raises
         ------
         SpawnRefused
-            If the user cannot have that.
+            If the user cannot have this choice.
         """
 
     async def change_pod(self, pod: Any) -> None:
-        """Change the pod that KubeSpawner made. A ``modify_pod_hook`` comes afterwards."""
+        """Change the pod that KubeSpawner has built. A ``modify_pod_hook`` runs afterwards."""
 
     async def prepare_request(self, pod: Any) -> bool:
         """Prepare the creation of the final pod. Runs before each request.
@@ -112,52 +112,52 @@ class Step:
         Returns
         -------
         bool
-            Whether the pod can be requested; else this is to be tried again.
+            Whether the pod can be requested; if not, KubeSpawner calls it again.
         """
         return True
 
     def requested(self, outcome: Outcome) -> None:
-        """Take note of a request for the pod."""
+        """Record the result of the request that creates the pod."""
 
     def undo(self) -> asyncio.Task[None] | None:
-        """Begin to give back what this step took, as the attempt has failed. Idempotent.
+        """Begin to undo the step after a failed attempt. Idempotent.
 
         Returns
         -------
         asyncio.Task or None
-            What the start waits for, for a short time.
+            Task that the start waits for, for a short time.
         """
         return None
 
     @classmethod
     def before_stop(cls, spawner: SpawnerSettings) -> Callable[[], Awaitable[object]] | None:
-        """Return what is to be done when the server's pod is gone, whichever hub started it.
+        """Return a clean-up to run when the server's pod is gone; None if there is none.
 
-        Called while the pod is there.
+        It is called while the pod exists. An earlier process of the hub may have started the pod.
         """
         return None
 
 
 @dataclass
 class Attempt:
-    """What the steps of one attempt tell each other.
+    """Data that the steps of one attempt share.
 
     Attributes
     ----------
     tasks
-        Run beside the start, and end with it; None outside of a start.
+        Task group that ends with the start; None outside of a start.
     following
-        The one among them that never ends by itself.
+        The task in it that never ends by itself.
     claims
-        ``device_claims``, parsed; placeholders are not filled in.
+        Parsed ``device_claims``; template placeholders are not filled in.
     path
-        Where they stand, for messages.
+        Path of the claims, for messages.
     plan
-        The claims, compiled.
+        The compiled claims.
     objects
-        What the attempt creates beside its pod.
+        Objects that the attempt creates in addition to its pod.
     node_is_chosen
-        Whether a step sends the pod to a node, so that the service is not asked.
+        Whether a step chooses the node, so that the service is not asked.
     named_objects
         Names of the templates and claims that the requested pod refers to; None for a pod without devices.
     """
@@ -178,21 +178,21 @@ class Attempt:
     _compiled: tuple[Values, ClaimPlan] | None = None
 
     def step(self, kind: type[Any]) -> Any:
-        """Return the step of a kind; None if it is not there."""
+        """Return the step of a kind; None if the attempt has none."""
         return next((each for each in self.steps if isinstance(each, kind)), None)
 
     @property
     def placeholders(self) -> frozenset[str]:
-        """Names of the placeholders for which the claims need values."""
+        """Names of the template placeholders that the claims use."""
         return claim_placeholders(self.claims)
 
     def compiled(self, values: Values) -> ClaimPlan:
-        """Return the claims compiled with these values; the same values are compiled once.
+        """Return the claims compiled with these values; the result for the last values is cached.
 
         Raises
         ------
         ProfileError
-            Where a value is missing, or none that its name allows.
+            If a value is missing or invalid.
         """
         if self._compiled is None or self._compiled[0] != values:
             settings = {name: getattr(self.spawner, name) for name in EXTENDED_TRAITS}
@@ -201,7 +201,7 @@ class Attempt:
         return self._compiled[1]
 
     async def load(self, kinds: tuple[type[Step], ...]) -> None:
-        """Make the steps that are configured, and load each."""
+        """Create the steps that the profile needs, and load each."""
         for kind in kinds:
             step = kind.configured(self)
             if step is not None:
@@ -214,19 +214,19 @@ class Attempt:
             await step.change_pod(pod)
 
     async def prepare_request(self, pod: Any) -> bool:
-        """Let each step prepare the creation of the pod; whether all are done."""
+        """Let each step prepare the creation of the pod; return whether all are ready."""
         for step in self.steps:
             if not await step.prepare_request(pod):
                 return False
         return True
 
     def requested(self, outcome: Outcome) -> None:
-        """Tell each step about a request for the pod."""
+        """Notify each step of the result of the request that creates the pod."""
         for step in self.steps:
             step.requested(outcome)
 
     async def undo(self) -> None:
-        """Give back what the steps took, the last one first; it goes on in the background if that takes long."""
+        """Undo the steps in the reverse order; after a short wait this continues in the background."""
         begun = [step.undo() for step in reversed(self.steps)]
         waits = {task for task in begun if task is not None}
         if waits:

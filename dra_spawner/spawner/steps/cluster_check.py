@@ -20,7 +20,7 @@ from dra_spawner.spawner.steps.attempt import Attempt, Step
 
 __all__ = ["ClusterCheck", "begin_checking"]
 
-#: Traits that rules look at.
+#: Traits that rules read.
 _SETTINGS: Final = (
     TRAIT,
     "environment",
@@ -39,11 +39,11 @@ _SETTINGS: Final = (
 
 
 class ClusterCheck(Step):
-    """Refuses claims that cannot work on this cluster; a check that fails itself refuses no start."""
+    """Refuses claims that cannot work on this cluster; an error in the check itself refuses no start."""
 
     @classmethod
     def configured(cls, attempt: Attempt) -> Step | None:
-        """Return the step if this hub checks profiles, and this one asks for devices."""
+        """Return the step if this hub checks profiles, and the chosen profile has devices."""
         is_checked = _checks().facts is not None and (attempt.claims or attempt.spawner.intel_gas)
         return cls(attempt) if is_checked else None
 
@@ -53,7 +53,7 @@ class ClusterCheck(Step):
         Raises
         ------
         SpawnRefused
-            With the reason.
+            If the choice cannot work, with the reason.
         """
         facts = _checks().facts
         assert facts is not None
@@ -69,9 +69,9 @@ class ClusterCheck(Step):
             raise SpawnRefused(sentence, RefusalReason.PROFILE)
 
     def _choice(self) -> Choice:
-        """Return what the user picked, free text included, as rules see it; a sample stands for a VLAN.
+        """Return the user's choice for the rules, free text included, with a sample instead of a VLAN.
 
-        What is optional may well be impossible.
+        Optional devices are left out, as they may be impossible.
         """
         attempt, profile = self.attempt, self.spawner.chosen_profile
         settings = _settings(self.spawner)
@@ -104,14 +104,14 @@ def _checks() -> _Checks:
 
 
 def _settings(spawner: SpawnerSettings) -> Mapping[str, Any]:
-    """Return the values of the traits that rules look at, as they are now."""
+    """Return the present values of the traits that rules read."""
     return {name: value for name in _SETTINGS if spawner.has_trait(name) and (value := getattr(spawner, name))}
 
 
 def begin_checking(spawner: SpawnerSettings) -> None:
     """Check all profiles against the cluster in the background; findings go to the log.
 
-    From then on, every start in this hub is checked, too.
+    After this call, every start in this hub is checked, too.
     """
     facts = CheckedFacts(
         spawner.devices,
@@ -132,7 +132,7 @@ async def _check_all(spawner: SpawnerSettings, facts: CheckedFacts) -> None:
         is_function = callable(spawner.profile_list)
         profiles = None if is_function else offered_profiles(spawner.profile_list, settings, facts.facts)
         report = await facts.check_all(list_choices(profiles, settings))
-    except Exception:  # each start is checked anew
+    except Exception:  # each start is checked again
         spawner.log.exception("Profiles are not checked against the cluster")
         return
     for finding in report.findings:

@@ -1,4 +1,4 @@
-"""Step: compile the claims, let the pod name them, create what it needs, and remove that if the attempt fails."""
+"""Step: compile the claims, add them to the pod, create their objects, and remove these if the attempt fails."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dra_spawner.spawner.objects.pod_devices import (
     attach_claims,
     named_templates_and_claims,
 )
-from dra_spawner.spawner.objects.standing_objects import StandingGoing, StandingRefused
+from dra_spawner.spawner.objects.standing_objects import StandingRefused, StandingTerminating
 from dra_spawner.spawner.objects.start_objects import StartObjects, WrongSize, utc_now
 from dra_spawner.spawner.settings import SpawnerSettings
 from dra_spawner.spawner.spawn_refusal import (
@@ -46,7 +46,7 @@ class DeviceClaims(Step):
         Raises
         ------
         SpawnRefused
-            If the profile is wrong.
+            If the profile is misconfigured, or the user's free text is invalid.
         """
         attempt = self.attempt
         try:
@@ -56,7 +56,7 @@ class DeviceClaims(Step):
             raise refusal_of_profile(error, self.spawner.user_options) from error
 
     async def change_pod(self, pod: Any) -> None:
-        """Let the pod name this attempt's templates and shared claims."""
+        """Add this attempt's templates and shared claims to the pod."""
         attempt = self.attempt
         objects = self._planned_objects()
         if attempt.plan.fallback is not None and not await self._can_have_optional_devices(objects):
@@ -72,15 +72,13 @@ class DeviceClaims(Step):
             raise wrong_profile(str(error)) from error
 
     async def _can_have_optional_devices(self, objects: StartObjects) -> bool:
-        """Return whether optional devices are free now, or that is not known."""
+        """Return whether optional devices are free now; True if that is not known."""
         standing = {name: each.object.name for name, each in objects.standing.items()}
         spawner = self.spawner
         diagnosis = await diagnose(spawner.devices, self.attempt.plan.specs, standing, spawner.namespace)
         if diagnosis.fits is False:
             self.log.info("An optional device is not available: pod=%s %s", spawner.pod_name, diagnosis.detail)
-            self.attempt.messages.notify(
-                f"This server starts without a device that it can do without. {diagnosis.sentence}"
-            )
+            self.attempt.messages.notify(f"This server starts without an optional device. {diagnosis.sentence}")
         return diagnosis.fits is not False
 
     def _planned_objects(self) -> StartObjects:
@@ -111,11 +109,11 @@ class DeviceClaims(Step):
         return refusal_of_size(error.size)
 
     async def prepare_request(self, pod: Any) -> bool:
-        """Create what the pod needs and is not there yet."""
+        """Create the missing objects that the pod needs."""
         attempt, objects = self.attempt, self.attempt.objects
         if objects is None or not (attempt.plan.claims or asks_for_extended_resources(pod)):
             return True
-        # Here and not in the manifest: a modify_pod_hook may have replaced the annotations.
+        # Done here and not in `change_pod`, as a modify_pod_hook may have replaced the annotations.
         pod.metadata.annotations = {**(pod.metadata.annotations or {}), names.START: objects.nonce}
         named = named_templates_and_claims(pod)
         if not await self._ensure(objects, named):
@@ -124,7 +122,7 @@ class DeviceClaims(Step):
         return True
 
     async def _ensure(self, objects: StartObjects, named: set[str]) -> bool:
-        """Create what the pod needs; whether that is done, else it is to be tried again."""
+        """Create the objects that the pod needs; return False if this must be tried again."""
         try:
             await objects.ensure(named)
         except WrongSize as error:
@@ -135,8 +133,8 @@ class DeviceClaims(Step):
                 raise refusal_of_kubernetes_error(what, error.status, error.message, self.log) from error
             self.log.warning("Could not create what the pod needs, trying again: %s", error)
             return False
-        except StandingGoing as error:
-            self.log.info("Waiting until it can be made anew: %s", error)
+        except StandingTerminating as error:
+            self.log.info("Waiting until a shared object can be created again: %s", error)
             return False
         except StandingRefused as error:
             self.log.warning("Spawn refused, a shared object cannot be used: %s", error.detail)
@@ -144,13 +142,13 @@ class DeviceClaims(Step):
         return True
 
     def undo(self) -> asyncio.Task[None] | None:
-        """Remove the pod, and what was created for it."""
+        """Remove the pod, and the objects that were created for it."""
         objects, self.attempt.objects = self.attempt.objects, None
         return begin_removal(objects, self.spawner.pod_name, self.log) if objects is not None else None
 
     @classmethod
     def before_stop(cls, spawner: SpawnerSettings) -> Callable[[], Awaitable[object]] | None:
-        """Remove what the pod could not be made the owner of; all else goes with it."""
+        """Return the removal of objects that the pod does not own; the others are deleted with it."""
         return partial(_remove_rest, spawner) if spawner.attempt.objects is not None else None
 
 

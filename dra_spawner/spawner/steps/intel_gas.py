@@ -1,4 +1,4 @@
-"""Step: give a pod Intel GPUs in the form of the device-plugin age, and take them back."""
+"""Step: give a pod Intel GPUs of a device plugin, and free them again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kubernetes_asyncio.client import (
 )
 
 from dra_spawner.profiles.intel_gas import (
-    GpuWish,
+    GpuRequest,
     PodChanges,
     changes_for_gas,
     changes_with_cards,
@@ -34,16 +34,16 @@ from dra_spawner.spawner.steps.attempt import Attempt, Step
 
 __all__ = ["IntelGas"]
 
-#: For how long a start looks for cards; after that it goes on without.
+#: Maximum seconds for the choice of cards; after that the start continues without a choice.
 _LONGEST_SECONDS = 10.0
 
 
 class IntelGas(Step):
-    """Gives the pod of an attempt limits for Intel GPUs, and cards where the hub chooses them."""
+    """Gives the pod of an attempt limits for Intel GPUs, and cards if the hub chooses them."""
 
-    def __init__(self, attempt: Attempt, wish: GpuWish) -> None:
+    def __init__(self, attempt: Attempt, request: GpuRequest) -> None:
         super().__init__(attempt)
-        self._wish = wish
+        self._request = request
         self._given: tuple[GpuLedger, tuple[str, str]] | None = None
         self._annotations: Mapping[str, str] = {}
 
@@ -52,17 +52,17 @@ class IntelGas(Step):
         """Return the step if the profile sets ``intel_gas``."""
         spawner, profile = attempt.spawner, attempt.spawner.chosen_profile
         try:
-            wish = parse_intel_gas(spawner.intel_gas, f"profile {profile}, intel_gas" if profile else "intel_gas")
+            request = parse_intel_gas(spawner.intel_gas, f"profile {profile}, intel_gas" if profile else "intel_gas")
         except ProfileError as error:
             spawner.log.error("Profile refused: %s", error)
             raise refusal_of_profile(error, spawner.user_options) from error
-        if wish is None:
+        if request is None:
             return None
         attempt.node_is_chosen = True
-        return cls(attempt, wish)
+        return cls(attempt, request)
 
     async def change_pod(self, pod: Any) -> None:
-        """Put limits, and where the hub chooses them cards, into the pod.
+        """Add limits to the pod, and cards if the hub chooses them.
 
         Parameters
         ----------
@@ -72,37 +72,37 @@ class IntelGas(Step):
         Raises
         ------
         SpawnRefused
-            If the pod has no such container. Whatever else goes wrong, the pod has its limits.
+            If the pod lacks a container of the profile. After any other error the pod still has its limits.
         """
         api_client = self.spawner.api.api_client
         names = [container.name for container in pod.spec.containers]
-        for container in self._wish.containers:
+        for container in self._request.containers:
             if container.name not in names:
                 raise wrong_profile(f"It gives GPUs to container {container.name}; the pod has: {', '.join(names)}.")
-        _apply(plain_changes(self._wish), pod, api_client)
+        _apply(plain_changes(self._request), pod, api_client)
         try:
             async with asyncio.timeout(_LONGEST_SECONDS):
                 manifest = api_client.sanitize_for_serialization(pod)
-                # KubeSpawner has it in the request's path only.
+                # KubeSpawner sets the namespace only in the path of its request.
                 manifest["metadata"]["namespace"] = self.spawner.namespace
                 changes = await self._changes(manifest, names)
         except (LedgerUnavailable, TimeoutError) as error:
             self._warn(f"nodes and pods could not be read: {error}")
             return
-        except Exception:  # the server runs without a choice of cards, too
-            self.log.exception("Could not choose cards of Intel GPUs; the kubelet takes any")
+        except Exception:  # the server also runs without a choice of cards
+            self.log.exception("Could not choose cards of Intel GPUs; the device plugin chooses any")
             return
         self._annotations = changes.annotations
         _apply(changes, pod, api_client)
 
     async def prepare_request(self, pod: Any) -> bool:
-        """Put the annotations back that a ``modify_pod_hook`` may have replaced."""
+        """Add the annotations again, as a ``modify_pod_hook`` may have replaced them."""
         if self._annotations:
             pod.metadata.annotations = {**(pod.metadata.annotations or {}), **self._annotations}
         return True
 
     def undo(self) -> None:
-        """Take the cards back."""
+        """Free the cards."""
         if self._given is not None:
             ledger, key = self._given
             ledger.release(key)
@@ -112,14 +112,14 @@ class IntelGas(Step):
         spawner = self.spawner
         ledger = ledger_of(spawner.kubernetes, spawner.servers_namespace, self.log)
         ledger.begin_cleaning(spawner.kubernetes, timedelta(seconds=spawner.intel_gas_cleanup_interval_seconds))
-        # Cards are kept that long for a pod that does not come.
+        # Cards stay reserved for this time even if no pod is created.
         lifetime = timedelta(seconds=spawner.start_timeout)
-        given = await ledger.give(spawner.kubernetes, self._wish, pod, lifetime)
+        given = await ledger.assign(spawner.kubernetes, self._request, pod, lifetime)
         if isinstance(given, NoCards):
             if given.by_gas:
-                return changes_for_gas(self._wish)
+                return changes_for_gas(self._request)
             self._warn(given.reason)
-            return plain_changes(self._wish)
+            return plain_changes(self._request)
         self._given = (ledger, pod_key(pod))
         self.log.info("Intel GPUs on node %s: %s", given.chosen.node, [c.cards for c in given.chosen.containers])
         hierarchies = {
@@ -128,15 +128,15 @@ class IntelGas(Step):
             )
             for container in pod["spec"]["containers"]
         }
-        return changes_with_cards(self._wish, given.chosen, names, hierarchies, given.tiles_per_card, given.time)
+        return changes_with_cards(self._request, given.chosen, names, hierarchies, given.tiles_per_card, given.time)
 
     def _warn(self, reason: str) -> None:
-        self.log.warning("No cards of Intel GPUs were chosen, the kubelet takes any: %s", reason)
+        self.log.warning("No cards of Intel GPUs were chosen, the device plugin chooses any: %s", reason)
 
 
 def _apply(changes: PodChanges, pod: Any, api_client: Any) -> None:
-    """Put changes into a pod; doing so twice is as good as once."""
-    # Copies: containers that stand in the spawner's traits as models are in every pod.
+    """Apply changes to a pod. Idempotent."""
+    # Copies, as models of containers in the spawner's traits are shared by all pods.
     pod.spec.containers = [copy.copy(container) for container in pod.spec.containers]
     for container in pod.spec.containers:
         _add_limits(container, changes.limits.get(container.name, {}))
@@ -148,7 +148,7 @@ def _apply(changes: PodChanges, pod: Any, api_client: Any) -> None:
 
 
 def _add_limits(container: Any, limits: Mapping[str, str]) -> None:
-    """Extended resources have requests equal to their limits. Resources of an extra container may be a dict."""
+    """Add limits and equal requests, as extended resources need; an extra container's resources may be a dict."""
     if not limits:
         return
     resources = container.resources
@@ -165,7 +165,7 @@ def _add_limits(container: Any, limits: Mapping[str, str]) -> None:
 
 
 def _add_environment(container: Any, variables: Mapping[str, str]) -> None:
-    """What the profile itself sets stays."""
+    """Add variables that the profile itself does not set."""
     present = {entry["name"] if isinstance(entry, dict) else entry.name for entry in container.env or ()}
     added = [V1EnvVar(name=name, value=value) for name, value in variables.items() if name not in present]
     if added:
@@ -173,7 +173,7 @@ def _add_environment(container: Any, variables: Mapping[str, str]) -> None:
 
 
 def _pin(pod: Any, node: str, api_client: Any) -> None:
-    """Require this node besides whatever the pod requires; the terms of a node selector are alternatives."""
+    """Require this node in each term of the pod's node selector, as the terms are alternatives."""
     affinity = pod.spec.affinity
     if isinstance(affinity, dict):
         found: dict[str, Any] = api_client.sanitize_for_serialization(affinity)
@@ -187,7 +187,7 @@ def _pin(pod: Any, node: str, api_client: Any) -> None:
         by_node["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": terms}
         pod.spec.affinity = {**found, "nodeAffinity": by_node}
         return
-    # Copies: models that stand in the spawner's traits are in every pod.
+    # Copies, as models in the spawner's traits are shared by all pods.
     affinity = pod.spec.affinity = copy.copy(affinity) if affinity else V1Affinity()
     by_node = affinity.node_affinity = copy.copy(affinity.node_affinity) if affinity.node_affinity else V1NodeAffinity()
     required = by_node.required_during_scheduling_ignored_during_execution

@@ -1,6 +1,6 @@
 """Step: make the pod the owner of its objects, and explain why it is pending.
 
-It ends the attempt by an error if waiting cannot help, or if an optional device is not available.
+It ends the attempt with an error if waiting cannot help, or if an optional device is not available.
 """
 
 from __future__ import annotations
@@ -12,32 +12,32 @@ from dra_spawner import names
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesError, resource_path
 from dra_spawner.spawner.devices.diagnosis import Diagnosis, diagnose
-from dra_spawner.spawner.objects.pod_devices import hopeless_state, unschedulable_message
-from dra_spawner.spawner.objects.standing_objects import StandingGoing, StandingRefused
+from dra_spawner.spawner.objects.pod_devices import terminal_problem, unschedulable_message
+from dra_spawner.spawner.objects.standing_objects import StandingRefused, StandingTerminating
 from dra_spawner.spawner.objects.start_objects import StartObjects
 from dra_spawner.spawner.settings import SpawnerSettings
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
-from dra_spawner.spawner.steps.attempt import Attempt, DevicesGone, Outcome, Step
-from dra_spawner.spawner.steps.device_trouble import DeviceTrouble, withdrawn
-from dra_spawner.spawner.steps.second_pod import trouble_watch
+from dra_spawner.spawner.steps.attempt import Attempt, OptionalDevicesUnavailable, Outcome, Step
+from dra_spawner.spawner.steps.pod_failures import PodCannotRun, withdrawn
+from dra_spawner.spawner.steps.second_pod import failure_watch
 
 __all__ = ["PodWatch", "pod_of"]
 
 #: Seconds between diagnoses of an unschedulable pod.
 _DIAGNOSIS_SECONDS = 15
 #: Seconds between checks of shared objects while the pod is pending; one request each.
-_HOLD_SECONDS = 5
-#: Seconds between looks at the reflector's copy of the pod; makes no request.
+_STANDING_CHECK_SECONDS = 5
+#: Seconds between checks of the reflector's copy of the pod; they make no requests.
 _POD_LOOK_SECONDS = 0.1
-#: Seconds to wait for a created pod to be seen.
+#: Seconds until a created pod must be in the reflector.
 _POD_SEEN_SECONDS = 10
-#: Seconds between looks at a pod that may become unschedulable.
+#: Seconds between checks of a pod that may become unschedulable.
 _SCHEDULED_LOOK_SECONDS = 1.0
-#: Seconds between copies of its state, for use after its deletion.
+#: Seconds between copies of the pod's state, for use after its deletion.
 _LAST_LOOK_SECONDS = 0.2
-#: Looks without the pod after which it counts as deleted.
+#: Checks without the pod after which it counts as deleted.
 _LOOKS_UNTIL_GONE = 3
-#: Part of the scheduler's message if devices are a reason.
+#: Part of the scheduler's message if devices are missing.
 _NO_DEVICE = "cannot allocate all claims"
 
 
@@ -56,10 +56,10 @@ class PodWatch(Step):
         super().__init__(attempt)
         self.waiting_for = ""
         self.seen: JsonObject = {}
-        self._trouble = trouble_watch(self.spawner)
+        self._failures = failure_watch(self.spawner)
         self._unschedulable_since: float | None = None
         self._next_diagnosis = 0.0
-        self._next_hold = 0.0
+        self._next_standing_check = 0.0
 
     def requested(self, outcome: Outcome) -> None:
         """Begin to follow a created pod with devices."""
@@ -77,7 +77,7 @@ class PodWatch(Step):
         return pod_of(self.spawner, self._objects)
 
     def _events(self) -> Iterable[JsonObject]:
-        """Return the events of all servers; not sorted, as ``event_reflector.events`` is at each call."""
+        """Return the events of all servers, unsorted; ``event_reflector.events`` would sort them at each call."""
         reflector = self.spawner.event_reflector
         return list(reflector.resources.values()) if reflector else ()
 
@@ -93,7 +93,7 @@ class PodWatch(Step):
             async with asyncio.timeout(_POD_SEEN_SECONDS):
                 pod = await self._own_pod()
         except TimeoutError:
-            self.log.warning("Did not see the pod that was created; the sweep will make it owner of its objects")
+            self.log.warning("Did not see the created pod; the sweep will make it the owner of its objects")
             return
         for wait in (0.1, 0.5, None):
             try:
@@ -102,8 +102,8 @@ class PodWatch(Step):
                 if wait and error.retryable:
                     await asyncio.sleep(wait)
                     continue
-                # The server can start all the same; its stop or the sweep makes up for it.
-                self.log.warning("Could not make the pod owner of what was made for it: %s", error)
+                # The server can start anyway; its stop, or the sweep, removes the objects.
+                self.log.warning("Could not make the pod the owner of its objects: %s", error)
             return
 
     async def follow(self) -> None:
@@ -113,30 +113,30 @@ class PodWatch(Step):
         ------
         SpawnRefused
             If waiting cannot help.
-        DevicesGone
-            If it should start without optional devices.
-        DeviceTrouble
-            If the pod has devices and cannot run with them.
+        OptionalDevicesUnavailable
+            If the server should start without optional devices.
+        PodCannotRun
+            If the pod has its devices but cannot run.
         """
         self.seen = await self._see_or_miss()
         loop = asyncio.get_running_loop()
-        self._next_hold = loop.time() + _HOLD_SECONDS
-        looks_without, next_judgement = 0, 0.0
-        while looks_without < _LOOKS_UNTIL_GONE:
+        self._next_standing_check = loop.time() + _STANDING_CHECK_SECONDS
+        missed_looks, next_judgement = 0, 0.0
+        while missed_looks < _LOOKS_UNTIL_GONE:
             pod = self._look()
-            self.seen = pod or self.seen  # a pod that is evicted is marked only just before
+            self.seen = pod or self.seen  # the condition of an evicted pod appears just before its deletion
             if loop.time() >= next_judgement:
                 next_judgement = loop.time() + _SCHEDULED_LOOK_SECONDS
-                looks_without = 0 if pod else looks_without + 1
+                missed_looks = 0 if pod else missed_looks + 1
                 if pod:
                     await self._judge(pod)
             await asyncio.sleep(_LAST_LOOK_SECONDS)
-        if self._trouble is not None and (trouble := withdrawn(self.seen, self._events())):
-            raise DeviceTrouble(trouble, self.seen)
+        if self._failures is not None and (failure := withdrawn(self.seen, self._events())):
+            raise PodCannotRun(failure, self.seen)
         raise _deleted()
 
     async def _see_or_miss(self) -> JsonObject:
-        """Wait for the pod, which may be deleted before the reflector shows it."""
+        """Wait for the pod; raise if it is deleted before the reflector shows it."""
         path = resource_path("v1", "pods", self._objects.namespace, self.spawner.pod_name)
         while True:
             try:
@@ -151,19 +151,19 @@ class PodWatch(Step):
                     raise _deleted() from error
 
     async def _judge(self, pod: JsonObject) -> None:
-        if self._trouble is not None:
-            trouble = self._trouble.judge(pod, self._events, asyncio.get_running_loop().time())
-            if trouble is not None:
-                raise DeviceTrouble(trouble, pod)
-        sentence = hopeless_state(pod)
+        if self._failures is not None:
+            failure = self._failures.judge(pod, self._events, asyncio.get_running_loop().time())
+            if failure is not None:
+                raise PodCannotRun(failure, pod)
+        sentence = terminal_problem(pod)
         if sentence:
             raise SpawnRefused(sentence, RefusalReason.POD, 503)
         if not pod["spec"].get("nodeName"):
-            await self._hold_again()
+            await self._ensure_standing()
         message = unschedulable_message(pod)
         if message is None:
             self.waiting_for, self._unschedulable_since, self._next_diagnosis = "", None, 0.0
-            if self._trouble is not None and (failing := self._trouble.failing(pod)):
+            if self._failures is not None and (failing := self._failures.failing(pod)):
                 self.waiting_for = failing.sentence(())
             return
         now = asyncio.get_running_loop().time()
@@ -175,9 +175,9 @@ class PodWatch(Step):
         gives_up = self._unschedulable_since + self.spawner.optional_devices_wait_seconds
         if self.attempt.plan.fallback is not None and now < gives_up:
             self._next_diagnosis = min(self._next_diagnosis, gives_up)
-        await self._explain(message, gave_up=now >= gives_up)
+        await self._explain(message, is_late=now >= gives_up)
 
-    async def _explain(self, message: str, gave_up: bool) -> None:
+    async def _explain(self, message: str, is_late: bool) -> None:
         taken = self._objects.warm_claims
         standing = {name: each.object.name for name, each in self._objects.standing.items()} | taken
         try:
@@ -186,38 +186,40 @@ class PodWatch(Step):
                 self.spawner.devices, self.attempt.plan.specs, standing, self._objects.namespace, pod, taken
             )
         except Exception:
-            # The start goes on without an explanation.
+            # The start continues without an explanation.
             self.log.exception("Could not explain why %s waits", self.spawner.pod_name)
             diagnosis = Diagnosis()
         if diagnosis.detail and diagnosis.sentence != self.waiting_for:
             self.log.warning("A pod waits for devices: pod=%s because=%s", self.spawner.pod_name, diagnosis.detail)
         if self.attempt.plan.fallback is not None and (
-            diagnosis.hopeless or (gave_up and _for_devices(message, diagnosis))
+            diagnosis.is_permanent or (is_late and _for_devices(message, diagnosis))
         ):
-            raise DevicesGone("No device is free any more for this choice; this server starts without it.")
-        if diagnosis.hopeless:
+            raise OptionalDevicesUnavailable(
+                "No device is free any more for this choice; this server starts without it."
+            )
+        if diagnosis.is_permanent:
             raise SpawnRefused(diagnosis.sentence, RefusalReason.DEVICE_CLASS)
         if diagnosis.sentence and diagnosis.sentence != self.waiting_for:
             self.attempt.messages.notify(diagnosis.sentence)
         self.waiting_for = diagnosis.sentence
 
-    async def _hold_again(self) -> None:
-        """Create a deleted shared claim again, for which the pod would wait for ever."""
+    async def _ensure_standing(self) -> None:
+        """Create a deleted shared claim again, as the pod would wait for it for ever."""
         now = asyncio.get_running_loop().time()
-        if not self._objects.standing or now < self._next_hold:
+        if not self._objects.standing or now < self._next_standing_check:
             return
-        self._next_hold = now + _HOLD_SECONDS
+        self._next_standing_check = now + _STANDING_CHECK_SECONDS
         try:
-            await self._objects.hold_standing(self.attempt.named_objects or ())
+            await self._objects.ensure_standing(self.attempt.named_objects or ())
         except StandingRefused as refusal:
             self.log.warning("Start ended, a shared object cannot be used: %s", refusal.detail)
             raise SpawnRefused(str(refusal), RefusalReason.CLUSTER, 503) from refusal
-        except (KubernetesError, StandingGoing) as error:
-            self.log.warning("Could not see to what is shared with other servers, trying again: %s", error)
+        except (KubernetesError, StandingTerminating) as error:
+            self.log.warning("Could not check the objects that are shared with other servers, trying again: %s", error)
 
 
 def pod_of(spawner: SpawnerSettings, objects: StartObjects) -> JsonObject | None:
-    """Return the reflector's copy of the pod, if it belongs to these objects' attempt."""
+    """Return the reflector's copy of the pod if it belongs to the attempt of these objects; else None."""
     pod: JsonObject | None = spawner.pod_reflector.pods.get(f"{spawner.namespace}/{spawner.pod_name}")
     is_own = pod and pod["metadata"].get("annotations", {}).get(names.START) == objects.nonce
     return pod if is_own else None

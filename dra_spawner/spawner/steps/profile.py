@@ -1,4 +1,4 @@
-"""Step: parse the claims of the chosen profile, and find the values of their placeholders."""
+"""Step: parse the claims of the chosen profile, and find the values of their template placeholders."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Profile"]
 
 
 class Profile(Step):
-    """Reads ``device_claims``, and refuses what this user can never have. Makes no request."""
+    """Reads ``device_claims``, and refuses claims that this user can never have. Makes no requests."""
 
     async def load(self) -> None:
         """Parse the claims.
@@ -26,7 +26,7 @@ class Profile(Step):
         Raises
         ------
         SpawnRefused
-            If the profile is wrong, or not for this user.
+            If the profile is misconfigured, or not for this user.
         """
         attempt, profile = self.attempt, self.spawner.chosen_profile
         attempt.path = f"profile {profile}, device_claims" if profile else "device_claims"
@@ -43,15 +43,15 @@ class Profile(Step):
         except ProfileError as error:
             self.log.error("Profile refused: %s", error)
             raise refusal_of_profile(error, self.spawner.user_options) from error
-        if attempt.retry.goes_without:
+        if attempt.retry.without_optional_devices:
             claims = tuple(left for claim in claims if (left := without_optional(claim)) is not None)
         attempt.claims = claims
-        self._check_who_shares()
+        self._check_sharing()
         for name in sorted(attempt.placeholders - FROM_VLANS):
             attempt.values[name] = self._value(name)
 
-    def _check_who_shares(self) -> None:
-        """Refuse claims that this user shares with no other, or cannot share."""
+    def _check_sharing(self) -> None:
+        """Refuse shared claims that this user cannot use."""
         for claim in self.attempt.claims:
             if claim.sharing is None:
                 continue

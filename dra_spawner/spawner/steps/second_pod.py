@@ -1,4 +1,4 @@
-"""Step: keep the second pod of a start from the node that failed the first one; and whether there is a second."""
+"""Step: keep the second pod of a start from the node on which the first failed; and decide about a second pod."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from dra_spawner.spawner.placement.pod import manifest_of, without_node
 from dra_spawner.spawner.settings import SpawnerSettings
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
 from dra_spawner.spawner.steps.attempt import Attempt, FailedPod, Step
-from dra_spawner.spawner.steps.device_trouble import DeviceTrouble, TroubleWatch
-from dra_spawner.spawner.steps.start_metrics import STARTS_MADE_AGAIN
+from dra_spawner.spawner.steps.pod_failures import PodCannotRun, PodFailureWatch
+from dra_spawner.spawner.steps.start_metrics import PODS_RECREATED
 
-__all__ = ["SecondPod", "plan_second_pod", "trouble_watch"]
+__all__ = ["SecondPod", "failure_watch", "plan_second_pod"]
 
-#: A second pod that has less time than this, in seconds, is not made.
+#: Minimum seconds that must be left for a second pod.
 _LEAST_SECONDS: Final = 10.0
-#: Of ``start_timeout``, so that short ones leave time for the second pod.
+#: Maximum part of ``start_timeout`` for a failing first pod, so that time is left for the second.
 _LARGEST_PART: Final = 1 / 3
 
 
@@ -40,59 +40,59 @@ class SecondPod(Step):
         return cls(attempt, attempt.retry.failed)
 
     async def prepare_request(self, pod: Any) -> bool:
-        """Keep the pod from the node of the first one. Idempotent."""
+        """Keep the pod from the node of the first pod. Idempotent."""
         if self._failed.node:
             affinity = manifest_of(pod, self.spawner.api.api_client)["spec"].get("affinity") or {}
             pod.spec.affinity = without_node(affinity, self._failed.node, required=self._failed.elsewhere)
         return True
 
 
-def trouble_watch(spawner: SpawnerSettings) -> TroubleWatch | None:
-    """Return what judges a pod; None if none is made again."""
+def failure_watch(spawner: SpawnerSettings) -> PodFailureWatch | None:
+    """Return the watch of a pod's failures; None if pods are not created again."""
     if not spawner.heal_after_seconds:
         return None
-    return TroubleWatch(min(spawner.heal_after_seconds, spawner.start_timeout * _LARGEST_PART))
+    return PodFailureWatch(min(spawner.heal_after_seconds, spawner.start_timeout * _LARGEST_PART))
 
 
-async def plan_second_pod(attempt: Attempt, found: DeviceTrouble, start_ends: float) -> FailedPod:
-    """Decide where the second pod goes.
+async def plan_second_pod(attempt: Attempt, found: PodCannotRun, start_ends: float) -> FailedPod:
+    """Decide where the second pod runs.
 
     Parameters
     ----------
     start_ends
-        When the start must be over, by the event loop's clock.
+        Latest end of the start, by the event loop's clock.
 
     Raises
     ------
     SpawnRefused
-        If this was the second pod, or there is no time for one.
+        If this was the second pod, or no time is left for a second pod.
     """
-    spawner, trouble, pod = attempt.spawner, found.trouble, found.pod
-    sentence = trouble.sentence(await devices_of(spawner.kubernetes, pod))
-    spawner.log.warning("The pod does not get to run: pod=%s %s", spawner.pod_name, sentence)
+    spawner, failure, pod = attempt.spawner, found.failure, found.pod
+    sentence = failure.sentence(await devices_of(spawner.kubernetes, pod))
+    spawner.log.warning("The pod cannot run: pod=%s %s", spawner.pod_name, sentence)
     if attempt.retry.failed is not None:
         raise SpawnRefused(
-            f"This server was made twice and did not start. First: {attempt.retry.failed.sentence} Then: {sentence} "
+            f"This server was tried twice and did not start. First: {attempt.retry.failed.sentence} Then: {sentence} "
             "Please try again later, or tell your administrator.",
             RefusalReason.DEVICE,
             503,
         )
     if start_ends - asyncio.get_running_loop().time() < _LEAST_SECONDS:
         raise SpawnRefused(
-            f"{sentence} No time was left to make it again. Please try again.", RefusalReason.DEVICE, 503
+            f"{sentence} No time was left for a second try. Please try again.", RefusalReason.DEVICE, 503
         )
     objects = attempt.objects
-    # A claim that others made, or share, stays where it is.
+    # A shared claim stays on its node.
     is_free = objects is not None and not any(each.object.plural == CLAIMS for each in objects.standing.values())
     servers = [each for each in spawner.pod_reflector.pods.values() if each["metadata"]["name"] != spawner.pod_name]
     elsewhere = is_free and await fits_elsewhere(spawner.devices, attempt.plan.specs, pod, servers, _can_be_preempted)
-    STARTS_MADE_AGAIN.labels(trouble.kind.value).inc()
+    PODS_RECREATED.labels(failure.kind.value).inc()
     where = "on another node" if elsewhere else "with another device if there is one"
-    attempt.messages.notify(f"{sentence} It is made again, {where}.")
-    return FailedPod(sentence, trouble.node, elsewhere)
+    attempt.messages.notify(f"{sentence} It is started again, {where}.")
+    return FailedPod(sentence, failure.node, elsewhere)
 
 
 def _can_be_preempted(claim: Mapping[str, Any]) -> bool:
-    """Whether a claim is a placeholder's that is reserved for no server."""
+    """Whether a claim is a warm claim that is not reserved for a server."""
     found = claim["metadata"].get("labels") or {}
     return names.SHAPE in found and names.RESERVED_FOR not in found

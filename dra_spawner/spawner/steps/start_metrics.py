@@ -1,4 +1,4 @@
-"""What DRASpawner counts; at the hub's own ``/hub/metrics``."""
+"""Metrics of DRASpawner, at the hub's own ``/hub/metrics``."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from typing import Final
 
 from prometheus_client import Counter
 
-from dra_spawner.spawner.steps.device_trouble import TroubleKind
+from dra_spawner.spawner.steps.pod_failures import PodFailureKind
 
-__all__ = ["STARTS_MADE_AGAIN"]
+__all__ = ["PODS_RECREATED"]
 
-STARTS_MADE_AGAIN: Final = Counter(
-    "dra_spawner_starts_made_again",
-    "Starts whose pod was made again, since its node or its device kept it from running",
+PODS_RECREATED: Final = Counter(
+    "dra_spawner_pods_recreated",
+    "Pods of servers that were created again, since the node or the device of the first pod failed",
     ["reason"],
 )
-for _kind in TroubleKind:
-    # From the beginning, so that no dashboard misses a series.
-    STARTS_MADE_AGAIN.labels(_kind.value)
+for _kind in PodFailureKind:
+    # Created up front, so that dashboards never miss a series.
+    PODS_RECREATED.labels(_kind.value)

@@ -1,8 +1,8 @@
-"""Step: take a VLAN for a start whose claims ask for one, and give it back.
+"""Step: acquire a VLAN for a start whose claims need one, and release it.
 
-The VLAN is taken before the claims are compiled, and written on the pod before its creation. It is given back when the
-pod is gone after a failed attempt or a stop, in the background if the API server does not answer. The sweep frees VLANs
-that were missed.
+The VLAN is acquired before the claims are compiled, and written to the pod before its creation. It is released when the
+pod is gone after a failed attempt or a stop, in the background if the API server does not answer. A sweep frees VLANs
+that were not released.
 """
 
 from __future__ import annotations
@@ -24,8 +24,14 @@ from dra_spawner.profiles.claim_templates import FROM_VLANS, vlan_numbers
 from dra_spawner.profiles.problems import Problem, ProfileError
 from dra_spawner.profiles.vlan_policy import OwnerKind, VlanPolicy, parse_vlan_policy
 from dra_spawner.profiles.vlans import LeasesCorrupt, VlanRefusal, VlanRefused, vlan_owner
-from dra_spawner.spawner.accounts.vlan_leases import VlanLeases, pod_marks, turn_of
-from dra_spawner.spawner.hub_wide import CLEAN_UP_WAIT_SECONDS, in_background, keep_trying, run_for_ever, run_once
+from dra_spawner.spawner.accounts.vlan_leases import VlanLeases, pod_marks, vlan_lock
+from dra_spawner.spawner.hub_wide import (
+    CLEAN_UP_WAIT_SECONDS,
+    in_background,
+    retry_until_done,
+    run_once,
+    run_periodically,
+)
 from dra_spawner.spawner.objects.start_objects import new_nonce
 from dra_spawner.spawner.settings import SpawnerSettings
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused, refusal_of_kubernetes_error, wrong_profile
@@ -44,7 +50,7 @@ _STATUS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class _Lease:
-    """A VLAN that was taken, or may have been if no answer came.
+    """A VLAN that was acquired, or may have been if there was no response.
 
     Attributes
     ----------
@@ -68,11 +74,11 @@ class Vlan(Step):
         self._lease: _Lease | None = None
         self._labels: dict[str, str] = {}
         self._annotations: dict[str, str] = {}
-        self._pod_may_come = False
+        self._pod_may_exist = False
 
     @classmethod
     def configured(cls, attempt: Attempt) -> Step | None:
-        """Return the step if the claims have placeholders for a VLAN."""
+        """Return the step if the claims have template placeholders for a VLAN."""
         names = attempt.placeholders & FROM_VLANS
         if not names:
             return None
@@ -87,12 +93,12 @@ class Vlan(Step):
         return cls(attempt, policy, names)
 
     async def load(self) -> None:
-        """Find or take the VLAN.
+        """Find or acquire the VLAN.
 
         Raises
         ------
         SpawnRefused
-            If this user has no VLAN, or none is free.
+            If this user can have no VLAN, or none is free.
         """
         policy, spawner = self._policy, self.spawner
         groups = set(spawner.user_groups) if policy.by is OwnerKind.GROUP else set()
@@ -107,7 +113,7 @@ class Vlan(Step):
             values |= policy.mapping[name].values
         for missing in sorted(self._names - values.keys()):
             raise SpawnRefused(
-                f"This choice needs the {missing} of a VLAN, and none is set up for {name}. "
+                f"This choice needs the {missing} of a VLAN, and none is configured for {name}. "
                 "Please tell your administrator.",
                 RefusalReason.VLAN,
                 status_code=403,
@@ -142,27 +148,27 @@ class Vlan(Step):
         return vlan
 
     async def prepare_request(self, pod: Any) -> bool:
-        """Write the VLAN on the pod, after all hooks."""
+        """Write the VLAN to the pod, after all hooks."""
         pod.metadata.labels = {**(pod.metadata.labels or {}), **self._labels}
         pod.metadata.annotations = {**(pod.metadata.annotations or {}), **self._annotations}
         return True
 
     def requested(self, outcome: Outcome) -> None:
-        """Remember whether the pod may exist without an answer."""
-        self._pod_may_come = outcome is Outcome.UNKNOWN
+        """Record whether the pod may exist although there was no response."""
+        self._pod_may_exist = outcome is Outcome.UNKNOWN
 
     def undo(self) -> None:
-        """Give the VLAN back in the background, once the pod is gone.
+        """Release the VLAN in the background when the pod is gone.
 
-        Without an answer to the pod's creation the pod may still come, so the sweep frees the VLAN later.
+        Without a response to the pod's creation the pod may still appear; then the sweep frees the VLAN later.
         """
-        if self._lease is not None and not self._pod_may_come:
+        if self._lease is not None and not self._pod_may_exist:
             _give_back(self.spawner, self._lease)
             self._lease = None
 
     @classmethod
     def before_stop(cls, spawner: SpawnerSettings) -> Callable[[], Awaitable[object]] | None:
-        """Give back the VLAN in the pod's annotations, once the pod is gone."""
+        """Return the release of the VLAN in the pod's annotations; None if it has none."""
         pod = spawner.pod_reflector and spawner.pod_reflector.pods.get(_server(spawner))
         leased = bool(pod) and names.VLAN_LEASE in (pod["metadata"].get("annotations") or {})
         step = spawner.attempt.step(cls)
@@ -189,14 +195,14 @@ def _give_back(spawner: SpawnerSettings, lease: _Lease) -> asyncio.Task[None]:
             )
             return True
 
-    return in_background(keep_trying(release, f"give back the VLAN of {lease.server}", spawner.log))
+    return in_background(retry_until_done(release, f"give back the VLAN of {lease.server}", spawner.log))
 
 
 def leases_of(spawner: SpawnerSettings) -> VlanLeases:
     """Return the list of VLANs of a spawner's hub."""
-    # With a namespace for each user the list is in the hub's namespace.
-    home = spawner._namespace_default() if spawner.enable_user_namespaces else spawner.namespace
-    return VlanLeases(spawner.kubernetes, home, spawner.servers_namespace, turn=turn_of(home))
+    # If each user has a namespace, the list is in the hub's namespace.
+    namespace = spawner._namespace_default() if spawner.enable_user_namespaces else spawner.namespace
+    return VlanLeases(spawner.kubernetes, namespace, spawner.servers_namespace, turn=vlan_lock(namespace))
 
 
 def _refusal(refused: VlanRefused) -> SpawnRefused:
@@ -218,7 +224,7 @@ def _refusal_of_error(error: KubernetesError, log: Logger) -> SpawnRefused:
 
 
 def begin_sweeping_vlans(spawner: SpawnerSettings) -> None:
-    """Begin one sweep for the hub, or for its namespace, if its configuration has VLANs to give."""
+    """Begin the sweep of VLANs, once in the hub or in its namespace, if the configuration has a range of VLANs."""
     try:
         policy = parse_vlan_policy(spawner.vlans)
     except ProfileError:
@@ -230,7 +236,7 @@ def begin_sweeping_vlans(spawner: SpawnerSettings) -> None:
 def _sweep_from_now_on(spawner: SpawnerSettings) -> None:
     run_once(
         ("sweep of VLANs", spawner.servers_namespace),
-        lambda: run_for_ever(
+        lambda: run_periodically(
             partial(_sweep, spawner),
             lambda: float(spawner.leftovers_sweep_interval_seconds),
             "Could not compare the VLANs in use with the servers",
@@ -240,7 +246,7 @@ def _sweep_from_now_on(spawner: SpawnerSettings) -> None:
 
 
 async def _sweep(spawner: SpawnerSettings) -> None:
-    """Free VLANs that a killed hub has left, and add missing pods."""
+    """Free VLANs that a killed hub has left, and add VLANs of pods that are not in the list."""
     try:
         done = await leases_of(spawner).reconcile()
     except LeasesCorrupt as error:
@@ -250,6 +256,6 @@ async def _sweep(spawner: SpawnerSettings) -> None:
         spawner.log.warning("Could not compare the VLANs in use with the servers: %s", error)
         return
     if done:
-        spawner.log.info("VLANs compared with servers: freed %s, entered %s", list(done.freed), list(done.added))
+        spawner.log.info("VLANs compared with servers: freed %s, added %s", list(done.freed), list(done.added))
     for vlan in done.contested:
         spawner.log.error("VLAN %d is used by servers of several owners; see ConfigMap %s", vlan, VLANS_CONFIG_MAP)

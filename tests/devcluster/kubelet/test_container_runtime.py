@@ -8,9 +8,9 @@ import pytest
 
 from dra_spawner.devcluster.kubelet.container_runtime import (
     ContainerLaunch,
+    ContainerStartFailed,
     FakeRuntime,
     ProcessRuntime,
-    StartFailed,
 )
 
 
@@ -55,7 +55,7 @@ async def test_output_environment_and_directory(tmp_path: Path):
     ],
 )
 async def test_what_cannot_be_started(tmp_path: Path, command: list[str], message: str):
-    with pytest.raises(StartFailed) as raised:
+    with pytest.raises(ContainerStartFailed) as raised:
         await ProcessRuntime().start(launch(tmp_path, command=command))
     assert str(raised.value).startswith(message)
 

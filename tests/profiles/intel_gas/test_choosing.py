@@ -16,15 +16,15 @@ from tests.profiles.intel_gas.gpus import gpu_node, with_labels
 
 def cards_of(intel_gas, node=None, use=None, containers=None):
     """Cards of each container, or ``None``."""
-    wish = present(parse_intel_gas(intel_gas))
-    names = containers or [each.name for each in wish.containers]
-    found = choose_on_node(wish, present(node_gpus(node or gpu_node(cards="0.1.2.3"))), use or {}, names)
+    request = present(parse_intel_gas(intel_gas))
+    names = containers or [each.name for each in request.containers]
+    found = choose_on_node(request, present(node_gpus(node or gpu_node(cards="0.1.2.3"))), use or {}, names)
     return None if found is None else [",".join(each.cards) for each in found]
 
 
 def tiles_of(intel_gas, node=None, use=None):
-    wish = present(parse_intel_gas(intel_gas))
-    found = choose_on_node(wish, present(node_gpus(node or gpu_node(cards="0.1.2.3"))), use or {}, ["notebook"])
+    request = present(parse_intel_gas(intel_gas))
+    found = choose_on_node(request, present(node_gpus(node or gpu_node(cards="0.1.2.3"))), use or {}, ["notebook"])
     return None if found is None else found[0].tiles
 
 
@@ -170,8 +170,8 @@ def test_two_pairs_with_links():
 
 
 def node_of(intel_gas, nodes, uses=None):
-    wish = present(parse_intel_gas(intel_gas))
-    found = choose(wish, [present(node_gpus(node)) for node in nodes], uses or {}, ["notebook"])
+    request = present(parse_intel_gas(intel_gas))
+    found = choose(request, [present(node_gpus(node)) for node in nodes], uses or {}, ["notebook"])
     return found and found.node
 
 
@@ -211,8 +211,8 @@ def greedy(wish_sizes, cards):
 
 @given(st.lists(st.integers(1, 1000), min_size=1, max_size=6), st.integers(1, 4))
 def test_whatever_first_fit_places_is_placed(sizes, cards):
-    wish = {"containers": {f"c{i}": {"millicores": size} for i, size in enumerate(sizes)}}
-    found = cards_of(wish, gpu_node(cards=".".join(map(str, range(cards)))))
+    request = {"containers": {f"c{i}": {"millicores": size} for i, size in enumerate(sizes)}}
+    found = cards_of(request, gpu_node(cards=".".join(map(str, range(cards)))))
     if greedy(sizes, cards):
         assert found is not None
     if found is not None:

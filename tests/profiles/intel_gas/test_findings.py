@@ -156,8 +156,8 @@ def test_combinations(settings, expected):
 
 
 def test_what_the_hub_would_meet():
-    wish = {"intel_gas": {"tiles": 1}, "environment": {"ZE_AFFINITY_MASK": "0"}}
-    assert rules(wish, gpu_node()) == ["intel-gas-tiles warning"]
+    request = {"intel_gas": {"tiles": 1}, "environment": {"ZE_AFFINITY_MASK": "0"}}
+    assert rules(request, gpu_node()) == ["intel-gas-tiles warning"]
     assert rules({"intel_gas": {"memory": "17Gi"}}, gpu_node()) == ["intel-gas-capacity warning"]
     assert rules({"intel_gas": {"count": 1}}, gpu_node(numa_gpu_map="x")) == ["intel-gas-labels warning"]
     node = gpu_node()

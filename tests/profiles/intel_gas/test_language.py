@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_spawner.profiles.intel_gas import GpuWish, intel_gas_schema, parse_intel_gas
-from dra_spawner.profiles.intel_gas.language import ContainerWish
+from dra_spawner.profiles.intel_gas import GpuRequest, intel_gas_schema, parse_intel_gas
+from dra_spawner.profiles.intel_gas.language import ContainerGpuRequest
 from dra_spawner.profiles.intel_gas.ledger import Need
 from dra_spawner.profiles.intel_gas.names import CardScheduler, GpuResource, Hierarchy, Policy
 from dra_spawner.profiles.problems import ProfileError
@@ -15,45 +15,45 @@ GIB = 2**30
 
 
 def only(**need):
-    return (ContainerWish("notebook", need.pop("count", 1), Need(**need)),)
+    return (ContainerGpuRequest("notebook", need.pop("count", 1), Need(**need)),)
 
 
 ACCEPTED = [
-    pytest.param({"count": 1}, GpuWish(), id="one card"),
-    pytest.param({"resource": "xe"}, GpuWish(resource=GpuResource.XE), id="xe"),
+    pytest.param({"count": 1}, GpuRequest(), id="one card"),
+    pytest.param({"resource": "xe"}, GpuRequest(resource=GpuResource.XE), id="xe"),
     pytest.param(
         {"millicores": 500, "memory": "4Gi", "tiles": 1, "count": 2},
-        GpuWish(only(count=2, millicores=500, memory_bytes=4 * GIB, tiles=1)),
+        GpuRequest(only(count=2, millicores=500, memory_bytes=4 * GIB, tiles=1)),
         id="amounts",
     ),
-    pytest.param({"millicores": "250", "tiles": "2"}, GpuWish(only(millicores=250, tiles=2)), id="text of forms"),
-    pytest.param({"memory": 1000}, GpuWish(only(memory_bytes=1000)), id="memory in bytes"),
-    pytest.param({"millicores": None, "count": 1}, GpuWish(), id="null is left out"),
-    pytest.param({"policy": "packed"}, GpuWish(policy=Policy.PACKED), id="policy"),
+    pytest.param({"millicores": "250", "tiles": "2"}, GpuRequest(only(millicores=250, tiles=2)), id="text of forms"),
+    pytest.param({"memory": 1000}, GpuRequest(only(memory_bytes=1000)), id="memory in bytes"),
+    pytest.param({"millicores": None, "count": 1}, GpuRequest(), id="null is left out"),
+    pytest.param({"policy": "packed"}, GpuRequest(policy=Policy.PACKED), id="policy"),
     pytest.param(
         {"prefer": ["card1"], "allow": ["card0", "card1"], "deny": ["card7"]},
-        GpuWish(prefer=("card1",), allow=("card0", "card1"), deny=("card7",)),
+        GpuRequest(prefer=("card1",), allow=("card0", "card1"), deny=("card7",)),
         id="cards",
     ),
     pytest.param(
         {"millicores": 100, "containers": {"notebook": {}, "sidecar": {"millicores": 300}, "idle": None}},
-        GpuWish(
+        GpuRequest(
             (
-                ContainerWish("notebook", 1, Need(100)),
-                ContainerWish("sidecar", 1, Need(300)),
-                ContainerWish("idle", 1, Need(100)),
+                ContainerGpuRequest("notebook", 1, Need(100)),
+                ContainerGpuRequest("sidecar", 1, Need(300)),
+                ContainerGpuRequest("idle", 1, Need(100)),
             )
         ),
         id="containers",
     ),
     pytest.param(
         {"containers": {"a": {"millicores": 1}, "b": {}}, "same_gpu": ["a", "b"]},
-        GpuWish((ContainerWish("a", 1, Need(1)), ContainerWish("b")), same_gpu=("a", "b")),
+        GpuRequest((ContainerGpuRequest("a", 1, Need(1)), ContainerGpuRequest("b")), same_gpu=("a", "b")),
         id="same gpu",
     ),
     pytest.param(
         {"count": 2, "tiles": 1, "xe_link": True, "single_numa": True, "hierarchy": "COMPOSITE", "scheduler": "none"},
-        GpuWish(
+        GpuRequest(
             only(count=2, tiles=1),
             xe_link=True,
             single_numa=True,
@@ -112,9 +112,9 @@ def test_nothing(value):
     assert parse_intel_gas(value) is None
 
 
-@pytest.mark.parametrize(("value", "wish"), ACCEPTED)
-def test_accepted(value, wish):
-    assert parse_intel_gas(value) == wish
+@pytest.mark.parametrize(("value", "expected"), ACCEPTED)
+def test_accepted(value, expected):
+    assert parse_intel_gas(value) == expected
     without_nulls = {key: each for key, each in value.items() if each is not None}
     if "containers" in without_nulls:
         without_nulls["containers"] = {name: each or {} for name, each in value["containers"].items()}
@@ -139,11 +139,11 @@ keys = st.sampled_from(list(intel_gas_schema()["properties"]))
 @given(st.dictionaries(keys | st.text(), json_values))
 def test_junk_is_refused_or_understood(value):
     try:
-        wish = parse_intel_gas(value)
+        request = parse_intel_gas(value)
     except ProfileError as error:
         lines = str(error).splitlines()
-        wish, problems = None, error.problems
+        request, problems = None, error.problems
     else:
         lines, problems = [], ()
     assert len(lines) == len(problems), "a problem is a line"
-    assert problems or wish is None or wish.containers
+    assert problems or request is None or request.containers

@@ -12,7 +12,7 @@ from dra_spawner.json_types import JsonObject
 from dra_spawner.profiles.intel_gas.choosing import choose
 from dra_spawner.profiles.intel_gas.cleanup import next_cleanup, stale_assignments
 from dra_spawner.profiles.intel_gas.labels import node_gpus
-from dra_spawner.profiles.intel_gas.language import ContainerWish, GpuWish
+from dra_spawner.profiles.intel_gas.language import ContainerGpuRequest, GpuRequest
 from dra_spawner.profiles.intel_gas.ledger import Assignment, CardUse, ContainerCards, Ledger, Need
 from dra_spawner.profiles.intel_gas.names import GpuResource, Policy
 from dra_spawner.profiles.intel_gas.pod_changes import changes_with_cards
@@ -152,9 +152,9 @@ starts = st.tuples(st.just("start"), st.integers(0, 9), containers, st.sampled_f
 stops = st.tuples(st.just("stop"), st.integers(0, 9))
 
 
-def created_pod(name, wish, chosen, names, time) -> JsonObject:
+def created_pod(name, request, chosen, names, time) -> JsonObject:
     """The pod as the hub would create it."""
-    changes = changes_with_cards(wish, chosen, names, {}, 2, time)
+    changes = changes_with_cards(request, chosen, names, {}, 2, time)
     made = [{"name": name, "resources": {"limits": dict(changes.limits.get(name, {}))}} for name in names]
     spec = {"nodeName": changes.node, "containers": made}
     return {"metadata": {"name": name, "namespace": "lab", "annotations": dict(changes.annotations)}, "spec": spec}
@@ -171,15 +171,16 @@ def test_kept_and_rebuilt_ledgers_are_equal_and_no_card_is_overcommitted(steps):
         kept.release(("lab", name))
         pods.pop(name, None)
         if step[0] == "start":
-            wish = GpuWish(
-                tuple(ContainerWish(f"c{i}", count, need) for i, (count, need) in enumerate(step[2])), policy=step[3]
+            request = GpuRequest(
+                tuple(ContainerGpuRequest(f"c{i}", count, need) for i, (count, need) in enumerate(step[2])),
+                policy=step[3],
             )
-            names = ["idle", *(each.name for each in wish.containers)]
-            chosen = choose(wish, NODES, kept.uses(), names)
+            names = ["idle", *(each.name for each in request.containers)]
+            chosen = choose(request, NODES, kept.uses(), names)
             if chosen is None:
                 continue
             kept.assign(("lab", name), Assignment(chosen.node, time, chosen.containers))
-            pods[name] = created_pod(name, wish, chosen, names, time)
+            pods[name] = created_pod(name, request, chosen, names, time)
         rebuilt = rebuild(pods.values())
         assert rebuilt.warnings == ()
         assert not rebuilt.gas_runs

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dra_spawner.json_types import JsonObject
 from dra_spawner.profiles.intel_gas import changes_for_gas, changes_with_cards, choose, parse_intel_gas, plain_changes
 from dra_spawner.profiles.intel_gas.labels import node_gpus
-from dra_spawner.profiles.intel_gas.language import GpuWish
+from dra_spawner.profiles.intel_gas.language import GpuRequest
 from tests.presence import present
 from tests.profiles.intel_gas.gpus import gpu_node
 from tests.profiles.intel_gas.plugin import Plugin
@@ -23,23 +23,23 @@ LIMITS = {
 }
 
 
-def wish_of(intel_gas: JsonObject) -> GpuWish:
+def request_of(intel_gas: JsonObject) -> GpuRequest:
     return present(parse_intel_gas(intel_gas))
 
 
 def chosen_changes(intel_gas, node, names=("notebook",), hierarchies=None):
-    wish = wish_of(intel_gas)
+    request = request_of(intel_gas)
     gpus = present(node_gpus(node))
-    chosen = present(choose(wish, [gpus], {}, names))
-    return changes_with_cards(wish, chosen, names, hierarchies or {}, gpus.capacity[wish.resource].tiles, 42)
+    chosen = present(choose(request, [gpus], {}, names))
+    return changes_with_cards(request, chosen, names, hierarchies or {}, gpus.capacity[request.resource].tiles, 42)
 
 
 def test_plain():
-    changes = plain_changes(wish_of({**BOTH, "allow": ["card0"]}))
+    changes = plain_changes(request_of({**BOTH, "allow": ["card0"]}))
     assert changes.limits == {"notebook": LIMITS}
     assert changes.environment == {"notebook": {"ZE_FLAT_DEVICE_HIERARCHY": "COMPOSITE"}}
     assert (changes.annotations, changes.node) == ({}, "")
-    assert plain_changes(wish_of({"resource": "xe"})).limits == {"notebook": {"gpu.intel.com/xe": "1"}}
+    assert plain_changes(request_of({"resource": "xe"})).limits == {"notebook": {"gpu.intel.com/xe": "1"}}
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_plain():
     ],
 )
 def test_for_gas_there_is_what_users_write(intel_gas, annotations):
-    changes = changes_for_gas(wish_of(intel_gas))
+    changes = changes_for_gas(request_of(intel_gas))
     assert (changes.annotations, changes.node) == (annotations, "")
 
 

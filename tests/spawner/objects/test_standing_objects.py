@@ -15,12 +15,12 @@ from dra_spawner.kube.api import KubernetesApi, KubernetesError
 from dra_spawner.spawner.objects.api_objects import CLAIMS, STANDING_LABELS, ApiObject
 from dra_spawner.spawner.objects.leftovers import Sweep
 from dra_spawner.spawner.objects.standing_objects import (
-    StandingGoing,
     StandingObject,
     StandingRefused,
-    forget_users,
-    hold,
+    StandingTerminating,
+    add_user,
     is_due,
+    remove_users,
     users_of,
 )
 from tests.cluster.under_test import ClusterUnderTest
@@ -72,39 +72,39 @@ async def test_the_first_makes_it_and_the_last_removes_it(cluster):
     api, namespace, shared = cluster.admin, cluster.namespace, claim()
     path = shared.object.path(namespace)
     for nonce in ("a", "b", "a"):
-        assert await hold(api, namespace, shared, nonce, LATER)
+        assert await add_user(api, namespace, shared, nonce, LATER)
     found = present(await there(cluster, shared))
     assert users_of(found) == {"a": LATER, "b": LATER}
     assert found["metadata"]["labels"].items() >= STANDING_LABELS.items()
-    assert not await forget_users(api, path, ("a",), NOW)
-    assert await forget_users(api, path, ("b",), NOW)
+    assert not await remove_users(api, path, ("a",), NOW)
+    assert await remove_users(api, path, ("b",), NOW)
     assert await there(cluster, shared) is None
-    assert not await forget_users(api, path, ("b",), NOW)
+    assert not await remove_users(api, path, ("b",), NOW)
 
 
 async def test_a_start_between_the_last_look_and_the_removal_keeps_it(cluster):
     api, namespace, shared = cluster.admin, cluster.namespace, claim()
-    await hold(api, namespace, shared, "a", LATER)
+    await add_user(api, namespace, shared, "a", LATER)
     uid = present(await there(cluster, shared))["metadata"]["uid"]
-    interrupted = Interrupted(api, lambda: hold(api, namespace, shared, "b", LATER))
-    assert not await forget_users(interrupted, shared.object.path(namespace), ("a",), NOW)
+    interrupted = Interrupted(api, lambda: add_user(api, namespace, shared, "b", LATER))
+    assert not await remove_users(interrupted, shared.object.path(namespace), ("a",), NOW)
     found = present(await there(cluster, shared))
     assert (found["metadata"]["uid"], users_of(found)) == (uid, {"b": LATER})
 
 
 async def test_a_start_just_after_the_removal_makes_it_anew(cluster):
     api, namespace, shared = cluster.admin, cluster.namespace, claim()
-    await hold(api, namespace, shared, "a", LATER)
+    await add_user(api, namespace, shared, "a", LATER)
     uid = present(await there(cluster, shared))["metadata"]["uid"]
-    await forget_users(api, shared.object.path(namespace), ("a",), NOW)
-    await hold(api, namespace, shared, "b", LATER)
+    await remove_users(api, shared.object.path(namespace), ("a",), NOW)
+    await add_user(api, namespace, shared, "b", LATER)
     assert present(await there(cluster, shared))["metadata"]["uid"] != uid
 
 
 async def test_first_starts_at_the_same_time_make_one(cluster):
     shared = claim()
     nonces = [f"n{number}" for number in range(12)]
-    held = await asyncio.gather(*(hold(cluster.admin, cluster.namespace, shared, each, LATER) for each in nonces))
+    held = await asyncio.gather(*(add_user(cluster.admin, cluster.namespace, shared, each, LATER) for each in nonces))
     assert all(held)
     assert set(users_of(present(await there(cluster, shared)))) == set(nonces)
 
@@ -117,13 +117,13 @@ async def test_nobody_ever_loses_it(cluster):
     async def server(number: int) -> None:
         for turn in range(6):
             nonce = f"n{number}-{turn}"
-            await hold(cluster.admin, cluster.namespace, shared, nonce, LATER)
+            await add_user(cluster.admin, cluster.namespace, shared, nonce, LATER)
             first = present(await there(cluster, shared))["metadata"]
             await asyncio.sleep(chance.random() / 50)
             second = present(await there(cluster, shared))["metadata"]
             assert first["uid"] == second["uid"]
             assert not second.get("deletionTimestamp")
-            await forget_users(cluster.admin, path, (nonce,), NOW)
+            await remove_users(cluster.admin, path, (nonce,), NOW)
 
     await asyncio.gather(*map(server, range(8)))
     assert await there(cluster, shared) is None
@@ -131,40 +131,40 @@ async def test_nobody_ever_loses_it(cluster):
 
 async def test_one_that_is_being_removed_is_waited_for(cluster):
     api, namespace, shared = cluster.admin, cluster.namespace, config_map()
-    await hold(api, namespace, shared, "a", LATER)
+    await add_user(api, namespace, shared, "a", LATER)
     path = shared.object.path(namespace)
     await api.patch(path, {"metadata": {"finalizers": ["example.com/wait"]}})
     await api.delete(path)
-    with pytest.raises(StandingGoing):
-        await hold(api, namespace, shared, "b", LATER)
+    with pytest.raises(StandingTerminating):
+        await add_user(api, namespace, shared, "b", LATER)
     await api.patch(path, {"metadata": {"finalizers": None}})
-    assert await hold(api, namespace, shared, "b", LATER)
+    assert await add_user(api, namespace, shared, "b", LATER)
 
 
 async def test_what_others_made_is_left_alone_or_refused(cluster):
     api, namespace = cluster.admin, cluster.namespace
     foreign = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "vlan-42"}}
     (made,) = await cluster.publish(foreign)
-    assert not await hold(api, namespace, config_map(may_be_foreign=True), "a", LATER)
+    assert not await add_user(api, namespace, config_map(may_be_foreign=True), "a", LATER)
     assert await there(cluster, config_map()) == made
     with pytest.raises(StandingRefused, match="needs a name in the cluster that is taken") as refused:
-        await hold(api, namespace, config_map(), "a", LATER)
+        await add_user(api, namespace, config_map(), "a", LATER)
     assert "rename ConfigMap vlan-42" in refused.value.detail
 
 
 async def test_one_that_was_set_up_otherwise_is_refused_until_it_goes(cluster):
     api, namespace, old = cluster.admin, cluster.namespace, config_map()
-    await hold(api, namespace, old, "a", LATER)
+    await add_user(api, namespace, old, "a", LATER)
     new = StandingObject(old.object, "d2")
     with pytest.raises(StandingRefused, match="as it was set up before"):
-        await hold(api, namespace, new, "b", LATER)
-    await forget_users(api, old.object.path(namespace), ("a",), NOW)
-    assert await hold(api, namespace, new, "b", LATER)
+        await add_user(api, namespace, new, "b", LATER)
+    await remove_users(api, old.object.path(namespace), ("a",), NOW)
+    assert await add_user(api, namespace, new, "b", LATER)
 
 
 async def test_the_257th_is_told(cluster):
     api, namespace, shared = cluster.admin, cluster.namespace, claim()
-    await hold(api, namespace, shared, "a", LATER)
+    await add_user(api, namespace, shared, "a", LATER)
     # Not pods, so that the claim controller leaves them.
     others = [
         {"apiGroup": "example.com", "resource": "things", "name": f"t{number}", "uid": f"u{number}"}
@@ -174,9 +174,9 @@ async def test_the_257th_is_told(cluster):
     status = {"allocation": {"devices": {"results": [result]}}, "reservedFor": others}
     await api.patch(f"{shared.object.path(namespace)}/status", {"status": status})
     with pytest.raises(StandingRefused, match="shared by 256 servers"):
-        await hold(api, namespace, shared, "b", LATER)
+        await add_user(api, namespace, shared, "b", LATER)
     # Not ours to remove as long as others have it.
-    assert not await forget_users(api, shared.object.path(namespace), ("a", "b"), NOW)
+    assert not await remove_users(api, shared.object.path(namespace), ("a", "b"), NOW)
     await api.patch(f"{shared.object.path(namespace)}/status", {"status": {"allocation": None, "reservedFor": None}})
 
 
@@ -195,12 +195,12 @@ def pod(nonce: str) -> dict[str, Any]:
 async def test_a_sweep_takes_off_starts_that_are_over_and_have_no_pod(cluster):
     api, namespace, shared = cluster.admin, cluster.namespace, claim()
     for nonce, end in (("dead", NOW), ("runs", NOW), ("young", LATER)):
-        await hold(api, namespace, shared, nonce, end)
+        await add_user(api, namespace, shared, nonce, end)
     await cluster.publish(pod("runs"))
     after = NOW + timedelta(minutes=1)
     assert (await sweep(cluster, after)).errors == []
     assert set(users_of(present(await there(cluster, shared)))) == {"runs", "young"}
-    await forget_users(api, shared.object.path(namespace), ("young",), after)
+    await remove_users(api, shared.object.path(namespace), ("young",), after)
     await sweep(cluster, after)
     assert set(users_of(present(await there(cluster, shared)))) == {"runs"}
     await api.delete(cluster.path("pods", "pod-runs"), grace_period_seconds=0)
@@ -219,8 +219,8 @@ async def test_a_sweep_takes_off_starts_that_are_over_and_have_no_pod(cluster):
 )
 async def test_one_that_is_to_be_kept(cluster, keep, later, goes):
     api, namespace, shared = cluster.admin, cluster.namespace, claim(keep_seconds=keep)
-    await hold(api, namespace, shared, "a", LATER)
-    assert not await forget_users(api, shared.object.path(namespace), ("a",), NOW)
+    await add_user(api, namespace, shared, "a", LATER)
+    assert not await remove_users(api, shared.object.path(namespace), ("a",), NOW)
     await sweep(cluster, NOW + later)
     assert (await there(cluster, shared) is None) is goes
 

@@ -12,7 +12,7 @@ from kubernetes_asyncio.client import ApiClient, V1Container, V1NodeSelectorTerm
 from dra_spawner.profiles.intel_gas import ChosenCards, parse_intel_gas
 from dra_spawner.profiles.intel_gas.language import INTEL_GAS_KEYS
 from dra_spawner.profiles.intel_gas.ledger import ContainerCards
-from dra_spawner.spawner.accounts.intel_gas_ledger import GivenCards
+from dra_spawner.spawner.accounts.intel_gas_ledger import AssignedCards
 from dra_spawner.spawner.hub_wide import forget_hub
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
 from tests.presence import present
@@ -137,9 +137,9 @@ async def test_extra_containers_as_dicts_and_as_models(nowhere):
 class OneNode:
     """Gives a card of one node to everybody."""
 
-    async def give(self, api, wish, pod, lifetime):
+    async def assign(self, api, request, pod, lifetime):
         cards = (ContainerCards(("card1",), (("card1", (1,)),)),)
-        return GivenCards(ChosenCards("node-a", cards), 2, 7)
+        return AssignedCards(ChosenCards("node-a", cards), 2, 7)
 
     def begin_cleaning(self, api, interval):
         pass

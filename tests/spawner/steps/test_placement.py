@@ -245,7 +245,7 @@ async def test_an_answer_that_makes_no_sense_changes_nothing(nowhere, service, r
 async def test_a_wrong_address_is_told(nowhere, service, capfd):
     service.always(lambda: web.json_response({"message": "There is nothing at this address."}, status=404))
     await placed(nowhere)
-    (told,) = [line for line in capfd.readouterr().err.splitlines() if "does not say where" in line]
+    (told,) = [line for line in capfd.readouterr().err.splitlines() if "gave no placement" in line]
     assert "it answers 404: 'There is nothing at this address.'; its url or prefix in the hub's services is" in told
 
 

@@ -108,7 +108,7 @@ async def test_the_group_is_the_first_that_the_user_is_in(nowhere):
         pytest.param({"range": "9-1"}, interface(), "found '9-1'", id="wrong vlans"),
         pytest.param({"mapping": {"bob": 5}}, interface(), "No VLAN is set up for you.", id="not mapped"),
         pytest.param({"by": "group", "mapping": {"lab": 5}}, interface(), "for members of group lab; you are not a member", id="no member"),
-        pytest.param({"mapping": {"ada": 5}}, interface(ipam={"a": "{address}"}), "needs the address of a VLAN, and none is set up for ada", id="no address"),
+        pytest.param({"mapping": {"ada": 5}}, interface(ipam={"a": "{address}"}), "needs the address of a VLAN, and none is configured for ada", id="no address"),
         pytest.param({"mapping": {"ada": 5}}, interface(ipam={"a": "{group}"}), "needs the group", id="no group"),
     ],
 )  # fmt: skip

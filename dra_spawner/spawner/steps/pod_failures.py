@@ -1,4 +1,4 @@
-"""What keeps a server's pod from running although it has its devices and its node. Pure: a second pod may help."""
+"""Failures that keep a pod with its devices and its node from running, where a second pod may help. Pure."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Final
 
 from dra_spawner.json_types import JsonObject
 
-__all__ = ["DeviceTrouble", "Trouble", "TroubleKind", "TroubleWatch", "status_trouble", "withdrawn"]
+__all__ = ["PodCannotRun", "PodFailure", "PodFailureKind", "PodFailureWatch", "status_failure", "withdrawn"]
 
 
-#: How often events are looked at, in seconds at most; there may be thousands, of other pods.
+#: Maximum seconds between searches of events; there may be thousands of events of other pods.
 _EVENTS_LOOK_SECONDS: Final = 5.0
 #: Event of the kubelet (pkg/kubelet/events) for each failed try to prepare a pod's devices.
 _FAILED_PREPARE: Final = "FailedPrepareDynamicResources"
-#: Of the kubelet's DRA manager: it has forgotten a prepared claim. It prepares before it makes the sandbox only, so
-#: the containers of this pod never start.
+#: Message of the kubelet's DRA manager that has forgotten a prepared claim. It prepares claims only before it creates
+#: the sandbox, so the containers of this pod never start.
 _CLAIM_LOST: Final = "unable to get claim info for"
 #: Condition and event of kube-controller-manager's eviction for NoExecute taints of devices (KEP-5055).
 _WITHDRAWAL: Final = "DeletionByDeviceTaintManager"
 _WITHDRAWAL_EVENT: Final = "DeviceTaintManagerEviction"
-#: Condition of pods that a kubelet ends: for a critical pod (preemption), as the node shuts down or lacks something.
+#: Condition of pods that a kubelet ends: for a critical pod (preemption), at a shutdown, or for lack of resources.
 _ENDED_BY_KUBELET: Final = "TerminationByKubelet"
-#: State of a container that was not there when its pod ended; most never ran (pkg/kubelet/status).
+#: State of a container that did not exist when its pod ended; most never ran (pkg/kubelet/status).
 _NEVER_SEEN: Final = "ContainerStatusUnknown"
-#: ``status.reason`` of pods that a kubelet does not admit (pkg/kubelet/lifecycle, cm, nodeshutdown, eviction), where
-#: another node or another moment may help; besides ``OutOf<resource>``.
+#: ``status.reason`` of pods that a kubelet does not admit (pkg/kubelet/lifecycle, cm, nodeshutdown, eviction), if
+#: another node or a later try may help; also ``OutOf<resource>``.
 _NOT_ADMITTED: Final = frozenset(
     {
         "AppArmor",
@@ -45,12 +45,12 @@ _NOT_ADMITTED: Final = frozenset(
         "UnexpectedAdmissionError",
     }
 )
-#: What containers wait for while their pod's sandbox is not there yet.
+#: Waiting reasons of containers before their pod's sandbox exists.
 _NO_SANDBOX: Final = ("ContainerCreating", "PodInitializing")
 
 
-class TroubleKind(StrEnum):
-    """Why a pod is made again: label of the metric; a closed vocabulary."""
+class PodFailureKind(StrEnum):
+    """Why a pod is created again; a label of the metric."""
 
     PREPARATION = "preparation-failed"
     CLAIM_LOST = "claim-lost"
@@ -61,25 +61,25 @@ class TroubleKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class PodFailure:
     """Why a pod on a node will not run.
 
     Attributes
     ----------
     node
-        Empty if it is not known.
+        Node of the pod; empty if it is not known.
     """
 
-    kind: TroubleKind
+    kind: PodFailureKind
     node: str
 
     def sentence(self, devices: Sequence[str]) -> str:
-        """For the user.
+        """Sentence for the user.
 
         Parameters
         ----------
         devices
-            Names of the server's devices, as far as they are known.
+            Known names of the server's devices.
         """
         plural = len(devices) > 1
         device = f"device{'s' if plural else ''} {', '.join(devices)}" if devices else "a device"
@@ -87,67 +87,67 @@ class Trouble:
         where = f" on node {self.node}" if self.node else ""
         start = device[0].upper() + device[1:]
         match self.kind:
-            case TroubleKind.PREPARATION:
+            case PodFailureKind.PREPARATION:
                 return f"{node} could not make {device} ready for this server."
-            case TroubleKind.CLAIM_LOST:
+            case PodFailureKind.CLAIM_LOST:
                 return f"{node} lost track of {device} while this server started."
-            case TroubleKind.ADMISSION:
-                # Kubernetes has taken the device back by now.
+            case PodFailureKind.ADMISSION:
+                # The device is not named, as Kubernetes has deallocated it already.
                 return f"{node} did not accept this server."
-            case TroubleKind.ENDED:
+            case PodFailureKind.ENDED:
                 return f"{node} ended this server while it started, as it ran short of resources or was shut down."
-            case TroubleKind.UNHEALTHY if plural:
+            case PodFailureKind.UNHEALTHY if plural:
                 return f"One of {device}{where} does not work any more."
-            case TroubleKind.UNHEALTHY:
+            case PodFailureKind.UNHEALTHY:
                 return f"{start}{where} does not work any more."
-            case TroubleKind.WITHDRAWN:
+            case PodFailureKind.WITHDRAWN:
                 return f"{start}{where} {'were' if plural else 'was'} withdrawn while this server started."
 
 
-class DeviceTrouble(Exception):
-    """Raised where a pod will not run, and another one may.
+class PodCannotRun(Exception):
+    """Raised if a pod will not run, but another pod may.
 
     Attributes
     ----------
     pod
-        As it was seen last.
+        Last seen state of the pod.
     """
 
-    def __init__(self, trouble: Trouble, pod: JsonObject) -> None:
-        super().__init__(f"{trouble.kind} on node {trouble.node or '(unknown)'}")
-        self.trouble = trouble
+    def __init__(self, failure: PodFailure, pod: JsonObject) -> None:
+        super().__init__(f"{failure.kind} on node {failure.node or '(unknown)'}")
+        self.failure = failure
         self.pod = pod
 
 
 @dataclass
-class TroubleWatch:
-    """Judges one pod, again and again.
+class PodFailureWatch:
+    """Detects the failure of one pod, by repeated checks.
 
     Attributes
     ----------
     limit_seconds
-        For how long preparation may fail. All else that is judged here does not heal by itself.
+        Time for which the preparation of devices may fail. Other failures count at once, as they are permanent.
     """
 
     limit_seconds: float
     _next_look: float = 0.0
     _failing_since: float | None = None
 
-    def judge(self, pod: JsonObject, events: Callable[[], Iterable[JsonObject]], now: float) -> Trouble | None:
-        """Why the pod is to be made again; None while it may come to run.
+    def judge(self, pod: JsonObject, events: Callable[[], Iterable[JsonObject]], now: float) -> PodFailure | None:
+        """Return why the pod must be created again; None while it may still run.
 
         Parameters
         ----------
         pod
-            As the API has it.
+            The pod from the API.
         events
-            Gives Event objects, also of other pods; called every few seconds at most.
+            Returns Event objects, also of other pods; called at most every few seconds.
         now
-            Seconds that only go forward.
+            Seconds of a monotonic clock.
         """
-        trouble = status_trouble(pod)
-        if trouble is not None:
-            return trouble
+        failure = status_failure(pod)
+        if failure is not None:
+            return failure
         if not _is_without_sandbox(pod):
             self._failing_since = None
             return None
@@ -159,50 +159,50 @@ class TroubleWatch:
             return None
         return self.failing(pod)
 
-    def failing(self, pod: JsonObject) -> Trouble | None:
-        """The trouble if preparation fails at present, be it for long or not."""
-        return None if self._failing_since is None else Trouble(TroubleKind.PREPARATION, _node_of(pod))
+    def failing(self, pod: JsonObject) -> PodFailure | None:
+        """Return the failure if the preparation of devices fails at present, for any time; else None."""
+        return None if self._failing_since is None else PodFailure(PodFailureKind.PREPARATION, _node_of(pod))
 
 
-def status_trouble(pod: JsonObject) -> Trouble | None:
-    """What a pod's status alone tells; none of it heals by itself."""
+def status_failure(pod: JsonObject) -> PodFailure | None:
+    """Return the failure in a pod's status; None if there is none. These failures are permanent."""
     node, status = _node_of(pod), pod.get("status") or {}
     if not node:
         return None
     if _is_disrupted(status, _WITHDRAWAL):
-        return Trouble(TroubleKind.WITHDRAWN, node)
+        return PodFailure(PodFailureKind.WITHDRAWN, node)
     if status.get("phase") in ("Failed", "Succeeded"):
-        return _trouble_of_ended(node, status)
+        return _ended_failure(node, status)
     for each in _containers(status):
         waits = (each.get("state") or {}).get("waiting") or {}
         if waits.get("reason") == "CreateContainerConfigError" and _CLAIM_LOST in str(waits.get("message")):
-            return Trouble(TroubleKind.CLAIM_LOST, node)
+            return PodFailure(PodFailureKind.CLAIM_LOST, node)
         if any(device.get("health") == "Unhealthy" for device in _devices(each)):
-            return Trouble(TroubleKind.UNHEALTHY, node)
+            return PodFailure(PodFailureKind.UNHEALTHY, node)
     return None
 
 
-def _trouble_of_ended(node: str, status: JsonObject) -> Trouble | None:
+def _ended_failure(node: str, status: JsonObject) -> PodFailure | None:
     reason = str(status.get("reason") or "")
     if reason in _NOT_ADMITTED or reason.startswith("OutOf"):
         ran = any(_has_run(each) for each in _containers(status))
-        # Evicted later, it may have used too much itself.
-        return None if ran else Trouble(TroubleKind.ADMISSION, node)
-    # Where its program ends without an error when it is told to, the pod has succeeded, and there is no reason.
-    return Trouble(TroubleKind.ENDED, node) if _is_disrupted(status, _ENDED_BY_KUBELET) else None
+        # A pod that ran and was evicted later may have used too many resources itself.
+        return None if ran else PodFailure(PodFailureKind.ADMISSION, node)
+    # If the program ends without an error after SIGTERM, the pod has succeeded, and there is no reason.
+    return PodFailure(PodFailureKind.ENDED, node) if _is_disrupted(status, _ENDED_BY_KUBELET) else None
 
 
-def withdrawn(pod: JsonObject, events: Iterable[JsonObject]) -> Trouble | None:
-    """The trouble if a pod that is gone was deleted because its device was taken out of use.
+def withdrawn(pod: JsonObject, events: Iterable[JsonObject]) -> PodFailure | None:
+    """Return the failure if a pod was deleted because its device was withdrawn; else None.
 
     Parameters
     ----------
     pod
-        As it was seen last, which may have been before that.
+        Last seen state of the pod, which may be older than the withdrawal.
     """
     marked = _is_disrupted(pod.get("status") or {}, _WITHDRAWAL)
     if marked or any(event.get("reason") == _WITHDRAWAL_EVENT for event in _events_of(pod, events)):
-        return Trouble(TroubleKind.WITHDRAWN, _node_of(pod))
+        return PodFailure(PodFailureKind.WITHDRAWN, _node_of(pod))
     return None
 
 
@@ -214,7 +214,7 @@ def _is_disrupted(status: JsonObject, reason: str) -> bool:
 
 
 def _is_without_sandbox(pod: JsonObject) -> bool:
-    """Whether a pod that has its node is not ready to start containers; kubelet prepares devices before that."""
+    """Whether a pod with a node has no sandbox yet; the kubelet prepares devices before it creates the sandbox."""
     status = pod.get("status") or {}
     if not _node_of(pod) or pod["metadata"].get("deletionTimestamp"):
         return False

@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from dra_spawner.spawner.placement.pod import without_node
-from dra_spawner.spawner.steps.device_trouble import Trouble, TroubleKind, TroubleWatch, status_trouble, withdrawn
+from dra_spawner.spawner.steps.pod_failures import (
+    PodFailure,
+    PodFailureKind,
+    PodFailureWatch,
+    status_failure,
+    withdrawn,
+)
 
 LOST = "internal error: unable to get claim info for ResourceClaim c in namespace n"
 
@@ -75,15 +81,15 @@ BY_KUBELET = condition("TerminationByKubelet")
     ],
 )  # fmt: skip
 def test_what_a_status_tells(status, kind):
-    assert status_trouble(pod(status)) == (None if kind is None else Trouble(TroubleKind(kind), "node-a"))
-    assert status_trouble(pod(status, node="")) is None, "it is nobody's node's fault"
+    assert status_failure(pod(status)) == (None if kind is None else PodFailure(PodFailureKind(kind), "node-a"))
+    assert status_failure(pod(status, node="")) is None, "it is nobody's node's fault"
 
 
 class Clock:
     """A pod whose preparation may fail, and the time."""
 
     def __init__(self, limit: float = 60.0) -> None:
-        self.watch = TroubleWatch(limit)
+        self.watch = PodFailureWatch(limit)
         self.events: list[dict[str, Any]] = []
         self.status: dict[str, Any] = CREATING
         self.metadata: dict[str, Any] = {}
@@ -109,7 +115,7 @@ def test_preparation_that_fails_for_too_long():
     assert clock.first_trouble(0, 100) is None, "slow is not wrong"
     clock.fail()
     assert clock.first_trouble(100, 1000) == 160
-    assert clock.watch.failing(pod(CREATING)) == Trouble(TroubleKind.PREPARATION, "node-a")
+    assert clock.watch.failing(pod(CREATING)) == PodFailure(PodFailureKind.PREPARATION, "node-a")
 
 
 def test_events_are_not_looked_at_all_the_time():
@@ -153,21 +159,23 @@ def test_a_pod_that_goes_anyway_is_left_alone():
 
 def test_a_pod_that_is_gone_was_withdrawn_if_an_event_says_so():
     events = [{"involvedObject": {"uid": "1"}, "reason": "DeviceTaintManagerEviction"}]
-    assert withdrawn(pod({}), events) == Trouble(TroubleKind.WITHDRAWN, "node-a")
-    assert withdrawn(pod(condition("DeletionByDeviceTaintManager")), []) == Trouble(TroubleKind.WITHDRAWN, "node-a")
+    assert withdrawn(pod({}), events) == PodFailure(PodFailureKind.WITHDRAWN, "node-a")
+    assert withdrawn(pod(condition("DeletionByDeviceTaintManager")), []) == PodFailure(
+        PodFailureKind.WITHDRAWN, "node-a"
+    )
     assert withdrawn(pod({}), [{**events[0], "involvedObject": {"uid": "2"}}]) is None
     assert withdrawn(pod({}), []) is None
 
 
-@pytest.mark.parametrize("kind", list(TroubleKind))
+@pytest.mark.parametrize("kind", list(PodFailureKind))
 @pytest.mark.parametrize("devices", [[], ["gpu-0"], ["gpu-0", "gpu-1"]], ids=len)
 @pytest.mark.parametrize("node", ["node-a", ""])
 def test_sentences(kind, devices, node):
-    sentence = Trouble(kind, node).sentence(devices)
+    sentence = PodFailure(kind, node).sentence(devices)
     assert sentence[0].isupper()
     assert sentence.endswith(".")
     assert not node or node in sentence
-    without = (TroubleKind.ADMISSION, TroubleKind.ENDED)
+    without = (PodFailureKind.ADMISSION, PodFailureKind.ENDED)
     assert kind in without or all(device in sentence for device in devices)
     assert not {"pod", "claim", "kubelet", "admission", "taint"} & set(sentence.lower().rstrip(".").split())
 
