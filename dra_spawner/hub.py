@@ -1,4 +1,4 @@
-"""What a hub does once when it starts: check the profiles, and look for what an earlier hub left behind.
+"""Work of a hub at its start: it checks the profiles, and looks for objects that an earlier hub has left.
 
 JupyterHub has no hook for a spawner class at its start, so the configuration file calls :func:`setup`.
 """
@@ -26,9 +26,9 @@ _THE_HUB = SampleUser("hub", 0)
 def setup(c: Config) -> None:
     """Use DRASpawner in this hub; call it in ``jupyterhub_config.py`` (or ``hub.extraConfig``) as ``setup(c)``.
 
-    When the hub starts, all profiles are checked: the hub ends with a list of what is wrong, each with its path,
-    instead of meeting it when a user does. What the cluster lacks for them is logged a little later, and users who
-    choose it meanwhile are refused with a sentence.
+    When the hub starts, it checks all profiles. If a value is wrong, the hub ends with a list of all problems and their
+    paths. Objects that the profiles need and the cluster lacks are logged a little later; meanwhile users who choose
+    one of these profiles are refused with a sentence.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def _begin() -> None:
         return  # another of JupyterHub's commands that runs a loop
     hub = JupyterHub.instance()
     try:
-        spawner = spawner_of_nobody(hub)
+        spawner = sample_spawner(hub)
         problems = spawner.configuration_problems()
     except Exception:
         hub.log.critical("The hub ends because its device profiles could not be checked.", exc_info=True)
@@ -75,12 +75,12 @@ def _begin() -> None:
     # In the background: the hub's start does not wait for the cluster.
     spawner.begin_checking()
     if is_configured(spawner.placement_service):
-        ShapePublication(partial(spawner_of_nobody, hub)).begin()
+        ShapePublication(partial(sample_spawner, hub)).begin()
 
 
-def spawner_of_nobody(hub: JupyterHub, nobody: SampleUser = _THE_HUB) -> DRASpawner:
-    """A spawner as the hub configures it, which never starts anything."""
-    user: Any = SimpleNamespace(name=nobody.name, id=nobody.id, url=hub.base_url, admin=False, groups=[])
+def sample_spawner(hub: JupyterHub, sample: SampleUser = _THE_HUB) -> DRASpawner:
+    """A spawner as the hub configures it, for a sample user. It starts no server."""
+    user: Any = SimpleNamespace(name=sample.name, id=sample.id, url=hub.base_url, admin=False, groups=[])
     spawner_class = hub.spawner_class if issubclass(hub.spawner_class, DRASpawner) else DRASpawner
     return spawner_class(
         config=hub.config, user=user, hub=SimpleNamespace(base_url=hub.base_url, public_host="", url="")

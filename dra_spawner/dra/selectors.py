@@ -24,14 +24,14 @@ from dra_spawner.dra.devices import DeviceDescription
 from dra_spawner.dra.errors import FatalReason
 from dra_spawner.dra.visibility import Visibility
 
-__all__ = ["MOST_REMEMBERED", "STEPS", "STEPS_EACH", "DeviceFilter", "SelectorCache", "SelectorFailure"]
+__all__ = ["MAX_CACHED", "STEPS", "STEPS_EACH", "DeviceFilter", "SelectorCache", "SelectorFailure"]
 
 #: Steps that one selector may take for all descriptions, besides so many for each: loops over a device's attributes
 #: take hundreds. Selectors without loops are not counted.
 STEPS: Final = 2_000_000
 STEPS_EACH: Final = 2_000
 #: Selectors, and combinations of them, whose verdicts are remembered.
-MOST_REMEMBERED: Final = 4096
+MAX_CACHED: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class SelectorCache:
         """Filter made of these selectors."""
         known = self._filters.get(expressions)
         if known is None:
-            if len(self._filters) >= MOST_REMEMBERED:
+            if len(self._filters) >= MAX_CACHED:
                 self._filters.clear()
             known = self._filters[expressions] = DeviceFilter(self, expressions)
         return known
@@ -126,7 +126,7 @@ class SelectorCache:
         """Whether one selector selects devices of this description."""
         verdicts = self._verdicts.get(expression)
         if verdicts is None:
-            if len(self._verdicts) >= MOST_REMEMBERED:
+            if len(self._verdicts) >= MAX_CACHED:
                 self._verdicts.clear()
                 self._steps.clear()
             verdicts = self._verdicts[expression] = {}

@@ -164,10 +164,10 @@ class ClusterWatch:
         """Metadata and conditions of all objects of a kind."""
         return self._observed[kind]
 
-    def scheduler_says(self, pod: Pod) -> str:
+    def scheduler_message(self, pod: Pod) -> str:
         """The scheduler's message about a pod without a node; empty if there is none."""
         observed = self.observed(Kind.POD, ObjectKey.of(pod))
-        return observed.scheduler_says if observed is not None and observed.uid == pod.uid else ""
+        return observed.scheduler_message if observed is not None and observed.uid == pod.uid else ""
 
     def on_change(self, callback: Callable[[Change], None]) -> Callable[[], None]:
         """Call back at every change, synchronously; the result is a function that ends it.

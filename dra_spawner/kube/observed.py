@@ -61,7 +61,7 @@ class ObservedObject:
     """By type."""
 
     @property
-    def scheduler_says(self) -> str:
+    def scheduler_message(self) -> str:
         """The scheduler's message about an unschedulable pod; empty for any other, gated pods included."""
         scheduled = self.conditions.get("PodScheduled")
         if scheduled is None or scheduled.status != "False" or scheduled.reason == "SchedulingGated":

@@ -1,4 +1,4 @@
-"""The service: what `dra-spawner service` runs, beside the hub or managed by it."""
+"""The service that `dra-spawner service` runs, beside the hub or managed by it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["main"]
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the service; returns the exit code."""
     start_answer = StartAnswer.from_environment()
-    # Takes seconds, in which the hub is answered already.
+    # This import takes seconds; the hub is answered meanwhile.
     from dra_spawner.service.application import run_service
 
     return run_service(arguments, start_answer)

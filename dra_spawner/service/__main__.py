@@ -1,4 +1,4 @@
-"""``python -m dra_spawner.service``: what a hub starts that manages the service itself."""
+"""``python -m dra_spawner.service``: a hub that manages the service starts it so."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Calendar entries that administrators add by the API; the history's database keeps them."""
+"""Calendar entries that administrators add by the API; they are stored in the history's database."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ log = logging.getLogger(__name__)
 
 _MOST: Final = 1000
 _ID_BYTES: Final = 6
-#: Time for which a database that is away keeps placeholders from being surplus.
-_AWAITED: Final = timedelta(days=1)
+#: Limit of the time in which no placeholder counts as surplus because the entries could not be read yet.
+_LOAD_TIMEOUT: Final = timedelta(days=1)
 
 
 class EntriesUnavailable(Exception):
-    """Raised where entries cannot be kept; the message is a sentence."""
+    """Raised where entries cannot be stored; the message is a sentence."""
 
 
 class TooManyEntries(Exception):
-    """Raised where no more can be added."""
+    """Raised where the limit of entries is reached."""
 
 
 @dataclass(frozen=True, slots=True)
 class AddedEntry:
-    """An entry, and how it was written."""
+    """An entry, and the JSON that it was read from."""
 
     id: str
     written: Mapping[str, Any]
@@ -46,43 +46,43 @@ class AddedEntry:
 
 
 class AddedEntries:
-    """Entries of the leader: they are read when it begins to lead.
+    """The leader's added entries: it reads them when it begins to lead.
 
     Parameters
     ----------
     database
         Returns the history's database; None while it is not open.
-    is_kept
-        Whether there is to be one.
+    has_history
+        Whether a history is configured.
     """
 
     def __init__(
-        self, controller: PlaceholderController, database: Callable[[], HistoryDatabase | None], *, is_kept: bool
+        self, controller: PlaceholderController, database: Callable[[], HistoryDatabase | None], *, has_history: bool
     ) -> None:
         self._controller = controller
         self._database = database
-        self._is_kept = is_kept
+        self._has_history = has_history
         self._entries: dict[str, AddedEntry] = {}
         self._is_loaded = False
-        self._changing = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     @property
     def items(self) -> tuple[AddedEntry, ...]:
-        """All entries, by their first begin."""
+        """All entries, sorted by their first begin."""
         return tuple(sorted(self._entries.values(), key=lambda each: (each.entry.begins, each.id)))
 
     def begin(self) -> None:
-        """Wait for the entries, as this replica leads now."""
-        if self._is_kept:
-            self._controller.scale_ahead.calendars.awaited_until = self._controller.now() + _AWAITED
+        """Keep surplus placeholders until the entries are loaded. Call it when this replica begins to lead."""
+        if self._has_history:
+            self._controller.scale_ahead.calendars.awaited_until = self._controller.now() + _LOAD_TIMEOUT
 
     def end(self) -> None:
-        """Another replica leads, and may change them."""
+        """Forget the entries: another replica leads, and may change them."""
         self._entries, self._is_loaded = {}, False
         self._use()
 
     async def load(self) -> None:
-        """Read the entries once; a database that is away is tried again at the next call."""
+        """Read the entries, unless they are read already; the next call tries again if the database cannot be read."""
         database = self._database()
         if self._is_loaded or database is None:
             return
@@ -96,7 +96,7 @@ class AddedEntries:
                 written = json.loads(text)
                 self._entries[name] = AddedEntry(name, written, self._read(written))
             except ValueError as error:
-                log.warning("A calendar entry makes no sense: id=%s problem=%s", name, error)
+                log.warning("An added calendar entry is invalid, and ignored: id=%s problem=%s", name, error)
         self._is_loaded = True
         self._controller.scale_ahead.calendars.awaited_until = None
         self._use()
@@ -107,11 +107,14 @@ class AddedEntries:
         Raises
         ------
         SettingsError
-            With path, found and allowed values of every problem.
-        EntriesUnavailable, TooManyEntries
+            If the entry is invalid; with path, found and allowed values of every problem.
+        EntriesUnavailable
+            If entries cannot be stored.
+        TooManyEntries
+            If the limit is reached.
         """
         entry = self._read(written)
-        async with self._changing:
+        async with self._lock:
             database = self._writable()
             if len(self._entries) >= _MOST:
                 raise TooManyEntries
@@ -122,15 +125,21 @@ class AddedEntries:
         return added
 
     async def delete(self, name: str) -> bool:
-        """Delete an entry; whether there was one.
+        """Delete an entry.
+
+        Returns
+        -------
+        bool
+            Whether it existed.
 
         Raises
         ------
         EntriesUnavailable
+            If entries cannot be stored.
         """
         if not self._controller.is_on:
-            return False  # there are none
-        async with self._changing:
+            return False  # without placeholders there are no entries
+        async with self._lock:
             database = self._writable()
             if name not in self._entries:
                 return False
@@ -141,12 +150,12 @@ class AddedEntries:
 
     def _writable(self) -> HistoryDatabase:
         if not self._controller.is_on:
-            raise EntriesUnavailable("The service has no placeholders (setting placeholders) that could be more.")
-        if not self._is_kept:
-            raise EntriesUnavailable("Entries cannot be kept: the service has no history (setting history).")
+            raise EntriesUnavailable("Entries have no effect: the service has no placeholders (setting placeholders).")
+        if not self._has_history:
+            raise EntriesUnavailable("Entries cannot be stored: the service has no history (setting history).")
         database = self._database()
         if database is None or not self._is_loaded:
-            raise EntriesUnavailable("Entries cannot be kept at present: the history's database is not available.")
+            raise EntriesUnavailable("Entries cannot be stored at present: the history's database is not available.")
         return database
 
     async def _write(self, write: Callable[..., None], *arguments: object) -> None:
@@ -155,7 +164,7 @@ class AddedEntries:
         except SQLAlchemyError as error:
             log.warning("Calendar entries cannot be written: error=%s", error)
             raise EntriesUnavailable(
-                "Entries cannot be kept at present: the history's database is not available."
+                "Entries cannot be stored at present: the history's database is not available."
             ) from None
 
     def _read(self, written: object) -> CalendarEntry:

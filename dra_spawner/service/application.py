@@ -1,4 +1,4 @@
-"""``dra-spawner service``: follows the cluster, leads or stands by, and answers HTTP requests.
+"""``dra-spawner service``: watches the cluster, leads or stands by, and answers HTTP requests.
 
 It runs as a service that JupyterHub manages, or as a Deployment of its own (an external service).
 """
@@ -31,9 +31,8 @@ from dra_spawner.kube.connect import ClusterAddress, ClusterNotFound, connect, o
 from dra_spawner.kube.leader import LeaderElector, LeaseTimes
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.service.context import ServiceContext
-from dra_spawner.service.demand_keeper import DemandKeeper
 from dra_spawner.service.demand_traits import DemandTraits
-from dra_spawner.service.history_keeper import HistoryKeeper
+from dra_spawner.service.history_recording import HistoryRecording
 from dra_spawner.service.history_traits import HistoryTraits
 from dra_spawner.service.http.limited_server import LimitedServer
 from dra_spawner.service.http.web_application import web_application
@@ -48,6 +47,7 @@ from dra_spawner.service.metrics.placeholder_metrics import register_placeholder
 from dra_spawner.service.metrics.time_metrics import register_times
 from dra_spawner.service.node_kind_settings import read_node_kinds
 from dra_spawner.service.placeholder_traits import PlaceholderTraits
+from dra_spawner.service.scale_ahead_runner import ScaleAheadRunner
 from dra_spawner.service.start_answer import StartAnswer
 from dra_spawner.service.unknown_settings import unknown_settings
 from dra_spawner.service.web_settings import cookie_secret
@@ -65,7 +65,7 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
     name = names.SERVICE
     version = __version__
     description = (
-        "Follows the devices of a JupyterHub's cluster, shows their use, and keeps placeholders for its users."
+        "Watches the devices of a JupyterHub's cluster, shows their use, and creates placeholders for its users."
     )
     examples = """
     dra-spawner service --generate-config > dra_spawner_service_config.py
@@ -81,7 +81,7 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
         "debug": ({"Application": {"log_level": logging.DEBUG}}, "Log more."),
         "generate-config": (
             {"DRASpawnerService": {"generate_config": True}},
-            "Print a configuration file with every setting and its default, and end.",
+            "Print a configuration file with every setting and its default, and exit.",
         ),
     }
     classes = [HubOAuth]  # noqa: RUF012
@@ -103,7 +103,7 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
 
     _log_formatter_cls = LogFormatter
 
-    generate_config = Bool(False, help="Print a configuration file and end.").tag(config=True)
+    generate_config = Bool(False, help="Print a configuration file and exit.").tag(config=True)
 
     config_file = Unicode(
         "dra_spawner_service_config.py",
@@ -154,10 +154,12 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
     kube_server = Unicode(
         help="URL of the API server, instead of a kubeconfig: with `kube_token_file` and `kube_certificate_authority`."
     ).tag(config=True)
-    kube_token_file = Unicode(help="By default that of the pod's service account; read again every minute.").tag(
-        config=True
-    )
-    kube_certificate_authority = Unicode(help="By default that of the pod's service account.").tag(config=True)
+    kube_token_file = Unicode(
+        help="File with a token for the API server, read again every minute; by default the pod's service account's."
+    ).tag(config=True)
+    kube_certificate_authority = Unicode(
+        help="File with the API server's certificate authority; by default the pod's service account's."
+    ).tag(config=True)
 
     namespace = Unicode(help="Namespace of the Lease; by default the pod's own (`$POD_NAMESPACE`).").tag(config=True)
 
@@ -172,8 +174,8 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
         15.0,
         min=2.0,
         help="""
-        Seconds without a renewal of the Lease after which another replica leads. The leader stops after two thirds of
-        that without an answer of the API server, so that two never lead at once.
+        Seconds without a renewal of the Lease after which another replica leads. Without an answer of the API server
+        the leader stops after two thirds of this time, so that two replicas never lead at once.
         """,
     ).tag(config=True)
 
@@ -234,13 +236,13 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
         elif not is_default:
             raise TraitError(f"there is no configuration file {self.config_file}")
         self.update_config(from_command_line)
-        # A typing error must not end all placeholders; the page names it.
+        # A typing error must not stop the service, and with it all placeholders; the page names it.
         self.unknown = unknown_settings(self.config, self._all_classes)
         for problem in self.unknown:
             self.log.warning("%s", problem)
 
     def start(self) -> None:
-        """Run until SIGTERM or SIGINT; exits with the code."""
+        """Run until SIGTERM, SIGINT or a failure, and exit with the code."""
         if self.generate_config:
             print(self.generate_config_file())  # noqa: T201 (the output of the command)
             return
@@ -248,7 +250,7 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
         self.exit(asyncio.run(self.run()))
 
     async def run(self) -> int:
-        """Run until SIGTERM, SIGINT or a failure; the exit code."""
+        """Run until SIGTERM, SIGINT or a failure; returns the exit code."""
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -282,7 +284,7 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
         """The context of the handlers, before the cluster is found."""
         token = os.environ.get("JUPYTERHUB_API_TOKEN", "")
         if not token:
-            self.log.warning("Without a JupyterHub ($JUPYTERHUB_API_TOKEN): only healthz and readyz answer.")
+            self.log.warning("There is no JupyterHub ($JUPYTERHUB_API_TOKEN is empty): only healthz and readyz answer.")
         return ServiceContext(
             web=self.web_settings(token),
             decisions=DecisionLog(self.decisions_kept),
@@ -292,7 +294,7 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
         )
 
     async def work(self, context: ServiceContext) -> None:
-        """Follow the cluster and take part in the election, until cancelled."""
+        """Watch the cluster and take part in the election, until cancelled."""
         async with await self._connected(context) as api, self.new_watch(api) as watch:
             controller = self.new_controller(api, watch, context.decisions)
             context.follow(watch, controller, read_node_kinds(self.node_kinds))
@@ -305,24 +307,28 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
             history = context.history = self.new_history(controller, context.decisions)
             register_history(context.registry, history)
             register_demand(context.registry, controller.scale_ahead)
-            assert context.rehearsals is not None  # it follows the cluster
+            assert context.rehearsals is not None  # `follow` has set it
             spawns = HubSpawns.of(context.web.hub_auth, controller) if context.web.hub_auth is not None else None
-            demand = context.demand = DemandKeeper(controller, history, context.rehearsals, spawns)
-            # The history ends last: a database that hangs keeps no Lease.
+            scale_ahead = context.scale_ahead = ScaleAheadRunner(controller, history, context.rehearsals, spawns)
+            # The history ends last: a database that hangs must not delay the release of the Lease.
             async with history, controller, asyncio.TaskGroup() as tasks:
-                # An error of one ends the process: a leader that follows nothing would do nothing.
+                # An error of one task ends the process: a leader whose watch has ended would do nothing.
                 tasks.create_task(watch.wait_ended())
                 tasks.create_task(controller.wait_ended())
                 tasks.create_task(_freeze_garbage_collection(watch))
                 if context.leader_label is not None:
                     tasks.create_task(context.leader_label.run())
-                tasks.create_task(elector.run(lambda: self._lead(controller, elector, history, demand)))
+                tasks.create_task(elector.run(lambda: self._lead(controller, elector, history, scale_ahead)))
 
     async def _lead(
-        self, controller: PlaceholderController, elector: LeaderElector, history: HistoryKeeper, demand: DemandKeeper
+        self,
+        controller: PlaceholderController,
+        elector: LeaderElector,
+        history: HistoryRecording,
+        scale_ahead: ScaleAheadRunner,
     ) -> None:
-        """What this replica does while it leads."""
-        async with demand.leading(), history.leading():
+        """Record, forecast and decide while this replica leads."""
+        async with scale_ahead.leading(), history.leading():
             await controller.lead(elector.require)
 
     def new_watch(self, api: KubernetesApi) -> ClusterWatch:
@@ -332,8 +338,8 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
         settings = self.controller_settings()
         return PlaceholderController(api, watch, decisions, settings, scale_ahead=self.new_scale_ahead())
 
-    def new_history(self, controller: PlaceholderController, decisions: DecisionLog) -> HistoryKeeper:
-        return HistoryKeeper(self.history_settings(), controller, decisions)
+    def new_history(self, controller: PlaceholderController, decisions: DecisionLog) -> HistoryRecording:
+        return HistoryRecording(self.history_settings(), controller, decisions)
 
     def new_elector(self, api: KubernetesApi) -> LeaderElector:
         seconds = self.lease_seconds
@@ -341,7 +347,7 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
         return LeaderElector(api, self.namespace, self.lease_name, times=times)
 
     async def _connected(self, context: ServiceContext) -> KubernetesApi:
-        """Connect as soon as the cluster is found; the hub would restart a managed service that ends at once."""
+        """Connect as soon as the cluster is found. The hub would restart a managed service that exits."""
         address = ClusterAddress(
             self.kubeconfig, self.kube_context, self.kube_server, self.kube_token_file, self.kube_certificate_authority
         )
@@ -380,7 +386,7 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
 
 
 async def _freeze_garbage_collection(watch: ClusterWatch) -> None:
-    """Exempt the data about the cluster from garbage collection, which would take half a second each time."""
+    """Exempt the data about the cluster from garbage collection; each collection would take half a second."""
     await watch.wait_synced()
     gc.collect()
     gc.freeze()
@@ -396,7 +402,7 @@ def run_service(arguments: Sequence[str] | None = None, start_answer: StartAnswe
     Parameters
     ----------
     start_answer
-        What has answered the hub so far.
+        The answer that the hub gets until the service listens itself.
     """
     application = DRASpawnerService()
     application.start_answer = start_answer

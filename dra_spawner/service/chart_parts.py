@@ -1,4 +1,4 @@
-"""Parts of zero-to-jupyterhub that do the same as this service: reported and left alone."""
+"""Parts of zero-to-jupyterhub that do the same as this service. The service reports them and does not change them."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _SENTENCES: Final = {
 
 @dataclass
 class ChartParts:
-    """Watches for pods of these parts.
+    """Finds pods of these parts.
 
     Attributes
     ----------
     namespaces
-        The hub's and the servers'.
+        Namespaces of the hub and of the servers.
     with_placeholders
-        Whether to report the chart's placeholders; without placeholders of this service they are useful.
+        Whether to report the chart's placeholders. They are useful where this service has no placeholders.
     """
 
     watch: ClusterWatch
@@ -53,7 +53,7 @@ class ChartParts:
         self.watch.on_change(self._note)
 
     def problems(self) -> tuple[str, ...]:
-        """A sentence for each part that is found: what to do about it."""
+        """A sentence for each part that was found, with the setting that removes it."""
         return tuple(_sentence(part, keys) for part, keys in self._found.items() if keys)
 
     def _note(self, change: Change) -> None:

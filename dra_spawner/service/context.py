@@ -17,61 +17,61 @@ from dra_spawner.placeholders.controller.availability import Availability
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.rehearsal.node_kinds import NodeKind
 from dra_spawner.service.chart_parts import ChartParts
-from dra_spawner.service.demand_keeper import DemandKeeper
-from dra_spawner.service.history_keeper import HistoryKeeper
+from dra_spawner.service.history_recording import HistoryRecording
 from dra_spawner.service.idle_devices import IdleDevices
 from dra_spawner.service.leader_label import LeaderLabel
 from dra_spawner.service.node_figures import NodeFigures
 from dra_spawner.service.rehearsals import Rehearsals
+from dra_spawner.service.scale_ahead_runner import ScaleAheadRunner
 from dra_spawner.service.web_settings import WebSettings
 from dra_spawner.service.weekly_misses import WeeklyMisses
 
-__all__ = ["Readiness", "Role", "ServiceContext"]
+__all__ = ["ReplicaReadiness", "Role", "ServiceContext"]
 
 
 class Role(StrEnum):
     LEADER = "leader"
     STANDBY = "standby"
-    UNKNOWN = "unknown"  # no leader is known
+    UNKNOWN = "unknown"
+    """No leader is known."""
 
 
 @dataclass(frozen=True, slots=True)
-class Readiness:
+class ReplicaReadiness:
     """Whether this replica can answer, and why not."""
 
     ready: bool
     role: Role
     reasons: tuple[str, ...] = ()
-    """Why it is not ready. Unauthenticated callers read this: it names no object of the cluster."""
+    """Why the replica is not ready. Unauthenticated callers read this: it names no object of the cluster."""
 
 
 @dataclass
 class ServiceContext:
-    """The parts of the service. A part that needs the cluster is None until it is found."""
+    """The parts of the service. A part that needs the cluster is None until the cluster is found."""
 
     web: WebSettings
     decisions: DecisionLog
     max_staleness_seconds: float
-    """Older data are no basis for decisions."""
+    """Age of the data about the cluster after which nothing is decided."""
     node_pool_labels: tuple[str, ...] = ()
     """Labels that name the pool of a node; the first one that a node has counts."""
     watch: ClusterWatch | None = None
     figures: NodeFigures | None = None
     elector: LeaderElector | None = None
     leader_label: LeaderLabel | None = None
-    """None where no Service selects the leader."""
+    """None if the service has no pod name, so that no Service can select the leader."""
     controller: PlaceholderController | None = None
     availability: Availability | None = None
     rehearsals: Rehearsals | None = None
     chart_parts: ChartParts | None = None
-    history: HistoryKeeper | None = None
-    """None where no history is kept."""
-    demand: DemandKeeper | None = None
+    history: HistoryRecording | None = None
+    scale_ahead: ScaleAheadRunner | None = None
     misses: WeeklyMisses = field(default_factory=WeeklyMisses)
     settings_problems: tuple[str, ...] = ()
     """Unknown settings, as sentences."""
     startup_problem: str = ""
-    """Why the cluster is not followed yet."""
+    """Why the cluster is not watched yet."""
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     """Metrics of the service."""
@@ -83,7 +83,7 @@ class ServiceContext:
     def follow(
         self, watch: ClusterWatch, controller: PlaceholderController | None = None, node_kinds: Sequence[NodeKind] = ()
     ) -> None:
-        """Answer for this cluster and its placeholders from now on.
+        """Set the parts that need the cluster.
 
         Parameters
         ----------
@@ -109,27 +109,27 @@ class ServiceContext:
         return Role.LEADER if self.elector.is_leader else Role.STANDBY
 
     def not_leading_because(self) -> str:
-        """Why this replica does not act, as a sentence that names the leader; empty if it leads."""
+        """Why this replica decides nothing, as a sentence that names the leader; empty if it leads."""
         if self.role is Role.LEADER:
             return ""
         leader = self.elector.leader if self.elector is not None else ""
-        # The Lease may still name this replica, which could not renew it.
+        # The Lease may still name this replica, although it could not renew the Lease.
         if self.elector is None or leader in ("", self.elector.identity):
             return "This replica does not lead, and no leader is known."
         return f"This replica stands by: the leader is {leader}."
 
     def incomplete_because(self) -> str:
-        """Why an answer of this replica lacks what only the leader knows; empty if it leads."""
+        """Why an answer of this replica lacks decisions and reasons; empty if it leads."""
         because = self.not_leading_because()
-        return f"{because} Decisions and their reasons are known to the leader only." if because else ""
+        return f"{because} Only the leader knows decisions and their reasons." if because else ""
 
-    def readiness(self) -> Readiness:
+    def readiness(self) -> ReplicaReadiness:
         """Whether the data are complete and fresh, and a leader is known."""
         reasons = []
         if self.watch is None:
             reasons.append("The cluster is not found yet.")
         elif not self.watch.synced:
-            reasons.append("The cluster was not read completely yet.")
+            reasons.append("The cluster is not read completely yet.")
         elif self.watch.staleness_seconds() > self.max_staleness_seconds:
             limit = self.max_staleness_seconds
             reasons.append(
@@ -138,12 +138,12 @@ class ServiceContext:
         if self.role is Role.UNKNOWN:
             reasons.append("No leader is known.")
         if self.role is not Role.LEADER and self.leader_label is not None and self.leader_label.is_set:
-            # No Service sends requests to a pod that is not ready.
-            reasons.append("This replica does not lead, but its pod is still labelled as the leader's.")
-        return Readiness(not reasons, self.role, tuple(reasons))
+            # While the pod is not ready, the Service sends it no requests.
+            reasons.append("This replica does not lead, but its pod still has the leader's label.")
+        return ReplicaReadiness(not reasons, self.role, tuple(reasons))
 
     def problems(self) -> tuple[str, ...]:
-        """Every problem as a sentence, with the rule to add where a right is missing; for authenticated readers."""
+        """Every problem as a sentence, for authenticated readers. A missing right is named with the rule to add."""
         found = [*self.settings_problems, *([self.startup_problem] if self.startup_problem else [])]
         if self.watch is not None:
             found += self.watch.problems()
@@ -155,8 +155,8 @@ class ServiceContext:
             found += self.controller.problems()
         if self.chart_parts is not None:
             found += self.chart_parts.problems()
-        if self.demand is not None:
-            found += self.demand.problems()
+        if self.scale_ahead is not None:
+            found += self.scale_ahead.problems()
         if self.history is not None:
             found += self.history.problems()
         return tuple(found)

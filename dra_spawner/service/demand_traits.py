@@ -30,21 +30,21 @@ class DemandTraits(HasTraits):
         [each.value for each in ScaleAheadMode],
         default_value=ScaleAheadMode.ADVISE.value,
         help="""
-        What is done with forecasts of demand (docs/scale-ahead.md). `observe`: they are measured, in metrics alone.
-        `advise`: the page and `api/forecasts` also show how many placeholders they would keep. `act`: they are the
-        targets, between `min` and `max` of `placeholders`.
+        What the service does with forecasts of demand (docs/scale-ahead.md). `observe`: only metrics show them.
+        `advise`: the page and `api/forecasts` also show the number of placeholders that they advise. `act`: this
+        number is the target, between `min` and `max` of `placeholders`.
         """,
     ).tag(config=True)
 
     demand = Dict(
         help="""
-        How forecasts are made. The defaults need no change, except for your time zone::
+        How forecasts are made. Only your time zone needs to be set::
 
             c.DRASpawnerService.demand = {"timezone": "Europe/Berlin", "hit_rate": 0.99, "holidays": ["2026-12-25"]}
 
         `hit_rate`: share of launches that should find a warm placeholder; or `costs`, from which it follows:
-        `{"wait": 5, "idle_hour": 0.4}`. `node_lead_minutes`: from the order of a node
-        until users are let in, until nodes have shown it. `node_starts_per_minute`: new nodes in a minute at most.
+        `{"wait": 5, "idle_hour": 0.4}`. `node_lead_minutes`: assumed time from the order of a node until it is open to
+        users, until times of real nodes are known. `node_starts_per_minute`: limit of new nodes in a minute.
         `calendar_margin_minutes`: time before an entry at which its placeholders are warm. `weeks`, `hold`,
         `node_hold`, `recurring_margin`, `holiday_share`, `fill_nodes`: see docs/scale-ahead.md.
         """
@@ -52,33 +52,34 @@ class DemandTraits(HasTraits):
 
     calendar_entries = List(
         help="""
-        Times at which more users than usual are expected, in local time::
+        Times at which you expect more users than usual, in local time::
 
             c.DRASpawnerService.calendar_entries = [
                 {"users": "350 of gpu-slice within 15 min", "begins": "2026-11-24 17:00", "weekly_until": "2027-02-09"}
             ]
 
-        `users`: with "in total" if servers that run already are part of them. `minutes`: how long it lasts (90).
-        `skipped`: days of a weekly entry without it. `timezone`: other than that of `demand`. `name`: for people.
+        `users`: with "in total" if the number includes servers that run already. `minutes`: duration (90).
+        `skipped`: days on which a weekly entry does not take place. `timezone`: if it is not that of `demand`. `name`:
+        a title, for people.
         """
     ).tag(config=True)
 
     calendars = Dict(
         help="""
-        iCal calendars by name: an address or a file. Each line of an event's title or description that reads like
-        `200 of gpu-slice` is demand::
+        iCal calendars by name: an address or a file. Each line like `200 of gpu-slice` in the title or description of
+        an event announces users::
 
             c.DRASpawnerService.calendars = {"physics": "https://calendar.example.org/physics.ics"}
 
-        A mapping has more settings: `location`, `timezone`, and `longest_age_days`, the age of the last good copy until
-        which it counts (7).
+        A mapping has more settings: `location`, `timezone`, and `longest_age_days`: the age until which the last good
+        copy counts (7).
         """
     ).tag(config=True)
 
     demand_policies = Dict(
         help="""
-        Where the number of placeholders is not to be the forecast (docs/demand-policies.md): by choice as in
-        `placeholders`, or `*` for all others, a policy, or a list of policies, of which the first that applies counts::
+        Rules that replace the forecast's number of placeholders (docs/demand-policies.md). For each choice, as in
+        `placeholders`, or `*` for all others: a policy, or a list of policies. The first policy that applies counts::
 
             c.DRASpawnerService.demand_policies = {"*": {"kind": "percent", "percent": 20, "min": 1}}
         """

@@ -1,4 +1,4 @@
-"""What an administrator says about the history, read and refused early."""
+"""Settings of the history: read and checked at the start."""
 
 from __future__ import annotations
 

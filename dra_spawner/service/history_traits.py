@@ -22,11 +22,11 @@ class HistoryTraits(HasTraits):
 
             c.DRASpawnerService.history = {"url": "postgresql://dra@db/history", "keep_days": 365}
 
-        `url`: of the database, SQLite or PostgreSQL; leave a password to `$PGPASSWORD` or `$PGPASSFILE`. By default a
-        file in `/var/lib/dra-spawner` if that directory can be written, else memory, which ends with the process.
-        `keep_days`: days until records are deleted (365), decisions after 30 at the latest; 0 records nothing.
+        `url`: URL of the database, SQLite or PostgreSQL; put a password into `$PGPASSWORD` or `$PGPASSFILE`. By default
+        a file in `/var/lib/dra-spawner` if that directory can be written, else memory, which is lost when the process
+        ends. `keep_days`: days until records are deleted (365), decisions after 30 at the latest; 0 records nothing.
         `user_names`: `hashed` (default) or `plain`. `key_file`: file with the key of hashes, at least 32 random bytes;
-        by default the database keeps a random key.
+        by default a random key in the database.
         """
     ).tag(config=True)
 

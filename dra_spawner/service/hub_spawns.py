@@ -1,8 +1,8 @@
-"""Servers that the hub is starting, asked of its REST API: they have no pod yet, so the cluster does not show them.
+"""Servers that the hub is starting, read from its REST API: they have no pod yet, so the cluster does not show them.
 
-The hub has no filter for them. ``state=active`` gives users with a server that runs, starts or ends, in pages; a server
-that starts has ``pending: "spawn"``, from the user's click until it answers. The service's role in the hub needs the
-scopes ``list:users`` and ``read:servers``.
+The hub has no filter for them. ``state=active`` lists users with a server that runs, starts or ends, in pages. A
+starting server has ``pending: "spawn"``, from the user's click until the server answers. The service's role in the hub
+needs the scopes ``list:users`` and ``read:servers``.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ __all__ = ["HubSpawns", "known_servers"]
 
 log = logging.getLogger(__name__)
 
-_EVERY_SECONDS: Final = 5.0
-#: After a failure.
-_AGAIN_SECONDS: Final = 60.0
-#: The hub is one process: the pause is at least so many times as long as the answer took.
-_PAUSES: Final = 20
-#: Age at which an answer does not count any more.
+_INTERVAL_SECONDS: Final = 5.0
+#: Pause after a failure.
+_RETRY_SECONDS: Final = 60.0
+#: The hub is one process, so the pause is at least this many times as long as the last answer took.
+_PAUSE_FACTOR: Final = 20
+#: Age from which an answer does not count any more.
 _LONGEST_AGE_SECONDS: Final = 120.0
 _COUNT_SECONDS: Final = 1.0
 _TIMEOUT_SECONDS: Final = 20.0
@@ -71,15 +71,15 @@ class HubSpawns:
     Parameters
     ----------
     api_url, token
-        Of the hub's REST API.
+        Address of the hub's REST API, and a token for it.
     published
         Returns the shapes of the hub's choices.
     known
-        Returns what the cluster shows.
+        Returns the servers that the cluster shows.
     encryption
-        For a hub with ``internal_ssl``.
+        Certificates of a hub with ``internal_ssl``.
     now
-        Seconds of a clock that never jumps.
+        Returns seconds of a monotonic clock.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class HubSpawns:
 
     @classmethod
     def of(cls, hub: HubOAuth, controller: PlaceholderController) -> Self:
-        """Ask the hub that a service belongs to."""
+        """The servers of the hub to which a service belongs."""
         encryption = make_ssl_context(hub.keyfile, hub.certfile, cafile=hub.client_ca)
         return cls(
             hub.api_url,
@@ -117,41 +117,41 @@ class HubSpawns:
         )
 
     def pending(self, choice: str) -> int:
-        """Servers of a choice that are starting, and have neither a pod nor a reserved placeholder.
+        """Number of starting servers of a choice without a pod and without a reserved placeholder.
 
-        The slug of a profile is the choice with its defaults; `pending_of_profile` has all.
+        The slug of a profile means its default choice; `pending_of_profile` counts all choices.
         """
         counts = self._counts()
         name = find_choice(choice, counts)
         return counts[name] if name is not None else 0
 
     def pending_of_profile(self, profile: str) -> int:
-        """The same of all choices of a profile, those with free text included; empty: of unknown profiles."""
+        """The same number for all choices of a profile, also with free text; of unknown profiles if it is empty."""
         return sum(number for name, number in self._counts().items() if profile_of(name) == profile)
 
     def problems(self) -> tuple[str, ...]:
-        """Why they are not known, as sentences."""
+        """Why starting servers are not counted, as sentences."""
         if not self._problem:
             return ()
         return (f"Servers that the hub is starting are not counted; all else works: {self._problem}.",)
 
     async def run(self) -> None:
-        """Ask again and again, until cancelled."""
+        """Ask the hub periodically, until cancelled."""
         while True:
             began = self._now()
             try:
                 await self.refresh()
             except Exception:  # a defect here must not end the service, and the next answer may be better
                 log.exception("The hub's pending spawns are not read")
-            least = _AGAIN_SECONDS if self._problem else _EVERY_SECONDS
-            await asyncio.sleep(max(least, _PAUSES * (self._now() - began)))
+            least = _RETRY_SECONDS if self._problem else _INTERVAL_SECONDS
+            await asyncio.sleep(max(least, _PAUSE_FACTOR * (self._now() - began)))
 
     async def refresh(self) -> None:
-        """Ask once; where that fails, keep the last answer for two minutes, and say so in `problems`."""
+        """Ask the hub once. After a failure the last answer counts for two minutes, and `problems` has the cause."""
         try:
             servers = await self._read()
         except _Refused as error:
-            # What it said before was allowed then.
+            # The right was withdrawn, so the last answer must not be used any more.
             self._servers, self._asked_at, problem = {}, None, str(error)
         except (OSError, aiohttp.ClientError, TimeoutError, _Unusable) as error:
             problem = _cause(error)
@@ -207,7 +207,7 @@ class HubSpawns:
             if answer.status in (401, 403):
                 raise _Refused(_NO_RIGHT)
             if answer.status != 200:
-                raise _Unusable(f"the hub answers {answer.status}")
+                raise _Unusable(f"the hub answers with status {answer.status}")
             content = b""
             while len(content) <= _MOST_BYTES and (more := await answer.content.read(_MOST_BYTES + 1 - len(content))):
                 content += more
@@ -222,7 +222,7 @@ class HubSpawns:
 def _items(page: object) -> list[Any]:
     items = page.get("items") if isinstance(page, dict) else page
     if not isinstance(items, list):
-        raise _Unusable("the hub's answer is no list of users")
+        raise _Unusable("the hub's answer is not a list of users")
     return items
 
 
@@ -241,7 +241,7 @@ def _starting(page: object) -> Iterator[tuple[ServerName, object]]:
 
 
 def _next_offset(page: object, offset: int) -> int | None:
-    """Where the next page begins; None after the last one."""
+    """Offset of the next page; None after the last one."""
     pagination = page.get("_pagination") if isinstance(page, dict) else None
     following = pagination.get("next") if isinstance(pagination, dict) else None
     found = following.get("offset") if isinstance(following, dict) else None
@@ -263,7 +263,7 @@ def _cause(error: Exception) -> str:
 
 
 def known_servers(controller: PlaceholderController) -> KnownServers:
-    """Servers with a pod, by the names that KubeSpawner notes there, and reservations of servers without one."""
+    """Servers with a pod, by the names in KubeSpawner's annotations, and reservations of servers without a pod."""
     view = controller.view()
     with_pod = set()
     for key, pod in view.users.items():

@@ -49,7 +49,7 @@ class HubTraits(HasTraits):
         Parameters
         ----------
         token
-            The service's own; empty without a hub.
+            The service's own token; empty without a hub.
         """
         return WebSettings(
             prefix=str(self.prefix),

@@ -1,4 +1,4 @@
-"""Idle time of devices: counted by the leader alone, so that sums over replicas count it once."""
+"""Idle time of devices. Only the leader counts it, so that sums over replicas count it once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class IdleDevices(Collector):
     Parameters
     ----------
     clock
-        Monotonic seconds.
+        Returns seconds of a monotonic clock.
     """
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -30,12 +30,12 @@ class IdleDevices(Collector):
         self._at: float | None = None
 
     def note(self, figures: Mapping[tuple[str, str], ClassFigures], *, counts: bool) -> None:
-        """Take in the present number of idle devices; between two calls, the mean of both counts.
+        """Add the idle time since the last call: the mean of both numbers of idle devices, times the seconds.
 
         Parameters
         ----------
         figures
-            By class and node pool.
+            Figures by class and node pool.
         counts
             Whether to count the time since the last call.
         """

@@ -1,7 +1,7 @@
-"""The label by which a Service finds the leader: each replica keeps it on its own pod while it leads.
+"""The label by which a Service selects the leader: each replica sets it on its own pod while it leads.
 
-The label says where requests go, never who may act: the leader checks its Lease before each write. HashiCorp Vault
-marks its active replica in the same way (``vault-active``).
+The label only directs requests. It gives no right to act: the leader checks its Lease before each write. HashiCorp
+Vault labels its active replica in the same way (``vault-active``).
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ __all__ = ["LeaderLabel"]
 log = logging.getLogger(__name__)
 
 _CHECK_SECONDS: Final = 0.5
-"""Between two looks at the watched pod; they ask the API server nothing."""
+"""Pause between two checks of the watched pod; they send no requests."""
 _RETRY_SECONDS: Final = 5.0
-"""After a write that failed."""
+"""Pause after a failed write."""
 _LAST_WRITE_SECONDS: Final = 2.0
-"""For the label's removal when the process ends."""
+"""Limit of the label's removal when the process ends."""
 
 
 @dataclass
 class LeaderLabel:
-    """Keeps the label of this replica's own pod.
+    """Sets and removes the label of this replica's own pod.
 
     Attributes
     ----------
     watch
-        Shows the pod as it is.
+        Shows the pod's present labels.
     pod
-        Of this process. No other pod is written.
+        The pod of this process. No other pod is written.
     problem
-        Why the label cannot be set or removed, as a sentence; empty while it can.
+        Why the label cannot be set or removed, as a sentence; empty without a problem.
     """
 
     api: KubernetesApi
@@ -60,13 +60,13 @@ class LeaderLabel:
         return observed is not None and observed.labels.get(names.LEADER) == names.TRUE
 
     async def run(self) -> None:
-        """Set the label while this process leads, remove it when it does not; until cancelled."""
+        """Set the label while this process leads, and remove it otherwise, until cancelled."""
         try:
             while True:
                 await self._reconcile()
                 await asyncio.sleep(_RETRY_SECONDS if self.problem else _CHECK_SECONDS)
         finally:
-            # The container may start again in this pod, when another replica leads.
+            # The container may start again in this pod while another replica leads.
             if self.is_set or self._written:
                 with contextlib.suppress(KubernetesError, TimeoutError):
                     async with asyncio.timeout(_LAST_WRITE_SECONDS):
@@ -76,7 +76,7 @@ class LeaderLabel:
         if not self.watch.synced:
             return
         if self.watch.observed(Kind.POD, self.pod) is None:
-            self._note_problem("there is no such pod (setting pod_name)")
+            self._note_problem("this pod does not exist (setting pod_name)")
             return
         is_leader = self.elector.is_leader
         if is_leader == self.is_set:
@@ -97,7 +97,8 @@ class LeaderLabel:
 
     def _note_problem(self, cause: str) -> None:
         problem = (
-            f"The label {names.LEADER} of pod {self.pod} cannot be written: {cause}. A Service finds the leader by it."
+            f"The label {names.LEADER} of pod {self.pod} cannot be written: {cause}. "
+            "Without it a Service cannot select the leader."
         )
         if problem != self.problem:
             log.warning("%s", problem)

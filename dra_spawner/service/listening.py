@@ -22,7 +22,7 @@ def interface_of(host: str) -> str:
 
 
 def log_request(handler: Any) -> None:
-    """Log a request: errors of the service as warnings, errors of the client as info, others for debugging."""
+    """Log a request: errors of the service at level warning, errors of the client at info, others at debug."""
     status = handler.get_status()
     level = logging.DEBUG if status < 400 else logging.INFO if status < 500 else logging.WARNING
     if status == 503 and handler.request.path.endswith("/readyz"):

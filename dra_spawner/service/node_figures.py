@@ -1,4 +1,4 @@
-"""Utilization of nodes, as JSON: computed node by node, so that 5,000 nodes do not block the event loop."""
+"""Utilization of nodes as JSON, computed node by node, so that 5,000 nodes do not block the event loop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dra_spawner.simulator.utilization import NodeUtilization, Utilization
 __all__ = ["ClassFigures", "NodeFigures"]
 
 _TURN_SECONDS: Final = 0.005
-"""Work before the event loop gets a turn."""
+"""Limit of the time for which the event loop is blocked."""
 _UTILIZATION_KINDS: Final = frozenset({Kind.RESOURCE_SLICE, Kind.DEVICE_CLASS})
 """Kinds that a `Utilization` caches."""
 
@@ -51,9 +51,9 @@ class _NodeSummary:
 
 
 class NodeFigures:
-    """Computes utilization figures of the nodes that a watch knows.
+    """Computes utilization figures of the watched nodes.
 
-    Figures of one node are consistent; those of different nodes may be some milliseconds apart.
+    Figures of one node are consistent; figures of different nodes may be some milliseconds apart.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ class NodeFigures:
         }
 
     def _holders(self) -> _Holders:
-        """The claims that each device is allocated to, with their parts."""
+        """The claims of each device, each with its part of the device."""
         version, found = self._held
         if version != self._watch.version:
             found = {}
@@ -212,7 +212,7 @@ class NodeFigures:
         return _NodeSummary(classes, bool(utilization.of(name).weighted.problems))
 
     def node_pool(self, labels: Mapping[str, str]) -> str:
-        """The pool of a node with these labels; empty without one of the labels."""
+        """The pool of a node with these labels; empty if no label names one."""
         return next((labels[label] for label in self._node_pool_labels if label in labels), "")
 
     def _present(self) -> Utilization:
@@ -240,7 +240,7 @@ class _TimeSlice:
 
 
 def _utilization_json(figures: NodeUtilization) -> dict[str, Any]:
-    """Both figures, from 0 to 1; null with the reason if unknown, null alone without devices."""
+    """Both figures, from 0 to 1. An unknown figure is null, with the reason; without devices it is null alone."""
     pools = {pool.id: pool for pool in figures.weighted.pools}
     seen = {} if figures.autoscaler.problem else figures.autoscaler.pools
     return {

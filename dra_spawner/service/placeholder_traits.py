@@ -22,14 +22,14 @@ class PlaceholderTraits(HasTraits):
 
     placeholders = Dict(
         help="""
-        How many placeholders to keep: by profile (its slug, `gpu-slice`), by choice (`gpu-slice/memory=large`), or by
+        Number of placeholders: by profile (its slug, `gpu-slice`), by choice (`gpu-slice/memory=large`), or by
         choices of several options (`gpu-slice/memory=large,image=torch`). `min` is the number at all times, `max`
-        the limit (by default twice `min`). Each pending server that needs a node gets a placeholder on top of it.
-        `floor` is the number of warm ones that rebalancing leaves (by default half of `min`)::
+        the limit (by default twice `min`). Each pending server that needs a node gets a further placeholder. `floor`
+        is the number of warm placeholders that rebalancing keeps (by default half of `min`)::
 
             c.DRASpawnerService.placeholders = {"gpu-slice": {"min": 2, "max": 20}}
 
-        Without any, nothing in the cluster is changed, and earlier placeholders are removed.
+        If it is empty, the service creates no placeholders, and removes earlier ones.
         """
     ).tag(config=True)
 
@@ -43,10 +43,10 @@ class PlaceholderTraits(HasTraits):
 
     limits = List(
         help="""
-        Limits of placeholders, besides `max`: the most `placeholders`, `devices`, and `capacity` of devices, of a
-        `device_class` or of what a CEL `selector` selects; for a `profile` (or choice), for a `group` of
-        `profile_groups`, or for all placeholders. Users' servers are not limited, nor are placeholders for pending
-        servers::
+        Limits of placeholders, besides `max`: of the number of `placeholders` or `devices`, or of the devices'
+        `capacity`; for a `device_class` or a CEL `selector` of devices; for a `profile` (or choice), for a `group` of
+        `profile_groups`, or for all placeholders. Users' servers and placeholders for pending servers are not
+        limited::
 
             c.DRASpawnerService.limits = [
                 {"name": "a100", "device_class": "gpu.nvidia.com", "devices": 8},
@@ -65,7 +65,7 @@ class PlaceholderTraits(HasTraits):
 
     profile_groups = Dict(
         help="""
-        Groups of profiles that have limits together, by name: `{"teaching": ["gpu-slice", "gpu-share"]}`.
+        Groups of profiles with common limits, by name: `{"teaching": ["gpu-slice", "gpu-share"]}`.
         """
     ).tag(config=True)
 
@@ -77,22 +77,23 @@ class PlaceholderTraits(HasTraits):
             raise TraitError(str(error)) from None
         return proposal["value"]
 
-    most_failed_replacements = Integer(
+    max_failed_replacements = Integer(
         5,
         min=1,
         help="""
-        After so many replacements in a row that fail on their nodes, too, no more placeholders of the shape are created
-        for its target, until an administrator resumes them. Each replacement comes later than the one before: the
-        fifth after two and a half minutes at the earliest.
+        Limit of failed replacements in a row. A placeholder that fails on its node is replaced. When this many
+        replacements have failed, too, no more placeholders of the shape are created for its target until an
+        administrator resumes them. The pauses between replacements grow: the fifth is created after two and a half
+        minutes at the earliest.
         """,
     ).tag(config=True)
 
     shapes_config_map = Unicode(
         names.SHAPES_CONFIG_MAP,
         help="""
-        Name of the ConfigMap in which the hub publishes what servers of each choice need, as in
-        `c.DRASpawner.shapes_config_map`. Two hubs in one namespace need two names, on both sides, and in the roles that
-        name it.
+        Name of the ConfigMap in which the hub publishes the needs of each choice: the same as in
+        `c.DRASpawner.shapes_config_map`. Two hubs in one namespace need two names, in both settings and in the roles
+        that name the ConfigMap.
         """,
     ).tag(config=True)
 
@@ -107,8 +108,8 @@ class PlaceholderTraits(HasTraits):
     user_namespaces = Bool(
         False,
         help="""
-        Whether KubeSpawner's `enable_user_namespaces` is on. A claim cannot change its namespace, so there are no
-        handovers then; placeholders are still preempted for servers in all namespaces.
+        Whether KubeSpawner's `enable_user_namespaces` is on. Then there are no handovers, as a claim cannot change its
+        namespace; placeholders are still preempted for servers in all namespaces.
         """,
     ).tag(config=True)
 
@@ -118,31 +119,31 @@ class PlaceholderTraits(HasTraits):
 
     placeholder_image_pull_secrets = List(
         Unicode(),
-        help="Names of Secrets in the servers' namespace to pull that image with, for example from your own registry.",
+        help="Names of Secrets in the servers' namespace with which that image is pulled from a private registry.",
     ).tag(config=True)
 
     placeholder_priority_class = Unicode(
         names.PRIORITY_CLASS,
         help="""
-        PriorityClass of placeholders: below that of users' servers, and at least the autoscaler's
-        `--expendable-pods-priority-cutoff` (-10 by default). helm-values/placeholders.yaml has one. Empty for none.
+        PriorityClass of placeholders: its value is below that of users' servers, and at least the autoscaler's
+        `--expendable-pods-priority-cutoff` (-10 by default). helm-values/placeholders.yaml has one. Empty: no class.
         """,
     ).tag(config=True)
 
     capacity_buffers = Bool(
         False,
         help="""
-        Whether choices without devices have a CapacityBuffer (autoscaling.x-k8s.io) instead of placeholders, where the
-        cluster serves it and its autoscaler heeds it. helm-values/placeholders-capacity-buffers.yaml has the rights.
+        Whether choices without devices have a CapacityBuffer (autoscaling.x-k8s.io) instead of placeholders, where
+        cluster and autoscaler support it. helm-values/placeholders-capacity-buffers.yaml has the rights.
         """,
     ).tag(config=True)
 
-    most_beside_servers = Integer(
+    max_for_pending_servers = Integer(
         500,
         min=0,
         help="""
-        Limit of placeholders for pending pods, of all profiles together; the servers' namespaces take turns. A lower
-        limit requests fewer nodes at once, so that a class that starts together waits longer.
+        Limit of placeholders for pending servers, of all profiles together; the servers' namespaces take turns. With a
+        lower limit fewer nodes are requested at once, so a class that starts together waits longer.
         """,
     ).tag(config=True)
 
@@ -158,35 +159,37 @@ class PlaceholderTraits(HasTraits):
         limited by it.
         """,
     ).tag(config=True)
-    evictions_burst = Integer(5, min=1, help="Limit of evictions at once, after a quiet time.").tag(config=True)
+    evictions_burst = Integer(5, min=1, help="Limit of evictions at once, after a time without evictions.").tag(
+        config=True
+    )
     evictions_per_node = Integer(2, min=1, help="Limit of evictions from one node at once.").tag(config=True)
 
     ready_deadline_seconds = Float(
         900.0,
         min=0.0,
         help="""
-        Seconds after which a node is open to users although images or devices are missing, so that users do not wait
-        for ever. Set it longer than the pull of your largest image takes.
+        Seconds after which a node is open to users although images or devices are missing, so that no user waits
+        without end. It must be longer than the pull of your largest image.
         """,
     ).tag(config=True)
     ready_settle_seconds = Float(
         30.0,
         min=0.0,
-        help="Seconds that a node must be ready again before it is open to users, after it was not ready.",
+        help="Seconds for which a node must be ready again before it is open to users, after it was not ready.",
     ).tag(config=True)
     ready_images = List(
         Unicode(),
-        help="Images that every node for users needs, besides those of the profiles, for example of injected sidecars.",
+        help="Further images that every node for users needs, for example of injected sidecars.",
     ).tag(config=True)
     node_kind_label = Unicode(
         names.INSTANCE_TYPE,
-        help="Nodes with the same value of this label are of one kind: a new one should get the others' drivers.",
+        help="Nodes with the same value of this label are of one kind: a new node is expected to get the same devices.",
     ).tag(config=True)
     node_kinds_are_all = Bool(
         False,
         help="""
-        Whether the present kinds of nodes are all, as without an autoscaler, or with one node of each kind at all
-        times. Only then is a server refused that no node can ever run.
+        Whether no other kinds of nodes than the present ones can exist: there is no autoscaler, or each kind always has
+        a node. Only then does the service refuse a server that no node can ever run.
         """,
     ).tag(config=True)
 
@@ -198,14 +201,14 @@ class PlaceholderTraits(HasTraits):
         min=-1.0,
         max=1.0,
         help="""
-        A node without users' servers is drained if its utilization (0 to 1, without placeholders) is at most this and
-        its placeholders fit elsewhere; the autoscaler can then remove it. Negative: no node is drained.
+        A node without users' servers is drained if its utilization (0 to 1, without placeholders) is at most this
+        value and its placeholders fit elsewhere. The autoscaler can then remove it. Negative: no node is drained.
         """,
     ).tag(config=True)
     drain_after_seconds = Float(
         600.0,
         min=0.0,
-        help="Seconds that a node must exist and be without users before it is drained.",
+        help="Seconds for which a node must exist and have no users' servers before it is drained.",
     ).tag(config=True)
 
     def controller_settings(self) -> ControllerSettings:
@@ -226,8 +229,8 @@ class PlaceholderTraits(HasTraits):
             drain_below=self.drain_below,
             stale_after=timedelta(seconds=self.max_staleness_seconds),
             node_kinds_are_all=self.node_kinds_are_all,
-            most_for_pending_pods=self.most_beside_servers,
-            renewal=Renewal(most_failed=self.most_failed_replacements),
+            most_for_pending_pods=self.max_for_pending_servers,
+            renewal=Renewal(most_failed=self.max_failed_replacements),
             limits=read_limits(self.limits, read_groups(self.profile_groups)),
         )
         placeholders = PlaceholderSettings(

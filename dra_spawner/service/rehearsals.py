@@ -1,4 +1,4 @@
-"""Rehearsals by the service: on a copy of the cluster, in a thread, so that its other work goes on."""
+"""Rehearsals by the service: on a copy of the cluster, in a thread, so that the service's other work goes on."""
 
 from __future__ import annotations
 
@@ -41,30 +41,30 @@ __all__ = ["RehearsalAssumptions", "Rehearsals", "TooManyRehearsals"]
 
 log = logging.getLogger(__name__)
 
-#: Seconds after which a rehearsal is given up.
+#: Seconds after which a rehearsal ends without a verdict.
 _MOST_SECONDS: Final = 20.0
 #: Age of the oldest nodes whose lead times count.
 _LOOK_BACK: Final = timedelta(days=14)
-#: Rehearsals that wait for their turn.
+#: Limit of waiting rehearsals.
 _MOST_WAITING: Final = 8
 
 
 class TooManyRehearsals(Exception):
-    """Raised while too many wait for their turn."""
+    """Raised while the limit of waiting rehearsals is reached."""
 
 
 @dataclass(frozen=True, slots=True)
 class RehearsalAssumptions:
-    """What is assumed about new nodes.
+    """Assumptions about new nodes.
 
     Attributes
     ----------
     lead
-        Lead time of a kind of node until some are seen.
+        Lead time of a kind of node without recorded lead times.
     image_time
-        Time until a node has pulled the images that it lacks.
+        Time until a node has pulled its missing images.
     margin
-        Time before the begin at which all nodes should be useful.
+        Time before the begin at which all nodes should be usable.
     """
 
     lead: timedelta = timedelta(minutes=10)
@@ -74,7 +74,7 @@ class RehearsalAssumptions:
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """What a rehearsal needs of the cluster; nothing of it changes."""
+    """The state of the cluster for one rehearsal; nothing of it changes."""
 
     objects: Sequence[ClusterObject | BrokenObject]
     now: datetime
@@ -83,14 +83,14 @@ class _Copy:
 
 
 class Rehearsals:
-    """Rehearses for administrators, and for each entry of a calendar.
+    """Rehearses the users that administrators or calendars announce.
 
     Parameters
     ----------
     database
-        Returns the history, for lead times that were seen; None where it is away.
+        Returns the history's database, which has recorded lead times; None if it is not available.
     quotas
-        Returns the ResourceQuotas of the servers' namespace; None while they are not known.
+        Returns the ResourceQuotas of the servers' namespace; None while they are unknown.
     kinds
         Kinds of nodes that an administrator has described: all that can come. If there are none, kinds that are or
         were there count, and others may exist.
@@ -117,7 +117,7 @@ class Rehearsals:
         Raises
         ------
         ValueError
-            If the line is wrong; with what was found and what is allowed.
+            If the line is invalid; with found and allowed values.
         """
         return expected_by_line(read_rehearsal_line(line, self._controller.now(), zone), self._controller.published)
 
@@ -133,6 +133,7 @@ class Rehearsals:
         Raises
         ------
         TooManyRehearsals
+            If the limit of waiting rehearsals is reached.
         """
         shapes = self._controller.published.shapes
         choice = find_choice(occurrence.profile, shapes)
@@ -141,11 +142,12 @@ class Rehearsals:
         return await self.of_users(expected_by_occurrence(occurrence, choice, shapes[choice]), assumptions)
 
     async def of_users(self, expected: ExpectedUsers, assumptions: RehearsalAssumptions | None = None) -> Rehearsal:
-        """Rehearse, one after the other.
+        """Rehearse announced users. Only one rehearsal runs at a time.
 
         Raises
         ------
         TooManyRehearsals
+            If the limit of waiting rehearsals is reached.
         """
         if self._waiting >= _MOST_WAITING:
             raise TooManyRehearsals
@@ -209,7 +211,7 @@ class Rehearsals:
 
 @contextlib.contextmanager
 def _without_collections() -> Iterator[None]:
-    """Without garbage collection, which would stop all threads for each part of the copy again and again."""
+    """Disable garbage collection: while the copy is built, it would stop all threads many times."""
     if not gc.isenabled():
         yield
         return

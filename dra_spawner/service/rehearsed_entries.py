@@ -1,4 +1,4 @@
-"""Calendar entries are rehearsed again and again until they begin, so that what is in the way is told in time."""
+"""Periodic rehearsals of calendar entries until they begin, so that obstacles are known in time."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ log = logging.getLogger(__name__)
 
 #: Entries that begin later are not rehearsed yet.
 _AHEAD: Final = timedelta(days=1)
-_EVERY_SECONDS: Final = 600.0
-#: The next entries; a rehearsal takes seconds on a big cluster.
+_INTERVAL_SECONDS: Final = 600.0
+#: Limit of rehearsed entries; a rehearsal takes seconds on a big cluster.
 _MOST: Final = 20
-_FIRST_SECONDS: Final = 30.0
+#: Time for the first calendars and nodes to be read.
+_INITIAL_DELAY_SECONDS: Final = 30.0
 
 
 class RehearsedEntries:
@@ -36,14 +37,14 @@ class RehearsedEntries:
         self.results: Mapping[Occurrence, Rehearsal] = {}
 
     async def run(self) -> None:
-        """Rehearse now and then, until cancelled."""
-        await asyncio.sleep(_FIRST_SECONDS)  # the first calendars and nodes are read
+        """Rehearse periodically, until cancelled."""
+        await asyncio.sleep(_INITIAL_DELAY_SECONDS)
         while True:
             try:
                 await self.refresh()
             except Exception:  # a defect here must not end the service
                 log.exception("Calendar entries are not rehearsed.")
-            await asyncio.sleep(_EVERY_SECONDS)
+            await asyncio.sleep(_INTERVAL_SECONDS)
 
     async def refresh(self) -> None:
         """Rehearse each entry that has not begun, one after the other."""
@@ -58,7 +59,7 @@ class RehearsedEntries:
             try:
                 result = await self._rehearsals.of_occurrence(each, assumptions)
             except TooManyRehearsals:
-                continue  # administrators' come first
+                continue  # rehearsals of administrators come first
             if result is not None:
                 found[each] = result
         self.results = found
@@ -68,11 +69,11 @@ class RehearsedEntries:
         self._told = problems
 
     def forget(self) -> None:
-        """Another replica leads, and rehearses."""
+        """Forget all results: another replica leads, and rehearses."""
         self.results = {}
 
     def problems(self) -> tuple[str, ...]:
-        """Entries whose users cannot all start at once, as sentences; those that begin first come first."""
+        """Entries whose users cannot all start in time, as sentences, sorted by their begin."""
         now = self._controller.now()
         return tuple(
             f"Scale-ahead: calendar entry {entry.name!r} at {entry.begins:%Y-%m-%d %H:%M}: {_told(result)}"

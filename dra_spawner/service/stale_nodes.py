@@ -1,4 +1,4 @@
-"""Nodes whose devices, or the use of these, have changed, so that their figures are computed again."""
+"""Nodes whose utilization figures must be computed again, as devices, claims or pods have changed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dra_spawner.simulator.snapshot import Snapshot
 
 __all__ = ["SPARE", "StaleNodes"]
 
-#: Limit of collected names beyond the number of nodes.
+#: Limit of collected names, beyond the number of nodes.
 SPARE: Final = 1_000
 
 
@@ -39,9 +39,9 @@ class StaleNodes:
             self.note(Kind.RESOURCE_CLAIM, key)
 
     def note(self, kind: Kind, key: ObjectKey) -> None:
-        """An object was added, changed or removed."""
+        """Collect the nodes that are affected by an added, changed or removed object."""
         if len(self._snapshot.state.broken) != self._broken:
-            # An object became invalid, or valid again: the nodes that it affects are not worth finding.
+            # An object became invalid, or valid again. This is rare, so all nodes are computed again.
             self._broken = len(self._snapshot.state.broken)
             self._all = True
         match kind:
@@ -61,15 +61,15 @@ class StaleNodes:
             case Kind.RESOURCE_CLAIM_TEMPLATE:
                 pass
         if len(self._names) > len(self._snapshot.nodes) + SPARE:
-            # Pods may name nodes that do not exist, and figures may never be requested.
+            # Memory stays bounded: pods may name nodes that do not exist, and figures may never be requested.
             self._names, self._all = set(), True
 
     def put_back(self, names: Iterable[str]) -> None:
-        """Collect nodes again that were taken and not computed."""
+        """Return nodes that were taken and not computed."""
         self._names.update(names)
 
     def take(self, every: Iterable[str]) -> list[str]:
-        """The nodes collected since the last call; some may not exist any more.
+        """Remove and return the collected nodes, sorted by name; some may not exist any more.
 
         Parameters
         ----------
@@ -103,7 +103,7 @@ class StaleNodes:
             self._add_nodes_of(item.pool_id)
 
     def _add_nodes_of(self, pool_id: PoolId) -> None:
-        """Collect the nodes with own devices in a pool; devices for all nodes are in no node's figures."""
+        """Collect the nodes with local devices in a pool; devices for all nodes are not in any node's figures."""
         self._names.update(*self._pools.get(pool_id, {}).values())
 
 

@@ -1,7 +1,7 @@
-"""Answers a hub from the first moment of the process, while the service is still being imported.
+"""Answers to the hub from the process's first moment, while the service's modules are imported.
 
-JupyterHub 5 ends when a service that it manages does not answer within 10 s. On a busy machine the imports alone take
-longer. This module imports as little as it can.
+JupyterHub 5 exits if a managed service does not answer within 10 s. On a busy machine the imports alone take longer.
+This module imports as little as possible.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from dra_spawner.service.listening import interface_of
 
 __all__ = ["StartAnswer"]
 
-_LOOK_SECONDS: Final = 0.1
+_POLL_SECONDS: Final = 0.1
 _CLIENT_SECONDS: Final = 1.0
 _HEADERS: Final = "Content-Type: text/plain; charset=utf-8\r\nConnection: close\r\nCache-Control: no-store\r\n"
-_TEXT: Final = "The service starts. Please reload this page in a few seconds.\n"
+_TEXT: Final = "The service is starting. Please reload this page in a few seconds.\n"
 _REST: Final = f"{_HEADERS}Retry-After: 2\r\nRefresh: 2\r\nContent-Length: {len(_TEXT)}\r\n\r\n{_TEXT}"
-#: The hub takes any answer below 500 to its own question for a service that runs; programs and probes are to wait.
+#: For the hub any status below 500 means that the service runs. Programs and probes get 503, so that they wait.
 _TO_THE_HUB: Final = f"HTTP/1.1 200 OK\r\n{_REST}".encode()
 _TO_OTHERS: Final = f"HTTP/1.1 503 Service Unavailable\r\n{_REST}".encode()
 
 
 class StartAnswer:
-    """Listens at once, and hands its sockets over to the service.
+    """Listens at once, and later gives its sockets to the service.
 
     Parameters
     ----------
     port, address
-        Where; an empty address is all interfaces.
+        Port and address to listen on; an empty address means all interfaces.
     prefix
-        Path of the page, which the hub asks for.
+        Path that the hub requests.
 
     Raises
     ------
@@ -57,16 +57,16 @@ class StartAnswer:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self | None:
-        """Answer at the address that a hub gives its service; None without one, or where one cannot listen."""
+        """Listen at the address that the hub gives its service; None without an address, or if listening fails."""
         parts = urlsplit(environment.get("JUPYTERHUB_SERVICE_URL", ""))
         prefix = environment.get("JUPYTERHUB_SERVICE_PREFIX", "")
-        with contextlib.suppress(OSError, ValueError):  # of which the service itself will say more
+        with contextlib.suppress(OSError, ValueError):  # the service will report the error
             if parts.port and prefix:
                 return cls(parts.port, interface_of(parts.hostname or ""), prefix)
         return None
 
     def hand_over(self, port: int, address: str) -> list[socket.socket]:
-        """End, and return the sockets; none, and all closed, if the service listens elsewhere."""
+        """Stop answering, and return the open sockets; if the service listens elsewhere, close them and return none."""
         self._ends.set()
         self._thread.join()
         if self._place == (port, address):
@@ -77,7 +77,7 @@ class StartAnswer:
 
     def _answer_until_it_ends(self) -> None:
         while not self._ends.is_set():
-            for each in select.select(self._sockets, [], [], _LOOK_SECONDS)[0]:
+            for each in select.select(self._sockets, [], [], _POLL_SECONDS)[0]:
                 with contextlib.suppress(OSError), each.accept()[0] as client:
                     client.settimeout(_CLIENT_SECONDS)
                     asks = client.recv(4096)

@@ -10,8 +10,8 @@ from traitlets.config import Config, Configurable
 
 __all__ = ["unknown_settings"]
 
-#: Similarity from which the name of a class counts as a typing error: the file may also be the hub's.
-_ALIKE: Final = 0.8
+#: Similarity from which a section counts as a typing error: the hub's sections may be in the same file.
+_MIN_SIMILARITY: Final = 0.8
 
 
 def unknown_settings(config: Config, classes: Sequence[type[Configurable]]) -> tuple[str, ...]:
@@ -20,7 +20,8 @@ def unknown_settings(config: Config, classes: Sequence[type[Configurable]]) -> t
     Parameters
     ----------
     classes
-        Classes that read it, the main one first; other sections are ignored unless their names are similar.
+        Classes that read the configuration, the main class first. Other sections are ignored unless their names are
+        similar.
     """
     sections = _sections(classes)
     main = classes[0].__name__
@@ -34,7 +35,7 @@ def unknown_settings(config: Config, classes: Sequence[type[Configurable]]) -> t
                 for name, value in sorted(values.items())
                 if name not in sections[section] and not isinstance(value, Config)
             ]
-        elif meant := get_close_matches(section, sections, 1, _ALIKE):
+        elif meant := get_close_matches(section, sections, 1, _MIN_SIMILARITY):
             found.append(f"{section} has no settings. Did you mean {meant[0]}?")
     return tuple(found)
 
@@ -56,4 +57,4 @@ def _settings(cls: type[Configurable]) -> dict[str, Any]:
 
 def _sentence(path: str, name: str, known: Iterable[str], before: str) -> str:
     meant = get_close_matches(name, sorted(known), 1)
-    return f"{path} is no setting." + (f" Did you mean {before}{meant[0]}?" if meant else "")
+    return f"{path} is not a setting." + (f" Did you mean {before}{meant[0]}?" if meant else "")

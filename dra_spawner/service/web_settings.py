@@ -21,17 +21,17 @@ class WebSettings:
     Attributes
     ----------
     prefix
-        Of all addresses, with a slash at both ends.
+        Path of all addresses, with a slash at both ends.
     hub_auth
-        The hub's OAuth client; None without a hub, and then no user is authenticated.
+        The hub's OAuth client; None without a hub: then every protected address answers 503.
     read_scopes, manage_scopes
-        Any of the first grants reading, any of the second reading and changing.
+        Any of the first scopes grants reading, any of the second reading and changing.
     metrics_scopes
         Any of these grants reading the metrics.
     authenticate_metrics
         Whether the metrics need one of these scopes.
     own_token
-        The service's own API token, which the hub has, too. Empty without a hub.
+        The service's own API token, which the hub also knows. Empty without a hub.
     """
 
     prefix: str
@@ -52,7 +52,7 @@ class WebSettings:
 
 
 def cookie_secret(api_token: str) -> bytes:
-    """Key of login cookies; it follows from the token, so it outlives restarts and is the same on all replicas."""
+    """Key of login cookies. It is derived from the token, so it is the same after restarts and on all replicas."""
     if not api_token:
         return secrets.token_bytes(32)
     return hmac.new(api_token.encode(), b"dra-spawner service cookies", hashlib.sha256).digest()

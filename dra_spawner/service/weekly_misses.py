@@ -1,4 +1,4 @@
-"""The miss report of the service's own history, read in a thread, at most once at a time and now and then."""
+"""The miss report of the service's own history, computed in a thread and cached."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from dra_spawner.reports.timeline import steps
 
 __all__ = ["WeeklyMisses"]
 
-_FRESH: Final = timedelta(minutes=10)
-_PATIENCE_SECONDS: Final = 30.0
-#: One an hour.
+_MAX_AGE: Final = timedelta(minutes=10)
+_TIMEOUT_SECONDS: Final = 30.0
+#: One step an hour.
 _MOST_STEPS: Final = 7 * 24 + 1
 
 
 class WeeklyMisses:
-    """Remembers the last report for some minutes.
+    """Caches the last report for ten minutes.
 
     Parameters
     ----------
     read
-        Reads and reports; it may block.
-    patience_seconds
-        How long a caller waits for it.
+        Computes the report; it may block.
+    timeout_seconds
+        Limit of a caller's wait.
     """
 
     def __init__(
         self,
         read: Callable[[HistoryDatabase, datetime], MissReport] = read_miss_report,
         *,
-        patience_seconds: float = _PATIENCE_SECONDS,
+        timeout_seconds: float = _TIMEOUT_SECONDS,
     ) -> None:
         self._read = read
-        self._patience = patience_seconds
+        self._timeout_seconds = timeout_seconds
         self._found: MissReport | None = None
         self._reading: asyncio.Future[MissReport] | None = None
         self._picture: tuple[MissReport, str] | None = None
@@ -53,13 +53,13 @@ class WeeklyMisses:
         sqlalchemy.exc.SQLAlchemyError
             If the database cannot be reached.
         TimeoutError
-            If it does not answer; the next caller waits for the same answer.
+            If the database does not answer in time; the next caller waits for the same answer.
         """
-        if self._found is not None and now - self._found.end < _FRESH:
+        if self._found is not None and now - self._found.end < _MAX_AGE:
             return self._found
         if self._reading is None or self._reading.done():
             self._reading = self._begin(database, now)
-        async with asyncio.timeout(self._patience):
+        async with asyncio.timeout(self._timeout_seconds):
             self._found = await asyncio.shield(self._reading)
         return self._found
 
@@ -70,10 +70,10 @@ class WeeklyMisses:
         return self._picture[1]
 
     def _begin(self, database: HistoryDatabase, now: datetime) -> asyncio.Future[MissReport]:
-        """Read in a thread of its own."""
+        """Compute the report in a thread."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[MissReport] = loop.create_future()
-        # Callers may be gone when it fails.
+        # All callers may have given up when it fails: the error counts as read, so asyncio does not log it.
         answer.add_done_callback(lambda done: done.cancelled() or done.exception())
 
         def settle(found: MissReport | None, error: Exception | None) -> None:
@@ -89,13 +89,13 @@ class WeeklyMisses:
             problem: Exception | None = None
             try:
                 found = self._read(database, now)
-            except Exception as error:  # the reader who asked gets it
+            except Exception as error:  # each caller gets it
                 problem = error
-            # A loop that is closed needs no answer any more.
+            # The loop may be closed already.
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(settle, found, problem)
 
-        # A daemon: a database that hangs must not keep the process from its end.
+        # A daemon: a database that hangs must not keep the process alive.
         threading.Thread(target=work, name="misses", daemon=True).start()
         return answer
 

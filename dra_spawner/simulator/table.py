@@ -10,12 +10,12 @@ from typing import Final, Generic, TypeVar
 
 from dra_spawner.simulator.journal import Journal
 
-__all__ = ["MOST_REMEMBERED", "Groups", "Table"]
+__all__ = ["MAX_REMEMBERED", "Groups", "Table"]
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-MOST_REMEMBERED: Final = 10_000
+MAX_REMEMBERED: Final = 10_000
 """Maximum of changes whose keys are known."""
 
 
@@ -35,7 +35,7 @@ class Table(Mapping[K, V], Generic[K, V]):
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._items: dict[K, V] = {}
-        self._latest: deque[K] = deque(maxlen=MOST_REMEMBERED)
+        self._latest: deque[K] = deque(maxlen=MAX_REMEMBERED)
         self.changes = 0
 
     def changed_since(self, changes: int) -> dict[K, None] | None:

@@ -19,9 +19,9 @@ from dra_spawner.kube.connect import own_namespace
 from dra_spawner.placeholders.planner.choice_names import choice_name, is_combination
 from dra_spawner.placeholders.planner.published_shapes import (
     PublishedShapes,
-    left_out_combinations,
     published_config_map,
     publisher_of,
+    skipped_combinations,
     within_bounds,
 )
 from dra_spawner.placeholders.planner.shapes import Shape
@@ -215,7 +215,7 @@ async def published_shapes(new_spawner: NewSpawner) -> PublishedShapes:
     for slug, options in _profiles(spawner):
         number = _number_of_combinations(options or {})
         if number > _MOST_COMBINATIONS:
-            skipped |= left_out_combinations(slug, number)
+            skipped |= skipped_combinations(slug, number)
         most = 1 if number > _MOST_COMBINATIONS else len(options or {})
         for chosen in _choices(options or {}, most):
             name = choice_name(slug, chosen)

@@ -144,7 +144,7 @@ def test_logins_that_never_end() -> None:
         last = auth.generate_state(f"/services/dra-spawner/?after={number}{'x' * 5_000 * (number % 2)}")
         auth.cache[f"token:{number}"] = None
     for each in (auth._oauth_states, auth.cache):
-        assert len(each.values) == len(each.timestamps) == hub_login.MOST_REMEMBERED
+        assert len(each.values) == len(each.timestamps) == hub_login.MAX_CACHED
     longest = max(len(each["next_url"] or "") for each in auth._oauth_states.values.values())
     assert longest < 2_000
     assert auth.get_next_url(first) == "/services/dra-spawner/", "where people go who were forgotten"
@@ -182,7 +182,7 @@ BOUNDED: Final = {
     "LaunchWaits._reserved": "by age",
     "HandoverTimes._begun": "by age",
     "Reservations._answers": "MOST_ANSWERS",
-    "Table._latest": "MOST_REMEMBERED",
+    "Table._latest": "MAX_REMEMBERED",
 }
 
 
@@ -192,7 +192,7 @@ async def test_servers_that_came_and_went(embedded_cluster: ClusterUnderTest) ->
     await prepare(cluster, *node("node-a", whole("gpu-0")))
     await publish_shapes(cluster, {"gpu-whole": gpu})
     # Placeholders beside those that wait are of the cluster.
-    async with replica(cluster, placeholders={"gpu-whole": {"min": 1, "max": 1}}, most_beside_servers=0) as service:
+    async with replica(cluster, placeholders={"gpu-whole": {"min": 1, "max": 1}}, max_for_pending_servers=0) as service:
         await service.until_warm(gpu, 1)
         pods = resource_path("v1", "pods", cluster.namespace)
 

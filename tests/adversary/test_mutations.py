@@ -81,7 +81,7 @@ async def decide_and_show(watch: ClusterWatch) -> None:
     policy = Policy({PLAIN.id: PLAIN, GPU.id: GPU}, {PLAIN.id: ReplicaRange(2, 4), GPU.id: ReplicaRange(1, 4)})
     memory = PlannerState.fresh(START)
     for _ in range(2):
-        view = View(watch.snapshot, datetime.now(UTC), namespaces=None, scheduler_says=watch.scheduler_says)
+        view = View(watch.snapshot, datetime.now(UTC), namespaces=None, scheduler_message=watch.scheduler_message)
         memory = decide(view, policy, memory).planner_state
     nodes, _ = await NodeFigures(watch, ()).nodes(after="", limit=10_000, name="")
     assert "n0" in {each["name"] for each in nodes}

@@ -20,7 +20,7 @@ from tests.polling import eventually
 
 TOKEN = "0123456789abcdef" * 2
 PLACEMENTS = "/api/placements"
-LIMITS = {"header_seconds": 1, "body_seconds": 1, "answer_seconds": 1, "most_connections": 400}
+LIMITS = {"header_seconds": 1, "body_seconds": 1, "answer_seconds": 1, "max_connections": 400}
 #: All of a request may take 3 s; the machine may be busy.
 CLOSED_WITHIN = 30.0
 HUB = f"Authorization: token {TOKEN}"
@@ -219,7 +219,7 @@ async def test_answers_that_nobody_reads(service: ServiceProcess) -> None:
 
 async def test_more_connections_than_there_may_be(service: ServiceProcess) -> None:
     """The oldest are closed, so that a probe is always answered."""
-    most = LIMITS["most_connections"]
+    most = LIMITS["max_connections"]
     async with clients(service, most) as early:
         # They stay for as long as they may.
         for each in early:

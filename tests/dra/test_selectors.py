@@ -92,7 +92,7 @@ def test_loops_have_a_budget_for_all_devices(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_old_selectors_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selectors, "MOST_REMEMBERED", 10)
+    monkeypatch.setattr(selectors, "MAX_CACHED", 10)
     cache = SelectorCache(list_attributes=False)
     for index in range(25):
         assert cache.filter((f"{index} == {index}", "true")).verdict(A) is True

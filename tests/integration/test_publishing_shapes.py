@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from dra_spawner import names
-from dra_spawner.hub import spawner_of_nobody
+from dra_spawner.hub import sample_spawner
 from dra_spawner.kube.api_errors import KubernetesError
 from dra_spawner.placeholders.planner.published_shapes import read_config_map
 from dra_spawner.spawner import DRASpawner, shape_publication
@@ -32,7 +32,7 @@ async def hub(cluster):
             side = HubSide(kubeconfig, cluster.namespace)
             side.spawner_config.profile_list = [profile("gpu", "10Gi")]
             hub = SimpleNamespace(base_url="/", config=side.config, spawner_class=DRASpawner)
-            new_spawner = partial(spawner_of_nobody, hub)
+            new_spawner = partial(sample_spawner, hub)
             yield SimpleNamespace(
                 side=side, proxy=proxy, new_spawner=new_spawner, path=cluster.path(CONFIG_MAPS), log=new_spawner().log
             )

@@ -40,12 +40,12 @@ def controller(*, is_on: bool = True) -> PlaceholderController:
 
 async def test_an_entry_is_used_and_outlives_its_replica(database: HistoryDatabase) -> None:
     first, second = controller(), controller()
-    entries = AddedEntries(first, lambda: database, is_kept=True)
+    entries = AddedEntries(first, lambda: database, has_history=True)
     await entries.load()
     added = await entries.add({**CLASS, "name": "physics"})
     (occurrence,) = first.scale_ahead.calendars.occurrences(NOW, timedelta(hours=12))
     assert (occurrence.name, occurrence.users, occurrence.source) == ("physics", 350, "api/calendar-entries")
-    after = AddedEntries(second, lambda: database, is_kept=True)
+    after = AddedEntries(second, lambda: database, has_history=True)
     await after.load()
     assert after.items == entries.items == (added,)
     assert await after.delete(added.id)
@@ -55,7 +55,7 @@ async def test_an_entry_is_used_and_outlives_its_replica(database: HistoryDataba
 
 
 async def test_an_entry_that_makes_no_sense_is_refused(database: HistoryDatabase) -> None:
-    entries = AddedEntries(controller(), lambda: database, is_kept=True)
+    entries = AddedEntries(controller(), lambda: database, has_history=True)
     await entries.load()
     for wrong, path in (({}, "entry.users"), ([], "entry"), ({**CLASS, "begins": "soon"}, "entry.begins")):
         with pytest.raises(SettingsError) as refused:
@@ -68,18 +68,18 @@ async def test_what_another_version_wrote_is_left_out(database: HistoryDatabase)
     database.add_calendar_entry("a", '{"users": "many"}', NOW)
     database.add_calendar_entry("b", "no JSON", NOW)
     database.add_calendar_entry("c", '{"users": "9 of cpu", "begins": "2026-03-02 10:00"}', NOW)
-    entries = AddedEntries(controller(), lambda: database, is_kept=True)
+    entries = AddedEntries(controller(), lambda: database, has_history=True)
     await entries.load()
     assert [each.id for each in entries.items] == ["c"]
 
 
 async def test_without_a_database(database: HistoryDatabase) -> None:
     with pytest.raises(EntriesUnavailable, match="no placeholders"):
-        await AddedEntries(controller(is_on=False), lambda: database, is_kept=True).add(CLASS)
+        await AddedEntries(controller(is_on=False), lambda: database, has_history=True).add(CLASS)
     with pytest.raises(EntriesUnavailable, match="no history"):
-        await AddedEntries(controller(), lambda: None, is_kept=False).add(CLASS)
+        await AddedEntries(controller(), lambda: None, has_history=False).add(CLASS)
     found = controller()
-    entries = AddedEntries(found, lambda: None, is_kept=True)
+    entries = AddedEntries(found, lambda: None, has_history=True)
     calendars = found.scale_ahead.calendars
     assert calendars.is_complete(NOW)
     entries.begin()
@@ -95,7 +95,7 @@ async def test_without_a_database(database: HistoryDatabase) -> None:
 
 async def test_a_database_that_fails_keeps_what_is_known(database: HistoryDatabase, tmp_path: Path) -> None:
     found = controller()
-    entries = AddedEntries(found, lambda: database, is_kept=True)
+    entries = AddedEntries(found, lambda: database, has_history=True)
     entries.begin()
     await entries.load()
     assert found.scale_ahead.calendars.is_complete(NOW)

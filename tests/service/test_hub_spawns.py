@@ -133,12 +133,14 @@ async def test_without_the_scopes_one_sentence_says_so_and_nothing_counts(answer
 @pytest.mark.parametrize(
     ("answer", "cause"),
     [
-        pytest.param(lambda: web.Response(status=503), "the hub answers 503", id="restarting"),
+        pytest.param(lambda: web.Response(status=503), "the hub answers with status 503", id="restarting"),
         pytest.param(
-            lambda: web.Response(status=302, headers={"Location": "/hub/login"}), "the hub answers 302", id="redirect"
+            lambda: web.Response(status=302, headers={"Location": "/hub/login"}),
+            "the hub answers with status 302",
+            id="redirect",
         ),
         pytest.param(lambda: web.Response(text="<html>"), "the hub's answer is not JSON", id="a page"),
-        pytest.param(lambda: web.json_response({"items": 3}), "the hub's answer is no list of users", id="no list"),
+        pytest.param(lambda: web.json_response({"items": 3}), "the hub's answer is not a list of users", id="no list"),
         pytest.param(lambda: web.json_response([3]), "the hub's answer has a user without a name", id="no user"),
     ],
 )

@@ -38,7 +38,7 @@ async def test_from_the_configuration_to_a_hand_over(cluster: ClusterUnderTest) 
         choices = {each["name"]: each for each in await profiles_json(service.context)}
         kinds = {name: (each["availability"] or {}).get("kind") for name, each in choices.items()}
         assert kinds == {"gpu-whole": "warm", "gpu-slice": "fresh", "plain": "fresh", "broken": None}
-        assert choices["broken"]["left_out"] == "count must be from 1 to 32"
+        assert choices["broken"]["skipped_because"] == "count must be from 1 to 32"
         assert choices["gpu-whole"]["placeholders"]["warm"] == 1
 
         answer = await service.place(GPU, "ada")
@@ -55,9 +55,9 @@ async def test_from_the_configuration_to_a_hand_over(cluster: ClusterUnderTest) 
         )
         await service.until_warm(GPU, 1)
         claims = {
-            each: metric_value(service, "dra_spawner_placeholder_claims", state=each) for each in ("free", "taken")
+            each: metric_value(service, "dra_spawner_placeholder_claims", state=each) for each in ("free", "in_use")
         }
-        assert claims == {"free": 1, "taken": 1}
+        assert claims == {"free": 1, "in_use": 1}
         assert metric_value(service, "dra_spawner_servers", profile="gpu-whole") == 1
         assert metric_value(service, "dra_spawner_placeholders_target", profile="gpu-whole", source="configured") == 1
         assert metric_value(service, "dra_spawner_placements_total", kind="warm") == 1
@@ -83,7 +83,7 @@ async def test_nothing_is_promised_while_nothing_is_decided(
         status, answer = await service.ask(body)
         assert (status, answer["message"]) == (
             503,
-            "Nothing is reserved at present: nothing is decided: the view of the cluster is 1200 seconds old.",
+            "No placeholder is reserved at present: nothing is decided: the view of the cluster is 1200 seconds old.",
         )
         refused = service.context.decisions.newest(1, matches=lambda each: each.kind == "refuse-reservation")
         assert [(each.decision.code, each.decision.reason + ".") for each in refused] == [

@@ -116,7 +116,7 @@ async def test_a_standby_removes_a_label_that_was_left_and_is_not_ready_before(
             label = "The label hub.jupyter.org/dra-spawner-leader of pod"
             assert problem.startswith(f"{label} {cluster.namespace}/dra-spawner-b cannot be written: ")
             reasons = standby.context.readiness().reasons
-            assert reasons == ("This replica does not lead, but its pod is still labelled as the leader's.",)
+            assert reasons == ("This replica does not lead, but its pod still has the leader's label.",)
             assert leader.context.readiness().ready
             proxy.heal()
             await until_selected(cluster, "dra-spawner-a")
@@ -142,7 +142,7 @@ async def test_a_pod_that_is_not_there_is_told(embedded_cluster: ClusterUnderTes
         await service.until(lambda: service.context.problems() != (), "it is told")
         assert service.context.problems() == (
             f"The label hub.jupyter.org/dra-spawner-leader of pod {cluster.namespace}/dra-spawner-x cannot be written: "
-            "there is no such pod (setting pod_name). A Service finds the leader by it.",
+            "this pod does not exist (setting pod_name). Without it a Service cannot select the leader.",
         )
 
 

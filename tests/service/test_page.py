@@ -137,7 +137,7 @@ async def test_why_a_place_is_not_warm_yet(embedded_cluster: ClusterUnderTest) -
         assert kept["starting_because"] == "1 image to be pulled (example.com/notebook:1)"
         text = text_of(await service.get("page"))
         assert "node-a not for users yet: 1 image to be pulled (example.com/notebook:1)" in text
-        assert "not for users yet something is missing" in text, "what is said of nodes is explained"
+        assert "not for users yet an image or a device is missing" in text, "what is said of nodes is explained"
         assert "its node is not ready for users: 1 image to be pulled (example.com/notebook:1)" in text
         # By then the kubelet has written the node's status.
         await cluster.wait_running(kept["name"])

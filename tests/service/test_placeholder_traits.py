@@ -140,13 +140,13 @@ def test_settings_reach_the_rooms_below() -> None:
         pytest.param(
             {"DRASpawnerService": {"placehodlers": {}, "reservation_secs": 3}},
             (
-                "DRASpawnerService.placehodlers is no setting. Did you mean DRASpawnerService.placeholders?",
-                "DRASpawnerService.reservation_secs is no setting. Did you mean DRASpawnerService.reservation_seconds?",
+                "DRASpawnerService.placehodlers is not a setting. Did you mean DRASpawnerService.placeholders?",
+                "DRASpawnerService.reservation_secs is not a setting. Did you mean DRASpawnerService.reservation_seconds?",
             ),
             id="typing-errors",
         ),
         pytest.param(
-            {"DRASpawnerService": {"colour": 1}}, ("DRASpawnerService.colour is no setting.",), id="nothing-like-it"
+            {"DRASpawnerService": {"colour": 1}}, ("DRASpawnerService.colour is not a setting.",), id="nothing-like-it"
         ),
         pytest.param(
             {"DraSpawnerServce": {"placeholders": {}}},
@@ -166,11 +166,11 @@ def test_a_typing_error_in_the_file_is_told_on_the_page_and_one_on_the_command_l
     path.write_text("c.DRASpawnerService.placehodlers = {'gpu': {'min': 1}}")
     service = DRASpawnerService(namespace="hub")
     service.initialize(["--config", str(path)])
-    told = "DRASpawnerService.placehodlers is no setting. Did you mean DRASpawnerService.placeholders?"
+    told = "DRASpawnerService.placehodlers is not a setting. Did you mean DRASpawnerService.placeholders?"
     assert service.new_context().problems() == (told,)
     for arguments, said in (
         (["--DRASpawnerService.placehodlers=1"], told),
-        (["--placehodlers=1"], "--placehodlers is no setting. Did you mean --DRASpawnerService.placeholders?"),
+        (["--placehodlers=1"], "--placehodlers is not a setting. Did you mean --DRASpawnerService.placeholders?"),
         (["placeholders"], "placeholders is unknown"),
     ):
         with pytest.raises(SystemExit) as refused:
@@ -204,8 +204,8 @@ def test_defaults_are_those_of_the_policy() -> None:
 
 def test_what_one_client_may_take() -> None:
     assert DRASpawnerService().server_limits() == ServerLimits()
-    limits = DRASpawnerService(most_connections=20, header_seconds=1, body_seconds=2, answer_seconds=3).server_limits()
+    limits = DRASpawnerService(max_connections=20, header_seconds=1, body_seconds=2, answer_seconds=3).server_limits()
     assert (limits.connections, limits.request_seconds) == (20, 6)
-    for name, value in (("most_connections", 9), ("header_seconds", 0), ("most_header_bytes", 10)):
+    for name, value in (("max_connections", 9), ("header_seconds", 0), ("max_header_bytes", 10)):
         with pytest.raises(TraitError):
             DRASpawnerService(**{name: value})

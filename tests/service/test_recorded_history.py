@@ -23,7 +23,7 @@ from dra_spawner.placeholders.controller.placeholder_controller import Placehold
 from dra_spawner.placeholders.controller.settings import ControllerSettings
 from dra_spawner.profiles.settings_reader import SettingsError
 from dra_spawner.service.application import DRASpawnerService
-from dra_spawner.service.history_keeper import HistoryKeeper
+from dra_spawner.service.history_recording import HistoryRecording
 from dra_spawner.service.history_settings import read_history
 from dra_spawner.service.metrics.history_metrics import register_history
 from tests.cluster.under_test import ClusterUnderTest
@@ -105,7 +105,7 @@ def test_settings_causes_and_metrics_are_documented() -> None:
     registry = CollectorRegistry()
     api = KubernetesApi(ApiClient.__new__(ApiClient))  # nothing is asked of it
     controller = PlaceholderController(api, ClusterWatch(api), DecisionLog(), ControllerSettings("hub"))
-    register_history(registry, HistoryKeeper(HistorySettings(), controller, DecisionLog()))
+    register_history(registry, HistoryRecording(HistorySettings(), controller, DecisionLog()))
     assert [each.name for each in registry.collect() if each.name not in metrics] == []
     words = ("url", "keep_days", "user_names", "key_file", *WaitCause, *UserNameMode)
     assert [each for each in words if f"`{each}`" not in text] == []

@@ -319,7 +319,7 @@ async def test_wrong_questions_are_told(url: str, context: ServiceContext, body:
 
 async def test_before_the_cluster_and_the_profiles_are_known(url: str, context: ServiceContext) -> None:
     question = {"line": "24 of gpu-slice now"}
-    assert await post(url, question) == (503, {"status": 503, "message": "The cluster was not read completely yet."})
+    assert await post(url, question) == (503, {"status": 503, "message": "The cluster is not read completely yet."})
     service = controller()
     context.follow(service.watch, service)
     _Watch.is_read = False

@@ -40,7 +40,7 @@ async def test_an_administrator_resumes_a_choice(embedded_cluster: ClusterUnderT
     cluster = embedded_cluster
     await prepare(cluster, *node("node-a", whole("gpu-0"), whole("gpu-1")))
     await publish_shapes(cluster, {"gpu-whole": GPU})
-    async with replica(cluster, placeholders={"gpu-whole": {"min": 1}}, most_failed_replacements=1) as service:
+    async with replica(cluster, placeholders={"gpu-whole": {"min": 1}}, max_failed_replacements=1) as service:
         assert service.controller.policy.renewal == Renewal(most_failed=1)
         await service.until_warm(GPU, 1)
         assert await resume(service, {"profile": "gpu-whole"}) == (200, {"profile": "gpu-whole", "resumed": False})

@@ -186,12 +186,13 @@ def test_settings_that_are_documented_are_there() -> None:
     named = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)`", text))
     others = {
         "holds_everything",
+        "in_use",
         "is_known",
         "device_class",
         "enable_user_namespaces",
-        "there_because",
+        "scheduled_because",
         "intel_gas",
-        "left_out",
+        "skipped_because",
         "on_hold",
         "node_selector",
     }

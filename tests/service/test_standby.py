@@ -95,8 +95,8 @@ async def test_a_standby_answers_reads_from_its_own_view(embedded_cluster: Clust
             await until_standby(standby)
             await standby.until(lambda: len(standby.placeholders()) == 2, "it sees both")
             because = (
-                f"This replica stands by: the leader is {leader_of(leader)}. Decisions and their reasons are known to "
-                "the leader only."
+                f"This replica stands by: the leader is {leader_of(leader)}. Only the leader knows decisions and their "
+                "reasons."
             )
             for address in ("placeholders", "pending-servers", "decisions"):
                 told, known = await standby.get_json(address), await leader.get_json(address)

@@ -49,7 +49,7 @@ def answering() -> Iterator[tuple[StartAnswer, int]]:
 
 def test_the_hub_is_answered_and_all_others_are_to_wait() -> None:
     with answering() as (_, port):
-        assert ask(port) == (200, "The service starts. Please reload this page in a few seconds.\n")
+        assert ask(port) == (200, "The service is starting. Please reload this page in a few seconds.\n")
         assert ask(port, method="HEAD")[0] == 200
         for path in ("/", f"{PREFIX}readyz", f"{PREFIX}healthz", f"{PREFIX}api/nodes", f"{PREFIX}?x=1"):
             assert ask(port, path)[0] == 503
@@ -137,7 +137,7 @@ def test_a_whole_service_answers_before_it_is_imported() -> None:
 
             eventually_sync(answers, "no answer", 60)
             assert found[0][0] == 200
-            assert "starts" in found[0][1]
+            assert "starting" in found[0][1]
             eventually_sync(lambda: answers(f"{PREFIX}healthz") and found[-1][0] == 200, "healthz", 60)
         finally:
             process.terminate()

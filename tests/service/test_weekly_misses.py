@@ -62,7 +62,7 @@ async def test_the_picture_of_a_report_is_drawn_once(database: HistoryDatabase) 
 
 async def test_a_database_that_hangs_is_asked_once(database: HistoryDatabase) -> None:
     reader = Reader()
-    misses = WeeklyMisses(reader.read, patience_seconds=0.0)
+    misses = WeeklyMisses(reader.read, timeout_seconds=0.0)
     for _ in range(3):
         with pytest.raises(TimeoutError):
             await misses.report(database, NOW)

@@ -29,7 +29,7 @@ def test_what_was_put_removed_or_taken_back_has_changed() -> None:
 
 def test_too_many_changes_are_not_told_apart() -> None:
     table = Table[int, int](Journal())
-    for number in range(tables.MOST_REMEMBERED + 1):
+    for number in range(tables.MAX_REMEMBERED + 1):
         table.put(number, number)
     assert table.changed_since(0) is None
-    assert len(table.changed_since(1) or ()) == tables.MOST_REMEMBERED
+    assert len(table.changed_since(1) or ()) == tables.MAX_REMEMBERED

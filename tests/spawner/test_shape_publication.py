@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dra_spawner.hub import spawner_of_nobody
+from dra_spawner.hub import sample_spawner
 from dra_spawner.placeholders.planner.published_shapes import published_config_map, read_config_map
 from dra_spawner.spawner import DRASpawner
 from dra_spawner.spawner.placement.pod import manifest_of, shape_of_pod
@@ -42,7 +42,7 @@ async def published(side, *profiles):
     if profiles:
         side.spawner_config.profile_list = list(profiles)
     hub = SimpleNamespace(base_url="/", config=side.config, spawner_class=DRASpawner)
-    return await published_shapes(partial(spawner_of_nobody, hub))
+    return await published_shapes(partial(sample_spawner, hub))
 
 
 async def shape_of_user(side, **options):

@@ -78,7 +78,7 @@ class ChoiceAvailability:
         Id of its shape; empty if it has none.
     placement
         Placement of a server now; None if not known.
-    left_out
+    skipped_because
         Why it has no shape.
     """
 
@@ -87,7 +87,7 @@ class ChoiceAvailability:
     placement: Placement | None = None
     counts: PlaceholderCounts = field(default_factory=PlaceholderCounts)
     replicas: ReplicaRange | None = None
-    left_out: str = ""
+    skipped_because: str = ""
 
 
 class Availability:
@@ -124,7 +124,7 @@ class Availability:
             )
             for choice, shape in listed.items()
         ]
-        found += [each for each in _left_out(published) if not name or each.name == name]
+        found += [each for each in _skipped_choices(published) if not name or each.name == name]
         return tuple(sorted(found, key=lambda each: _order(each.name)))
 
     async def _placements(self, policy: Policy, shapes: Collection[str]) -> Mapping[str, Placement]:
@@ -193,5 +193,5 @@ def _order_of_part(part: str) -> tuple[int, int, str]:
         return 1, 0, part
 
 
-def _left_out(published: PublishedShapes) -> list[ChoiceAvailability]:
-    return [ChoiceAvailability(name, left_out=why) for name, why in published.skipped.items()]
+def _skipped_choices(published: PublishedShapes) -> list[ChoiceAvailability]:
+    return [ChoiceAvailability(name, skipped_because=why) for name, why in published.skipped.items()]

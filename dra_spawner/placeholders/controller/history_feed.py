@@ -219,7 +219,7 @@ class HistoryFeed:
         if latest is not self._latest:
             self._latest = latest
             self._decided = {each.pod: each.reason for each in latest.pending} if latest is not None else {}
-        if reason := self._decided.get(key) or self._watch.scheduler_says(pod):
+        if reason := self._decided.get(key) or self._watch.scheduler_message(pod):
             self._reasons[key] = reason[:_LONGEST_REASON]
 
     def _since(self, key: ObjectKey, condition: str, status: str = "True") -> datetime | None:

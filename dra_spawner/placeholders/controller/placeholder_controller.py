@@ -233,11 +233,11 @@ class PlaceholderController:
             if (choice := find_choice(name, published.shapes)) is not None
         }
         if not has_devices:
-            left_out = {name for name in by_choice if published.shapes[name].wants_devices}
+            with_devices = {name for name in by_choice if published.shapes[name].wants_devices}
             kept = {shape: each for shape, each in policy.replicas.items() if not policy.shapes[shape].wants_devices}
             policy = replace(policy, replicas=kept)
-            if left_out:
-                names = ", ".join(sorted(left_out))
+            if with_devices:
+                names = ", ".join(sorted(with_devices))
                 problems.append(f"placeholders of {names}: none are created, as the cluster has no devices")
         told = frozenset(problems)
         for problem in sorted(told - self._told):
@@ -267,7 +267,7 @@ class PlaceholderController:
             namespaces=self.settings.namespaces,
             stale=timedelta(seconds=stale),
             index=self._found_out,
-            scheduler_says=self.watch.scheduler_says,
+            scheduler_message=self.watch.scheduler_message,
             searches=self._searches,
         )
 
@@ -380,7 +380,7 @@ class PlaceholderController:
         try:
             reservation = await self._reservations.place(known, namespace, pod)
         except OnHold as error:
-            self._record.refused(shape, namespace, pod, "on-hold", f"nothing is reserved at present: {error}")
+            self._record.refused(shape, namespace, pod, "on-hold", f"no placeholder is reserved at present: {error}")
             raise
         except KubernetesError as error:
             self._reservation_problem = missing_right(error)

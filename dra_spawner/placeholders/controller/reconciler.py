@@ -276,7 +276,7 @@ class Reconciler:
             index=self._index,
             reserved=self.expectations.reserved,
             ending=self.expectations.deleting,
-            scheduler_says=self.watch.scheduler_says,
+            scheduler_message=self.watch.scheduler_message,
             version_of=self._version_of,
             no_scale_up=self.cluster_limits.no_scale_up if self.cluster_limits is not None else lambda pod: "",
             quotas=self.cluster_limits.quotas if self.cluster_limits is not None else (),

@@ -73,7 +73,7 @@ class ReservationLog:
             self._noted[same] = at, unnoted + 1
             return
         self._noted[same] = now, 0
-        self._note(replace(decision, details={"alike_before": unnoted} if unnoted else {}), same[0])
+        self._note(replace(decision, details={"similar_before": unnoted} if unnoted else {}), same[0])
 
     def _note(self, decision: Decision, shape: str) -> None:
         details = {**decision.details, "shape": shape}

@@ -122,7 +122,7 @@ class ShapesSource:
         else:
             self._usable, self._was_usable = published, True
             log.info(
-                "The hub publishes its choices: shapes=%d left_out=%d",
+                "The hub publishes its choices: shapes=%d skipped=%d",
                 len(published.shapes),
                 len(published.skipped),
             )

@@ -138,7 +138,7 @@ def _handover(view: View, policy: Policy, placeholder: Placeholder, pod: Pod) ->
     yield from _add_consumers(_claims(view, placeholder), placeholder.pod, pod)
     if pod.is_running:
         event, reason = ReservationEvent.POD_RUNS, f"{pod} runs with its claims"
-    elif not pod.node_name and view.scheduler_says(pod):
+    elif not pod.node_name and view.scheduler_message(pod):
         event, reason = ReservationEvent.NO_CAPACITY, f"{pod} has its claims, and does not fit on the node beside it"
     else:
         return  # the scheduler may bind the pod at any moment
@@ -218,7 +218,7 @@ def _has_others(claims: Iterable[TrackedClaim], placeholder: Pod) -> bool:
 
 def _is_binding(pod: Pod, view: View, policy: Policy) -> bool:
     """Whether the scheduler is about to write the pod into a claim: a concurrent write would conflict."""
-    if pod.node_name or view.scheduler_says(pod):
+    if pod.node_name or view.scheduler_message(pod):
         return False
     return age(pod.created, view.now) < policy.grace.binding
 

@@ -257,7 +257,7 @@ class _Preemptions:
         where = f"on node {node}" if node else "where placeholders were preempted for it"
         if not self.preemption_backoff.is_over(pod):
             return PendingUser(key, done or f"fits {where}", has_preemption=has_preemption)
-        said = self.preemption_backoff.scheduler_says(pod)
+        said = self.preemption_backoff.scheduler_message(pod)
         if not said:
             return PendingUser(
                 key, done or f"fits {where}, but the scheduler has not tried it yet", has_preemption=has_preemption

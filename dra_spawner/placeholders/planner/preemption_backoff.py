@@ -147,7 +147,7 @@ class PreemptionBackoff:
         since = self._of(pod).fits_since
         return since is not None and self._view.now - since >= self._grace.scheduler
 
-    def scheduler_says(self, pod: Pod) -> str:
+    def scheduler_message(self, pod: Pod) -> str:
         """The scheduler's reason, as the end of a sentence; empty if it reports none."""
-        said, _, _ = self._view.scheduler_says(pod).partition(" preemption:")
+        said, _, _ = self._view.scheduler_message(pod).partition(" preemption:")
         return said.strip().rstrip(".")

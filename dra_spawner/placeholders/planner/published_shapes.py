@@ -17,11 +17,11 @@ from dra_spawner.placeholders.planner.shapes import Shape
 
 __all__ = [
     "PublishedShapes",
-    "left_out_combinations",
     "policy_with",
     "published_config_map",
     "publisher_of",
     "read_config_map",
+    "skipped_combinations",
     "within_bounds",
 ]
 
@@ -102,11 +102,11 @@ def within_bounds(published: PublishedShapes) -> PublishedShapes:
             for name, shape in published.shapes.items()
             if not (is_combination(name) and profile_of(name) == slug)
         }
-        published = PublishedShapes(shapes, {**published.skipped, **left_out_combinations(slug, count)})
+        published = PublishedShapes(shapes, {**published.skipped, **skipped_combinations(slug, count)})
     return published
 
 
-def left_out_combinations(slug: str, count: int) -> dict[str, str]:
+def skipped_combinations(slug: str, count: int) -> dict[str, str]:
     """The entry for a profile whose combinations of options are not published."""
     why = "too many to publish; their servers start, but they have no placeholders"
     return {f"{slug}/*": f"{count} combinations of several options are {why}"}

@@ -104,7 +104,7 @@ class View:
         Reservations of placeholders that the snapshot may not show yet.
     ending
         Placeholders that are being deleted, which it may not show yet.
-    scheduler_says
+    scheduler_message
         The scheduler's reason why a pod has no node; empty if it reports none.
     version_of
         A claim's ``resourceVersion``; empty if the watch has not shown it.
@@ -129,7 +129,7 @@ class View:
         index: ClusterIndex | None = None,
         reserved: Mapping[ObjectKey, Reservation] = MappingProxyType({}),
         ending: Collection[ObjectKey] = (),
-        scheduler_says: Callable[[Pod], str] = lambda pod: "",
+        scheduler_message: Callable[[Pod], str] = lambda pod: "",
         version_of: Callable[[ObjectKey], str] = lambda claim: "",
         no_scale_up: Callable[[Pod], str] = lambda pod: "",
         quotas: tuple[Quota, ...] = (),
@@ -139,7 +139,7 @@ class View:
         self.searches = searches if searches is not None else SearchLedger()
         self.searches.begin(now)
         snapshot.limit_searches(self.searches)
-        self.scheduler_says = scheduler_says
+        self.scheduler_message = scheduler_message
         self.version_of = version_of
         self.no_scale_up = no_scale_up
         self.quotas = quotas

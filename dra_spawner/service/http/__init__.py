@@ -1,1 +1,1 @@
-"""The service's web side: API, page, metrics."""
+"""The service's HTTP handlers: API, page, metrics."""

@@ -1,7 +1,6 @@
 """Authentication of users by JupyterHub's OAuth and of programs by API tokens; authorization by scopes.
 
-Requests to the hub do not block, unlike those of `HubAuthenticated.get_current_user`: the rest of this process must not
-wait for the hub.
+Requests to the hub do not block the event loop, unlike those of `HubAuthenticated.get_current_user`.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 
-#: For the hub's answer about a token.
+#: Limit of the time for the hub's answer about a token.
 HUB_SECONDS: Final = 10.0
 #: Limit of items in one answer.
 _MOST_ITEMS = 1000
@@ -58,13 +57,13 @@ class SecureHandler(GuardedHandler):
         self.write_json({"status": status_code, "message": sentence_of(status_code, error)})
 
     def write_json(self, body: Any) -> None:
-        """Answer with JSON in ASCII, which can also express text that is no Unicode."""
+        """Answer with JSON in ASCII, which can also express text that is not valid Unicode."""
         self.set_header("Content-Type", "application/json")
         self.finish(json.dumps(body, allow_nan=False, separators=(",", ":")))
 
 
 class _HubHandler(HubOAuthenticated, SecureHandler):
-    """Answers callers with one of `wanted_scopes` only."""
+    """Answers only callers with one of `accepted_scopes`."""
 
     hub_user: dict[str, Any]
     """Model of the user or service that calls."""
@@ -75,7 +74,7 @@ class _HubHandler(HubOAuthenticated, SecureHandler):
         return self.web.hub_auth
 
     @property
-    def wanted_scopes(self) -> frozenset[str]:
+    def accepted_scopes(self) -> frozenset[str]:
         return self.web.read_scopes | self.web.manage_scopes
 
     async def prepare(self) -> None:
@@ -90,28 +89,27 @@ class _HubHandler(HubOAuthenticated, SecureHandler):
         self.current_user = user
         if user is None:
             self.reject_unauthenticated()
-        elif not self.hub_auth.check_scopes(set(self.wanted_scopes), user):
-            who = f"{user.get('kind', 'user')} {user['name']}"
-            raise HTTPError(
-                403, f"{who} has none of the scopes that this address needs: {', '.join(sorted(self.wanted_scopes))}."
-            )
+        elif not self.hub_auth.check_scopes(set(self.accepted_scopes), user):
+            caller = f"{user.get('kind', 'user')} {user['name']}"
+            needed = ", ".join(sorted(self.accepted_scopes))
+            raise HTTPError(403, f"{caller} has none of the scopes that this address needs: {needed}.")
         else:
             self.hub_user = user
 
     async def _ask_hub(self) -> dict[str, Any] | None:
-        """Model of the caller; None if the hub does not know it."""
+        """Model of the caller; None if the hub does not know the caller."""
         try:
             async with asyncio.timeout(HUB_SECONDS):
                 user: dict[str, Any] | None = await self.hub_auth.get_user(self, sync=False)
         except TimeoutError:
             raise HTTPError(502) from None
         except HTTPError as error:
-            # The hub failed, not this service.
+            # 502: the hub failed, not this service.
             raise HTTPError(502 if error.status_code >= 500 else error.status_code) from error
         return user
 
     def get_current_user(self) -> None:
-        """None; `prepare` sets the user. The parent would ask the hub, and block."""
+        """None; `prepare` sets the user. The parent's method would ask the hub, and block."""
         return
 
     @property
@@ -128,12 +126,12 @@ class ApiHandler(_HubHandler):
     """Handler of the API: errors are JSON, and unauthenticated callers get 401."""
 
     def number(self, name: str, default: int, most: int = _MOST_ITEMS) -> int:
-        """A number of the query, from 0 to `most`.
+        """A whole number from the query.
 
         Raises
         ------
         HTTPError
-            400 if it is none.
+            400 if the argument is not a number from 0 to `most`.
         """
         text = self.get_query_argument(name, "")
         if not text:
@@ -159,7 +157,7 @@ class PageHandler(_HubHandler):
 
 
 class CallbackHandler(HubOAuthCallbackHandler, SecureHandler):
-    """``oauth_callback``: the end of a login, where the hub redirects to."""
+    """``oauth_callback``: the address to which the hub redirects at the end of a login."""
 
     @property
     def hub_auth(self) -> HubOAuth:
@@ -168,11 +166,11 @@ class CallbackHandler(HubOAuthCallbackHandler, SecureHandler):
         return self.web.hub_auth
 
     def get_current_user(self) -> None:
-        """None: the parent would ask the hub, and block."""
+        """None. The parent's method would ask the hub, and block."""
         return
 
     async def get(self) -> None:
-        """End a login, unless another browser began it. The parent would log the states of both."""
+        """End a login, unless another browser began it. The parent's method would then log the states of both."""
         state = self.get_query_argument("state", "")
         if self.get_query_argument("code", "") and state:
             begun = self.get_secure_cookie(self.hub_auth.get_state_cookie_name(state)) or b""

@@ -18,10 +18,10 @@ _READING: Final = ("GET", "HEAD")
 
 
 class _EntriesHandler(PostHandler):
-    """Base: who may read may see them, who may manage the service may change them."""
+    """Base: readers of the service see the entries; its managers also change them."""
 
     @property
-    def wanted_scopes(self) -> frozenset[str]:
+    def accepted_scopes(self) -> frozenset[str]:
         manage = self.web.manage_scopes
         return self.web.read_scopes | manage if self.request.method in _READING else manage
 
@@ -33,17 +33,17 @@ class _EntriesHandler(PostHandler):
 
     @property
     def entries(self) -> AddedEntries:
-        """503 on a replica that does not lead."""
-        if self.context.role is not Role.LEADER or self.context.demand is None:
+        """The entries; 503 on a replica that does not lead."""
+        if self.context.role is not Role.LEADER or self.context.scale_ahead is None:
             raise HTTPError(503, "%s", self.context.not_leading_because() or "The cluster is not found yet.")
-        return self.context.demand.added
+        return self.context.scale_ahead.added
 
 
 class CalendarEntriesHandler(_EntriesHandler):
     """``api/calendar-entries``.
 
-    ``GET``: the entries that were added. ``POST`` with ``{"users": "350 of gpu-slice", "begins": "2026-11-24 17:00"}``:
-    add one; the keys are those of the setting ``calendar_entries``.
+    ``GET``: the added entries. ``POST`` with ``{"users": "350 of gpu-slice", "begins": "2026-11-24 17:00"}``: add an
+    entry; the keys are those of the setting ``calendar_entries``.
     """
 
     async def get(self) -> None:
@@ -67,7 +67,7 @@ class CalendarEntryHandler(_EntriesHandler):
     """``DELETE api/calendar-entries/<id>``."""
 
     @property
-    def wanted_scopes(self) -> frozenset[str]:
+    def accepted_scopes(self) -> frozenset[str]:
         return self.web.manage_scopes
 
     async def delete(self, name: str) -> None:

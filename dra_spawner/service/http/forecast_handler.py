@@ -1,4 +1,4 @@
-"""Answers about forecasts of demand."""
+"""Handler of forecasts of demand."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dra_spawner.placeholders.controller.placeholder_controller import Placehold
 from dra_spawner.placeholders.controller.scale_ahead import GroupForecast
 from dra_spawner.placeholders.planner.demand.minutes import datetime_of
 from dra_spawner.rehearsal.rehearsal_result import Rehearsal
-from dra_spawner.service.demand_keeper import DemandKeeper
 from dra_spawner.service.http.placeholder_handlers import PlaceholderHandler
+from dra_spawner.service.scale_ahead_runner import ScaleAheadRunner
 
 __all__ = ["ForecastsHandler", "expected_json", "forecasts_json"]
 
@@ -20,7 +20,7 @@ _AHEAD: Final = timedelta(days=7)
 
 
 class ForecastsHandler(PlaceholderHandler):
-    """``GET api/forecasts``: how many placeholders each choice needs and why, and who is expected in a week's time."""
+    """``GET api/forecasts``: the placeholders that each choice needs, and why; calendar entries of the next week."""
 
     async def get(self) -> None:
         ahead = self.controller.scale_ahead
@@ -28,7 +28,7 @@ class ForecastsHandler(PlaceholderHandler):
             {
                 "mode": ahead.settings.mode,
                 "items": forecasts_json(self.controller),
-                "expected": expected_json(self.controller, self.context.demand),
+                "expected": expected_json(self.controller, self.context.scale_ahead),
                 "problems": list(ahead.problems(self.controller.now())),
                 "incomplete_because": self.context.incomplete_because(),
             }
@@ -36,15 +36,15 @@ class ForecastsHandler(PlaceholderHandler):
 
 
 def forecasts_json(controller: PlaceholderController) -> list[dict[str, Any]]:
-    """The last forecast of each choice with placeholders, by name."""
+    """The last forecast of each choice with placeholders, sorted by name."""
     is_target = controller.scale_ahead.settings.mode is ScaleAheadMode.ACT
     return [_forecast_json(each, is_target=is_target) for _, each in sorted(controller.scale_ahead.forecasts.items())]
 
 
-def expected_json(controller: PlaceholderController, demand: DemandKeeper | None) -> list[dict[str, Any]]:
-    """Calendar entries that have not ended, and those of the coming week, with their rehearsals."""
+def expected_json(controller: PlaceholderController, runner: ScaleAheadRunner | None) -> list[dict[str, Any]]:
+    """Calendar entries that have not ended and begin within a week, with their rehearsals."""
     now = controller.now()
-    rehearsed = demand.rehearsed.results if demand is not None else {}
+    rehearsed = runner.rehearsed.results if runner is not None else {}
     found = controller.scale_ahead.calendars.occurrences(now, _AHEAD)
     return [_occurrence_json(each, rehearsed.get(each)) for each in found if each.ends > now]
 

@@ -1,4 +1,4 @@
-"""Base of all handlers: protection against bodies, invalid text and secrets in addresses."""
+"""Base of all handlers: it limits bodies, refuses invalid text, and keeps secrets in addresses out of the log."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ __all__ = ["GuardedHandler", "sentence_of"]
 
 log = logging.getLogger(__name__)
 
-#: Message by status, where the error has none.
+#: Message of each status, for errors without a message.
 _SENTENCES = {
     404: "There is nothing at this address.",
     405: "This address does not answer to this method.",
-    500: "Something went wrong in the service; its log says what.",
-    502: "JupyterHub could not be asked who you are.",
+    500: "The service has failed. Its log has the cause.",
+    502: "JupyterHub did not answer the question who you are.",
     503: "The service is not ready to answer this.",
 }
 
 
 @stream_request_body
 class GuardedHandler(RequestHandler):
-    """Reads no body before `prepare` is done, and then drops it, unless `data_received` keeps it."""
+    """Reads no body before `prepare` is done, and then drops it, unless a subclass overrides `data_received`."""
 
     def data_received(self, chunk: bytes) -> None:
-        """Drop it."""
+        """Drop a part of the body."""
 
     def decode_argument(self, value: bytes, name: str | None = None) -> str:
-        """Text of the address.
+        """A decoded part of the address.
 
         Raises
         ------
         HTTPError
-            400 if it is no UTF-8, or has control characters.
+            400 if it is not UTF-8, or has control characters.
         """
         try:
             text = value.decode()
         except UnicodeDecodeError:
-            raise HTTPError(400, "%s: found bytes that are no UTF-8; allowed: text.", name or "address") from None
+            raise HTTPError(400, "%s: found bytes that are not UTF-8; allowed: text.", name or "address") from None
         if any(each < " " and each not in "\t\r\n" for each in text):
             raise HTTPError(400, "%s: found a control character; allowed: text.", name or "address")
         return text
@@ -48,7 +48,7 @@ class GuardedHandler(RequestHandler):
     def log_exception(
         self, typ: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None
     ) -> None:
-        """Log without the query, unlike the parent: it may hold the code of a login, or a token."""
+        """Log an error. The parent's method logs the query, too, which may have the code of a login, or a token."""
         request = self.request
         method, path = _one_line(request.method or ""), _one_line(request.path)
         if not isinstance(value, HTTPError):
@@ -60,7 +60,7 @@ class GuardedHandler(RequestHandler):
 
 
 def sentence_of(status: int, error: BaseException | None) -> str:
-    """Message of an answer: that of an `HTTPError`, never the text of another error."""
+    """Message of an answer: the message of an `HTTPError`, never the text of another error."""
     if isinstance(error, HTTPError) and error.log_message and status != 500:
         message = error.log_message % error.args if error.args else error.log_message
         return str(message)
@@ -69,9 +69,9 @@ def sentence_of(status: int, error: BaseException | None) -> str:
     try:
         return f"{HTTPStatus(status).phrase}."
     except ValueError:
-        return "Something went wrong."
+        return "The request has failed."
 
 
 def _one_line(text: str) -> str:
-    """Text in one printable line, for the log."""
+    """The text as one printable line, for the log."""
     return text if text.isascii() and text.isprintable() else ascii(text)

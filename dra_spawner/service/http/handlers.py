@@ -1,4 +1,4 @@
-"""Handlers for the service itself: status, nodes, decisions, metrics, probes."""
+"""Handlers of status, nodes, decisions, metrics and probes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 
 class LivenessHandler(SecureHandler):
-    """``/healthz``: the process runs, and its event loop turns."""
+    """``/healthz``: 200 while the process and its event loop run."""
 
     def get(self) -> None:
         self.write_json({"alive": True})
@@ -42,7 +42,7 @@ class ReadinessHandler(SecureHandler):
 
 
 class StatusHandler(ApiHandler):
-    """``GET api/status``: version, role, what is followed, and every problem of this replica."""
+    """``GET api/status``: version, role, watched resources, and every problem of this replica."""
 
     async def get(self) -> None:
         context = self.context
@@ -74,9 +74,9 @@ class StatusHandler(ApiHandler):
 
 
 class NodesHandler(ApiHandler):
-    """``GET api/nodes``: nodes with their devices, the users of these, and both utilizations.
+    """``GET api/nodes``: nodes with their devices, the claims and pods of each device, and both utilizations.
 
-    Query: ``limit`` and ``after`` (a name) for one page after the other, ``name`` for one node.
+    Query: ``limit`` and ``after`` (a name) for pages, ``name`` for one node.
     """
 
     async def get(self) -> None:
@@ -103,7 +103,7 @@ class NodesHandler(ApiHandler):
 class DecisionsHandler(ApiHandler):
     """``GET api/decisions``: the decisions of this replica with time and reason, newest first.
 
-    Query: ``limit``, ``after`` (a number: only newer decisions), and ``kind``, ``profile``, ``node`` to choose.
+    Query: ``limit``, ``after`` (a number: only newer decisions), and the filters ``kind``, ``profile``, ``node``.
     """
 
     async def get(self) -> None:
@@ -132,8 +132,8 @@ class MetricsHandler(ApiHandler):
         return self.web.authenticate_metrics
 
     @property
-    def wanted_scopes(self) -> frozenset[str]:
-        return super().wanted_scopes | self.web.metrics_scopes
+    def accepted_scopes(self) -> frozenset[str]:
+        return super().accepted_scopes | self.web.metrics_scopes
 
     async def get(self) -> None:
         context = self.context
@@ -146,7 +146,7 @@ class MetricsHandler(ApiHandler):
 
 
 class NotFoundHandler(SecureHandler):
-    """Answers 404 at every other address."""
+    """Every other address: 404."""
 
     def prepare(self) -> None:
         raise HTTPError(404)
@@ -160,7 +160,7 @@ def required(figures: NodeFigures | None) -> NodeFigures:
 
 
 def decision_json(numbered: NumberedDecision) -> dict[str, Any]:
-    """A decision as programs read it."""
+    """A decision as JSON."""
     decision = numbered.decision
     return {
         "number": numbered.number,
@@ -177,5 +177,5 @@ def decision_json(numbered: NumberedDecision) -> dict[str, Any]:
 
 
 def _finite(seconds: float) -> float | None:
-    """JSON knows no infinity."""
+    """The rounded number; None for infinity, which JSON cannot express."""
     return round(seconds, 3) if seconds != float("inf") else None

@@ -1,7 +1,7 @@
-"""JupyterHub's OAuth client with a limit on what unauthenticated callers make it remember.
+"""JupyterHub's OAuth client with limits of its caches, which unauthenticated callers can fill.
 
-For each page that is opened without a login JupyterHub's client remembers the address, and for each token the hub's
-answer. It forgets both after minutes only. Here the oldest entries go when there are too many.
+JupyterHub's client caches the address of each page that is opened without a login, and the hub's answer about each
+token, for some minutes. Here the oldest entries are removed when a cache is full.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from jupyterhub.services.auth import HubOAuth, _ExpiringDict
 from tornado.web import RequestHandler
 from traitlets import default
 
-__all__ = ["MOST_REMEMBERED", "BoundedHubOAuth"]
+__all__ = ["MAX_CACHED", "BoundedHubOAuth"]
 
-#: Limit of begun logins, and of the hub's answers about tokens.
-MOST_REMEMBERED: Final = 5_000
-#: Limit of the address after a login; a longer one is replaced by the page.
+#: Limit of cached logins, and of cached answers about tokens.
+MAX_CACHED: Final = 5_000
+#: Limit of the address to which a login leads; a longer address is replaced by the service's page.
 _LONGEST_ADDRESS: Final = 1_024
-#: JupyterHub's own are 32 and 43 characters long.
+#: JupyterHub's session ids have 32 characters, its tokens 43.
 _SESSION: Final = re.compile(r"[\x21-\x7e]{1,64}")
 _TOKEN: Final = re.compile(r"[\x21-\x7e]{1,1024}")
 
 
 class _BoundedDict(_ExpiringDict):
-    """Forgets the oldest entry at the limit; it is the next one to expire."""
+    """Removes the oldest entry at the limit; it is the next one to expire."""
 
     def __setitem__(self, key: str, value: object) -> None:
-        if key not in self.values and len(self.values) >= MOST_REMEMBERED:
+        if key not in self.values and len(self.values) >= MAX_CACHED:
             del self[next(iter(self.values))]
         super().__setitem__(key, value)
 
@@ -45,17 +45,17 @@ class BoundedHubOAuth(HubOAuth):
         return _BoundedDict(self.oauth_state_max_age)
 
     def generate_state(self, next_url: str | None = None, **extra_state: Any) -> str:
-        """State of a login that begins."""
+        """The state of a new login."""
         is_short = next_url is not None and len(next_url) <= _LONGEST_ADDRESS
         state: str = super().generate_state(next_url if is_short else None, **extra_state)
         return state
 
     def get_token(self, handler: RequestHandler, in_cookie: bool = True) -> str | None:
-        """The token of a request; None if it has none that can be valid."""
+        """The token of a request; None if there is none, or if it cannot be valid."""
         token: str | None = super().get_token(handler, in_cookie)
         return token if token and _TOKEN.fullmatch(token) else None
 
     def get_session_id(self, handler: RequestHandler) -> str:
-        """The session's id, part of the keys of the cache; empty if it cannot be valid."""
+        """The session's id, which is part of the cache's keys; empty if it cannot be valid."""
         found: Any = super().get_session_id(handler)
         return found if isinstance(found, str) and _SESSION.fullmatch(found) else ""

@@ -1,4 +1,4 @@
-"""Bodies of requests: JSON from anyone who may ask."""
+"""JSON bodies of requests, from authorized but not trusted callers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["json_object", "json_value"]
 
 
 def json_value(body: bytes) -> Any:
-    """What a body says.
+    """The value that a body encodes.
 
     Raises
     ------
@@ -26,19 +26,19 @@ def json_value(body: bytes) -> Any:
 
 
 def json_object(body: bytes, keys: Collection[str]) -> dict[str, Any]:
-    """A body that is an object with these keys, none of which must be there.
+    """The object that a body encodes; each key is optional.
 
     Raises
     ------
     HTTPError
-        400 for anything else; a wrong key is named.
+        400 if the body is not an object, or has other keys than `keys`; the message names a wrong key.
     """
     value = json_value(body)
     if not isinstance(value, dict):
         raise HTTPError(400, "The body must be a JSON object.")
     unknown = sorted(set(map(str, value)) - set(keys))
     if unknown:
-        # A text of JSON may be no Unicode.
+        # A JSON string may not be valid Unicode.
         name = unknown[0][:40]
         raise HTTPError(
             400, "%s: not known; allowed: %s.", name if name.isprintable() else ascii(name), ", ".join(keys)

@@ -1,4 +1,4 @@
-"""An HTTP server with limits of size, time and number for clients that are not authenticated yet."""
+"""An HTTP server with limits of connections, sizes and times, for clients that are not authenticated yet."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tornado.web import Application
 
 __all__ = ["LimitedServer", "ServerLimits"]
 
-#: Bytes that are read from a connection at once.
+#: Limit of bytes that are read from a connection at once.
 _CHUNK_BYTES = 2**14
 
 
@@ -24,12 +24,12 @@ class ServerLimits:
     Attributes
     ----------
     connections
-        Open at once. One more closes the connection whose request began the longest ago, so a probe is always answered.
-        There is no limit by address: behind a proxy all clients have the same one.
+        Number of open connections. One more closes the connection whose request began the longest ago, so a probe is
+        always answered. There is no limit by address: behind a proxy all clients have the same address.
     header_seconds
-        For the header of a request, from the end of the request before.
+        Time for the header of a request, from the end of the previous request.
     answer_seconds
-        Until the client has read the answer.
+        Time until the client has read the answer.
     """
 
     connections: int = 500
@@ -41,7 +41,7 @@ class ServerLimits:
 
     @property
     def request_seconds(self) -> float:
-        """Seconds for a whole request, from the end of the one before."""
+        """Seconds for a whole request, from the end of the previous one."""
         return self.header_seconds + self.body_seconds + self.answer_seconds
 
 
@@ -52,7 +52,7 @@ class LimitedServer(HTTPServer):
         self, application: Application, limits: ServerLimits | None = None, **options: Any
     ) -> None:
         self._limits = limits = limits or ServerLimits()
-        #: Timer of each connection; the first is that of the oldest request.
+        #: Timer of each connection, in the order in which their requests began.
         self._deadlines: dict[IOStream, asyncio.TimerHandle] = {}
         super().initialize(
             application,
@@ -87,7 +87,7 @@ class LimitedServer(HTTPServer):
         super().on_close(server_conn)
 
     def _set_deadline(self, stream: IOStream) -> None:
-        """Limit the whole request; tornado limits header and body only, not a client that never reads its answer."""
+        """Limit the whole request. tornado limits only header and body, not the time in which the answer is read."""
         self._forget(stream)
         if not stream.closed():
             loop = asyncio.get_running_loop()

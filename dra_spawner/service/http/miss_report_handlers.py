@@ -1,4 +1,4 @@
-"""Handlers for the largest misses of the last week, from the service's own history."""
+"""Handlers of the largest misses of the last week, from the service's own history."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class MissReportPage(PageHandler):
 
 
 class MissesHandler(ApiHandler):
-    """``GET api/misses``: the same for programs."""
+    """``GET api/misses``: the same as JSON."""
 
     async def get(self) -> None:
         self.write_json(_report_json(await _report(self.context)))
@@ -56,30 +56,30 @@ async def _report(context: ServiceContext) -> MissReport:
     Raises
     ------
     HTTPError
-        503, with why the history is away.
+        503, with the reason, if the history cannot be read.
     """
     history = context.history
     if history is None:
         raise HTTPError(503, "There is no history yet: the cluster is not found.")
-    if not history.is_kept:
-        raise HTTPError(503, "No history is kept: keep_days is 0 in the service's setting history.")
+    if not history.is_on:
+        raise HTTPError(503, "No history is recorded: keep_days is 0 in the service's setting history.")
     database = history.recorder.database
     if database is None:
-        # An error's words may have a percent sign.
-        raise HTTPError(503, "%s", _away_because(context, history.recorder.problem))
+        # The text of an error may have a percent sign.
+        raise HTTPError(503, "%s", _unavailable_because(context, history.recorder.problem))
     try:
         return await context.misses.report(database, context.now())
     except TimeoutError:
         raise HTTPError(503, "The history does not answer in time. Try again in some minutes.") from None
     except SQLAlchemyError as error:
         log.error("The history cannot be read: error=%s", type(error).__name__)
-        raise HTTPError(503, "The history is away: it cannot be read.") from None
+        raise HTTPError(503, "The history is not available: it cannot be read.") from None
 
 
-def _away_because(context: ServiceContext, problem: str) -> str:
+def _unavailable_because(context: ServiceContext, problem: str) -> str:
     """Why the history is not open, as a sentence."""
     if problem:
-        return f"The history is away, as it cannot be opened: {problem}."
+        return f"The history is not available, as it cannot be opened: {problem}."
     if because := context.not_leading_because():
         return f"{because} Only the leader reads the history."
     return "The history is not open yet."

@@ -1,4 +1,4 @@
-"""The page: pending servers, placeholders, decisions and nodes."""
+"""The page with pending servers, placeholders, decisions and nodes."""
 
 from __future__ import annotations
 
@@ -27,32 +27,34 @@ from dra_spawner.service.http.placeholder_handlers import (
 
 __all__ = ["NodesPage"]
 
-#: Limits of the page; the API has all.
+#: Limits of the rows on the page; the API has all.
 _PLACEHOLDERS_SHOWN = 100
 _DECISIONS_SHOWN = 20
 _PENDING_SHOWN = 50
-#: Calendar entries.
+#: Limit of calendar entries.
 _EXPECTED_SHOWN = 10
-#: After which a browser reloads the page; it keeps the scroll position.
+#: Seconds until a browser reloads the page; the scroll position stays.
 _REFRESH_SECONDS = 30
-#: Limit of nodes whose missing readiness is explained, which takes milliseconds on a big cluster.
-_NODES_EXPLAINED = 10
-_WORDS = {
+#: Limit of nodes with an explanation of why they are not ready: on a big cluster each takes milliseconds.
+_EXPLANATIONS_SHOWN = 10
+_AVAILABILITY_WORDS = {
     "warm": "at once, on a warm placeholder",
     "fresh": "now, on free devices",
     "preempt": "in a moment, placeholders are preempted",
     "scale-up": "after a node is added",
     "never": "never",
 }
-"""Each `PlacementKind`, for users."""
+"""Words of the page for each `PlacementKind`."""
 
 
-_MEANINGS = {
-    "ready for users": "the images of all choices that can run there and the devices of its kind are there",
-    "late": "something is missing, but the node is open: servers run there, or ready_deadline_seconds are over",
-    "not for users yet": "something is missing: servers that the service placed do not go there",
+_MARK_MEANINGS = {
+    "ready for users": "the node has the images of all choices that can run on it, and all devices of its kind",
+    "late": "an image or a device is missing, but the node is open: servers run on it, or ready_deadline_seconds are "
+    "over",
+    "not for users yet": "an image or a device is missing: the service places no servers on the node",
     "attracts placeholders": "the newest node: placeholders prefer it, so that they start on an empty node",
-    "draining": "no user is there, and its placeholders fit elsewhere: they are evicted, and the autoscaler removes it",
+    "draining": "the node has no users' servers, and its placeholders fit elsewhere: they are evicted, and the "
+    "autoscaler removes the node",
 }
 """Meaning of each mark of a node."""
 
@@ -69,17 +71,17 @@ class NodesPage(PageHandler):
             nodes, after = await self.context.figures.nodes(after=shown_after, limit=50)
         readiness = self.context.readiness()
         marks = _marks(self.context, nodes)
-        told = self._placeholders()
+        shown = self._rows()
         await self.render(
             "nodes.html",
             nodes=nodes,
             profiles=await profiles_json(self.context),
-            words=_WORDS,
-            told=told,
-            resume=self._resume_address() if told.capped else "",
+            words=_AVAILABILITY_WORDS,
+            shown=shown,
+            resume=self._resume_address() if shown.capped else "",
             span=_span,
             marks=lambda node: marks[node["name"]],
-            meanings=_MEANINGS if any(marks.values()) else {},
+            meanings=_MARK_MEANINGS if any(marks.values()) else {},
             context=self.context,
             total=len(watch.snapshot.nodes) if watch is not None else 0,
             age=_age(watch.staleness_seconds()) if watch is not None else "never",
@@ -101,11 +103,11 @@ class NodesPage(PageHandler):
         problems = self.context.problems()
         return problems if self.context.role is not Role.STANDBY else (*problems, self.context.incomplete_because())
 
-    def _placeholders(self) -> _ShownPlaceholders:
+    def _rows(self) -> _PageRows:
         context, controller = self.context, self.context.controller
         placeholders = placeholders_json(controller, context) if controller is not None else []
         pending = pending_json(controller) if controller is not None else []
-        return _ShownPlaceholders(
+        return _PageRows(
             placeholders[:_PLACEHOLDERS_SHOWN],
             len(placeholders),
             safeguard_json(controller) if controller is not None else None,
@@ -117,7 +119,7 @@ class NodesPage(PageHandler):
         )
 
     def _resume_address(self) -> str:
-        """Where the page's forms resume placeholders; empty if this user may not, or has no login to do it with."""
+        """Address of the page's forms that resume placeholders; empty without the right, or without a login cookie."""
         auth = self.web.hub_auth
         if auth is None or self.request.headers.get("Authorization"):
             return ""
@@ -127,8 +129,8 @@ class NodesPage(PageHandler):
 
 
 @dataclass(frozen=True, slots=True)
-class _ShownPlaceholders:
-    """Placeholders, pending servers and decisions, as the API answers them: the first ones, and how many there are."""
+class _PageRows:
+    """Rows of the page, in the API's form, and the numbers of all placeholders and pending servers."""
 
     placeholders: Sequence[Mapping[str, Any]]
     all_placeholders: int
@@ -145,11 +147,11 @@ class _ShownPlaceholders:
 def _forecasts(
     context: ServiceContext,
 ) -> tuple[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]]:
-    """Forecasts, unless they are only observed, and the next calendar entries."""
+    """Forecasts, unless the mode is `observe`, and the next calendar entries."""
     controller = context.controller
     if controller is None or controller.scale_ahead.settings.mode is ScaleAheadMode.OBSERVE:
         return (), ()
-    return forecasts_json(controller), expected_json(controller, context.demand)[:_EXPECTED_SHOWN]
+    return forecasts_json(controller), expected_json(controller, context.scale_ahead)[:_EXPECTED_SHOWN]
 
 
 def _marks(context: ServiceContext, nodes: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
@@ -163,7 +165,7 @@ def _marks(context: ServiceContext, nodes: Sequence[Mapping[str, Any]]) -> dict[
         ready = node_labels.get(names.IMAGES_READY)
         if ready is not None:
             marks.append("late" if ready == names.LATE else "ready for users")
-        elif keeps and controller is not None and next(asked) <= _NODES_EXPLAINED:
+        elif keeps and controller is not None and next(asked) <= _EXPLANATIONS_SHOWN:
             marks.append(f"not for users yet: {not_ready_because(controller, controller.view(), node['name'])}")
         elif keeps:
             marks.append("not for users yet")

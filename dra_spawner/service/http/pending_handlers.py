@@ -1,4 +1,4 @@
-"""Handler for users' pending servers."""
+"""Handler of users' pending servers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PendingServersHandler(PlaceholderHandler):
 
 
 def pending_json(controller: PlaceholderController) -> list[dict[str, Any]]:
-    """Each pending server, in the order in which they are served."""
+    """Pending servers as JSON, in the order in which they are served."""
     return [_server_json(controller, each) for each in pending_servers(controller)]
 
 
@@ -45,9 +45,9 @@ def _server_json(controller: PlaceholderController, server: PendingServer) -> di
         "shape": shape,
         "profiles": list(controller.names_of(shape)),
         "created": pod.created,
-        "waits_seconds": round(age(pod.created, controller.now()).total_seconds()),
+        "wait_seconds": round(age(pod.created, controller.now()).total_seconds()),
         "cause": server.cause,
         "needs_node": server.needs_node,
         "is_known": server.is_known,
-        "scheduler_says": scheduled.message if scheduled is not None else "",
+        "scheduler_message": scheduled.message if scheduled is not None else "",
     }

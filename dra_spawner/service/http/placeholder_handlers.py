@@ -1,4 +1,4 @@
-"""Answers about placeholders and availability."""
+"""Handlers of placeholders and availability."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class PlaceholderHandler(ApiHandler):
 
     @property
     def controller(self) -> PlaceholderController:
-        """503 while the cluster is not found."""
+        """The placeholder controller; 503 while the cluster is not found."""
         if self.context.controller is None:
             raise HTTPError(503, "The cluster is not found yet.")
         return self.context.controller
 
 
 class PostHandler(PlaceholderHandler):
-    """Base of the handlers that take a ``POST`` of callers who may manage the service.
+    """Base of the handlers that answer a ``POST`` of a token with the right to manage the service.
 
     A login cookie is not accepted, as another site's page could send it.
     """
@@ -61,15 +61,15 @@ class PostHandler(PlaceholderHandler):
         self.body = bytearray()
 
     def data_received(self, chunk: bytes) -> None:
-        """Keep it: the caller is authenticated by now, and the server limits the size."""
+        """Collect the body: the caller is authenticated by now, and the server limits the size."""
         self.body += chunk
 
     @property
-    def wanted_scopes(self) -> frozenset[str]:
+    def accepted_scopes(self) -> frozenset[str]:
         return self.web.manage_scopes
 
-    def is_let_in(self, token: str) -> bool:
-        """Whether a token needs no question to the hub."""
+    def is_authorized(self, token: str) -> bool:
+        """Whether a token is accepted without a question to the hub."""
         return False
 
     async def prepare(self) -> None:
@@ -77,12 +77,12 @@ class PostHandler(PlaceholderHandler):
         token = token.strip()
         if kind.lower() not in ("token", "bearer") or not token:
             self.reject_unauthenticated()
-        if not self.is_let_in(token):
+        if not self.is_authorized(token):
             await super().prepare()
 
 
 class PlaceholdersHandler(PlaceholderHandler):
-    """``GET api/placeholders``: each placeholder, where it is, and why.
+    """``GET api/placeholders``: each placeholder with its node, its state, and the reasons.
 
     Query: ``limit``.
     """
@@ -105,9 +105,9 @@ class PlaceholdersHandler(PlaceholderHandler):
 
 
 class ProfilesHandler(PlaceholderHandler):
-    """``GET api/profiles``: of each choice that the hub publishes, how soon a server of it would run.
+    """``GET api/profiles``: each choice that the hub publishes, with its availability.
 
-    Query: ``name`` for one, which may be any combination of options.
+    Query: ``name`` for one choice, which may be any combination of options.
     """
 
     async def get(self) -> None:
@@ -127,7 +127,7 @@ def placement_json(placement: Placement) -> dict[str, Any]:
 
 
 def safeguard_json(controller: PlaceholderController) -> dict[str, Any] | None:
-    """The safeguard that denies evictions, or all decisions, at present; None if there is none."""
+    """The safeguard that denies evictions, or all decisions, at present; None without one."""
     safeguard = safeguard_of(controller.view(), controller.policy) if controller.is_on else None
     if safeguard is None:
         return None
@@ -135,7 +135,7 @@ def safeguard_json(controller: PlaceholderController) -> dict[str, Any] | None:
 
 
 def limited_json(controller: PlaceholderController) -> list[dict[str, Any]]:
-    """Shapes with fewer placeholders than are wanted, each with the cause; known to the leader only."""
+    """Shapes with fewer placeholders than wanted, each with the cause. Only the leader knows them."""
     denials = controller.latest.limited if controller.latest is not None else {}
     return [
         {
@@ -152,7 +152,7 @@ def limited_json(controller: PlaceholderController) -> list[dict[str, Any]]:
 
 
 def placeholders_json(controller: PlaceholderController, context: ServiceContext) -> list[dict[str, Any]]:
-    """Each placeholder, by node and name."""
+    """Placeholders as JSON, sorted by node and name."""
     view = controller.view()
     decided = _last_decisions(context)
     found = [
@@ -195,9 +195,9 @@ def _placeholder_json(
         "reserved_until": _iso(reservation.until) if reservation is not None else None,
         # An earlier leader may have decided: the pod's annotation has the reason of its creation.
         "reason": last.reason if last is not None else made_because,
-        "there_because": explain_scheduling(view, pod),
+        "scheduled_because": explain_scheduling(view, pod),
         "decided_at": last.at.isoformat() if last is not None else None,
-        # Known to the leader only.
+        # Only the leader knows it.
         "stays_because": f"it should be evicted, but {denial.because}" if denial is not None else "",
         "starting_because": _starting_because(controller, view, pod) if state is PlaceholderState.STARTING else "",
         "pending_because": scheduled.message if scheduled is not None and state is PlaceholderState.PENDING else "",
@@ -212,7 +212,7 @@ def _starting_because(controller: PlaceholderController, view: View, pod: Pod) -
 
 
 def not_ready_because(controller: PlaceholderController, view: View, node: str) -> str:
-    """Why a node is not ready for users' servers."""
+    """Why a node is not ready for users' servers; empty if it is ready."""
     memory = controller.latest.planner_state if controller.latest is not None else PlannerState.fresh(controller.now())
     return why_not_ready(view, controller.policy, memory, node)
 
@@ -230,7 +230,7 @@ def _iso(moment: datetime) -> str:
 
 
 async def profiles_json(context: ServiceContext, name: str = "") -> list[dict[str, Any]]:
-    """Each choice, by name; or one of them."""
+    """Choices as JSON, sorted by name; only one with `name`."""
     if context.availability is None:
         return []
     choices = await context.availability.choices(name)
@@ -247,11 +247,11 @@ def _choice_json(choice: ChoiceAvailability, target: int | None) -> dict[str, An
         "name": choice.name,
         "shape": choice.shape,
         "availability": placement_json(placement) if placement is not None else None,
-        "left_out": choice.left_out,
+        "skipped_because": choice.skipped_because,
         "replicas": {"min": replicas.min, "max": replicas.max, "floor": replicas.effective_floor}
         if replicas is not None
         else None,
-        # What is configured, or the forecast where it is acted on.
+        # The configured number, or the forecast's in mode `act`.
         "target": target,
         "placeholders": {state.value: counts.placeholders[state] for state in PlaceholderState},
         "in_use": counts.used,

@@ -1,4 +1,4 @@
-"""Handler for the placement of a server that is about to start; the leader alone answers."""
+"""Handler of the placement of a server that is about to start; only the leader answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["KEYS", "MOST_BODY_BYTES", "PlacementsHandler"]
 
 log = logging.getLogger(__name__)
 
-#: Limit of a body; a definition is quoted in it, which doubles or triples some characters.
+#: Limit of a body: quoting a definition in JSON doubles or triples some of its characters.
 MOST_BODY_BYTES = 4 * MOST_BYTES
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*")
 _LONGEST_NAME = 253
@@ -33,11 +33,11 @@ class PlacementsHandler(PostHandler):
 
     A shape that is not published needs its ``definition`` (`planner.shape_definition`); without it the answer is 404.
 
-    The hub sends the service's own token; users and programs need the right to manage the service. A standby answers
-    503 with the leader's name.
+    The hub sends the service's own token; other callers need the right to manage the service. A standby answers 503
+    with the leader's name.
     """
 
-    def is_let_in(self, token: str) -> bool:
+    def is_authorized(self, token: str) -> bool:
         return self.web.is_own_token(token)
 
     async def post(self) -> None:
@@ -56,15 +56,17 @@ class PlacementsHandler(PostHandler):
             because = self.context.not_leading_because() or "This replica has ceased to lead."
             raise HTTPError(503, "%s", because) from None
         except OnHold as error:
-            raise HTTPError(503, "Nothing is reserved at present: %s.", error) from None
+            raise HTTPError(503, "No placeholder is reserved at present: %s.", error) from None
         except KubernetesError as error:
-            log.warning("Nothing can be reserved: pod=%s error=%s", question["pod"], error)
-            raise HTTPError(503, "The Kubernetes API does not let the service reserve anything at present.") from None
+            log.warning("No placeholder can be reserved: pod=%s error=%s", question["pod"], error)
+            raise HTTPError(
+                503, "No placeholder can be reserved: a request to the Kubernetes API has failed."
+            ) from None
         self.write_json(_reservation_json(reservation))
 
 
 def _question(body: bytes) -> dict[str, str]:
-    """The validated body; errors name the path, the found and the allowed value."""
+    """The validated body; errors name key, found and allowed values."""
     question = json_object(body, KEYS)
     definition = question.get("definition", "")
     if not isinstance(definition, str) or len(definition) > MOST_BYTES:

@@ -1,4 +1,4 @@
-"""Handler for rehearsals: whether announced users can start at a time."""
+"""Handler of rehearsals, which say whether announced users can all start at a given time."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _KEYS: Final = ("line", "zone", *_MINUTES)
 class RehearsalsHandler(PostHandler):
     """``POST api/rehearsals`` with ``{"line": "350 of gpu-slice at 17:00"}``: verdict, orders, problems, waits.
 
-    Further keys: ``zone`` (of the line), ``lead_minutes`` (of kinds of nodes of which none was seen),
-    ``image_minutes``, ``margin_minutes``. Users and programs need the right to manage the service.
+    Further keys: ``zone`` (of the line), ``lead_minutes`` (of kinds of nodes without recorded lead times),
+    ``image_minutes``, ``margin_minutes``. Callers need the right to manage the service.
     """
 
     async def post(self) -> None:
@@ -43,19 +43,19 @@ class RehearsalsHandler(PostHandler):
         try:
             found = await rehearsals.of_users(expected, assumptions)
         except TooManyRehearsals:
-            raise HTTPError(503, "Many rehearsals wait for their turn. Try again in a minute.") from None
+            raise HTTPError(503, "Too many rehearsals wait already. Try again in a minute.") from None
         self.write_json(rehearsal_json(found))
 
     @property
     def _rehearsals(self) -> Rehearsals:
         watch = self.context.watch
         if self.context.rehearsals is None or watch is None or not watch.synced:
-            raise HTTPError(503, "The cluster was not read completely yet.")
+            raise HTTPError(503, "The cluster is not read completely yet.")
         return self.context.rehearsals
 
 
 def _question(body: bytes) -> dict[str, Any]:
-    """The validated body; errors name the path, the found and the allowed value."""
+    """The validated body; errors name key, found and allowed values."""
     question = json_object(body, _KEYS)
     line = question.get("line")
     if not isinstance(line, str) or not 0 < len(line) <= _LONGEST_LINE or not line.isprintable():

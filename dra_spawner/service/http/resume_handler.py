@@ -1,4 +1,4 @@
-"""Handler that resumes placeholders which are not created any more; the leader alone answers."""
+"""Handler that resumes the creation of a choice's placeholders after repeated failures; only the leader answers."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _LONGEST_NAME = 1_000
 class ResumeHandler(PlaceholderHandler):
     """``POST api/placeholders/resume`` with ``{"profile"}``: create placeholders of a choice again.
 
-    For administrators: by a token, or by the page's form with a login cookie and JupyterHub's XSRF token. That token is
-    in the query, as the body is read after the caller is authenticated. A standby answers 503 with the leader's name.
+    For administrators: with a token, or by the page's form with a login cookie and JupyterHub's XSRF token. The XSRF
+    token is in the query, as the body is read after authentication. A standby answers 503 with the leader's name.
     """
 
     def initialize(self, context: ServiceContext) -> None:
@@ -30,11 +30,11 @@ class ResumeHandler(PlaceholderHandler):
         self._body = bytearray()
 
     def data_received(self, chunk: bytes) -> None:
-        """Keep it: the caller is authenticated by now, and the server limits the size."""
+        """Collect the body: the caller is authenticated by now, and the server limits the size."""
         self._body += chunk
 
     @property
-    def wanted_scopes(self) -> frozenset[str]:
+    def accepted_scopes(self) -> frozenset[str]:
         return self.web.manage_scopes
 
     async def post(self) -> None:
@@ -69,4 +69,4 @@ def _profile_of_form(body: bytes) -> str:
 def _checked(profile: object) -> str:
     if isinstance(profile, str) and 0 < len(profile) <= _LONGEST_NAME and profile.isprintable():
         return profile
-    raise HTTPError(400, "profile: allowed: the name of a profile or a choice, as api/profiles has it.")
+    raise HTTPError(400, "profile: allowed: the name of a profile or a choice, as in api/profiles.")

@@ -28,7 +28,7 @@ _HERE = Path(__file__).parent
 Address = tuple[str, type[SecureHandler]]
 """Pattern below the service's prefix, and its handler."""
 
-#: tests/adversary/test_requests.py has a row for each: which caller gets which answer.
+#: tests/adversary/test_requests.py has a row for each address: the answer that each kind of caller gets.
 ADDRESSES: tuple[Address, ...] = (
     ("", NodesPage),
     ("api/status", handlers.StatusHandler),
@@ -70,7 +70,7 @@ def web_application(
     more: Sequence[Address] = (),
     log_function: Callable[[Any], None] | None = None,
 ) -> Application:
-    """The application with all handlers; a handler that needs the cluster answers 503 until it is found."""
+    """The application with all handlers. A handler that needs the cluster answers 503 until the cluster is found."""
     register(context)
     prefix, arguments = context.web.prefix, {"context": context}
     rules = [URLSpec(f"{prefix}{pattern}", handler, arguments) for pattern, handler in (*ADDRESSES, *more)]

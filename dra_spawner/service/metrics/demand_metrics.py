@@ -1,4 +1,4 @@
-"""Prometheus metrics about forecasts of demand, and what came: of the leader alone, so that sums count once."""
+"""Prometheus metrics of forecasts and actual demand. Only the leader has them, so that sums count once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PREFIX = "dra_spawner_"
 
 
 def register_demand(registry: CollectorRegistry, scale_ahead: ScaleAhead) -> None:
-    """Let a registry show forecasts."""
+    """Register the metrics of forecasts."""
     registry.register(_DemandCollector(scale_ahead))
 
 
@@ -28,7 +28,7 @@ class _DemandCollector(Collector):
         ahead = self._ahead
         idle = CounterMetricFamily(
             f"{_PREFIX}idle_placeholder_hours",
-            "Hours of warm placeholders that no server took over",
+            "Hours of warm placeholders without a server",
             labels=["profile"],
         )
         for name, hours in sorted(ahead.idle_hours.items()):
@@ -36,7 +36,7 @@ class _DemandCollector(Collector):
         yield idle
         pool = CounterMetricFamily(
             f"{_PREFIX}pool_launches",
-            "Launches, by whether they took a warm placeholder",
+            "Launches, by whether they found a warm placeholder",
             labels=["profile", "outcome"],
         )
         for (name, is_hit), number in sorted(ahead.launches.items()):
@@ -44,7 +44,7 @@ class _DemandCollector(Collector):
         yield pool
         judged = CounterMetricFamily(
             f"{_PREFIX}forecasts",
-            "Forecasts whose lead time is over, by whether their placeholders were enough for what came",
+            "Forecasts whose lead time is over, by whether their placeholders were enough for all launches",
             labels=["profile", "outcome"],
         )
         for (name, is_enough), number in sorted(ahead.judged.items()):
@@ -56,10 +56,10 @@ class _DemandCollector(Collector):
         forecast, factor, expected, actual = (
             GaugeMetricFamily(f"{_PREFIX}{name}", text, labels=["profile"])
             for name, text in (
-                ("forecast_placeholders", "Placeholders that the forecast wants now"),
-                ("forecast_safety_factor", "Standard deviations that the forecast adds, learned from what came"),
-                ("forecast_growth_expected", "Growth of servers within a lead time that was forecast a lead time ago"),
-                ("forecast_growth_actual", "The largest growth of servers within the lead time that is over"),
+                ("forecast_placeholders", "Placeholders that the forecast needs now"),
+                ("forecast_safety_factor", "Standard deviations that the forecast adds, learned from past errors"),
+                ("forecast_growth_expected", "Growth of servers in the last lead time, forecast at its beginning"),
+                ("forecast_growth_actual", "The largest actual growth of servers within the last lead time"),
             )
         )
         for name, made in sorted(self._ahead.forecasts.items()):

@@ -1,4 +1,4 @@
-"""Prometheus metrics about the recording of the history."""
+"""Prometheus metrics of the history's recording."""
 
 from __future__ import annotations
 
@@ -9,27 +9,25 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from dra_spawner.history.recorder import RecordOutcome
-from dra_spawner.service.history_keeper import HistoryKeeper
+from dra_spawner.service.history_recording import HistoryRecording
 
 __all__ = ["register_history"]
 
 _PREFIX = "dra_spawner_history_"
 
 
-def register_history(registry: CollectorRegistry, history: HistoryKeeper) -> None:
-    """Let a registry show what became of records."""
+def register_history(registry: CollectorRegistry, history: HistoryRecording) -> None:
+    """Register the metrics of records."""
     registry.register(_HistoryCollector(history))
 
 
 class _HistoryCollector(Collector):
-    def __init__(self, history: HistoryKeeper) -> None:
+    def __init__(self, history: HistoryRecording) -> None:
         self._history = history
 
     def collect(self) -> Iterator[Metric]:
         recorder = self._history.recorder
-        records = CounterMetricFamily(
-            f"{_PREFIX}records", "Records that were written, or dropped without being written", labels=["outcome"]
-        )
+        records = CounterMetricFamily(f"{_PREFIX}records", "Records that were written, or dropped", labels=["outcome"])
         for outcome in RecordOutcome:
             records.add_metric([outcome.value], recorder.counts[outcome])
         yield records

@@ -1,4 +1,4 @@
-"""Prometheus metrics about placeholders and handovers."""
+"""Prometheus metrics of placeholders and handovers."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ __all__ = ["register_placeholders"]
 
 _PREFIX = "dra_spawner_"
 _BUCKETS = (0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 20, 30, 60)
-_CLAIM_STATES = ("free", "reserved", "taken", "unallocated")
+_CLAIM_STATES = ("free", "reserved", "in_use", "unallocated")
 
 
 def register_placeholders(registry: CollectorRegistry, controller: PlaceholderController) -> None:
     """Register the metrics of placeholders."""
     histogram = Histogram(
         f"{_PREFIX}handover_seconds",
-        "From the reservation of a warm claim to the server's pod on its node",
+        "Seconds from the reservation of a warm claim until the server's pod is on its node",
         buckets=_BUCKETS,
         registry=registry,
     )
@@ -49,15 +49,15 @@ class _Collector(Collector):
         latest = self._controller.latest
         yield GaugeMetricFamily(
             f"{_PREFIX}on_hold",
-            "1 while the leader's decisions are on hold; 0 on others",
+            "1 while the leader's decisions are on hold; 0 on other replicas",
             value=latest is not None and bool(latest.on_hold),
         )
 
     def _by_choice(self, counts: dict[str, PlaceholderCounts]) -> Iterator[Metric]:
         placeholders: Counter[tuple[str, PlaceholderState]] = Counter()
         servers: Counter[str] = Counter()
-        # Every published shape, so that a dashboard misses no series, and other shapes with objects. Combinations of
-        # options would be too many. Outdated shapes share one name.
+        # Every published shape has a series, also without objects; combinations of options would be too many. Other
+        # shapes with objects share one name.
         controller = self._controller
         named = {
             shape
@@ -105,10 +105,10 @@ class _Collector(Collector):
 
 def _claims(view: View) -> Metric:
     numbers: Counter[str] = Counter()
-    held = {key for placeholder in view.placeholders.values() for key in placeholder.claims}
+    with_placeholder = {key for placeholder in view.placeholders.values() for key in placeholder.claims}
     for tracked in view.warm_claims():
-        if tracked.key not in held:
-            numbers["taken"] += 1
+        if tracked.key not in with_placeholder:
+            numbers["in_use"] += 1
         elif reservation_of(tracked) is not None:
             numbers["reserved"] += 1
         else:

@@ -32,7 +32,7 @@ class _ServiceCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         context = self._context
         yield GaugeMetricFamily(
-            f"{_PREFIX}leader", "1 on the leader, 0 on other replicas", value=context.role is Role.LEADER
+            f"{_PREFIX}leader", "1 on the leader; 0 on other replicas", value=context.role is Role.LEADER
         )
         yield GaugeMetricFamily(
             f"{_PREFIX}ready",
@@ -83,7 +83,7 @@ class _DeviceCollector(Collector):
         ratio = GaugeMetricFamily(
             f"{_PREFIX}device_utilization_ratio",
             "Used part of a class's devices by node pool: of their capacity (kind share), or of their number (kind "
-            "device), where one share makes a device used",
+            "device; a device with one used share counts as used)",
             labels=[*labels, "kind"],
         )
         devices = GaugeMetricFamily(f"{_PREFIX}devices", "Devices of a class in complete pools", labels=labels)

@@ -1,4 +1,4 @@
-"""Prometheus metrics about lead times of nodes and waits of servers: by the leader alone, so that sums count once."""
+"""Prometheus metrics of nodes' lead times and servers' waits. Only the leader has them, so that sums count once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["register_times"]
 
 _PREFIX = "dra_spawner_"
 _LEAD_BUCKETS = (10, 20, 30, 45, 60, 90, 120, 180, 240, 300, 420, 600, 900, 1200, 1800, 3600)
-#: Up to JupyterHub's longest, and finer for warm placeholders.
+#: Small steps for warm placeholders, large ones for new nodes.
 _WAIT_BUCKETS = (0.1, 0.25, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 180, 300, 450, 600, 900)
 
 
@@ -49,7 +49,7 @@ def register_times(registry: CollectorRegistry, controller: PlaceholderControlle
 
 
 def _profile(controller: PlaceholderController, shape: str) -> str:
-    """The label of a shape; a combination of options counts for its profile, as there may be too many."""
+    """The label ``profile`` of a shape. A combination of options counts for its profile, as there may be too many."""
     name = controller.name_of(shape)
     if not name:
         return "other"

@@ -160,7 +160,7 @@ def test_settings_reach_the_policy() -> None:
         "namespace": "hub",
         "limits": limits,
         "profile_groups": {"teaching": ["a"]},
-        "most_failed_replacements": 2,
+        "max_failed_replacements": 2,
     }
     for service in (DRASpawnerService(**settings), DRASpawnerService(config=Config(DRASpawnerService=settings))):
         policy = service.controller_settings().policy

@@ -57,10 +57,10 @@ def test_many_alike_are_one_line_and_a_number() -> None:
     written.now += timedelta(seconds=10)
     written.answer("late", PlacementKind.SCALE_UP)
     assert written.lines[-1].subject == "Pod hub/late"
-    assert written.lines[-1].details == {"alike_before": 99, "shape": GPU.id}
+    assert written.lines[-1].details == {"similar_before": 99, "shape": GPU.id}
     written.now += timedelta(seconds=10)
     written.answer("later", PlacementKind.SCALE_UP)
-    assert "alike_before" not in written.lines[-1].details
+    assert "similar_before" not in written.lines[-1].details
 
 
 def test_a_clock_that_is_set_back_silences_nothing() -> None:

@@ -86,7 +86,7 @@ class World(SimulatedCluster):
             problem=self.problem,
             reserved=self.reserved,
             index=index or self.index,
-            scheduler_says=lambda pod: self.refused.get(pod.name, ""),
+            scheduler_message=lambda pod: self.refused.get(pod.name, ""),
             no_scale_up=lambda pod: self.no_node.get(pod.uid, ""),
             quotas=self.quotas(),
             searches=self.searches,

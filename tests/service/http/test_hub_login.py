@@ -20,7 +20,7 @@ from dra_spawner.service.http.web_application import web_application
 from dra_spawner.service.web_settings import WebSettings
 from tests.adversary.raw_client import RawClient, request
 
-SENTENCE = "JupyterHub could not be asked who you are."
+SENTENCE = "JupyterHub did not answer the question who you are."
 
 
 @contextlib.asynccontextmanager

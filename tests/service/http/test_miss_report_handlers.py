@@ -28,7 +28,7 @@ from dra_spawner.placeholders.controller.placeholder_controller import Placehold
 from dra_spawner.placeholders.controller.settings import ControllerSettings
 from dra_spawner.reports import plots
 from dra_spawner.service.context import ServiceContext
-from dra_spawner.service.history_keeper import HistoryKeeper
+from dra_spawner.service.history_recording import HistoryRecording
 from dra_spawner.service.http.miss_report_handlers import MissesHandler, MissReportPage
 from dra_spawner.service.http.web_application import web_application
 from dra_spawner.service.web_settings import WebSettings
@@ -53,15 +53,15 @@ class Misses(_Anybody, MissesHandler):
     pass
 
 
-def keeper(path: Path, **settings: Any) -> HistoryKeeper:
+def keeper(path: Path, **settings: Any) -> HistoryRecording:
     """A history that is not open yet."""
     api = KubernetesApi(ApiClient.__new__(ApiClient))  # nothing is asked of it
     controller = PlaceholderController(api, ClusterWatch(api), DecisionLog(), ControllerSettings("hub"))
-    return HistoryKeeper(HistorySettings(f"sqlite:///{path}", **settings), controller, DecisionLog())
+    return HistoryRecording(HistorySettings(f"sqlite:///{path}", **settings), controller, DecisionLog())
 
 
 @pytest.fixture
-def history(tmp_path: Path) -> Iterator[HistoryKeeper]:
+def history(tmp_path: Path) -> Iterator[HistoryRecording]:
     found = keeper(tmp_path / "history.sqlite")
     found.recorder.resume(threaded=False)
     found.recorder.work()
@@ -91,7 +91,7 @@ async def get(address: str) -> tuple[int, str]:
         return answer.status, await answer.text()
 
 
-def record(history: HistoryKeeper, profile: str = "gpu", users: int = 40, reason: str = "") -> None:
+def record(history: HistoryRecording, profile: str = "gpu", users: int = 40, reason: str = "") -> None:
     """A class of which all but ten had to wait."""
     database = history.recorder.database
     assert database is not None
@@ -110,12 +110,14 @@ def record(history: HistoryKeeper, profile: str = "gpu", users: int = 40, reason
     )
 
 
-async def test_the_page_has_each_miss_with_its_entry(url: str, context: ServiceContext, history: HistoryKeeper) -> None:
+async def test_the_page_has_each_miss_with_its_entry(
+    url: str, context: ServiceContext, history: HistoryRecording
+) -> None:
     context.history = history
     record(history, reason="0/3 nodes are available")
     status, text = await get(f"{url}/page")
     assert status == 200
-    assert "40 servers were started. 25.0% took over a warm placeholder, and 30 had to wait (75.0%)." in text
+    assert "40 servers were started. 25.0% found a warm placeholder, and 30 had to wait (75.0%)." in text
     assert "Tue 2026-11-24 10:00 UTC" in text
     assert "30 of 40 launches waited within 1 min; 0 expected: more launches came than were expected" in text
     assert "gpu · most of them: 0/3 nodes are available" in text
@@ -125,7 +127,7 @@ async def test_the_page_has_each_miss_with_its_entry(url: str, context: ServiceC
     assert "style=" not in text
 
 
-async def test_json_says_the_same(url: str, context: ServiceContext, history: HistoryKeeper) -> None:
+async def test_json_says_the_same(url: str, context: ServiceContext, history: HistoryRecording) -> None:
     context.history = history
     record(history)
     status, text = await get(f"{url}/misses")
@@ -140,7 +142,7 @@ async def test_json_says_the_same(url: str, context: ServiceContext, history: Hi
 
 
 async def test_without_matplotlib_there_are_the_days(
-    url: str, context: ServiceContext, history: HistoryKeeper, monkeypatch: pytest.MonkeyPatch
+    url: str, context: ServiceContext, history: HistoryRecording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plots, "find_spec", lambda name: None)
     context.history = history
@@ -152,7 +154,7 @@ async def test_without_matplotlib_there_are_the_days(
     assert text.count("<meter") == 2 * 8
 
 
-async def test_names_of_others_stay_text(url: str, context: ServiceContext, history: HistoryKeeper) -> None:
+async def test_names_of_others_stay_text(url: str, context: ServiceContext, history: HistoryRecording) -> None:
     context.history = history
     record(history, profile=EVIL, reason=f"{EVIL} %s {{{{1}}}}")
     _, text = await get(f"{url}/page")
@@ -160,7 +162,7 @@ async def test_names_of_others_stay_text(url: str, context: ServiceContext, hist
     assert text.count("&lt;script&gt;") == 5, "the user, the profile, the reason, and twice in the entry"
 
 
-async def test_an_empty_history_is_no_error(url: str, context: ServiceContext, history: HistoryKeeper) -> None:
+async def test_an_empty_history_is_no_error(url: str, context: ServiceContext, history: HistoryRecording) -> None:
     context.history = history
     assert "No server was started in this time." in (await get(f"{url}/page"))[1]
     record(history, users=10)
@@ -179,16 +181,16 @@ async def test_a_history_that_is_away_is_told_in_a_sentence(url: str, context: S
 
     assert await told() == "There is no history yet: the cluster is not found."
     context.history = keeper(tmp_path / "h.sqlite", keep=timedelta(0))
-    assert await told() == "No history is kept: keep_days is 0 in the service's setting history."
+    assert await told() == "No history is recorded: keep_days is 0 in the service's setting history."
     context.history = history = keeper(tmp_path)
     assert await told() == "This replica does not lead, and no leader is known. Only the leader reads the history."
     history.recorder.resume(threaded=False)
     history.recorder.work()
-    assert await told() == "The history is away, as it cannot be opened: unable to open database file."
+    assert await told() == "The history is not available, as it cannot be opened: unable to open database file."
 
 
 async def test_a_database_that_fails_is_told_without_its_words(
-    url: str, context: ServiceContext, history: HistoryKeeper, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    url: str, context: ServiceContext, history: HistoryRecording, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     context.history = history
     database = history.recorder.database
@@ -199,5 +201,5 @@ async def test_a_database_that_fails_is_told_without_its_words(
     with caplog.at_level(logging.ERROR):
         status, text = await get(f"{url}/misses")
     assert status == 503
-    assert json.loads(text)["message"] == "The history is away: it cannot be read."
+    assert json.loads(text)["message"] == "The history is not available: it cannot be read."
     assert "The history cannot be read: error=OperationalError" in caplog.text

@@ -132,8 +132,8 @@ async def test_decisions_are_told_with_their_reasons(url: str, context: ServiceC
             }
         ],
         "total": 3,
-        "incomplete_because": "This replica does not lead, and no leader is known. Decisions and their reasons are known to the "
-        "leader only.",
+        "incomplete_because": "This replica does not lead, and no leader is known. "
+        "Only the leader knows decisions and their reasons.",
     }
     _, text = await get(f"{url}/decided?after=2")
     assert [each["number"] for each in json.loads(text)["items"]] == [3]
@@ -141,7 +141,7 @@ async def test_decisions_are_told_with_their_reasons(url: str, context: ServiceC
 
 async def test_what_a_bug_says_is_not_told(url: str):
     status, text = await get(f"{url}/faulty")
-    assert json.loads(text) == {"status": 500, "message": "Something went wrong in the service; its log says what."}
+    assert json.loads(text) == {"status": 500, "message": "The service has failed. Its log has the cause."}
     assert status == 500
 
 

@@ -19,9 +19,9 @@ from dra_spawner.placeholders.controller.scale_ahead import CountedMinute, Scale
 from dra_spawner.placeholders.controller.settings import ControllerSettings
 from dra_spawner.placeholders.planner.demand.minutes import minute_of
 from dra_spawner.placeholders.planner.published_shapes import PublishedShapes, published_config_map
-from dra_spawner.service.demand_keeper import DemandKeeper, read_past
-from dra_spawner.service.history_keeper import HistoryKeeper
+from dra_spawner.service.history_recording import HistoryRecording
 from dra_spawner.service.rehearsals import Rehearsals
+from dra_spawner.service.scale_ahead_runner import ScaleAheadRunner, read_past
 from tests.placeholders.controller.world import shape
 
 NOW = datetime(2026, 3, 2, 9, 0, 30, tzinfo=UTC)
@@ -34,8 +34,8 @@ def test_policies_of_choices_that_do_not_exist_are_told() -> None:
     decisions = DecisionLog()
     settings = ControllerSettings("hub")
     controller = PlaceholderController(api, ClusterWatch(api), decisions, settings, scale_ahead=ahead, now=lambda: NOW)
-    history = HistoryKeeper(HistorySettings(keep=timedelta(0)), controller, decisions)
-    keeper = DemandKeeper(controller, history, Rehearsals(controller))
+    history = HistoryRecording(HistorySettings(keep=timedelta(0)), controller, decisions)
+    keeper = ScaleAheadRunner(controller, history, Rehearsals(controller))
     assert keeper.problems() == (), "nothing is published yet"
     controller.shapes.put(published_config_map(PublishedShapes({"gpu-slice": shape({})}), "hub", {}))
     (problem,) = keeper.problems()

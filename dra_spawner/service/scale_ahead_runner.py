@@ -1,4 +1,4 @@
-"""Scale-ahead of a replica while it leads: it learns from the history, reads calendars, and forecasts each minute."""
+"""Scale-ahead while a replica leads: it learns from the history, reads calendars, and forecasts each minute."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ from dra_spawner.placeholders.controller.policy_webhooks import PolicyWebhooks
 from dra_spawner.placeholders.controller.scale_ahead import CountedMinute
 from dra_spawner.placeholders.planner.demand.minutes import minute_of
 from dra_spawner.service.added_entries import AddedEntries
-from dra_spawner.service.history_keeper import HistoryKeeper
+from dra_spawner.service.history_recording import HistoryRecording
 from dra_spawner.service.hub_spawns import HubSpawns
 from dra_spawner.service.rehearsals import Rehearsals
 from dra_spawner.service.rehearsed_entries import RehearsedEntries
 
-__all__ = ["DemandKeeper", "read_past"]
+__all__ = ["ScaleAheadRunner", "read_past"]
 
 log = logging.getLogger(__name__)
 
-#: As long as forecasts look back, and a day.
+#: One day more than forecasts look back.
 _PAST: Final = timedelta(days=36)
 _PAST_NODES: Final = timedelta(days=30)
-#: Time after a minute's end until its launches are seen.
+#: Seconds after a minute's end until its launches are seen.
 _SETTLE_SECONDS: Final = 2.0
-#: Time that the recorder has for what the cluster shows at the start, before the history is read.
+#: Limit of the time in which the recorder opens the database and writes its first records, before history is read.
 _RECORDING_SECONDS: Final = 10.0
-_LOOK_AGAIN_SECONDS: Final = 0.2
+_POLL_SECONDS: Final = 0.2
 
 
-class DemandKeeper:
-    """See the module.
+class ScaleAheadRunner:
+    """Runs scale-ahead: learning, calendars, webhooks, rehearsals and forecasts.
 
     Parameters
     ----------
     history
-        Of the past; scale-ahead works without.
+        The recorded history to learn from; scale-ahead also works without records.
     rehearsals
-        Of calendar entries.
+        Rehearses calendar entries.
     spawns
         Servers that the hub is starting; None without a hub.
     """
@@ -54,7 +54,7 @@ class DemandKeeper:
     def __init__(
         self,
         controller: PlaceholderController,
-        history: HistoryKeeper,
+        history: HistoryRecording,
         rehearsals: Rehearsals,
         spawns: HubSpawns | None = None,
     ) -> None:
@@ -63,7 +63,7 @@ class DemandKeeper:
         self._rehearsals = rehearsals
         self._spawns = spawns
         self.rehearsed = RehearsedEntries(controller, rehearsals)
-        self.added = AddedEntries(controller, lambda: history.recorder.database, is_kept=history.is_kept)
+        self.added = AddedEntries(controller, lambda: history.recorder.database, has_history=history.is_on)
         ahead = controller.scale_ahead
         self._webhooks = PolicyWebhooks(ahead.settings.policies, lambda: ahead.situations, now=controller.now)
         ahead.webhooks = self._webhooks.answers
@@ -71,7 +71,7 @@ class DemandKeeper:
             ahead.pending_spawns = spawns.pending
 
     def problems(self) -> tuple[str, ...]:
-        """What is wrong with policies, calendar entries, webhooks and the hub's answers, as sentences."""
+        """Problems of policies, calendar entries, webhooks and the hub's answers, as sentences."""
         shapes, policies = self._controller.published.shapes, self._controller.scale_ahead.settings.policies
         unknown = unknown_choices(policies, shapes) if shapes else ()
         spawns = self._spawns.problems() if self._spawns is not None else ()
@@ -80,7 +80,7 @@ class DemandKeeper:
 
     @contextlib.asynccontextmanager
     async def leading(self) -> AsyncIterator[None]:
-        """Learn and forecast until the context ends. It begins before records are passed on."""
+        """Learn and forecast until the context ends. Enter it before `HistoryRecording.leading`."""
         if not self._controller.is_on:
             yield
             return
@@ -102,13 +102,13 @@ class DemandKeeper:
         await controller.watch.wait_synced()
         await controller.shapes.wait_synced()
         ahead = controller.scale_ahead
-        asking = [
+        tasks = [
             asyncio.create_task(ahead.calendars.run(controller.now), name="calendars"),
             asyncio.create_task(self._webhooks.run(), name="webhooks"),
             asyncio.create_task(self.rehearsed.run(), name="rehearsals of calendar entries"),
         ]
         if self._spawns is not None:
-            asking.append(asyncio.create_task(self._spawns.run(), name="pending spawns"))
+            tasks.append(asyncio.create_task(self._spawns.run(), name="pending spawns"))
         try:
             await self._learn()
             while True:
@@ -116,12 +116,12 @@ class DemandKeeper:
                 self._advance()
                 await asyncio.sleep(_seconds_left(controller.now()) + _SETTLE_SECONDS)
         finally:
-            for each in asking:
+            for each in tasks:
                 each.cancel()
-            await asyncio.gather(*asking, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     def _advance(self) -> None:
-        """Forecast, and remember nodes; a defect there keeps the last targets and ends nothing else."""
+        """Forecast, and remember nodes. After a defect there, the last targets stay and everything else goes on."""
         try:
             self._controller.advance_forecasts()
             self._rehearsals.look()
@@ -129,7 +129,7 @@ class DemandKeeper:
             log.exception("Forecasts failed; the last targets stay.")
 
     async def _learn(self) -> None:
-        """Learn from the history, as far as it can be read."""
+        """Learn from the history if it can be read."""
         ahead, now = self._controller.scale_ahead, self._controller.now()
         database = await self._database()
         if database is None:
@@ -144,14 +144,14 @@ class DemandKeeper:
         log.info("Scale-ahead has learned: minutes=%d nodes=%d", len(past), len(nodes))
 
     async def _database(self) -> HistoryDatabase | None:
-        """The database, once it has what the cluster showed at the start; None if it cannot be opened in time."""
+        """The database, once the recorder has written its first records; None if it cannot be opened in time."""
         recorder = self._history.recorder
-        if not self._history.is_kept:
+        if not self._history.is_on:
             return None
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_RECORDING_SECONDS):
                 while (recorder.database is None and not recorder.problem) or recorder.queued:  # noqa: ASYNC110
-                    await asyncio.sleep(_LOOK_AGAIN_SECONDS)  # the recorder's thread has no event for this
+                    await asyncio.sleep(_POLL_SECONDS)  # the recorder's thread has no event for this
         return recorder.database
 
 

@@ -1,4 +1,4 @@
-"""The history of a replica: what it sees is recorded while it leads."""
+"""Recording of the history: a replica records while it leads."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from dra_spawner.history.settings import IN_MEMORY, HistorySettings, default_url
 from dra_spawner.placeholders.controller.history_feed import HistoryFeed, RecordSinks
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 
-__all__ = ["HistoryKeeper"]
+__all__ = ["HistoryRecording"]
 
 log = logging.getLogger(__name__)
 
 
-class HistoryKeeper:
-    """Records what the controller's watch shows, in a thread of its own, so that nothing waits for it.
+class HistoryRecording:
+    """Records what the controller's watch shows, in a thread of its own, so that a slow database delays nothing.
 
-    As an asynchronous context manager it writes at the end what is queued, for two seconds at most.
+    It is an asynchronous context manager. At its end it writes the queued records, for two seconds at most.
     """
 
     def __init__(self, settings: HistorySettings, controller: PlaceholderController, decisions: DecisionLog) -> None:
         self._settings = settings
         self._watch = controller.watch
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._was_told = False
+        self._has_warned = False
         self.recorder = Recorder(self._open, settings.keep, on_gap=self._on_gap, now=controller.now)
-        # Scale-ahead learns from the same records, also where none are kept.
-        kept = (self.recorder,) if self.is_kept else ()
-        self.feed = HistoryFeed(controller, decisions, RecordSinks((*kept, controller.scale_ahead)))
+        # Scale-ahead learns from the same records, also where no history is recorded.
+        recorders = (self.recorder,) if self.is_on else ()
+        self.feed = HistoryFeed(controller, decisions, RecordSinks((*recorders, controller.scale_ahead)))
 
     @property
-    def is_kept(self) -> bool:
+    def is_on(self) -> bool:
         """Whether anything is recorded."""
         return bool(self._settings.keep)
 
@@ -50,8 +50,8 @@ class HistoryKeeper:
 
     @contextlib.asynccontextmanager
     async def leading(self) -> AsyncIterator[None]:
-        """Record, from when the watch has synced until the context ends."""
-        if self.is_kept:
+        """Record until the context ends, beginning when the watch has synced."""
+        if self.is_on:
             self._loop = asyncio.get_running_loop()
             self.recorder.resume()
         begin = asyncio.create_task(self._begin(), name="history")
@@ -60,7 +60,7 @@ class HistoryKeeper:
         finally:
             begin.cancel()
             self.feed.end()
-            if self.is_kept:
+            if self.is_on:
                 self.recorder.pause()
 
     async def _begin(self) -> None:
@@ -79,16 +79,16 @@ class HistoryKeeper:
 
     def _open(self) -> HistoryDatabase:
         url = self._settings.url or default_url()
-        if url == IN_MEMORY and not self._was_told:
-            self._was_told = True
+        if url == IN_MEMORY and not self._has_warned:
+            self._has_warned = True
             log.warning(
-                "The history is in memory and ends with this process: mount a volume at /var/lib/dra-spawner, or set"
-                " DRASpawnerService.history's url."
+                "The history is in memory and is lost when this process ends: mount a volume at /var/lib/dra-spawner,"
+                " or set url in DRASpawnerService.history."
             )
         return HistoryDatabase.open(url, self._settings.user_names, self._settings.key_file)
 
     def _on_gap(self) -> None:
-        # A loop that is closed needs nothing any more.
+        # The loop may be closed already.
         with contextlib.suppress(RuntimeError):
             if self._loop is not None:
                 self._loop.call_soon_threadsafe(self.feed.repeat)
