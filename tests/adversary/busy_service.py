@@ -10,7 +10,8 @@ from typing import Any, Final
 from dra_spawner import names
 from dra_spawner.kube.api import resource_path
 from tests.cluster.under_test import ClusterUnderTest
-from tests.placeholders.controller.world import user_pod
+from tests.placeholders.controller.objects import user_pod
+from tests.running import loop_stalls, running
 from tests.service.replica import Replica
 
 #: Seconds for which the service may do nothing else, on a machine that is busy with other things.
@@ -34,14 +35,7 @@ async def start_server(
 @contextlib.asynccontextmanager
 async def watched_loop(service: Replica) -> AsyncIterator[list[float]]:
     """Seconds of each stall of the service, and of each answer to a probe; its status is asked for all the time, too."""
-    stalls: list[float] = []
     clock = asyncio.get_running_loop().time
-
-    async def measure() -> None:
-        while True:
-            before = clock()
-            await asyncio.sleep(0.01)
-            stalls.append(clock() - before - 0.01)
 
     async def ask() -> None:
         while True:
@@ -51,11 +45,5 @@ async def watched_loop(service: Replica) -> AsyncIterator[list[float]]:
             await service.get("status")
             await asyncio.sleep(0.05)
 
-    tasks = [asyncio.create_task(measure()), asyncio.create_task(ask())]
-    try:
+    async with loop_stalls() as stalls, running(ask()):
         yield stalls
-        assert not any(task.done() for task in tasks), tasks
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

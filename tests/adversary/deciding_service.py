@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.placeholders.controller.world import shape
+from tests.placeholders.controller.objects import shape
 from tests.service.replica import Replica
 
 PLAIN = shape({})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.service.replica import WHOLE
+from tests.placeholders.controller.objects import WHOLE
 
 
 def hostile_question(shape: str, namespace: str, definition: str) -> dict[str, Any]:

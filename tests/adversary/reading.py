@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import asyncio
-import contextlib
 import importlib
 import io
 import itertools
@@ -46,6 +45,7 @@ from tests.cluster.access import CHART_RULES, SHIPPED_RULES
 from tests.placeholders.planner.objects import NAMESPACE, PLAIN, gpu_claim
 from tests.placeholders.planner.simulated_cluster import START
 from tests.placeholders.planner.world import SETTINGS
+from tests.running import running
 
 _VERSION: Final = re.compile(r"v1|[a-z0-9.]+/v\d\w*")
 _PLURAL: Final = re.compile(r"[a-z][a-z-]+s")
@@ -175,11 +175,8 @@ async def _leader(api: ExamplesApi) -> None:
         leading.set()
         await asyncio.Event().wait()
 
-    task = asyncio.create_task(LeaderElector(api, NAMESPACE, "dra-spawner").run(lead))
-    await asyncio.wait_for(leading.wait(), 10)
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
+    async with running(LeaderElector(api, NAMESPACE, "dra-spawner").run(lead)), asyncio.timeout(60):
+        await leading.wait()
 
 
 async def _leftovers(api: ExamplesApi) -> None:

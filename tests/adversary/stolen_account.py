@@ -19,9 +19,8 @@ from dra_spawner.placeholders.planner.shapes import Shape
 from tests.cluster.access import SERVICE_ACCOUNT
 from tests.cluster.policy import apply_policy, withdraw_policy
 from tests.cluster.under_test import ClusterUnderTest
-from tests.placeholders.controller.world import shape
+from tests.placeholders.controller.objects import SHARE, shape
 from tests.polling import eventually
-from tests.service.replica import SHARE
 
 Json = dict[str, Any]
 

@@ -11,8 +11,8 @@ from dra_spawner.service.context import Role
 from tests.adversary.expressions import ACCEPTED
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable, whole
-from tests.placeholders.controller.world import claim_spec, shape
-from tests.service.replica import Replica, node, prepare, publish_shapes, replica
+from tests.placeholders.controller.objects import claim_spec, node, prepare, shape
+from tests.service.replica import Replica, publish_shapes, replica
 
 from .busy_service import LONGEST_STALL, start_server, watched_loop
 
@@ -39,10 +39,8 @@ def hostile_class(number: int) -> dict[str, object]:
 
 @pytest.fixture
 async def tenant(cluster: ClusterUnderTest) -> AsyncIterator[str]:
-    name = f"{cluster.namespace}-mallory"
-    await cluster.admin.create(resource_path("v1", "namespaces"), {"metadata": {"name": name}})
-    yield name
-    await cluster.admin.delete(resource_path("v1", "namespaces", None, name), missing_ok=True)
+    async with cluster.another_namespace("mallory") as name:
+        yield name
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator
@@ -25,12 +24,12 @@ from dra_spawner.spawner.devices.diagnosis import diagnose
 from dra_spawner.spawner.devices.reader import DeviceReader
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable
-from tests.placeholders.controller.world import claim_spec, shape
+from tests.placeholders.controller.objects import claim_spec, node, prepare, shape
 from tests.placeholders.planner.device_hub import ended, hub, placement
 from tests.placeholders.planner.objects import NAMESPACE, SHARE, share_claim
 from tests.placeholders.planner.world import World
-from tests.service import replica as services
-from tests.service.replica import Replica, prepare, publish_shapes, replica
+from tests.running import loop_stalls
+from tests.service.replica import Replica, publish_shapes, replica
 
 from .busy_service import LONGEST_STALL, start_server, watched_loop
 from .hostile_claims import DEVICE_CLASS, KINDS, devices, last_impossible, slices, variant
@@ -198,12 +197,8 @@ ENDLESS = shape({"gpu": last_impossible()})
 @pytest.fixture
 async def tenants(cluster: ClusterUnderTest) -> AsyncIterator[tuple[str, str]]:
     """Namespaces of two users."""
-    names = (f"{cluster.namespace}-mallory", f"{cluster.namespace}-ada")
-    for name in names:
-        await cluster.admin.create(resource_path("v1", "namespaces"), {"metadata": {"name": name}})
-    yield names
-    for name in names:
-        await cluster.admin.delete(resource_path("v1", "namespaces", None, name), missing_ok=True)
+    async with cluster.another_namespace("mallory") as mallory, cluster.another_namespace("ada") as ada:
+        yield mallory, ada
 
 
 async def test_the_service_answers_and_serves_others_while_a_tenant_asks_for_too_much(
@@ -213,8 +208,8 @@ async def test_the_service_answers_and_serves_others_while_a_tenant_asks_for_too
     hostile = [
         variant(kind, number) for number in range(3) for kind in ("last impossible", "unmet match", "alternatives")
     ]
-    nodes = services.node("node-a", shareable("share"), *devices(""))
-    await prepare(cluster, *nodes, *services.node("node-b", *devices("")))
+    nodes = node("node-a", shareable("share"), *devices(""))
+    await prepare(cluster, *nodes, *node("node-b", *devices("")))
     await publish_shapes(cluster, {"gpu-slice": PART, "gpu-large": LARGE, "endless": ENDLESS})
     async with replica(cluster, placeholders={"gpu-slice": {"min": 4}}, user_namespaces=True) as service:
         await service.until_warm(PART, 4)
@@ -260,7 +255,7 @@ def _stopped(service: Replica) -> list[ObjectKey]:
 async def test_the_embedded_scheduler_goes_on_to_the_next_pod(embedded_cluster: ClusterUnderTest) -> None:
     """Where kube-scheduler takes ten seconds for each node, the demo would hang."""
     cluster = embedded_cluster
-    await prepare(cluster, *services.node("node-a", shareable("share"), *devices("")))
+    await prepare(cluster, *node("node-a", shareable("share"), *devices("")))
     for number in range(3):
         await start_server(cluster, cluster.namespace, f"mallory-{number}", last_impossible(), LARGE.id, affinity={})
     await start_server(cluster, cluster.namespace, "ada", PART_CLAIM["gpu"], PART.id, affinity={})
@@ -272,19 +267,9 @@ async def test_the_embedded_scheduler_goes_on_to_the_next_pod(embedded_cluster: 
 
 async def test_a_hub_says_that_it_could_not_be_determined(embedded_cluster: ClusterUnderTest) -> None:
     cluster = embedded_cluster
-    await prepare(cluster, *services.node("node-a", *devices("")))
-    stalls: list[float] = []
-    clock = asyncio.get_running_loop().time
-
-    async def measure() -> None:
-        while True:
-            before = clock()
-            await asyncio.sleep(0.01)
-            stalls.append(clock() - before - 0.01)
-
-    task = asyncio.create_task(measure())
-    found = await diagnose(DeviceReader(cluster.admin), {"gpu": last_impossible()})
-    task.cancel()
+    await prepare(cluster, *node("node-a", *devices("")))
+    async with loop_stalls() as stalls:
+        found = await diagnose(DeviceReader(cluster.admin), {"gpu": last_impossible()})
     assert found.fits is None
     assert not found.is_permanent
     assert found.sentence.startswith("It could not be determined in time whether this cluster has devices free")

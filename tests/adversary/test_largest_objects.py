@@ -29,7 +29,10 @@ from tests.adversary.hostile_objects import LARGEST, large_config_maps, large_le
 from tests.adversary.tenant import RESOURCES, editor_of, tenant_of
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
-from tests.service.replica import WHOLE, Replica, node, prepare, publish_shapes, replica
+from tests.placeholders.controller.objects import WHOLE, node, prepare
+from tests.polling import eventually
+from tests.running import running
+from tests.service.replica import Replica, publish_shapes, replica
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -166,14 +169,8 @@ async def test_largest_lease(real_cluster: ClusterUnderTest, what: str, caplog: 
 
     times = LeaseTimes(3.0, 2.0, 1.0)
     elector = LeaderElector(cluster.admin, cluster.namespace, "dra-spawner", times=times)
-    task = asyncio.create_task(elector.run(lead))
-    try:
-        await asyncio.wait_for(leads.wait(), 20)
-    except TimeoutError:
-        raise AssertionError(f"it does not lead: {elector.problem[:500]}") from None
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+    async with running(elector.run(lead)):
+        await eventually(leads.is_set, "it leads", shows=lambda: elector.problem[:500])
     found = await cluster.admin.get(resource_path(*LEASES, cluster.namespace, "dra-spawner"))
     assert found["spec"]["holderIdentity"] == ""
     assert max((len(record.getMessage()) for record in caplog.records), default=0) < _MOST_LOGGED

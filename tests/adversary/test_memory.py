@@ -31,9 +31,10 @@ from tests.cluster.example_objects import gpu_class, gpu_slice
 from tests.cluster.under_test import ClusterUnderTest
 from tests.containers import containers, most_held
 from tests.integration.devices import whole
-from tests.placeholders.controller.world import at_work, claim_spec, shape, user_pod
+from tests.placeholders.controller.objects import WHOLE, claim_spec, node, prepare, shape, user_pod
+from tests.placeholders.controller.world import at_work
 from tests.placeholders.planner.world import World
-from tests.service.replica import WHOLE, begin_round, node, prepare, publish_shapes, replica
+from tests.service.replica import begin_round, publish_shapes, replica
 from tests.service.unstarted_watch import UnstartedWatch
 
 #: More than any bound below.

@@ -48,9 +48,9 @@ from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import node_with, whole
 from tests.integration.faulty_hub import faulty_on
 from tests.integration.service_process import ServiceProcess
-from tests.placeholders.controller.world import shape, user_pod
+from tests.placeholders.controller.objects import WHOLE, node, prepare, shape, user_pod
 from tests.polling import eventually
-from tests.service.replica import WHOLE, Service, node, prepare, publish_shapes, replica
+from tests.service.replica import Service, publish_shapes, replica
 
 pytestmark = pytest.mark.timeout(180)
 

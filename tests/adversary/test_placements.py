@@ -13,8 +13,8 @@ from tests.adversary.hostile_questions import DEFINITION, hostile_question
 from tests.adversary.hostile_values import HOSTILE, deep, places
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
-from tests.placeholders.controller.world import shape
-from tests.service.replica import WHOLE, Replica, node, prepare, publish_shapes, replica
+from tests.placeholders.controller.objects import WHOLE, node, prepare, shape
+from tests.service.replica import Replica, publish_shapes, replica
 
 
 async def test_a_hundred_ask_for_two_places_at_once(embedded_cluster: ClusterUnderTest) -> None:

@@ -32,26 +32,19 @@ from tests.cluster.access import (
     PLACEHOLDER_RULES,
     SERVICE_ACCOUNT,
     USER_NAMESPACES_RULES,
-    grant,
-    service_token,
 )
-from tests.cluster.control_plane import write_kubeconfig
+from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.policy import ADMISSION_API, apply_policy, policy_objects
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.devices import shareable
-from tests.placeholders.controller.world import shape, user_pod
-from tests.service.replica import PRIORITY_CLASS, SHARE, node, prepare
+from tests.integration.devices import PRIORITY_CLASS, shareable
+from tests.placeholders.controller.objects import SHARE, node, prepare, shape, user_pod
 
 
 @pytest.fixture
 async def thief(real_cluster: ClusterUnderTest) -> AsyncIterator[Thief]:
     cluster = real_cluster
     await prepare(cluster, *node("node-a", shareable("gpu-0")))
-    token = await service_token(cluster.admin, cluster.namespace)
-    for rules in (PLACEHOLDER_RULES, USER_NAMESPACES_RULES):
-        await grant(cluster.admin, cluster.namespace, rules, SERVICE_ACCOUNT)
-    server = {"server": cluster.url, "certificate-authority": str(cluster.certificate_authority)}
-    kubeconfig = write_kubeconfig(cluster.directory / "stolen.kubeconfig", server, token, cluster.namespace)
+    kubeconfig = await service_kubeconfig(cluster, rules=(PLACEHOLDER_RULES, USER_NAMESPACES_RULES))
     settings = PlaceholderSettings(cluster.namespace, PRIORITY_CLASS)
     async with await KubernetesApi.from_kubeconfig(kubeconfig) as api:
         try:

@@ -16,9 +16,8 @@ from tests.adversary.stolen_account import DRA, DRY
 from tests.cluster.access import SHIPPED_RULES, grant
 from tests.cluster.policy import HUB_POLICY, policy_objects, policy_path
 from tests.cluster.under_test import ClusterUnderTest
-from tests.placeholders.controller.world import user_pod
+from tests.placeholders.controller.objects import SHARE, user_pod
 from tests.polling import eventually
-from tests.service.replica import SHARE
 
 Json = dict[str, Any]
 
@@ -48,11 +47,8 @@ def of_hub_in(namespace: str) -> list[Json]:
 
 @pytest.fixture
 async def users_namespace(real_cluster: ClusterUnderTest) -> AsyncIterator[str]:
-    name = f"{real_cluster.namespace}-ada"
-    path = resource_path("v1", "namespaces")
-    await real_cluster.admin.create(path, {"metadata": {"name": name}})
-    yield name
-    await real_cluster.admin.delete(f"{path}/{name}", missing_ok=True)
+    async with real_cluster.another_namespace("ada") as name:
+        yield name
 
 
 async def refusals(api: KubernetesApi, namespace: str) -> dict[str, str]:

@@ -21,10 +21,9 @@ from dra_spawner.simulator.claims import TrackedClaim
 from dra_spawner.simulator.pods import Pod
 from tests.bench.spawn import STUB
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.devices import classes
+from tests.integration.devices import PRIORITY_CLASS, classes, priority_class
 from tests.placeholders.planner.autoscaler import Autoscaler, NodeGroup
 from tests.polling import eventually
-from tests.service.replica import PRIORITY_CLASS
 from tests.service.virtual_replica import PATIENT, VirtualReplica, VirtualTime
 from tests.virtual_time.api import VirtualTimeApi
 from tests.virtual_time.cluster_world import ClusterWorld
@@ -166,8 +165,7 @@ class ClassCluster:
 async def class_cluster(cluster: ClusterUnderTest, keeper: Keeper, port: int) -> AsyncIterator[ClassCluster]:
     """A cluster without nodes, with one of the keepers at work; servers answer at a port of this machine."""
     time = VirtualTime(DAY + timedelta(hours=9))
-    priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": PRIORITY_CLASS}}
-    await cluster.publish(*classes(), {**priority, "value": -10})
+    await cluster.publish(*classes(), priority_class())
     async with contextlib.AsyncExitStack() as stack:
         api = await stack.enter_async_context(await VirtualTimeApi.connect(cluster.admin_kubeconfig, time.stamps))
         watch = await stack.enter_async_context(ClusterWatch(api))

@@ -14,7 +14,6 @@ from dra_spawner import names
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.kube.api import KubernetesApi, resource_path
 from dra_spawner.kube.cluster_watch import Change, ClusterWatch
-from dra_spawner.placeholders.controller.executor import ActionExecutor
 from dra_spawner.placeholders.controller.reconciler import Reconciler
 from dra_spawner.placeholders.controller.reservations import Reservations
 from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
@@ -24,8 +23,11 @@ from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.instant_kubelet import InstantKubelet
-from tests.placeholders.controller.world import IMAGE, PRIORITY_CLASS, claim_spec, shape, user_pod
+from tests.integration.devices import PRIORITY_CLASS
+from tests.placeholders.controller.objects import IMAGE, claim_spec, shape, user_pod
+from tests.placeholders.controller.world import reconciler as placeholder_reconciler
 from tests.polling import eventually
+from tests.running import running as at_work
 
 __all__ = ["BESIDE", "FULL", "NAMESPACE", "Bench", "NodeKind", "Start", "running"]
 
@@ -269,15 +271,9 @@ async def running(plane: ControlPlane, roomy: int, tight: int, *, refills: bool)
         await api.create(resource_path("v1", "namespaces"), {"metadata": {"name": NAMESPACE}})
         priority = {"metadata": {"name": PRIORITY_CLASS}, "value": -10}
         await api.create(resource_path("scheduling.k8s.io/v1", "priorityclasses"), priority)
-        numbers = iter(range(10**6))
-        executor = ActionExecutor(
-            api,
-            PlaceholderSettings(namespace=NAMESPACE, priority_class=PRIORITY_CLASS),
-            may_act=lambda: None,
-            new_name=lambda each: f"placeholder-{next(numbers):05}",
-        )
         bench: Bench
-        reconciler = Reconciler(watch, lambda: bench.policy(), executor, DecisionLog(), frozenset((NAMESPACE,)))
+        settings = PlaceholderSettings(namespace=NAMESPACE, priority_class=PRIORITY_CLASS)
+        reconciler = placeholder_reconciler(api, watch, settings, lambda: bench.policy(), DecisionLog())
         bench = Bench(api, watch, reconciler, Reservations(reconciler), refills)
         watch.on_change(bench.note)
         await watch.wait_synced()
@@ -285,12 +281,5 @@ async def running(plane: ControlPlane, roomy: int, tight: int, *, refills: bool)
         await bench.nodes(TIGHT, tight)
         await bench.until(lambda: len(watch.snapshot.slices) == roomy + tight, "nodes and devices")
         kubelet = InstantKubelet(api, watch, _now)
-        tasks = [asyncio.create_task(each) for each in (reconciler.run(), bench.beat(), kubelet.run())]
-        try:
+        async with at_work(reconciler.run(), bench.beat(), kubelet.run()):
             yield bench
-            assert not any(task.done() for task in tasks), tasks
-        finally:
-            for task in tasks:
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await task

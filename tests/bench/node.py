@@ -46,13 +46,15 @@ from tests.cluster.control_plane import ControlPlane
 from tests.cluster.fixtures import namespace_on
 from tests.cluster.harness_binary import control_plane_binary
 from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.devices import priority_class
 from tests.node.devices import GPU_DRIVER, GPU_SHARE_CLASS, Pools, device_classes
 from tests.node.images import PAUSE, QUICK_SERVER
 from tests.node.machine import examine
 from tests.node.node_binaries import node_binaries
 from tests.node.objects import claim_spec
 from tests.node.real_node import NodeOptions, RealNode
-from tests.placeholders.controller.world import PRIORITY_CLASS, PlaceholderWorld, at_work, shape
+from tests.placeholders.controller.objects import shape
+from tests.placeholders.controller.world import PlaceholderWorld, at_work
 from tests.polling import eventually
 
 NODE = "node-bench"
@@ -225,8 +227,7 @@ async def running(directory: Path, loop: BackgroundLoop, kept: int) -> AsyncIter
         node = RealNode(plane, binaries, examine(), directory / "node", name=NODE, options=options)
         await asyncio.to_thread(stack.enter_context, node)
         async with namespace_on(plane, loop, directory / "cluster", keeps_nodes=True) as cluster:
-            priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": -10}
-            await cluster.publish(*device_classes(), {**priority, "metadata": {"name": PRIORITY_CLASS}})
+            await cluster.publish(*device_classes(), priority_class())
             async with at_work(cluster, (WANTED, ReplicaRange(kept, 2 * kept + 10)), image=PAUSE) as world:
                 bench = Bench(node, cluster, world, kept)
                 world.watch.on_change(bench.note)

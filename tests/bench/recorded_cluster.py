@@ -25,8 +25,6 @@ from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.kube.cluster_watch import ClusterWatch
-from dra_spawner.placeholders.controller.executor import ActionExecutor
-from dra_spawner.placeholders.controller.reconciler import Reconciler
 from dra_spawner.placeholders.controller.reservations import Reservations
 from dra_spawner.placeholders.planner.actions import Action
 from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
@@ -39,8 +37,11 @@ from tests.bench.event_stream import NAMESPACE
 from tests.bench.fleet import DRIVER, Fleet
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.harness_binary import control_plane_binary
-from tests.placeholders.controller.world import IMAGE, PRIORITY_CLASS, shape, user_pod
+from tests.integration.devices import PRIORITY_CLASS
+from tests.placeholders.controller.objects import IMAGE, shape, user_pod
+from tests.placeholders.controller.world import reconciler as placeholder_reconciler
 from tests.polling import eventually
+from tests.running import ended
 
 Json = dict[str, Any]
 
@@ -221,11 +222,7 @@ async def _record(
             async with watch:
                 await watch.wait_synced()
                 settings = PlaceholderSettings(namespace=NAMESPACE, priority_class=PRIORITY_CLASS)
-                names = itertools.count()
-                executor = ActionExecutor(
-                    api, settings, may_act=lambda: None, new_name=lambda _: f"placeholder-{next(names)}"
-                )
-                reconciler = Reconciler(watch, lambda: wanted, executor, DecisionLog(), frozenset((NAMESPACE,)))
+                reconciler = placeholder_reconciler(api, watch, settings, lambda: wanted, DecisionLog())
                 work = asyncio.create_task(reconciler.run())
                 await eventually(
                     lambda: all(len(reconciler.view().warm(each)) >= placeholders for each in wanted.shapes),
@@ -240,9 +237,7 @@ async def _record(
                 await asyncio.sleep(2)
                 assert not any(task.done() for task in (work, beat)), (work, beat)
                 for task in (work, beat):
-                    task.cancel()
-                    with contextlib.suppress(asyncio.CancelledError):
-                        await task
+                    await ended(task)
 
 
 class Recording:

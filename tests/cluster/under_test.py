@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+import contextlib
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -107,6 +108,12 @@ class ClusterUnderTest:
         group = RESOURCE_API if plural.startswith("resourceclaim") else "v1"
         return resource_path(group, plural, self.namespace, name, subresource)
 
+    def kubeconfig_with(self, token: str, name: str, server: str = "") -> Path:
+        """A kubeconfig with another token, at the API server or at another address."""
+        real = {"server": self.url, "certificate-authority": str(self.certificate_authority)}
+        path = self.directory / f"{name}.kubeconfig"
+        return write_kubeconfig(path, {"server": server} if server else real, token, self.namespace)
+
     def hub_kubeconfig_for(self, server: str) -> Path:
         """The hub's kubeconfig with another address of the API server, such as a `FaultProxy`'s."""
         return self._kubeconfig("hub", server, self._hub_token)
@@ -116,8 +123,15 @@ class ClusterUnderTest:
         return self._kubeconfig("admin", server, self._admin_token)
 
     def _kubeconfig(self, who: str, server: str, token: str) -> Path:
-        path = self.directory / f"{who}-at-{server.rpartition(':')[2]}.kubeconfig"
-        return write_kubeconfig(path, {"server": server}, token, self.namespace)
+        return self.kubeconfig_with(token, f"{who}-at-{server.rpartition(':')[2]}", server)
+
+    @contextlib.asynccontextmanager
+    async def another_namespace(self, suffix: str) -> AsyncIterator[str]:
+        """A further namespace, such as that of one user."""
+        path, name = resource_path("v1", "namespaces"), f"{self.namespace}-{suffix}"
+        await self.admin.create(path, {"metadata": {"name": name}})
+        yield name
+        await self.admin.delete(f"{path}/{name}", missing_ok=True)
 
     def fault_proxy(self) -> FaultProxy:
         """A proxy before the API server, to be entered with ``async with``; for `hub_kubeconfig_for`."""

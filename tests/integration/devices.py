@@ -1,12 +1,15 @@
-"""Small nodes and devices for tests that count on every one of them."""
+"""Small nodes and devices for tests that count on every one of them, and the priority of placeholders."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from dra_spawner.devcluster.kubelet.node_agent import node_manifest
 
 DRIVER = "gpu.example.com"
+PRIORITY_CLASS = "dra-spawner-placeholder"
+"""As it is shipped."""
 
 
 def device_class(name: str, expression: str) -> dict[str, Any]:
@@ -46,11 +49,27 @@ def whole(name: str) -> dict[str, Any]:
     }
 
 
-def node_with(name: str, *devices: dict[str, Any]) -> list[dict[str, Any]]:
-    """A node and the slice of its devices."""
+def priority_class(name: str = PRIORITY_CLASS, value: int = -10, **more: Any) -> dict[str, Any]:
+    """The priority of placeholders, or another one."""
+    metadata = {"name": name}
+    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": metadata, "value": value, **more}
+
+
+def image_list(images: Iterable[str]) -> list[dict[str, Any]]:
+    """Images in a node's status."""
+    return [{"names": [image], "sizeBytes": 1} for image in images]
+
+
+def node_with(name: str, *devices: dict[str, Any], images: Iterable[str] = ()) -> list[dict[str, Any]]:
+    """A node and the slice of its devices, if it has any."""
+    node = {"apiVersion": "v1", "kind": "Node", **node_manifest(name)}
+    if images:
+        node["status"]["images"] = image_list(images)
+    if not devices:
+        return [node]
     pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
     return [
-        {"apiVersion": "v1", "kind": "Node", **node_manifest(name)},
+        node,
         {
             "apiVersion": "resource.k8s.io/v1",
             "kind": "ResourceSlice",

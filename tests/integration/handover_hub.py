@@ -8,31 +8,18 @@ from typing import Any
 import aiohttp
 
 from dra_spawner import names
-from tests.cluster.access import PLACEHOLDER_RULES, SERVICE_ACCOUNT, grant, service_token
-from tests.cluster.control_plane import write_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.devices import classes, node_with, shareable
+from tests.integration.devices import classes, image_list, node_with, priority_class, shareable
 from tests.integration.hub_process import HubProcess
 from tests.integration.hub_with_service import CONFIG
 from tests.integration.service_process import free_url
 from tests.polling import eventually
 
 IMAGE = "this-machine/quick-server:1"
-PRIORITY_CLASS = "dra-spawner-placeholder"
 #: The shipped profile of this name: 10Gi of a GPU's memory.
 PROFILE = {"profile": "gpu-slice"}
 WANTED = 3
 Json = dict[str, Any]
-
-
-async def service_kubeconfig(cluster: ClusterUnderTest) -> Path:
-    """Of an account that may do what is shipped for the service."""
-    if cluster.kind == "embedded":
-        return cluster.admin_kubeconfig
-    token = await service_token(cluster.admin, cluster.namespace)
-    await grant(cluster.admin, cluster.namespace, PLACEHOLDER_RULES, SERVICE_ACCOUNT)
-    server = {"server": cluster.url, "certificate-authority": str(cluster.certificate_authority)}
-    return write_kubeconfig(cluster.directory / "service.kubeconfig", server, token, cluster.namespace)
 
 
 class Hub(HubProcess):
@@ -141,13 +128,12 @@ async def placeholders_of(cluster: ClusterUnderTest) -> list[Json]:
 
 async def prepare(cluster: ClusterUnderTest, *more: Json) -> None:
     """Two nodes with twelve shares of 10Gi, and more nodes and slices; all have the image. And the shipped priority."""
-    priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": PRIORITY_CLASS}}
     objects = [*node_with("node-a", shareable("gpu-0"), shareable("gpu-1")), *node_with("node-b", shareable("gpu-0"))]
     objects += more
     for each in objects:
         if each["kind"] == "Node":
-            each["status"]["images"] = [{"names": [IMAGE], "sizeBytes": 1}]
-    await cluster.publish(*classes(), {**priority, "value": -10}, *objects)
+            each["status"]["images"] = image_list([IMAGE])
+    await cluster.publish(*classes(), priority_class(), *objects)
 
 
 def messages(events: list[Json]) -> list[str]:

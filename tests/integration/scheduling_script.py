@@ -35,10 +35,6 @@ def template(name: str, *requests: dict[str, Any]) -> dict[str, Any]:
     return {"apiVersion": RESOURCE_API, "kind": "ResourceClaimTemplate", "metadata": {"name": name}, "spec": spec}
 
 
-def priority_class(name: str, value: int) -> dict[str, Any]:
-    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
-
-
 def pod(name: str, *, cpu: str = "100m", template: str = "", claim: str = "", **spec: Any) -> dict[str, Any]:
     container: dict[str, Any] = {
         "name": "main",

@@ -13,16 +13,9 @@ import pytest
 
 from dra_spawner import names
 from dra_spawner.placeholders.planner.published_shapes import read_config_map
+from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.handover_hub import (
-    PROFILE,
-    WANTED,
-    Hub,
-    Json,
-    messages,
-    prepare,
-    service_kubeconfig,
-)
+from tests.integration.handover_hub import PROFILE, WANTED, Hub, Json, messages, prepare
 from tests.polling import eventually
 
 pytestmark = pytest.mark.timeout(240)

@@ -24,10 +24,11 @@ import pytest
 from aiohttp import web
 
 from dra_spawner.kube.api import resource_path
+from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.fault_proxy import Fault, FaultProxy, Request
 from tests.cluster.under_test import RESOURCE_API, ClusterUnderTest
-from tests.integration.devices import shareable
-from tests.integration.handover_hub import PROFILE, Hub, items, placeholders_of, prepare, service_kubeconfig
+from tests.integration.devices import priority_class, shareable
+from tests.integration.handover_hub import PROFILE, Hub, items, placeholders_of, prepare
 from tests.integration.hub_process import eventually
 from tests.integration.node_trouble import NodeTrouble, fail_pod, hanging_pod
 from tests.integration.warm_placeholders import SHARE, WarmPlaceholders, node, warm_placeholders
@@ -257,8 +258,7 @@ FULL_NODE = [
 @pytest.mark.parametrize(("preemption", "step"), FULL_NODE)
 async def test_in_a_start_that_takes_over_what_fills_a_node(real_cluster: ClusterUnderTest, preemption: str, step: int):
     """The service makes the pod a consumer of the claim first, and deletes the placeholder then."""
-    priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "server"}}
-    await real_cluster.publish({**priority, "value": 0, "preemptionPolicy": preemption})
+    await real_cluster.publish(priority_class("server", 0, preemptionPolicy=preemption))
     async with places_behind(real_cluster, cpu=5) as (places, proxy):  # of 8
         proxy.kill_at = step
         await killed(proxy, asyncio.create_task(places.spawn()))

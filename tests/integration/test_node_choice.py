@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 from datetime import datetime
-from typing import Any
 
 import pytest
 
 from dra_spawner.devcluster.clock import ScaledClock
 from dra_spawner.devcluster.kubelet.node_agent import node_manifest
 from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.devices import priority_class
 from tests.integration.node_choices import (
     IMAGE,
     expectation,
@@ -63,10 +63,6 @@ async def test_real_scheduler_preempts_whom_we_would(real_cluster: ClusterUnderT
             preempted += 1
             assert before - left == expected.victims.get(found), what
     assert preempted > 2
-
-
-def priority_class(name: str, value: int) -> dict[str, Any]:
-    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
 
 
 class SameSecond(ScaledClock):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from functools import partial
 from types import SimpleNamespace
@@ -18,6 +17,7 @@ from dra_spawner.spawner.shape_publication import ShapePublication, published_sh
 from tests.cluster.fault_proxy import Fault
 from tests.integration.devices import classes, node_with, shareable
 from tests.polling import eventually
+from tests.running import running
 from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of
 
 CONFIG_MAPS = "configmaps"
@@ -75,11 +75,10 @@ async def test_two_hubs_that_share_a_name_are_told_and_do_not_take_turns(cluster
     assert read_config_map(await cluster.admin.get(path)) == second
     hub.side.spawner_config.profile_list = [profile("gpu", "10Gi")]
     hub.log.addHandler(caplog.handler)
-    task = asyncio.create_task(ours.run())
-    await eventually(
-        lambda: [each for each in caplog.records if "another hub writes" in each.getMessage()], "the hub warns"
-    )
-    task.cancel()
+    async with running(ours.run()):
+        await eventually(
+            lambda: [each for each in caplog.records if "another hub writes" in each.getMessage()], "the hub warns"
+        )
     hub.log.removeHandler(caplog.handler)
     (told,) = {each.getMessage() for each in caplog.records if "another hub writes" in each.getMessage()}
     assert f"ConfigMap {names.SHAPES_CONFIG_MAP}, too" in told
@@ -138,16 +137,14 @@ async def test_a_right_that_is_missing_is_named_once(cluster, hub, monkeypatch, 
     caplog.set_level(logging.WARNING)
     # The hub's own logger tells nobody above it.
     hub.log.addHandler(caplog.handler)
-    task = asyncio.create_task(publication.run())
-    before = hub.proxy.count(verb, CONFIG_MAPS)
-    await eventually(lambda: hub.proxy.count(verb, CONFIG_MAPS) >= before + 3, "the hub tries three times")
-    said = {record.getMessage() for record in caplog.records if "are not published" in record.getMessage()}
-    (sentence,) = said
-    assert f"the hub's Role lacks the rule {rule} (helm-values/rbac.yaml)" in sentence
-    times = [record for record in caplog.records if record.getMessage() == sentence]
-    assert len({id(record) for record in times}) == 1
-    hub.proxy.heal()
-    await cluster.wait_for(cluster.path(CONFIG_MAPS, names.SHAPES_CONFIG_MAP))
-    assert not task.done()
-    task.cancel()
+    async with running(publication.run()):
+        before = hub.proxy.count(verb, CONFIG_MAPS)
+        await eventually(lambda: hub.proxy.count(verb, CONFIG_MAPS) >= before + 3, "the hub tries three times")
+        said = {record.getMessage() for record in caplog.records if "are not published" in record.getMessage()}
+        (sentence,) = said
+        assert f"the hub's Role lacks the rule {rule} (helm-values/rbac.yaml)" in sentence
+        times = [record for record in caplog.records if record.getMessage() == sentence]
+        assert len({id(record) for record in times}) == 1
+        hub.proxy.heal()
+        await cluster.wait_for(cluster.path(CONFIG_MAPS, names.SHAPES_CONFIG_MAP))
     hub.log.removeHandler(caplog.handler)

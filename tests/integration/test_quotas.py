@@ -7,8 +7,8 @@ from typing import Any
 from dra_spawner.kube.api import resource_path
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
-from tests.placeholders.controller.world import claim_spec, shape
-from tests.service.replica import Replica, node, prepare, publish_shapes, replica
+from tests.placeholders.controller.objects import claim_spec, node, prepare, shape
+from tests.service.replica import Replica, publish_shapes, replica
 
 WHOLE = {"gpu": claim_spec()}
 GPU = shape(WHOLE)

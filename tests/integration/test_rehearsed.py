@@ -13,8 +13,8 @@ from dra_spawner.kube.api import resource_path
 from dra_spawner.rehearsal_commands.rehearse_command import RehearseOptions, run_rehearse
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
-from tests.placeholders.controller.world import shape
-from tests.service.replica import WHOLE, Json, Replica, node, prepare, publish_shapes, replica
+from tests.placeholders.controller.objects import WHOLE, node, prepare, shape
+from tests.service.replica import Json, Replica, publish_shapes, replica
 
 LINE = "5 of gpu-whole tomorrow at 17:00"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dra_spawner.devcluster.demo.example_nodes import (
     GPU_SHARE_CLASS,
 )
+from tests.integration.devices import priority_class
 from tests.integration.scheduling_script import (
     FINALIZER,
     NO_DEVICES,
@@ -12,7 +13,6 @@ from tests.integration.scheduling_script import (
     claim,
     consumers,
     pod,
-    priority_class,
     request,
     scheduled,
     share,

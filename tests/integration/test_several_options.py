@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from dra_spawner import names
 from dra_spawner.placeholders.planner.shape_definition import read_definition
+from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.devices import classes, node_with, shareable
-from tests.integration.handover_hub import IMAGE, PRIORITY_CLASS, Hub, Json, messages, service_kubeconfig
+from tests.integration.devices import classes, node_with, priority_class, shareable
+from tests.integration.handover_hub import IMAGE, Hub, Json, messages
 from tests.polling import eventually
 
 pytestmark = pytest.mark.timeout(240)
@@ -58,11 +57,7 @@ def capacity(claim: Json) -> str:
 
 
 async def test_a_user_of_two_options_gets_what_was_kept_or_what_makes_way(cluster: ClusterUnderTest) -> None:
-    priority: dict[str, Any] = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
-    objects = node_with("node-a", shareable("gpu-0"))
-    objects[0]["status"]["images"] = [{"names": [IMAGE], "sizeBytes": 1}]
-    priority |= {"metadata": {"name": PRIORITY_CLASS}, "value": -10}
-    await cluster.publish(*classes(), priority, *objects)
+    await cluster.publish(*classes(), priority_class(), *node_with("node-a", shareable("gpu-0"), images=[IMAGE]))
     hub = Hub(cluster, await service_kubeconfig(cluster), PROFILES)
     settings = hub.directory / "service_config.py"
     settings.write_text(f"{settings.read_text()}c.DRASpawnerService.placeholders = {REPLICAS!r}\n")

@@ -18,9 +18,9 @@ from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.spawner.placement.pod import manifest_of, shape_of_pod
 from tests.cluster.fault_proxy import FaultProxy
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.devices import classes, node_with
+from tests.integration.devices import classes, node_with, priority_class
 from tests.integration.faulty_hub import hub_behind_proxy
-from tests.placeholders.controller.world import PRIORITY_CLASS, PlaceholderWorld, at_work
+from tests.placeholders.controller.world import PlaceholderWorld, at_work
 from tests.polling import eventually
 from tests.presence import present
 from tests.spawner.hub_side import HubSide
@@ -199,9 +199,7 @@ def pods_of(claim: dict[str, Any]) -> list[str]:
 
 def node(name: str, *devices: dict[str, Any]) -> list[dict[str, Any]]:
     """A node that has the image of users' servers."""
-    objects = node_with(name, *devices)
-    objects[0]["status"]["images"] = [{"names": [IMAGE], "sizeBytes": 1}]
-    return objects
+    return node_with(name, *devices, images=[IMAGE])
 
 
 @contextlib.asynccontextmanager
@@ -213,8 +211,7 @@ async def warm_placeholders(
         hub_behind_proxy(cluster, proxy_class, **kubelet_options) as (proxy, side),
         ServiceStandIn().listening() as service,
     ):
-        priority_class = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": -10}
-        await cluster.publish(*classes(), {**priority_class, "metadata": {"name": PRIORITY_CLASS}})
+        await cluster.publish(*classes(), priority_class())
         with service_of_the_hub(service.url):
             config = side.spawner_config
             config.image = IMAGE

@@ -16,6 +16,7 @@ from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.kube.informers import Informer, InformerEnded, Resource, wait_informers_ended
 from dra_spawner.simulator.claims import ObjectKey
 from tests.polling import eventually
+from tests.running import running
 
 RESOURCE = Resource("ConfigMap", "v1", "configmaps")
 DEEP = "[" * 5000 + "]" * 5000
@@ -95,17 +96,13 @@ async def test_one_object_that_is_wrong_costs_no_other() -> None:
     receiver.unbearable.add("bad")
     async with answering(items, events) as api:
         informer = Informer(api, RESOURCE, receiver)
-        task = asyncio.create_task(informer.run(), name="informer")
-        try:
+        async with running(informer.run()):
             await eventually(lambda: "b" in receiver.names, "all is told")
             assert receiver.names == ["deep", "later", "b"]
             status = informer.status
             assert (status.lists, status.events, status.objects) == (1, 4, 4)
             assert status.problem == "ConfigMap n/bad cannot be taken in (LookupError: unbearable (injected by a test))"
             assert informer.resource_version == "5"
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_what_it_ends_by_is_told() -> None:

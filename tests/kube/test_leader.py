@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,6 +15,7 @@ from dra_spawner.kube.leader import LeaderElector, LeaseTimes, NotLeading, new_i
 from tests.cluster.fault_proxy import Fault, FaultProxy
 from tests.cluster.under_test import ClusterUnderTest
 from tests.polling import eventually
+from tests.running import ended
 
 TIMES = LeaseTimes(lease_seconds=3, renew_deadline_seconds=2, retry_seconds=1)
 LEASE = "dra-spawner-test"
@@ -63,9 +63,7 @@ class Replica:
 
     async def stop(self) -> None:
         if self.task is not None:
-            self.task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self.task
+            await ended(self.task)
             self.task = None
 
 

@@ -13,7 +13,9 @@ from dra_spawner.placeholders.planner.policy import ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.claims import ObjectKey
 from tests.cluster.under_test import ClusterUnderTest
-from tests.placeholders.controller.world import PRIORITY_CLASS, PlaceholderWorld, at_work, shape
+from tests.integration.devices import priority_class
+from tests.placeholders.controller.objects import shape
+from tests.placeholders.controller.world import PlaceholderWorld, at_work
 from tests.presence import present
 
 from .devices import GPU_SHARE_CLASS
@@ -69,14 +71,7 @@ async def placeholders(
     cluster: ClusterUnderTest, wanted: Shape, number: int = 1, **policy: Any
 ) -> AsyncIterator[PlaceholderWorld]:
     """Real decisions on the cluster: so many places of a shape are kept; `policy` is what of the policy is different."""
-    await cluster.publish(
-        {
-            "apiVersion": "scheduling.k8s.io/v1",
-            "kind": "PriorityClass",
-            "metadata": {"name": PRIORITY_CLASS},
-            "value": -10,
-        }
-    )
+    await cluster.publish(priority_class())
     async with at_work(cluster, (wanted, ReplicaRange(number, number)), image=PAUSE) as world:
         world.policy = replace(world.policy, **policy)
         yield world

@@ -14,7 +14,8 @@ from dra_spawner.history.decision_log import Decision
 from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.policy import Policy
 from tests.cluster.under_test import ClusterUnderTest
-from tests.placeholders.controller.world import PlaceholderWorld, shape
+from tests.placeholders.controller.objects import shape
+from tests.placeholders.controller.world import PlaceholderWorld
 
 from .devices import GPU_DRIVER, SHARED_NODE
 from .images import QUICK_SERVER

@@ -21,7 +21,8 @@ from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.policy import Readiness
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.under_test import ClusterUnderTest
-from tests.placeholders.controller.world import PlaceholderWorld, shape
+from tests.placeholders.controller.objects import shape
+from tests.placeholders.controller.world import PlaceholderWorld
 
 from .images import PAUSE, QUICK_SERVER, program_image
 from .kept_placeholders import SHARE, kept, placeholders

@@ -11,11 +11,10 @@ from dra_spawner.kube.api import KubernetesError, resource_path
 from tests.cluster.fault_proxy import Fault
 from tests.cluster.under_test import RESOURCE_API
 from tests.integration.devices import whole
-from tests.placeholders.controller.world import IMAGE, claim_spec, shape
+from tests.placeholders.controller.objects import IMAGE, WHOLE, claim_spec, node, shape
 from tests.service.chaos_hub import Choice, Death, Start
 from tests.service.chaos_observer import claims_named
 from tests.service.chaos_world import ChaosWorld
-from tests.service.replica import WHOLE, node
 
 PAIR = {"gpu": claim_spec()}
 PAIR["gpu"]["devices"]["requests"][0]["exactly"]["count"] = 2

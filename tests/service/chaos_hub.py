@@ -17,7 +17,7 @@ from dra_spawner.spawner.objects.api_objects import TEMPLATE_LABELS
 from dra_spawner.spawner.objects.leftovers import Sweep
 from dra_spawner.spawner.objects.start_objects import NotReserved, StartObjects, new_nonce
 from tests.cluster.under_test import ClusterUnderTest
-from tests.placeholders.controller.world import user_pod
+from tests.placeholders.controller.objects import user_pod
 from tests.service.replica import Replica
 from tests.service.virtual_replica import VirtualTime
 

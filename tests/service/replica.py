@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -37,52 +36,17 @@ from dra_spawner.service.http.limited_server import LimitedServer
 from dra_spawner.service.http.web_application import web_application
 from dra_spawner.service.web_settings import WebSettings
 from dra_spawner.simulator.claims import ObjectKey
-from tests.cluster.access import PLACEHOLDER_RULES, SERVICE_ACCOUNT, grant, service_token
-from tests.cluster.control_plane import write_kubeconfig
+from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.fault_proxy import FaultProxy, Request
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.devices import classes, node_with
-from tests.placeholders.controller.world import IMAGE, claim_spec, user_pod
+from tests.integration.devices import PRIORITY_CLASS
+from tests.placeholders.controller.objects import user_pod
 from tests.polling import eventually
+from tests.running import running
 
 TOKEN = "0123456789abcdef" * 2
-PRIORITY_CLASS = "dra-spawner-placeholder"
-WHOLE = {"gpu": claim_spec()}
-SHARE = {"gpu": claim_spec("gpu-share.example.com", "10Gi")}
 
 Json = dict[str, Any]
-
-
-def node(name: str, *devices: Json, images: tuple[str, ...] = (IMAGE,)) -> list[Json]:
-    """A node that has the image, with devices."""
-    objects = node_with(name, *devices)
-    objects[0]["status"]["images"] = [{"names": [image], "sizeBytes": 1} for image in images]
-    return objects if devices else objects[:1]
-
-
-async def prepare(cluster: ClusterUnderTest, *objects: Json) -> None:
-    """A kubelet, device classes, the placeholders' priority, and more."""
-    await cluster.start_kubelet(fake=True)
-    priority = {
-        "apiVersion": "scheduling.k8s.io/v1",
-        "kind": "PriorityClass",
-        "metadata": {"name": PRIORITY_CLASS},
-        "value": -10,
-    }
-    await cluster.publish(*classes(), priority, *objects)
-
-
-async def service_account(cluster: ClusterUnderTest) -> Path:
-    """A kubeconfig of an account with the shipped rights and policy; on the embedded cluster all may do all."""
-    if cluster.kind == "embedded":
-        return cluster.admin_kubeconfig
-    path = cluster.directory / "replica.kubeconfig"
-    if not path.exists():
-        token = await service_token(cluster.admin, cluster.namespace)
-        await grant(cluster.admin, cluster.namespace, PLACEHOLDER_RULES, SERVICE_ACCOUNT)
-        server = {"server": cluster.url, "certificate-authority": str(cluster.certificate_authority)}
-        write_kubeconfig(path, server, token, cluster.namespace)
-    return path
 
 
 async def publish_shapes(
@@ -267,7 +231,7 @@ async def replica(
     prefix
         Of all addresses, with a slash at both ends: a hub asks below its own.
     """
-    kubeconfig = kubeconfig or await service_account(cluster)
+    kubeconfig = kubeconfig or await service_kubeconfig(cluster)
     (listening,) = bind_sockets(0, "127.0.0.1")
     application = service(
         **{
@@ -288,16 +252,14 @@ async def replica(
         web_application(context, cookie_secret=b"x" * 32, more=OPEN), limits=application.server_limits()
     )
     server.add_sockets([listening])
-    work = asyncio.create_task(application.work(context))
+    found = Replica(context, f"http://127.0.0.1:{listening.getsockname()[1]}{prefix}".rstrip("/"), cluster)
     try:
-        found = Replica(context, f"http://127.0.0.1:{listening.getsockname()[1]}{prefix}".rstrip("/"), cluster)
-        await found.until(lambda: context.controller is not None and context.watch is not None and context.watch.synced)
-        yield found
-        assert not work.done(), work
+        async with running(application.work(context)):
+            await found.until(
+                lambda: context.controller is not None and context.watch is not None and context.watch.synced
+            )
+            yield found
     finally:
-        work.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await work
         server.stop()
         await server.close_all_connections()
 

@@ -21,10 +21,11 @@ from dra_spawner.placeholders.planner.policy import Grace, ReplicaRange
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.cluster_objects import Kind
 from tests.cluster.under_test import ClusterUnderTest
+from tests.placeholders.controller.objects import prepare
 from tests.service.chaos import CHOICES, MOST_NODES, Chaos
 from tests.service.chaos_hub import Hub
 from tests.service.chaos_observer import Observer
-from tests.service.replica import prepare, publish_shapes
+from tests.service.replica import publish_shapes
 from tests.service.virtual_replica import VirtualReplica, VirtualTime
 from tests.virtual_time.api import VirtualTimeApi
 

@@ -14,19 +14,9 @@ from dra_spawner.service.context import Role
 from dra_spawner.simulator.claims import ObjectKey
 from tests.cluster.fault_proxy import Fault, FaultProxy, Request
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.devices import whole
-from tests.placeholders.controller.world import IMAGE, shape
-from tests.service.replica import (
-    PRIORITY_CLASS,
-    WHOLE,
-    Replica,
-    begin_round,
-    node,
-    prepare,
-    publish_shapes,
-    replica,
-    writes,
-)
+from tests.integration.devices import PRIORITY_CLASS, whole
+from tests.placeholders.controller.objects import IMAGE, WHOLE, node, prepare, shape
+from tests.service.replica import Replica, begin_round, publish_shapes, replica, writes
 
 GPU = shape(WHOLE)
 PLAIN = shape({})

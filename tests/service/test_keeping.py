@@ -12,8 +12,8 @@ from dra_spawner.service.http.placeholder_handlers import placeholders_json, pro
 from dra_spawner.simulator.claims import ObjectKey
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable, whole
-from tests.placeholders.controller.world import shape
-from tests.service.replica import SHARE, WHOLE, node, prepare, publish_shapes, replica
+from tests.placeholders.controller.objects import SHARE, WHOLE, node, prepare, shape
+from tests.service.replica import publish_shapes, replica
 
 GPU = shape(WHOLE)
 PART = shape(SHARE)

@@ -15,11 +15,11 @@ from dra_spawner import names
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.service.context import Role
 from tests.cluster.access import SERVICE_ACCOUNT, SHIPPED_RULES, service_token
-from tests.cluster.control_plane import write_kubeconfig
 from tests.cluster.fault_proxy import Fault
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.hub_process import eventually
-from tests.service.replica import Replica, prepare, replica
+from tests.placeholders.controller.objects import prepare
+from tests.service.replica import Replica, replica
 
 LABELS = {"app.kubernetes.io/name": "dra-spawner-service"}
 
@@ -58,9 +58,7 @@ async def kubeconfig_of(cluster: ClusterUnderTest, pod: dict[str, Any]) -> Path:
     bound = {"kind": "Pod", "apiVersion": "v1", "name": metadata["name"], "uid": metadata["uid"]}
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
     answer = await cluster.admin.create(path, {**request, "spec": {"expirationSeconds": 7200, "boundObjectRef": bound}})
-    server = {"server": cluster.url, "certificate-authority": str(cluster.certificate_authority)}
-    file = cluster.directory / f"{metadata['name']}.kubeconfig"
-    return write_kubeconfig(file, server, answer["status"]["token"], cluster.namespace)
+    return cluster.kubeconfig_with(answer["status"]["token"], metadata["name"])
 
 
 @asynccontextmanager

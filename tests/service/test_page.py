@@ -17,8 +17,8 @@ from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.placeholders.planner.view import View
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable, whole
-from tests.placeholders.controller.world import shape, user_pod
-from tests.service.replica import SHARE, WHOLE, Replica, node, prepare, publish_shapes, replica
+from tests.placeholders.controller.objects import SHARE, WHOLE, node, prepare, shape, user_pod
+from tests.service.replica import Replica, publish_shapes, replica
 
 GPU = shape(WHOLE)
 PART = shape(SHARE)

@@ -30,9 +30,9 @@ from tests.cluster.under_test import ClusterUnderTest
 from tests.history.conftest import postgresql
 from tests.history.postgresql import PostgresqlServer
 from tests.integration.devices import whole
-from tests.placeholders.controller.world import claim_spec, shape
+from tests.placeholders.controller.objects import WHOLE, claim_spec, node, prepare, shape
 from tests.polling import eventually
-from tests.service.replica import WHOLE, Replica, node, prepare, publish_shapes, replica
+from tests.service.replica import Replica, publish_shapes, replica
 
 __all__ = ["postgresql"]
 

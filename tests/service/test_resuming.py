@@ -13,8 +13,8 @@ from dra_spawner.placeholders.planner.policy import Renewal
 from dra_spawner.service.http.hub_login import BoundedHubOAuth
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
-from tests.placeholders.controller.world import shape
-from tests.service.replica import WHOLE, Replica, node, prepare, publish_shapes, replica
+from tests.placeholders.controller.objects import WHOLE, node, prepare, shape
+from tests.service.replica import Replica, publish_shapes, replica
 
 GPU = shape(WHOLE)
 

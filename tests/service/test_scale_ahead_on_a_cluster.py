@@ -24,9 +24,9 @@ from dra_spawner.rehearsal.node_kinds import NodeKind
 from dra_spawner.replay.replay import Scenario, replay
 from dra_spawner.replay.traces import Trace
 from tests.cluster.under_test import ClusterUnderTest
-from tests.placeholders.controller.world import shape, user_pod
+from tests.placeholders.controller.objects import node, prepare, shape, user_pod
 from tests.polling import eventually
-from tests.service.replica import Replica, node, prepare, publish_shapes
+from tests.service.replica import Replica, publish_shapes
 from tests.service.virtual_replica import PATIENT, VirtualReplica, VirtualTime
 from tests.virtual_time.api import VirtualTimeApi
 

@@ -22,7 +22,7 @@ from dra_spawner.placeholders.planner.published_shapes import PublishedShapes, p
 from dra_spawner.service.history_recording import HistoryRecording
 from dra_spawner.service.rehearsals import Rehearsals
 from dra_spawner.service.scale_ahead_runner import ScaleAheadRunner, read_past
-from tests.placeholders.controller.world import shape
+from tests.placeholders.controller.objects import shape
 
 NOW = datetime(2026, 3, 2, 9, 0, 30, tzinfo=UTC)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,29 +11,20 @@ import pytest
 from dra_spawner.kube.api import KubernetesApi, resource_path
 from dra_spawner.kube.api_errors import KubernetesError, RequestTarget
 from dra_spawner.kube.rights import missing_right
-from tests.cluster.access import PLACEHOLDER_RULES, RBAC_API, SERVICE_ACCOUNT, grant, service_token
-from tests.cluster.control_plane import write_kubeconfig
+from tests.cluster.access import PLACEHOLDER_RULES, RBAC_API, SERVICE_ACCOUNT, grant
+from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable, whole
-from tests.placeholders.controller.world import claim_spec, shape, user_pod
-from tests.service.replica import SHARE, WHOLE, Replica, begin_round, node, prepare, publish_shapes, replica
+from tests.placeholders.controller.objects import SHARE, WHOLE, claim_spec, node, prepare, shape, user_pod
+from tests.service.replica import Replica, begin_round, publish_shapes, replica
 
 GPU = shape(WHOLE)
 PART = shape(SHARE)
 
 
-async def account(cluster: ClusterUnderTest, *, with_placeholders: bool = True) -> Path:
-    """A kubeconfig of the service's account with the rules of helm-values/."""
-    token = await service_token(cluster.admin, cluster.namespace)
-    if with_placeholders:
-        await grant(cluster.admin, cluster.namespace, PLACEHOLDER_RULES, SERVICE_ACCOUNT)
-    server = {"server": cluster.url, "certificate-authority": str(cluster.certificate_authority)}
-    return write_kubeconfig(cluster.directory / "service.kubeconfig", server, token, cluster.namespace)
-
-
 @contextlib.asynccontextmanager
 async def with_shipped_rights(cluster: ClusterUnderTest, **traits: Any) -> AsyncIterator[Replica]:
-    async with replica(cluster, await account(cluster), **traits) as found:
+    async with replica(cluster, await service_kubeconfig(cluster), **traits) as found:
         yield found
 
 
@@ -91,7 +81,7 @@ async def test_missing_rules_are_named(real_cluster: ClusterUnderTest) -> None:
     cluster = real_cluster
     await prepare(cluster, *node("node-a", whole("gpu-0")))
     await publish_shapes(cluster, {"gpu-whole": GPU})
-    kubeconfig = await account(cluster, with_placeholders=False)
+    kubeconfig = await service_kubeconfig(cluster, rules=())
     async with replica(cluster, kubeconfig, placeholders={"gpu-whole": {"min": 1}}) as service:
         rule = '{apiGroups: [""], resources: [configmaps], resourceNames: [dra-spawner-shapes], verbs: [list, watch]}'
         told = f"its account lacks the rule {rule} in namespace {cluster.namespace}"
@@ -158,7 +148,7 @@ async def test_without_the_right_to_reserve_a_hand_over_still_ends_well(real_clu
     gpu = shape(WHOLE, cpu="5")
     await prepare(cluster, *node("node-a", whole("gpu-0")))
     await publish_shapes(cluster, {"gpu-whole": gpu})
-    kubeconfig = await account(cluster)
+    kubeconfig = await service_kubeconfig(cluster)
     await without(cluster, "clusterroles", None, "resourceclaims/binding")
     async with replica(cluster, kubeconfig, placeholders={"gpu-whole": {"min": 1, "max": 1}}) as service:
         await service.until_warm(gpu, 1)

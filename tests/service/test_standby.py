@@ -14,8 +14,8 @@ from dra_spawner.kube.api import resource_path
 from dra_spawner.service.context import Role
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
-from tests.placeholders.controller.world import shape
-from tests.service.replica import WHOLE, Replica, node, prepare, publish_shapes, replica
+from tests.placeholders.controller.objects import WHOLE, node, prepare, shape
+from tests.service.replica import Replica, publish_shapes, replica
 
 GPU = shape(WHOLE)
 LEASES = "coordination.k8s.io/v1"

@@ -11,8 +11,8 @@ from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.claims import ObjectKey
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable, whole
-from tests.placeholders.controller.world import claim_spec, shape, user_pod
-from tests.service.replica import SHARE, WHOLE, Replica, node, prepare, publish_shapes, replica
+from tests.placeholders.controller.objects import SHARE, WHOLE, claim_spec, node, prepare, shape, user_pod
+from tests.service.replica import Replica, publish_shapes, replica
 
 PART = shape(SHARE)
 LARGE_CLAIM = {"gpu": claim_spec("gpu-share.example.com", "20Gi")}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -11,12 +10,12 @@ from dra_spawner import names
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import resource_path
 from dra_spawner.simulator.claims import ObjectKey
-from tests.cluster.access import PLACEHOLDER_RULES, SERVICE_ACCOUNT, USER_NAMESPACES_RULES, grant, service_token
-from tests.cluster.control_plane import write_kubeconfig
+from tests.cluster.access import PLACEHOLDER_RULES, USER_NAMESPACES_RULES
+from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable
-from tests.placeholders.controller.world import claim_spec, shape, user_pod
-from tests.service.replica import SHARE, Replica, node, prepare, publish_shapes, replica
+from tests.placeholders.controller.objects import SHARE, claim_spec, node, prepare, shape, user_pod
+from tests.service.replica import Replica, publish_shapes, replica
 
 PART = shape(SHARE)
 LARGE_CLAIM = {"gpu": claim_spec("gpu-share.example.com", "40Gi")}
@@ -25,21 +24,8 @@ LARGE = shape(LARGE_CLAIM)
 
 @pytest.fixture
 async def users_namespace(cluster: ClusterUnderTest) -> AsyncIterator[str]:
-    name = f"{cluster.namespace}-ada"
-    await cluster.admin.create(resource_path("v1", "namespaces"), {"metadata": {"name": name}})
-    yield name
-    await cluster.admin.delete(resource_path("v1", "namespaces", None, name), missing_ok=True)
-
-
-async def account(cluster: ClusterUnderTest, *, in_user_namespaces: bool = True) -> Path:
-    """A kubeconfig of the service's account with the rules of helm-values/; on the embedded cluster all may do all."""
-    if cluster.kind == "embedded":
-        return cluster.admin_kubeconfig
-    token = await service_token(cluster.admin, cluster.namespace)
-    for rules in (PLACEHOLDER_RULES, *((USER_NAMESPACES_RULES,) if in_user_namespaces else ())):
-        await grant(cluster.admin, cluster.namespace, rules, SERVICE_ACCOUNT)
-    server = {"server": cluster.url, "certificate-authority": str(cluster.certificate_authority)}
-    return write_kubeconfig(cluster.directory / "service.kubeconfig", server, token, cluster.namespace)
+    async with cluster.another_namespace("ada") as name:
+        yield name
 
 
 async def start(cluster: ClusterUnderTest, namespace: str) -> str:
@@ -65,7 +51,7 @@ async def test_placeholders_make_way_for_them_with_the_rights_that_are_shipped(
 ) -> None:
     await prepare(cluster, *node("node-a", shareable("gpu-0")))
     await publish_shapes(cluster, {"gpu-slice": PART, "gpu-large": LARGE})
-    kubeconfig = await account(cluster)
+    kubeconfig = await service_kubeconfig(cluster, rules=(PLACEHOLDER_RULES, USER_NAMESPACES_RULES))
     traits: JsonObject = {"placeholders": {"gpu-slice": {"min": 4}}, "user_namespaces": True, "reservation_seconds": 5}
     async with replica(cluster, kubeconfig, **traits) as service:
         await service.until_warm(PART, 4)
@@ -98,7 +84,7 @@ async def test_without_the_right_placeholders_make_way_all_the_same(real_cluster
     await cluster.admin.create(resource_path("v1", "namespaces"), {"metadata": {"name": namespace}})
     await prepare(cluster, *node("node-a", shareable("gpu-0")))
     await publish_shapes(cluster, {"gpu-slice": PART, "gpu-large": LARGE})
-    kubeconfig = await account(cluster, in_user_namespaces=False)
+    kubeconfig = await service_kubeconfig(cluster)
     async with replica(cluster, kubeconfig, placeholders={"gpu-slice": {"min": 1}}, user_namespaces=True) as service:
         await service.until_warm(PART, 1)
         await start(cluster, namespace)

@@ -22,8 +22,9 @@ from dra_spawner.spawner.objects.api_objects import COMPANION_LABELS, TEMPLATE_L
 from dra_spawner.spawner.objects.standing_objects import StandingObject
 from dra_spawner.spawner.objects.start_objects import StartObjects
 from dra_spawner.uninstall.uninstall_command import UninstallOptions, run_uninstall
+from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.handover_hub import PROFILE, Hub, prepare, service_kubeconfig
+from tests.integration.handover_hub import PROFILE, Hub, prepare
 from tests.polling import eventually
 
 pytestmark = pytest.mark.timeout(240)

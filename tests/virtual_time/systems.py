@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import secrets
 from collections.abc import AsyncIterator, Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -17,8 +16,6 @@ from dra_spawner import names
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.kube.api import KubernetesApi, resource_path
 from dra_spawner.kube.cluster_watch import ClusterWatch
-from dra_spawner.placeholders.controller.executor import ActionExecutor
-from dra_spawner.placeholders.controller.reconciler import Reconciler
 from dra_spawner.placeholders.controller.reservations import Reservations
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.hypothetical_pods import simulated_placeholder
@@ -26,6 +23,8 @@ from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSett
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.simulator.claims import TrackedClaim
 from dra_spawner.simulator.pods import Pod
+from tests.integration.devices import priority_class
+from tests.placeholders.controller.world import reconciler
 from tests.placeholders.planner.day import PLACEHOLDERS
 from tests.placeholders.planner.objects import Json, user_manifest, user_shape
 from tests.virtual_time.api import Stamps, VirtualTimeApi
@@ -92,15 +91,8 @@ class Ours(ClusterWorld):
         replicas = ReplicaRange(PLACEHOLDERS, 4 * PLACEHOLDERS)
         self.policy = Policy(shapes={self.shape.id: self.shape}, replicas={self.shape.id: replicas})
         self.decisions = DecisionLog(limit=100_000)
-        executor = ActionExecutor(
-            api,
-            PlaceholderSettings(namespace=namespace, priority_class=PRIORITY_CLASS),
-            may_act=lambda: None,
-            new_name=lambda each: f"placeholder-{each.id[:6]}-{secrets.token_hex(3)}",
-        )
-        self.reconciler = Reconciler(
-            watch, lambda: self.policy, executor, self.decisions, frozenset((namespace,)), now=clock.now
-        )
+        settings = PlaceholderSettings(namespace=namespace, priority_class=PRIORITY_CLASS)
+        self.reconciler = reconciler(api, watch, settings, lambda: self.policy, self.decisions, now=clock.now)
         self.reservations = Reservations(self.reconciler)
         self.rounds = Rounds(self.reconciler)
         self.quiet.is_busy = self.rounds.has_work
@@ -222,6 +214,6 @@ async def _prepare(api: KubernetesApi) -> None:
     """What is there before any node is."""
     for group, plural, obj in (
         (DRA, "deviceclasses", {"metadata": {"name": "gpu.example.com"}, "spec": {}}),
-        ("scheduling.k8s.io/v1", "priorityclasses", {"metadata": {"name": PRIORITY_CLASS}, "value": -10}),
+        ("scheduling.k8s.io/v1", "priorityclasses", priority_class(PRIORITY_CLASS)),
     ):
         await api.create(resource_path(group, plural), {"apiVersion": group, **obj})

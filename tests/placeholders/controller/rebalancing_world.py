@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
@@ -23,8 +22,10 @@ from dra_spawner.simulator.pods import Pod
 from dra_spawner.spawner.placement.answer import PlacementAnswer
 from dra_spawner.spawner.placement.pod import OriginalPod
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.devices import classes, node_with
-from tests.placeholders.controller.world import IMAGE, PRIORITY_CLASS, PlaceholderWorld, user_pod
+from tests.integration.devices import image_list
+from tests.placeholders.controller.objects import IMAGE, node, prepare, user_pod
+from tests.placeholders.controller.world import PlaceholderWorld
+from tests.running import running
 from tests.virtual_time.api import Stamps, VirtualTimeApi
 from tests.virtual_time.clock import JumpingClock
 
@@ -62,18 +63,17 @@ class MovingWorld(PlaceholderWorld):
     ) -> None:
         """A node comes, a minute after what was before it."""
         self.clock.jump_to(self.clock.now() + timedelta(minutes=1))
-        objects = node_with(name, *devices)
+        objects = node(name, *devices, images=images)
         objects[0]["status"]["capacity"]["cpu"] = cpu
-        objects[0]["status"]["images"] = [{"names": [image], "sizeBytes": 1} for image in images]
         if taints:
             objects[0]["spec"]["taints"] = list(taints)
-        await self.cluster.publish(*(objects if devices else objects[:1]))
+        await self.cluster.publish(*objects)
         # Its stamp is translated when it is first seen, which is to be before the clock jumps again.
         await self.until(lambda: name in self.watch.snapshot.nodes, what=f"node {name}")
 
     async def pull(self, node: str) -> None:
-        images = [{"names": [IMAGE], "sizeBytes": 1}]
-        await self.cluster.admin.patch(f"/api/v1/nodes/{node}/status", {"status": {"images": images}})
+        status = {"images": image_list([IMAGE])}
+        await self.cluster.admin.patch(f"/api/v1/nodes/{node}/status", {"status": status})
 
     async def pod(
         self,
@@ -176,26 +176,13 @@ class MovingWorld(PlaceholderWorld):
 @contextlib.asynccontextmanager
 async def moving(cluster: ClusterUnderTest, policy: Policy) -> AsyncIterator[MovingWorld]:
     """A cluster without nodes, and a reconciler at work on it."""
-    await cluster.start_kubelet(fake=True)
-    priority = {
-        "apiVersion": "scheduling.k8s.io/v1",
-        "kind": "PriorityClass",
-        "metadata": {"name": PRIORITY_CLASS},
-        "value": -10,
-    }
-    await cluster.publish(*classes(), priority)
+    await prepare(cluster)
     clock = JumpingClock(datetime.now(UTC))
     async with (
         await VirtualTimeApi.connect(cluster.admin_kubeconfig, Stamps(clock)) as api,
         ClusterWatch(api) as watch,
     ):
         world = MovingWorld(cluster, watch, policy, api, clock)
-        task = asyncio.create_task(world.reconciler.run())
-        try:
+        async with running(world.reconciler.run()):
             yield world
-            assert not task.done(), task
             assert world.drained_with_users == []
-        finally:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task

@@ -13,11 +13,12 @@ from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.placeholders.planner.capacity_buffers import buffer_name
 from dra_spawner.service.application import DRASpawnerService
 from tests.cluster.access import SERVICE_ACCOUNT, SHIPPED_RULES, grant
+from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable
-from tests.placeholders.controller.world import shape
+from tests.placeholders.controller.objects import SHARE, node, prepare, shape
 from tests.polling import eventually
-from tests.service.replica import SHARE, Replica, node, prepare, publish_shapes, replica, service_account
+from tests.service.replica import Replica, publish_shapes, replica
 
 RULES = SHIPPED_RULES.with_name("placeholders-capacity-buffers.yaml")
 API = f"{names.AUTOSCALING_GROUP}/v1beta1"
@@ -98,7 +99,7 @@ async def test_a_buffer_instead_of_placeholders_without_devices(real_cluster: Cl
     cluster = real_cluster
     await prepare(cluster, *node("node-a", shareable("gpu-0")))
     await publish_shapes(cluster, SHAPES)
-    kubeconfig = await service_account(cluster)
+    kubeconfig = await service_kubeconfig(cluster)
     settings: Json = {"placeholders": PLACEHOLDERS, "capacity_buffers": True}
     async with definition(cluster.admin):
         async with replica(cluster, kubeconfig, **settings) as service:

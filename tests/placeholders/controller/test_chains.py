@@ -20,7 +20,8 @@ from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.claims import ObjectKey
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
-from tests.placeholders.controller.world import WHOLE, at_work, node, node_of, shape
+from tests.placeholders.controller.objects import WHOLE, node, shape
+from tests.placeholders.controller.world import at_work, node_of
 from tests.polling import eventually
 
 GPU = shape(WHOLE)

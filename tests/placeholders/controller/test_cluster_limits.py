@@ -10,8 +10,8 @@ import pytest
 from dra_spawner.kube.api import KubernetesApi, resource_path
 from dra_spawner.placeholders.controller.cluster_limits import ClusterLimits, maximum_reached
 from dra_spawner.simulator.pods import Pod
-from tests.cluster.access import SERVICE_ACCOUNT, service_token
-from tests.cluster.control_plane import write_kubeconfig
+from tests.cluster.access import SERVICE_ACCOUNT
+from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest
 from tests.polling import eventually
 
@@ -119,10 +119,7 @@ async def test_quotas_are_followed(real_cluster: ClusterUnderTest) -> None:
 
 async def test_without_the_rights_it_is_said_and_nothing_is_limited(real_cluster: ClusterUnderTest) -> None:
     cluster = real_cluster
-    token = await service_token(cluster.admin, cluster.namespace)
-    server = {"server": cluster.url, "certificate-authority": str(cluster.certificate_authority)}
-    kubeconfig = cluster.directory / "nobody.kubeconfig"
-    write_kubeconfig(kubeconfig, server, token, cluster.namespace)
+    kubeconfig = await service_kubeconfig(cluster, rules=())
     async with (
         await KubernetesApi.from_kubeconfig(kubeconfig) as api,
         limits_of(cluster, api, {"u"}, []) as limits,

@@ -9,7 +9,7 @@ from dra_spawner.placeholders.planner.actions import DeleteClaim
 from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings, placeholder_claims
 from dra_spawner.simulator.claims import ObjectKey
 from tests.cluster.under_test import ClusterUnderTest
-from tests.placeholders.controller.world import claim_spec, shape
+from tests.placeholders.controller.objects import claim_spec, shape
 
 GPU = shape({"gpu": claim_spec()})
 

@@ -12,7 +12,8 @@ from dra_spawner.placeholders.planner.actions import Action, CreatePlaceholder
 from dra_spawner.placeholders.planner.policy import Policy, Renewal, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
 from tests.cluster.under_test import ClusterUnderTest
-from tests.placeholders.controller.world import at_work, node, shape
+from tests.placeholders.controller.objects import node, shape
+from tests.placeholders.controller.world import at_work
 
 GOOD = shape({})
 BAD = shape({}, cpu="900m")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 
@@ -18,13 +17,12 @@ from dra_spawner.placeholders.controller.reconciler import ReconcilerTimes
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.cluster_objects import Kind
-from tests.cluster.access import PLACEHOLDER_RULES, SERVICE_ACCOUNT, grant, service_token
-from tests.cluster.control_plane import write_kubeconfig
+from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.fault_proxy import Fault, FaultProxy
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
-from tests.placeholders.controller.world import PlaceholderWorld, at_work, shape
-from tests.service.replica import WHOLE, node, prepare
+from tests.placeholders.controller.objects import WHOLE, node, prepare, shape
+from tests.placeholders.controller.world import PlaceholderWorld, at_work
 
 GPU = shape(WHOLE)
 PLAIN = shape({})
@@ -58,15 +56,6 @@ async def observed(cluster: ClusterUnderTest) -> AsyncIterator[Observer]:
         yield observer
 
 
-async def account_at(cluster: ClusterUnderTest, server: str) -> Path:
-    """A kubeconfig of an account with the rights that are shipped and no more, where there are rights."""
-    if cluster.kind == "embedded":
-        return cluster.admin_kubeconfig_for(server)
-    token = await service_token(cluster.admin, cluster.namespace)
-    await grant(cluster.admin, cluster.namespace, PLACEHOLDER_RULES, SERVICE_ACCOUNT)
-    return write_kubeconfig(cluster.directory / "service.kubeconfig", {"server": server}, token, cluster.namespace)
-
-
 async def blind(proxy: FaultProxy, world: PlaceholderWorld, *others: str) -> None:
     """From here on the reconciler sees nothing of pods and claims that are made, nor of other resources."""
     await world.watch.wait_synced()
@@ -92,7 +81,7 @@ async def test_an_answer_that_is_lost_costs_no_placeholder_more(
 ) -> None:
     await prepare(cluster, *node("node-a", *(whole(f"gpu-{number}") for number in range(4))))
     async with cluster.fault_proxy() as proxy, observed(cluster) as observer:
-        kubeconfig = await account_at(cluster, proxy.url)
+        kubeconfig = await service_kubeconfig(cluster, server=proxy.url)
         async with at_work(cluster, (of, ReplicaRange(0, 0)), kubeconfig=kubeconfig) as world:
             await blind(proxy, world)
             # Nor can anything be taken back.
@@ -118,7 +107,7 @@ async def test_other_things_that_are_not_seen_cost_no_placeholder_more(cluster: 
     """Labels of nodes are written in each round, for none is seen; the placeholders of the first are not forgotten."""
     await prepare(cluster, *node("node-a", *(whole(f"gpu-{number}") for number in range(4))))
     async with cluster.fault_proxy() as proxy, observed(cluster) as observer:
-        kubeconfig = await account_at(cluster, proxy.url)
+        kubeconfig = await service_kubeconfig(cluster, server=proxy.url)
         async with at_work(cluster, (GPU, ReplicaRange(0, 0)), kubeconfig=kubeconfig) as world:
             await blind(proxy, world, "nodes")
             world.policy = Policy(shapes={GPU.id: GPU}, replicas={GPU.id: ReplicaRange(2, 2)})
@@ -135,7 +124,7 @@ async def test_what_has_gone_before_it_was_seen_is_not_waited_for(cluster: Clust
     """As when its node is lost while the watch is broken: that comes back later than what it missed."""
     await prepare(cluster, *node("node-a", *(whole(f"gpu-{number}") for number in range(4))))
     async with cluster.fault_proxy() as proxy, observed(cluster) as observer:
-        kubeconfig = await account_at(cluster, proxy.url)
+        kubeconfig = await service_kubeconfig(cluster, server=proxy.url)
         async with at_work(cluster, (GPU, ReplicaRange(0, 0)), kubeconfig=kubeconfig) as world:
             await blind(proxy, world)
             world.policy = Policy(shapes={GPU.id: GPU}, replicas={GPU.id: ReplicaRange(2, 2)})
@@ -156,7 +145,7 @@ async def test_a_refusal_after_a_lost_answer_destroys_nothing(cluster: ClusterUn
     """A quota that is full by now, say: what is there stays, with its claims, and is found when there is room again."""
     await prepare(cluster, *node("node-a", *(whole(f"gpu-{number}") for number in range(4))))
     async with cluster.fault_proxy() as proxy, observed(cluster) as observer:
-        kubeconfig = await account_at(cluster, proxy.url)
+        kubeconfig = await service_kubeconfig(cluster, server=proxy.url)
         async with at_work(cluster, (of, ReplicaRange(0, 0)), kubeconfig=kubeconfig) as world:
             await blind(proxy, world)
             proxy.fail(Fault.lose_answer(), verb="create", resource="pods", times=2)

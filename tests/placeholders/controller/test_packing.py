@@ -15,8 +15,8 @@ from dra_spawner.placeholders.planner.policy import Grace, Policy, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable
+from tests.placeholders.controller.objects import claim_spec, shape
 from tests.placeholders.controller.rebalancing_world import MovingWorld, moving
-from tests.placeholders.controller.world import claim_spec, shape
 
 PLAIN = shape({})
 PART = shape({"gpu": claim_spec("gpu-share.example.com", "10Gi")})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import re
 from collections import Counter
@@ -21,6 +20,7 @@ from dra_spawner.placeholders.planner.demand.forecast import Situation
 from dra_spawner.placeholders.planner.demand.policies import WebhookAnswer
 from tests.local_server import serving
 from tests.polling import eventually
+from tests.running import ended
 
 NOW = datetime(2026, 11, 23, 9, 30, tzinfo=UTC)
 BUSY = Situation(timedelta(minutes=8), present=31, pending_spawns=4, reserved=2, floor=1, most=50)
@@ -64,12 +64,6 @@ def webhooks(
     policies: Any, situations: Mapping[str, Situation], clock: Clock | None = None, **more: Any
 ) -> PolicyWebhooks:
     return PolicyWebhooks(read_policies(policies), lambda: situations, now=clock or Clock(), **more)
-
-
-async def end(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
 
 
 async def test_what_is_sent_and_what_comes_back() -> None:
@@ -218,7 +212,7 @@ async def test_a_webhook_that_hangs_delays_no_other() -> None:
             await eventually(lambda: asked.answers("b") and hanging.asked, "the other one has answered")
             assert not asking.done()
         finally:
-            await end(asking)
+            await ended(asking)
             hanging.hold.set()
 
 
@@ -272,6 +266,6 @@ async def test_it_goes_on_after_a_defect(caplog: Any) -> None:
         try:
             await eventually(lambda: asked.answers("a"), "it has asked again")
         finally:
-            await end(running)
+            await ended(running)
     assert "not asked" in caplog.text
     assert scaler.asked[0]["profile"] == "a"

@@ -10,7 +10,8 @@ from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from tests.cluster.fault_proxy import FaultProxy
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
-from tests.placeholders.controller.world import WHOLE, PlaceholderWorld, at_work, node, shape
+from tests.placeholders.controller.objects import WHOLE, node, shape
+from tests.placeholders.controller.world import PlaceholderWorld, at_work
 
 _WRITES = ("create", "update", "patch", "delete", "deletecollection")
 

@@ -11,8 +11,8 @@ import pytest
 from dra_spawner import names
 from dra_spawner.placeholders.planner.policy import Budget, Policy, ReplicaRange
 from tests.cluster.under_test import ClusterUnderTest
+from tests.placeholders.controller.objects import IMAGE, shape
 from tests.placeholders.controller.rebalancing_world import MovingWorld, moving
-from tests.placeholders.controller.world import IMAGE, shape
 
 PLAIN = shape({})
 #: The scheduler avoids a node for this by more than the weight of a node that attracts placeholders.

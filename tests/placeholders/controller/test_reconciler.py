@@ -12,18 +12,8 @@ from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.policy import ReplicaRange
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import device_class, shareable, whole
-from tests.placeholders.controller.world import (
-    IMAGE,
-    SHARE,
-    WHOLE,
-    at_work,
-    claim_spec,
-    device_of,
-    node,
-    node_of,
-    seen_claim,
-    shape,
-)
+from tests.placeholders.controller.objects import IMAGE, SHARE, WHOLE, claim_spec, node, shape
+from tests.placeholders.controller.world import at_work, device_of, node_of, seen_claim
 from tests.presence import present
 
 

@@ -16,18 +16,10 @@ from dra_spawner.placeholders.controller.reconciler import ReconcilerTimes
 from dra_spawner.placeholders.planner.policy import Grace, ReplicaRange
 from dra_spawner.simulator.claims import ObjectKey
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.devices import classes, node_with, whole
-from tests.placeholders.controller.world import (
-    IMAGE,
-    PRIORITY_CLASS,
-    PlaceholderWorld,
-    at_work,
-    claim_spec,
-    shape,
-    user_pod,
-)
+from tests.integration.devices import whole
+from tests.placeholders.controller.objects import WHOLE, node, prepare, shape, user_pod
+from tests.placeholders.controller.world import PlaceholderWorld, at_work
 
-WHOLE = {"gpu": claim_spec()}
 ZONE = "topology.kubernetes.io/zone"
 SAYS = "0/1 nodes are available: 1 node(s) are not to the liking of this scheduler."
 OF_NO_CLASS = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
@@ -35,12 +27,9 @@ OF_NO_CLASS = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
 
 @pytest.fixture
 async def prepared(cluster: ClusterUnderTest) -> AsyncIterator[ClusterUnderTest]:
-    await cluster.start_kubelet(fake=True)
-    priority_class = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": -10}
-    node, *slices = node_with("node-a", whole("gpu-0"))
-    node["metadata"]["labels"] = {**node["metadata"].get("labels", {}), ZONE: "here"}
-    node["status"]["images"] = [{"names": [IMAGE], "sizeBytes": 1}]
-    await cluster.publish(*classes(), {**priority_class, "metadata": {"name": PRIORITY_CLASS}}, node, *slices)
+    machine, *slices = node("node-a", whole("gpu-0"))
+    machine["metadata"]["labels"] = {**machine["metadata"].get("labels", {}), ZONE: "here"}
+    await prepare(cluster, machine, *slices)
     yield cluster
     if cluster.kind == "real":
         await cluster.admin.delete(resource_path("v1", "persistentvolumes", name=volume_name(cluster)), missing_ok=True)

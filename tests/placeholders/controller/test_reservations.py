@@ -16,22 +16,18 @@ from dra_spawner.placeholders.planner.policy import ReplicaRange
 from dra_spawner.simulator.claims import ObjectKey
 from tests.cluster.fault_proxy import Fault
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.devices import classes, node_with, whole
-from tests.placeholders.controller.world import IMAGE, PRIORITY_CLASS, at_work, claim_spec, shape
+from tests.integration.devices import whole
+from tests.placeholders.controller.objects import WHOLE, node, prepare, shape
+from tests.placeholders.controller.world import at_work
 from tests.polling import eventually
 
-WHOLE = {"gpu": claim_spec()}
 KIND = ReservePlaceholder.kind
 
 
 @pytest.fixture
 async def prepared(cluster: ClusterUnderTest) -> ClusterUnderTest:
     """A node with one device."""
-    await cluster.start_kubelet(fake=True)
-    priority_class = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": -10}
-    node, *slices = node_with("node-a", whole("gpu-0"))
-    node["status"]["images"] = [{"names": [IMAGE], "sizeBytes": 1}]
-    await cluster.publish(*classes(), {**priority_class, "metadata": {"name": PRIORITY_CLASS}}, node, *slices)
+    await prepare(cluster, *node("node-a", whole("gpu-0")))
     return cluster
 
 
@@ -120,9 +116,7 @@ async def test_reservations_that_fail_count_as_failures_of_the_api_server(prepar
     async with prepared.fault_proxy() as proxy:
         kubeconfig = prepared.admin_kubeconfig_for(proxy.url)
         async with at_work(prepared, (gpu, ReplicaRange(3, 3)), kubeconfig=kubeconfig) as world:
-            node, *slices = node_with("node-b", whole("gpu-0"), whole("gpu-1"))
-            node["status"]["images"] = [{"names": [IMAGE], "sizeBytes": 1}]
-            await prepared.publish(node, *slices)
+            await prepared.publish(*node("node-b", whole("gpu-0"), whole("gpu-1")))
             await world.until(lambda: len(world.warm(gpu)) == 3)
             proxy.fail(Fault.answer(500, "InternalError", "etcd"), verb="patch", resource="resourceclaims", times=None)
             for number in range(3):

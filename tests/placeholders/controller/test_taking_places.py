@@ -15,16 +15,8 @@ from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.claims import ObjectKey
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
-from tests.placeholders.controller.world import (
-    WHOLE,
-    PlaceholderWorld,
-    at_work,
-    device_of,
-    node,
-    node_of,
-    shape,
-    user_pod,
-)
+from tests.placeholders.controller.objects import WHOLE, node, shape, user_pod
+from tests.placeholders.controller.world import PlaceholderWorld, at_work, device_of, node_of
 from tests.polling import eventually
 from tests.presence import present
 

@@ -5,11 +5,10 @@ In real time, on an API server and a scheduler of their own: decisions are carri
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import itertools
 import secrets
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,64 +20,37 @@ from dra_spawner.kube.observed import ObservedObject
 from dra_spawner.placeholders.controller.executor import ActionExecutor
 from dra_spawner.placeholders.controller.reconciler import Reconciler
 from dra_spawner.placeholders.controller.reservations import Reservations
-from dra_spawner.placeholders.planner.hypothetical_pods import requiring_readiness
 from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape, shape_of
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.devices import node_with
+from tests.integration.devices import PRIORITY_CLASS
+from tests.placeholders.controller.objects import Json, user_pod
 from tests.polling import eventually
 from tests.presence import present
+from tests.running import running
 
-IMAGE = "example.com/notebook:1"
 PAUSE = PlaceholderSettings().image
-PRIORITY_CLASS = "dra-spawner-placeholder"
-
-Json = dict[str, Any]
 
 
-def claim_spec(device_class: str = "gpu.example.com", memory: str = "") -> Json:
-    exactly: Json = {"deviceClassName": device_class, "allocationMode": "ExactCount", "count": 1}
-    if memory:
-        exactly["capacity"] = {"requests": {"memory": memory}}
-    return {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}
-
-
-def user_pod(
-    name: str,
-    entries: Mapping[str, Json],
-    cpu: str = "1",
-    ready: bool = True,
-    gates: Sequence[str] = (),
-    limits: Mapping[str, str] | None = None,
-    image: str = IMAGE,
-    volumes: Sequence[Json] = (),
-) -> Json:
-    """A user's pod; ``entries`` says for each claim of which template or claim it is."""
-    resources: Json = {"requests": {"cpu": cpu}, "limits": dict(limits or {})}
-    if entries:
-        resources["claims"] = [{"name": entry} for entry in entries]
-    container: Json = {"name": "notebook", "image": image, "resources": resources}
-    spec: Json = {"containers": [container], "terminationGracePeriodSeconds": 0}
-    if volumes:
-        # A kubelet leaves out what no container mounts.
-        container["volumeMounts"] = [{"name": each["name"], "mountPath": f"/mnt/{each['name']}"} for each in volumes]
-        spec["volumes"] = list(volumes)
-    if entries:
-        spec["resourceClaims"] = [{"name": entry, **source} for entry, source in entries.items()]
-    if gates:
-        spec["schedulingGates"] = [{"name": gate} for gate in gates]
-    if ready:
-        spec["affinity"] = requiring_readiness({})
-    metadata = {"name": name, "labels": {names.COMPONENT: names.USER_SERVER}}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-
-
-def shape(claims: Mapping[str, Json], cpu: str = "1", **kind: Any) -> Shape:
-    pod = user_pod("anybody", {entry: {} for entry in claims}, cpu, **kind)
-    return shape_of(pod, claims, frozenset((names.IMAGES_READY,)))
+def reconciler(
+    api: KubernetesApi,
+    watch: ClusterWatch,
+    settings: PlaceholderSettings,
+    policy: Callable[[], Policy],
+    decisions: DecisionLog,
+    **more: Any,
+) -> Reconciler:
+    """A reconciler of one namespace that may always act."""
+    executor = ActionExecutor(
+        api,
+        settings,
+        may_act=lambda: None,
+        new_name=lambda each: f"placeholder-{each.id[:6]}-{secrets.token_hex(3)}",
+    )
+    return Reconciler(watch, policy, executor, decisions, frozenset((settings.namespace,)), **more)
 
 
 class PlaceholderWorld:
@@ -93,15 +65,7 @@ class PlaceholderWorld:
         self.api = api
         self.decisions = DecisionLog()
         settings = PlaceholderSettings(namespace=cluster.namespace, priority_class=PRIORITY_CLASS, image=image)
-        executor = ActionExecutor(
-            api,
-            settings,
-            may_act=lambda: None,
-            new_name=lambda each: f"placeholder-{each.id[:6]}-{secrets.token_hex(3)}",
-        )
-        self.reconciler = Reconciler(
-            watch, lambda: self.policy, executor, self.decisions, frozenset((cluster.namespace,))
-        )
+        self.reconciler = reconciler(api, watch, settings, lambda: self.policy, self.decisions)
         self.reservations = Reservations(self.reconciler)
         self._numbers = itertools.count()
 
@@ -171,24 +135,8 @@ async def at_work(
         ClusterWatch(api) as watch,
     ):
         world = PlaceholderWorld(cluster, watch, policy, api, image)
-        task = asyncio.create_task(world.reconciler.run())
-        try:
+        async with running(world.reconciler.run()):
             yield world
-            assert not task.done(), task
-        finally:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
-
-
-WHOLE = {"gpu": claim_spec()}
-SHARE = {"gpu": claim_spec("gpu-share.example.com", "10Gi")}
-
-
-def node(name: str, *devices: dict[str, Any], images: tuple[str, ...] = (IMAGE,)) -> list[dict[str, Any]]:
-    objects = node_with(name, *devices)
-    objects[0]["status"]["images"] = [{"names": [image], "sizeBytes": 1} for image in images]
-    return objects if devices else objects[:1]
 
 
 def device_of(world: PlaceholderWorld, claim: str) -> Any:

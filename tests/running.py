@@ -1,0 +1,45 @@
+"""Coroutines at work while a test goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Coroutine
+from typing import Any
+
+__all__ = ["ended", "loop_stalls", "running"]
+
+
+@contextlib.asynccontextmanager
+async def running(*works: Coroutine[Any, Any, None]) -> AsyncIterator[list[asyncio.Task[None]]]:
+    """Tasks of these coroutines. None of them may end before the block does; they are cancelled then."""
+    tasks = [asyncio.create_task(each) for each in works]
+    try:
+        yield tasks
+        assert not any(task.done() for task in tasks), tasks
+    finally:
+        for task in tasks:
+            await ended(task)
+
+
+async def ended(task: asyncio.Task[None]) -> None:
+    """Cancel a task and wait for its end; an error of it is raised."""
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+@contextlib.asynccontextmanager
+async def loop_stalls() -> AsyncIterator[list[float]]:
+    """Seconds by which the event loop was late, looked at every 10 ms."""
+    stalls: list[float] = []
+    clock = asyncio.get_running_loop().time
+
+    async def measure() -> None:
+        while True:
+            before = clock()
+            await asyncio.sleep(0.01)
+            stalls.append(clock() - before - 0.01)
+
+    async with running(measure()):
+        yield stalls
