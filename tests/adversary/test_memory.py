@@ -36,6 +36,7 @@ from tests.placeholders.controller.world import at_work
 from tests.placeholders.planner.world import World
 from tests.service.replica import begin_round, publish_shapes, replica
 from tests.service.unstarted_watch import UnstartedWatch
+from tests.set_clock import SetClock
 
 #: More than any bound below.
 MANY = 12_000
@@ -110,11 +111,11 @@ def test_ever_new_selectors(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_names_of_shapes_that_nobody_wants_any_more() -> None:
-    now = [0.0]
-    names = Expectations(clock=lambda: now[0])
+    clock = SetClock(0.0)
+    names = Expectations(clock=clock)
     for number in range(MANY // 10):
         names.keep_unanswered(f"shape-{number}", "placeholder")
-        now[0] += 1
+        clock.now += 1
     assert most_held(names) <= 121
     assert names.take_unanswered(f"shape-{MANY // 10 - 1}") == "placeholder"
 

@@ -14,6 +14,7 @@ from dra_spawner.placeholders.planner.spawn_counts import KnownServers, ServerNa
 from dra_spawner.service.hub_spawns import HubSpawns
 from tests.local_server import serving
 from tests.placeholders.planner.objects import PLAIN
+from tests.set_clock import SetClock
 
 PUBLISHED = PublishedShapes({"gpu": PLAIN, "gpu/memory=large": PLAIN, "cpu": PLAIN})
 TOKEN = "0123456789abcdef"
@@ -60,16 +61,9 @@ class Hub:
         return web.json_response({"items": self.users[offset : offset + limit], "_pagination": pagination})
 
 
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def spawns_of(url: str, known: KnownServers | None = None, clock: Clock | None = None) -> HubSpawns:
+def spawns_of(url: str, known: KnownServers | None = None, clock: SetClock[float] | None = None) -> HubSpawns:
     there = known or KnownServers()
-    return HubSpawns(f"{url}/hub/api", TOKEN, lambda: PUBLISHED, lambda: there, now=clock or Clock())
+    return HubSpawns(f"{url}/hub/api", TOKEN, lambda: PUBLISHED, lambda: there, now=clock or SetClock(1000.0))
 
 
 async def test_only_servers_that_are_starting_count_and_by_their_choice() -> None:
@@ -96,7 +90,7 @@ async def test_only_servers_that_are_starting_count_and_by_their_choice() -> Non
 async def test_what_the_cluster_shows_does_not_count() -> None:
     hub = Hub(*(user(f"user-{number}", server(profile="gpu")) for number in range(7)))
     async with serving(hub) as url:
-        clock, with_pod = Clock(), {ServerName("user-0", ""), ServerName("user-6", "")}
+        clock, with_pod = SetClock(1000.0), {ServerName("user-0", ""), ServerName("user-6", "")}
         spawns = spawns_of(url, KnownServers(with_pod, [["gpu"]]), clock)
         await spawns.refresh()
     assert spawns.pending("gpu") == 4
@@ -145,7 +139,7 @@ async def test_without_the_scopes_one_sentence_says_so_and_nothing_counts(answer
     ],
 )
 async def test_an_answer_that_cannot_be_used_leaves_the_last_one_for_two_minutes(answer: Any, cause: str) -> None:
-    hub, clock = Hub(user("ada", server(profile="gpu"))), Clock()
+    hub, clock = Hub(user("ada", server(profile="gpu"))), SetClock(1000.0)
     async with serving(hub) as url:
         spawns = spawns_of(url, clock=clock)
         await spawns.refresh()

@@ -10,7 +10,7 @@ from dra_spawner.kube.cluster_watch import Change
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from tests.placeholders.planner.autoscaler import Autoscaler, NodeGroup
-from tests.placeholders.planner.day import Outcome, Session, is_blocked
+from tests.placeholders.planner.day import Outcome, Schedule, Session, is_blocked
 from tests.virtual_time.cluster_world import ClusterWorld
 
 _A_MINUTE = timedelta(minutes=1)
@@ -20,7 +20,7 @@ _AT_ONCE = timedelta(seconds=5)
 _LONGEST = timedelta(hours=3)
 
 
-class ClusterDay:
+class ClusterDay(Schedule):
     """Lets a day pass over one of the systems.
 
     Parameters
@@ -36,17 +36,14 @@ class ClusterDay:
         users: Iterable[Session],
         report: Callable[[str], None] = lambda text: None,
     ) -> None:
+        super().__init__(Autoscaler(world, group), users)
         self.world = world
-        self.autoscaler = Autoscaler(world, group)
-        self.outcome = Outcome()
         self._report = report
-        self._coming = list(users)
         self._came: dict[str, datetime] = {}
         """Users who are there, with when they came."""
         self._lasts = {each.name: each.lasts for each in self._coming}
         self._on_node: dict[str, str] = {}
         """Users whose node has not their image yet."""
-        self._going: list[tuple[datetime, str]] = []
         self._settles = self._reports = world.now
         world.watch.on_change(self._note)
 
@@ -58,15 +55,10 @@ class ClusterDay:
         end = self.world.now + timedelta(hours=1)
         while self.world.now < end:
             await self._step(min(end, self._next_moment()))
-        self.outcome.left_over = self.autoscaler.nodes
-        self.outcome.node_hours = self.autoscaler.node_seconds / 3600
-        self.outcome.evictions = self.world.evictions + self.autoscaler.evicted
-        return self.outcome
+        return self._finish(self.world.evictions)
 
     def _next_moment(self) -> datetime:
-        coming = [self._coming[0].at] if self._coming else []
-        going = [self._going[0][0]] if self._going else []
-        return min([*coming, *going, self.autoscaler.next_event(), self._settles])
+        return min(super()._next_moment(), self._settles)
 
     async def _step(self, moment: datetime) -> None:
         world = self.world
@@ -76,14 +68,12 @@ class ClusterDay:
         self.autoscaler.run()
         await world.flush()
         self._look_at_images()
-        while self._going and self._going[0][0] <= world.now:
-            name = heapq.heappop(self._going)[1]
+        while name := self._next_leaving(world.now):
             del self._came[name]
             await world.leave(name)
-        while self._coming and self._coming[0].at <= world.now:
-            name = self._coming.pop(0).name
-            self._came[name] = world.now
-            await world.arrive(name)
+        while arriving := self._next_arriving(world.now):
+            self._came[arriving.name] = world.now
+            await world.arrive(arriving.name)
         if self._settles <= world.now:
             self._settles = world.now + _A_MINUTE
             await world.settle()

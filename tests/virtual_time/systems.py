@@ -26,7 +26,7 @@ from dra_spawner.simulator.pods import Pod
 from tests.integration.devices import priority_class
 from tests.placeholders.controller.world import reconciler
 from tests.placeholders.planner.day import PLACEHOLDERS
-from tests.placeholders.planner.objects import Json, user_manifest, user_shape
+from tests.placeholders.planner.objects import Json, preferring, user_manifest, user_shape
 from tests.virtual_time.api import Stamps, VirtualTimeApi
 from tests.virtual_time.clock import JumpingClock
 from tests.virtual_time.cluster_world import DRA, ClusterWorld
@@ -111,9 +111,7 @@ class Ours(ClusterWorld):
         reservation = await self.reservations.place(self.shape, self.namespace, name)
         spec: Json = {}
         if reservation.placement.node:
-            here = [{"key": "metadata.name", "operator": "In", "values": [reservation.placement.node]}]
-            preferred = [{"weight": 100, "preference": {"matchFields": here}}]
-            spec["affinity"] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+            spec["affinity"] = preferring(reservation.placement.node)
         await self.user(name, reservation.claims, **spec)
 
     def label_user(self, manifest: Json) -> None:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tests.set_clock import SetClock
 from tests.virtual_time.api import Stamps
 from tests.virtual_time.clock import JumpingClock
 
@@ -14,26 +15,13 @@ REAL = datetime(2026, 5, 5, 12, 0, 0, 200_000, UTC)
 MORNING = datetime(2026, 3, 2, 7, tzinfo=UTC)
 
 
-class RealTime:
-    """Goes on when told."""
-
-    def __init__(self) -> None:
-        self.now = REAL
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def passes(self, seconds: float) -> None:
-        self.now += timedelta(seconds=seconds)
+@pytest.fixture
+def real() -> SetClock[datetime]:
+    return SetClock(REAL)
 
 
 @pytest.fixture
-def real() -> RealTime:
-    return RealTime()
-
-
-@pytest.fixture
-def clock(real: RealTime) -> JumpingClock:
+def clock(real: SetClock[datetime]) -> JumpingClock:
     return JumpingClock(MORNING, real)
 
 
@@ -46,27 +34,27 @@ def after(seconds: float) -> str:
     return stamp(MORNING + timedelta(seconds=seconds))
 
 
-def test_it_goes_as_fast_as_real_time_and_jumps(clock: JumpingClock, real: RealTime) -> None:
+def test_it_goes_as_fast_as_real_time_and_jumps(clock: JumpingClock, real: SetClock[datetime]) -> None:
     assert clock.now() == MORNING
-    real.passes(3)
+    real.now += timedelta(seconds=3)
     assert clock.now() == MORNING + timedelta(seconds=3)
     clock.jump_to(MORNING + timedelta(hours=1))
     assert clock.now() == MORNING + timedelta(hours=1)
-    real.passes(2)
+    real.now += timedelta(seconds=2)
     assert clock.now() == MORNING + timedelta(hours=1, seconds=2)
 
 
-def test_it_never_goes_back(clock: JumpingClock, real: RealTime) -> None:
-    real.passes(10)
+def test_it_never_goes_back(clock: JumpingClock, real: SetClock[datetime]) -> None:
+    real.now += timedelta(seconds=10)
     clock.jump_to(MORNING)
     assert clock.now() == MORNING + timedelta(seconds=10)
 
 
-def test_it_knows_what_it_showed(clock: JumpingClock, real: RealTime) -> None:
+def test_it_knows_what_it_showed(clock: JumpingClock, real: SetClock[datetime]) -> None:
     for hour in (1, 2):
-        real.passes(10)
+        real.now += timedelta(seconds=10)
         clock.jump_to(MORNING + timedelta(hours=hour))
-    real.passes(10)
+    real.now += timedelta(seconds=10)
     shown = {5: timedelta(seconds=5), 15: timedelta(hours=1, seconds=5), 25: timedelta(hours=2, seconds=5)}
     for seconds, passed in shown.items():
         assert clock.at(REAL + timedelta(seconds=seconds)) == MORNING + passed
@@ -82,40 +70,40 @@ def created_of(stamps: Stamps, obj: dict[str, object]) -> str:
 
 
 def test_what_was_made_after_a_jump_within_the_same_second_is_not_older_than_the_jump(
-    clock: JumpingClock, real: RealTime
+    clock: JumpingClock, real: SetClock[datetime]
 ) -> None:
     stamps = Stamps(clock)
     assert created_of(stamps, pod(REAL)) == after(0)
-    real.passes(0.1)
+    real.now += timedelta(seconds=0.1)
     clock.jump_to(MORNING + timedelta(minutes=5))
-    real.passes(0.1)
+    real.now += timedelta(seconds=0.1)
     assert created_of(stamps, pod(REAL, uid="2")) == after(300)
 
 
-def test_a_stamp_is_translated_once_and_for_all(clock: JumpingClock, real: RealTime) -> None:
+def test_a_stamp_is_translated_once_and_for_all(clock: JumpingClock, real: SetClock[datetime]) -> None:
     stamps = Stamps(clock)
     seen = created_of(stamps, pod(REAL))
     for minutes in (5, 50):
-        real.passes(0.3)
+        real.now += timedelta(seconds=0.3)
         clock.jump_to(MORNING + timedelta(minutes=minutes))
         assert created_of(stamps, pod(REAL)) == seen
 
 
-def test_what_is_seen_late_counts_from_when_it_was_made(clock: JumpingClock, real: RealTime) -> None:
-    real.passes(10)
+def test_what_is_seen_late_counts_from_when_it_was_made(clock: JumpingClock, real: SetClock[datetime]) -> None:
+    real.now += timedelta(seconds=10)
     clock.jump_to(MORNING + timedelta(hours=1))
     assert created_of(Stamps(clock), pod(REAL + timedelta(seconds=4))) == after(4.8)
 
 
-def test_a_deletion_after_a_grace_is_in_the_future(clock: JumpingClock, real: RealTime) -> None:
+def test_a_deletion_after_a_grace_is_in_the_future(clock: JumpingClock, real: SetClock[datetime]) -> None:
     clock.jump_to(MORNING + timedelta(hours=1))
     obj = pod(REAL, deletionTimestamp=stamp(REAL + timedelta(seconds=30)))
     assert Stamps(clock).translate(obj)["metadata"]["deletionTimestamp"] == after(3629.8)
 
 
-def test_all_that_controllers_stamp_in_all_objects_of_a_list(clock: JumpingClock, real: RealTime) -> None:
+def test_all_that_controllers_stamp_in_all_objects_of_a_list(clock: JumpingClock, real: SetClock[datetime]) -> None:
     clock.jump_to(MORNING + timedelta(hours=1))
-    real.passes(1)
+    real.now += timedelta(seconds=1)
     now = stamp(REAL)
     status = {
         "startTime": now,
@@ -129,7 +117,7 @@ def test_all_that_controllers_stamp_in_all_objects_of_a_list(clock: JumpingClock
         assert item["status"]["conditions"][1]["lastTransitionTime"] is None
 
 
-def test_what_others_write_as_text_stays(clock: JumpingClock, real: RealTime) -> None:
+def test_what_others_write_as_text_stays(clock: JumpingClock, real: SetClock[datetime]) -> None:
     clock.jump_to(MORNING + timedelta(hours=1))
     obj = pod(REAL)
     obj["metadata"] |= {"labels": {"until": "1772000000"}, "annotations": {"at": stamp(REAL)}}  # type: ignore[operator]

@@ -10,23 +10,15 @@ import pytest
 from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.simulator.cluster_objects import Kind
+from tests.set_clock import SetClock
 from tests.virtual_time.quiet import Quiet
 
 Json = dict[str, Any]
 
 
-class Seconds:
-    """Go on when told."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
-def seconds() -> Seconds:
-    return Seconds()
+def seconds() -> SetClock[float]:
+    return SetClock(0.0)
 
 
 @pytest.fixture
@@ -36,7 +28,7 @@ def watch() -> ClusterWatch:
 
 
 @pytest.fixture
-def quiet(watch: ClusterWatch, seconds: Seconds) -> Quiet:
+def quiet(watch: ClusterWatch, seconds: SetClock[float]) -> Quiet:
     watch.put(Kind.NODE, node())
     return Quiet(watch, monotonic=seconds)
 
@@ -61,7 +53,7 @@ async def rests(quiet: Quiet) -> bool:
     return await quiet.wait(until=lambda: next(looks) >= 3)
 
 
-async def test_rest_is_a_while_without_any_change(quiet: Quiet, watch: ClusterWatch, seconds: Seconds) -> None:
+async def test_rest_is_a_while_without_any_change(quiet: Quiet, watch: ClusterWatch, seconds: SetClock[float]) -> None:
     assert not await rests(quiet)
     seconds.now = 0.3
     assert await rests(quiet)
@@ -74,7 +66,7 @@ async def test_rest_is_a_while_without_any_change(quiet: Quiet, watch: ClusterWa
     assert await rests(quiet)
 
 
-async def test_whoever_acts_is_waited_for_but_not_for_ever(quiet: Quiet, seconds: Seconds) -> None:
+async def test_whoever_acts_is_waited_for_but_not_for_ever(quiet: Quiet, seconds: SetClock[float]) -> None:
     quiet.is_busy = lambda: True
     seconds.now = 5
     assert not await rests(quiet)
@@ -83,7 +75,7 @@ async def test_whoever_acts_is_waited_for_but_not_for_ever(quiet: Quiet, seconds
 
 
 async def test_a_pod_that_fits_is_waited_for_and_told_of_if_nothing_comes_of_it(
-    quiet: Quiet, watch: ClusterWatch, seconds: Seconds
+    quiet: Quiet, watch: ClusterWatch, seconds: SetClock[float]
 ) -> None:
     watch.put(Kind.POD, pod("waits"))
     seconds.now = 10
@@ -97,7 +89,7 @@ async def test_a_pod_that_fits_is_waited_for_and_told_of_if_nothing_comes_of_it(
     assert await rests(quiet), "it is not waited for again"
 
 
-async def test_a_pod_that_preempts_is_waited_for(quiet: Quiet, watch: ClusterWatch, seconds: Seconds) -> None:
+async def test_a_pod_that_preempts_is_waited_for(quiet: Quiet, watch: ClusterWatch, seconds: SetClock[float]) -> None:
     watch.put(Kind.POD, pod("keeps", priority=-10, nodeName="a"))
     watch.put(Kind.POD, pod("waits"))
     seconds.now = 1
@@ -113,7 +105,7 @@ async def test_a_pod_that_preempts_is_waited_for(quiet: Quiet, watch: ClusterWat
     ],
 )
 async def test_other_pods_are_not_waited_for(
-    quiet: Quiet, watch: ClusterWatch, seconds: Seconds, waiting: Json
+    quiet: Quiet, watch: ClusterWatch, seconds: SetClock[float], waiting: Json
 ) -> None:
     watch.put(Kind.POD, waiting)
     seconds.now = 1

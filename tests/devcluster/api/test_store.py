@@ -17,25 +17,18 @@ from dra_spawner.devcluster.api.json_values import mutable_copy
 from dra_spawner.devcluster.api.pod_operations import bind_pod, evict_pod
 from dra_spawner.devcluster.api.store import Store
 from dra_spawner.json_types import JsonObject
+from tests.set_clock import SetClock
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = START
-
-    def __call__(self) -> datetime:
-        return self.now
+@pytest.fixture
+def clock() -> SetClock[datetime]:
+    return SetClock(START)
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def store(clock: Clock) -> Store:
+def store(clock: SetClock[datetime]) -> Store:
     return Store(clock, random=Random(7), history_limit=50)
 
 
@@ -179,7 +172,7 @@ def test_pods_are_deleted_gracefully(
     assert datetime.fromisoformat(metadata["deletionTimestamp"]) == START + timedelta(seconds=period)
 
 
-def test_a_second_delete_only_shortens_the_grace(store: Store, clock: Clock) -> None:
+def test_a_second_delete_only_shortens_the_grace(store: Store, clock: SetClock[datetime]) -> None:
     scheduled_pod(store)
     store.delete(types.PODS, "default", "p")
     clock.now += timedelta(seconds=3)

@@ -12,6 +12,7 @@ from dra_spawner.placeholders.controller.backoff import Backoff
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder, LabelNode, ReservePlaceholder
 from dra_spawner.simulator.claims import ObjectKey
 from tests.containers import most_held
+from tests.set_clock import SetClock
 
 LABEL = LabelNode("a", "label", "true", "because")
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)
@@ -82,14 +83,14 @@ def failure(status: int) -> KubernetesError:
 
 
 def test_the_api_fails_when_it_fails_three_times_in_a_row() -> None:
-    now = [0.0]
-    backoff = Backoff(5, 300, 10, clock=lambda: now[0])
+    clock = SetClock(0.0)
+    backoff = Backoff(5, 300, 10, clock=clock)
     for status in (503, 503, 403, 503, 503):
         backoff.failed(LABEL, failure(status))
         assert not backoff.api_problem, "a refusal is an answer"
     backoff.failed(LABEL, failure(503))
     assert backoff.api_problem == f"the API server fails: {failure(503)}"
-    now[0] = 10
+    clock.now = 10
     assert not backoff.api_problem, "it is tried again"
     backoff.failed(LABEL, failure(503))
     assert backoff.api_problem

@@ -23,6 +23,7 @@ from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.placeholders.controller.objects import WHOLE, node, prepare, shape
 from tests.placeholders.controller.world import PlaceholderWorld, at_work
+from tests.set_clock import SetClock
 
 GPU = shape(WHOLE)
 PLAIN = shape({})
@@ -166,12 +167,12 @@ async def test_a_refusal_after_a_lost_answer_destroys_nothing(cluster: ClusterUn
 
 
 def test_a_name_is_taken_once_and_not_for_ever() -> None:
-    now = [0.0]
-    names = Expectations(clock=lambda: now[0])
+    clock = SetClock(0.0)
+    names = Expectations(clock=clock)
     assert names.take_unanswered("a") is None
     names.keep_unanswered("a", "one")
     names.keep_unanswered("a", "two")
     names.keep_unanswered("b", "three")
     assert [names.take_unanswered("a"), names.take_unanswered("a"), names.take_unanswered("a")] == ["one", "two", None]
-    now[0] += 121
+    clock.now += 121
     assert names.take_unanswered("b") is None

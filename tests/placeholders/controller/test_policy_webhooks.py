@@ -21,6 +21,7 @@ from dra_spawner.placeholders.planner.demand.policies import WebhookAnswer
 from tests.local_server import serving
 from tests.polling import eventually
 from tests.running import ended
+from tests.set_clock import SetClock
 
 NOW = datetime(2026, 11, 23, 9, 30, tzinfo=UTC)
 BUSY = Situation(timedelta(minutes=8), present=31, pending_spawns=4, reserved=2, floor=1, most=50)
@@ -48,26 +49,18 @@ class Scaler:
         return answer if isinstance(answer, web.StreamResponse) else web.json_response(answer)
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = NOW
-
-    def __call__(self) -> datetime:
-        return self.now
-
-
 def webhook(url: str, name: str = "term", timeout: float = 30) -> dict[str, Any]:
     return {"kind": "webhook", "name": name, "url": f"{url}/scale?token=secret", "timeout_seconds": timeout}
 
 
 def webhooks(
-    policies: Any, situations: Mapping[str, Situation], clock: Clock | None = None, **more: Any
+    policies: Any, situations: Mapping[str, Situation], clock: SetClock[datetime] | None = None, **more: Any
 ) -> PolicyWebhooks:
-    return PolicyWebhooks(read_policies(policies), lambda: situations, now=clock or Clock(), **more)
+    return PolicyWebhooks(read_policies(policies), lambda: situations, now=clock or SetClock(NOW), **more)
 
 
 async def test_what_is_sent_and_what_comes_back() -> None:
-    scaler, clock = Scaler(), Clock()
+    scaler, clock = Scaler(), SetClock(NOW)
     async with serving(scaler) as url:
         asked = webhooks({"*": webhook(url)}, {"gpu-slice/memory=large": BUSY, "cpu": Situation(BUSY.lead)}, clock)
         assert not asked.answers("cpu")
@@ -157,7 +150,7 @@ async def test_each_choice_asks_the_webhooks_of_its_own_policy() -> None:
     ],
 )
 async def test_a_bad_answer_leaves_the_last_good_one(answer: Any, cause: str) -> None:
-    scaler, clock = Scaler(), Clock()
+    scaler, clock = Scaler(), SetClock(NOW)
     async with serving(scaler) as url:
         asked = webhooks({"gpu": webhook(url)}, {"gpu": BUSY}, clock)
         await asked.ask()

@@ -27,7 +27,7 @@ from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot
 from tests.placeholders.planner.autoscaler import Autoscaler, NodeGroup
-from tests.placeholders.planner.objects import NAMESPACE, Json, share_claim, user_manifest, user_shape
+from tests.placeholders.planner.objects import NAMESPACE, Json, preferring, share_claim, user_manifest, user_shape
 from tests.placeholders.planner.simulated_cluster import START, SimulatedCluster
 from tests.placeholders.planner.world import World
 
@@ -80,9 +80,7 @@ class Ours(World):
         found = find_placement(self.view(), self.policy, self.shape, NAMESPACE)
         kind: Json = {}
         if found.node:
-            terms = [{"key": "metadata.name", "operator": "In", "values": [found.node]}]
-            preferred = [{"weight": 100, "preference": {"matchFields": terms}}]
-            kind["affinity"] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+            kind["affinity"] = preferring(found.node)
         if found.kind is PlacementKind.WARM and found.placeholder is not None and found.placeholder.claims:
             self.user(name, claim_names=dict.fromkeys(self.claims, self.reservation(found, name)), **kind)
         else:
@@ -182,17 +180,42 @@ COLUMNS = (
 )  # fmt: skip
 
 
-class Day:
+class Schedule:
+    """Who comes and goes in a day, what the autoscaler does meanwhile, and what the day was like."""
+
+    def __init__(self, autoscaler: Autoscaler, users: Iterable[Session]) -> None:
+        self.autoscaler = autoscaler
+        self.outcome = Outcome()
+        self._coming = list(users)
+        self._going: list[tuple[datetime, str]] = []
+
+    def _next_moment(self) -> datetime:
+        coming = [self._coming[0].at] if self._coming else []
+        going = [self._going[0][0]] if self._going else []
+        return min([*coming, *going, self.autoscaler.next_event()])
+
+    def _next_leaving(self, now: datetime) -> str:
+        """Name of a user who goes now; empty if there is none."""
+        return heapq.heappop(self._going)[1] if self._going and self._going[0][0] <= now else ""
+
+    def _next_arriving(self, now: datetime) -> Session | None:
+        """A user who comes now."""
+        return self._coming.pop(0) if self._coming and self._coming[0].at <= now else None
+
+    def _finish(self, evictions: int) -> Outcome:
+        self.outcome.left_over = self.autoscaler.nodes
+        self.outcome.node_hours = self.autoscaler.node_seconds / 3600
+        self.outcome.evictions = evictions + self.autoscaler.evicted
+        return self.outcome
+
+
+class Day(Schedule):
     """Lets the day pass over one of the systems."""
 
     def __init__(self, world: Ours | Recipe, group: NodeGroup, users: Iterable[Session]) -> None:
+        super().__init__(Autoscaler(world, group), users)
         self.world = world
-        self.autoscaler = Autoscaler(world, group)
-        self.outcome = Outcome()
-        self._coming = list(users)
         self._came: dict[str, Session] = {}
-        self._bound: set[str] = set()
-        self._going: list[tuple[datetime, str]] = []
 
     def run(self) -> Outcome:
         self.autoscaler.begin()
@@ -202,29 +225,19 @@ class Day:
         end = self.world.now + timedelta(hours=1)
         while self.world.now < end:
             self._step(min(end, self.autoscaler.next_event()))
-        self.outcome.left_over = self.autoscaler.nodes
-        self.outcome.node_hours = self.autoscaler.node_seconds / 3600
-        self.outcome.evictions = self.world.evictions + self.autoscaler.evicted
-        return self.outcome
-
-    def _next_moment(self) -> datetime:
-        coming = [self._coming[0].at] if self._coming else []
-        going = [self._going[0][0]] if self._going else []
-        return min([*coming, *going, self.autoscaler.next_event()])
+        return self._finish(self.world.evictions)
 
     def _step(self, moment: datetime) -> None:
         world = self.world
         world.now = max(world.now, moment)
         happened = self.autoscaler.run()
-        while self._going and self._going[0][0] <= world.now:
-            world.leave(name := heapq.heappop(self._going)[1])
+        while name := self._next_leaving(world.now):
+            world.leave(name)
             del self._came[name]
-            self._bound.discard(name)
             happened = True
-        while self._coming and self._coming[0].at <= world.now:
-            session = self._coming.pop(0)
-            self._came[session.name] = session
-            world.arrive(session.name)
+        while arriving := self._next_arriving(world.now):
+            self._came[arriving.name] = arriving
+            world.arrive(arriving.name)
             self._settle()
         if happened or world.now.second < 10:  # once a minute in any case
             self._settle()

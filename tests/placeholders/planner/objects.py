@@ -43,6 +43,13 @@ def user_manifest(
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container], **spec}}
 
 
+def preferring(node: str) -> Json:
+    """Affinity of a pod that prefers a node, as the spawner writes it."""
+    terms = [{"key": "metadata.name", "operator": "In", "values": [node]}]
+    preferred = [{"weight": 100, "preference": {"matchFields": terms}}]
+    return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+
+
 def user_shape(claims: Mapping[str, Json] | None = None, cpu: str = "1", **spec: Any) -> Shape:
     """The shape of such a pod."""
     return shape_of(user_manifest("anybody", claims or (), cpu, **spec), claims or {}, frozenset((names.IMAGES_READY,)))

@@ -16,7 +16,7 @@ from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeletePl
 from dra_spawner.placeholders.planner.placement import PlacementKind, find_placement
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.simulator.claims import ObjectKey
-from tests.placeholders.planner.objects import NAMESPACE, PLAIN
+from tests.placeholders.planner.objects import NAMESPACE, PLAIN, preferring
 from tests.placeholders.planner.world import World
 
 
@@ -52,10 +52,7 @@ def placeholder(world: World, node: str, number: int) -> None:
 def come(world: World, name: str = "new") -> str:
     """A user comes as the spawner brings him: asks where, and prefers that node."""
     found = find_placement(world.view(), world.policy, PLAIN, NAMESPACE)
-    terms = [{"key": "metadata.name", "operator": "In", "values": [found.node]}]
-    preferred = [{"weight": 100, "preference": {"matchFields": terms}}]
-    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
-    world.user(name, affinity=affinity)
+    world.user(name, affinity=preferring(found.node))
     world.schedule()
     return world.where(name)
 
