@@ -19,8 +19,6 @@ from .busy_service import LONGEST_STALL, start_server, watched_loop
 PART = shape({"gpu": claim_spec("gpu-share.example.com", "10Gi")})
 #: Each held up the service for seconds to minutes.
 EXPENSIVE = ("precision", "pairs compared", "digits in a loop", "pattern in a loop")
-#: Seconds, as by default.
-LEASE_SECONDS = 15.0
 
 
 def class_name(number: int) -> str:
@@ -73,8 +71,7 @@ async def test_the_service_answers_and_decides_beside_hostile_device_classes(
     await publish_shapes(cluster, {"gpu-slice": PART, **hostile})
     # Placeholders of a hostile profile are wanted, too; not of all, for kube-scheduler evaluates their classes as well.
     replicas = {"gpu-slice": {"min": 2, "max": 2}, "hostile-0": {"min": 1}}
-    # The shipped time for a Lease: beside an embedded cluster in one process, a renewal waits for many short stalls.
-    async with replica(cluster, placeholders=replicas, user_namespaces=True, lease_seconds=LEASE_SECONDS) as service:
+    async with replica(cluster, placeholders=replicas, user_namespaces=True) as service:
         async with watched_loop(service) as stalls:
             await service.until_warm(PART, 2)
             await service.until_warm(hostile["hostile-0"], 1)

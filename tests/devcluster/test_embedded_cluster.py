@@ -56,6 +56,10 @@ def is_running(pid: int) -> bool:
     return state != "Z"
 
 
+#: It takes tenths of a second, on a busy machine a few seconds; a limit of a request or a grace lasts longer.
+AT_ONCE_SECONDS = 10.0
+
+
 async def test_starts_and_stops_at_once(tmp_path):
     cluster = EmbeddedCluster(tmp_path / "cluster")
     began = time.monotonic()
@@ -66,8 +70,8 @@ async def test_starts_and_stops_at_once(tmp_path):
         assert len((await api.list(resource_path("v1", "nodes")))["items"]) == 4
     stopping = time.monotonic()
     await cluster.stop()
-    assert started - began < 1
-    assert time.monotonic() - stopping < 1
+    assert started - began < AT_ONCE_SECONDS
+    assert time.monotonic() - stopping < AT_ONCE_SECONDS
     assert url == cluster.url
     with pytest.raises(aiohttp.ClientConnectionError):
         async with aiohttp.ClientSession() as session, session.get(f"{url}/healthz"):

@@ -75,4 +75,4 @@ class ServiceProcess:
     async def stop(self) -> int:
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
-        return await asyncio.to_thread(self.process.wait, 15)
+        return await asyncio.to_thread(self.process.wait, 60)

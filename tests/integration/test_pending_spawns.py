@@ -29,7 +29,7 @@ import asyncio
 from pathlib import Path
 async def wait_for_the_file(spawner):
     while not Path({file!r}).exists():
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.05)
 c.Spawner.pre_spawn_hook = wait_for_the_file
 c.JupyterHub.tornado_settings = {{"slow_spawn_timeout": 0}}
 for name, scopes in {tokens!r}.items():

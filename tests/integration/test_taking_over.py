@@ -10,7 +10,8 @@ import pytest
 
 from dra_spawner import names
 from dra_spawner.spawner.objects.leftovers import Sweep
-from tests.cluster.fault_proxy import Fault
+from dra_spawner.spawner.steps import placement
+from tests.cluster.fault_proxy import Fault, Request
 from tests.integration.devices import shareable, whole
 from tests.integration.warm_placeholders import SHARE, node, pods_of, warm_placeholders
 from tests.spawner.hub_side import cancel_start
@@ -24,6 +25,16 @@ OLDER_POD = {
     "metadata": {"name": "jupyter-ada", "labels": {"component": "singleuser-server"}},
     "spec": {"containers": [{"name": "notebook", "image": "example/notebook:1", "command": ["x"]}]},
 }
+
+
+class Later(datetime):
+    """A clock that can be ahead."""
+
+    ahead = timedelta(0)
+
+    @classmethod
+    def now(cls, tz=None):
+        return super().now(tz) + cls.ahead
 
 
 @pytest.fixture
@@ -115,8 +126,7 @@ async def test_ten_at_once_and_three_places(places):
     config.k8s_api_request_timeout = config.k8s_api_request_retry_timeout = config.placement_wait_seconds = 30
     await places.cluster.publish(*node("node-a", *(shareable(f"gpu-{index}") for index in range(4))))
     users = [f"user-{index}" for index in range(10)]
-    async with places.keeping(3) as world:
-        world.reservations.lasting = timedelta(seconds=30)
+    async with places.keeping(3):
         assert await asyncio.gather(*(places.spawn(user) for user in users)) == [None] * 10
         claims = [await places.claim_of(user) for user in users]
         assert len({claim["metadata"]["uid"] for claim in claims}) == 10
@@ -170,7 +180,7 @@ FAULTS = [
 )
 async def test_one_failed_request(places, verb, resource, nth, fault):
     await places.cluster.publish(*node("node-a", whole("gpu-0"), whole("gpu-1")))
-    async with places.keeping(1) as world:
+    async with places.keeping(1, lasting_seconds=8) as world:
         places.proxy.fail(fault, verb=verb, resource=resource, nth=nth)
         error = await places.spawn()
         assert places.proxy.count(verb, resource) >= nth, "the fault has to be met"
@@ -203,19 +213,20 @@ async def test_a_promise_that_has_ended_is_not_used(places):
         await places.stop()
 
 
-async def test_a_promise_that_ends_before_the_pod_is_made(places):
+async def test_a_promise_that_ends_before_the_pod_is_made(places, monkeypatch):
     """An older pod of that name takes long to go; meanwhile the claim goes, and the server has one of its own."""
     await places.cluster.publish(*node("node-a", whole("gpu-0"), whole("gpu-1")))
-    async with places.keeping(1):
-        promise = places.service.answer
+    async with places.keeping(1) as world:
+        monkeypatch.setattr(placement, "datetime", Later)
 
-        async def short(question):
-            answer = await promise(question)
-            return {**answer, "until": (datetime.now(UTC) + timedelta(seconds=2.5)).isoformat()}
+        def is_slow(request: Request) -> bool:
+            is_older = (request.verb, request.resource) == ("delete", "pods")
+            if is_older:
+                monkeypatch.setattr(Later, "ahead", 2 * world.reservations.lasting)
+            return is_older
 
-        places.service.answer = short
         await places.cluster.publish(OLDER_POD)
-        places.proxy.fail(Fault.hold(), verb="delete", resource="pods")
+        places.proxy.fail(Fault.hold(), matching=is_slow)
         assert await places.spawn() is None
         assert places.said()[:2] == [
             "A device was reserved for you on node node-a.",

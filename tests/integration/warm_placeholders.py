@@ -76,7 +76,7 @@ class WarmPlaceholders:
 
     @contextlib.asynccontextmanager
     async def keeping(
-        self, number: int, most: int | None = None, kubeconfig: Path | None = None
+        self, number: int, most: int | None = None, kubeconfig: Path | None = None, lasting_seconds: float = 30
     ) -> AsyncIterator[PlaceholderWorld]:
         """Keep so many places for servers as they are configured now, and promise them to who asks.
 
@@ -84,12 +84,14 @@ class WarmPlaceholders:
         ----------
         kubeconfig
             The reconciler's; by default the administrator's, without the proxy.
+        lasting_seconds
+            Of a reservation; short where a test waits for its end.
         """
         shape = self._shape = await self.shape_of_servers()
         replicas = ReplicaRange(number, most or number + 20)
         async with at_work(self.cluster, (shape, replicas), kubeconfig=kubeconfig) as world:
             self.world = world
-            world.reservations.lasting = timedelta(seconds=8)
+            world.reservations.lasting = timedelta(seconds=lasting_seconds)
             world.policy = replace(world.policy, grace=Grace(orphan=timedelta(seconds=3)))
             self.service.answer = self._promise
             await world.until(lambda: len(world.warm(shape)) == number, 30)
@@ -189,7 +191,7 @@ class WarmPlaceholders:
                     found.append(f"claim {claim['metadata']['name']} {marks}")
             return not found
 
-        await eventually(are_gone, "nothing but placeholders is left", within_seconds=45, shows=lambda: found)
+        await eventually(are_gone, "nothing but placeholders is left", shows=lambda: found)
 
 
 def pods_of(claim: dict[str, Any]) -> list[str]:

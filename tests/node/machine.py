@@ -6,16 +6,15 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.polling import eventually_sync
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _TOOLS = {"runc": "runc", "ip": "iproute2", "nsenter": "util-linux", "unshare": "util-linux", "mount": "mount"}
 # Without these the kubelet does not start.
 _CONTROLLERS = ("cpu", "cpuset", "memory", "pids")
-_REMOVE_SECONDS = 10.0
-_POLL_SECONDS = 0.02
 
 
 class NoRealNode(Exception):
@@ -42,16 +41,19 @@ class Cgroups:
 
     def remove(self, name: str) -> None:
         """Remove a group and all in it; its processes have ended, or are about to."""
-        deadline = time.monotonic() + _REMOVE_SECONDS
-        for hierarchy in self.hierarchies:
-            while (hierarchy / name).exists():
-                for path, _, _ in os.walk(hierarchy / name, topdown=False):
+        last = ""
+
+        def is_gone() -> bool:
+            nonlocal last
+            for top in self.left(name):
+                for path, _, _ in os.walk(top, topdown=False):
                     try:
                         Path(path).rmdir()
                     except OSError as error:
-                        if time.monotonic() > deadline:
-                            raise AssertionError(f"control group {path} cannot be removed: {error}") from None
-                        time.sleep(_POLL_SECONDS)
+                        last = f"{path}: {error}"
+            return not self.left(name)
+
+        eventually_sync(is_gone, f"control group {name} is removed", shows=lambda: last)
 
     def sweep(self) -> None:
         """Remove groups of test runs that were killed."""

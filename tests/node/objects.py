@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import time
 import urllib.error
 import urllib.request
 from typing import Any
 
 from dra_spawner.json_types import JsonObject
+from tests.polling import eventually_sync
 
 from .images import PAUSE, QUICK_SERVER
-
-_ANSWER_SECONDS = 5.0
-_POLL_SECONDS = 0.02
 
 
 def pod(
@@ -79,16 +76,15 @@ def claim_spec(device_class: str, *, cel: str = "", **capacity: str) -> JsonObje
 
 def environment(running: JsonObject) -> dict[str, str]:
     """Of the container of a running `server_pod`, as that tells it; it may have started in this moment."""
-    deadline = time.monotonic() + _ANSWER_SECONDS
-    while True:
+
+    def answer() -> dict[str, str] | None:
         try:
-            with urllib.request.urlopen(f"http://{running['status']['podIP']}:8888/", timeout=10) as answer:
-                found: dict[str, str] = json.load(answer)
-                return found
+            with urllib.request.urlopen(f"http://{running['status']['podIP']}:8888/", timeout=10) as found:
+                return dict(json.load(found))
         except urllib.error.URLError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(_POLL_SECONDS)
+            return None
+
+    return eventually_sync(answer, f"pod {running['metadata']['name']} answers")
 
 
 def container_ids(running: JsonObject) -> list[str]:

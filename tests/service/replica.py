@@ -238,7 +238,7 @@ async def replica(
             "kubeconfig": str(kubeconfig),
             "namespace": cluster.namespace,
             "placeholder_priority_class": PRIORITY_CLASS,
-            "lease_seconds": 3.0,
+            "lease_seconds": 15.0,
             **traits,
         }
     )

@@ -20,6 +20,8 @@ from tests.service.replica import Replica, begin_round, publish_shapes, replica,
 
 GPU = shape(WHOLE)
 PLAIN = shape({})
+#: The Lease of a leader that dies.
+SOON_OVER: JsonObject = {"lease_seconds": 3.0}
 SHAPES = {"gpu-whole": GPU, "plain": PLAIN}
 
 
@@ -47,7 +49,7 @@ async def test_while_the_api_server_is_away_nothing_is_decided_and_then_all_goes
     async with cluster.fault_proxy() as proxy:
         kubeconfig = cluster.admin_kubeconfig_for(proxy.url)
         placeholders = {"gpu-whole": {"min": 2}}
-        async with replica(cluster, kubeconfig, placeholders=placeholders) as service:
+        async with replica(cluster, kubeconfig, placeholders=placeholders, **SOON_OVER) as service:
             await service.until_warm(GPU, 2)
             kept = next(iter(service.placeholders()))
             proxy.fail(Fault.refuse(), times=None)
@@ -122,7 +124,7 @@ async def test_a_leader_that_dies_while_it_acts(cluster: ClusterUnderTest, verb:
     """Another takes over what is there, makes what is missing, and clears away what is left over; the old one is quiet."""
     await prepare(cluster, *node("node-a", whole("gpu-0"), whole("gpu-1"), whole("gpu-2")))
     await publish_shapes(cluster, SHAPES)
-    traits: JsonObject = {"placeholders": {"gpu-whole": {"min": 2, "max": 2}}, "orphan_seconds": 1.0}
+    traits: JsonObject = {"placeholders": {"gpu-whole": {"min": 2, "max": 2}}, "orphan_seconds": 1.0, **SOON_OVER}
     async with cluster.fault_proxy() as proxy:
         with death_at(proxy, verb, resource) as last:
             async with replica(cluster, cluster.admin_kubeconfig_for(proxy.url), **traits) as old:
@@ -172,7 +174,7 @@ def owned(service: Replica) -> bool:
 async def test_a_promise_outlives_who_gave_it(cluster: ClusterUnderTest) -> None:
     await prepare(cluster, *node("node-a", whole("gpu-0"), whole("gpu-1")))
     await publish_shapes(cluster, SHAPES)
-    traits: JsonObject = {"placeholders": {"gpu-whole": {"min": 2, "max": 2}}}
+    traits: JsonObject = {"placeholders": {"gpu-whole": {"min": 2, "max": 2}}, **SOON_OVER}
     async with (
         cluster.fault_proxy() as proxy,
         replica(cluster, cluster.admin_kubeconfig_for(proxy.url), **traits) as old,

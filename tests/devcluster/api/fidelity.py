@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
 
-PATIENCE_SECONDS = 20.0
+from tests.polling import eventually
+
 # For scripts that leave nothing behind.
 SHARED_NAMESPACE = "default"
-_POLL_SECONDS = 0.02
 # Set by the server, different in each run.
 _DROPPED = {
     "managedFields",
@@ -170,14 +170,19 @@ class Side:
         self.record.append((label, normalise(_as_json(value), self.namespace)))
 
     async def wait_status(self, path: str, status: int) -> Answer:
-        """Ask until the answer has this status: controllers of the real control plane take their time."""
-        deadline = asyncio.get_running_loop().time() + PATIENCE_SECONDS
-        while True:
-            answer = await self.send("GET", path)
-            if answer.status == status:
-                return answer
-            assert asyncio.get_running_loop().time() < deadline, (path, answer)
-            await asyncio.sleep(_POLL_SECONDS)
+        """Ask until the answer has this status."""
+        return await self.wait_for(path, lambda answer: answer.status == status)
+
+    async def wait_for(self, path: str, condition: Callable[[Answer], object]) -> Answer:
+        """Ask until the answer is as expected: controllers of the real control plane take their time."""
+        last: Answer | None = None
+
+        async def expected() -> Answer | None:
+            nonlocal last
+            last = await self.send("GET", path)
+            return last if condition(last) else None
+
+        return await eventually(expected, f"{path} is as expected", shows=lambda: last)
 
     async def watch(self, path: str, query: str) -> list[Any]:
         """The events of a watch that lasts one second."""

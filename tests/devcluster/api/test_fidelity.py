@@ -286,11 +286,8 @@ async def test_namespaces(sides: tuple[Side, Side]) -> None:
         await side.ask("DELETE", path)
         await side.ask("POST", f"{path}/configmaps", config_map("b"))
         await side.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
-        for _ in range(100):  # the namespace controller marks the object some time later
-            answer = await side.send("GET", f"{path}/configmaps/a")
-            if answer.body["metadata"].get("deletionTimestamp"):
-                break
-            await asyncio.sleep(0.05)
+        # The namespace controller marks the object some time later.
+        await side.wait_for(f"{path}/configmaps/a", lambda answer: answer.body["metadata"].get("deletionTimestamp"))
         await side.send("PATCH", f"{path}/configmaps/a", {"metadata": {"finalizers": None}}, content_type=MERGE_PATCH)
         await side.wait_status(path, 404)
         await side.ask("DELETE", "/api/v1/namespaces/default")

@@ -15,6 +15,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from tests.polling import eventually
 from tests.presence import present
 
 pytest.importorskip("configurable_http_proxy")
@@ -131,13 +132,14 @@ async def proxied(target) -> AsyncIterator[aiohttp.ClientSession]:
 
 
 async def until_it_answers(session: aiohttp.ClientSession) -> None:
-    async with asyncio.timeout(30):
-        while True:
-            try:
-                async with session.get("/_chp_healthz"):
-                    return
-            except aiohttp.ClientConnectionError:
-                await asyncio.sleep(0.05)
+    async def answers() -> bool:
+        try:
+            async with session.get("/_chp_healthz"):
+                return True
+        except aiohttp.ClientConnectionError:
+            return False
+
+    await eventually(answers, "the proxy answers")
 
 
 async def test_head_tells_the_length_of_what_get_would_send(proxied):

@@ -103,7 +103,7 @@ async def test_loop_places_pods_as_they_come_and_ends():
     store.subscribe(watch)
     for number in range(20):
         store.create(PODS, pod(f"pod-{number}"))
-    await asyncio.wait_for(all_bound.wait(), 5)
+    await asyncio.wait_for(all_bound.wait(), 60)
     await scheduler.stop()
     store.create(PODS, pod("late"))
     await asyncio.sleep(0)
@@ -125,9 +125,9 @@ async def test_loop_waits_for_back_off_by_its_clock():
                 return
             await asyncio.sleep(0)
 
-    await asyncio.wait_for(attempts(1), 5)
+    await asyncio.wait_for(attempts(1), 60)
     for _ in range(10):
         await asyncio.sleep(0)
     clock.turn(301)
-    await asyncio.wait_for(attempts(2), 5)
+    await asyncio.wait_for(attempts(2), 60)
     await scheduler.stop()

@@ -196,7 +196,7 @@ async def test_never_is_refused_at_once_with_the_reason(nowhere, service):
 
 
 async def never_ends(_):
-    await asyncio.sleep(60)
+    await asyncio.Event().wait()
 
 
 async def trickles(_):
@@ -207,7 +207,7 @@ async def trickles(_):
 async def _slowly():
     while True:
         yield b" "
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.05)
 
 
 NONSENSE = {
@@ -253,8 +253,9 @@ async def test_a_wrong_address_is_told(nowhere, service, capfd):
 async def test_the_service_has_a_second(nowhere, service, answer):
     service.answer = answer
     begun = time.monotonic()
-    _, before, after = await placed(nowhere)
-    assert 0.9 < time.monotonic() - begun < 2.5
+    async with asyncio.timeout(60):
+        _, before, after = await placed(nowhere)
+    assert time.monotonic() - begun > 0.9
     assert after["spec"] == before["spec"]
 
 
