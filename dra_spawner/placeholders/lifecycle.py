@@ -101,6 +101,8 @@ class Cause(StrEnum):
     REBALANCE = "rebalance"
     #: Its node is draining.
     DRAIN = "drain"
+    #: A ResourceQuota has no room for a user's server.
+    QUOTA = "quota"
     #: There are more than the target.
     SURPLUS = "surplus"
     #: No choice has its shape any more.
@@ -199,7 +201,12 @@ _Transitions = Mapping[PlaceholderEvent, Transition[PlaceholderState]]
 
 _DELETE: Final = _Placeholder(_P.TERMINATING, ActionKind.DELETE_PLACEHOLDER)
 _ANY_TIME: Final[_Transitions] = dict.fromkeys((Cause.HANDED_OVER, Cause.PREEMPTED, Cause.BROKEN), _DELETE)
-_NOT_FOR_A_USER: Final[_Transitions] = {**_ANY_TIME, Cause.SURPLUS: _DELETE, Cause.OUTDATED: _DELETE}
+_NOT_FOR_A_USER: Final[_Transitions] = {
+    **_ANY_TIME,
+    Cause.QUOTA: _DELETE,
+    Cause.SURPLUS: _DELETE,
+    Cause.OUTDATED: _DELETE,
+}
 _ON_A_NODE: Final[_Transitions] = {**_NOT_FOR_A_USER, Cause.REBALANCE: _DELETE, Cause.DRAIN: _DELETE}
 _ENDED: Final[_Transitions] = {_S.ENDED: _Placeholder(_P.TERMINATING)}
 

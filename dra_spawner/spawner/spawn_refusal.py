@@ -135,7 +135,11 @@ def refusal_of_kubernetes_error(what: str, status: int, message: str, log: Logge
     elif status == 404 and "could not find the requested resource" in message:
         hint = "; claims need Kubernetes 1.34 or later"
     elif status == 403 and "exceeded quota" in message:
-        sentence = "A quota of the cluster is used up. Please stop other servers, or tell your administrator."
+        # Placeholders yield in a few seconds.
+        sentence = (
+            "A quota of the cluster is used up. Please try again in a minute. If that does not help, stop other "
+            "servers, or tell your administrator."
+        )
     elif status >= 500 or status in (0, 429):
         code, sentence = 503, "The cluster cannot start this server at the moment. Please try again later."
     log.error("Spawn refused, the Kubernetes API refuses %s: status=%d message=%s%s", what, status, message, hint)

@@ -4,6 +4,7 @@ As in Kubernetes' controllers, decisions count a done action until the watch sho
 
 - A deletion under way makes its placeholder `terminating` (`View.ending`).
 - A reservation makes its placeholder `reserved` (`View.reserved`) from before its first request to its end.
+- A server for which a placement was asked is awaited (`View.awaited`) until its pod is seen.
 - While a created placeholder is not seen, no other one is created, as their number is unknown.
 - A creation without an answer may have worked. The next placeholder of its shape gets the same name, so it exists once.
 """
@@ -11,14 +12,14 @@ As in Kubernetes' controllers, decisions count a done action until the watch sho
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.placeholders.planner.actions import Action, CreatePlaceholder, DeletePlaceholder, ReservePlaceholder
-from dra_spawner.placeholders.planner.view import Reservation
+from dra_spawner.placeholders.planner.view import AwaitedServer, Reservation
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 
@@ -26,6 +27,9 @@ __all__ = ["Expectation", "Expectations"]
 
 #: After this time the watch shows the object, or it is stale and nothing is decided.
 _UNANSWERED_SECONDS: Final = 120.0
+#: Time for which a server's pod is awaited.
+_AWAITED: Final = timedelta(minutes=2)
+_MOST_AWAITED: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,8 @@ class Expectations:
     ----------
     reserved
         Reservations by placeholder, seen or not.
+    awaited
+        Servers for which a placement was asked, by pod.
     deleting
         Placeholders that are being deleted in this round.
     version
@@ -69,6 +75,7 @@ class Expectations:
         self._created: list[tuple[Expectation, float]] = []
         self._unanswered: dict[str, dict[str, float]] = {}
         self.reserved: dict[ObjectKey, Reservation] = {}
+        self.awaited: dict[ObjectKey, AwaitedServer] = {}
         self.deleting: frozenset[ObjectKey] = frozenset()
         self.version = 0
 
@@ -88,6 +95,19 @@ class Expectations:
 
     def forget_ended_reservations(self, now: datetime) -> None:
         self.reserved = {key: each for key, each in self.reserved.items() if now < each.until}
+
+    def expect_server(self, server: AwaitedServer) -> None:
+        """Await a server's pod for two minutes: if the API server refuses it, the user may try again."""
+        self.awaited.pop(server.pod, None)
+        while len(self.awaited) >= _MOST_AWAITED:
+            del self.awaited[next(iter(self.awaited))]
+        self.awaited[server.pod] = server
+
+    def forget_awaited(self, now: datetime, pods: Container[ObjectKey]) -> None:
+        """Forget servers whose pods are there, or did not come in time."""
+        for key, each in tuple(self.awaited.items()):
+            if key in pods or not timedelta(0) <= now - each.since < _AWAITED:
+                del self.awaited[key]
 
     def keep_creations(self, unmet: Iterable[Expectation], seconds: float) -> None:
         """Remember created pods that were not seen in time; after `seconds` they count as gone."""

@@ -43,7 +43,8 @@ from dra_spawner.placeholders.planner.quotas import Quota
 from dra_spawner.placeholders.planner.search_ledger import SearchLedger
 from dra_spawner.placeholders.planner.shape_definition import DefinitionError, read_definition
 from dra_spawner.placeholders.planner.shapes import Shape
-from dra_spawner.placeholders.planner.view import View
+from dra_spawner.placeholders.planner.view import AwaitedServer, View
+from dra_spawner.simulator.claims import ObjectKey
 
 __all__ = ["ControllerCounts", "PlaceholderController", "UnknownShape"]
 
@@ -391,6 +392,10 @@ class PlaceholderController:
         self.counts.placements[reservation.placement.kind] += 1
         if reservation.placement.kind is PlacementKind.WARM:
             self.launch_waits.reservation(namespace, pod)
+        if reservation.placement.kind is not PlacementKind.NEVER:
+            key = ObjectKey(namespace, pod)
+            awaited = AwaitedServer(key, known, self.now(), has_claims=bool(reservation.claims))
+            self._reconciler.expectations.expect_server(awaited)
         if reservation.claims:
             self.handover_times.begin(namespace, pod)
         self._reconciler.wake()

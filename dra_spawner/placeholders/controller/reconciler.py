@@ -58,6 +58,8 @@ _MOST_WARMING = 100
 _AT_A_TIME = 100
 #: Shortest time in seconds to gather changes, as related changes come close together.
 _LEAST_GATHER = 0.002
+#: Time until the next round where it should come soon, in seconds.
+_SOON = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +181,8 @@ class Reconciler:
             while True:
                 await self._safe_round()
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(self.times.idle):
+                    is_soon = self.latest is not None and self.latest.is_soon_again
+                    async with asyncio.timeout(min(self.times.idle, _SOON) if is_soon else self.times.idle):
                         await self._woken.wait()
                 # Gather as long as deciding takes, so that decisions use half of the time at most.
                 most = self._took if self.latest is not None and self.latest.is_unfinished else self.times.gather
@@ -266,6 +269,7 @@ class Reconciler:
         """The present view, with expectations."""
         now = self.now()
         self.expectations.forget_ended_reservations(now)
+        self.expectations.forget_awaited(now, self.watch.snapshot.pods)
         stale = min(self.watch.staleness_seconds(), 10.0**6)
         return View(
             self.watch.snapshot,
@@ -280,6 +284,7 @@ class Reconciler:
             version_of=self._version_of,
             no_scale_up=self.cluster_limits.no_scale_up if self.cluster_limits is not None else lambda pod: "",
             quotas=self.cluster_limits.quotas if self.cluster_limits is not None else (),
+            awaited=self.expectations.awaited.values(),
             searches=self._searches,
         )
 

@@ -15,6 +15,7 @@ from dra_spawner.placeholders.planner.outdated_shapes import decide_outdated
 from dra_spawner.placeholders.planner.planner_state import PlannerState
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.preemption import PendingUser, decide_preemptions
+from dra_spawner.placeholders.planner.quota_yields import decide_quota_yields, ended_placeholders
 from dra_spawner.placeholders.planner.readiness import decide_readiness
 from dra_spawner.placeholders.planner.rebalancing import (
     decide_attraction,
@@ -23,7 +24,7 @@ from dra_spawner.placeholders.planner.rebalancing import (
     remember_users,
     should_rebalance,
 )
-from dra_spawner.placeholders.planner.replicas import decide_numbers, pending_servers_of
+from dra_spawner.placeholders.planner.replicas import PendingServers, decide_numbers, pending_servers_of
 from dra_spawner.placeholders.planner.safeguards import safeguard_of
 from dra_spawner.placeholders.planner.token_bucket import Tokens
 from dra_spawner.placeholders.planner.undecided import Unknown
@@ -57,6 +58,11 @@ class Decisions:
     on_hold: str = ""
     denied: Mapping[ObjectKey, Hold] = field(default_factory=dict)
     limited: Mapping[str, Denial] = field(default_factory=dict)
+
+    @property
+    def is_soon_again(self) -> bool:
+        """Whether the next round should come in a second, although nothing changes."""
+        return self.planner_state.quota_shortage.since is not None
 
     @property
     def is_unfinished(self) -> bool:
@@ -93,7 +99,14 @@ def decide(view: View, policy: Policy, planner_state: PlannerState) -> Decisions
     unused_reservations = decide_unused_reservations(view, _ended((*handovers, *broken, *preemptions)))
     readiness, planner_state = decide_readiness(view, policy, planner_state)
     planner_state = replace(remember_users(view, planner_state), pending_records=pending_records)
-    ending = _ended((*handovers, *broken, *preemptions, *unused_reservations))
+    servers = pending_servers_of(view, policy, pending)
+    ends = (*handovers, *broken, *preemptions, *unused_reservations)
+    ended = ended_placeholders(view, planner_state.ended, ends)
+    yields = decide_quota_yields(view, policy, servers.needing_node, _ended(ends), ended)
+    shortage = planner_state.quota_shortage.after(yields, view.now)
+    planner_state = replace(planner_state, quota_shortage=shortage)
+    yields = yields if shortage.lasts(view.now) else ()
+    ending = _ended((*ends, *yields))
     creations = planner_state.creations.after(
         view, policy, broken, _ends((*handovers, *preemptions, *unused_reservations))
     )
@@ -103,13 +116,14 @@ def decide(view: View, policy: Policy, planner_state: PlannerState) -> Decisions
         avoided=_avoided(view, policy, planner_state, broken),
         scale_up_caps=planner_state.scale_up_caps.after(view),
     )
-    numbers, planner_state, denied, limited = _numbers(view, policy, planner_state, pending, ending)
+    numbers, planner_state, denied, limited = _numbers(view, policy, planner_state, pending, servers, ending)
     numbers = tuple(_elsewhere(each, policy, planner_state) for each in numbers)
     # Without all shapes it is unknown which nodes are for users.
     attraction = decide_attraction(view, policy) if policy.is_complete else ()
     draining, planner_state = decide_draining(view, policy, planner_state, busyness)
     evictions: tuple[DeletePlaceholder, ...] = ()
-    if not preemptions and not any(isinstance(each, CreatePlaceholder | LabelNode) for each in (*numbers, *attraction)):
+    is_busy = any(isinstance(each, CreatePlaceholder | LabelNode) for each in (*numbers, *attraction))
+    if not preemptions and not yields and not is_busy:
         # Only when nothing else changes; the next round sees the result.
         evictions, tokens, stay = decide_rebalancing(view, policy, planner_state.tokens, ending | _ended(numbers))
         planner_state, denied = replace(planner_state, tokens=tokens), {**denied, **stay}
@@ -118,12 +132,14 @@ def decide(view: View, policy: Policy, planner_state: PlannerState) -> Decisions
         *broken,
         *preemptions,
         *unused_reservations,
+        *yields,
         *readiness,
         *numbers,
         *attraction,
         *draining,
         *evictions,
     )
+    planner_state = replace(planner_state, ended=ended_placeholders(view, planner_state.ended, actions))
     return Decisions(actions, pending, planner_state, denied=denied, limited=limited)
 
 
@@ -147,10 +163,10 @@ def _numbers(
     policy: Policy,
     planner_state: PlannerState,
     pending: Iterable[PendingUser],
+    servers: PendingServers,
     ending: frozenset[ObjectKey],
 ) -> tuple[tuple[Action, ...], PlannerState, dict[ObjectKey, Hold], Mapping[str, Denial]]:
     """Allowed creations and deletions towards the target; placeholders that must stay for now; denied creations."""
-    servers = pending_servers_of(view, policy, pending)
     limited = limit_targets(view, policy, planner_state, servers.needing_node, ending)
     numbers = decide_numbers(view, limited.policy(policy), servers, ending, limited.reason)
     wanted, denials = limited.within_quotas(numbers)

@@ -9,6 +9,7 @@ from datetime import datetime
 from dra_spawner.placeholders.planner.cluster_index import Moment
 from dra_spawner.placeholders.planner.creation_limits import Creations
 from dra_spawner.placeholders.planner.preemption_backoff import PendingRecord
+from dra_spawner.placeholders.planner.quota_yields import EndedPlaceholder, QuotaShortage
 from dra_spawner.placeholders.planner.scale_up_caps import ScaleUpCaps
 from dra_spawner.placeholders.planner.token_bucket import Tokens
 
@@ -54,6 +55,10 @@ class PlannerState:
         By node: when a placeholder with devices failed there.
     scale_up_caps
         Shapes that get no more nodes.
+    ended
+        By uid: placeholders that a quota may still count.
+    quota_shortage
+        Since when a quota has no room for users' servers.
     judged
         Inputs of the last judgement of readiness.
     drain_tried, drain_last
@@ -70,6 +75,8 @@ class PlannerState:
     pending_records: Mapping[str, PendingRecord] = field(default_factory=dict)
     avoided: Mapping[str, datetime] = field(default_factory=dict)
     scale_up_caps: ScaleUpCaps = field(default_factory=ScaleUpCaps)
+    ended: Mapping[str, EndedPlaceholder] = field(default_factory=dict)
+    quota_shortage: QuotaShortage = field(default_factory=QuotaShortage)
     judged: Judged = field(default_factory=Judged, compare=False)
     drain_tried: datetime | None = None
     drain_last: str = ""
@@ -88,6 +95,7 @@ class PlannerState:
             creations=self.creations.not_after(now),
             scale_up_caps=self.scale_up_caps.not_after(now),
             avoided={name: min(when, now) for name, when in self.avoided.items()},
+            ended={uid: each.not_after(now) for uid, each in self.ended.items()},
             pending_records={uid: each.not_after(now) for uid, each in self.pending_records.items()},
         )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -14,6 +16,7 @@ from dra_spawner.placeholders.planner.quotas import (
     Amounts,
     Quota,
     claim_amounts,
+    most_of,
     pod_amounts,
     summed,
     without_requests,
@@ -23,27 +26,104 @@ from dra_spawner.placeholders.planner.view import View, age
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.pods import Pod
 
-__all__ = ["QuotaRoom", "needed_amounts"]
+__all__ = ["QuotaNeeds", "QuotaRoom", "UnservedServer", "needed_amounts"]
 
 _NAMESPACE: Final = "default"
 #: Pods that are younger than this may not be counted yet in what was last seen of a quota.
 _UNCOUNTED: Final = timedelta(seconds=3)
 
 
-class QuotaRoom:
-    """What the quotas have left, before and while placeholders are granted.
+@dataclass(frozen=True, slots=True)
+class UnservedServer:
+    """A server whose pod or whose claims do not exist yet.
 
-    A placeholder for a target leaves room for one more server of its shape, and of each shape with pending servers, as
-    a server exists beside its placeholder during a handover.
+    Attributes
+    ----------
+    since
+        Time since it was about to start.
+    amounts
+        What is to be created for it, by quota.
+    what
+        The missing part, for people.
     """
+
+    pod: ObjectKey
+    since: timedelta
+    amounts: list[Amounts]
+    what: str
+
+
+class QuotaNeeds:
+    """What placeholders and servers count for each quota of a view; the lists are in the order of the quotas."""
 
     def __init__(self, view: View, policy: Policy) -> None:
         self._view = view
         self._shapes = policy.shapes
         self._pending = {shape for pod in view.pending_users if (shape := view.shape_of(pod)) in policy.shapes}
-        self._placeholder: dict[str, list[Amounts]] = {}
-        self._server: dict[str, list[Amounts]] = {}
+        self._amounts: dict[tuple[str, bool, bool, bool], list[Amounts]] = {}
+        self._kept: dict[str, list[Amounts]] = {}
+
+    def of_placeholder(self, shape: str) -> list[Amounts]:
+        """Of a placeholder and its claims."""
+        return self._of(self._shapes[shape], for_server=False)
+
+    def of_pod(self, shape: str) -> list[Amounts]:
+        """Of a placeholder whose claims a server has."""
+        return self._of(self._shapes[shape], for_server=False, with_claims=False)
+
+    def of_server(self, shape: str) -> list[Amounts]:
+        """Of a server with claims of its own."""
+        return self._of(self._shapes[shape], for_server=True)
+
+    def of_unserved(self) -> Iterator[UnservedServer]:
+        """Servers that exist in part, the API server's refusals by a quota being one reason."""
+        view = self._view
+        for each in view.awaited:
+            amounts = self._of(each.shape, for_server=True, with_claims=not each.has_claims)
+            yield UnservedServer(each.pod, view.now - each.since, amounts, f"{each.pod}, which is about to start")
+        for pod in view.pending_users:
+            if _lacks_claims(view, pod) and (shape := self._shapes.get(view.shape_of(pod))) is not None:
+                key = ObjectKey.of(pod)
+                claims = self._of(shape, for_server=True, with_pod=False)
+                yield UnservedServer(key, age(pod.created, view.now), claims, f"the claims of {key}")
+
+    def _of(self, shape: Shape, *, for_server: bool, with_pod: bool = True, with_claims: bool = True) -> list[Amounts]:
+        key = (shape.id, for_server, with_pod, with_claims)
+        if key not in self._amounts:
+            self._amounts[key] = [
+                needed_amounts(
+                    shape, self._view, each, for_server=for_server, with_pod=with_pod, with_claims=with_claims
+                )
+                for each in self._view.quotas
+            ]
+        return self._amounts[key]
+
+    def kept_for(self, shape: str) -> list[Amounts]:
+        """What placeholders of a shape leave: room for one more server of it, and of each shape with pending servers.
+
+        A server exists beside its placeholder during a handover.
+        """
+        if shape not in self._kept:
+            servers = [self.of_server(each) for each in {*self._pending, shape}]
+            self._kept[shape] = [summed(amounts) for amounts in zip(*servers, strict=True)]
+        return self._kept[shape]
+
+
+class QuotaRoom:
+    """What the quotas have left, before and while placeholders are granted.
+
+    A placeholder for a target leaves what placeholders of its own shape and of others leave (`QuotaNeeds.kept_for`),
+    and what servers lack that are about to start. One for a pending pod leaves only the latter.
+    """
+
+    def __init__(self, view: View, policy: Policy) -> None:
+        self._view = view
+        self._shapes = policy.shapes
+        self._needs = QuotaNeeds(view, policy)
         self._quotas = list(view.quotas)
+        self._present = {each.shape for each in view.placeholders.values() if each.shape in policy.shapes}
+        unserved = [each.amounts for each in self._needs.of_unserved()]
+        self._unserved = [summed(each[index] for each in unserved) for index in range(len(self._quotas))]
         for pod in (*(each.pod for each in view.placeholders.values()), *view.users.values()):
             if age(pod.created, view.now) < _UNCOUNTED:
                 self._note_uncounted(pod)
@@ -51,54 +131,58 @@ class QuotaRoom:
     def shortage(self, shape: str, *, for_pending_pod: bool = False) -> str:
         """The quota that does not admit one more placeholder, as a clause; empty if all do."""
         for index, quota in enumerate(self._quotas):
-            kept: Amounts = {}
+            kept = self._unserved[index]
             if not for_pending_pod:
-                kept = summed(self._of_server(each)[index] for each in {*self._pending, shape})
-            found = quota.shortage(self._of_placeholder(shape)[index], kept=kept)
+                left_by = (self._needs.kept_for(each)[index] for each in {*self._present, shape})
+                kept = most_of((*left_by, kept))
+            found = quota.shortage(self._needs.of_placeholder(shape)[index], kept=kept)
             if found:
                 return found if for_pending_pod else f"{found}, which leaves room for users' servers"
         return ""
 
     def take(self, shape: str) -> None:
         """One more placeholder of a shape exists."""
-        taken = self._of_placeholder(shape)
-        self._quotas = [quota.without(taken[index]) for index, quota in enumerate(self._quotas)]
+        self._present.add(shape)
+        self._use(self._needs.of_placeholder(shape))
 
     def _note_uncounted(self, pod: Pod) -> None:
-        is_placeholder = ObjectKey.of(pod) in self._view.placeholders
         shape = pod.labels.get(names.SHAPE, "")
-        if shape not in self._shapes:
-            return
-        used = self._of_placeholder(shape) if is_placeholder else self._of_server(shape)
-        self._quotas = [quota.without(used[index]) for index, quota in enumerate(self._quotas)]
+        if shape in self._shapes:
+            is_placeholder = ObjectKey.of(pod) in self._view.placeholders
+            self._use(self._needs.of_placeholder(shape) if is_placeholder else self._needs.of_server(shape))
 
-    def _of_placeholder(self, shape: str) -> list[Amounts]:
-        """What a placeholder counts for each quota."""
-        if shape not in self._placeholder:
-            self._placeholder[shape] = [
-                needed_amounts(self._shapes[shape], self._view, each, for_server=False) for each in self._view.quotas
-            ]
-        return self._placeholder[shape]
-
-    def _of_server(self, shape: str) -> list[Amounts]:
-        if shape not in self._server:
-            self._server[shape] = [
-                needed_amounts(self._shapes[shape], self._view, each, for_server=True) for each in self._view.quotas
-            ]
-        return self._server[shape]
+    def _use(self, amounts: list[Amounts]) -> None:
+        self._quotas = [quota.without(used) for quota, used in zip(self._quotas, amounts, strict=True)]
 
 
-def needed_amounts(shape: Shape, view: View, quota: Quota, *, for_server: bool) -> Amounts:
-    """What a placeholder or a server of a shape counts for a quota."""
+def needed_amounts(
+    shape: Shape, view: View, quota: Quota, *, for_server: bool, with_pod: bool = True, with_claims: bool = True
+) -> Amounts:
+    """What a placeholder or a server of a shape counts for a quota: its pod, its claims, or both.
+
+    Of a server's claims alone, their templates exist already.
+    """
     parts: list[Amounts] = []
     requests = requests_of(shape)
-    if (quota.for_servers if for_server else quota.for_placeholders) and quota.counts_pods(requests):
+    if with_pod and (quota.for_servers if for_server else quota.for_placeholders) and quota.counts_pods(requests):
         parts.append(pod_amounts(requests))
-    if quota.for_claims and (quota.for_servers or not for_server):
+    if with_claims and quota.for_claims and (quota.for_servers or not for_server):
         classes = view.snapshot.classes
         pod, claims = simulated_placeholder(shape, _NAMESPACE)
-        parts.append(claim_amounts([each.claim for each in claims], classes, from_templates=for_server))
+        parts.append(claim_amounts([each.claim for each in claims], classes, from_templates=for_server and with_pod))
         generated = claim_of_extended_resources(pod, view)
         if generated.requests:
             parts.append(without_requests(claim_amounts([generated], classes)))
     return summed(parts)
+
+
+def _lacks_claims(view: View, pod: Pod) -> bool:
+    """Whether claims of its templates do not exist yet."""
+    wanted = sum(each.template is not None and each.claim is None and each.is_needed for each in pod.claims)
+    if not wanted:
+        return False
+    # A claim may be there before the pod's status names it.
+    snapshot = view.snapshot
+    made = [snapshot.claims[key] for key in snapshot.state.generated_claims[ObjectKey.of(pod)]]
+    named = sum(each.template is not None and each.claim is not None for each in pod.claims)
+    return sum(each.belongs_to(pod) for each in made) < wanted + named

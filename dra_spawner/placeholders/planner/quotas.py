@@ -17,7 +17,7 @@ from dra_spawner.dra.quantity import NANO_PER_UNIT, Quantity, QuantityError
 from dra_spawner.dra.requests import MAX_DEVICES_PER_CLAIM
 from dra_spawner.json_types import JsonObject
 
-__all__ = ["Amounts", "Quota", "claim_amounts", "pod_amounts", "quota_of", "summed", "without_requests"]
+__all__ = ["Amounts", "Quota", "claim_amounts", "most_of", "pod_amounts", "quota_of", "summed", "without_requests"]
 
 #: Amounts of a quota's resources, in nano-units.
 Amounts = Mapping[str, int]
@@ -36,7 +36,10 @@ class Quota:
     Attributes
     ----------
     hard, left
-        By resource. Of a resource that is not counted yet nothing is left.
+        By resource. Of a resource that is not counted yet nothing is left; less than nothing where the quota was
+        lowered below what is used.
+    uncounted
+        Resources that are not counted yet.
     for_placeholders, for_servers, for_claims
         Whether pods of placeholders, pods of users' servers, and claims count. A quota for a PriorityClass is taken to
         be for placeholders or for servers, and never for both.
@@ -47,6 +50,7 @@ class Quota:
     name: str
     hard: Mapping[str, Quantity] = field(default_factory=dict)
     left: Amounts = field(default_factory=dict)
+    uncounted: frozenset[str] = frozenset()
     for_placeholders: bool = True
     for_servers: bool = True
     for_claims: bool = True
@@ -66,8 +70,12 @@ class Quota:
         """
         for name, amount in needed.items():
             if name in self.left and amount > 0 and self.left[name] - kept.get(name, 0) < amount:
-                return f"ResourceQuota {self.name!r} (at most {self.hard[name]} of {name})"
+                return self.bound(name)
         return ""
+
+    def bound(self, resource: str) -> str:
+        """The quota and its limit of a resource, as a clause."""
+        return f"ResourceQuota {self.name!r} (at most {self.hard[resource]} of {resource})"
 
     def without(self, used: Amounts) -> Quota:
         """The quota when more is used."""
@@ -86,7 +94,7 @@ def quota_of(obj: JsonObject, priority_class: str, *, has_servers: bool = True) 
     """
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     hard, used = _quantities(spec.get("hard")), _quantities(status.get("used"))
-    left = {name: max(most.nano - used[name].nano, 0) if name in used else 0 for name, most in hard.items()}
+    left = {name: most.nano - used[name].nano if name in used else 0 for name, most in hard.items()}
     rules = list(_rules(spec))
     of_placeholders = [_selects(rule, priority_class) for rule in rules]
     classes = [rule for rule in rules if rule["scopeName"] == "PriorityClass"]
@@ -95,6 +103,7 @@ def quota_of(obj: JsonObject, priority_class: str, *, has_servers: bool = True) 
         obj["metadata"]["name"],
         hard,
         left,
+        frozenset(hard.keys() - used.keys()),
         for_placeholders=all(of_placeholders) and len(best_effort) < 2,
         for_servers=has_servers and not classes and all(_selects(rule, "") for rule in rules) and len(best_effort) < 2,
         # No scope matches a claim.
@@ -156,6 +165,15 @@ def summed(amounts: Iterable[Amounts]) -> dict[str, int]:
     for each in amounts:
         for name, amount in each.items():
             _add(found, name, amount)
+    return found
+
+
+def most_of(amounts: Iterable[Amounts]) -> dict[str, int]:
+    """Of each resource the largest amount."""
+    found: dict[str, int] = {}
+    for each in amounts:
+        for name, amount in each.items():
+            found[name] = max(found.get(name, 0), amount)
     return found
 
 

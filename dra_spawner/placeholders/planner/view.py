@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -16,7 +16,7 @@ from dra_spawner.placeholders.lifecycle import PLACEHOLDER, Cause, PlaceholderSt
 from dra_spawner.placeholders.planner.cluster_index import ClusterIndex, Namespaces
 from dra_spawner.placeholders.planner.quotas import Quota
 from dra_spawner.placeholders.planner.search_ledger import SearchLedger
-from dra_spawner.placeholders.planner.shapes import is_extended_resource
+from dra_spawner.placeholders.planner.shapes import Shape, is_extended_resource
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pods import Pod
@@ -87,6 +87,24 @@ class Placeholder:
         return self.state in _FREE
 
 
+@dataclass(frozen=True, slots=True)
+class AwaitedServer:
+    """A server for which a placement was asked, and whose pod is not there yet.
+
+    Attributes
+    ----------
+    since
+        When it was asked.
+    has_claims
+        Whether warm claims are reserved for it.
+    """
+
+    pod: ObjectKey
+    shape: Shape
+    since: datetime
+    has_claims: bool = False
+
+
 class View:
     """Placeholders, users' servers and nodes at one moment.
 
@@ -112,6 +130,8 @@ class View:
         The autoscaler's message that a pending pod gets no node, as a maximum is reached; empty if there is none.
     quotas
         ResourceQuotas of the placeholders' namespace.
+    awaited
+        Servers whose pods may be there already.
     problem
         Why the snapshot cannot be trusted (the API fails); empty if it can.
     searches
@@ -133,6 +153,7 @@ class View:
         version_of: Callable[[ObjectKey], str] = lambda claim: "",
         no_scale_up: Callable[[Pod], str] = lambda pod: "",
         quotas: tuple[Quota, ...] = (),
+        awaited: Iterable[AwaitedServer] = (),
         searches: SearchLedger | None = None,
     ) -> None:
         self.snapshot = snapshot
@@ -161,6 +182,8 @@ class View:
                 self.placeholders[key] = self._placeholder(pod, reserved.get(key))
         # The index changes later; a view does not.
         self.users: dict[ObjectKey, Pod] = self.index.users.copy()
+        self.awaited = tuple(sorted((e for e in awaited if e.pod not in self.users), key=lambda each: each.since))
+        """Servers that are about to start, the oldest first."""
         self.users_of_node: dict[str, tuple[Pod, ...]] = self.index.users_of_node.copy()
         self.pullers: dict[str, tuple[Pod, ...]] = self.index.pullers.copy()
         """Pods that pull images, by node."""

@@ -2,59 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from dra_spawner import names
 from dra_spawner.dra.objects import DeviceClass, ResourceClaim
 from dra_spawner.dra.quantity import NANO_PER_UNIT, Quantity
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder
-from dra_spawner.placeholders.planner.placeholder_objects import requests_of
-from dra_spawner.placeholders.planner.quotas import Quota, claim_amounts, pod_amounts, quota_of
+from dra_spawner.placeholders.planner.quotas import claim_amounts, pod_amounts, quota_of
 from dra_spawner.placeholders.planner.shapes import Shape
+from tests.placeholders.planner.counted_quota import CLAIMS, DEVICES, PRIORITY_CLASS, Counting, quota
 from tests.placeholders.planner.device_hub import ended, hub
-from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, gpu_claim, user_shape
+from tests.placeholders.planner.objects import GPU, PLAIN, gpu_claim, user_shape
 from tests.placeholders.planner.world import World
 
 PAIR = user_shape({"gpu": gpu_claim(count=2)})
-PRIORITY_CLASS = "dra-spawner-placeholder"
-DEVICES = "gpu.example.com.deviceclass.resource.k8s.io/devices"
-CLAIMS = "count/resourceclaims.resource.k8s.io"
-
-
-def quota(hard: Mapping[str, str], used: Mapping[str, str] | None = None, **spec: Any) -> dict[str, Any]:
-    status = {"hard": dict(hard), "used": dict(used)} if used is not None else {}
-    return {"metadata": {"name": "q", "namespace": NAMESPACE}, "spec": {"hard": dict(hard), **spec}, "status": status}
-
-
-class Counting:
-    """Does what the quota controller does: counts all pods and claims of the namespace."""
-
-    def __init__(self, world: World, hard: Mapping[str, str], **spec: Any) -> None:
-        self.world = world
-        self.hard = hard
-        self.spec = spec
-        world.quotas = self
-
-    def __call__(self) -> tuple[Quota, ...]:
-        used: Counter[str] = Counter()
-        for pod in self.world.snapshot.pods.values():
-            placeholders = pod.labels.get(names.COMPONENT) == names.PLACEHOLDER
-            if self.spec and not placeholders:
-                continue  # a quota for the placeholders' PriorityClass
-            shape = self.world.policy.shapes.get(pod.labels.get(names.SHAPE, ""))
-            used.update(pod_amounts(requests_of(shape)) if shape is not None else {"pods": NANO_PER_UNIT})
-        for claim in self.world.snapshot.claims.values():
-            used.update(claim_amounts([claim.claim], self.world.snapshot.classes))
-        counted = {name: str(Quantity(used[name])) for name in self.hard}
-        found = quota_of(quota(self.hard, counted, **self.spec), PRIORITY_CLASS)
-        # The API server would have refused it.
-        assert all(used[name] <= Quantity.parse(most).nano for name, most in self.hard.items()), counted
-        return (found,)
 
 
 def number(world: World, shape: Shape) -> int:
@@ -68,7 +31,8 @@ def test_what_is_left() -> None:
     found = quota_of(
         quota({"pods": "10", "requests.cpu": "4", "memory": "1Gi"}, {"pods": "3", "requests.cpu": "4500m"}), ""
     )
-    assert found.left == {"pods": 7 * NANO_PER_UNIT, "requests.cpu": 0, "memory": 0}, "memory is not counted yet"
+    assert found.left == {"pods": 7 * NANO_PER_UNIT, "requests.cpu": -NANO_PER_UNIT // 2, "memory": 0}
+    assert found.uncounted == {"memory"}
     assert quota_of(quota({"pods": "10"}), "").left == {"pods": 0}, "nothing is counted yet"
     assert quota_of(quota({"pods": "x"}, {"pods": "1"}), "").left == {}, "the API server admits none"
 
@@ -208,10 +172,6 @@ def test_users_count_and_always_find_room() -> None:
         assert number(world, GPU) == min(6, 8 - step - 1)
         if step < 6:
             world.user(f"user-{step}", {"gpu": gpu_claim()})
-            # The quota is full, and one placeholder has to go before the next user.
-            victim = next(iter(world.view().placeholders))
-            if step >= 1:
-                world.remove_pod(victim)
     for step in range(6):
         world.leave(f"user-{step}")
     world.run(minutes=1)

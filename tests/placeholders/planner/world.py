@@ -34,7 +34,7 @@ from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.quotas import Quota
 from dra_spawner.placeholders.planner.search_ledger import SearchLedger
 from dra_spawner.placeholders.planner.shapes import Shape
-from dra_spawner.placeholders.planner.view import Reservation, View
+from dra_spawner.placeholders.planner.view import AwaitedServer, Reservation, View
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.pods import Pod
 from tests.placeholders.planner.objects import NAMESPACE
@@ -73,6 +73,9 @@ class World(SimulatedCluster):
         self.reserved: dict[ObjectKey, Reservation] = {}
         self.stale = timedelta(0)
         self.quotas: Callable[[], tuple[Quota, ...]] = lambda: ()
+        """What is left of the namespace's quotas."""
+        self.awaited: list[AwaitedServer] = []
+        """Servers that are about to start."""
         self.no_node: dict[str, str] = {}
 
     # --- decisions -------------------------------------------------------------------------------------------------
@@ -89,6 +92,7 @@ class World(SimulatedCluster):
             scheduler_message=lambda pod: self.refused.get(pod.name, ""),
             no_scale_up=lambda pod: self.no_node.get(pod.uid, ""),
             quotas=self.quotas(),
+            awaited=self.awaited,
             searches=self.searches,
         )
 

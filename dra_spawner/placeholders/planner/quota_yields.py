@@ -1,0 +1,287 @@
+"""Placeholders yield where a ResourceQuota has no room for users' servers.
+
+A quota may be lowered below what exists, and users may fill it. The API server then refuses users' pods, so that no
+pending pod shows it, and their claims. So room for one more server is made before it comes, and for each server that is
+about to start and whose pod or claims do not come. `QuotaRoom` leaves the same room, so that no placeholder is created
+that would yield again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from dra_spawner import names
+from dra_spawner.placeholders.lifecycle import Cause, PlaceholderState
+from dra_spawner.placeholders.planner.actions import Action, DeletePlaceholder, delete_placeholder
+from dra_spawner.placeholders.planner.policy import Policy
+from dra_spawner.placeholders.planner.quota_room import QuotaNeeds, UnservedServer
+from dra_spawner.placeholders.planner.quotas import Amounts, Quota
+from dra_spawner.placeholders.planner.view import Placeholder, View, age, newest_first
+from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.pods import Pod
+
+__all__ = ["EndedPlaceholder", "QuotaShortage", "decide_quota_yields", "ended_placeholders"]
+
+#: Time until a quota shows that an object is gone.
+_UNCOUNTED: Final = timedelta(seconds=3)
+#: Time until watches show what a quota counts.
+_SETTLED: Final = timedelta(seconds=1)
+#: Time that a server's pod and claims have to come, before the quota is taken to be in their way.
+_LATE: Final = timedelta(seconds=3)
+#: Time for which a handover counts as short: the placeholder goes soon, so it makes the room for the next server.
+_SHORT_HANDOVER: Final = timedelta(minutes=1)
+
+_FIRST: Final = (PlaceholderState.PENDING, PlaceholderState.STARTING, PlaceholderState.WARM)
+
+
+@dataclass(frozen=True, slots=True)
+class EndedPlaceholder:
+    """A placeholder that ends or has ended, and that a quota may still count.
+
+    Attributes
+    ----------
+    has_no_claims
+        Whether a server has its claims.
+    gone
+        Since when it is not there any more; None while it is.
+    """
+
+    shape: str
+    has_no_claims: bool
+    gone: datetime | None = None
+
+    def not_after(self, now: datetime) -> EndedPlaceholder:
+        """The same without a future time."""
+        return replace(self, gone=min(self.gone, now)) if self.gone is not None else self
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaShortage:
+    """Whether placeholders are to yield, and since when.
+
+    A quota counts an object before a watch shows it, so a shortage that is over in a moment is none.
+    """
+
+    since: datetime | None = None
+
+    def after(self, yields: tuple[DeletePlaceholder, ...], now: datetime) -> QuotaShortage:
+        """The value of a round."""
+        if not yields:
+            return QuotaShortage()
+        return self if self.since is not None and self.since <= now else QuotaShortage(now)
+
+    def lasts(self, now: datetime) -> bool:
+        """Whether it has lasted for long enough to act."""
+        return self.since is not None and now - self.since >= _SETTLED
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """An amount of a quota's resource that must be left."""
+
+    index: int
+    resource: str
+    amount: int
+
+
+def decide_quota_yields(
+    view: View,
+    policy: Policy,
+    needing: Mapping[str, Sequence[ObjectKey]],
+    ending: Collection[ObjectKey],
+    ended: Mapping[str, EndedPlaceholder],
+) -> tuple[DeletePlaceholder, ...]:
+    """Delete as few placeholders as give users' servers room; none where they do not help.
+
+    Parameters
+    ----------
+    needing
+        Users' pending pods that need a node, by shape: their placeholders ask for the node.
+    ending
+        Placeholders that end in this round for other reasons.
+    ended
+        As of `ended_placeholders`, for these, too.
+    """
+    if not view.quotas:
+        return ()
+    needs = QuotaNeeds(view, policy)
+    yielding = _Yielding(needs, view.quotas, _candidates(view, policy, needing, ending))
+    for each in ended.values():
+        if each.shape in policy.shapes:
+            yielding.add(needs.of_pod(each.shape) if each.has_no_claims else needs.of_placeholder(each.shape))
+    # The quota may be the reason why their objects do not come.
+    yielding.make_room_for(each for each in needs.of_unserved() if each.since >= _LATE)
+    for shape in _in_handover(view, policy):
+        yielding.add(needs.of_pod(shape))
+    yielding.make_room_for_one()
+    yielding.end_excess()
+    return tuple(yielding.found)
+
+
+def ended_placeholders(
+    view: View, before: Mapping[str, EndedPlaceholder], actions: Iterable[Action] = ()
+) -> dict[str, EndedPlaceholder]:
+    """Placeholders that end, those of these actions included, and those that have just ended; by uid."""
+    if not view.quotas:
+        return {}
+    ends = (view.snapshot.pods.get(each.key) for each in actions if isinstance(each, DeletePlaceholder))
+    # A quota does not count finished pods.
+    ending = [each for each in (*view.terminating_soon, *ends) if each is not None and not each.is_finished]
+    found = {pod.uid: EndedPlaceholder(pod.labels.get(names.SHAPE, ""), _has_no_claims(view, pod)) for pod in ending}
+    # The API server may have refused a deletion.
+    there = {each.pod.uid for each in view.placeholders.values()}
+    for uid, each in before.items():
+        gone = each.gone if each.gone is not None else view.now
+        if uid not in found and uid not in there and view.now - gone < _UNCOUNTED:
+            found[uid] = replace(each, gone=gone)
+    return found
+
+
+#: Of each shape, what must be left while it has placeholders.
+_WantedOfShapes = Mapping[str, Iterable[_Wanted]]
+#: Instead of a shape, for what must be left in any case.
+_ALWAYS: Final = ""
+
+
+class _Yielding:
+    """What the quotas have left, and the placeholders that yield."""
+
+    def __init__(self, needs: QuotaNeeds, quotas: Sequence[Quota], candidates: Sequence[Placeholder]) -> None:
+        self._needs = needs
+        self._quotas = quotas
+        self._candidates = candidates
+        self._going: set[ObjectKey] = set()
+        self._staying = Counter(each.shape for each in candidates)
+        # What is not counted yet tells nothing.
+        self._left = [
+            {resource: left for resource, left in each.left.items() if resource not in each.uncounted}
+            for each in quotas
+        ]
+        self.found: list[DeletePlaceholder] = []
+
+    def add(self, amounts: Sequence[Amounts], sign: int = 1) -> None:
+        """So much more is left."""
+        for left, of_quota in zip(self._left, amounts, strict=True):
+            for resource in left:
+                left[resource] += sign * of_quota.get(resource, 0)
+
+    def make_room_for(self, servers: Iterable[UnservedServer]) -> None:
+        """Make room for each of these servers; for none that would not fit if all yielded."""
+        used = []
+        for each in servers:
+            if self._let_go({_ALWAYS: self._wanted(each.amounts)}, f"has no room for {each.what}", each.pod):
+                used.append(each.amounts)
+                self.add(each.amounts, -1)
+        # The room for one more server is for one of them.
+        for amounts in used:
+            self.add(amounts)
+
+    def make_room_for_one(self) -> None:
+        """Make room for one more server of each shape that still has placeholders; not of one that would not fit."""
+        wanted = {shape: self._wanted(self._needs.of_server(shape)) for shape in self._staying}
+        if self._lacking(wanted) is not None:
+            possible = {shape: amounts for shape, amounts in wanted.items() if self._is_possible(amounts)}
+            self._let_go(possible, "has no room for one more server")
+
+    def end_excess(self) -> None:
+        """End what is above a quota, if that is possible."""
+        for index, left in enumerate(self._left):
+            for resource in left:
+                self._let_go({_ALWAYS: (_Wanted(index, resource, 0),)}, "is exceeded")
+
+    def _wanted(self, amounts: Sequence[Amounts]) -> tuple[_Wanted, ...]:
+        return tuple(
+            _Wanted(index, resource, amount)
+            for index, of_quota in enumerate(amounts)
+            for resource, amount in of_quota.items()
+            if amount > 0 and resource in self._left[index]
+        )
+
+    def _let_go(self, wanted: _WantedOfShapes, reason: str, pod: ObjectKey | None = None) -> bool:
+        """Let as few placeholders yield as leave what is wanted; none if all of them would not."""
+        chosen: dict[ObjectKey, tuple[Placeholder, _Wanted]] = {}
+        while (lacking := self._lacking(wanted)) is not None:
+            victim = next((each for each in self._stay_now() if self._freed(each, lacking) > 0), None)
+            if victim is None:
+                for each, _ in chosen.values():
+                    self._stay(each)
+                return False
+            self._go(victim)
+            chosen[victim.key] = victim, lacking
+        for each, _ in tuple(chosen.values()):  # one that was chosen later may free the same
+            self._stay(each)
+            if self._lacking(wanted) is None:
+                del chosen[each.key]
+            else:
+                self._go(each)
+        for each, lacking in chosen.values():
+            bound = self._quotas[lacking.index].bound(lacking.resource)
+            self.found.append(delete_placeholder(each.pod, each.state, Cause.QUOTA, f"{bound} {reason}", pod))
+        return True
+
+    def _lacking(self, wanted: _WantedOfShapes) -> _Wanted | None:
+        """The first amount that is not left."""
+        for shape, amounts in wanted.items():
+            if shape == _ALWAYS or self._staying[shape]:
+                for each in amounts:
+                    if self._left[each.index][each.resource] < each.amount:
+                        return each
+        return None
+
+    def _is_possible(self, wanted: Iterable[_Wanted]) -> bool:
+        """Whether this would be left if all yielded."""
+        return all(
+            self._left[each.index][each.resource] + sum(self._freed(other, each) for other in self._stay_now())
+            >= each.amount
+            for each in wanted
+        )
+
+    def _stay_now(self) -> Iterator[Placeholder]:
+        return (each for each in self._candidates if each.key not in self._going)
+
+    def _freed(self, placeholder: Placeholder, wanted: _Wanted) -> int:
+        return self._needs.of_placeholder(placeholder.shape)[wanted.index].get(wanted.resource, 0)
+
+    def _go(self, placeholder: Placeholder) -> None:
+        self._going.add(placeholder.key)
+        self._staying[placeholder.shape] -= 1
+        self.add(self._needs.of_placeholder(placeholder.shape))
+
+    def _stay(self, placeholder: Placeholder) -> None:
+        self._going.remove(placeholder.key)
+        self._staying[placeholder.shape] += 1
+        self.add(self._needs.of_placeholder(placeholder.shape), -1)
+
+
+def _candidates(
+    view: View, policy: Policy, needing: Mapping[str, Sequence[ObjectKey]], ending: Collection[ObjectKey]
+) -> list[Placeholder]:
+    """Placeholders that may yield: those that help users least come first, and the newest of them."""
+    found: list[Placeholder] = []
+    for shape, there in view.placeholders_of_shape.items():
+        if shape not in policy.shapes:
+            continue
+        free = [each for each in there if each.key not in ending and each.may_end(Cause.QUOTA)]
+        pending = [each for each in free if each.is_pending]
+        for_users = {each.key for each in pending[: len(needing.get(shape, ()))]}
+        found += (each for each in free if each.key not in for_users)
+    return sorted(found, key=lambda each: (_FIRST.index(each.state), newest_first(each)))
+
+
+def _in_handover(view: View, policy: Policy) -> Iterator[str]:
+    """Shapes of placeholders whose servers' pods have come a short time ago."""
+    for each in view.placeholders.values():
+        if each.reservation is not None and each.shape in policy.shapes:
+            pod = view.users.get(ObjectKey(each.pod.namespace, each.reservation.pod))
+            if pod is not None and age(pod.created, view.now) < _SHORT_HANDOVER:
+                yield each.shape
+
+
+def _has_no_claims(view: View, pod: Pod) -> bool:
+    """Whether a server names the claims of a placeholder."""
+    keys = [ObjectKey(pod.namespace, each.claim) for each in pod.claims if each.claim]
+    return any(ObjectKey.of(other) in view.users for key in keys for other in view.pods_naming(key))

@@ -1,0 +1,385 @@
+"""Placeholders yield where a quota has no room for users' servers, as few as help, and are not created again at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from random import Random
+
+import pytest
+
+from dra_spawner.dra.quantity import NANO_PER_UNIT, Quantity
+from dra_spawner.placeholders.lifecycle import Cause
+from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeletePlaceholder
+from dra_spawner.placeholders.planner.quota_room import needed_amounts
+from dra_spawner.placeholders.planner.quotas import Quota, quota_of
+from dra_spawner.placeholders.planner.shapes import Shape
+from dra_spawner.placeholders.planner.view import AwaitedServer
+from dra_spawner.simulator.claims import ObjectKey
+from tests.placeholders.planner.counted_quota import CLAIMS, DEVICES, PRIORITY_CLASS, Counting, quota
+from tests.placeholders.planner.device_hub import ended, hub, placement
+from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, Json, gpu_claim, user_shape
+from tests.placeholders.planner.world import World
+
+PAIR = user_shape({"gpu": gpu_claim(count=2)})
+TEMPLATES = "count/resourceclaimtemplates.resource.k8s.io"
+OF_PLACEHOLDERS = {
+    "scopeSelector": {
+        "matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": [PRIORITY_CLASS]}]
+    }
+}
+
+
+def number(world: World, shape: Shape) -> int:
+    return len(world.view().placeholders_of_shape.get(shape.id, ()))
+
+
+def full(*shapes: tuple[Shape, int, int], gpus: int = 20) -> World:
+    """A hub with all of its placeholders warm."""
+    world = hub(*shapes)
+    world.node("a", "40", gpus=gpus)
+    world.run(minutes=1)
+    assert [number(world, shape) for shape, _, _ in shapes] == [least for _, least, _ in shapes]
+    world.log.clear()
+    return world
+
+
+def again(world: World) -> None:
+    """A round, and another one when what it found has lasted for a second."""
+    world.run(minutes=1 / 30, every_seconds=1)
+
+
+def awaited(world: World, shape: Shape, name: str = "ada", *, has_claims: bool = False) -> AwaitedServer:
+    found = AwaitedServer(ObjectKey(NAMESPACE, name), shape, world.now, has_claims)
+    world.awaited.append(found)
+    return found
+
+
+def yielded(world: World) -> list[DeletePlaceholder]:
+    return ended(world, Cause.QUOTA)
+
+
+@pytest.mark.parametrize(
+    ("hard", "left"),
+    [
+        pytest.param({"pods": "4"}, 3, id="pods"),
+        pytest.param({"requests.cpu": "3500m"}, 2, id="cpu"),
+        pytest.param({CLAIMS: "4"}, 3, id="claims"),
+        pytest.param({DEVICES: "3"}, 2, id="devices of a class"),
+        pytest.param({"pods": "4", DEVICES: "3"}, 2, id="two resources"),
+        pytest.param({TEMPLATES: "0"}, 6, id="what placeholders do not use"),
+        pytest.param({"services": "0"}, 6, id="what nothing uses"),
+        pytest.param({"pods": "7"}, 6, id="room enough"),
+    ],
+)
+def test_a_lowered_quota_has_room_for_one_server_at_once(hard: dict[str, str], left: int) -> None:
+    world = full((GPU, 6, 9))
+    Counting(world, hard)
+    again(world)
+    assert number(world, GPU) == left
+    world.run(minutes=30)
+    assert number(world, GPU) == left
+    assert len(yielded(world)) == 6 - left
+    assert not world.actions(CreatePlaceholder), "none is created to yield again"
+    if left < 6:
+        reason = yielded(world)[0].reason
+        assert reason.startswith("ResourceQuota 'q' (at most ")
+        assert reason.endswith(" has no room for one more server")
+
+
+def test_the_newest_and_the_least_useful_yield_first() -> None:
+    world = full((GPU, 3, 9), gpus=3)
+    old = set(world.view().placeholders)
+    world.policy = replace(world.policy, replicas={GPU.id: replace(world.policy.replicas[GPU.id], min=5)})
+    world.run(minutes=1)
+    assert number(world, GPU) == 5
+    Counting(world, {"pods": "4"})
+    again(world)
+    assert set(world.view().placeholders) == old, "the two without a node are gone"
+    for key in old - {min(old)}:
+        world.snapshot.put(replace(world.snapshot.pods[key], created="2020-01-01T00:00:00Z"))
+    world.run(minutes=0.2)
+    Counting(world, {"pods": "3"})
+    again(world)
+    assert set(world.view().placeholders) == old - {min(old)}
+
+
+def test_users_who_fill_a_quota_are_never_refused() -> None:
+    """`Counting` asserts it of each of them; a placeholder goes for each, and comes back when a user leaves."""
+    world = full((GPU, 6, 9))
+    Counting(world, {"pods": "8"})
+    for step in range(8):
+        world.user(f"user-{step}", {"gpu": gpu_claim()})
+        world.run(minutes=0.2, every_seconds=1)
+        assert number(world, GPU) == min(6, max(8 - (step + 1) - 1, 0))
+    assert len(yielded(world)) == 6
+    assert not world.actions(CreatePlaceholder)
+    for step in range(3):
+        world.leave(f"user-{step}")
+        world.run(minutes=0.2, every_seconds=1)
+    assert number(world, GPU) == 2
+    assert len(yielded(world)) == 6
+
+
+def test_a_handover_in_a_full_quota_costs_no_other_placeholder() -> None:
+    world = full((GPU, 3, 9))
+    Counting(world, {"pods": "4"})
+    found = placement(world, GPU)
+    claim = world.reservation(found, "ada")
+    awaited(world, GPU, has_claims=True)
+    world.run(minutes=0.1, every_seconds=1)
+    world.slow.add("ada")
+    world.user("ada", claim_names={"gpu": claim})
+    world.run(minutes=0.5, every_seconds=1)
+    assert (number(world, GPU), yielded(world)) == (3, [])
+    # It takes long, and the next user needs the room.
+    world.run(minutes=1, every_seconds=1)
+    assert (number(world, GPU), len(yielded(world))) == (2, 1)
+    world.slow.clear()
+    world.run(minutes=1)
+    assert len(ended(world, Cause.HANDED_OVER)) == 1
+    assert number(world, GPU) == 2, "of four pods one is a server, and room for one is left"
+    assert len(yielded(world)) == 1
+
+
+# --- servers that are about to start ----------------------------------------------------------------------------------
+
+
+def test_a_server_whose_pod_does_not_come_gets_room() -> None:
+    """Its shape has no placeholders, so no room was left for it."""
+    world = full((GPU, 4, 9), (PAIR, 0, 9))
+    Counting(world, {DEVICES: "5"})
+    awaited(world, PAIR)
+    again(world)
+    assert not yielded(world), "its pod may come at once"
+    world.run(minutes=1, every_seconds=1)
+    (action,) = yielded(world)
+    assert action.pod == ObjectKey(NAMESPACE, "ada")
+    assert action.reason == (
+        f"ResourceQuota 'q' (at most 5 of {DEVICES}) has no room for hub/ada, which is about to start"
+    )
+    assert not world.actions(CreatePlaceholder), "the user may try again"
+    world.user("ada", {"gpu": gpu_claim(count=2)})
+    world.run(minutes=1, every_seconds=1)
+    assert (number(world, GPU), len(yielded(world))) == (2, 2), "one more server finds room"
+
+
+def test_a_pending_server_whose_claims_do_not_come_gets_room() -> None:
+    """Kubernetes makes claims of templates when the pod is there already."""
+    world = full((GPU, 4, 9), (PAIR, 0, 9))
+    Counting(world, {DEVICES: "5", TEMPLATES: "1"})
+    world.refused["ada"] = "waiting for the claim"
+    world.user("ada", {"gpu": gpu_claim(count=2)})
+    world.run(minutes=1, every_seconds=1)
+    (action,) = yielded(world)
+    assert (action.pod, action.reason) == (
+        ObjectKey(NAMESPACE, "ada"),
+        f"ResourceQuota 'q' (at most 5 of {DEVICES}) has no room for the claims of hub/ada",
+    )
+    assert not world.actions(CreatePlaceholder)
+
+
+def test_placeholders_come_back_if_the_user_does_not() -> None:
+    world = full((GPU, 4, 9), (PAIR, 0, 9))
+    Counting(world, {DEVICES: "5"})
+    awaited(world, PAIR)
+    world.run(minutes=2)
+    assert number(world, GPU) == 3
+    world.awaited.clear()
+    world.run(minutes=1)
+    assert number(world, GPU) == 4
+    assert len(yielded(world)) == 1
+
+
+def test_each_of_several_servers_gets_room() -> None:
+    world = full((GPU, 6, 9))
+    Counting(world, {"pods": "7"})
+    for name in ("ada", "bob", "cy"):
+        awaited(world, GPU, name)
+    world.run(minutes=0.2, every_seconds=1)
+    assert sorted(str(each.pod) for each in yielded(world)) == ["hub/bob", "hub/cy"], "for one there was room"
+
+
+def test_a_server_with_warm_claims_needs_no_others() -> None:
+    world = full((GPU, 4, 9), (PAIR, 0, 9))
+    Counting(world, {DEVICES: "4", "pods": "40"})
+    again(world)
+    assert len(yielded(world)) == 1, "for one more server"
+    awaited(world, PAIR, has_claims=True)
+    world.run(minutes=1)
+    assert len(yielded(world)) == 1
+
+
+def test_what_does_not_help_is_not_done() -> None:
+    world = full((GPU, 4, 9))
+    Counting(world, {DEVICES: "5", TEMPLATES: "0"})
+    awaited(world, user_shape({"gpu": gpu_claim(count=6)}))
+    awaited(world, user_shape({"gpu": gpu_claim(count=2)}), "bob")
+    world.run(minutes=1)
+    assert not yielded(world), "six devices are more than the quota has, and no placeholder frees a template"
+
+
+def test_as_few_as_help() -> None:
+    """Pods alone could be had of a placeholder without devices; but one with devices has to go anyway."""
+    world = full((PLAIN, 3, 9), (GPU, 3, 9))
+    for shape in (GPU, PLAIN):  # those without devices are the newest, and would be the first
+        for placeholder in list(world.view().placeholders_of_shape[shape.id]):
+            world.remove_pod(placeholder.key)
+            world.create_placeholder(shape)
+        world.pass_time(seconds=10)
+    world.run(minutes=1)
+    world.log.clear()
+    Counting(world, {"pods": "7", DEVICES: "4"})
+    again(world)
+    assert not yielded(world)
+    Counting(world, {"pods": "6", DEVICES: "3"})
+    again(world)
+    assert [(each.cause, "pods" in each.reason) for each in yielded(world)] == [(Cause.QUOTA, False)]
+
+
+# --- what stays -------------------------------------------------------------------------------------------------------
+
+
+def test_a_placeholder_for_a_pending_server_stays() -> None:
+    """Without it the autoscaler adds no node."""
+    world = hub((GPU, 0, 9))
+    for name in ("ada", "bob"):
+        world.user(name, {"gpu": gpu_claim()})
+    world.run(minutes=0.2, every_seconds=1)
+    assert number(world, GPU) == 2
+    Counting(world, {"pods": "4"})
+    world.run(minutes=1)
+    assert (number(world, GPU), yielded(world)) == (2, [])
+
+
+@pytest.mark.parametrize(("pods", "left"), [("0", 0), ("1", 0), ("2", 1)])
+def test_a_quota_that_is_exceeded_is_kept(pods: str, left: int) -> None:
+    world = full((GPU, 6, 9))
+    Counting(world, {"pods": pods})
+    world.run(minutes=5)
+    assert (number(world, GPU), len(yielded(world))) == (left, 6 - left)
+
+
+def test_a_quota_for_placeholders_alone_is_kept() -> None:
+    world = full((PLAIN, 6, 9))
+    Counting(world, {"pods": "4"}, **OF_PLACEHOLDERS)
+    again(world)
+    assert number(world, PLAIN) == 4
+    assert {each.reason for each in yielded(world)} == {"ResourceQuota 'q' (at most 4 of pods) is exceeded"}
+    world.run(minutes=30)
+    assert (number(world, PLAIN), len(yielded(world))) == (4, 2)
+
+
+def test_what_is_not_counted_yet_tells_nothing() -> None:
+    world = full((GPU, 6, 9))
+    world.quotas = lambda: (quota_of(quota({"pods": "100", "memory": "1Ti"}, {"pods": "6"}), ""),)
+    world.run(minutes=1)
+    assert not yielded(world)
+
+
+def test_a_quota_that_is_late_costs_no_second_placeholder() -> None:
+    """It counts a placeholder for two seconds after it is gone; rounds follow each other meanwhile."""
+    world = full((GPU, 6, 9))
+    past: list[int] = []
+
+    def late() -> tuple[Quota, ...]:
+        past.append(len(world.snapshot.pods))
+        used = past[max(len(past) - 20, 0)]
+        return (quota_of(quota({"pods": "6"}, {"pods": str(Quantity(used * NANO_PER_UNIT))}), ""),)
+
+    world.quotas = late
+    for _ in range(100):
+        world.decide()
+        world.pass_time(seconds=0.1)
+    assert (number(world, GPU), len(yielded(world))) == (5, 1)
+
+
+def test_a_shortage_of_a_moment_is_none() -> None:
+    """A quota counts a claim before the watch of claims shows it."""
+    world = full((GPU, 4, 9))
+    world.quotas = lambda: (quota_of(quota({DEVICES: "5"}, {DEVICES: "5"}), ""),)
+    for _ in range(9):
+        world.decide()
+        world.pass_time(seconds=0.1)
+    world.quotas = lambda: (quota_of(quota({DEVICES: "5"}, {DEVICES: "4"}), ""),)
+    world.run(minutes=1)
+    assert not yielded(world)
+
+
+def test_a_placeholder_that_is_terminating_is_as_good_as_gone() -> None:
+    world = full((GPU, 6, 9))
+    victim = next(iter(world.view().placeholders.values()))
+    world.snapshot.put(replace(victim.pod, is_deleted=True))
+    Counting(world, {"pods": "6"})
+    world.run(minutes=1)
+    assert not yielded(world)
+    world.remove_pod(victim.key)
+    world.run(minutes=1)
+    assert (number(world, GPU), yielded(world)) == (5, [])
+
+
+def test_a_deletion_that_was_refused_is_decided_again() -> None:
+    world = full((GPU, 6, 9))
+    Counting(world, {"pods": "6"})
+    before = dict(world.objects)
+    view = world.view()
+    again(world)
+    (action,) = yielded(world)
+    pod = view.placeholders[action.key].pod
+    for key in view.placeholders[action.key].claims:
+        world.apply(before["ResourceClaim", key])
+    world.apply(before["Pod", action.key])
+    world.snapshot.put(pod)
+    again(world)
+    assert [each.key for each in yielded(world)].count(action.key) == 2
+
+
+def test_nothing_yields_on_hold() -> None:
+    world = full((GPU, 6, 9))
+    Counting(world, {"pods": "6"})
+    world.stale = timedelta(hours=1)
+    world.run(minutes=1)
+    assert not yielded(world)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_shape_is_created_and_yields_in_turn(seed: int) -> None:
+    """Users come and go, a quota changes: after each event a shape is created, or yields, never both."""
+    random = Random(seed)
+    world = full((PLAIN, 3, 9), (GPU, 4, 9), (PAIR, 2, 9), gpus=40)
+    counting = Counting(world, {})
+    users: list[str] = []
+    for step in range(20):
+        event = random.choice(["quota", "comes", "comes", "leaves"]) if step else "quota"
+        before = {key: each.shape for key, each in world.view().placeholders.items()}
+        world.log.clear()
+        if event == "quota":
+            counting.hard = {"pods": str(random.randrange(6, 20)), DEVICES: str(random.randrange(4, 16))}
+        elif event == "leaves" and users:
+            world.leave(users.pop(random.randrange(len(users))))
+        elif event == "comes":
+            claims: dict[str, Json] = random.choice([{}, {"gpu": gpu_claim()}, {"gpu": gpu_claim(count=2)}])
+            # The API server refuses its pod at first, unless the quota has room; the user tries again.
+            if not admits(world, claims):
+                awaited(world, user_shape(claims), f"user-{step}")
+                world.run(minutes=0.2, every_seconds=1)
+            if admits(world, claims):
+                users.append(f"user-{step}")
+                world.user(users[-1], claims)
+            world.awaited.clear()
+        world.run(minutes=0.5, every_seconds=2)
+        created = {each.shape for each in world.actions(CreatePlaceholder)}
+        gone = {before[each.key] for each in yielded(world) if each.key in before}
+        assert len(yielded(world)) == sum(each.key in before for each in yielded(world)), "a new one yields"
+        assert not created & gone, (step, event, counting.hard)
+    assert users
+
+
+def admits(world: World, claims: Mapping[str, Json]) -> bool:
+    """Whether the API server would take a server's pod and claims."""
+    view = world.view()
+    return all(
+        not each.shortage(needed_amounts(user_shape(claims), view, each, for_server=True), kept={})
+        for each in view.quotas
+    )
