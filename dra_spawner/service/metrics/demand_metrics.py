@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from prometheus_client import CollectorRegistry
@@ -39,16 +40,14 @@ class _DemandCollector(Collector):
             "Launches, by whether they found a warm placeholder",
             labels=["profile", "outcome"],
         )
-        for (name, is_hit), number in sorted(ahead.launches.items()):
-            pool.add_metric([name, "hit" if is_hit else "miss"], number)
+        _add_both(pool, ahead.launches, "hit", "miss")
         yield pool
         judged = CounterMetricFamily(
             f"{_PREFIX}forecasts",
             "Forecasts whose lead time is over, by whether their placeholders were enough for all launches",
             labels=["profile", "outcome"],
         )
-        for (name, is_enough), number in sorted(ahead.judged.items()):
-            judged.add_metric([name, "enough" if is_enough else "short"], number)
+        _add_both(judged, ahead.judged, "enough", "short")
         yield judged
         yield from self._present()
 
@@ -70,3 +69,10 @@ class _DemandCollector(Collector):
                 expected.add_metric([name], judged.expected)
                 actual.add_metric([name], judged.growth)
         yield from (forecast, factor, expected, actual)
+
+
+def _add_both(family: CounterMetricFamily, counts: Counter[tuple[str, bool]], if_true: str, if_false: str) -> None:
+    """Both outcomes of each group, as a share needs both."""
+    for name in sorted({name for name, _ in counts}):
+        family.add_metric([name, if_true], counts[name, True])
+        family.add_metric([name, if_false], counts[name, False])

@@ -3,91 +3,25 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 
 from dra_spawner import names
 from dra_spawner.calendars.calendar_book import CalendarBook
 from dra_spawner.calendars.calendar_source import CalendarSource
-from dra_spawner.calendars.demand_lines import read_demand_line
-from dra_spawner.calendars.entries import CalendarEntry
-from dra_spawner.history.records import Launch, NodeLeadTime
-from dra_spawner.placeholders.controller.demand_settings import DemandOptions, ScaleAheadMode
-from dra_spawner.placeholders.controller.scale_ahead import CountedMinute, ProfileGroup, ScaleAhead, ScaleAheadSettings
+from dra_spawner.history.records import NodeLeadTime
+from dra_spawner.placeholders.controller.demand_settings import ScaleAheadMode
+from dra_spawner.placeholders.controller.scale_ahead import CountedMinute
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeletePlaceholder
 from dra_spawner.placeholders.planner.demand.minutes import minute_of
 from dra_spawner.placeholders.planner.demand.policies import Buffer, Policy, Scheduled, Webhook, WebhookAnswer, Window
-from dra_spawner.placeholders.planner.policy import Policy as PlannerPolicy
 from dra_spawner.placeholders.planner.policy import ReplicaRange
 from dra_spawner.simulator.claims import ObjectKey
+from tests.placeholders.controller.following import KIND, LEAD, Following, entry
 from tests.placeholders.planner.objects import GPU, NAMESPACE, gpu_claim
 from tests.placeholders.planner.simulated_cluster import START
-from tests.placeholders.planner.world import World
-
-KIND = "node.kubernetes.io/instance-type"
-LEAD = timedelta(minutes=10)
-
-
-def entry(line: str, begins: datetime, name: str = "physics", minutes: float = 60) -> CalendarEntry:
-    demand, zone = read_demand_line(line), UTC
-    return CalendarEntry(name, demand, begins.replace(tzinfo=None), timedelta(minutes=minutes), zone)
-
-
-class Following:
-    """A world whose targets follow demand."""
-
-    def __init__(
-        self,
-        *entries: CalendarEntry,
-        mode: ScaleAheadMode = ScaleAheadMode.ACT,
-        replicas: ReplicaRange | None = None,
-        policies: dict[str, Policy] | None = None,
-        sources: Iterable[CalendarSource] = (),
-    ) -> None:
-        settings = ScaleAheadSettings(mode, DemandOptions(node_lead=LEAD), policies or {})
-        self.ahead = ScaleAhead(settings, CalendarBook(entries, sources))
-        self.replicas = replicas or ReplicaRange(1, 40)
-        self.configured = PlannerPolicy(shapes={GPU.id: GPU}, replicas={GPU.id: self.replicas}, drain_below=-1.0)
-        self.world = World(self.configured)
-        self._numbers = itertools.count()
-        self.ahead.begin(self.world.now)
-
-    @property
-    def groups(self) -> tuple[ProfileGroup, ...]:
-        return (ProfileGroup("gpu", GPU.id, frozenset({"gpu", "gpu/image=a"}), self.replicas),)
-
-    @property
-    def target(self) -> int:
-        return self.ahead.forecasts["gpu"].target
-
-    def advance(self) -> bool:
-        made = self.ahead.advance(self.world.view(), self.groups, KIND)
-        ranges = {**self.configured.replicas, **self.ahead.ranges(self.groups)}
-        self.world.policy = replace(self.configured, replicas=ranges, keeps_surplus=self.ahead.keeps_surplus)
-        return made
-
-    def minutes(self, count: int) -> list[int]:
-        """Minutes pass, each with a forecast and its decisions; the targets."""
-        targets = []
-        for _ in range(count):
-            self.world.pass_time(minutes=1)
-            self.advance()
-            self.world.run(0.5, every_seconds=10)
-            self.world.now = self.world.now.replace(second=0)
-            targets.append(self.target)
-        return targets
-
-    def launch(self, **changes: Any) -> None:
-        at = self.world.now
-        self.ahead.record(replace(Launch(f"launch-{next(self._numbers)}", at, "gpu", "gpu"), **changes))
-
-    @property
-    def placeholders(self) -> int:
-        return len(self.world.view().placeholders)
 
 
 def test_a_class_has_its_placeholders_before_it_begins_and_not_long_after() -> None:
