@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 from array import array
-from collections import Counter
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,7 +15,8 @@ import aiohttp
 
 from dra_spawner import names
 from dra_spawner.kube.api import resource_path
-from dra_spawner.placeholders.controller.demand_settings import read_calendar_entries
+from dra_spawner.placeholders.controller.demand_settings import read_calendar_entries, read_demand
+from dra_spawner.placeholders.lifecycle import ActionKind
 from dra_spawner.placeholders.planner.demand.forecast import Forecast
 from dra_spawner.placeholders.planner.demand.minutes import datetime_of, minute_of
 from dra_spawner.placeholders.planner.demand.policies import ForecastDemand, Question
@@ -32,8 +32,10 @@ from tests.virtual_time.api import VirtualTimeApi
 
 PLAIN = shape({}, cpu="100m")
 FLOOR, MOST = 4, 60
-QUIET, MINUTES = 12, 45
-ENTRY = {"users": "25 of cpu in total within 5 min", "begins": "2026-03-02 09:44", "minutes": 30, "name": "physics"}
+QUIET, BUSY, MINUTES = 12, 45, 68
+#: Other than the defaults, so that both sides have to read them.
+DEMAND = {"hit_rate": 0.95, "hold": 1.5, "node_lead_minutes": 9, "calendar_margin_minutes": 4}
+ENTRY = {"users": "50 of cpu in total within 5 min", "begins": "2026-03-02 09:44", "minutes": 30, "name": "physics"}
 
 
 class _Remembering:
@@ -50,9 +52,9 @@ class _Remembering:
 
 
 def trace_from(begin: int) -> Trace:
-    """A quiet time in which nodes come, then launches."""
+    """A quiet time in which nodes come, then launches, then a quiet time in which servers end."""
     random = Random(7)
-    launches = [0] * QUIET + [int(random.expovariate(0.45)) for _ in range(MINUTES - QUIET)]
+    launches = [0] * QUIET + [int(random.expovariate(0.45)) for _ in range(BUSY - QUIET)] + [0] * (MINUTES - BUSY)
     lengths = [random.choice([3, 8, 20, 60]) for _ in range(sum(launches))]
     return Trace(begin, array("L", launches), array("l", lengths))
 
@@ -62,9 +64,9 @@ def replayed(trace: Trace) -> dict[int, Forecast]:
     (entry,) = read_calendar_entries([ENTRY], UTC)
     begins = datetime_of(trace.begin)
     occurrences = tuple(entry.occurrences(begins, begins + timedelta(days=1), "calendar_entries"))
-    policy = _Remembering()
-    kind = NodeKind("cpu", 100, (timedelta(minutes=10),))
-    result = replay(Scenario(trace, kind, occurrences, floor=FLOOR), policy)
+    policy, options = _Remembering(), read_demand(DEMAND)
+    kind = NodeKind("cpu", 100, (options.node_lead,))
+    result = replay(Scenario(trace, kind, occurrences, floor=FLOOR), policy, options.settings)
     assert result.waits == {0: trace.total}, "the events are only the same where nobody waits"
     return policy.said
 
@@ -112,8 +114,10 @@ async def jump(running: VirtualReplica, time: VirtualTime, moment: datetime) -> 
 
 
 async def test_the_service_decides_as_a_replay_of_the_same_events(embedded_cluster: ClusterUnderTest) -> None:
+    """Each minute the same forecast with all of its inputs, and as many placeholders as the replay would have."""
     time = VirtualTime()
-    async with service_on(embedded_cluster, time, scale_ahead="act", calendar_entries=[ENTRY]) as running:
+    settings = {"scale_ahead": "act", "demand": DEMAND, "calendar_entries": [ENTRY]}
+    async with service_on(embedded_cluster, time, **settings) as running:
         service = running.running
         ahead = service.controller.scale_ahead
         await jump(running, time, datetime_of(minute_of(time.now()) + 1) + timedelta(seconds=1))
@@ -127,7 +131,6 @@ async def test_the_service_decides_as_a_replay_of_the_same_events(embedded_clust
         leaving: dict[int, list[str]] = {}
         there: set[str] = set()
         said: dict[int, Forecast] = {}
-        present: Counter[int] = Counter()
         for minute, launches in trace.since(first).minutes():
             for name in leaving.pop(minute, ()):
                 there.remove(name)
@@ -141,18 +144,27 @@ async def test_the_service_decides_as_a_replay_of_the_same_events(embedded_clust
             assert minute_of(time.now()) == minute, "the test is slower than a minute"
             await jump(running, time, datetime_of(minute + 1) + timedelta(seconds=1))
             made = ahead.forecasts["cpu"]
-            assert made.at == minute + 1
             said[made.at] = made.forecast
+            assert (made.at, made.forecast) == (minute + 1, expected[minute + 1])
+            # Not what the service thinks that it should have, but what the replay has.
+            wanted = expected[made.at].placeholders
             await service.until(
-                lambda made=made: len(service.placeholders()) == made.target,  # type: ignore[misc]
-                f"{made.target} placeholders",
+                lambda wanted=wanted: len(service.placeholders()) == wanted,  # type: ignore[misc]
+                f"{wanted} placeholders at {made.at - first} min",
             )
-            present[made.target] += 1
-        assert [(at, each.placeholders, each.reason) for at, each in said.items()] == [
-            (at, each.placeholders, each.reason) for at, each in expected.items() if at > first
+        assert list(said.items()) == [(at, each) for at, each in expected.items() if at > first]
+        made_because = [
+            each.decision.reason
+            for each in reversed(service.context.decisions.newest(1000))
+            if each.decision.kind is ActionKind.CREATE_PLACEHOLDER
         ]
-        # There was something to decide, and every input had its turn.
-        assert len(present) > 8
+        reasons = list(dict.fromkeys(each.reason for each in expected.values()))
+        told = [next((n for n, reason in enumerate(reasons) if f"({reason})" in each), None) for each in made_because]
+        assert None not in told[FLOOR:], "the first ones are the configured floor's"
+        # There was something to decide, up and down, and every input had its turn.
+        numbers = [each.placeholders for each in said.values()]
+        assert len(set(numbers)) > 8
+        assert numbers[-1] < max(numbers) - 5
         assert {each.decided_by.value for each in said.values()} >= {"floor", "recent launches", "calendar"}
 
 
