@@ -1,1 +1,1 @@
-"""What happened."""
+"""The history: records of launches, lead times of nodes, and decisions."""

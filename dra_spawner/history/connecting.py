@@ -1,4 +1,4 @@
-"""Engines of SQLAlchemy for the two kinds of databases: SQLite and PostgreSQL."""
+"""SQLAlchemy engines for SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -19,23 +19,24 @@ READS: Final = "history_reads"
 
 _POSTGRESQL: Final = "postgresql"
 _DRIVERS: Final = ("psycopg", "psycopg2")
-#: Until a locked SQLite file, or a PostgreSQL server that does not answer, is an error.
-_PATIENCE_SECONDS: Final = 5
-#: Limit of a database in memory. When it is full, nothing more is recorded until old records are deleted.
+#: Limit of the wait for a locked SQLite file, or for a PostgreSQL server's connection.
+_TIMEOUT_SECONDS: Final = 5
+#: Limit of a database in memory. When it is full, nothing is recorded until old records are deleted.
 _MOST_MEMORY_BYTES: Final = 64 * 2**20
 _PAGE_BYTES: Final = 4096
 
 
 class HistoryUrlError(ValueError):
-    """A URL that names no database in which a history can be kept; the message says what is allowed."""
+    """Raised for a URL of a database that cannot be used; the message says which URLs are allowed."""
 
 
 def parsed_url(url: str) -> URL:
-    """A URL of SQLAlchemy, with a driver that is installed.
+    """The parsed URL, with an installed driver.
 
     Raises
     ------
     HistoryUrlError
+        If the database cannot be used.
     """
     try:
         found = make_url(url)
@@ -61,23 +62,23 @@ def _module_of(driver: str) -> str:
 
 
 def is_in_memory(url: URL) -> bool:
-    """Whether a database is gone with its process."""
+    """Whether a database is in memory, so that it is lost when the process ends."""
     return url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:")
 
 
 def engine_of(url: URL) -> Engine:
-    """An engine; it connects when it is first used."""
+    """An engine for a URL; it connects at its first use."""
     if url.get_backend_name() == "sqlite":
         return _sqlite(url)
-    options = {"connect_timeout": _PATIENCE_SECONDS, "application_name": "dra_spawner"}
+    options = {"connect_timeout": _TIMEOUT_SECONDS, "application_name": "dra_spawner"}
     return create_engine(url, pool_pre_ping=True, pool_size=2, connect_args=options, hide_parameters=True)
 
 
 def _sqlite(url: URL) -> Engine:
     in_memory = is_in_memory(url)
-    # Connections of a pool are used by several threads, one after another.
-    arguments: dict[str, Any] = {"timeout": _PATIENCE_SECONDS, "check_same_thread": False}
-    # Errors quote no values: these may be names of users.
+    # Several threads use the connections of a pool, one after another.
+    arguments: dict[str, Any] = {"timeout": _TIMEOUT_SECONDS, "check_same_thread": False}
+    # hide_parameters: errors must not quote values, which may be names of users.
     if in_memory:
         engine = create_engine(url, connect_args=arguments, poolclass=StaticPool, hide_parameters=True)
     else:
@@ -87,7 +88,7 @@ def _sqlite(url: URL) -> Engine:
 
     @event.listens_for(engine, "connect")
     def _prepare(connection: Any, record: object) -> None:
-        # SQLAlchemy begins transactions itself, for changes of tables as well.
+        # SQLAlchemy begins all transactions itself, also those that change tables.
         connection.isolation_level = None
         cursor = connection.cursor()
         if in_memory:
@@ -95,7 +96,7 @@ def _sqlite(url: URL) -> Engine:
         else:
             cursor.execute("PRAGMA journal_mode = WAL")
             cursor.execute("PRAGMA synchronous = NORMAL")
-        # What is forgotten is overwritten in the file.
+        # Deleted records are overwritten in the file.
         cursor.execute("PRAGMA secure_delete = ON")
         cursor.close()
 
@@ -108,11 +109,12 @@ def _sqlite(url: URL) -> Engine:
 
 
 def _create_for_owner_only(path: Path) -> None:
-    """Create the file so that other accounts cannot read it; SQLite would leave that to the umask.
+    """Create the file so that other accounts cannot read it, whatever the umask is.
 
     Raises
     ------
     OSError
+        If the file cannot be created.
     """
     if not path.exists():
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))

@@ -1,4 +1,4 @@
-"""Launches from a CSV file: what `dra-spawner history export` writes, or any list of launches or of counts."""
+"""Launches from a CSV file: an export of `dra-spawner history export`, or any list of launches or of counts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ COLUMNS: Final = (
     "reason",
     "source",
 )
-"""Of an export; only ``asked`` must be there. An import may have ``count``, too."""
+"""Columns of an export. An import needs only ``asked``; it may also have ``count``."""
 
 _COUNT: Final = "count"
 _MOST_COUNT: Final = 100_000
@@ -47,32 +47,32 @@ _LONGEST_FIELD: Final = 65_536
 _Word = TypeVar("_Word", bound=StrEnum)
 
 
-class _WrongRow(Exception):
-    """Says what was found and what is allowed."""
+class _InvalidRow(Exception):
+    """Raised for an invalid row; the message has the found and the allowed value."""
 
 
 @dataclass(frozen=True)
 class CsvSource:
-    """How a file is read.
+    """A CSV file, and how to read it.
 
     Attributes
     ----------
     path
-        Also of a file that ends in ``.gz``.
+        The file; a file that ends in ``.gz`` is decompressed.
     names
-        Make identifiers of launches that have none.
+        Makes identifiers of launches without an identifier.
     now
-        No launch was later.
+        Present time; later launches are bad rows.
     renamed
-        Our name of a column by the file's.
+        Our names of columns, by the file's names.
     ignored
-        Columns of the file that are left out.
+        Columns of the file that are not read.
     profile
-        Of rows without one.
+        Profile of rows without one.
     zone
-        Of times that name none; None refuses them.
+        Time zone of times without one; None refuses these times.
     spread
-        Within which the launches of a row with a ``count`` are spread evenly.
+        Time over which the launches of a row with a ``count`` are spread evenly.
     """
 
     path: Path
@@ -85,11 +85,12 @@ class CsvSource:
     spread: timedelta = timedelta(minutes=1)
 
     def rows(self) -> Iterator[Launch | BadRow]:
-        """Its launches, and its bad rows.
+        """Launches and bad rows of the file.
 
         Raises
         ------
         SourceError
+            If the file or its header cannot be read.
         """
         csv.field_size_limit(_LONGEST_FIELD)
         try:
@@ -122,11 +123,11 @@ class CsvSource:
                     yield from self._launches(columns, values, seen)
             except csv.Error as error:
                 yield BadRow(f"line {line}", f"{error}")
-            except _WrongRow as error:
+            except _InvalidRow as error:
                 yield BadRow(f"line {line}", f"{error}")
 
     def _columns(self, header: Sequence[str]) -> list[str]:
-        """Our name of each column; empty for those that are left out."""
+        """Our name of each column; empty for ignored columns."""
         unknown = (set(self.renamed) | self.ignored) - set(header)
         if unknown:
             raise SourceError(f"{self.path}: line 1: has no column {quoted(min(unknown))}")
@@ -142,22 +143,22 @@ class CsvSource:
         if twice:
             raise SourceError(f"{self.path}: line 1: has the column {quoted(twice[0])} twice")
         if "asked" not in columns:
-            raise SourceError(f"{self.path}: line 1: has no column 'asked' (--column asked=NAME says which one it is)")
+            raise SourceError(f"{self.path}: line 1: has no column 'asked' (--column asked=NAME names the column)")
         return columns
 
     def _launches(self, columns: Sequence[str], values: Sequence[str], seen: Counter[str]) -> Iterator[Launch]:
         if len(values) != len(columns):
-            raise _WrongRow(f"found {len(values)} fields; allowed: {len(columns)}, as the header has")
+            raise _InvalidRow(f"found {len(values)} fields; allowed: {len(columns)}, as the header has")
         row = {name: value for name, value in zip(columns, values, strict=True) if name}
         count = _count(row.pop(_COUNT, "1"))
         launch = self._launch(row)
         if problem := misordered(launch, self.now):
-            raise _WrongRow(problem)
+            raise _InvalidRow(problem)
         given = row.get("uid", "")
-        # Two launches of an unknown user at one time may be two; of one user they are one, told twice.
+        # Two equal rows of an unknown user may be two launches; two equal rows of a user are the same launch.
         same = given or "\0".join((launch.asked.isoformat(), launch.profile, launch.choice, launch.user))
         if (given or launch.user) and (seen[same] or count > 1):
-            raise _WrongRow(f"found the launch {quoted(given or launch.user)} again; allowed: each launch once")
+            raise _InvalidRow(f"found the launch {quoted(given or launch.user)} again; allowed: each launch once")
         for number in range(count):
             uid = given or "csv-" + self.names.hash(f"{same}\0{seen[same]}")
             seen[same] += 1
@@ -174,11 +175,11 @@ class CsvSource:
             try:
                 return parsed_time(text(name), self.zone)
             except ValueError as error:
-                raise _WrongRow(f"{name}: {error}") from None
+                raise _InvalidRow(f"{name}: {error}") from None
 
         asked = moment("asked")
         if asked is None:
-            raise _WrongRow("asked: nothing found; allowed: a time")
+            raise _InvalidRow("asked: nothing found; allowed: a time")
         profile, choice = text("profile"), text("choice")
         return Launch(
             uid=text("uid"),
@@ -196,7 +197,7 @@ class CsvSource:
             warm=_truth("warm", text("warm")),
             cause=_word("cause", text("cause"), WaitCause),
             reason=text("reason"),
-            # What another service has recorded is not what this one has.
+            # Not the source in the file: "service" would mean that this service has recorded the launch.
             source="csv",
         )
 
@@ -204,14 +205,14 @@ class CsvSource:
 def _count(value: str) -> int:
     if value.strip().isascii() and value.strip().isdigit() and int(value) <= _MOST_COUNT:
         return int(value)
-    raise _WrongRow(f"{_COUNT}: found {quoted(value)}; allowed: a whole number from 0 to {_MOST_COUNT}")
+    raise _InvalidRow(f"{_COUNT}: found {quoted(value)}; allowed: a whole number from 0 to {_MOST_COUNT}")
 
 
 def _truth(name: str, value: str) -> bool | None:
     if not value:
         return None
     if value.lower() not in _TRUTHS:
-        raise _WrongRow(f"{name}: found {quoted(value)}; allowed: true, false, or nothing")
+        raise _InvalidRow(f"{name}: found {quoted(value)}; allowed: true, false, or nothing")
     return _TRUTHS[value.lower()]
 
 
@@ -221,4 +222,4 @@ def _word(name: str, value: str, words: type[_Word]) -> _Word | None:
     try:
         return words(value)
     except ValueError:
-        raise _WrongRow(f"{name}: found {quoted(value)}; allowed: {', '.join(words)}, or nothing") from None
+        raise _InvalidRow(f"{name}: found {quoted(value)}; allowed: {', '.join(words)}, or nothing") from None

@@ -1,4 +1,4 @@
-"""The database of the history: what was written is there after a restart, and nothing is there twice."""
+"""The database of the history: records outlive restarts, and no record is stored twice."""
 
 from __future__ import annotations
 
@@ -55,23 +55,23 @@ from dra_spawner.history.schema import (
 )
 from dra_spawner.history.user_names import KEY_BYTES, UserNameMode, UserNames
 
-__all__ = ["Forgotten", "HistoryDatabase", "KeyFileError"]
+__all__ = ["DeletedCounts", "HistoryDatabase", "KeyFileError"]
 
 _KEY: Final = "key"
 _USER_NAMES: Final = "user_names"
 _LAST_SEEN: Final = "last_seen"
-#: Any number: an advisory lock of PostgreSQL, for who creates or upgrades the tables.
+#: Number (arbitrary) of the advisory lock of PostgreSQL under which tables are created or upgraded.
 _UPGRADE_LOCK: Final = 0x6472612D
 _PAGE: Final = 5_000
 _MINUTE: Final = 60 * MICROSECONDS
 
 
 class KeyFileError(Exception):
-    """The file with the key cannot be used."""
+    """Raised if the key file cannot be used; the message has the cause."""
 
 
-class Forgotten(tuple[int, int]):
-    """How many launches, and how many decisions, were deleted."""
+class DeletedCounts(tuple[int, int]):
+    """Numbers of deleted launches and of deleted decisions."""
 
     __slots__ = ()
 
@@ -79,12 +79,12 @@ class Forgotten(tuple[int, int]):
 class HistoryDatabase:
     """An open database. Its methods may be called from any thread; they block.
 
-    Every method raises ``sqlalchemy.exc.SQLAlchemyError`` where the database cannot be reached, is full or locked.
+    Every method raises ``sqlalchemy.exc.SQLAlchemyError`` if the database cannot be reached, is full or locked.
 
     Parameters
     ----------
     engine
-        Of a database with the newest tables; `open` opens one.
+        Engine of a database with the newest tables; `open` creates one.
     names
         How names of users are stored.
     """
@@ -103,16 +103,21 @@ class HistoryDatabase:
         Parameters
         ----------
         user_names
-            How names of users are stored from now on; None as before. Where they are to be hashed, plain names that the
-            database has are hashed now, and decisions with plain names are deleted.
+            How names of users are stored from now on; None keeps the present mode. With `HASHED`, plain names in the
+            database are hashed now, and decisions with plain names are deleted.
         key_file
-            File with the key; empty where the database keeps it.
+            File with the key; empty if the key is in the database.
 
         Raises
         ------
         NewerDatabase
             If a newer version of this package made the tables.
-        HistoryUrlError, KeyFileError, OSError
+        HistoryUrlError
+            If the URL cannot be used.
+        KeyFileError
+            If the key file cannot be used.
+        OSError
+            If the file of a SQLite database cannot be created.
         """
         parsed = parsed_url(url) if isinstance(url, str) else url
         key = _key_of_file(key_file) if key_file else b""
@@ -131,8 +136,8 @@ class HistoryDatabase:
         return cls(engine, names, in_memory=is_in_memory(parsed))
 
     def close(self) -> None:
-        """Close all connections. A database in memory is gone then."""
-        # Its only connection may be in use by a thread that reads: SQLite would crash.
+        """Close all connections. A database in memory is lost then."""
+        # A reading thread may use the only connection of a database in memory: SQLite would crash.
         with self._lock:
             self._engine.dispose()
 
@@ -151,8 +156,8 @@ class HistoryDatabase:
     def add(self, records: Iterable[Record]) -> None:
         """Write records in one transaction, all or none.
 
-        A launch or lead time that is there already is completed: what was known first stays, as it is more exact than
-        what a restarted service finds.
+        A stored launch or lead time is completed, not overwritten: the first values are more exact than those that a
+        restarted service finds.
         """
         groups = list(_grouped(records))
         with self._writing() as connection:
@@ -187,10 +192,10 @@ class HistoryDatabase:
             if column.nullable:
                 values[column.name] = func.coalesce(column, new[column.name])
         if table is node_lead_times:
-            # The oldest pod that waited for a node may be seen late.
+            # The oldest pod that waited for the node may be seen later than others.
             values["asked"] = _earliest(node_lead_times.c.asked, new.asked)
         else:
-            # An end that was seen says more than an estimate.
+            # An observed end replaces an estimate.
             values["end_is_estimate"] = and_(launches.c.end_is_estimate, new.ended.is_(None))
             values["ended"] = case(
                 (and_(launches.c.end_is_estimate, new.ended.is_not(None)), new.ended),
@@ -203,7 +208,7 @@ class HistoryDatabase:
         return insert(table)
 
     def note_seen(self, now: datetime) -> None:
-        """Remember that the service sees the cluster; launches that end unseen afterwards ended no earlier."""
+        """Store that the service observes the cluster now: an end that it does not observe is later than this time."""
         row = {"name": _LAST_SEEN, "value": now.isoformat()}
         statement = self._insert(settings).values(row)
         change = statement.on_conflict_do_update(index_elements=["name"], set_={"value": statement.excluded.value})
@@ -216,32 +221,32 @@ class HistoryDatabase:
         Parameters
         ----------
         name
-            Unique.
+            Unique id.
         entry
-            JSON.
+            The entry as JSON.
         """
         with self._writing() as connection:
             connection.execute(calendar_entries.insert().values(id=name, entry=entry, created=created))
 
     def delete_calendar_entry(self, name: str) -> None:
-        """Delete a calendar entry, if it is there."""
+        """Delete a calendar entry if it exists."""
         with self._writing() as connection:
             connection.execute(delete(calendar_entries).where(calendar_entries.c.id == name))
 
     def delete_older(self, table: Table, column: Column[Any], before: datetime, most: int) -> int:
-        """Delete the rows of a table in which a time is earlier; at most so many at once.
+        """Delete at most `most` rows of a table in which `column` is earlier than `before`.
 
         Returns
         -------
         int
-            How many were deleted.
+            Number of deleted rows.
         """
         key = next(iter(table.primary_key))
         found = select(key).where(column < before).limit(most)
         with self._writing() as connection:
             return connection.execute(delete(table).where(key.in_(found))).rowcount
 
-    def forget(self, user: str) -> Forgotten:
+    def forget(self, user: str) -> DeletedCounts:
         """Delete the launches of a user, and decisions about the user's servers."""
         with self._writing() as connection:
             whose = or_(
@@ -253,7 +258,7 @@ class HistoryDatabase:
             for pod in {*pods, self.names.hash(user), user}:
                 mentioned = decisions.c.mentions.contains(f" {pod} ", autoescape=True)
                 about += connection.execute(delete(decisions).where(mentioned)).rowcount
-            return Forgotten((connection.execute(delete(launches).where(whose)).rowcount, about))
+            return DeletedCounts((connection.execute(delete(launches).where(whose)).rowcount, about))
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -262,7 +267,7 @@ class HistoryDatabase:
     ) -> Iterator[Launch]:
         """Launches that were asked for from `begin` on and before `end`, the oldest first.
 
-        They are read in pages, so a reader holds no transaction open while it works.
+        They are read in pages, so no transaction is open while the caller works.
         """
         conditions = _between(launches.c.asked, begin, end)
         if profile:
@@ -273,7 +278,7 @@ class HistoryDatabase:
     def lead_times(
         self, kind: str | None = None, begin: datetime | None = None, end: datetime | None = None
     ) -> Iterator[NodeLeadTime]:
-        """Lead times of nodes of a kind (None: of all kinds) that were created in a time, the oldest first."""
+        """Lead times of nodes of a kind (None: all kinds) that were created from `begin` to `end`, the oldest first."""
         conditions = _between(node_lead_times.c.created, begin, end)
         if kind is not None:
             conditions.append(node_lead_times.c.kind == kind)
@@ -281,38 +286,38 @@ class HistoryDatabase:
             yield NodeLeadTime(**row)
 
     def decisions(self, begin: datetime | None = None, end: datetime | None = None) -> Iterator[RecordedDecision]:
-        """Decisions of a time, the oldest first."""
+        """Decisions from `begin` to `end`, the oldest first."""
         conditions = _between(decisions.c.at, begin, end)
         for row in self._pages(decisions, decisions.c.at, decisions.c.id, conditions):
             yield decision_of(row)
 
     def arrivals(self, begin: datetime, end: datetime) -> list[MinuteCount]:
-        """How many servers were asked for, by minute and choice; minutes without any are left out."""
+        """Numbers of launches by minute and choice; minutes without launches are left out."""
         return self._counts(launches.c.asked, begin, end)
 
     def departures(self, begin: datetime, end: datetime) -> list[MinuteCount]:
-        """How many servers ended, by minute and choice."""
+        """Numbers of ended servers by minute and choice; minutes without ends are left out."""
         return self._counts(launches.c.ended, begin, end)
 
     def calendar_entries(self) -> dict[str, str]:
-        """Calendar entries as JSON, by their names."""
+        """Calendar entries as JSON, by id."""
         with self._reading() as connection:
             found = connection.execute(select(calendar_entries.c.id, calendar_entries.c.entry))
             return {row.id: row.entry for row in found}
 
     def service_began(self) -> datetime | None:
-        """When the first launch was asked for that the service recorded itself; None if there is none."""
+        """Time of the first launch that the service recorded itself; None without one."""
         with self._reading() as connection:
             first = select(launches.c.asked).where(launches.c.source == SERVICE).order_by(launches.c.asked).limit(1)
             return connection.scalar(first)
 
-    def known(self, uids: Sequence[str]) -> set[str]:
-        """Which of these launches are there."""
+    def existing(self, uids: Sequence[str]) -> set[str]:
+        """The stored ones of these launches."""
         with self._reading() as connection:
             return set(connection.scalars(select(launches.c.uid).where(launches.c.uid.in_(uids))))
 
     def last_seen(self) -> datetime | None:
-        """When `note_seen` was last called; None if never."""
+        """Time of the last call of `note_seen`; None if there was none."""
         with self._reading() as connection:
             return _last_seen(connection)
 
@@ -353,7 +358,7 @@ class HistoryDatabase:
 
 
 def _grouped(records: Iterable[Record]) -> Iterator[list[Record]]:
-    """Neighbours of one type together, in the order given."""
+    """Groups of consecutive records of one type, in the given order."""
     group: list[Record] = []
     for record in records:
         if group and type(group[0]) is not type(record):
@@ -378,7 +383,7 @@ def _earliest(present: Column[Any], new: Column[Any]) -> ColumnElement[Any]:
 
 
 def _end_absent(connection: Connection, present: frozenset[str]) -> None:
-    """End launches that the cluster does not show: when the service last saw it, or at their last known time."""
+    """End open launches that are not in the cluster: when the service last observed it, or at their last known time."""
     is_open = and_(launches.c.ended.is_(None), launches.c.source == SERVICE)
     seen = _last_seen(connection)
     columns = (launches.c.uid, launches.c.asked, launches.c.bound, launches.c.running)
@@ -407,7 +412,7 @@ def _set(connection: Connection, name: str, value: str) -> None:
 
 
 def _names(connection: Connection, wanted: UserNameMode | None, key: bytes) -> UserNames:
-    """How names are stored; a random key is made and kept if there is none."""
+    """The stored mode and key of users' names; without a key a random one is created and stored."""
     before = _setting(connection, _USER_NAMES)
     mode = wanted or UserNameMode(before or UserNameMode.HASHED)
     if mode.value != before:
@@ -431,7 +436,7 @@ def _key_of_file(path: str) -> bytes:
 
 
 def _hash_plain_names(connection: Connection, names: UserNames) -> None:
-    """Names from a time when they were stored as they are."""
+    """Hash names that were stored in mode `PLAIN`."""
     connection.execute(delete(decisions).where(~decisions.c.names_are_hashed, decisions.c.mentions != ""))
     plain = select(launches.c.uid, launches.c.user_name, launches.c.pod).where(~launches.c.user_is_hashed)
     for uid, user, pod in connection.execute(plain).all():

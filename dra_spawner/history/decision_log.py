@@ -1,4 +1,4 @@
-"""The latest decisions, each with its reason: what an administrator reads to see why something is where it is."""
+"""The latest decisions, each with its reason, for administrators."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ __all__ = ["Decision", "DecisionLog", "NumberedDecision"]
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Something that was decided."""
+    """A decision and its reason."""
 
     at: datetime
-    """With time zone."""
+    """Time of the decision, with time zone."""
     kind: str
     """Kind of the decision, from the closed vocabulary of its source."""
     subject: str
-    """What it is about: ``Kind namespace/name``, or a profile."""
+    """Object of the decision: ``Kind namespace/name``, or a profile."""
     reason: str
-    """A sentence for people."""
+    """Reason as a sentence, for people."""
     code: str = ""
-    """The reason for programs, out of a closed vocabulary."""
+    """Reason from a closed vocabulary, for programs."""
     node: str = ""
     profile: str = ""
     outcome: str = ""
-    """What came of it, where that is known: ``done``, or the error."""
+    """``done``, or the error; empty if it is not known."""
     details: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
 
 
@@ -49,7 +49,7 @@ class DecisionLog:
 
     def __init__(self, limit: int = 1000) -> None:
         if limit < 1:
-            raise ValueError(f"a log of {limit} decisions keeps nothing")
+            raise ValueError(f"the limit of a decision log must be at least 1, not {limit}")
         self._kept: deque[NumberedDecision] = deque(maxlen=limit)
         self._count = 0
         self._decided_at: datetime | None = None
@@ -57,21 +57,21 @@ class DecisionLog:
 
     @property
     def count(self) -> int:
-        """How many there ever were."""
+        """Number of decisions since the start."""
         return self._count
 
     @property
     def decided_at(self) -> datetime | None:
-        """When it was last decided what to do, be it nothing; None if it never was."""
+        """Time of the last round of decisions, also of one without a decision; None before the first round."""
         return self._decided_at
 
     def append(self, decision: Decision, *, of_round: bool = True) -> NumberedDecision:
-        """Remember a decision.
+        """Add a decision.
 
         Parameters
         ----------
         of_round
-            Whether all was looked at for it.
+            Whether a round of decisions made it, so that its time is the round's time.
         """
         self._count += 1
         numbered = NumberedDecision(self._count, decision)
@@ -83,7 +83,7 @@ class DecisionLog:
         return numbered
 
     def note_round(self, at: datetime) -> None:
-        """Remember that all was looked at, whether or not there was anything to do."""
+        """Store the time of a round of decisions, also of one without a decision."""
         if self._decided_at is None or at > self._decided_at:
             self._decided_at = at
 
@@ -99,7 +99,7 @@ class DecisionLog:
         Parameters
         ----------
         after
-            Only those with a higher number: what is new since the last question.
+            Only decisions with a higher number.
         """
         found: list[NumberedDecision] = []
         for numbered in reversed(self._kept):
@@ -110,7 +110,13 @@ class DecisionLog:
         return tuple(found)
 
     def on_append(self, callback: Callable[[NumberedDecision], None]) -> Callable[[], None]:
-        """Be told of each decision; what is returned ends that. The callback must not raise."""
+        """Call a function with each new decision; it must not raise.
+
+        Returns
+        -------
+        callable
+            Ends the calls.
+        """
         self._callbacks.append(callback)
 
         def end() -> None:

@@ -1,4 +1,4 @@
-"""JSON from a server that an administrator names."""
+"""Reading of JSON from a server or a file that an administrator names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib.request import Request, urlopen
 
 from dra_spawner.history.imported_rows import SourceError
 
-__all__ = ["get_json", "is_http", "read_json", "token_of"]
+__all__ = ["get_json", "is_http", "read_json", "read_token"]
 
 _SECONDS: Final = 60
 _MOST_BYTES: Final = 256 * 2**20
@@ -22,12 +22,13 @@ def is_http(source: str) -> bool:
     return source.startswith(("http://", "https://"))
 
 
-def token_of(path: str) -> str:
-    """The token in a file; empty without one.
+def read_token(path: str) -> str:
+    """The token in a file; empty if `path` is empty.
 
     Raises
     ------
     SourceError
+        If the file cannot be read.
     """
     if not path:
         return ""
@@ -40,11 +41,12 @@ def token_of(path: str) -> str:
 
 
 def get_json(url: str, headers: dict[str, str]) -> Any:
-    """What a server answers.
+    """The JSON that a server answers.
 
     Raises
     ------
     SourceError
+        If the server cannot be reached, answers with an error, or does not answer with JSON.
     """
     request = Request(url, headers=headers)  # noqa: S310 (`is_http`)
     try:
@@ -59,11 +61,12 @@ def get_json(url: str, headers: dict[str, str]) -> Any:
 
 
 def read_json(path: str) -> Any:
-    """What a file has in it.
+    """The JSON in a file.
 
     Raises
     ------
     SourceError
+        If the file cannot be read, or is not JSON.
     """
     try:
         with Path(path).open("rb") as stream:

@@ -1,4 +1,4 @@
-"""Rows of imports: launches, or what is wrong with a row, named so that it can be found."""
+"""Rows of imports: launches and bad rows, and the checks of both."""
 
 from __future__ import annotations
 
@@ -15,33 +15,34 @@ __all__ = ["BadRow", "Rows", "SourceError", "misordered", "parsed_time", "quoted
 
 _LONGEST_QUOTED: Final = 80
 _STEPS: Final = ("asked", "bound", "running", "ended")
-#: Seconds since 1970 that are no year of four digits are in another unit.
+#: The end of the year 9999; a larger number is not in seconds.
 _MOST_SECONDS: Final = 253402300799
 
 
 class SourceError(Exception):
-    """A source of an import cannot be read at all; the message is a sentence without its full stop."""
+    """Raised if the source of an import cannot be read; the message is a sentence without its full stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class BadRow:
-    """A row that is no launch."""
+    """A row that is not a valid launch."""
 
-    place: str
-    """Where, for example ``line 12``."""
+    location: str
+    """Position in the source, for example ``line 12``."""
+
     problem: str
-    """What was found, and what is allowed."""
+    """The found and the allowed value."""
 
     def __str__(self) -> str:
-        return f"{self.place}: {self.problem}"
+        return f"{self.location}: {self.problem}"
 
 
 Rows = Callable[[], Iterator[Launch | BadRow]]
-"""Reads a source from its beginning. It is called twice: to check all rows, and to write them."""
+"""Function that reads a source from its beginning. It is called twice: to check all rows, and to write them."""
 
 
 def quoted(value: object) -> str:
-    """A value as it may stand in a message: short, and on one line."""
+    """A value for a message: short, and on one line."""
     text = repr(value)
     return text if len(text) <= _LONGEST_QUOTED else f"{text[: _LONGEST_QUOTED - 3]}..."
 
@@ -52,12 +53,12 @@ def parsed_time(value: str, zone: tzinfo | None = None) -> datetime:
     Parameters
     ----------
     zone
-        Of times that name none; None refuses them.
+        Zone of times without one; None refuses these times.
 
     Raises
     ------
     ValueError
-        With what was found and what is allowed.
+        If it is not a time; with the found and the allowed value.
     """
     allowed = "seconds since 1970, or ISO 8601 with its zone, like 2026-03-02T09:00:00Z"
     try:
@@ -66,7 +67,7 @@ def parsed_time(value: str, zone: tzinfo | None = None) -> datetime:
         raise ValueError(f"found {quoted(value)}; allowed: {allowed}") from None
     if found.tzinfo is None:
         if zone is None:
-            raise ValueError(f"found {quoted(value)}; allowed: {allowed} (--time-zone says the zone of all others)")
+            raise ValueError(f"found {quoted(value)}; allowed: {allowed} (--time-zone sets the zone of other times)")
         found = found.replace(tzinfo=zone)
     return found.astimezone(UTC)
 
@@ -82,9 +83,9 @@ def _of_seconds(value: str) -> datetime | None:
 
 
 def misordered(launch: Launch, now: datetime) -> str:
-    """What is wrong with the order of a launch's times; empty if nothing is."""
+    """The problem of a launch's times if one is in the future, or earlier than the one before; else empty."""
     if launch.asked > now + timedelta(days=1):
-        return f"asked: found {launch.asked.isoformat()}; allowed: a time that is over"
+        return f"asked: found {launch.asked.isoformat()}; allowed: a time in the past"
     known: list[tuple[str, datetime]] = []
     for name in _STEPS:
         if (moment := getattr(launch, name)) is not None:

@@ -1,8 +1,8 @@
 """Launches from JupyterHub's own records.
 
-JupyterHub's database and its REST API have the servers that run now, each with the time of its start, and nothing of
-servers that have ended. Its event log (``c.EventLogger.handlers``) has each start that succeeded and each stop by the
-hub; it is the only history that a hub keeps, and only where an administrator has switched it on.
+JupyterHub's database and its REST API have only the running servers, each with the time of its start. Its event log
+(``c.EventLogger.handlers``) has each successful start and each stop by the hub. A hub has no other history, and this
+one only if an administrator has configured it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from dra_spawner.history.connecting import HistoryUrlError, parsed_url
-from dra_spawner.history.http_source import get_json, is_http, read_json, token_of
+from dra_spawner.history.http_source import get_json, is_http, read_json, read_token
 from dra_spawner.history.imported_rows import BadRow, SourceError, misordered, parsed_time, quoted
 from dra_spawner.history.records import Launch
 from dra_spawner.history.user_names import UserNames
@@ -36,21 +36,21 @@ _TIMESTAMPS: Final = ("__timestamp__", "timestamp")
 
 @dataclass(frozen=True)
 class JupyterHubSource:
-    """What is read, by what the source looks like.
+    """A source of JupyterHub's records; its kind is recognized by its form.
 
     Attributes
     ----------
     source
-        URL of the REST API (``https://hub.example.org/hub/api``), URL or SQLite file of the hub's database, file of
-        what ``GET /users`` answers, or file of the event log.
+        URL of the REST API (``https://hub.example.org/hub/api``), URL or SQLite file of the hub's database, file with
+        the answer to ``GET /users``, or file of the event log.
     names
-        Make identifiers of launches.
+        Makes identifiers of launches.
     now
-        No launch was later.
+        Present time; later launches are bad rows.
     token_file
         File with a token for the REST API, with the scopes ``list:users`` and ``read:servers``.
     profile
-        Of launches that name none.
+        Profile of launches without one.
     """
 
     source: str
@@ -60,11 +60,12 @@ class JupyterHubSource:
     profile: str = ""
 
     def rows(self) -> Iterator[Launch | BadRow]:
-        """Its launches, and its bad rows.
+        """Launches and bad rows of the source.
 
         Raises
         ------
         SourceError
+            If the source cannot be read.
         """
         if is_http(self.source):
             return self._of_users(self._users())
@@ -85,9 +86,9 @@ class JupyterHubSource:
     # --- servers that run ---------------------------------------------------------------------------------------------
 
     def _users(self) -> Iterator[tuple[int, Any]]:
-        """What the REST API says of all users, in pages."""
+        """Numbered users of the REST API, read in pages."""
         headers = {"Accept": _PAGINATED}
-        if token := token_of(self.token_file):
+        if token := read_token(self.token_file):
             headers["Authorization"] = f"token {token}"
         number = 0
         while True:
@@ -99,7 +100,7 @@ class JupyterHubSource:
             for user in items:
                 number += 1
                 yield number, user
-            # A hub that does not page answers with a list of all.
+            # A hub without pagination answers with one list of all users.
             if len(items) < _PAGE or not isinstance(answer, dict):
                 return
 
@@ -108,7 +109,7 @@ class JupyterHubSource:
             name = user.get("name") if isinstance(user, dict) else None
             servers = user.get("servers", {}) if isinstance(user, dict) else None
             if not isinstance(name, str) or not isinstance(servers, dict):
-                yield BadRow(f"user {number}", f"found {quoted(user)}; allowed: a user with a name, and its servers")
+                yield BadRow(f"user {number}", f"found {quoted(user)}; allowed: a user with name and servers")
                 continue
             for server, model in servers.items():
                 started = model.get("started") if isinstance(model, dict) else None
@@ -117,7 +118,7 @@ class JupyterHubSource:
                 yield self._launch(f"user {number}", name, server, started, model.get("user_options"))
 
     def _of_database(self, url: str) -> Iterator[Launch | BadRow]:
-        """What the hub's database says; its times are UTC without a zone."""
+        """Running servers in the hub's database; its times are UTC without a zone."""
         users = table("users", column("id"), column("name"))
         spawners = table(
             "spawners",
@@ -141,14 +142,14 @@ class JupyterHubSource:
             cause = " ".join(str(getattr(error, "orig", None) or error).split())
             raise SourceError(f"{_shown(url)}: JupyterHub's tables cannot be read: {cause}") from None
 
-    def _launch(self, place: str, user: str, server: str, started: Any, options: Any) -> Launch | BadRow:
+    def _launch(self, location: str, user: str, server: str, started: Any, options: Any) -> Launch | BadRow:
         try:
             asked = parsed_time(str(started))
         except ValueError as error:
-            return BadRow(place, f"started: {error}")
+            return BadRow(location, f"started: {error}")
         launch = replace(self._new(user, server, asked), profile=_profile_of(options) or self.profile)
         problem = misordered(launch, self.now)
-        return BadRow(place, problem) if problem else launch
+        return BadRow(location, problem) if problem else launch
 
     def _new(self, user: str, server: str, asked: datetime) -> Launch:
         identity = self.names.hash("\0".join((user, server, asked.isoformat())))
@@ -157,7 +158,7 @@ class JupyterHubSource:
     # --- the event log ------------------------------------------------------------------------------------------------
 
     def _of_events(self, path: Path) -> Iterator[Launch | BadRow]:
-        """Starts and stops. A server runs when its start is logged: when it was asked for is not known more exactly."""
+        """Launches from starts and stops. The hub logs a start when the server runs; there is no earlier time of it."""
         launched: dict[tuple[str, str], Launch] = {}
         latest: dict[tuple[str, str], datetime] = {}
         try:
@@ -169,7 +170,7 @@ class JupyterHubSource:
                         action, server, at = _event(line)
                         if at > self.now or at < latest.get(server, at):
                             raise ValueError(
-                                f"found {at.isoformat()}; allowed: a time that is over, after the server's event before"
+                                f"found {at.isoformat()}; allowed: a past time, after the server's previous event"
                             )
                     except ValueError as error:
                         yield BadRow(f"line {number}", f"{error}")
@@ -187,12 +188,12 @@ class JupyterHubSource:
 
 
 def _event(line: str) -> tuple[str, tuple[str, str], datetime]:
-    """Action, user and server, and time.
+    """Action, user and server, and time of an event.
 
     Raises
     ------
     ValueError
-        With what was found, and what is allowed.
+        If the line is not an event; with the found and the allowed value.
     """
     try:
         event = json.loads(line)
@@ -204,7 +205,7 @@ def _event(line: str) -> tuple[str, tuple[str, str], datetime]:
     if action not in ("start", "stop") or not isinstance(user, str) or not user or not isinstance(server, str):
         raise ValueError(f"found {quoted(event)}; allowed: action start or stop, username, servername")
     stamp = str(next((event[name] for name in _TIMESTAMPS if name in event), ""))
-    # The hub's library writes an offset and a Z besides.
+    # The hub's library writes both an offset and a Z.
     stamp = stamp.replace("+00:00Z", "Z")
     return action, (user, server), parsed_time(stamp, UTC)
 
@@ -215,14 +216,14 @@ def _users_of_file(path: Path) -> list[Any]:
 
 
 def _connected(url: str) -> Any:
-    """A connection to the hub's database, which is not changed."""
+    """A read-only connection to the hub's database."""
     try:
         parsed = parsed_url(url)
     except HistoryUrlError as error:
         raise SourceError(f"{_shown(url)}: allowed: {error}") from None
     if parsed.get_backend_name() == "sqlite":
         if not parsed.database or not Path(parsed.database).is_file():
-            raise SourceError(f"{_shown(url)}: there is no such file")
+            raise SourceError(f"{_shown(url)}: the file does not exist")
         parsed = parsed.set(database=f"file:{parsed.database}", query={"mode": "ro", "uri": "true"})
     return create_engine(parsed, hide_parameters=True).connect()
 
@@ -235,7 +236,7 @@ def _shown(url: str) -> str:
 
 
 def _profile_of(options: Any) -> str:
-    """The profile that KubeSpawner was asked for."""
+    """The profile in the user's options of KubeSpawner; empty without one."""
     if isinstance(options, str):
         try:
             options = json.loads(options)

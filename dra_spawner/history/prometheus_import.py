@@ -1,6 +1,6 @@
-"""Launches from Prometheus: how many there were in each step of time, from a counter of launches.
+"""Launches from Prometheus, from a counter of launches.
 
-Prometheus has counts, not single launches. The launches of a step are spread evenly over it. They have no user,
+Prometheus has counts, not single launches. The launches of a step are spread evenly over the step. They have no user,
 node or end.
 """
 
@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from dra_spawner.history.http_source import get_json, is_http, read_json, token_of
+from dra_spawner.history.http_source import get_json, is_http, read_json, read_token
 from dra_spawner.history.imported_rows import BadRow, SourceError, quoted
 from dra_spawner.history.records import Launch
 from dra_spawner.history.user_names import UserNames
@@ -22,37 +22,37 @@ from dra_spawner.history.user_names import UserNames
 __all__ = ["DEFAULT_QUERY", "PrometheusSource"]
 
 DEFAULT_QUERY: Final = 'jupyterhub_server_spawn_duration_seconds_count{status="success"}'
-"""JupyterHub's own counter of starts that succeeded."""
+"""JupyterHub's own counter of successful starts."""
 
 _SOURCE: Final = "prometheus"
 #: Prometheus answers with 11,000 points of a series at most.
 _MOST_POINTS: Final = 10_000
 _MOST_IN_STEP: Final = 100_000
-#: When launches were is not known of a longer time without samples, in steps.
-_STEPS_OF_GAP: Final = 5
+#: Limit of a time without samples, in steps; the launches of a longer gap cannot be assigned to times.
+_MAX_GAP_STEPS: Final = 5
 #: Value of JupyterHub's label ``status``; other starts have failed.
 _SUCCESS: Final = "success"
 
 
 @dataclass(frozen=True)
 class PrometheusSource:
-    """What is read.
+    """A Prometheus server, or a file with its answer.
 
     Attributes
     ----------
     source
-        URL of Prometheus (``http://prometheus:9090``), or a file of what ``/api/v1/query_range`` answered.
+        URL of Prometheus (``http://prometheus:9090``), or a file with an answer of ``/api/v1/query_range``.
     names
-        Make identifiers of launches.
+        Makes identifiers of launches.
     begin, end
-        The time that Prometheus is asked for; a file has its own.
+        Range of the query; not used for a file.
     step
-        Between two samples.
+        Time between two samples.
     query
-        Selects a counter. A series without the label ``__name__``, as functions give it, has launches in each step
-        instead: ``sum by (profile) (increase(...[1m]))``.
+        Query for a counter. The values of a series without the label ``__name__``, the result of a function, count as
+        launches in each step: ``sum by (profile) (increase(...[1m]))``.
     profile
-        Of series without the label ``profile``.
+        Profile of series without the label ``profile``.
     """
 
     source: str
@@ -65,22 +65,23 @@ class PrometheusSource:
     profile: str = ""
 
     def rows(self) -> Iterator[Launch | BadRow]:
-        """Its launches, and its bad series and samples.
+        """Launches, and bad samples as bad rows.
 
         Raises
         ------
         SourceError
+            If the source cannot be read.
         """
-        answers = self._asked() if is_http(self.source) else iter((read_json(self.source),))
+        answers = self._answers() if is_http(self.source) else iter((read_json(self.source),))
         for series, samples in _series(answers, self.source).items():
             labels = dict(series)
             if labels.get("status", _SUCCESS) != _SUCCESS:
                 continue
-            place = f"series {{{', '.join(f'{name}={value!r}' for name, value in series)}}}"
-            yield from self._of_series(place, labels, samples)
+            location = f"series {{{', '.join(f'{name}={value!r}' for name, value in series)}}}"
+            yield from self._of_series(location, labels, samples)
 
-    def _asked(self) -> Iterator[Any]:
-        token = token_of(self.token_file)
+    def _answers(self) -> Iterator[Any]:
+        token = read_token(self.token_file)
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         begin, longest = self.begin, self.step * _MOST_POINTS
         while begin <= self.end:
@@ -94,40 +95,40 @@ class PrometheusSource:
             yield get_json(f"{self.source.rstrip('/')}/api/v1/query_range?{urlencode(question)}", headers)
             begin = end + self.step
 
-    def _of_series(self, place: str, labels: Mapping[str, str], samples: list[Any]) -> Iterator[Launch | BadRow]:
+    def _of_series(self, location: str, labels: Mapping[str, str], samples: list[Any]) -> Iterator[Launch | BadRow]:
         read: list[tuple[datetime, float]] = []
         for number, sample in enumerate(samples, 1):
             try:
                 read.append(_sample(sample, read[-1][0] if read else None))
             except ValueError as error:
-                yield BadRow(f"{place}, sample {number}", f"{error}")
+                yield BadRow(f"{location}, sample {number}", f"{error}")
         is_counter = "__name__" in labels
-        longest = _STEPS_OF_GAP * min((after[0] - before[0] for before, after in pairwise(read)), default=self.step)
+        longest = _MAX_GAP_STEPS * min((after[0] - before[0] for before, after in pairwise(read)), default=self.step)
         rest = 0.0
         steps = pairwise(read) if is_counter else zip(_shifted(read, self.step), read, strict=True)
         for (since, before), (at, value) in steps:
             if at - since > longest:
                 problem = f"found no sample for {(at - since).total_seconds():g} s; allowed: at most"
-                yield BadRow(f"{place}, {at.isoformat()}", f"{problem} {longest.total_seconds():g} s")
+                yield BadRow(f"{location}, {at.isoformat()}", f"{problem} {longest.total_seconds():g} s")
                 continue
-            # A counter that is less than before was set back to 0 by a restart between.
+            # A counter that falls was reset to 0 by a restart.
             rise = (value - before if value >= before else value) if is_counter else value
             if not 0 <= rise <= _MOST_IN_STEP:
                 allowed = f"0 to {_MOST_IN_STEP} launches in a step"
-                yield BadRow(f"{place}, {at.isoformat()}", f"found {rise:g} launches; allowed: {allowed}")
+                yield BadRow(f"{location}, {at.isoformat()}", f"found {rise:g} launches; allowed: {allowed}")
                 continue
-            # increase() extrapolates, so it gives parts of launches.
+            # increase() extrapolates, so its values are not whole numbers.
             count = math.floor(rise + rest + 1e-9)
             rest = max(rise + rest - count, 0.0)
             for number in range(count):
                 asked = since + (at - since) * (number + 1) / (count + 1)
-                uid = self.names.hash("\0".join((place, at.isoformat(), str(number))))
+                uid = self.names.hash("\0".join((location, at.isoformat(), str(number))))
                 profile = labels.get("profile") or self.profile
                 yield Launch(f"{_SOURCE}-{uid}", asked, profile, source=_SOURCE)
 
 
 def _shifted(samples: list[tuple[datetime, float]], step: timedelta) -> list[tuple[datetime, float]]:
-    """The beginning of the step that each sample tells of."""
+    """The beginning of each sample's step, with the value 0."""
     return [(at - step, 0.0) for at, _ in samples]
 
 
@@ -135,11 +136,12 @@ _Labels = tuple[tuple[str, str], ...]
 
 
 def _series(answers: Iterator[Any], source: str) -> dict[_Labels, list[Any]]:
-    """Samples of each series, of all answers one after another.
+    """Samples of each series, from all answers in their order.
 
     Raises
     ------
     SourceError
+        If an answer is not a matrix.
     """
     found: dict[_Labels, list[Any]] = {}
     for answer in answers:
@@ -159,12 +161,12 @@ def _series(answers: Iterator[Any], source: str) -> dict[_Labels, list[Any]]:
 
 
 def _sample(sample: Any, before: datetime | None) -> tuple[datetime, float]:
-    """Time and value.
+    """Time and value of a sample.
 
     Raises
     ------
     ValueError
-        With what was found, and what is allowed.
+        If the sample is invalid; with the found and the allowed value.
     """
     try:
         moment, value = sample
@@ -174,5 +176,5 @@ def _sample(sample: Any, before: datetime | None) -> tuple[datetime, float]:
     if not math.isfinite(number) or number < 0:
         raise ValueError(f"found the value {value!r}; allowed: a number from 0")
     if before is not None and at <= before:
-        raise ValueError(f"found the time {at.isoformat()}; allowed: later than the sample before")
+        raise ValueError(f"found the time {at.isoformat()}; allowed: later than the previous sample")
     return at, number

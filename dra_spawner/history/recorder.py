@@ -1,4 +1,4 @@
-"""Writes records in a thread of its own: a caller never waits for the database, and never gets its errors."""
+"""Recorder with a thread of its own: callers never wait for the database, and never get its errors."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _LONGEST_PROBLEM: Final = 300
 
 
 class RecordOutcome(StrEnum):
-    """What became of a record."""
+    """Outcome of a record."""
 
     WRITTEN = "written"
-    #: The queue was full while the database was away, or the database does not take this record.
+    #: The queue was full while the database was not available, or the database refused the record.
     DROPPED = "dropped"
 
 
@@ -41,26 +41,29 @@ class RecorderLimits:
     """Limits and times of a recorder; all times in seconds."""
 
     queue: int = 20_000
-    """Records that wait for the database; more are dropped."""
+    """Limit of waiting records; more are dropped."""
     batch: int = 500
-    """Records in one transaction."""
-    gather: float = 1.0
-    """How long records are gathered, so that there are few transactions."""
+    """Limit of records in one transaction."""
+
+    interval: float = 1.0
+    """Time between two transactions."""
     first_retry: float = 1.0
     longest_retry: float = 300.0
-    """The time between two attempts doubles from the first to the longest."""
+    """Pauses between attempts double from the first to the longest."""
+
     seen: float = 60.0
-    """How often it is written that the service sees the cluster."""
+    """Time between two calls of `HistoryDatabase.note_seen`."""
+
     expiry: float = 3600.0
-    """How often old records are looked for."""
+    """Time between two deletions of old records."""
 
 
 class Recorder:
-    """A bounded queue, and one thread that writes it.
+    """Bounded queue of records, and a thread that writes them.
 
-    While the database is full, locked, away or of a newer version, this is logged once, `problem` says it, and the
-    recorder tries again after a growing time. Records that the queue has no room for are counted and dropped. When the
-    database works again, `on_gap` is called, so that what the cluster still shows is recorded again.
+    If the database is full, locked, not available or of a newer version, the recorder logs it once, sets `problem`, and
+    tries again after growing pauses. While the queue is full, new records are counted and dropped. When the database
+    works again, the recorder calls `on_gap`, so that the present state of the cluster is recorded again.
 
     Parameters
     ----------
@@ -69,9 +72,9 @@ class Recorder:
     keep
         Age after which launches and lead times are deleted.
     on_gap
-        Called in the thread, and must return at once. It leads to a `PresentServers` among the records.
+        Called in the thread; it must return at once. It must lead to a `PresentServers` record.
     clock
-        Seconds that only go forward.
+        Returns seconds of a monotonic clock.
     """
 
     def __init__(
@@ -104,18 +107,18 @@ class Recorder:
         self._has_gap = False
         self._awaits_present = False
         self.counts: Counter[RecordOutcome] = Counter()
-        """Records since the start of the process."""
+        """Numbers of records since the start of the process."""
 
     # --- for all threads ----------------------------------------------------------------------------------------------
 
     @property
     def problem(self) -> str:
-        """Why nothing can be written, as the end of a sentence; empty while the database works."""
+        """Why no records can be written, as the end of a sentence; empty while the database works."""
         return self._problem
 
     @property
     def queued(self) -> int:
-        """How many records wait for the database."""
+        """Number of records that wait for the database."""
         return len(self._queue)
 
     @property
@@ -124,7 +127,7 @@ class Recorder:
         return self._database
 
     def record(self, record: Record) -> None:
-        """Write a record soon. It takes microseconds, and raises nothing."""
+        """Queue a record. It takes microseconds, and raises nothing."""
         with self._woken:
             if len(self._queue) >= self._limits.queue:
                 self.counts[RecordOutcome.DROPPED] += 1
@@ -133,32 +136,32 @@ class Recorder:
             self._queue.append(record)
 
     def record_all(self, records: Iterable[Record]) -> None:
-        """Write records that are in memory anyway, whatever the queue's limit: none of them is dropped."""
+        """Queue records regardless of the queue's limit: none of them is dropped. They must be in memory anyway."""
         with self._woken:
             self._queue.extend(records)
 
     def resume(self, *, threaded: bool = True) -> None:
-        """Keep the database from now on: this process is the one that does.
+        """Begin to write to the database. Only one process may do so at a time.
 
         Parameters
         ----------
         threaded
-            Whether a thread does the work; if not, call `work`.
+            Whether to start the thread; if not, call `work`.
         """
         with self._woken:
-            # Until the present servers are recorded, the time is kept at which the process before saw the cluster.
+            # `note_seen` must wait until the present servers are recorded: ends before then use the last seen time.
             self._is_paused, self._awaits_present = False, True
         if self._thread is None and threaded:
-            # A daemon: a database that hangs must not keep the process from its end.
+            # A daemon: a database that hangs must not keep the process alive.
             self._thread = threading.Thread(target=self._run, name="history", daemon=True)
             self._thread.start()
 
     def pause(self) -> None:
-        """Write what is queued, and leave the database alone then: another process may keep it."""
+        """Write the queued records, and then nothing more: another process may write now."""
         self._is_paused = True
 
     def stop(self, within_seconds: float = 2.0) -> None:
-        """Write what is queued if that is possible within a time, and end the thread."""
+        """Write the queued records if possible within this time, and end the thread."""
         thread, self._thread = self._thread, None
         if thread is None:
             return
@@ -176,9 +179,9 @@ class Recorder:
             try:
                 wait = self.work()
             except Exception as error:
-                # A mistake of this program; the service goes on.
+                # A defect of this program must not end the thread.
                 log.exception("The history cannot be written.")
-                self._problem, wait = _told(error), self._limits.longest_retry
+                self._problem, wait = _describe(error), self._limits.longest_retry
             with self._woken:
                 if self._is_ending and (not self._queue or self._problem):
                     break
@@ -187,25 +190,25 @@ class Recorder:
         self._close()
 
     def work(self) -> float:
-        """Do what is due: open the database, write a batch, delete what is old.
+        """Do the work that is due: open the database, delete old records, write a batch.
 
         Returns
         -------
         float
-            Seconds until there is something to do again.
+            Seconds until the next call.
         """
         now = self._clock()
         if now < self._retry_at and not self._is_ending:
             return self._retry_at - now
         if self._is_paused and not self._queue:
-            # Whether the database works is another's to say.
+            # Another process writes now, and reports problems of the database.
             self._problem, self._delay = "", 0.0
-            return self._limits.gather
+            return self._limits.interval
         try:
             database = self._database or self._opened()
             self._note_gap()
             if not self._is_paused:
-                # First, as it makes room.
+                # First, as it frees space for new records.
                 self._delete_expired(database, now)
             self._write_batch(database)
             if not self._is_paused:
@@ -215,20 +218,20 @@ class Recorder:
             return self._delay
         self._worked()
         if self._queue:
-            return 0.0 if len(self._queue) >= self._limits.batch else self._limits.gather
-        return self._limits.gather
+            return 0.0 if len(self._queue) >= self._limits.batch else self._limits.interval
+        return self._limits.interval
 
     def _opened(self) -> HistoryDatabase:
         self._database = database = self._open()
         return database
 
     def _note_gap(self) -> None:
-        """Ask for all that the cluster shows, after records were dropped."""
+        """Request records of the cluster's present state, after records were dropped."""
         with self._woken:
             has_gap = self._has_gap and len(self._queue) < self._limits.queue // 2
             if has_gap:
                 self._has_gap = False
-                # Until the answer is recorded, the time is kept at which the gap began.
+                # `note_seen` must wait until they are recorded: ends in the gap use the last seen time.
                 self._awaits_present = True
         if has_gap:
             self._on_gap()
@@ -253,7 +256,7 @@ class Recorder:
                     self._awaits_present = False
 
     def _write_singly(self, database: HistoryDatabase, batch: list[Record]) -> None:
-        """Write all but the records that the database does not take."""
+        """Write the records one by one, and drop those that the database refuses."""
         for record in batch:
             try:
                 database.add((record,))
@@ -261,7 +264,7 @@ class Recorder:
                 if not _is_about_values(error):
                     raise
                 self.counts[RecordOutcome.DROPPED] += 1
-                log.error("A record cannot be written: record=%s error=%s", _id_of(record), _told(error))
+                log.error("A record cannot be written: record=%s error=%s", _id_of(record), _describe(error))
             else:
                 self.counts[RecordOutcome.WRITTEN] += 1
 
@@ -278,7 +281,7 @@ class Recorder:
     def _failed(self, error: Exception, now: float) -> None:
         if self._database is not None and not self._database.is_in_memory:
             self._close()
-        problem = _told(error)
+        problem = _describe(error)
         if not self._problem:
             log.error("The history cannot be written; the service goes on without it: %s", problem)
         self._problem = problem
@@ -297,14 +300,14 @@ class Recorder:
 
 
 def _is_about_values(error: Exception) -> bool:
-    """Whether a record is wrong, and not the database."""
+    """Whether the cause of an error is a record, not the database."""
     if isinstance(error, DBAPIError):
         return isinstance(error, DataError | IntegrityError)
     return isinstance(error, StatementError) or not isinstance(error, _UNAVAILABLE)
 
 
-def _told(error: Exception) -> str:
-    """An error as the end of a sentence: the driver's words, without the statement."""
+def _describe(error: Exception) -> str:
+    """An error as the end of a sentence: the driver's message, without the SQL statement."""
     original = getattr(error, "orig", None)
     words = " ".join(str(original or error).split()).rstrip(".")
     return words[:_LONGEST_PROBLEM] or type(error).__name__

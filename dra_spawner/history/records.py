@@ -1,4 +1,4 @@
-"""Records of the history: what is kept in the database, as plain data."""
+"""Records of the history, as plain data."""
 
 from __future__ import annotations
 
@@ -20,108 +20,118 @@ __all__ = [
 ]
 
 SERVICE = "service"
-"""`Launch.source` of what the service itself saw."""
+"""`Launch.source` of launches that the service itself observed."""
 
 
 class WaitCause(StrEnum):
-    """What a server waited for before it had a node."""
+    """Cause of a server's wait for a node."""
 
-    #: Nothing: it took over a warm placeholder, or was bound within a few seconds.
+    #: No wait: the server found a warm placeholder, or was bound within a few seconds.
     NONE = "none"
-    #: A node that was created after its pod.
+    #: The server waited for a node that was created after its pod.
     NODE = "node"
-    #: Placeholders that were preempted for it.
+    #: Placeholders were preempted for the server.
     PREEMPTION = "preemption"
-    #: Something else, for example a server that ended; `Launch.reason` says what is known.
+    #: Another cause, for example the end of another server; see `Launch.reason`.
     OTHER = "other"
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A launch of a user's server. All times have a time zone; None is not known, or not yet."""
+    """A launch of a user's server. All times have a time zone; None means unknown, or not yet."""
 
     uid: str
-    """Unique: the UID of the pod; of an imported launch, an identifier that follows from its content."""
+    """Unique: the UID of the pod; for an imported launch, an identifier that is derived from its content."""
+
     asked: datetime
-    """When its pod was created; of an imported launch, when the user asked for it."""
+    """Time at which the pod was created; for an imported launch, the time of the user's request."""
     profile: str = ""
-    """Slug of the profile; empty if not known."""
+    """Slug of the profile; empty if unknown."""
     choice: str = ""
     """Whole name of the choice, for example ``gpu-slice/memory=large``."""
     user: str = ""
     """Name of the user, or its keyed hash (`user_is_hashed`)."""
     user_is_hashed: bool = False
     pod: str = ""
-    """Name of the pod, hashed as the user's name is."""
+    """Name of the pod, hashed like the user's name."""
+
     bound: datetime | None = None
-    """When it had a node."""
+    """Time at which the pod had a node."""
+
     running: datetime | None = None
-    """When its containers ran."""
+    """Time at which its containers ran."""
+
     ended: datetime | None = None
-    """When its pod ended or was gone."""
+    """Time at which its pod ended or was deleted."""
+
     end_is_estimate: bool = False
-    """Whether the end was not seen: `ended` is then the last time at which the service was seen to work."""
+    """Whether the end was not observed: `ended` is then the last time at which the service observed the cluster."""
     node: str = ""
     warm: bool | None = None
-    """Whether it took over a warm placeholder."""
+    """Whether it found a warm placeholder."""
     cause: WaitCause | None = None
     reason: str = ""
-    """What it waited for, as a sentence for people."""
+    """Cause of the wait, as a sentence for people."""
+
     mentions: tuple[str, ...] = ()
-    """Names in `reason` that tell who the user is; they are hashed with the user's name."""
+    """Names in `reason` that identify the user; they are hashed like the user's name."""
+
     source: str = SERVICE
-    """Who says so: ``service``, or what it was imported from."""
+    """Origin of the record: ``service``, or the kind of the import."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeLeadTime:
-    """How a node came to be useful. None is not known, or not yet."""
+    """Times of a new node until it is open to users. None means unknown, or not yet."""
 
     uid: str
-    """Of the node."""
+    """UID of the node."""
     node: str
     kind: str
-    """Value of the label by which kinds of nodes are told apart; empty without it."""
+    """Value of the label that distinguishes kinds of nodes; empty without the label."""
     created: datetime
     asked: datetime | None = None
-    """When the oldest pod was created that waited for this node and was bound to it."""
+    """Creation time of the oldest pod that waited for a node and was bound to this one."""
+
     ready: datetime | None = None
-    """When the kubelet said that it is ready."""
+    """Time at which the kubelet reported that the node is ready."""
+
     slices: datetime | None = None
-    """When all devices of its kind were published."""
+    """Time at which all devices of its kind were published."""
+
     images: datetime | None = None
-    """When images were there, too, so that it was open to users."""
+    """Time at which the node also had all images, so that it was open to users."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedDecision:
-    """A decision, with what the database needs besides."""
+    """A decision, with the further data that the database needs."""
 
     id: str
-    """Unique."""
+    """Unique id."""
     decision: Decision
     mentions: tuple[str, ...] = ()
-    """Names in its texts that tell who a user is; they are hashed with users' names."""
+    """Names in its texts that identify a user; they are hashed like users' names."""
 
 
 @dataclass(frozen=True, slots=True)
 class PresentServers:
-    """All servers that the cluster shows: other open launches of the service have ended unseen."""
+    """All servers that the cluster has now: other open launches have ended while the service did not observe them."""
 
     uids: frozenset[str]
 
 
 Record = Launch | NodeLeadTime | RecordedDecision | PresentServers
-"""What can be written."""
+"""A record that `HistoryDatabase.add` writes."""
 
 
 @dataclass(frozen=True, slots=True)
 class MinuteCount:
-    """How many launches of a choice began, or ended, in a minute."""
+    """Number of launches of a choice that began, or ended, in a minute."""
 
     minute: datetime
-    """Its beginning, in UTC."""
+    """Beginning of the minute, in UTC."""
     profile: str
     choice: str
-    """Whole name of the choice; the profile's where a launch has none, for example an imported one."""
+    """Whole name of the choice; the profile's slug for launches without a choice, for example imported ones."""
     count: int

@@ -1,4 +1,4 @@
-"""What is too old is deleted, a little at a time, so that no reader or writer waits for it."""
+"""Deletion of old records, in small steps, so that no reader or writer waits long."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ from typing import Final
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.schema import decisions, launches, node_lead_times
 
-__all__ = ["DECISIONS_KEPT", "MEMORY_KEPT", "delete_expired"]
+__all__ = ["MAX_DECISION_AGE", "MAX_MEMORY_AGE", "delete_expired"]
 
-DECISIONS_KEPT: Final = timedelta(days=30)
-"""Age at which decisions are deleted in any case: there are many, and no forecast reads them."""
-MEMORY_KEPT: Final = timedelta(days=7)
-"""Age at which records in memory are deleted in any case."""
+MAX_DECISION_AGE: Final = timedelta(days=30)
+"""Limit of the age of decisions, whatever the settings: there are many, and forecasts do not use them."""
+MAX_MEMORY_AGE: Final = timedelta(days=7)
+"""Limit of the age of records in memory, whatever the settings."""
 
 _AT_ONCE: Final = 2_000
 
 
 def delete_expired(database: HistoryDatabase, now: datetime, keep: timedelta, at_once: int = _AT_ONCE) -> bool:
-    """Delete some of the records that are too old.
+    """Delete some of the old records.
 
     Parameters
     ----------
     keep
         Age after which launches and lead times are deleted.
     at_once
-        Limit of rows of each kind.
+        Limit of deleted rows of each kind.
 
     Returns
     -------
     bool
-        Whether there may be more.
+        Whether there may be more old records.
     """
     if database.is_in_memory:
-        keep = min(keep, MEMORY_KEPT)
+        keep = min(keep, MAX_MEMORY_AGE)
     counts = (
         database.delete_older(launches, launches.c.asked, now - keep, at_once),
         database.delete_older(node_lead_times, node_lead_times.c.created, now - keep, at_once),
-        database.delete_older(decisions, decisions.c.at, now - min(keep, DECISIONS_KEPT), at_once),
+        database.delete_older(decisions, decisions.c.at, now - min(keep, MAX_DECISION_AGE), at_once),
     )
     return max(counts) >= at_once

@@ -1,4 +1,4 @@
-"""Records as rows of the tables, and back."""
+"""Conversion of records to rows of the tables, and back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LONGEST_NAME: Final = 255
 
 
 def launch_row(launch: Launch, names: UserNames) -> dict[str, Any]:
-    """What is stored of a launch."""
+    """The row of a launch."""
     hashes = names.is_hashed and not launch.user_is_hashed
     return {
         "uid": _short(launch.uid),
@@ -34,17 +34,17 @@ def launch_row(launch: Launch, names: UserNames) -> dict[str, Any]:
         "node": _short(launch.node) or None,
         "warm": launch.warm,
         "cause": launch.cause.value if launch.cause is not None else None,
-        "reason": _clean(names.without(launch.mentions, launch.reason)) or None,
+        "reason": _clean(names.stored_text(launch.mentions, launch.reason)) or None,
         "source": launch.source,
     }
 
 
 def decision_row(recorded: RecordedDecision, names: UserNames) -> dict[str, Any]:
-    """What is stored of a decision."""
+    """The row of a decision."""
     decision = recorded.decision
 
     def stored(words: str) -> str:
-        return _clean(names.without(recorded.mentions, words))
+        return _clean(names.stored_text(recorded.mentions, words))
 
     details = {name: stored(each) if isinstance(each, str) else each for name, each in decision.details.items()}
     mentions = " ".join(sorted(map(names.stored, recorded.mentions)))
@@ -65,7 +65,7 @@ def decision_row(recorded: RecordedDecision, names: UserNames) -> dict[str, Any]
 
 
 def _clean(words: str) -> str:
-    """Text without NUL, which PostgreSQL does not take, and without halves of surrogate pairs."""
+    """Text without NUL, which PostgreSQL refuses, and without halves of surrogate pairs."""
     found = words.replace("\0", "")
     return found if found.isascii() else found.encode(errors="replace").decode()
 
@@ -75,7 +75,7 @@ def _short(words: str) -> str:
 
 
 def lead_time_row(lead_time: NodeLeadTime) -> dict[str, Any]:
-    """What is stored of a lead time."""
+    """The row of a lead time."""
     return {
         "uid": _short(lead_time.uid),
         "node": _short(lead_time.node),

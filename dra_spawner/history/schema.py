@@ -1,4 +1,4 @@
-"""The tables of the history. `migrations` creates them; a test compares the two."""
+"""The tables of the history. `migrations` creates them; a test compares both."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from typing import Any
 from sqlalchemy import BigInteger, Boolean, Column, Dialect, Index, MetaData, String, Table, Text
 from sqlalchemy.types import TypeDecorator
 
-__all__ = ["EPOCH", "METADATA", "MICROSECONDS", "Moment", "decisions", "launches", "node_lead_times", "settings"]
+__all__ = ["EPOCH", "METADATA", "MICROSECONDS", "UtcTime", "decisions", "launches", "node_lead_times", "settings"]
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECONDS = 1_000_000
 METADATA = MetaData()
-#: Names of Kubernetes have at most 253 characters, names of JupyterHub's users at most 255.
+#: Names in Kubernetes have at most 253 characters, names of JupyterHub's users at most 255.
 _NAME = 255
 
 
-class Moment(TypeDecorator[datetime]):
-    """A time as whole microseconds since 1970 (UTC): exact, and the same in each kind of database."""
+class UtcTime(TypeDecorator[datetime]):
+    """Column type of times: whole microseconds since 1970 (UTC), exact and the same in each kind of database."""
 
     impl = BigInteger
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:
-        """What is stored; times have a time zone."""
+        """The stored number of a time with time zone."""
         return None if value is None else (value - EPOCH) // timedelta(microseconds=1)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
-        """What was stored, in UTC."""
+        """The time of a stored number, in UTC."""
         return None if value is None else EPOCH + timedelta(microseconds=int(value))
 
 
@@ -44,15 +44,15 @@ launches = Table(
     "launches",
     METADATA,
     Column("uid", String(_NAME), primary_key=True),
-    Column("asked", Moment, nullable=False),
+    Column("asked", UtcTime, nullable=False),
     Column("profile", String(_NAME)),
     Column("choice", Text),
     Column("user_name", String(_NAME)),
     Column("user_is_hashed", Boolean, nullable=False),
     Column("pod", String(_NAME)),
-    Column("bound", Moment),
-    Column("running", Moment),
-    Column("ended", Moment),
+    Column("bound", UtcTime),
+    Column("running", UtcTime),
+    Column("ended", UtcTime),
     Column("end_is_estimate", Boolean, nullable=False),
     Column("node", String(_NAME)),
     Column("warm", Boolean),
@@ -70,11 +70,11 @@ node_lead_times = Table(
     Column("uid", String(_NAME), primary_key=True),
     Column("node", String(_NAME), nullable=False),
     Column("kind", String(_NAME), nullable=False),
-    Column("created", Moment, nullable=False),
-    Column("asked", Moment),
-    Column("ready", Moment),
-    Column("slices", Moment),
-    Column("images", Moment),
+    Column("created", UtcTime, nullable=False),
+    Column("asked", UtcTime),
+    Column("ready", UtcTime),
+    Column("slices", UtcTime),
+    Column("images", UtcTime),
     Index("node_lead_times_kind", "kind", "created"),
 )
 
@@ -82,7 +82,7 @@ decisions = Table(
     "decisions",
     METADATA,
     Column("id", String(64), primary_key=True),
-    Column("at", Moment, nullable=False),
+    Column("at", UtcTime, nullable=False),
     Column("kind", String(64), nullable=False),
     Column("subject", Text, nullable=False),
     Column("reason", Text, nullable=False),
@@ -100,6 +100,6 @@ calendar_entries = Table(
     "calendar_entries",
     METADATA,
     Column("id", String(64), primary_key=True),
-    Column("created", Moment, nullable=False),
+    Column("created", UtcTime, nullable=False),
     Column("entry", Text, nullable=False, comment="JSON, as in the setting calendar_entries"),
 )

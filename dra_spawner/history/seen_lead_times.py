@@ -1,4 +1,4 @@
-"""Lead times of nodes that were seen, by kind of node."""
+"""Recorded lead times, by kind of node."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ _LONGEST: Final = timedelta(hours=2)
 
 
 def seen_lead_times(database: HistoryDatabase, since: datetime | None = None) -> dict[str, tuple[timedelta, ...]]:
-    """The last lead times of each kind, from the order of a node until it was open to users, images included.
+    """The last lead times of each kind: from the order of a node until it was open to users, with all images.
 
-    Where the order is not known, the creation of the node counts. Nodes that took longer than two hours were broken.
+    If the time of the order is unknown, the creation of the node counts. Lead times above two hours are ignored: these
+    nodes were broken.
 
     Parameters
     ----------
     since
-        Only of nodes that were created from then on.
+        Only nodes that were created from this time on.
     """
     found: dict[str, deque[timedelta]] = {}
     for each in database.lead_times(begin=since):

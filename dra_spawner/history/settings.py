@@ -13,22 +13,22 @@ from dra_spawner.history.user_names import UserNameMode
 __all__ = ["DEFAULT_DIRECTORY", "DEFAULT_FILE", "IN_MEMORY", "HistorySettings", "default_url"]
 
 DEFAULT_DIRECTORY: Final = Path("/var/lib/dra-spawner")
-"""Where a Deployment mounts a volume for the history."""
+"""Directory at which a Deployment mounts a volume for the history."""
 DEFAULT_FILE: Final = "history.sqlite"
 IN_MEMORY: Final = "sqlite://"
 
 
 @dataclass(frozen=True, slots=True)
 class HistorySettings:
-    """How the history is kept."""
+    """Database, retention and names of users."""
 
     url: str = ""
     """SQLAlchemy's URL of the database; empty for `default_url`."""
     keep: timedelta = timedelta(days=365)
-    """Age after which launches and lead times are deleted; 0 to record nothing at all."""
+    """Age after which launches and lead times are deleted; 0 records nothing."""
     user_names: UserNameMode = UserNameMode.HASHED
     key_file: str = ""
-    """File with the key of hashes; empty to keep a random key in the database."""
+    """File with the key of hashes; empty for a random key in the database."""
 
 
 def default_url(directory: Path = DEFAULT_DIRECTORY) -> str:

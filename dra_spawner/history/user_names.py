@@ -1,4 +1,4 @@
-"""Names of users in the database: keyed hashes, unless an administrator wants them plain."""
+"""Names of users in the database: keyed hashes by default, or plain names."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _SHOWN_CHARACTERS: Final = 32
 
 
 class UserNameMode(StrEnum):
-    """How names of users are stored."""
+    """Form in which names of users are stored."""
 
     HASHED = "hashed"
     PLAIN = "plain"
 
 
 class UserNames:
-    """Turns names into what is stored.
+    """Converts names into their stored form.
 
     Parameters
     ----------
     key
-        At least `KEY_BYTES` random bytes. Without the key a name can neither be found out nor tried.
+        At least `KEY_BYTES` random bytes. Without the key a hash can neither be reversed nor compared with a name.
     """
 
     def __init__(self, key: bytes, mode: UserNameMode = UserNameMode.HASHED) -> None:
@@ -48,14 +48,14 @@ class UserNames:
         return hmac.digest(self._key, name.encode(errors="surrogatepass"), "sha256").hex()[:_SHOWN_CHARACTERS]
 
     def stored(self, name: str) -> str:
-        """What is stored of a name."""
+        """The stored form of a name."""
         return self.hash(name) if self.is_hashed else name
 
-    def without(self, names: Iterable[str], text: str) -> str:
-        """A text in which each of the names, as a whole word, is replaced by what is stored of it."""
+    def stored_text(self, names: Iterable[str], text: str) -> str:
+        """A text in which each of the names, as a whole word, is replaced by its stored form."""
         wanted = sorted(filter(None, set(names)), key=len, reverse=True)
         if not wanted or not text:
             return text
-        # A name of Kubernetes may have dots and hyphens inside, and ends before the full stop of a sentence.
+        # A name in Kubernetes may have dots and hyphens inside; it ends before the full stop of a sentence.
         words = rf"(?<![\w.-])(?:{'|'.join(map(re.escape, wanted))})(?![\w-])(?!\.\w)"
         return re.sub(words, lambda found: self.stored(found[0]), text)

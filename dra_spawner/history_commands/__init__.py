@@ -1,1 +1,1 @@
-"""``dra-spawner history``: bring launches into the history, take records out, and forget a user."""
+"""``dra-spawner history``: import launches, export records, and delete the records of a user."""

@@ -53,7 +53,7 @@ def run_export(options: ExportOptions, output: TextIO, messages: TextIO) -> int:
     Returns
     -------
     int
-        0 done, 1 the database fails, 2 it cannot be used.
+        0 if all records are printed, 1 if the database fails, 2 if it cannot be used.
     """
     progress = Progress(messages)
     number = 0
@@ -94,7 +94,7 @@ def _rows(options: ExportOptions, database: HistoryDatabase) -> tuple[Sequence[s
 
 
 def _about_names(kinds: set[object], database: HistoryDatabase) -> str:
-    """What names of users are in the output."""
+    """A sentence on the form of the users' names in the output."""
     hashed = "keyed hashes, which cannot be turned back into names without the key of this history"
     plain = "the users' own names: treat the output as personal data"
     found = kinds & set(UserNameMode)
@@ -104,7 +104,7 @@ def _about_names(kinds: set[object], database: HistoryDatabase) -> str:
         return f"The column user has {hashed}."
     if found == {UserNameMode.PLAIN.value}:
         return f"The column user has {plain}."
-    return f"The column user has {hashed}, or, where user_names is plain, {plain}."
+    return f"The column user has {hashed}, or, in rows with user_names plain, {plain}."
 
 
 def _launch_row(launch: Launch) -> _Row:

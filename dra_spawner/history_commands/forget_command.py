@@ -15,7 +15,7 @@ def run_forget(user: str, options: DatabaseOptions, output: TextIO, messages: Te
     Returns
     -------
     int
-        0 when nothing of the user is left, 1 when the database fails, 2 when it cannot be used.
+        0 if all records of the user are deleted, 1 if the database fails, 2 if it cannot be used.
     """
     try:
         with opened(options) as database:

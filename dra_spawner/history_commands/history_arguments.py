@@ -13,12 +13,12 @@ _UNITS = {"s": 1, "m": 60, "h": 3600}
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the commands of this package."""
+    """Add ``history`` to the commands of ``dra-spawner``."""
     history = commands.add_parser(
         "history",
-        help="import, export or forget what the service recorded of launches",
+        help="import launches into the service's history, export it, or delete a user's records",
         description="Work on the history that the service records: launches, lead times of nodes, decisions.\n"
-        "docs/history.md tells what is in it.",
+        "docs/history.md describes the records.",
     )
     actions = history.add_subparsers(title="actions", required=True, metavar="ACTION")
     _add_import(actions)
@@ -29,16 +29,16 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def _add_import(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     command = actions.add_parser(
         "import",
-        help="bring in launches from a CSV file, JupyterHub or Prometheus",
-        description="Bring launches of the past into the history, so that a forecast need not begin with none. All\n"
-        "rows are checked first: with a bad one nothing is imported, unless --skip-bad. An import that is\n"
-        "repeated adds nothing twice. What was asked for after the service began to record is left out.",
+        help="import launches from a CSV file, JupyterHub or Prometheus",
+        description="Import past launches into the history, so that forecasts can learn from them. All rows are\n"
+        "checked first: with a bad row nothing is imported, unless --skip-bad is given. A repeated import\n"
+        "adds no launch twice. Launches after the first one that the service recorded itself are left out.",
         epilog="sources:\n"
-        "  csv         a file (also .gz) with the columns of an export; only asked (a time) must be there. A column\n"
-        "              count has the number of launches in the minute from asked on.\n"
-        "  jupyterhub  the hub's REST API, its database, what GET /users answered, or its event log. The event log\n"
-        "              has starts and stops; the others only the servers that run now.\n"
-        "  prometheus  its URL, or a file of what /api/v1/query_range answered: numbers of launches, without users.\n"
+        "  csv         a file (also .gz) with the columns of an export; only asked (a time) is required. A column\n"
+        "              count has the number of launches in the minute that begins at asked.\n"
+        "  jupyterhub  the hub's REST API, its database, an answer to GET /users, or its event log. The event log\n"
+        "              has starts and stops; the others have only the servers that run now.\n"
+        "  prometheus  its URL, or a file with an answer of /api/v1/query_range: numbers of launches, without users.\n"
         "\n"
         "examples:\n"
         "  dra-spawner history import --from csv launches.csv\n"
@@ -52,32 +52,36 @@ def _add_import(actions: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     command.add_argument("source", metavar="SOURCE", help="file or URL")
     command.add_argument(
-        "--from", dest="format", required=True, choices=("csv", "jupyterhub", "prometheus"), help="what SOURCE is"
+        "--from", dest="format", required=True, choices=("csv", "jupyterhub", "prometheus"), help="kind of SOURCE"
     )
-    command.add_argument("--skip-bad", action="store_true", help="leave bad rows out, and import the others")
-    command.add_argument("--profile", default="", help="slug of the profile of launches that name none")
-    command.add_argument("--time-zone", default="", metavar="ZONE", help="zone of times that name none (csv)")
+    command.add_argument("--skip-bad", action="store_true", help="skip bad rows, and import the others")
+    command.add_argument("--profile", default="", help="slug of the profile of launches without one")
+    command.add_argument("--time-zone", default="", metavar="ZONE", help="zone of times without one (csv)")
     command.add_argument(
         "--column",
         type=_renaming,
         action="append",
         default=[],
         metavar="OURS=THEIRS",
-        help="the file's name of a column (csv); may be repeated",
+        help="name of a column in the file (csv); may be repeated",
     )
     command.add_argument(
-        "--ignore", action="append", default=[], metavar="COLUMN", help="a column to leave out (csv); may be repeated"
+        "--ignore", action="append", default=[], metavar="COLUMN", help="a column to ignore (csv); may be repeated"
     )
-    command.add_argument("--token-file", default="", metavar="FILE", help="token for the hub or for Prometheus")
-    command.add_argument("--begin", type=_time, metavar="TIME", help="from when on to ask Prometheus (14 days ago)")
-    command.add_argument("--end", type=_time, metavar="TIME", help="until when to ask Prometheus (now)")
+    command.add_argument("--token-file", default="", metavar="FILE", help="file with a token for hub or Prometheus")
+    command.add_argument("--begin", type=_time, metavar="TIME", help="begin of the query of Prometheus (14 days ago)")
+    command.add_argument("--end", type=_time, metavar="TIME", help="end of the query of Prometheus (now)")
     command.add_argument(
-        "--step", type=_step, default=timedelta(minutes=1), metavar="STEP", help="Prometheus' step, like 60s or 5m (1m)"
+        "--step",
+        type=_step,
+        default=timedelta(minutes=1),
+        metavar="STEP",
+        help="step of the query, like 60s or 5m (1m)",
     )
     command.add_argument(
         "--query",
         default="",
-        help="a counter, or launches in each step (increase(...)); JupyterHub's starts by default",
+        help="query of a counter, or of launches in each step (increase(...)); default: JupyterHub's starts",
     )
     _add_database(command)
     command.set_defaults(run=_import)
@@ -87,21 +91,21 @@ def _add_export(actions: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command = actions.add_parser(
         "export",
         help="print launches, lead times or decisions",
-        description="Print what was recorded, the oldest first. Standard error says what the names of users in it are.",
+        description="Print records, the oldest first. Standard error says whether names of users are hashed or plain.",
         epilog="examples:\n"
         "  dra-spawner history export > launches.csv\n"
         "  dra-spawner history export --records lead-times --format json | jq -s 'group_by(.kind)'\n"
         "  kubectl exec deploy/dra-spawner -- dra-spawner history export --begin 2026-03-01T00:00:00Z\n"
         "\n"
         "exit code:\n"
-        "  0 done, 1 the database fails, 2 it cannot be used",
+        "  0 all records are printed, 1 the database fails, 2 it cannot be used",
     )
     command.add_argument(
-        "--records", choices=("launches", "lead-times", "decisions"), default="launches", help="which (%(default)s)"
+        "--records", choices=("launches", "lead-times", "decisions"), default="launches", help="kind (%(default)s)"
     )
     command.add_argument("--format", choices=("csv", "json"), default="csv", help="CSV, or lines of JSON (%(default)s)")
-    command.add_argument("--begin", type=_time, metavar="TIME", help="from when on, like 2026-03-01T00:00:00Z")
-    command.add_argument("--end", type=_time, metavar="TIME", help="before when")
+    command.add_argument("--begin", type=_time, metavar="TIME", help="first time, like 2026-03-01T00:00:00Z")
+    command.add_argument("--end", type=_time, metavar="TIME", help="end of the time, not included")
     _add_database(command)
     command.set_defaults(run=_export)
 
@@ -110,11 +114,11 @@ def _add_forget(actions: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command = actions.add_parser(
         "forget",
         help="delete the records of a user",
-        description="Delete all launches of a user, whose name may be hashed, and decisions about the user's servers.\n"
-        "A server that runs is recorded again when it ends: stop it first.",
-        epilog="exit code:\n  0 nothing of the user is left, 1 the database fails, 2 it cannot be used",
+        description="Delete all launches of a user, also those with a hashed name, and decisions about the user's\n"
+        "servers. A running server is recorded again when it ends: stop it first.",
+        epilog="exit code:\n  0 all records are deleted, 1 the database fails, 2 it cannot be used",
     )
-    command.add_argument("user", metavar="USER", help="the name in JupyterHub")
+    command.add_argument("user", metavar="USER", help="name of the user in JupyterHub")
     _add_database(command)
     command.set_defaults(run=_forget)
 
@@ -124,9 +128,9 @@ def _add_database(command: argparse.ArgumentParser) -> None:
         "--config",
         default="",
         metavar="FILE",
-        help="the service's configuration, which names the database (dra_spawner_service_config.py, if there is one)",
+        help="the service's configuration, which names the database (dra_spawner_service_config.py, if it exists)",
     )
-    command.add_argument("--url", default="", help="the database, instead of what the configuration says")
+    command.add_argument("--url", default="", help="URL of the database, instead of the configuration's")
     command.add_argument("--key-file", default="", metavar="FILE", help="file with the key of hashes, if there is one")
 
 

@@ -37,7 +37,7 @@ class ImportOptions:
     profile: str = ""
     time_zone: str = ""
     columns: Mapping[str, str] = field(default_factory=dict)
-    """Our name by the file's."""
+    """Our names of columns, by the file's names."""
     ignored: frozenset[str] = frozenset()
     token_file: str = ""
     begin: datetime | None = None
@@ -52,8 +52,8 @@ def run_import(options: ImportOptions, output: TextIO, messages: TextIO, *, now:
     Returns
     -------
     int
-        0 when all launches are in the database; 1 when the database fails; 2 when the source cannot be read, or has a
-        bad row and none are to be skipped: nothing is written then.
+        0 if all launches are in the database; 1 if the database fails; 2 if the source cannot be read, or has bad rows
+        that must not be skipped: nothing is written then.
     """
     progress = Progress(messages)
     try:
@@ -88,7 +88,7 @@ def _import(
 
     def write() -> None:
         nonlocal written, known
-        present = database.known([each.uid for each in launches])
+        present = database.existing([each.uid for each in launches])
         new = [each for each in launches if each.uid not in present]
         database.add(new)
         known += len(present)
@@ -114,8 +114,8 @@ def _import(
     output.write(f"{written:,} launches imported\n")
     for number, why in (
         (bad, "bad rows skipped"),
-        (known, "launches left out, as they are in the history already"),
-        (overlapping, f"launches left out, as the service records launches itself since {until}"),
+        (known, "launches left out, as the history has them already"),
+        (overlapping, f"launches left out, as the service itself has recorded launches since {until}"),
     ):
         if number:
             output.write(f"{number:,} {why}\n")
@@ -123,7 +123,7 @@ def _import(
 
 
 def _has_bad_rows(source: str, rows: Rows, messages: TextIO, progress: Progress) -> bool:
-    """Whether any row is bad; the first ones are told."""
+    """Whether any row is bad; the first bad rows are printed."""
     found: list[BadRow] = []
     number = 0
     for number, row in enumerate(rows(), 1):
@@ -137,8 +137,8 @@ def _has_bad_rows(source: str, rows: Rows, messages: TextIO, progress: Progress)
         messages.write(f"{source}: {len(found) - _SHOWN_BAD:,} more bad rows\n")
     if found:
         messages.write(
-            f"dra-spawner history import: nothing is imported, as {len(found):,} of {number:,} rows are bad; --skip-bad"
-            " imports the others\n"
+            f"dra-spawner history import: nothing is imported, as {len(found):,} of {number:,} rows are bad; with"
+            " --skip-bad the others are imported\n"
         )
     return bool(found)
 
@@ -174,7 +174,7 @@ def _source(options: ImportOptions, database: HistoryDatabase, now: datetime) ->
 
 
 def _read_once(rows: Rows) -> Rows:
-    """The same rows each time: a server may answer something else when it is asked again."""
+    """The same rows at each call: a server may give another answer the second time."""
     read: list[Launch | BadRow] = []
 
     def again() -> Iterator[Launch | BadRow]:

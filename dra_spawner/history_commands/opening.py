@@ -1,4 +1,4 @@
-"""The database that a command works on: the service's own, unless the command line names another one."""
+"""The database of a command: the service's own, unless the command line names another one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CONFIG: Final = "dra_spawner_service_config.py"
 
 
 class CommandError(Exception):
-    """Raised where a command cannot go on; the message is a sentence without its full stop.
+    """Raised if a command cannot go on; the message is a sentence without its full stop.
 
     Attributes
     ----------
@@ -42,23 +42,23 @@ class DatabaseOptions:
     url: str = ""
     key_file: str = ""
     config: str = ""
-    """The service's configuration file; empty for the one in the current directory, if there is one."""
+    """The service's configuration file; empty for the one in the current directory, if it exists."""
 
 
 @contextmanager
 def opened(options: DatabaseOptions) -> Iterator[HistoryDatabase]:
-    """The database.
+    """The open database; closed at the end of the context.
 
     Raises
     ------
     CommandError
-        If it cannot be opened, or fails in between.
+        If it cannot be opened, or fails within the context.
     """
     settings = _settings(options)
     url = options.url or settings.url or default_url()
     if url == IN_MEMORY:
         raise CommandError(
-            f"no database is named, and there is no directory {DEFAULT_DIRECTORY} that can be written: use --url"
+            f"no database is configured, and the directory {DEFAULT_DIRECTORY} cannot be written: use --url"
         )
     mode: UserNameMode | None = None if options.url else settings.user_names
     try:
@@ -83,7 +83,7 @@ def _failure(error: Exception) -> CommandError:
 
 
 def _settings(options: DatabaseOptions) -> HistorySettings:
-    """What the service's configuration says; the defaults without one."""
+    """The history's settings in the service's configuration; the defaults without one."""
     if options.url and not options.config:
         return HistorySettings()
     path = Path(options.config or _CONFIG)

@@ -71,7 +71,7 @@ def measure_calls(path: Path) -> None:
 
     opened: tuple[tuple[str, Callable[[], HistoryDatabase]], ...] = (("works", work), ("hangs", hang))
     for what, database in opened:
-        recorder = Recorder(database, timedelta(days=3650), limits=RecorderLimits(gather=0.01))
+        recorder = Recorder(database, timedelta(days=3650), limits=RecorderLimits(interval=0.01))
         recorder.resume()
         micros = call_micros(recorder)
         cuts = statistics.quantiles(micros, n=100)

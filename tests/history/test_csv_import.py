@@ -94,7 +94,7 @@ def test_times_without_a_zone(path: Path) -> None:
         ("asked", "nan", "asked: found 'nan'; allowed: seconds since 1970"),
         ("asked,user", ",ada", "asked: nothing found; allowed: a time"),
         ("asked,user", "1772442000,ada,3", "found 3 fields; allowed: 2, as the header has"),
-        ("asked", "1972442000", "asked: found 2032-07-03T04:33:20+00:00; allowed: a time that is over"),
+        ("asked", "1972442000", "asked: found 2032-07-03T04:33:20+00:00; allowed: a time in the past"),
         ("asked,bound", "1772442000,1772441990", "bound: found a time 10 s before asked; allowed: asked or later"),
         ("asked,running,ended", "1772442000,1772442010,1772442009", "ended: found a time 1 s before running"),
         ("asked,warm", "1772442000,maybe", "warm: found 'maybe'; allowed: true, false, or nothing"),
@@ -111,7 +111,7 @@ def test_a_bad_row_is_named_and_the_others_are_read(path: Path, header: str, row
         good = good.replace(",", ",1", 1)
     bad, *others = reversed(read(path, f"{header}\n{good}\n\n{row}\n"))
     assert isinstance(bad, BadRow)
-    assert bad.place == "line 4"
+    assert bad.location == "line 4"
     assert bad.problem.startswith(problem)
     assert len(others) == 1
     assert isinstance(others[0], Launch)

@@ -21,7 +21,7 @@ from dra_spawner.history.connecting import HistoryUrlError, engine_of, parsed_ur
 from dra_spawner.history.database import HistoryDatabase, KeyFileError
 from dra_spawner.history.migrations import NewerDatabase
 from dra_spawner.history.records import MinuteCount, PresentServers, WaitCause
-from dra_spawner.history.retention import DECISIONS_KEPT, delete_expired
+from dra_spawner.history.retention import MAX_DECISION_AGE, delete_expired
 from dra_spawner.history.schema import METADATA
 from dra_spawner.history.user_names import UserNameMode, UserNames
 from tests.history.records import START, after, decision, launch, lead_time
@@ -139,7 +139,7 @@ def test_when_the_service_began(database: HistoryDatabase) -> None:
     assert database.service_began() is None
     database.add([launch("1", 5), launch("2", 3), launch("3", 1, source="csv")])
     assert database.service_began() == after(3)
-    assert database.known(["1", "4"]) == {"1"}
+    assert database.existing(["1", "4"]) == {"1"}
 
 
 # --- names of users ---------------------------------------------------------------------------------------------------
@@ -260,7 +260,7 @@ def test_what_is_too_old_is_deleted_a_little_at_a_time(database: HistoryDatabase
     assert rounds == 3
     assert next(each.asked for each in database.launches()) == START + 60 * DAY
     assert next(each.created for each in database.lead_times()) == START + 60 * DAY
-    assert next(each.decision.at for each in database.decisions()) == now - DECISIONS_KEPT
+    assert next(each.decision.at for each in database.decisions()) == now - MAX_DECISION_AGE
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -281,7 +281,7 @@ def test_a_newer_database_is_refused_and_left_alone(url: str) -> None:
     database.add([launch()])
     with connection_to(url) as connection:
         connection.execute(text("UPDATE dra_spawner_history_version SET version_num = '9999'"))
-    with pytest.raises(NewerDatabase, match="its version '9999' is not known to this version of dra-spawner"):
+    with pytest.raises(NewerDatabase, match="its version '9999' is newer than this version of dra-spawner"):
         HistoryDatabase.open(url)
     assert len(list(database.launches())) == 1
     database.close()

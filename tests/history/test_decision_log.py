@@ -57,5 +57,5 @@ def test_listeners():
 
 
 def test_a_log_keeps_something():
-    with pytest.raises(ValueError, match="keeps nothing"):
+    with pytest.raises(ValueError, match="must be at least 1, not 0"):
         DecisionLog(limit=0)

@@ -87,15 +87,15 @@ def test_a_bad_line_is_named_and_the_others_are_read(tmp_path: Path) -> None:
     )
     path.write_text(path.read_text() + "\n" + "\n".join(lines))
     bad = [each for each in read(path) if isinstance(each, BadRow)]
-    assert [each.place for each in bad] == [f"line {number}" for number in range(3, 10)]
+    assert [each.location for each in bad] == [f"line {number}" for number in range(3, 10)]
     said = (
         "an event as JSON",
         "a JSON object",
         "start or stop",
         "username",
         "ISO 8601",
-        "event before",
-        "that is over",
+        "previous event",
+        "a past time",
     )
     for each, words in zip(bad, said, strict=True):
         assert words in each.problem
@@ -157,14 +157,14 @@ def test_a_bad_user_is_named(tmp_path: Path) -> None:
     launch, *bad = read(path)
     assert isinstance(launch, Launch)
     assert (launch.asked, launch.profile) == (NINE, "p")
-    assert [each.place for each in bad if isinstance(each, BadRow)] == ["user 2", "user 3", "user 5"]
+    assert [each.location for each in bad if isinstance(each, BadRow)] == ["user 2", "user 3", "user 5"]
 
 
 @pytest.mark.parametrize(
     ("source", "problem"),
     [
         ("{tmp}/none", "No such file or directory"),
-        ("sqlite:///{tmp}/none", "there is no such file"),
+        ("sqlite:///{tmp}/none", "the file does not exist"),
         ("sqlite:///{tmp}/empty", "JupyterHub's tables cannot be read: no such table"),
         ("mysql://u:secret@db/hub", r"mysql://u:\*\*\*@db/hub: allowed: a URL that begins with"),
         ("postgresql://u:secret@127.0.0.1:1/hub", "JupyterHub's tables cannot be read: connection"),

@@ -81,7 +81,7 @@ def test_a_gap_is_named_and_its_launches_are_left_out(tmp_path: Path) -> None:
 def test_a_bad_sample_is_named(tmp_path: Path, value: str) -> None:
     bad, *others = read(tmp_path, series(1, value, 2, instance="a"))
     assert isinstance(bad, BadRow)
-    assert bad.place == f"series {{__name__='{COUNTER}', instance='a'}}, sample 2"
+    assert bad.location == f"series {{__name__='{COUNTER}', instance='a'}}, sample 2"
     assert minutes(others) == [1.0]
 
 
@@ -89,7 +89,7 @@ def test_unordered_samples_and_too_many_launches_are_named(tmp_path: Path) -> No
     twice = series(1, 2)
     twice["values"].append(twice["values"][0])
     (bad,) = (each for each in read(tmp_path, twice) if isinstance(each, BadRow))
-    assert bad.problem == "found the time 2026-03-02T09:00:00+00:00; allowed: later than the sample before"
+    assert bad.problem == "found the time 2026-03-02T09:00:00+00:00; allowed: later than the previous sample"
     (huge,) = read(tmp_path, series(1, 1e9))
     assert isinstance(huge, BadRow)
     assert huge.problem == "found 1e+09 launches; allowed: 0 to 100000 launches in a step"

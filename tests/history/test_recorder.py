@@ -19,12 +19,12 @@ from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.migrations import newest_version
 from dra_spawner.history.recorder import Recorder, RecorderLimits, RecordOutcome
 from dra_spawner.history.records import PresentServers
-from dra_spawner.history.retention import MEMORY_KEPT
+from dra_spawner.history.retention import MAX_MEMORY_AGE
 from tests.history.postgresql import PostgresqlServer
 from tests.history.records import after, launch
 from tests.polling import eventually_sync
 
-LIMITS = RecorderLimits(queue=10, batch=4, gather=1, first_retry=1, longest_retry=8, seen=60, expiry=3600)
+LIMITS = RecorderLimits(queue=10, batch=4, interval=1, first_retry=1, longest_retry=8, seen=60, expiry=3600)
 
 
 class Working:
@@ -80,7 +80,7 @@ def test_records_are_written_in_batches(working: Working) -> None:
     assert working.recorder.queued == 6
     working.work()
     working.work()
-    assert working.work() == LIMITS.gather
+    assert working.work() == LIMITS.interval
     assert working.written() == [str(number) for number in range(10)]
     assert working.counts() == (10, 0)
 
@@ -174,7 +174,7 @@ def told_by(caplog: pytest.LogCaptureFixture) -> list[str]:
         pytest.param(remove_the_directory, "No such file or directory", id="away"),
         pytest.param(write_something_else, "file is not a database", id="something-else"),
         pytest.param(lock, "database is locked", id="locked"),
-        pytest.param(make_it_newer, "its version '9999' is not known", id="newer"),
+        pytest.param(make_it_newer, "its version '9999' is newer", id="newer"),
     ],
 )
 def test_it_is_said_once_and_tried_again_ever_less_often(
@@ -215,7 +215,7 @@ def test_memory_that_is_full_keeps_what_it_has_until_old_records_make_room() -> 
     database = working.recorder.database
     assert database is not None
     assert len(list(database.launches())) == written
-    working.work(MEMORY_KEPT.total_seconds() + 10)
+    working.work(MAX_MEMORY_AGE.total_seconds() + 10)
     assert working.recorder.problem == ""
     assert [each.uid for each in database.launches()] == [f"{number:02}" for number in range(written, 80)]
 

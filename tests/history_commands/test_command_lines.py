@@ -72,7 +72,7 @@ def test_an_import_that_is_repeated_adds_nothing(command: Command) -> None:
     assert command("import", "--from", "csv", file) == (0, "2 launches imported\n", "")
     ada, bob = command.users()
     assert "ada" not in (ada, bob)
-    said = "0 launches imported\n2 launches left out, as they are in the history already\n"
+    said = "0 launches imported\n2 launches left out, as the history has them already\n"
     assert command("import", "--from", "csv", file) == (0, said, "")
     assert command.users() == [ada, bob]
 
@@ -83,8 +83,8 @@ def test_with_a_bad_row_nothing_is_imported_unless_bad_rows_are_skipped(command:
     code, out, err = command("import", "--from", "csv", file)
     assert (code, out) == (2, "")
     assert err == (
-        f"{problem}\ndra-spawner history import: nothing is imported, as 1 of 3 rows are bad; --skip-bad imports the"
-        " others\n"
+        f"{problem}\ndra-spawner history import: nothing is imported, as 1 of 3 rows are bad; with --skip-bad the"
+        " others are imported\n"
     )
     assert command.users() == []
     code, out, err = command("import", "--from", "csv", "--skip-bad", file)
@@ -106,7 +106,7 @@ def test_what_the_service_recorded_itself_is_not_imported_again(command: Command
     database.close()
     code, out, _ = command("import", "--from", "csv", command.file(TABLE))
     assert code == 0
-    assert out.startswith("1 launches imported\n1 launches left out, as the service records launches itself since")
+    assert out.startswith("1 launches imported\n1 launches left out, as the service itself has recorded launches since")
     assert len(command.users()) == 2
 
 
@@ -211,7 +211,7 @@ def test_the_services_configuration_names_the_database(
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["export"], 2, "no database is named"),
+        (["export"], 2, "no database is configured"),
         (["export", "--url", "mysql://db/h"], 2, "the database's URL cannot be used; allowed: a URL that begins with"),
         (["export", "--url", "sqlite:///none/h"], 1, "the database fails: "),
         (["export", "--config", "none.py"], 2, "there is no configuration file none.py"),

@@ -1,4 +1,4 @@
-"""Bring a database to the newest version of the tables, by Alembic and without its configuration file."""
+"""Migrations of the tables to the newest version, by Alembic without its configuration file."""
 
 from __future__ import annotations
 
@@ -12,33 +12,34 @@ from sqlalchemy import Connection
 
 __all__ = ["NewerDatabase", "newest_version", "upgrade", "version_of"]
 
-#: A table of our own: the database may be shared with a program that uses Alembic, too, as JupyterHub does.
+#: Not Alembic's default: another program with Alembic, like JupyterHub, may use the same database.
 _VERSION_TABLE = "dra_spawner_history_version"
 
 
 class NewerDatabase(Exception):
-    """The tables were made by a newer version of this package."""
+    """Raised if a newer version of this package made the tables."""
 
     def __init__(self, version: str) -> None:
         super().__init__(
-            f"its version {version!r} is not known to this version of dra-spawner; use the newer one, or another"
+            f"its version {version!r} is newer than this version of dra-spawner; use the newer dra-spawner, or another"
             " database"
         )
 
 
 def newest_version() -> str:
-    """The version that `upgrade` leads to."""
+    """The version of the tables after `upgrade`."""
     version = _scripts().get_current_head()
     assert version is not None
     return version
 
 
 def version_of(connection: Connection) -> str:
-    """The version of a database's tables; empty if there are none.
+    """The version of a database's tables; empty without tables.
 
     Raises
     ------
     NewerDatabase
+        If the version is unknown.
     """
     version = _context(connection).get_current_revision() or ""
     known = {each.revision for each in _scripts().walk_revisions()}
@@ -48,7 +49,7 @@ def version_of(connection: Connection) -> str:
 
 
 def upgrade(connection: Connection, to: str = "") -> None:
-    """Run the migrations that are missing, in the transaction of the connection.
+    """Run the missing migrations, in the connection's transaction.
 
     Parameters
     ----------
@@ -58,6 +59,7 @@ def upgrade(connection: Connection, to: str = "") -> None:
     Raises
     ------
     NewerDatabase
+        If the version of the tables is unknown.
     """
     present, context = version_of(connection), _context(connection)
     missing = [*_scripts().iterate_revisions(to or newest_version(), present or "base")]

@@ -1,1 +1,1 @@
-"""The migrations, one module each. They do not change once they are released."""
+"""The migrations, one module each. A released migration does not change."""

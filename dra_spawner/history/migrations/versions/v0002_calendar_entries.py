@@ -1,4 +1,4 @@
-"""Calendar entries that were added by the API."""
+"""Calendar entries that the API adds."""
 
 from __future__ import annotations
 
