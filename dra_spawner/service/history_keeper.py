@@ -35,7 +35,9 @@ class HistoryKeeper:
         self.recorder = Recorder(self._open, settings.keep, on_gap=self._on_gap, now=controller.now)
         # Scale-ahead learns from the same records, also where none are kept.
         kept = (self.recorder,) if self.is_kept else ()
-        self.feed = HistoryFeed(controller, decisions, RecordSinks((*kept, controller.scale_ahead)))
+        self.feed = HistoryFeed(
+            controller, decisions, RecordSinks((*kept, controller.scale_ahead, controller.node_ceilings))
+        )
 
     @property
     def is_kept(self) -> bool:

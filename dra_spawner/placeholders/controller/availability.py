@@ -14,7 +14,8 @@ from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.dra.quantity import Quantity, QuantityError
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.lifecycle import PlaceholderState
-from dra_spawner.placeholders.planner.choice_names import find_choice, is_combination
+from dra_spawner.placeholders.planner.choice_names import is_combination
+from dra_spawner.placeholders.planner.outlook import BusyServers, Outlook, Supply, find_outlook
 from dra_spawner.placeholders.planner.placement import Placement, find_placement
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.published_shapes import PublishedShapes
@@ -27,6 +28,7 @@ __all__ = [
     "ChoiceAvailability",
     "PlaceholderCounts",
     "count_placeholders",
+    "supply_of",
 ]
 
 _PARTS = re.compile("[/=,]")
@@ -76,8 +78,8 @@ class ChoiceAvailability:
         See `replicas.choice_names`.
     shape
         Id of its shape; empty if it has none.
-    placement
-        Placement of a server now; None if not known.
+    placement, outlook
+        Placement of a server now, and how soon it would run; None if not known.
     left_out
         Why it has no shape.
     """
@@ -85,9 +87,22 @@ class ChoiceAvailability:
     name: str
     shape: str = ""
     placement: Placement | None = None
+    outlook: Outlook | None = None
     counts: PlaceholderCounts = field(default_factory=PlaceholderCounts)
     replicas: ReplicaRange | None = None
     left_out: str = ""
+
+
+def supply_of(controller: PlaceholderController) -> Supply:
+    """What is known about new nodes; caps and drivers to the leader only."""
+    more_nodes = controller.node_ceilings.more_nodes()
+    if controller.latest is None:
+        return Supply(more_nodes)
+    state = controller.latest.planner_state
+    return Supply(more_nodes, frozenset(state.scale_up_caps.at(controller.now())), state.drivers)
+
+
+_Answer = tuple[Placement, Outlook]
 
 
 class Availability:
@@ -99,7 +114,8 @@ class Availability:
     def __init__(self, controller: PlaceholderController) -> None:
         self._controller = controller
         self._working = asyncio.Lock()
-        self._index: dict[str, Placement] = {}
+        self._index: dict[str, _Answer] = {}
+        self._busy: tuple[int, BusyServers] | None = None
         self._ground: _Ground | None = None
 
     async def choices(self, name: str = "") -> tuple[ChoiceAvailability, ...]:
@@ -113,37 +129,45 @@ class Availability:
         async with self._working:
             policy, published = controller.policy, controller.published
             listed = _listed(published, controller.replicas, counts, name)
-            placements = await self._placements(policy, {shape.id for shape in listed.values()})
-        found = [
-            ChoiceAvailability(
-                choice,
-                shape.id,
-                placements.get(shape.id),
-                counts.get(shape.id, PlaceholderCounts()),
-                controller.replicas.get(choice),
-            )
-            for choice, shape in listed.items()
-        ]
+            answers = await self._answers(policy, {shape.id for shape in listed.values()})
+        found = []
+        for choice, shape in listed.items():
+            placement, outlook = answers.get(shape.id, (None, None))
+            numbers = counts.get(shape.id, PlaceholderCounts())
+            replicas = controller.replicas.get(choice)
+            found.append(ChoiceAvailability(choice, shape.id, placement, outlook, numbers, replicas))
         found += [each for each in _left_out(published) if not name or each.name == name]
         return tuple(sorted(found, key=lambda each: _order(each.name)))
 
-    async def _placements(self, policy: Policy, shapes: Collection[str]) -> Mapping[str, Placement]:
-        controller = self._controller
+    async def _answers(self, policy: Policy, shapes: Collection[str]) -> Mapping[str, _Answer]:
         ground = self._present_ground(policy)
         if not ground.is_same(self._ground):
             self._index, self._ground = {}, ground
-        namespace = controller.settings.placeholders.namespace
         known = self._index
-        drivers = controller.latest.planner_state.drivers if controller.latest is not None else {}
         for shape in policy.shapes.values():
             if shape.id in shapes and shape.id not in known:
                 await asyncio.sleep(0)
                 # Each answer is for the present cluster; the moments are close together.
                 with suppress(SearchStopped):
-                    known[shape.id] = find_placement(controller.view(), policy, shape, namespace, drivers)
+                    known[shape.id] = self._answer(policy, shape)
         if not ground.is_same(self._present_ground(policy)):
             self._ground = None  # it has changed meanwhile; the next call computes all again
         return known
+
+    def _answer(self, policy: Policy, shape: Shape) -> _Answer:
+        controller = self._controller
+        view, supply = controller.view(), supply_of(controller)
+        namespace = controller.settings.placeholders.namespace
+        placement = find_placement(view, policy, shape, namespace, supply.drivers_of_kind, supply.more_nodes)
+        outlook = find_outlook(view, policy, shape, namespace, placement, supply, lambda: self._busy_servers(view))
+        return placement, outlook
+
+    def _busy_servers(self, view: View) -> BusyServers:
+        """Those of the present cluster, made once."""
+        version = self._controller.watch.version
+        if self._busy is None or self._busy[0] != version:
+            self._busy = version, BusyServers(view, self._controller.settings.policy.readiness.kind_label)
+        return self._busy[1]
 
     def _present_ground(self, policy: Policy) -> _Ground:
         view = self._controller.view()
@@ -171,7 +195,7 @@ def _listed(
     published: PublishedShapes, replicas: Collection[str], counts: Collection[str], name: str
 ) -> dict[str, Shape]:
     if name:
-        choice = find_choice(name, published.shapes)
+        choice = published.find(name)
         return {choice: published.shapes[choice]} if choice is not None else {}
     single = {shape.id for choice, shape in published.shapes.items() if not is_combination(choice)}
     return {

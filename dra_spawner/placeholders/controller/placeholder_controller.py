@@ -24,6 +24,7 @@ from dra_spawner.placeholders.controller.cluster_limits import ClusterLimits
 from dra_spawner.placeholders.controller.executor import ActionExecutor
 from dra_spawner.placeholders.controller.handover_times import HandoverTimes
 from dra_spawner.placeholders.controller.launch_waits import LaunchWaits
+from dra_spawner.placeholders.controller.node_ceilings import NodeCeilings
 from dra_spawner.placeholders.controller.node_lead_times import NodeLeadTimes
 from dra_spawner.placeholders.controller.reconciler import Reconciler, ReconcilerTimes
 from dra_spawner.placeholders.controller.reservation_log import ReservationLog
@@ -119,6 +120,9 @@ class PlaceholderController:
         self.launch_waits = LaunchWaits(watch, settings.namespaces, now=self.now)
         self.node_lead_times = NodeLeadTimes(
             watch, settings.policy.readiness.kind_label, self._drivers_of, now=self.now
+        )
+        self.node_ceilings = NodeCeilings(
+            watch, settings.policy.readiness.kind_label, settings.most_nodes, now=self.now
         )
         self._api = api
         self._decisions = decisions

@@ -14,6 +14,7 @@ from dra_spawner.placeholders.controller.availability import ChoiceAvailability
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.controller.scheduling_reasons import explain_scheduling
 from dra_spawner.placeholders.lifecycle import PlaceholderState
+from dra_spawner.placeholders.planner.outlook import UNKNOWN, Outlook
 from dra_spawner.placeholders.planner.placement import Placement
 from dra_spawner.placeholders.planner.planner_state import PlannerState
 from dra_spawner.placeholders.planner.readiness import why_not_ready
@@ -30,8 +31,10 @@ __all__ = [
     "PlaceholdersHandler",
     "PostHandler",
     "ProfilesHandler",
+    "availability_json",
     "limited_json",
     "not_ready_because",
+    "outlook_json",
     "placeholders_json",
     "placement_json",
     "profiles_json",
@@ -124,6 +127,19 @@ class ProfilesHandler(PlaceholderHandler):
 def placement_json(placement: Placement) -> dict[str, Any]:
     """A placement as JSON."""
     return {"kind": placement.kind, "node": placement.node, "reason": placement.reason}
+
+
+def availability_json(choice: ChoiceAvailability) -> dict[str, Any] | None:
+    """A choice's placement and outlook as JSON; None if they are not known."""
+    if choice.placement is None:
+        return None
+    return {**placement_json(choice.placement), **outlook_json(choice.outlook)}
+
+
+def outlook_json(outlook: Outlook | None) -> dict[str, Any]:
+    """An outlook as JSON; `docs/placeholders.md` lists the states."""
+    known = outlook or UNKNOWN
+    return {"state": known.state, "sentence": known.sentence, "wait": None}
 
 
 def safeguard_json(controller: PlaceholderController) -> dict[str, Any] | None:
@@ -242,11 +258,11 @@ async def profiles_json(context: ServiceContext, name: str = "") -> list[dict[st
 
 
 def _choice_json(choice: ChoiceAvailability, target: int | None) -> dict[str, Any]:
-    replicas, placement, counts = choice.replicas, choice.placement, choice.counts
+    replicas, counts = choice.replicas, choice.counts
     return {
         "name": choice.name,
         "shape": choice.shape,
-        "availability": placement_json(placement) if placement is not None else None,
+        "availability": availability_json(choice),
         "left_out": choice.left_out,
         "replicas": {"min": replicas.min, "max": replicas.max, "floor": replicas.effective_floor}
         if replicas is not None
