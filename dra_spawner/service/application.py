@@ -46,9 +46,11 @@ from dra_spawner.service.metrics.demand_metrics import register_demand
 from dra_spawner.service.metrics.history_metrics import register_history
 from dra_spawner.service.metrics.placeholder_metrics import register_placeholders
 from dra_spawner.service.metrics.time_metrics import register_times
+from dra_spawner.service.metrics.wait_metrics import register_waits
 from dra_spawner.service.placeholder_traits import PlaceholderTraits
 from dra_spawner.service.start_answer import StartAnswer
 from dra_spawner.service.unknown_settings import unknown_settings
+from dra_spawner.service.wait_keeper import WaitKeeper
 from dra_spawner.service.web_settings import cookie_secret
 from dra_spawner.simulator.claims import ObjectKey
 
@@ -307,6 +309,9 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
             assert context.rehearsals is not None  # it follows the cluster
             spawns = HubSpawns.of(context.web.hub_auth, controller) if context.web.hub_auth is not None else None
             demand = context.demand = DemandKeeper(controller, history, context.rehearsals, spawns)
+            assert context.availability is not None  # it follows the cluster
+            waits = context.waits = WaitKeeper(controller, context.availability, history)
+            register_waits(context.registry, waits.calibration)
             # The history ends last: a database that hangs keeps no Lease.
             async with history, controller, asyncio.TaskGroup() as tasks:
                 # An error of one ends the process: a leader that follows nothing would do nothing.
@@ -315,13 +320,18 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
                 tasks.create_task(_freeze_garbage_collection(watch))
                 if context.leader_label is not None:
                     tasks.create_task(context.leader_label.run())
-                tasks.create_task(elector.run(lambda: self._lead(controller, elector, history, demand)))
+                tasks.create_task(elector.run(lambda: self._lead(controller, elector, history, demand, waits)))
 
     async def _lead(
-        self, controller: PlaceholderController, elector: LeaderElector, history: HistoryKeeper, demand: DemandKeeper
+        self,
+        controller: PlaceholderController,
+        elector: LeaderElector,
+        history: HistoryKeeper,
+        demand: DemandKeeper,
+        waits: WaitKeeper,
     ) -> None:
         """What this replica does while it leads."""
-        async with demand.leading(), history.leading():
+        async with demand.leading(), history.leading(), waits.leading():
             await controller.lead(elector.require)
 
     def new_watch(self, api: KubernetesApi) -> ClusterWatch:

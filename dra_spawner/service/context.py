@@ -22,6 +22,7 @@ from dra_spawner.service.idle_devices import IdleDevices
 from dra_spawner.service.leader_label import LeaderLabel
 from dra_spawner.service.node_figures import NodeFigures
 from dra_spawner.service.rehearsals import Rehearsals
+from dra_spawner.service.wait_keeper import WaitKeeper
 from dra_spawner.service.web_settings import WebSettings
 from dra_spawner.service.weekly_misses import WeeklyMisses
 
@@ -66,6 +67,7 @@ class ServiceContext:
     history: HistoryKeeper | None = None
     """None where no history is kept."""
     demand: DemandKeeper | None = None
+    waits: WaitKeeper | None = None
     misses: WeeklyMisses = field(default_factory=WeeklyMisses)
     settings_problems: tuple[str, ...] = ()
     """Unknown settings, as sentences."""

@@ -194,5 +194,6 @@ def test_settings_that_are_documented_are_there() -> None:
         "left_out",
         "on_hold",
         "node_selector",
+        "wait_estimates",
     }
     assert {name for name in named - others if not name.startswith("dra_spawner_")} <= known

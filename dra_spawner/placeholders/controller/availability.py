@@ -8,20 +8,25 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
 
 from dra_spawner import names
 from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.dra.quantity import Quantity, QuantityError
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.placeholders.controller.wait_estimates import estimate_wait
 from dra_spawner.placeholders.lifecycle import PlaceholderState
 from dra_spawner.placeholders.planner.choice_names import is_combination
-from dra_spawner.placeholders.planner.outlook import BusyServers, Outlook, Supply, find_outlook
+from dra_spawner.placeholders.planner.outlook import BusyServers, Outlook, OutlookState, Supply, find_outlook
 from dra_spawner.placeholders.planner.placement import Placement, find_placement
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.published_shapes import PublishedShapes
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.placeholders.planner.view import View
+from dra_spawner.placeholders.planner.waits import WaitInterval
 from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.pods import Pod
 
 __all__ = [
     "Availability",
@@ -31,6 +36,9 @@ __all__ = [
     "supply_of",
 ]
 
+#: Age at which a wait is estimated again although nothing has changed.
+_WAIT_FRESH: Final = timedelta(seconds=10)
+_AWAITED: Final = frozenset({OutlookState.NEEDS_NODE, OutlookState.WHEN_STOPPED})
 _PARTS = re.compile("[/=,]")
 
 
@@ -80,6 +88,8 @@ class ChoiceAvailability:
         Id of its shape; empty if it has none.
     placement, outlook
         Placement of a server now, and how soon it would run; None if not known.
+    wait
+        When it would run; None if nothing is awaited, or too little is known.
     left_out
         Why it has no shape.
     """
@@ -88,6 +98,7 @@ class ChoiceAvailability:
     shape: str = ""
     placement: Placement | None = None
     outlook: Outlook | None = None
+    wait: WaitInterval | None = None
     counts: PlaceholderCounts = field(default_factory=PlaceholderCounts)
     replicas: ReplicaRange | None = None
     left_out: str = ""
@@ -116,6 +127,7 @@ class Availability:
         self._working = asyncio.Lock()
         self._index: dict[str, _Answer] = {}
         self._busy: tuple[int, BusyServers] | None = None
+        self._waits: dict[str, tuple[Outlook, datetime, WaitInterval | None]] = {}
         self._ground: _Ground | None = None
 
     async def choices(self, name: str = "") -> tuple[ChoiceAvailability, ...]:
@@ -135,14 +147,42 @@ class Availability:
             placement, outlook = answers.get(shape.id, (None, None))
             numbers = counts.get(shape.id, PlaceholderCounts())
             replicas = controller.replicas.get(choice)
-            found.append(ChoiceAvailability(choice, shape.id, placement, outlook, numbers, replicas))
+            wait = self._wait(shape.id, outlook) if outlook is not None else None
+            found.append(ChoiceAvailability(choice, shape.id, placement, outlook, wait, numbers, replicas))
         found += [each for each in _left_out(published) if not name or each.name == name]
         return tuple(sorted(found, key=lambda each: _order(each.name)))
+
+    async def wait_of(self, pod: Pod) -> WaitInterval | None:
+        """The wait of a pending server, with those before it; None if nothing is awaited, or too little is known."""
+        controller, shape = self._controller, pod.labels.get(names.SHAPE, "")
+        async with self._working:
+            policy = controller.policy
+            answers = await self._answers(policy, {shape})
+            if shape not in answers or answers[shape][1].state not in _AWAITED:
+                return None
+            view, supply = controller.view(), supply_of(controller)
+            namespace = controller.settings.placeholders.namespace
+            placement = answers[shape][0]
+            with suppress(SearchStopped):
+                return estimate_wait(
+                    controller,
+                    find_outlook(
+                        view,
+                        policy,
+                        policy.shapes[shape],
+                        namespace,
+                        placement,
+                        supply,
+                        lambda: self._busy_servers(view),
+                        for_pod=pod,
+                    ),
+                )
+        return None
 
     async def _answers(self, policy: Policy, shapes: Collection[str]) -> Mapping[str, _Answer]:
         ground = self._present_ground(policy)
         if not ground.is_same(self._ground):
-            self._index, self._ground = {}, ground
+            self._index, self._ground, self._waits = {}, ground, {}
         known = self._index
         for shape in policy.shapes.values():
             if shape.id in shapes and shape.id not in known:
@@ -161,6 +201,13 @@ class Availability:
         placement = find_placement(view, policy, shape, namespace, supply.drivers_of_kind, supply.more_nodes)
         outlook = find_outlook(view, policy, shape, namespace, placement, supply, lambda: self._busy_servers(view))
         return placement, outlook
+
+    def _wait(self, shape: str, outlook: Outlook) -> WaitInterval | None:
+        """The wait by a shape's outlook; the same for some seconds."""
+        now, known = self._controller.now(), self._waits.get(shape)
+        if known is None or known[0] is not outlook or not timedelta(0) <= now - known[1] < _WAIT_FRESH:
+            known = self._waits[shape] = outlook, now, estimate_wait(self._controller, outlook)
+        return known[2]
 
     def _busy_servers(self, view: View) -> BusyServers:
         """Those of the present cluster, made once."""

@@ -30,6 +30,7 @@ from dra_spawner.placeholders.controller.reconciler import Reconciler, Reconcile
 from dra_spawner.placeholders.controller.reservation_log import ReservationLog
 from dra_spawner.placeholders.controller.reservations import OnHold, Reservations, ReservedPlacement
 from dra_spawner.placeholders.controller.scale_ahead import ProfileGroup, ScaleAhead, ScaleAheadSettings
+from dra_spawner.placeholders.controller.session_records import SessionRecords
 from dra_spawner.placeholders.controller.settings import ControllerSettings
 from dra_spawner.placeholders.controller.shapes_source import ShapesSource
 from dra_spawner.placeholders.controller.steady_clock import SteadyClock
@@ -124,6 +125,7 @@ class PlaceholderController:
         self.node_ceilings = NodeCeilings(
             watch, settings.policy.readiness.kind_label, settings.most_nodes, now=self.now
         )
+        self.sessions = SessionRecords(self.now)
         self._api = api
         self._decisions = decisions
         self._times = times or ReconcilerTimes()

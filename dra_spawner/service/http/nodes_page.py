@@ -15,7 +15,7 @@ from dra_spawner.placeholders.controller.demand_settings import ScaleAheadMode
 from dra_spawner.service.context import Role, ServiceContext
 from dra_spawner.service.http.authentication import PageHandler
 from dra_spawner.service.http.forecast_handler import expected_json, forecasts_json
-from dra_spawner.service.http.handlers import decision_json
+from dra_spawner.service.http.handlers import decision_json, wait_estimates_json
 from dra_spawner.service.http.pending_handlers import pending_json
 from dra_spawner.service.http.placeholder_handlers import (
     limited_json,
@@ -76,6 +76,7 @@ class NodesPage(PageHandler):
             profiles=await profiles_json(self.context),
             words=_WORDS,
             told=told,
+            estimates=wait_estimates_json(self.context),
             resume=self._resume_address() if told.capped else "",
             span=_span,
             marks=lambda node: marks[node["name"]],

@@ -20,6 +20,7 @@ from dra_spawner.placeholders.planner.planner_state import PlannerState
 from dra_spawner.placeholders.planner.readiness import why_not_ready
 from dra_spawner.placeholders.planner.safeguards import safeguard_of
 from dra_spawner.placeholders.planner.view import Placeholder, View, age
+from dra_spawner.placeholders.planner.waits import WaitInterval
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http.authentication import ApiHandler
 from dra_spawner.simulator.claims import ObjectKey
@@ -133,13 +134,14 @@ def availability_json(choice: ChoiceAvailability) -> dict[str, Any] | None:
     """A choice's placement and outlook as JSON; None if they are not known."""
     if choice.placement is None:
         return None
-    return {**placement_json(choice.placement), **outlook_json(choice.outlook)}
+    return {**placement_json(choice.placement), **outlook_json(choice.outlook, choice.wait)}
 
 
-def outlook_json(outlook: Outlook | None) -> dict[str, Any]:
+def outlook_json(outlook: Outlook | None, wait: WaitInterval | None = None) -> dict[str, Any]:
     """An outlook as JSON; `docs/placeholders.md` lists the states."""
     known = outlook or UNKNOWN
-    return {"state": known.state, "sentence": known.sentence, "wait": None}
+    seconds = {"low_seconds": wait.low_seconds, "high_seconds": wait.high_seconds} if wait is not None else None
+    return {"state": known.state, "sentence": known.sentence, "wait": seconds}
 
 
 def safeguard_json(controller: PlaceholderController) -> dict[str, Any] | None:
