@@ -213,7 +213,7 @@ class Availability:
         """Those of the present cluster, made once."""
         version = self._controller.watch.version
         if self._busy is None or self._busy[0] != version:
-            self._busy = version, BusyServers(view, self._controller.settings.policy.readiness.kind_label)
+            self._busy = version, BusyServers(view)
         return self._busy[1]
 
     def _present_ground(self, policy: Policy) -> _Ground:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import islice
 from typing import Final
 
 from dra_spawner import names
@@ -28,8 +29,8 @@ __all__ = ["UNKNOWN", "BusyServers", "Outlook", "OutlookState", "Supply", "find_
 _MOST_YOUNG: Final = 20
 #: Nodes that are tried without all of their servers.
 _MOST_EMPTIED: Final = 5
-#: Kinds of servers of which one is tried without.
-_MOST_KINDS_OF_SERVERS: Final = 30
+#: Servers of other shapes without which it is tried.
+_MOST_TRIED: Final = 50
 
 
 class OutlookState(StrEnum):
@@ -118,16 +119,15 @@ class Supply:
 
 
 class BusyServers:
-    """Users' servers with a node, by shape and kind of node; made once for all shapes of a view."""
+    """Users' servers with a node, by shape and node; made once for all shapes of a view."""
 
-    def __init__(self, view: View, kind_label: str) -> None:
-        self.groups: dict[tuple[str, str], list[Pod]] = {}
+    def __init__(self, view: View) -> None:
+        self.groups: dict[str, dict[str, list[Pod]]] = {}
         nodes = view.snapshot.nodes
         for pod in view.users.values():
-            state = nodes.get(pod.node_name)
             shape = pod.labels.get(names.SHAPE, "")
-            if state is not None and shape and not pod.is_deleted:
-                self.groups.setdefault((shape, state.node.labels.get(kind_label, "")), []).append(pod)
+            if shape and pod.node_name in nodes and not pod.is_deleted:
+                self.groups.setdefault(shape, {}).setdefault(pod.node_name, []).append(pod)
 
 
 def find_outlook(
@@ -243,29 +243,28 @@ class _WithoutCapacity:
         return Outlook(OutlookState.WHEN_STOPPED, sentence, before=self._before, holders=holders)
 
     def _holders(self, busy: BusyServers) -> tuple[ObjectKey, ...]:
-        """Servers on open nodes of which each one's end is enough.
+        """Servers on open nodes of which each one's end is enough, as far as it is tried.
 
-        An equal server leaves enough, and of each other kind one is tried.
+        An equal server leaves enough. Of each other shape one is tried on each node, the busiest shapes last.
         """
-        found: list[ObjectKey] = []
-        tried = 0
-        for (shape, _), pods in busy.groups.items():
-            present = [pod for pod in pods if self._is_open(pod.node_name)]
-            if not present:
-                continue
-            if shape != self._shape.id:
-                if (tried := tried + 1) > _MOST_KINDS_OF_SERVERS:
-                    break
-                if not self._fits_without(present[0].node_name, present[:1]):
-                    continue
-            found += map(ObjectKey.of, present)
+        own = busy.groups.get(self._shape.id, {})
+        found = [ObjectKey.of(pod) for node, pods in own.items() if self._is_open(node) for pod in pods]
+        others = [groups for shape, groups in busy.groups.items() if shape != self._shape.id]
+        left = _MOST_TRIED
+        for groups in sorted(others, key=len):
+            for node, pods in groups.items():
+                if self._is_open(node):
+                    if (left := left - 1) < 0:
+                        return tuple(found)
+                    if self._fits_without(node, pods[:1]):
+                        found += map(ObjectKey.of, pods)
         return tuple(found)
 
     def _fits_without_servers(self, busy: BusyServers) -> bool:
         """Whether it fits on an open node without all servers of users, as far as it is tried."""
-        nodes = {pod.node_name: None for pods in busy.groups.values() for pod in pods[:_MOST_EMPTIED]}
-        tried = [name for name in nodes if self._is_open(name)][:_MOST_EMPTIED]
-        return any(self._fits_without(name, self._view.users_of_node.get(name, ())) for name in tried)
+        nodes = dict.fromkeys(node for groups in busy.groups.values() for node in islice(groups, _MOST_EMPTIED))
+        tried = [node for node in nodes if self._is_open(node)][:_MOST_EMPTIED]
+        return any(self._fits_without(node, self._view.users_of_node.get(node, ())) for node in tried)
 
     def _is_open(self, node: str) -> bool:
         return is_open(self._view.snapshot.nodes[node], self._pod)

@@ -41,7 +41,7 @@ def outlook(world: World, shape: Shape, *, user: str = "", more: Mapping[str, in
     placement = find_placement(view, world.policy, shape, NAMESPACE, supply.drivers_of_kind, supply.more_nodes)
     pod = world.snapshot.pods[ObjectKey(NAMESPACE, user)] if user else None
     found = find_outlook(
-        view, world.policy, shape, NAMESPACE, placement, supply, lambda: BusyServers(view, KIND), for_pod=pod
+        view, world.policy, shape, NAMESPACE, placement, supply, lambda: BusyServers(view), for_pod=pod
     )
     assert found.sentence.endswith(".")
     assert found.sentence.count(".") == 1
