@@ -80,7 +80,7 @@ async def contradictions(states: States) -> list[str]:
         if state in (OutlookState.READY, OutlookState.AFTER_PREEMPTION):
             ends[name] = victims(states.placements[name])
         elif state is OutlookState.WHEN_STOPPED and (holders := states.outlooks[name].holders):
-            ends[name] = [max(holders).name]
+            ends[name] = [max(pod.name for pod in holders)]
     await states.delete(pod for pods in ends.values() for pod in pods)
     found += [f"{name} is called {told[name]}, but waits after {ends[name]}" for name in await until_started({*ends})]
     # Without all other pods, what never runs does not run either.

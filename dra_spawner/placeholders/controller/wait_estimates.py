@@ -9,7 +9,7 @@ from dra_spawner.placeholders.controller.placeholder_controller import Placehold
 from dra_spawner.placeholders.planner.outlook import Outlook, OutlookState
 from dra_spawner.placeholders.planner.view import age
 from dra_spawner.placeholders.planner.waits import RunningServer, WaitInterval, kth_stop, like_others
-from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.pods import Pod
 
 __all__ = ["estimate_wait"]
 
@@ -32,19 +32,18 @@ def estimate_wait(controller: PlaceholderController, outlook: Outlook) -> WaitIn
 
 def _wait_for_stops(controller: PlaceholderController, outlook: Outlook) -> WaitInterval | None:
     now, servers = controller.now(), []
-    for key in outlook.holders:
-        server = _running_server(controller, key, now)
+    for pod in outlook.holders:
+        server = _running_server(controller, pod, now)
         if server is None:
             return None  # the lengths of such sessions are not known
         servers.append(server)
     return kth_stop(servers, outlook.before + 1) if servers else None
 
 
-def _running_server(controller: PlaceholderController, key: ObjectKey, now: datetime) -> RunningServer | None:
-    pod = controller.watch.snapshot.pods.get(key)
-    choice = controller.name_of(pod.labels.get(names.SHAPE, "")) if pod is not None else ""
+def _running_server(controller: PlaceholderController, pod: Pod, now: datetime) -> RunningServer | None:
+    choice = controller.name_of(pod.labels.get(names.SHAPE, ""))
     lengths = controller.sessions.lengths_of(choice) if choice else None
-    if pod is None or lengths is None:
+    if lengths is None:
         return None
     began = controller.sessions.began(pod.uid)
     return RunningServer(((now - began) if began is not None else age(pod.created, now)).total_seconds(), lengths)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 from dra_spawner import names
@@ -30,7 +30,8 @@ _MOST_YOUNG: Final = 20
 #: Nodes that are tried without all of their servers.
 _MOST_EMPTIED: Final = 5
 #: Servers of other shapes without which it is tried.
-_MOST_TRIED: Final = 50
+_MOST_TRIED: Final = 16
+_MOST_TRIED_OF_SHAPE: Final = 4
 
 
 class OutlookState(StrEnum):
@@ -75,7 +76,7 @@ class Outlook:
     kind: str | None = None
     coming: str = ""
     before: int = 0
-    holders: tuple[ObjectKey, ...] = ()
+    holders: tuple[Pod, ...] = ()
 
 
 UNKNOWN: Final = Outlook(OutlookState.UNKNOWN, "It is not known at present when it starts.")
@@ -123,6 +124,8 @@ class BusyServers:
 
     def __init__(self, view: View) -> None:
         self.groups: dict[str, dict[str, list[Pod]]] = {}
+        self.open_nodes: dict[str, dict[str, bool]] = {}
+        """Whether a node is open, by `kind_of` the shape and by the node, as far as it was asked."""
         nodes = view.snapshot.nodes
         for pod in view.users.values():
             shape = pod.labels.get(names.SHAPE, "")
@@ -179,6 +182,7 @@ class _WithoutCapacity:
         self._policy = policy
         self._shape = shape
         self._supply = supply
+        self._constraints = kind_of(shape)
         self._pod, self._templates = simulated_user(shape, namespace)
         self._unready = without_label(self._pod, names.IMAGES_READY)
         self._before = sum(self._competes(each) for each in _created_before(view.pending_users, for_pod))
@@ -242,32 +246,39 @@ class _WithoutCapacity:
         sentence = _IN_USE_AND_AWAITED if self._before else _IN_USE
         return Outlook(OutlookState.WHEN_STOPPED, sentence, before=self._before, holders=holders)
 
-    def _holders(self, busy: BusyServers) -> tuple[ObjectKey, ...]:
+    def _holders(self, busy: BusyServers) -> tuple[Pod, ...]:
         """Servers on open nodes of which each one's end is enough, as far as it is tried.
 
-        An equal server leaves enough. Of each other shape one is tried on each node, the busiest shapes last.
+        An equal server leaves enough. Of each other shape, one server is tried on each of a few nodes; if it is enough
+        on all of them, it is taken to be on the others, too.
         """
         own = busy.groups.get(self._shape.id, {})
-        found = [ObjectKey.of(pod) for node, pods in own.items() if self._is_open(node) for pod in pods]
-        others = [groups for shape, groups in busy.groups.items() if shape != self._shape.id]
+        found = [pods for node, pods in own.items() if self._is_open(node, busy)]
+        others = (groups for shape, groups in busy.groups.items() if shape != self._shape.id)
         left = _MOST_TRIED
         for groups in sorted(others, key=len):
-            for node, pods in groups.items():
-                if self._is_open(node):
-                    if (left := left - 1) < 0:
-                        return tuple(found)
-                    if self._fits_without(node, pods[:1]):
-                        found += map(ObjectKey.of, pods)
-        return tuple(found)
+            if left <= 0:
+                break
+            nodes = (node for node in groups if self._is_open(node, busy))
+            tried = list(islice(nodes, min(_MOST_TRIED_OF_SHAPE, left)))
+            left -= len(tried)
+            enough = [node for node in tried if self._fits_without(node, groups[node][:1])]
+            taken = chain(enough, nodes) if len(enough) == len(tried) else enough
+            found += [groups[node] for node in taken]
+        return tuple(chain.from_iterable(found))
 
     def _fits_without_servers(self, busy: BusyServers) -> bool:
         """Whether it fits on an open node without all servers of users, as far as it is tried."""
         nodes = dict.fromkeys(node for groups in busy.groups.values() for node in islice(groups, _MOST_EMPTIED))
-        tried = [node for node in nodes if self._is_open(node)][:_MOST_EMPTIED]
+        tried = [node for node in nodes if self._is_open(node, busy)][:_MOST_EMPTIED]
         return any(self._fits_without(node, self._view.users_of_node.get(node, ())) for node in tried)
 
-    def _is_open(self, node: str) -> bool:
-        return is_open(self._view.snapshot.nodes[node], self._pod)
+    def _is_open(self, node: str, busy: BusyServers) -> bool:
+        known = busy.open_nodes.setdefault(self._constraints, {})
+        found = known.get(node)
+        if found is None:
+            found = known[node] = is_open(self._view.snapshot.nodes[node], self._pod)
+        return found
 
     def _fits_without(self, node: str, pods: Iterable[Pod]) -> bool:
         snapshot = self._view.snapshot

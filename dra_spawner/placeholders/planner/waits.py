@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from math import ceil, erf, floor, sqrt
+from math import ceil, erf, exp, floor, lgamma, log, sqrt
 from typing import Final
 
 __all__ = [
@@ -34,9 +34,9 @@ _TAIL: Final = (1.0 - SHARE_INSIDE) / 2
 #: Narrower, as the distribution of lengths is known from examples only.
 _TAIL_OF_STOPS: Final = 0.09
 #: Servers that are looked at one by one.
-_MOST_SERVERS: Final = 1_000
-#: Beyond this many steps of the exact sum, a normal distribution stands for it.
-_MOST_STEPS: Final = 20_000
+_MOST_SERVERS: Final = 200
+#: For a later stop than this, a normal distribution stands for the exact one.
+_MOST_EXACT: Final = 20
 _HALVINGS: Final = 18
 
 
@@ -153,14 +153,14 @@ def kth_stop(servers: Sequence[RunningServer], k: int) -> WaitInterval | None:
     if well_known < k or 2 * well_known < len(servers):
         return None
     known = [each for each in servers if each.lengths.examples_after(each.age)]
-    if len(known) > _MOST_SERVERS:
-        chosen = sorted(known, key=lambda each: each.age)
-        step = len(known) / _MOST_SERVERS
-        k = max(round(k / step), 1)
-        known = [chosen[int(number * step)] for number in range(_MOST_SERVERS)]
+    # Of very many servers some stand for all.
+    weight = max(len(known) / _MOST_SERVERS, 1.0)
+    if weight > 1.0:
+        by_age = sorted(known, key=lambda each: each.age)
+        known = [by_age[int(number * weight)] for number in range(_MOST_SERVERS)]
 
     def stopped(seconds: float) -> float:
-        return _at_least(k, [each.lengths.ended_within(each.age, seconds) for each in known])
+        return _at_least(k, [each.lengths.ended_within(each.age, seconds) for each in known], weight)
 
     longest = max(each.lengths.longest - each.age for each in known)
     if stopped(longest) < 1.0 - _TAIL_OF_STOPS:
@@ -169,14 +169,16 @@ def kth_stop(servers: Sequence[RunningServer], k: int) -> WaitInterval | None:
     return WaitInterval(floor(low), ceil(high))
 
 
-def _at_least(k: int, chances: Sequence[float]) -> float:
-    """The probability that at least k of independent events happen."""
-    if k * len(chances) > _MOST_STEPS:
-        mean = sum(chances)
-        spread = sqrt(sum(each * (1.0 - each) for each in chances))
+def _at_least(k: int, chances: Sequence[float], weight: float) -> float:
+    """The probability that at least k of independent events happen, of which each chance stands for a number."""
+    mean = weight * sum(chances)
+    if k > _MOST_EXACT:
+        spread = sqrt(weight * sum(each * (1.0 - each) for each in chances))
         if spread == 0.0:
             return 1.0 if mean >= k else 0.0
         return 0.5 * (1.0 - erf((k - 0.5 - mean) / (spread * sqrt(2.0))))
+    if weight > 1.0:  # rare events of many
+        return 1.0 - sum(exp(number * log(mean) - mean - lgamma(number + 1)) for number in range(k)) if mean else 0.0
     fewer = [1.0] + [0.0] * (k - 1)  # of exactly 0, 1, … k - 1 events
     for chance in chances:
         for number in range(k - 1, 0, -1):

@@ -98,7 +98,7 @@ def test_a_node_that_was_opened_without_the_image_is_not_free() -> None:
 def test_without_an_autoscaler_another_server_must_stop() -> None:
     found = outlook(full(gpus=2), GPU)
     assert found.state is STATES.WHEN_STOPPED
-    assert [each.name for each in sorted(found.holders)] == ["ada-0-0", "ada-0-1"]
+    assert [each.name for each in sorted(found.holders, key=lambda pod: pod.name)] == ["ada-0-0", "ada-0-1"]
 
 
 def test_another_node_of_the_kind_is_certain() -> None:

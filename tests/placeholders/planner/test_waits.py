@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from statistics import mean
 
@@ -130,18 +130,24 @@ def test_sessions_that_began_before_they_were_seen() -> None:
     assert lengths.ended_within(2 * HOUR, HOUR) == pytest.approx(0.632, abs=0.05)
 
 
+def interval(servers: Sequence[RunningServer], k: int) -> WaitInterval:
+    found = kth_stop(servers, k)
+    assert found is not None
+    return found
+
+
 def test_many_servers_are_estimated_as_few_are() -> None:
     chance = random.Random(16)
     lengths = lengths_of([EXPONENTIAL(chance) for _ in range(200)])
-    servers = [RunningServer(chance.uniform(0, HOUR), lengths) for _ in range(1_000)]
-    exact, normal = kth_stop(servers, 20), kth_stop(servers, 21)
-    assert exact is not None
-    assert normal is not None
-    assert normal.low_seconds == pytest.approx(exact.low_seconds * 21 / 20, rel=0.05)
-    assert normal.high_seconds == pytest.approx(exact.high_seconds * 21 / 20, rel=0.05)
-    more = kth_stop(servers * 3, 60)
-    assert more is not None
-    assert more.high_seconds == pytest.approx(exact.high_seconds, rel=0.2)
+    servers = [RunningServer(chance.uniform(0, HOUR), lengths) for _ in range(200)]
+    exact, normal = interval(servers, 20), interval(servers, 21)
+    assert normal.low_seconds == pytest.approx(exact.low_seconds * 21 / 20, rel=0.1)
+    assert normal.high_seconds == pytest.approx(exact.high_seconds * 21 / 20, rel=0.1)
+    for k in (1, 5):
+        few, many = interval(servers, k), interval(servers * 5, k)
+        assert many.low_seconds * 5 == pytest.approx(few.low_seconds, abs=0.2 * few.high_seconds)
+        assert many.high_seconds * 5 == pytest.approx(few.high_seconds, rel=0.2)
+    assert interval(servers * 5, 100).high_seconds == pytest.approx(exact.high_seconds, rel=0.25)
 
 
 def test_an_interval_from_an_earlier_moment() -> None:
