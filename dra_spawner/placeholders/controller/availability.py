@@ -18,7 +18,7 @@ from dra_spawner.placeholders.controller.placeholder_controller import Placehold
 from dra_spawner.placeholders.controller.wait_estimates import estimate_wait
 from dra_spawner.placeholders.lifecycle import PlaceholderState
 from dra_spawner.placeholders.planner.choice_names import is_combination
-from dra_spawner.placeholders.planner.outlook import BusyServers, Outlook, OutlookState, Supply, find_outlook
+from dra_spawner.placeholders.planner.outlook import UNKNOWN, BusyServers, Outlook, OutlookState, Supply, find_outlook
 from dra_spawner.placeholders.planner.placement import Placement, find_placement
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.published_shapes import PublishedShapes
@@ -199,7 +199,10 @@ class Availability:
         view, supply = controller.view(), supply_of(controller)
         namespace = controller.settings.placeholders.namespace
         placement = find_placement(view, policy, shape, namespace, supply.drivers_of_kind, supply.more_nodes)
-        outlook = find_outlook(view, policy, shape, namespace, placement, supply, lambda: self._busy_servers(view))
+        try:
+            outlook = find_outlook(view, policy, shape, namespace, placement, supply, lambda: self._busy_servers(view))
+        except SearchStopped:
+            outlook = UNKNOWN
         return placement, outlook
 
     def _wait(self, shape: str, outlook: Outlook) -> WaitInterval | None:

@@ -148,7 +148,7 @@ def find_outlook(
     Parameters
     ----------
     placement
-        The shape's, in this view (`find_placement`).
+        The shape's, in this view (`find_placement`), or shortly before if it is `SCALE_UP`.
     busy
         Returns the busy servers of this view; called only if nothing is free.
     for_pod
@@ -194,7 +194,8 @@ class _WithoutCapacity:
                 snapshot.put(template)
             if not self._before and (name := self._coming_node()):
                 return self._with_node(self._kind(name), name)
-            kind = self._kind(placement.like) if placement.like else None
+            # A node may be gone since the placement was found.
+            kind = self._kind(placement.like) if placement.like in snapshot.nodes else None
             if kind is not None and self._is_certain(kind, placement.like):
                 return self._with_node(kind)
             return self._when_stopped(busy())
