@@ -45,11 +45,13 @@ from dra_spawner.service.metrics.demand_metrics import register_demand
 from dra_spawner.service.metrics.history_metrics import register_history
 from dra_spawner.service.metrics.placeholder_metrics import register_placeholders
 from dra_spawner.service.metrics.time_metrics import register_times
+from dra_spawner.service.metrics.wait_metrics import register_waits
 from dra_spawner.service.node_kind_settings import read_node_kinds
 from dra_spawner.service.placeholder_traits import PlaceholderTraits
 from dra_spawner.service.scale_ahead_runner import ScaleAheadRunner
 from dra_spawner.service.start_answer import StartAnswer
 from dra_spawner.service.unknown_settings import unknown_settings
+from dra_spawner.service.wait_keeper import WaitKeeper
 from dra_spawner.service.web_settings import cookie_secret
 from dra_spawner.simulator.claims import ObjectKey
 
@@ -310,6 +312,9 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
             assert context.rehearsals is not None  # `follow` has set it
             spawns = HubSpawns.of(context.web.hub_auth, controller) if context.web.hub_auth is not None else None
             scale_ahead = context.scale_ahead = ScaleAheadRunner(controller, history, context.rehearsals, spawns)
+            assert context.availability is not None  # `follow` has set it
+            waits = context.waits = WaitKeeper(controller, context.availability, history)
+            register_waits(context.registry, waits.calibration)
             # The history ends last: a database that hangs must not delay the release of the Lease.
             async with history, controller, asyncio.TaskGroup() as tasks:
                 # An error of one task ends the process: a leader whose watch has ended would do nothing.
@@ -318,7 +323,7 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
                 tasks.create_task(_freeze_garbage_collection(watch))
                 if context.leader_label is not None:
                     tasks.create_task(context.leader_label.run())
-                tasks.create_task(elector.run(lambda: self._lead(controller, elector, history, scale_ahead)))
+                tasks.create_task(elector.run(lambda: self._lead(controller, elector, history, scale_ahead, waits)))
 
     async def _lead(
         self,
@@ -326,9 +331,10 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
         elector: LeaderElector,
         history: HistoryRecording,
         scale_ahead: ScaleAheadRunner,
+        waits: WaitKeeper,
     ) -> None:
         """Record, forecast and decide while this replica leads."""
-        async with scale_ahead.leading(), history.leading():
+        async with scale_ahead.leading(), history.leading(), waits.leading():
             await controller.lead(elector.require)
 
     def new_watch(self, api: KubernetesApi) -> ClusterWatch:

@@ -23,6 +23,7 @@ from dra_spawner.service.leader_label import LeaderLabel
 from dra_spawner.service.node_figures import NodeFigures
 from dra_spawner.service.rehearsals import Rehearsals
 from dra_spawner.service.scale_ahead_runner import ScaleAheadRunner
+from dra_spawner.service.wait_keeper import WaitKeeper
 from dra_spawner.service.web_settings import WebSettings
 from dra_spawner.service.weekly_misses import WeeklyMisses
 
@@ -67,6 +68,7 @@ class ServiceContext:
     chart_parts: ChartParts | None = None
     history: HistoryRecording | None = None
     scale_ahead: ScaleAheadRunner | None = None
+    waits: WaitKeeper | None = None
     misses: WeeklyMisses = field(default_factory=WeeklyMisses)
     settings_problems: tuple[str, ...] = ()
     """Unknown settings, as sentences."""

@@ -35,7 +35,8 @@ class HistoryRecording:
         self.recorder = Recorder(self._open, settings.keep, on_gap=self._on_gap, now=controller.now)
         # Scale-ahead learns from the same records, also where no history is recorded.
         recorders = (self.recorder,) if self.is_on else ()
-        self.feed = HistoryFeed(controller, decisions, RecordSinks((*recorders, controller.scale_ahead)))
+        sinks = RecordSinks((*recorders, controller.scale_ahead, controller.node_ceilings))
+        self.feed = HistoryFeed(controller, decisions, sinks)
 
     @property
     def is_on(self) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 from math import prod
@@ -212,7 +212,8 @@ async def published_shapes(new_spawner: NewSpawner) -> PublishedShapes:
     skipped: dict[str, str] = {}
     # Some choices are derived from devices.
     await spawner.devices.learn()
-    for slug, options in _profiles(spawner):
+    profiles = _profiles(spawner)
+    for slug, options in _choices_of_options(profiles):
         number = _number_of_combinations(options or {})
         if number > _MOST_COMBINATIONS:
             skipped |= skipped_combinations(slug, number)
@@ -228,15 +229,36 @@ async def published_shapes(new_spawner: NewSpawner) -> PublishedShapes:
                 # The same message as for a user of this choice.
                 skipped[name] = str(error) or type(error).__name__
             await asyncio.sleep(0)  # let the hub, which is starting, do other work
-    return PublishedShapes(shapes, skipped)
+    return PublishedShapes(shapes, skipped, defaults=_defaults(profiles))
 
 
-def _profiles(spawner: DRASpawner) -> Iterator[tuple[str, dict[str, list[str]] | None]]:
-    """Slug of each profile, and the choices of its options except defaults; None for a hub without profiles."""
+def _profiles(spawner: DRASpawner) -> list[dict[str, Any]]:
+    """The profiles, each with its slug and with the defaults of its options."""
     profiles = spawner._get_initialized_profile_list(spawner._sorted_dict_values(spawner.profile_list))
+    return list(profiles or ())
+
+
+def _defaults(profiles: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    """Default choice by option, by slug of the profile."""
+    found = {
+        profile["slug"]: {
+            option: name
+            for option, each in (profile.get("profile_options") or {}).items()
+            for name, choice in (each.get("choices") or {}).items()
+            if choice.get("default")
+        }
+        for profile in profiles
+    }
+    return {slug: defaults for slug, defaults in found.items() if defaults}
+
+
+def _choices_of_options(
+    profiles: Sequence[Mapping[str, Any]],
+) -> Iterator[tuple[str, dict[str, list[str]] | None]]:
+    """Slug of each profile, with the choices of its options except defaults; None without profiles."""
     if not profiles:
         yield _NO_PROFILES, None
-    for profile in profiles or ():
+    for profile in profiles:
         options = profile.get("profile_options") or {}
         yield (
             profile["slug"],

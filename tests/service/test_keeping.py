@@ -236,5 +236,6 @@ async def test_a_placeholder_says_why_it_waits(cluster: ClusterUnderTest) -> Non
         assert kept["state"] == "pending"
         assert "cannot allocate all claims" in kept["pending_because"]
         assert (await profiles_json(service.context))[1]["availability"]["kind"] == "scale-up"
+        assert (await profiles_json(service.context))[1]["availability"]["state"] == "unknown", "there is no device"
         found = await cluster.admin.get("/api/v1/nodes/node-a")
         assert found["metadata"]["labels"][names.IMAGES_READY] == "true"

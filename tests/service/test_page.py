@@ -120,6 +120,8 @@ async def test_combinations_are_told_of_where_there_is_something(embedded_cluste
         assert [each["placeholders"]["warm"] for each in listed] == [1, 1, 0]
         (asked,) = json.loads(await service.get("profiles?name=gpu-slice/b=1,a=2"))["items"]
         assert (asked["name"], asked["shape"], asked["availability"]["kind"]) == ("gpu-slice/a=2,b=1", idle.id, "fresh")
+        assert {key: asked["availability"][key] for key in ("state", "wait")} == {"state": "free", "wait": None}
+        assert asked["availability"]["sentence"] == "It starts now, as everything that it needs is free."
         metrics = await service.get("metrics")
         assert 'dra_spawner_placeholders{profile="gpu-slice/a=1,b=1",state="warm"} 1.0' in metrics
         assert 'dra_spawner_servers{profile="gpu-slice/a=1,b=2"} 1.0' in metrics

@@ -195,5 +195,6 @@ def test_settings_that_are_documented_are_there() -> None:
         "skipped_because",
         "on_hold",
         "node_selector",
+        "wait_estimates",
     }
     assert {name for name in named - others if not name.startswith("dra_spawner_")} <= known

@@ -77,6 +77,8 @@ async def test_each_choice_has_the_shape_of_its_users_pods(nowhere):
     }
     assert found.shapes["gpu"].containers[0]["requests"] == {"cpu": "500m", "memory": "1073741824"}
     assert found.shapes["cpu"].images == {"example/other:2"}
+    assert found.defaults == {"gpu": {"memory": "10Gi"}}
+    assert found.find("gpu/memory=10Gi") == "gpu"
     assert read_config_map(published_config_map(found, "jupyterhub", {})) == found
 
 

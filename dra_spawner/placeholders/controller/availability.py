@@ -8,27 +8,37 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
 
 from dra_spawner import names
 from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.dra.quantity import Quantity, QuantityError
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.placeholders.controller.wait_estimates import estimate_wait
 from dra_spawner.placeholders.lifecycle import PlaceholderState
-from dra_spawner.placeholders.planner.choice_names import find_choice, is_combination
+from dra_spawner.placeholders.planner.choice_names import is_combination
+from dra_spawner.placeholders.planner.outlook import UNKNOWN, BusyServers, Outlook, OutlookState, Supply, find_outlook
 from dra_spawner.placeholders.planner.placement import Placement, find_placement
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.published_shapes import PublishedShapes
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.placeholders.planner.view import View
+from dra_spawner.placeholders.planner.waits import WaitInterval
 from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.pods import Pod
 
 __all__ = [
     "Availability",
     "ChoiceAvailability",
     "PlaceholderCounts",
     "count_placeholders",
+    "supply_of",
 ]
 
+#: Age at which a wait is estimated again although nothing has changed.
+_WAIT_FRESH: Final = timedelta(seconds=10)
+_AWAITED: Final = frozenset({OutlookState.NEEDS_NODE, OutlookState.WHEN_STOPPED})
 _PARTS = re.compile("[/=,]")
 
 
@@ -76,8 +86,10 @@ class ChoiceAvailability:
         See `replicas.choice_names`.
     shape
         Id of its shape; empty if it has none.
-    placement
-        Placement of a server now; None if not known.
+    placement, outlook
+        Placement of a server now, and how soon it would run; None if not known.
+    wait
+        When it would run; None if nothing is awaited, or too little is known.
     skipped_because
         Why it has no shape.
     """
@@ -85,9 +97,23 @@ class ChoiceAvailability:
     name: str
     shape: str = ""
     placement: Placement | None = None
+    outlook: Outlook | None = None
+    wait: WaitInterval | None = None
     counts: PlaceholderCounts = field(default_factory=PlaceholderCounts)
     replicas: ReplicaRange | None = None
     skipped_because: str = ""
+
+
+def supply_of(controller: PlaceholderController) -> Supply:
+    """What is known about new nodes; caps and drivers to the leader only."""
+    more_nodes = controller.node_ceilings.more_nodes()
+    if controller.latest is None:
+        return Supply(more_nodes)
+    state = controller.latest.planner_state
+    return Supply(more_nodes, frozenset(state.scale_up_caps.at(controller.now())), state.drivers)
+
+
+_Answer = tuple[Placement, Outlook]
 
 
 class Availability:
@@ -99,7 +125,9 @@ class Availability:
     def __init__(self, controller: PlaceholderController) -> None:
         self._controller = controller
         self._working = asyncio.Lock()
-        self._index: dict[str, Placement] = {}
+        self._index: dict[str, _Answer] = {}
+        self._busy: tuple[int, BusyServers] | None = None
+        self._waits: dict[str, tuple[Outlook, datetime, WaitInterval | None]] = {}
         self._ground: _Ground | None = None
 
     async def choices(self, name: str = "") -> tuple[ChoiceAvailability, ...]:
@@ -113,37 +141,83 @@ class Availability:
         async with self._working:
             policy, published = controller.policy, controller.published
             listed = _listed(published, controller.replicas, counts, name)
-            placements = await self._placements(policy, {shape.id for shape in listed.values()})
-        found = [
-            ChoiceAvailability(
-                choice,
-                shape.id,
-                placements.get(shape.id),
-                counts.get(shape.id, PlaceholderCounts()),
-                controller.replicas.get(choice),
-            )
-            for choice, shape in listed.items()
-        ]
+            answers = await self._answers(policy, {shape.id for shape in listed.values()})
+        found = []
+        for choice, shape in listed.items():
+            placement, outlook = answers.get(shape.id, (None, None))
+            numbers = counts.get(shape.id, PlaceholderCounts())
+            replicas = controller.replicas.get(choice)
+            wait = self._wait(shape.id, outlook) if outlook is not None else None
+            found.append(ChoiceAvailability(choice, shape.id, placement, outlook, wait, numbers, replicas))
         found += [each for each in _skipped_choices(published) if not name or each.name == name]
         return tuple(sorted(found, key=lambda each: _order(each.name)))
 
-    async def _placements(self, policy: Policy, shapes: Collection[str]) -> Mapping[str, Placement]:
-        controller = self._controller
+    async def wait_of(self, pod: Pod) -> WaitInterval | None:
+        """The wait of a pending server, with those before it; None if nothing is awaited, or too little is known."""
+        controller, shape = self._controller, pod.labels.get(names.SHAPE, "")
+        async with self._working:
+            policy = controller.policy
+            answers = await self._answers(policy, {shape})
+            if shape not in answers or answers[shape][1].state not in _AWAITED:
+                return None
+            view, supply = controller.view(), supply_of(controller)
+            namespace = controller.settings.placeholders.namespace
+            placement = answers[shape][0]
+            with suppress(SearchStopped):
+                return estimate_wait(
+                    controller,
+                    find_outlook(
+                        view,
+                        policy,
+                        policy.shapes[shape],
+                        namespace,
+                        placement,
+                        supply,
+                        lambda: self._busy_servers(view),
+                        for_pod=pod,
+                    ),
+                )
+        return None
+
+    async def _answers(self, policy: Policy, shapes: Collection[str]) -> Mapping[str, _Answer]:
         ground = self._present_ground(policy)
         if not ground.is_same(self._ground):
-            self._index, self._ground = {}, ground
-        namespace = controller.settings.placeholders.namespace
+            self._index, self._ground, self._waits = {}, ground, {}
         known = self._index
-        drivers = controller.latest.planner_state.drivers if controller.latest is not None else {}
         for shape in policy.shapes.values():
             if shape.id in shapes and shape.id not in known:
                 await asyncio.sleep(0)
                 # Each answer is for the present cluster; the moments are close together.
                 with suppress(SearchStopped):
-                    known[shape.id] = find_placement(controller.view(), policy, shape, namespace, drivers)
+                    known[shape.id] = self._answer(policy, shape)
         if not ground.is_same(self._present_ground(policy)):
             self._ground = None  # it has changed meanwhile; the next call computes all again
         return known
+
+    def _answer(self, policy: Policy, shape: Shape) -> _Answer:
+        controller = self._controller
+        view, supply = controller.view(), supply_of(controller)
+        namespace = controller.settings.placeholders.namespace
+        placement = find_placement(view, policy, shape, namespace, supply.drivers_of_kind, supply.more_nodes)
+        try:
+            outlook = find_outlook(view, policy, shape, namespace, placement, supply, lambda: self._busy_servers(view))
+        except SearchStopped:
+            outlook = UNKNOWN
+        return placement, outlook
+
+    def _wait(self, shape: str, outlook: Outlook) -> WaitInterval | None:
+        """The wait by a shape's outlook; the same for some seconds."""
+        now, known = self._controller.now(), self._waits.get(shape)
+        if known is None or known[0] is not outlook or not timedelta(0) <= now - known[1] < _WAIT_FRESH:
+            known = self._waits[shape] = outlook, now, estimate_wait(self._controller, outlook)
+        return known[2]
+
+    def _busy_servers(self, view: View) -> BusyServers:
+        """Those of the present cluster, made once."""
+        version = self._controller.watch.version
+        if self._busy is None or self._busy[0] != version:
+            self._busy = version, BusyServers(view)
+        return self._busy[1]
 
     def _present_ground(self, policy: Policy) -> _Ground:
         view = self._controller.view()
@@ -171,7 +245,7 @@ def _listed(
     published: PublishedShapes, replicas: Collection[str], counts: Collection[str], name: str
 ) -> dict[str, Shape]:
     if name:
-        choice = find_choice(name, published.shapes)
+        choice = published.find(name)
         return {choice: published.shapes[choice]} if choice is not None else {}
     single = {shape.id for choice, shape in published.shapes.items() if not is_combination(choice)}
     return {

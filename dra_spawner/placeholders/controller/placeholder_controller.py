@@ -24,11 +24,13 @@ from dra_spawner.placeholders.controller.cluster_limits import ClusterLimits
 from dra_spawner.placeholders.controller.executor import ActionExecutor
 from dra_spawner.placeholders.controller.handover_times import HandoverTimes
 from dra_spawner.placeholders.controller.launch_waits import LaunchWaits
+from dra_spawner.placeholders.controller.node_ceilings import NodeCeilings
 from dra_spawner.placeholders.controller.node_lead_times import NodeLeadTimes
 from dra_spawner.placeholders.controller.reconciler import Reconciler, ReconcilerTimes
 from dra_spawner.placeholders.controller.reservation_log import ReservationLog
 from dra_spawner.placeholders.controller.reservations import OnHold, Reservations, ReservedPlacement
 from dra_spawner.placeholders.controller.scale_ahead import ProfileGroup, ScaleAhead, ScaleAheadSettings
+from dra_spawner.placeholders.controller.session_records import SessionRecords
 from dra_spawner.placeholders.controller.settings import ControllerSettings
 from dra_spawner.placeholders.controller.shapes_source import ShapesSource
 from dra_spawner.placeholders.controller.steady_clock import SteadyClock
@@ -121,6 +123,10 @@ class PlaceholderController:
         self.node_lead_times = NodeLeadTimes(
             watch, settings.policy.readiness.kind_label, self._drivers_of, now=self.now
         )
+        self.node_ceilings = NodeCeilings(
+            watch, settings.policy.readiness.kind_label, settings.most_nodes, now=self.now
+        )
+        self.sessions = SessionRecords(self.now)
         self._api = api
         self._decisions = decisions
         self._times = times or ReconcilerTimes()

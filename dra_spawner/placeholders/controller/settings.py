@@ -34,6 +34,8 @@ class ControllerSettings:
         Name of the ConfigMap with the published shapes.
     capacity_buffers
         Whether shapes without devices have CapacityBuffers instead of placeholders.
+    most_nodes
+        The most nodes that there may be, by kind of node.
     """
 
     hub_namespace: str
@@ -43,6 +45,7 @@ class ControllerSettings:
     user_namespaces: bool = False
     shapes_config_map: str = names.SHAPES_CONFIG_MAP
     capacity_buffers: bool = False
+    most_nodes: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def namespaces(self) -> Namespaces:

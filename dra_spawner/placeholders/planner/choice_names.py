@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-__all__ = ["choice_name", "find_choice", "is_combination", "options_of", "profile_of"]
+__all__ = ["choice_name", "find_choice", "is_combination", "options_of", "profile_of", "without_defaults"]
 
 #: Ends a choice where the name of an option follows; a choice's own name may have commas.
 _NEXT = re.compile(r",(?=[^,=]+=)")
@@ -42,6 +42,18 @@ def find_choice(name: str, names: Iterable[str]) -> str | None:
         return name
     wanted = (profile_of(name), sorted(_parts(name)))
     return next((each for each in known if (profile_of(each), sorted(_parts(each))) == wanted), None)
+
+
+def without_defaults(name: str, defaults: Mapping[str, str]) -> str:
+    """The same choice without options that have their default.
+
+    Parameters
+    ----------
+    defaults
+        Choice by option, of the options of the profile.
+    """
+    chosen = {option: choice for option, choice in options_of(name).items() if defaults.get(option) != choice}
+    return choice_name(profile_of(name), chosen)
 
 
 def _parts(name: str) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -20,7 +20,7 @@ from dra_spawner.placeholders.planner.search_ledger import SearchPostponed
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.placeholders.planner.view import Placeholder, View, is_labelled
 from dra_spawner.simulator.claims import ClaimTemplate
-from dra_spawner.simulator.fitting import PodFit
+from dra_spawner.simulator.fitting import NodeAnswer, PodFit
 from dra_spawner.simulator.snapshot import Snapshot, Undecided
 
 _MOST_REASONS = 3
@@ -53,6 +53,10 @@ class Placement:
         The placeholders to preempt.
     reason
         One sentence without a full stop, for users and administrators.
+    like
+        A present node of the kind that is needed, if the server fits on one more of it.
+    refusals
+        Why it fits on no kind of node, if it never can.
     """
 
     kind: PlacementKind
@@ -60,6 +64,8 @@ class Placement:
     node: str = ""
     placeholder: Placeholder | None = None
     preemption: Preemption | None = None
+    like: str = ""
+    refusals: tuple[NodeAnswer, ...] = ()
 
 
 def find_placement(
@@ -68,6 +74,7 @@ def find_placement(
     shape: Shape,
     namespace: str,
     drivers_of_kind: Mapping[str, frozenset[str]] = MappingProxyType({}),
+    kinds_first: Collection[str] = (),
 ) -> Placement:
     """The placement of a server of a shape. Users fill the busiest node, so that others become empty.
 
@@ -75,6 +82,8 @@ def find_placement(
     ----------
     drivers_of_kind
         Drivers by kind of node (`PlannerState.drivers`).
+    kinds_first
+        Kinds of nodes that are tried first if a new node is needed.
 
     Raises
     ------
@@ -104,7 +113,7 @@ def find_placement(
                 preemption.node,
                 preemption=preemption,
             )
-        scale_up = estimate_scale_up(view, policy, shape, pod, drivers_of_kind)
+        scale_up = estimate_scale_up(view, policy, shape, pod, drivers_of_kind, kinds_first)
         return _with_more_nodes(scale_up, policy, view.snapshot.fits(pod, explain=True))
 
 
@@ -175,9 +184,11 @@ def _is_usable(view: View, placeholder: Placeholder, namespace: str) -> bool:
 
 def _with_more_nodes(scale_up: ScaleUpEstimate, policy: Policy, fit: PodFit) -> Placement:
     if scale_up.like:
-        return Placement(PlacementKind.SCALE_UP, f"it fits on one more node like {scale_up.like}")
+        reason = f"it fits on one more node like {scale_up.like}"
+        return Placement(PlacementKind.SCALE_UP, reason, like=scale_up.like)
     if policy.node_kinds_are_all and scale_up.is_certain:
-        return Placement(PlacementKind.NEVER, f"no node of this cluster can run it: {summarize_refusals(fit)}")
+        reason = f"no node of this cluster can run it: {summarize_refusals(fit)}"
+        return Placement(PlacementKind.NEVER, reason, refusals=scale_up.refusals)
     return Placement(PlacementKind.SCALE_UP, f"it fits on no present node: {summarize_refusals(fit)}")
 
 

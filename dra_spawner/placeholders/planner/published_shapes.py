@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from dra_spawner.names import PUBLISHER, SHAPES_CONFIG_MAP
-from dra_spawner.placeholders.planner.choice_names import find_choice, is_combination, profile_of
+from dra_spawner.placeholders.planner.choice_names import find_choice, is_combination, profile_of, without_defaults
 from dra_spawner.placeholders.planner.limits import resolved_limits
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.shape_definition import DefinitionError, shape_from
@@ -45,11 +45,21 @@ class PublishedShapes:
         Reasons by choice without a shape.
     problem
         Why the ConfigMap cannot be read; empty if it can.
+    defaults
+        Default choice by option, by slug of the profile.
     """
 
     shapes: Mapping[str, Shape] = field(default_factory=dict)
     skipped: Mapping[str, str] = field(default_factory=dict)
     problem: str = ""
+    defaults: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def find(self, name: str) -> str | None:
+        """The published name of a choice, which may spell out default options; None if there is none."""
+        found = find_choice(name, self.shapes)
+        if found is None and (defaults := self.defaults.get(profile_of(name))):
+            found = find_choice(without_defaults(name, defaults), self.shapes)
+        return found
 
 
 def published_config_map(
@@ -86,7 +96,13 @@ def _content(published: PublishedShapes) -> str:
         for shape in published.shapes.values()
     }
     choices = {name: {"shape": shape.id, "images": sorted(shape.images)} for name, shape in published.shapes.items()}
-    content = {"format": _FORMAT, "shapes": shapes, "choices": choices, "skipped": dict(published.skipped)}
+    content = {
+        "format": _FORMAT,
+        "shapes": shapes,
+        "choices": choices,
+        "skipped": dict(published.skipped),
+        "defaults": {slug: dict(each) for slug, each in published.defaults.items()},
+    }
     return json.dumps(content, sort_keys=True, indent=1)
 
 
@@ -102,7 +118,8 @@ def within_bounds(published: PublishedShapes) -> PublishedShapes:
             for name, shape in published.shapes.items()
             if not (is_combination(name) and profile_of(name) == slug)
         }
-        published = PublishedShapes(shapes, {**published.skipped, **skipped_combinations(slug, count)})
+        skipped = {**published.skipped, **skipped_combinations(slug, count)}
+        published = replace(published, shapes=shapes, skipped=skipped)
     return published
 
 
@@ -139,7 +156,12 @@ def read_config_map(obj: Mapping[str, Any] | None, name: str = SHAPES_CONFIG_MAP
                 shapes[str(choice)] = found
             else:
                 skipped[str(choice)] = found
-        return PublishedShapes(shapes, skipped)
+        # A hub of an older version publishes no defaults.
+        defaults = {
+            str(slug): {str(option): str(choice) for option, choice in each.items()}
+            for slug, each in content.get("defaults", {}).items()
+        }
+        return PublishedShapes(shapes, skipped, defaults=defaults)
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         what = f"{type(error).__name__}: {str(error)[:_MOST_SHOWN]}"
         return PublishedShapes(problem=f"ConfigMap {name} is invalid: {what}")

@@ -16,6 +16,7 @@ from dra_spawner.placeholders.planner.readiness import drivers_of
 from dra_spawner.placeholders.planner.shapes import Shape, is_extended_resource
 from dra_spawner.placeholders.planner.view import View, allows, without_label
 from dra_spawner.simulator.claims import ClaimTemplate
+from dra_spawner.simulator.fitting import NodeAnswer
 from dra_spawner.simulator.node_fit import FitCode
 from dra_spawner.simulator.node_templates import TemplateError, add_node, template_of
 from dra_spawner.simulator.nodes import NodeState
@@ -39,14 +40,22 @@ class ScaleUpEstimate:
         A node whose equal the server would fit on; empty if there is none.
     is_certain
         Whether all kinds of nodes are known well enough for the answer "none".
+    refusals
+        Why it does not fit on empty nodes, one of each kind, if the policy allows the answer "never".
     """
 
     like: str = ""
     is_certain: bool = False
+    refusals: tuple[NodeAnswer, ...] = ()
 
 
 def estimate_scale_up(
-    view: View, policy: Policy, shape: Shape, pod: Pod, drivers_of_kind: Mapping[str, frozenset[str]]
+    view: View,
+    policy: Policy,
+    shape: Shape,
+    pod: Pod,
+    drivers_of_kind: Mapping[str, frozenset[str]],
+    kinds_first: Collection[str] = (),
 ) -> ScaleUpEstimate:
     """Whether a server would fit on one more node of a known kind.
 
@@ -54,6 +63,8 @@ def estimate_scale_up(
     ----------
     view
         Its snapshot can allocate the pod's claims.
+    kinds_first
+        Kinds of nodes that are tried first.
     """
     unready = without_label(pod, names.IMAGES_READY)
     kinds: dict[str, list[str]] = {}
@@ -61,7 +72,9 @@ def estimate_scale_up(
         kinds.setdefault(state.node.labels.get(policy.readiness.kind_label, "") or name, []).append(name)
     is_certain = bool(kinds)
     wanted, left = _any_devices(shape, pod.namespace), _MOST_TRIED
-    for kind, nodes in kinds.items():
+    refusals: list[NodeAnswer] = []
+    for kind in sorted(kinds, key=lambda each: each not in kinds_first):
+        nodes = kinds[kind]
         whole = complete_nodes(view, nodes, drivers_of_kind.get(kind, frozenset()))
         # Without a complete node the kind's devices are not known.
         is_certain = is_certain and bool(whole)
@@ -79,13 +92,14 @@ def estimate_scale_up(
                 except TemplateError:
                     is_certain = False
                     continue
-                answer = view.snapshot.fits_on(unready, added, explain=False)
+                answer = view.snapshot.fits_on(unready, added, explain=policy.node_kinds_are_all)
                 if answer.fits:
                     return ScaleUpEstimate(name)
+                refusals.append(answer)
                 is_certain = is_certain and answer.verdict.code is not FitCode.UNDECIDABLE
                 wanted = [each for each in wanted if not _fits(view, each, added)]
     # Devices that no node publishes may come on any new node.
-    return ScaleUpEstimate("", is_certain and not wanted)
+    return ScaleUpEstimate("", is_certain and not wanted, tuple(refusals))
 
 
 def complete_nodes(view: View, names: Collection[str], drivers: frozenset[str]) -> list[str]:

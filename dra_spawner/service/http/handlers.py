@@ -9,7 +9,9 @@ from tornado.web import HTTPError
 
 from dra_spawner import __version__
 from dra_spawner.history.decision_log import NumberedDecision
-from dra_spawner.service.context import Role
+from dra_spawner.placeholders.controller.wait_calibration import EstimateOutcome, WaitCalibration
+from dra_spawner.placeholders.planner.waits import SHARE_INSIDE
+from dra_spawner.service.context import Role, ServiceContext
 from dra_spawner.service.http.authentication import ApiHandler, SecureHandler
 from dra_spawner.service.node_figures import NodeFigures
 
@@ -22,6 +24,7 @@ __all__ = [
     "ReadinessHandler",
     "StatusHandler",
     "decision_json",
+    "wait_estimates_json",
 ]
 
 
@@ -58,6 +61,7 @@ class StatusHandler(ApiHandler):
                 "identity": elector.identity if elector is not None else "",
                 "leader": elector.leader if elector is not None else "",
                 "staleness_seconds": _finite(watch.staleness_seconds()) if watch is not None else None,
+                "wait_estimates": wait_estimates_json(context),
                 "resources": [
                     {
                         "resource": each.resource,
@@ -71,6 +75,13 @@ class StatusHandler(ApiHandler):
                 ],
             }
         )
+
+
+def wait_estimates_json(context: ServiceContext) -> dict[str, Any]:
+    """How estimates of waits came out since the start; only the leader compares them."""
+    calibration = context.waits.calibration if context.waits is not None else WaitCalibration()
+    counts = {each.value: calibration.counts[each] for each in EstimateOutcome}
+    return {**counts, "share_inside": calibration.share_inside, "aim": SHARE_INSIDE}
 
 
 class NodesHandler(ApiHandler):

@@ -15,7 +15,7 @@ from dra_spawner.placeholders.controller.demand_settings import ScaleAheadMode
 from dra_spawner.service.context import Role, ServiceContext
 from dra_spawner.service.http.authentication import PageHandler
 from dra_spawner.service.http.forecast_handler import expected_json, forecasts_json
-from dra_spawner.service.http.handlers import decision_json
+from dra_spawner.service.http.handlers import decision_json, wait_estimates_json
 from dra_spawner.service.http.pending_handlers import pending_json
 from dra_spawner.service.http.placeholder_handlers import (
     limited_json,
@@ -78,6 +78,7 @@ class NodesPage(PageHandler):
             profiles=await profiles_json(self.context),
             words=_AVAILABILITY_WORDS,
             shown=shown,
+            estimates=wait_estimates_json(self.context),
             resume=self._resume_address() if shown.capped else "",
             span=_span,
             marks=lambda node: marks[node["name"]],

@@ -14,11 +14,13 @@ from dra_spawner.placeholders.controller.availability import ChoiceAvailability
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.controller.scheduling_reasons import explain_scheduling
 from dra_spawner.placeholders.lifecycle import PlaceholderState
+from dra_spawner.placeholders.planner.outlook import UNKNOWN, Outlook
 from dra_spawner.placeholders.planner.placement import Placement
 from dra_spawner.placeholders.planner.planner_state import PlannerState
 from dra_spawner.placeholders.planner.readiness import why_not_ready
 from dra_spawner.placeholders.planner.safeguards import safeguard_of
 from dra_spawner.placeholders.planner.view import Placeholder, View, age
+from dra_spawner.placeholders.planner.waits import WaitInterval
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http.authentication import ApiHandler
 from dra_spawner.simulator.claims import ObjectKey
@@ -30,8 +32,10 @@ __all__ = [
     "PlaceholdersHandler",
     "PostHandler",
     "ProfilesHandler",
+    "availability_json",
     "limited_json",
     "not_ready_because",
+    "outlook_json",
     "placeholders_json",
     "placement_json",
     "profiles_json",
@@ -124,6 +128,20 @@ class ProfilesHandler(PlaceholderHandler):
 def placement_json(placement: Placement) -> dict[str, Any]:
     """A placement as JSON."""
     return {"kind": placement.kind, "node": placement.node, "reason": placement.reason}
+
+
+def availability_json(choice: ChoiceAvailability) -> dict[str, Any] | None:
+    """A choice's placement and outlook as JSON; None if they are not known."""
+    if choice.placement is None:
+        return None
+    return {**placement_json(choice.placement), **outlook_json(choice.outlook, choice.wait)}
+
+
+def outlook_json(outlook: Outlook | None, wait: WaitInterval | None = None) -> dict[str, Any]:
+    """An outlook as JSON; `docs/placeholders.md` lists the states."""
+    known = outlook or UNKNOWN
+    seconds = {"low_seconds": wait.low_seconds, "high_seconds": wait.high_seconds} if wait is not None else None
+    return {"state": known.state, "sentence": known.sentence, "wait": seconds}
 
 
 def safeguard_json(controller: PlaceholderController) -> dict[str, Any] | None:
@@ -242,11 +260,11 @@ async def profiles_json(context: ServiceContext, name: str = "") -> list[dict[st
 
 
 def _choice_json(choice: ChoiceAvailability, target: int | None) -> dict[str, Any]:
-    replicas, placement, counts = choice.replicas, choice.placement, choice.counts
+    replicas, counts = choice.replicas, choice.counts
     return {
         "name": choice.name,
         "shape": choice.shape,
-        "availability": placement_json(placement) if placement is not None else None,
+        "availability": availability_json(choice),
         "skipped_because": choice.skipped_because,
         "replicas": {"min": replicas.min, "max": replicas.max, "floor": replicas.effective_floor}
         if replicas is not None

@@ -47,6 +47,34 @@ def test_options_come_in_any_order(name: str, found: str | None) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("gpu/memory=small", "gpu"),
+        ("gpu/memory=small,image=torch", "gpu/image=torch"),
+        ("gpu/image=torch,memory=large", "gpu/memory=large,image=torch"),
+        ("gpu/image=a,b,memory=small", "gpu/image=a,b"),
+        ("gpu/memory=huge", None),
+        ("gpu/other=small", None),
+        ("tpu/memory=small", None),
+    ],
+)
+def test_default_options_may_be_spelt_out(name: str, found: str | None) -> None:
+    shapes = dict.fromkeys(("gpu", "gpu/memory=large", "gpu/image=torch", "gpu/image=a,b", NAMES[3]), GPU)
+    published = PublishedShapes(shapes, defaults={"gpu": {"memory": "small", "image": "plain"}})
+    assert published.find(name) == found
+    assert read_config_map(published_config_map(published, "hub", {})).find(name) == found
+
+
+def test_a_hub_of_an_older_version_publishes_no_defaults() -> None:
+    written = published_config_map(PublishedShapes({"gpu": GPU}), "hub", {})
+    content = json.loads(written["data"]["shapes.json"])
+    del content["defaults"]
+    written["data"]["shapes.json"] = json.dumps(content)
+    found = read_config_map(written)
+    assert (found.find("gpu"), found.find("gpu/memory=small"), found.problem) == ("gpu", None, "")
+
+
+@pytest.mark.parametrize(
     ("options", "name", "is_one"),
     [
         ({}, "gpu", False),

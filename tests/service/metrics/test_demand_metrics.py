@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from dra_spawner.placeholders.planner.policy import ReplicaRange
 from dra_spawner.service.metrics.demand_metrics import register_demand
 from tests.placeholders.controller.following import LEAD, Following, entry
-from tests.placeholders.planner.world import START
+from tests.placeholders.planner.simulated_cluster import START
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "service.md").read_text()
 

@@ -1,0 +1,119 @@
+"""Estimates of waits while a replica leads: it learns lengths of sessions, and compares estimates with waits."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from typing import Final
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from dra_spawner.history.database import HistoryDatabase
+from dra_spawner.history.records import Launch, NodeLeadTime
+from dra_spawner.placeholders.controller.availability import Availability
+from dra_spawner.placeholders.controller.launch_waits import BoundServer
+from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.placeholders.controller.wait_calibration import WaitCalibration
+from dra_spawner.placeholders.planner.view import age
+from dra_spawner.service.history_recording import HistoryRecording
+
+__all__ = ["WaitKeeper"]
+
+log = logging.getLogger(__name__)
+
+_PAST: Final = timedelta(days=14)
+_LOOK_AGAIN_SECONDS: Final = 1.0
+#: Time in which the database is to open, before nothing is learned from it.
+_OPENING_SECONDS: Final = 10.0
+#: Servers whose waits are estimated in one look; others have no estimate.
+_MOST_AT_ONCE: Final = 20
+#: A server that has been pending for longer when it is seen first has no estimate at its creation.
+_JUST_CREATED: Final = timedelta(seconds=30)
+
+
+class WaitKeeper:
+    """See the module."""
+
+    def __init__(
+        self, controller: PlaceholderController, availability: Availability, history: HistoryRecording
+    ) -> None:
+        self.calibration = WaitCalibration()
+        self._controller = controller
+        self._availability = availability
+        self._history = history
+        controller.launch_waits.on_launch(self._note_bound)
+
+    @contextlib.asynccontextmanager
+    async def leading(self) -> AsyncIterator[None]:
+        """Learn and compare until the context ends."""
+        if not self._controller.is_on:
+            yield
+            return
+        work = asyncio.create_task(self._run(), name="estimates of waits")
+        try:
+            yield
+        finally:
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
+
+    async def _run(self) -> None:
+        await self._controller.watch.wait_synced()
+        await self._controller.shapes.wait_synced()
+        await self._learn()
+        while True:
+            try:
+                await self.look()
+            except Exception:  # users are served without estimates
+                log.exception("Waits of pending servers are not estimated.")
+            await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+
+    async def look(self) -> None:
+        """Estimate the waits of servers that are pending since a moment ago."""
+        controller, calibration = self._controller, self.calibration
+        pending = controller.view().pending_users
+        calibration.keep_only({pod.uid for pod in pending}, controller.now())
+        new = [pod for pod in pending if not calibration.knows(pod.uid)]
+        for number, pod in enumerate(new):
+            now = controller.now()
+            waited = age(pod.created, now)
+            interval = None
+            if number < _MOST_AT_ONCE and waited < _JUST_CREATED:
+                interval = await self._availability.wait_of(pod)
+            calibration.note(pod.uid, now - waited, now, interval)
+
+    def _note_bound(self, bound: BoundServer) -> None:
+        self.calibration.bound(bound.pod.uid, self._controller.now())
+
+    async def _learn(self) -> None:
+        """Learn from the history, as far as it can be read."""
+        database = await self._database()
+        if database is None:
+            return
+        since = self._controller.now() - _PAST
+        try:
+            launches, nodes = await asyncio.to_thread(_read, database, since)
+        except (SQLAlchemyError, OSError) as error:
+            log.warning("Waits are not estimated by the history, which cannot be read: %s", error)
+            return
+        if launches:
+            self._controller.sessions.learn(launches, max(since, launches[0].asked))
+        self._controller.node_ceilings.record_all(nodes)
+
+    async def _database(self) -> HistoryDatabase | None:
+        recorder = self._history.recorder
+        if not self._history.is_on:
+            return None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_OPENING_SECONDS):
+                while recorder.database is None and not recorder.problem:  # noqa: ASYNC110
+                    await asyncio.sleep(_LOOK_AGAIN_SECONDS)  # the recorder's thread has no event for this
+        return recorder.database
+
+
+def _read(database: HistoryDatabase, since: datetime) -> tuple[list[Launch], list[NodeLeadTime]]:
+    """Launches that have ended, and nodes. It blocks."""
+    ended = [each for each in database.launches(since) if each.ended is not None]
+    return ended, list(database.lead_times(begin=since))

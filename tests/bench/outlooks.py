@@ -1,0 +1,141 @@
+"""What users' outlooks add to the work of `GET api/profiles`: ``python -m tests.bench.outlooks``.
+
+A cluster of 5,000 nodes with 2 GPUs each, half of them or all in use by servers of a few shapes. After a change of the cluster the
+placement of each shape is computed, then its outlook. Figures are milliseconds of CPU time for all shapes together.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from datetime import timedelta
+from typing import Any
+
+from dra_spawner import names
+from dra_spawner.placeholders.planner.cluster_index import ClusterIndex
+from dra_spawner.placeholders.planner.outlook import BusyServers, Outlook, Supply, find_outlook
+from dra_spawner.placeholders.planner.placement import Placement, find_placement
+from dra_spawner.placeholders.planner.policy import Policy
+from dra_spawner.placeholders.planner.shapes import Shape
+from dra_spawner.placeholders.planner.view import View
+from dra_spawner.simulator.snapshot import Snapshot
+from tests.placeholders.planner.objects import (
+    GPU,
+    IMAGE,
+    NAMESPACE,
+    PLAIN,
+    gpu_claim,
+    node_objects,
+    user_manifest,
+    user_shape,
+)
+from tests.placeholders.planner.simulated_cluster import START
+
+SHAPES: dict[str, Shape] = {
+    each.id: each
+    for each in (
+        PLAIN,
+        GPU,
+        *(user_shape({"gpu": gpu_claim()}, cpu=str(cpu)) for cpu in range(2, 6)),
+        *(user_shape({"gpu": gpu_claim(count=2)}, cpu=str(cpu)) for cpu in range(1, 5)),
+    )
+}
+KINDS = ("a100", "h100")
+
+
+def cluster(nodes: int, used: float) -> Snapshot:
+    """Nodes of two kinds, and servers that use this part of their GPUs."""
+    snapshot = Snapshot()
+    snapshot.apply({"kind": "DeviceClass", "metadata": {"name": "gpu.example.com"}, "spec": {}})
+    created = START.isoformat().replace("+00:00", "Z")
+    shapes = [
+        each
+        for each in SHAPES.values()
+        if each.id != PLAIN.id and "count" not in str(each.claims).replace("'count': 1", "")
+    ]
+    for number in range(nodes):
+        name = f"node-{number:04}"
+        labels = {"node.kubernetes.io/instance-type": KINDS[number % 2], names.IMAGES_READY: names.TRUE}
+        for obj in node_objects(name, "16", 2, "", (IMAGE,), created, labels):
+            assert snapshot.apply(obj) is None
+        for gpu in range(2 if number < used * nodes else 0):
+            for obj in server(name, gpu, shapes[number % len(shapes)], created):
+                assert snapshot.apply(obj) is None
+    return snapshot
+
+
+def server(node: str, gpu: int, shape: Shape, created: str) -> list[dict[str, Any]]:
+    """A server that has a GPU of a node."""
+    name = f"user-{node}-{gpu}"
+    pod = user_manifest(name, ("gpu",))
+    pod["metadata"] |= {"uid": name, "creationTimestamp": created}
+    pod["metadata"]["labels"][names.SHAPE] = shape.id
+    pod["spec"] |= {"nodeName": node, "resourceClaims": [{"name": "gpu", "resourceClaimName": f"{name}-gpu"}]}
+    pod["status"] = {"phase": "Running"}
+    result = {"request": "gpu", "driver": "gpu.example.com", "pool": node, "device": f"gpu-{gpu}"}
+    claim = {
+        "kind": "ResourceClaim",
+        "metadata": {
+            "name": f"{name}-gpu",
+            "namespace": NAMESPACE,
+            "uid": f"{name}-gpu",
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": name, "uid": name, "controller": True}],
+        },
+        "spec": gpu_claim(),
+        "status": {
+            "allocation": {"devices": {"results": [result]}},
+            "reservedFor": [{"resource": "pods", "name": name, "uid": name}],
+        },
+    }
+    return [claim, pod]
+
+
+def measure(snapshot: Snapshot, rounds: int) -> tuple[list[float], list[float], list[Outlook]]:
+    """Milliseconds for all placements, and for all outlooks, of each round."""
+    policy, index = Policy(shapes=SHAPES), ClusterIndex()
+    placed, told, outlooks = [], [], []
+    for number in range(rounds):
+        # A change of one node, after which nothing is known any more.
+        state = snapshot.nodes[f"node-{number:04}"]
+        snapshot.put(state.node)
+        view = View(snapshot, START + timedelta(hours=1, seconds=number), namespaces={NAMESPACE}, index=index)
+        began = time.process_time()
+        placements: dict[str, Placement] = {
+            shape.id: find_placement(view, policy, shape, NAMESPACE) for shape in SHAPES.values()
+        }
+        middle = time.process_time()
+        known: list[BusyServers] = []
+
+        def busy(view: View = view, known: list[BusyServers] = known) -> BusyServers:
+            if not known:
+                known.append(BusyServers(view))
+            return known[0]
+
+        outlooks = [
+            find_outlook(view, policy, shape, NAMESPACE, placements[shape.id], Supply(), busy)
+            for shape in SHAPES.values()
+        ]
+        told.append((time.process_time() - middle) * 1000)
+        placed.append((middle - began) * 1000)
+    return placed[1:], told[1:], outlooks
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, default=5000)
+    parser.add_argument("--rounds", type=int, default=10)
+    options = parser.parse_args()
+    for used in (0.5, 1.0):
+        placed, told, outlooks = measure(cluster(options.nodes, used), options.rounds)
+        states = sorted({each.state.value for each in outlooks})
+        print(
+            f"{options.nodes} nodes, {used:.0%} in use, {len(SHAPES)} shapes ({', '.join(states)}): "
+            f"placements {statistics.median(placed):.1f} ms, outlooks {statistics.median(told):.1f} ms"
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,108 @@
+"""How many more nodes are certain to come: as configured, or as was seen; in virtual time."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from dra_spawner import names
+from dra_spawner.history.records import Launch, NodeLeadTime
+from dra_spawner.placeholders.controller.node_ceilings import NodeCeilings
+from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.cluster_objects import Kind
+from tests.service.unstarted_watch import UnstartedWatch
+
+START = datetime(2026, 3, 2, 9, tzinfo=UTC)
+KIND = "node.kubernetes.io/instance-type"
+
+
+class Nodes:
+    """Nodes that come and go, and a clock."""
+
+    def __init__(self, **most_nodes: int) -> None:
+        self.now = START
+        self.watch = UnstartedWatch()
+        self.ceilings = NodeCeilings(self.watch, KIND, most_nodes, now=lambda: self.now)
+
+    def come(self, *node_names: str, kind: str = "large", is_open: bool = True) -> None:
+        for name in node_names:
+            labels = {KIND: kind, **({names.IMAGES_READY: names.TRUE} if is_open else {})}
+            self.watch.put(Kind.NODE, {"kind": "Node", "metadata": {"name": name, "labels": labels}})
+
+    def go(self, *node_names: str) -> None:
+        for name in node_names:
+            self.watch.remove(Kind.NODE, ObjectKey("", name))
+
+    def seen(self, uid: str, *, asked: bool = True, seconds: float = 300, kind: str = "large") -> None:
+        """A node came, for a pod that had waited for 100 s."""
+        waited = self.now - timedelta(seconds=100) if asked else None
+        images = self.now + timedelta(seconds=seconds)
+        self.ceilings.record_all([NodeLeadTime(uid, uid, kind, self.now, waited, images=images)])
+
+
+@pytest.mark.parametrize(("present", "more"), [(0, 3), (2, 1), (3, 0), (4, 0)])
+def test_the_setting_says_how_many(present: int, more: int) -> None:
+    nodes = Nodes(large=3)
+    nodes.come(*map(str, range(present)), is_open=False)
+    assert nodes.ceilings.more_nodes() == ({"large": more} if more else {})
+
+
+def test_nothing_is_known_without_a_node_that_came_for_a_pod() -> None:
+    nodes = Nodes()
+    nodes.come("a", "b")
+    nodes.go("b")
+    assert nodes.ceilings.more_nodes() == {}
+    nodes.seen("a", asked=False)
+    nodes.ceilings.record(Launch("uid", START))
+    assert nodes.ceilings.more_nodes() == {}
+    nodes.seen("a")
+    assert nodes.ceilings.more_nodes() == {"large": 1}
+
+
+def test_as_many_as_there_were_at_once_in_the_last_days() -> None:
+    nodes = Nodes()
+    nodes.come("a", "b", "c")
+    nodes.come("other", kind="small")
+    nodes.seen("a")
+    assert nodes.ceilings.more_nodes() == {}, "it is not known whether there may be more"
+    nodes.go("b", "c")
+    assert nodes.ceilings.more_nodes() == {"large": 2}
+    nodes.come("d", is_open=False)
+    assert nodes.ceilings.more_nodes() == {"large": 1}
+    nodes.go("d")
+    nodes.now += timedelta(days=8)
+    assert nodes.ceilings.more_nodes() == {}, "that was long ago"
+    nodes.come("a")
+    nodes.seen("e")
+    nodes.go("a")
+    assert nodes.ceilings.more_nodes() == {"large": 1}
+
+
+def test_a_node_that_changes_its_kind() -> None:
+    nodes = Nodes(large=1, small=1)
+    nodes.come("a")
+    nodes.come("a", kind="small")
+    assert nodes.ceilings.more_nodes() == {"large": 1}
+
+
+def test_how_long_new_nodes_took() -> None:
+    nodes = Nodes()
+    nodes.seen("a", seconds=200)
+    nodes.seen("b", asked=False, seconds=100)
+    nodes.seen("a", seconds=250)
+    nodes.seen("broken", seconds=9_999)
+    nodes.seen("other", kind="small")
+    assert sorted(nodes.ceilings.waits_for_new("large")) == [350]
+    assert sorted(nodes.ceilings.waits_for_created("large")) == [100, 250]
+
+
+def test_memory_is_bounded() -> None:
+    nodes = Nodes()
+    for number in range(1_100):
+        nodes.come(f"n{number}", kind=f"kind-{number}")
+        nodes.seen(f"n{number}", kind=f"kind-{number}")
+        nodes.go(f"n{number}")
+    assert len(nodes.ceilings.more_nodes()) <= 200
+    assert nodes.ceilings.waits_for_new("kind-0") == []
+    assert nodes.ceilings.waits_for_new("kind-1099") == [400]

@@ -1,0 +1,205 @@
+"""How soon a server would run, as users are told: no promise that is not certain, and no Kubernetes words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from dra_spawner import names
+from dra_spawner.placeholders.planner.outlook import BusyServers, Outlook, OutlookState, Supply, find_outlook
+from dra_spawner.placeholders.planner.placement import find_placement
+from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
+from dra_spawner.placeholders.planner.shapes import Shape
+from dra_spawner.simulator.claims import ObjectKey
+from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, SHARE, gpu_claim, share_claim, user_shape
+from tests.placeholders.planner.world import World
+
+KIND = "node.kubernetes.io/instance-type"
+TWO = user_shape({"gpu": gpu_claim(count=2)})
+LARGE = {KIND: "large"}
+STATES = OutlookState
+#: Words that users of a hub need not know.
+FOREIGN = ("node", "pod", "claim", "placeholder", "preempt", "schedul", "cluster", "kube", "taint", "slice")
+
+
+def share_of(memory: str) -> Shape:
+    return user_shape({"gpu": share_claim(memory)})
+
+
+def hub(*shapes: Shape, only_these_kinds: bool = False, **targets: int) -> World:
+    known = {each.id: each for each in (PLAIN, GPU, TWO, SHARE, *shapes)}
+    replicas = {GPU.id: ReplicaRange(targets["warm"], 9)} if "warm" in targets else {}
+    return World(Policy(shapes=known, replicas=replicas, node_kinds_are_all=only_these_kinds))
+
+
+def outlook(world: World, shape: Shape, *, user: str = "", more: Mapping[str, int] | None = None) -> Outlook:
+    state = world.planner_state
+    supply = Supply(more or {}, frozenset(state.scale_up_caps.at(world.now)), state.drivers)
+    view = world.view()
+    placement = find_placement(view, world.policy, shape, NAMESPACE, supply.drivers_of_kind, supply.more_nodes)
+    pod = world.snapshot.pods[ObjectKey(NAMESPACE, user)] if user else None
+    found = find_outlook(
+        view, world.policy, shape, NAMESPACE, placement, supply, lambda: BusyServers(view), for_pod=pod
+    )
+    assert found.sentence.endswith(".")
+    assert found.sentence.count(".") == 1
+    for word in (*FOREIGN, *(name for name in world.snapshot.nodes), *(key.name for key in world.snapshot.pods)):
+        assert word not in found.sentence.lower()
+    return found
+
+
+def full(gpus: int = 1, nodes: int = 1) -> World:
+    """Each device of each node has a user."""
+    world = hub()
+    for node in range(nodes):
+        world.node(f"machine-{node}", gpus=gpus, labels=LARGE)
+        for user in range(gpus):
+            world.user(f"ada-{node}-{user}", {"gpu": gpu_claim()})
+    world.settle()
+    assert not world.pending
+    return world
+
+
+def test_a_warm_placeholder_is_ready() -> None:
+    world = hub(warm=1)
+    world.node("machine-0", gpus=1)
+    world.settle()
+    assert outlook(world, GPU).state is STATES.READY
+
+
+def test_capacity_is_free() -> None:
+    world = hub()
+    world.node("machine-0", gpus=1)
+    world.settle()
+    assert outlook(world, GPU).state is STATES.FREE
+    assert outlook(world, PLAIN).state is STATES.FREE
+
+
+def test_reserves_are_freed() -> None:
+    world = hub(warm=2)
+    world.node("machine-0", gpus=2)
+    world.settle()
+    assert outlook(world, TWO).state is STATES.AFTER_PREEMPTION
+
+
+def test_a_node_that_was_opened_without_the_image_is_not_free() -> None:
+    """Its label has another value, and a server would start there, but only after the image is pulled."""
+    world = hub()
+    world.node("machine-0", gpus=1, images=())
+    world.settle()
+    world.run(minutes=20, every_seconds=30)
+    assert world.snapshot.nodes["machine-0"].node.labels[names.IMAGES_READY] == names.LATE
+    found = outlook(world, GPU)
+    assert (found.state, "downloaded" in found.sentence) == (STATES.UNKNOWN, True)
+
+
+def test_without_an_autoscaler_another_server_must_stop() -> None:
+    found = outlook(full(gpus=2), GPU)
+    assert found.state is STATES.WHEN_STOPPED
+    assert [each.name for each in sorted(found.holders, key=lambda pod: pod.name)] == ["ada-0-0", "ada-0-1"]
+
+
+def test_another_node_of_the_kind_is_certain() -> None:
+    world = full()
+    found = outlook(world, GPU, more={"large": 1})
+    assert (found.state, found.kind, found.before) == (STATES.NEEDS_NODE, "large", 0)
+    assert outlook(world, GPU, more={"small": 1}).state is STATES.WHEN_STOPPED
+
+
+def test_pending_servers_take_the_nodes_that_can_still_come() -> None:
+    world = full()
+    world.user("bob", {"gpu": gpu_claim()})
+    world.pass_time(seconds=1)
+    world.user("zoe", {"gpu": gpu_claim()})
+    assert outlook(world, GPU, more={"large": 2}).state is STATES.WHEN_STOPPED
+    assert outlook(world, GPU, more={"large": 3}).state is STATES.NEEDS_NODE
+    assert outlook(world, GPU, user="bob", more={"large": 1}).state is STATES.NEEDS_NODE
+    assert outlook(world, GPU, user="zoe", more={"large": 1}).before == 1
+
+
+def test_what_the_autoscaler_refuses_is_not_promised() -> None:
+    """It refused a pod of another shape that needs the same kind of node."""
+    world = full()
+    world.user("bob", {"gpu": gpu_claim(count=1)}, cpu="2")
+    world.no_node = {pod.uid: "1 max node group size reached" for pod in world.view().pending_users}
+    assert outlook(world, GPU, more={"large": 9}).state is STATES.WHEN_STOPPED
+
+
+def test_a_new_node_that_becomes_ready_is_certain() -> None:
+    world = full()
+    world.node("machine-9", gpus=1, images=(), labels=LARGE)
+    world.settle()
+    found = outlook(world, GPU)
+    assert (found.state, found.coming) == (STATES.NEEDS_NODE, "machine-9")
+    world.user("bob", {"gpu": gpu_claim()})
+    assert outlook(world, GPU).state is STATES.WHEN_STOPPED, "another server takes it"
+    world.leave("bob")
+    world.pass_time(minutes=16)
+    assert outlook(world, GPU).state is STATES.WHEN_STOPPED, "it takes longer than any good node"
+
+
+def test_a_cordoned_node_is_called_closed() -> None:
+    world = full()
+    node = world.snapshot.nodes["machine-0"].node
+    world.snapshot.put(replace(node, is_unschedulable=True))
+    found = outlook(world, GPU)
+    assert (found.state, "maintenance" in found.sentence) == (STATES.UNKNOWN, True)
+    assert "maintenance" not in outlook(world, user_shape({"gpu": gpu_claim(count=3)})).sentence
+
+
+def test_no_node_can_run_it_at_present() -> None:
+    world = hub()
+    world.node("machine-0", gpus=1)
+    world.settle()
+    found = outlook(world, TWO)
+    assert (found.state, found.holders) == (STATES.UNKNOWN, ())
+
+
+def test_two_servers_must_stop_for_a_large_one() -> None:
+    found = outlook(full(gpus=2), TWO)
+    assert (found.state, found.holders) == (STATES.WHEN_STOPPED, ())
+
+
+def test_a_larger_server_makes_room_for_a_smaller_one() -> None:
+    world = hub()
+    world.node("machine-0", gpus=2, labels=LARGE)
+    world.user("ada", {"gpu": gpu_claim(count=2)})
+    world.settle()
+    assert [each.name for each in outlook(world, GPU).holders] == ["ada"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "memory", "words"),
+    [
+        (user_shape({"gpu": gpu_claim(count=3)}), "", "more devices than any machine has"),
+        (user_shape({"gpu": gpu_claim(count=3)}), "40Gi", "than the devices of any machine have together"),
+        (user_shape(cpu="11"), "", "more memory or processors"),
+        (user_shape(nodeSelector={"zone": "nowhere"}), "", "no machine is of the kind"),
+        (
+            user_shape({"gpu": gpu_claim(selectors=[{"cel": {"expression": "device.driver == 'none'"}}])}),
+            "",
+            "no machine has a device of the kind",
+        ),
+        (share_of("999Gi"), "40Gi", "more than any device has"),
+    ],
+)
+def test_why_never(shape: Shape, memory: str, words: str) -> None:
+    world = hub(only_these_kinds=True)
+    world.node("machine-0", gpus=2, memory=memory, labels=LARGE)
+    world.settle()
+    found = outlook(world, shape)
+    assert found.state is STATES.NEVER
+    assert words in found.sentence
+
+
+def test_new_nodes_count_as_coming_for_a_time_only() -> None:
+    world = full()
+    world.policy = replace(world.policy, readiness=replace(world.policy.readiness, deadline=timedelta(minutes=1)))
+    world.node("machine-9", gpus=1, images=(), labels=LARGE)
+    world.pass_time(seconds=30)
+    assert outlook(world, GPU).state is STATES.NEEDS_NODE
+    world.pass_time(seconds=60)
+    assert outlook(world, GPU).state is STATES.WHEN_STOPPED

@@ -1,0 +1,102 @@
+"""Waits at `api/profiles`, and how true they are: on a cluster where every device is taken."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from dra_spawner import names
+from dra_spawner.history.database import HistoryDatabase
+from dra_spawner.history.records import Launch, NodeLeadTime
+from dra_spawner.kube.api import resource_path
+from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.devices import whole
+from tests.placeholders.controller.objects import WHOLE, node, prepare, shape, user_pod
+from tests.service.replica import Replica, publish_shapes, replica
+
+GPU = shape(WHOLE)
+PLAIN = shape({}, cpu="1")
+
+
+async def use(cluster: ClusterUnderTest, name: str) -> None:
+    """A user's server with a device."""
+    template = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": name, "namespace": cluster.namespace},
+        "spec": {"spec": WHOLE["gpu"]},
+    }
+    manifest = user_pod(name, {"gpu": {"resourceClaimTemplateName": name}})
+    manifest["metadata"]["labels"][names.SHAPE] = GPU.id
+    await cluster.publish(template, manifest)
+
+
+def sessions_lasted(controller: PlaceholderController, **length: float) -> None:
+    now = controller.now()
+    for number in range(20):
+        begin = now - timedelta(**length) * (1 + number / 20)
+        controller.sessions.learn([Launch(f"past-{number}", begin, choice="gpu", bound=begin, ended=now)], begin)
+
+
+async def availability(service: Replica) -> dict[str, Any]:
+    (found,) = (await service.get_json("profiles?name=gpu"))["items"]
+    answer: dict[str, Any] = found["availability"]
+    return answer
+
+
+async def test_a_wait_is_estimated_and_compared(embedded_cluster: ClusterUnderTest) -> None:
+    cluster = embedded_cluster
+    await prepare(cluster, *node("node-a", whole("gpu-0")))
+    await publish_shapes(cluster, {"gpu": GPU, "plain": PLAIN})
+    async with replica(cluster, placeholders={"plain": {"min": 1}}) as service:
+        await service.until_warm(PLAIN, 1)
+        assert (await availability(service))["state"] == "free"
+        await use(cluster, "ada")
+        await cluster.wait_running("ada")
+        await service.until(lambda: bool(service.controller.view().users_of_node), "ada is seen")
+        found = await availability(service)
+        assert (found["state"], found["wait"]) == ("when-stopped", None), "nothing is known of sessions"
+
+        sessions_lasted(service.controller, hours=1)
+        await use(cluster, "bob")
+        await service.until(lambda: bool(service.controller.view().pending_users), "bob is pending")
+        found = await availability(service)
+        assert found["state"] == "when-stopped"
+        assert found["wait"] is None, "two servers must stop, and one runs"
+        waits = service.context.waits
+        assert waits is not None
+        calibration = waits.calibration
+        uid = service.controller.view().pending_users[0].uid
+        await service.until(lambda: calibration.knows(uid), "bob's wait is estimated")
+        await cluster.admin.delete(resource_path("v1", "pods", cluster.namespace) + "/ada")
+        await cluster.wait_running("bob")
+        await service.until(lambda: calibration.counts.total() == 1, "bob's wait is compared")
+        status = (await service.get_json("status"))["wait_estimates"]
+        assert status == {"inside": 0, "early": 1, "late": 0, "share_inside": 0.0, "aim": 0.8}
+        assert 'dra_spawner_wait_estimates_total{outcome="early"} 1.0' in await service.get("metrics")
+        assert "Estimated waits: 0% of them ended in their interval" in await service.get("page")
+
+
+async def test_what_the_history_tells_is_learned(embedded_cluster: ClusterUnderTest, tmp_path: Path) -> None:
+    cluster = embedded_cluster
+    await prepare(cluster, *node("node-a", whole("gpu-0")))
+    await publish_shapes(cluster, {"gpu": GPU, "plain": PLAIN})
+    begin = datetime.now(UTC) - timedelta(hours=3)
+    url = f"sqlite:///{tmp_path}/history.sqlite"
+    database = HistoryDatabase.open(url)
+    database.add(
+        [
+            *(
+                Launch(str(each), begin, choice="gpu", bound=begin, ended=begin + each * timedelta(minutes=9))
+                for each in range(1, 12)
+            ),
+            NodeLeadTime("n", "n", "large", begin, begin, images=begin + timedelta(minutes=4)),
+        ]
+    )
+    database.close()
+    async with replica(cluster, placeholders={"plain": {"min": 1}}, history={"url": url, "keep_days": 30}) as service:
+        controller = service.controller
+        await service.until(lambda: controller.sessions.lengths_of("gpu") is not None, "sessions are learned", 60)
+        assert controller.node_ceilings.waits_for_new("large") == [240.0]
