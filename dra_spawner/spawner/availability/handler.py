@@ -1,0 +1,111 @@
+"""``GET {hub}/dra-spawner/availability``: availability of the choices of a user's own spawn form, for its script.
+
+Query: ``name`` for combinations of options, which may be given several times; ``user`` and ``server`` for the form of
+another user, which an administrator has opened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any, Final, Protocol, runtime_checkable
+from weakref import WeakSet
+
+from jupyterhub.app import JupyterHub
+from jupyterhub.handlers import BaseHandler
+from jupyterhub.user import User
+from jupyterhub.utils import url_path_join
+from tornado.web import Application, HTTPError
+
+from dra_spawner.spawner.availability.client import AvailabilityClient
+from dra_spawner.spawner.availability.form_choices import FormChoices
+from dra_spawner.spawner.availability.shown import UNKNOWN
+
+__all__ = ["ADDRESS", "AvailabilityHandler", "HasAvailability", "serve_availability"]
+
+#: Below the hub's prefix.
+ADDRESS: Final = "dra-spawner/availability"
+_WAIT_SECONDS: Final = 1.0
+_MOST_NAMES: Final = 20
+
+_serving: WeakSet[Application] = WeakSet()
+
+
+@runtime_checkable
+class HasAvailability(Protocol):
+    """A spawner whose form shows availability."""
+
+    @property
+    def availability(self) -> AvailabilityClient | None:
+        """The hub's client; None without a service."""
+
+    async def choices_of_form(self) -> FormChoices:
+        """The choices of the user's own form."""
+
+
+class AvailabilityHandler(BaseHandler):
+    """Answers the form's script; only a login cookie of the hub is accepted."""
+
+    async def get(self) -> None:
+        """Write the answer as JSON."""
+        spawner = self._spawner()
+        client = spawner.availability
+        if client is None:
+            raise HTTPError(404)
+        form, view = await asyncio.gather(spawner.choices_of_form(), client.latest(_WAIT_SECONDS))
+        choices = {name: view.of(name) for name in form.names()}
+        asked = dict.fromkeys(self.get_query_arguments("name")[:_MOST_NAMES])
+        for name, known in ((name, form.known_name(name)) for name in asked):
+            if known is None:
+                choices[name] = UNKNOWN
+            elif known not in view.choices:
+                choices[name] = await client.of_combination(known, _WAIT_SECONDS)
+            else:
+                choices[name] = view.of(known)
+        self.set_header("Content-Type", "application/json")
+        self.set_header("Cache-Control", "no-store")
+        self.finish(
+            json.dumps(
+                {
+                    "age_seconds": round(view.age_seconds, 1) if view.age_seconds is not None else None,
+                    "choices": {name: each.as_json() for name, each in choices.items()},
+                }
+            )
+        )
+
+    def _spawner(self) -> HasAvailability:
+        """The spawner of the form.
+
+        Raises
+        ------
+        HTTPError
+            403 without a login, or for another user without the right to start the user's servers.
+        """
+        user: Any = self.current_user
+        if not isinstance(user, User):
+            raise HTTPError(403)
+        name = self.get_query_argument("user", user.name)
+        if name != user.name:
+            user = self.find_user(name)
+            if user is None or not self.get_scope_filter("servers")(user.orm_user, "user"):
+                raise HTTPError(403)
+        server = self.get_query_argument("server", "")
+        # Asking for a server that does not exist would create it.
+        spawner = user.spawners[server] if server in user.orm_spawners else user.spawner
+        if not isinstance(spawner, HasAvailability):
+            raise HTTPError(404)
+        return spawner
+
+
+def serve_availability() -> bool:
+    """Add the handler to the hub that runs in this process, once; returns whether it has a web application yet."""
+    if not JupyterHub.initialized():
+        return False
+    hub = JupyterHub.instance()
+    application = getattr(hub, "tornado_application", None)
+    if application is None:
+        return False
+    if application not in _serving:
+        application.add_handlers(".*", [(url_path_join(hub.hub_prefix, ADDRESS), AvailabilityHandler)])
+        _serving.add(application)
+    return True
