@@ -30,7 +30,7 @@ def profile(memory="10Gi", choices="from_policy", **more):
 
 
 def options_of(form):
-    return re.findall(r'<option value="([^"]*)" (selected)?>([^<]*)</option>', form)
+    return re.findall(r'<option value="([^"]*)" (selected)?(?: data-label="[^"]*")?>([^<]*)</option>', form)
 
 
 async def chosen(spawner, **user_options):

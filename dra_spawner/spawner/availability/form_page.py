@@ -15,6 +15,7 @@ from typing import Any, Final
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PackageLoader
 from markupsafe import Markup
 
+from dra_spawner.placeholders.planner.choice_names import choice_name
 from dra_spawner.spawner.availability.client import AvailabilityView
 from dra_spawner.spawner.availability.form_choices import FormOption, form_choices
 
@@ -43,6 +44,7 @@ class FormPage:
     def __init__(self, profiles: Sequence[Profile], view: AvailabilityView | None, address: str) -> None:
         self.profiles = profiles
         self.choices = form_choices(profiles)
+        self._single = dict.fromkeys(self.choices.names())
         self._view = view
         self._address = address
 
@@ -81,12 +83,12 @@ class FormPage:
         for profile, (slug, options) in zip(labelled, self.choices.profiles, strict=True):
             assert isinstance(profile, dict)
             if with_profiles:
-                label = html.escape(self._view.of(slug).label)
+                label = self._label_html(slug)
                 before = profile.get("description")
                 profile["description"] = f"{before} Availability: {label}." if before else f"Availability: {label}."
             for option in options:
                 for name, choice in profile["profile_options"][option.name]["choices"].items():
-                    label = html.escape(self._view.of(self.choices.name_of(slug, option, str(name))).label)
+                    label = self._label_html(self.choices.name_of(slug, option, str(name)))
                     choice["display_name"] = f"{choice.get('display_name') or html.escape(str(name))}{SEPARATOR}{label}"
         return labelled
 
@@ -105,43 +107,62 @@ class FormPage:
         picked = user_options if chosen == slug or (not chosen and profile.get("default")) else {}
         is_chosen = chosen == slug if chosen else bool(profile.get("default"))
         all_options = profile.get("profile_options") or {}
-        selected: dict[str, str] = {}
-        shown = []
+        selected: dict[str, str | None] = {}
         for option in options:
-            configured = all_options[option.name]
-            unlisted = configured.get("unlisted_choice") or {}
-            free_text = picked.get(f"{option.name}--unlisted-choice") if unlisted.get("enabled") else None
+            unlisted = all_options[option.name].get("unlisted_choice") or {}
             choice = picked.get(option.name)
             selected[option.name] = str(choice) if choice in option.choices else option.default
-            shown.append(
-                {
-                    "name": option.name,
-                    "display_name": _html(configured.get("display_name"), option.name),
-                    "selected": None if free_text else selected[option.name],
-                    "free_text": free_text or "",
-                    "unlisted": unlisted if unlisted.get("enabled") else None,
-                    "choices": [
-                        {
-                            "name": name,
-                            "display_name": _html(entry.get("display_name"), str(name)),
-                            "label": self._label(slug, option, str(name)),
-                        }
-                        for name, entry in (configured.get("choices") or {}).items()
-                    ],
-                }
-            )
-        name = self.choices.known_name(_spelled_out(slug, selected)) or slug
+            free_text = picked.get(f"{option.name}--unlisted-choice")
+            if unlisted.get("enabled") and (free_text or not option.choices):
+                selected[option.name] = None
+        name = _combination(slug, options, selected)
         return {
             "slug": slug,
             "display_name": _html(profile.get("display_name"), slug),
             "description": _html(profile.get("description"), ""),
             "is_chosen": is_chosen,
-            "options": shown,
-            "availability": self._view.of(name) if self._view is not None else None,
+            "options": [
+                self._shown_option(slug, options, option, all_options[option.name], selected, picked)
+                for option in options
+            ],
+            "availability": self._view.of(name or "") if self._view is not None else None,
         }
 
-    def _label(self, slug: str, option: FormOption, choice: str) -> str:
-        return self._view.of(self.choices.name_of(slug, option, choice)).label if self._view is not None else ""
+    def _shown_option(
+        self,
+        slug: str,
+        options: Sequence[FormOption],
+        option: FormOption,
+        configured: Mapping[str, Any],
+        selected: Mapping[str, str | None],
+        picked: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """What the template shows of an option; the label of a choice is for what is selected of the other options."""
+        unlisted = configured.get("unlisted_choice") or {}
+        choices = []
+        for name, entry in (configured.get("choices") or {}).items():
+            label = self._label(_combination(slug, options, {**selected, option.name: str(name)}))
+            choices.append({"name": name, "display_name": _html(entry.get("display_name"), str(name)), "label": label})
+        is_free_text = selected[option.name] is None
+        return {
+            "name": option.name,
+            "display_name": _html(configured.get("display_name"), option.name),
+            "selected": selected[option.name],
+            "free_text": picked.get(f"{option.name}--unlisted-choice", "") if is_free_text else "",
+            "unlisted": unlisted if unlisted.get("enabled") else None,
+            "choices": choices,
+        }
+
+    def _label(self, name: str | None) -> str:
+        """Label of a choice; empty for a combination that was not asked for: the script does."""
+        if self._view is None or name is None or (name not in self._view.choices and name not in self._single):
+            return ""
+        return self._view.of(name).label
+
+    def _label_html(self, name: str) -> str:
+        # No quotes: fancy-profiles shows names as text, an administrator's template may have them in an attribute.
+        label = self._view.of(name).label if self._view is not None else ""
+        return html.escape(label.replace("'", "\u2019").replace('"', "\u201d"))
 
     def _script_data(self) -> dict[str, Any]:
         """What the script needs."""
@@ -153,7 +174,7 @@ class FormPage:
             data |= {
                 "address": self._address,
                 "age_seconds": self._view.age_seconds,
-                "choices": {name: self._view.of(name).as_json() for name in self.choices.names()},
+                "choices": {name: self._view.of(name).as_json() for name in self._single},
             }
         return data
 
@@ -180,8 +201,16 @@ def is_fancy_form(template: str) -> bool:
     return "fancy-profiles/static" in template
 
 
-def _spelled_out(slug: str, choices: Mapping[str, str]) -> str:
-    return f"{slug}/{','.join(f'{option}={choice}' for option, choice in choices.items())}"
+def _combination(slug: str, options: Sequence[FormOption], selected: Mapping[str, str | None]) -> str | None:
+    """Name of a combination; None with free text."""
+    others: dict[str, str] = {}
+    for option in options:
+        choice = selected[option.name]
+        if choice is None:
+            return None
+        if choice != option.default:
+            others[option.name] = choice
+    return choice_name(slug, others)
 
 
 def _html(value: object, otherwise: str) -> Markup:

@@ -26,7 +26,8 @@ __all__ = ["ADDRESS", "AvailabilityHandler", "HasAvailability", "serve_availabil
 #: Below the hub's prefix.
 ADDRESS: Final = "dra-spawner/availability"
 _WAIT_SECONDS: Final = 1.0
-_MOST_NAMES: Final = 20
+#: As many as the script sends.
+_MOST_NAMES: Final = 32
 
 _serving: WeakSet[Application] = WeakSet()
 
@@ -54,14 +55,12 @@ class AvailabilityHandler(BaseHandler):
             raise HTTPError(404)
         form, view = await asyncio.gather(spawner.choices_of_form(), client.latest(_WAIT_SECONDS))
         choices = {name: view.of(name) for name in form.names()}
-        asked = dict.fromkeys(self.get_query_arguments("name")[:_MOST_NAMES])
-        for name, known in ((name, form.known_name(name)) for name in asked):
-            if known is None:
-                choices[name] = UNKNOWN
-            elif known not in view.choices:
-                choices[name] = await client.of_combination(known, _WAIT_SECONDS)
-            else:
-                choices[name] = view.of(known)
+        asked = {name: form.known_name(name) for name in self.get_query_arguments("name")[:_MOST_NAMES]}
+        combinations = {known for known in asked.values() if known is not None and known not in view.choices}
+        combinations -= choices.keys()
+        answers = await asyncio.gather(*(client.of_combination(name, _WAIT_SECONDS) for name in sorted(combinations)))
+        found = dict(zip(sorted(combinations), answers, strict=True))
+        choices |= {name: found.get(known) or view.of(known) if known else UNKNOWN for name, known in asked.items()}
         self.set_header("Content-Type", "application/json")
         self.set_header("Cache-Control", "no-store")
         self.finish(

@@ -63,6 +63,12 @@ class ShownAvailability:
             return f"{label}: {_within_a_sentence(reason)}" if 0 < len(reason) <= _LONGEST_REASON else label
         return f"{label}: {wait_text(*self.wait)}" if self.state in _WAITING and self.wait is not None else label
 
+    @property
+    def more(self) -> str:
+        """The sentence, where it says more than the label."""
+        says_all = self.state is AvailabilityState.NEVER and self.label != _LABELS[self.state]
+        return "" if says_all else self.sentence
+
     def as_json(self) -> dict[str, Any]:
         """The availability for the form's script."""
         shown: dict[str, Any] = {"state": self.state.value, "label": self.label, "sentence": self.sentence}

@@ -48,7 +48,7 @@ def badges(form):
 
 
 def options(form):
-    return re.findall(r'<option value="([^"]*)" (selected)?>([^<]*)</option>', form)
+    return re.findall(r'<option value="([^"]*)" (selected)?(?: data-label="[^"]*")?>([^<]*)</option>', form)
 
 
 def test_labels_beside_profiles_and_choices():
@@ -86,6 +86,29 @@ def test_the_last_options_are_chosen_and_the_profile_has_their_label():
     form = page(view).stock_form((), {"profile": "gpu", "size--unlisted-choice": '7Gi"'})
     assert [value for value, selected, _ in options(form) if selected] == ["unlisted-choice"]
     assert 'value="7Gi&#34;"' in form
+
+
+def test_a_choice_has_the_label_of_what_is_selected_of_the_other_options():
+    listed = profiles()
+    listed[0]["profile_options"] |= {
+        "image": {"display_name": "Image", "choices": {"new": {"default": True}, "old": {}}},
+        "note": {"display_name": "Note", "unlisted_choice": {"enabled": True, "display_name_in_choices": "Text"}},
+    }
+    known = {"gpu": FREE, "gpu/size=5Gi": FREE, "gpu/image=old": FREE, "gpu/size=5Gi,image=old": NEVER}
+    view = AvailabilityView(known, 1.0)
+
+    chosen = {"profile": "gpu", "size": "5Gi", "note--unlisted-choice": "text"}
+    form = FormPage(listed, view, "").stock_form((), chosen)
+    assert [text for _, _, text in options(form)] == ["10 GiB", "5 GiB", "Other...", "new", "old", "Text"]
+    assert badges(form)[0] == ("unknown", "not known"), "the service knows nothing of free text"
+    del listed[0]["profile_options"]["note"]
+    form = FormPage(listed, view, "").stock_form((), {"profile": "gpu", "size": "5Gi"})
+    assert [text for _, _, text in options(form)][3:] == ["new · free now", "old · never: no GPU has so much"]
+    form = FormPage(listed, view, "").stock_form((), {"profile": "gpu", "image": "old", "size--unlisted-choice": "7Gi"})
+    assert [text for _, _, text in options(form)][3:] == ["new", "old"]
+    known.pop("gpu/size=5Gi,image=old")
+    form = FormPage(listed, view, "").stock_form((), {"profile": "gpu", "size": "5Gi"})
+    assert [text for _, _, text in options(form)][3:] == ["new · free now", "old"], "the script asks for it"
 
 
 def test_hostile_text_stays_text():

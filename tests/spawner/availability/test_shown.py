@@ -49,3 +49,15 @@ def test_an_interval_in_words_is_never_narrower(low, high, text):
 
 def test_every_state_has_a_label():
     assert all(ShownAvailability(state).label for state in AvailabilityState)
+
+
+@pytest.mark.parametrize(
+    ("state", "sentence", "more"),
+    [
+        (AvailabilityState.NEVER, "No GPU has 80 GiB.", ""),
+        (AvailabilityState.NEVER, "x" * 70, "x" * 70),
+        (AvailabilityState.FREE, "A GPU is free.", "A GPU is free."),
+    ],
+)
+def test_nothing_is_said_twice(state, sentence, more):
+    assert ShownAvailability(state, sentence).more == more

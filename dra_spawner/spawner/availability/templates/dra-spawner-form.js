@@ -7,6 +7,7 @@
   const askEveryMilliseconds = 4000;
   const showAgeFromSeconds = 10;
   const forgetAfterSeconds = 60;
+  const mostCombinations = 32;
 
   const fieldName = (slug, option) => `profile-option-${slug}--${option}`;
 
@@ -24,11 +25,11 @@
     return others.length ? `${slug}/${others.join(",")}` : slug;
   }
 
-  // The name of the combination that is chosen in a profile; null if free text is.
-  function chosenName(slug) {
+  // The name of the combination that is chosen in a profile, with another choice of one option; null with free text.
+  function chosenName(slug, other = {}) {
     const choices = {};
     for (const [option] of data.profiles[slug]) {
-      const value = field(slug, option)?.value;
+      const value = other[option] ?? field(slug, option)?.value;
       if (value === "unlisted-choice") {
         return null;
       }
@@ -114,10 +115,6 @@
     }
   }
 
-  function optionName(slug, option, choice) {
-    return nameWith(slug, { [option]: choice });
-  }
-
   function showProfile(profile) {
     const slug = profile.dataset.profile;
     const found = availability(chosenName(slug));
@@ -130,12 +127,15 @@
       badge.removeAttribute("aria-live");
     }
     setText(badge, found.label);
-    setText(profile.querySelector(".js-sentence"), found.sentence);
+    const isSaid = found.state === "never" && found.label !== "never";
+    setText(profile.querySelector(".js-sentence"), isSaid ? "" : found.sentence);
     for (const select of profile.querySelectorAll(".js-profile-option-select")) {
       for (const option of select.options) {
         if (plainTexts.has(option)) {
-          const label = availability(optionName(slug, select.dataset.option, option.value)).label;
-          setText(option, plainTexts.get(option) + data.separator + label);
+          const name = chosenName(slug, { [select.dataset.option]: option.value });
+          const isAsked = name !== null && (Object.hasOwn(choices, name) || Object.hasOwn(data.choices, name));
+          const end = isAsked ? data.separator + availability(name).label : "";
+          setText(option, plainTexts.get(option) + end);
         }
       }
     }
@@ -182,9 +182,17 @@
     showAge();
   }
 
+  // Combinations of options that the page needs: what is chosen in each profile, and what else the chosen profile has.
   function combinations() {
-    const names = Object.keys(data.profiles).map(chosenName);
-    return names.filter((name) => name !== null && !Object.hasOwn(data.choices, name));
+    const names = Object.keys(data.profiles).map((slug) => chosenName(slug));
+    const chosen = list?.querySelector("input[name=profile]:checked")?.closest(".js-profile");
+    for (const select of chosen?.querySelectorAll(".js-profile-option-select") ?? []) {
+      for (const option of select.options) {
+        names.push(chosenName(chosen.dataset.profile, { [select.dataset.option]: option.value }));
+      }
+    }
+    const needed = names.filter((name) => name !== null && !Object.hasOwn(data.choices, name));
+    return [...new Set(needed)].slice(0, mostCombinations);
   }
 
   async function ask() {
@@ -231,16 +239,9 @@
   }
 
   if (list) {
-    for (const profile of list.querySelectorAll(".js-profile")) {
-      for (const select of profile.querySelectorAll(".js-profile-option-select")) {
-        for (const option of select.options) {
-          const name = optionName(profile.dataset.profile, select.dataset.option, option.value);
-          const end = data.separator + availability(name).label;
-          if (option.value !== "unlisted-choice" && option.textContent.endsWith(end)) {
-            plainTexts.set(option, option.textContent.slice(0, -end.length));
-          }
-        }
-      }
+    for (const option of list.querySelectorAll("option[data-label]")) {
+      const end = option.dataset.label ? data.separator.length + option.dataset.label.length : 0;
+      plainTexts.set(option, option.textContent.slice(0, option.textContent.length - end));
     }
   } else {
     // React makes the form after this script, and anew when something is chosen.
