@@ -96,8 +96,8 @@ async def serious_findings(page):
 async def test_labels_follow_the_cluster_and_the_choice(browser, embedded_cluster, tmp_path):
     async with form_hub(embedded_cluster, tmp_path / "hub") as made, opened(browser, made.hub) as page:
         expect = playwright.expect
-        await picture(page, "form-light")
         await expect(badge(page, "gpu-slice")).to_have_text("ready")
+        await picture(page, "form-light")
         assert await options_of(page, "gpu-slice", "memory").all_inner_texts() == [
             "10 GiB · ready",
             "20 GiB · free now",
