@@ -6,6 +6,7 @@ A form never waits longer than it says. The service's failures are logged once, 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -32,6 +33,8 @@ _MOST_BYTES: Final = 2**23
 _MOST_COMBINATIONS: Final = 500
 _COMBINATIONS_AT_ONCE: Final = 4
 
+_serials: Final = itertools.count(1)
+
 
 @dataclass(frozen=True, slots=True)
 class AvailabilityView:
@@ -43,10 +46,13 @@ class AvailabilityView:
         By name; choices that are missing are not known.
     age_seconds
         None without an answer.
+    serial
+        Number of the answer; 0 without one.
     """
 
     choices: Mapping[str, ShownAvailability] = field(default_factory=dict)
     age_seconds: float | None = None
+    serial: int = 0
 
     def of(self, name: str) -> ShownAvailability:
         """Availability of a choice."""
@@ -67,6 +73,7 @@ class _Question:
     task: asyncio.Task[None] | None = None
     answered_at: float | None = None
     choices: Mapping[str, ShownAvailability] = field(default_factory=dict)
+    serial: int = 0
 
 
 class AvailabilityClient:
@@ -109,7 +116,7 @@ class AvailabilityClient:
         now = asyncio.get_running_loop().time()
         if question.answered_at is None or now - question.answered_at > _LONGEST_AGE_SECONDS:
             return AvailabilityView()
-        return AvailabilityView(question.choices, now - question.answered_at)
+        return AvailabilityView(question.choices, now - question.answered_at, question.serial)
 
     async def _ask(self, question: _Question, name: str) -> None:
         address = self._address()
@@ -135,6 +142,7 @@ class AvailabilityClient:
             return
         else:
             question.choices, question.answered_at = choices, question.asked_at
+            question.serial = next(_serials)
             self._last_problem = ""
             return
         if problem != self._last_problem:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import OrderedDict
+from collections.abc import Mapping
 from typing import Any, Final, Protocol, runtime_checkable
 from weakref import WeakSet
 
@@ -17,9 +19,10 @@ from jupyterhub.user import User
 from jupyterhub.utils import url_path_join
 from tornado.web import Application, HTTPError
 
-from dra_spawner.spawner.availability.client import AvailabilityClient
+from dra_spawner.spawner.availability.client import AvailabilityClient, AvailabilityView
 from dra_spawner.spawner.availability.form_choices import FormChoices
-from dra_spawner.spawner.availability.shown import UNKNOWN
+from dra_spawner.spawner.availability.shown import UNKNOWN, ShownAvailability
+from dra_spawner.spawner.hub_wide import hub_wide
 
 __all__ = ["ADDRESS", "AvailabilityHandler", "HasAvailability", "serve_availability"]
 
@@ -28,6 +31,7 @@ ADDRESS: Final = "dra-spawner/availability"
 _WAIT_SECONDS: Final = 1.0
 #: As many as the script sends.
 _MOST_NAMES: Final = 32
+_MOST_ENCODED: Final = 32
 
 _serving: WeakSet[Application] = WeakSet()
 
@@ -54,23 +58,18 @@ class AvailabilityHandler(BaseHandler):
         if client is None:
             raise HTTPError(404)
         form, view = await asyncio.gather(spawner.choices_of_form(), client.latest(_WAIT_SECONDS))
-        choices = {name: view.of(name) for name in form.names()}
         asked = {name: form.known_name(name) for name in self.get_query_arguments("name")[:_MOST_NAMES]}
-        combinations = {known for known in asked.values() if known is not None and known not in view.choices}
-        combinations -= choices.keys()
-        answers = await asyncio.gather(*(client.of_combination(name, _WAIT_SECONDS) for name in sorted(combinations)))
-        found = dict(zip(sorted(combinations), answers, strict=True))
-        choices |= {name: found.get(known) or view.of(known) if known else UNKNOWN for name, known in asked.items()}
+        single = set(form.names()) if asked else set()
+        needed = sorted({known for known in asked.values() if known} - view.choices.keys() - single)
+        answers = await asyncio.gather(*(client.of_combination(name, _WAIT_SECONDS) for name in needed))
+        found = dict(zip(needed, answers, strict=True))
+        more = {name: found.get(known) or view.of(known) if known else UNKNOWN for name, known in asked.items()}
         self.set_header("Content-Type", "application/json")
         self.set_header("Cache-Control", "no-store")
-        self.finish(
-            json.dumps(
-                {
-                    "age_seconds": round(view.age_seconds, 1) if view.age_seconds is not None else None,
-                    "choices": {name: each.as_json() for name, each in choices.items()},
-                }
-            )
-        )
+        age = round(view.age_seconds, 1) if view.age_seconds is not None else None
+        # Joined, not encoded as one: what most pages ask for is the same.
+        choices = ", ".join(part for part in (_encoded_choices(form, view), _encoded(more)) if part)
+        self.finish(f'{{"age_seconds": {json.dumps(age)}, "choices": {{{choices}}}}}')
 
     def _spawner(self) -> HasAvailability:
         """The spawner of the form.
@@ -94,6 +93,22 @@ class AvailabilityHandler(BaseHandler):
         if not isinstance(spawner, HasAvailability):
             raise HTTPError(404)
         return spawner
+
+
+def _encoded(choices: Mapping[str, ShownAvailability]) -> str:
+    """The members of a JSON object."""
+    return json.dumps({name: each.as_json() for name, each in choices.items()})[1:-1]
+
+
+def _encoded_choices(form: FormChoices, view: AvailabilityView) -> str:
+    """The same of all choices of a form; encoded once for each answer of the service."""
+    known: OrderedDict[tuple[FormChoices, int], str] = hub_wide("encoded availability", OrderedDict)
+    key = (form, view.serial)
+    if key not in known:
+        known[key] = _encoded({name: view.of(name) for name in form.names()})
+        if len(known) > _MOST_ENCODED:
+            known.popitem(last=False)
+    return known[key]
 
 
 def serve_availability() -> bool:

@@ -4,7 +4,8 @@
   const list = document.querySelector(".dra-spawner-form");
   const ageLine = document.querySelector(".js-availability-age");
   const notKnown = { state: "unknown", label: "not known", sentence: "" };
-  const askEveryMilliseconds = 4000;
+  // The hub's answer is two seconds old at most: a change is seen within five.
+  const askEveryMilliseconds = 3000;
   const showAgeFromSeconds = 10;
   const forgetAfterSeconds = 60;
   const mostCombinations = 32;
@@ -199,7 +200,7 @@
     asking?.abort();
     const current = new AbortController();
     asking = current;
-    const limit = setTimeout(() => current.abort(), 2 * askEveryMilliseconds);
+    const limit = setTimeout(() => current.abort(), 8000);
     try {
       const address = new URL(data.address, window.location.href);
       combinations().forEach((name) => address.searchParams.append("name", name));
