@@ -16,6 +16,8 @@ from traitlets.config import Config
 from traitlets.utils.importstring import import_item
 
 from dra_spawner.spawner import DRASpawner
+from dra_spawner.spawner.availability.handler import serve_availability
+from dra_spawner.spawner.hub_wide import in_background, retry_until_done
 from dra_spawner.spawner.placement.service import is_configured
 from dra_spawner.spawner.shape_publication import SampleUser, ShapePublication
 
@@ -76,6 +78,12 @@ def _begin() -> None:
     spawner.begin_checking()
     if is_configured(spawner.placement_service):
         ShapePublication(partial(sample_spawner, hub)).begin()
+        # Pages that were open before a restart of the hub ask again.
+        in_background(retry_until_done(_serves_availability, "serve availability to spawn forms", hub.log))
+
+
+async def _serves_availability() -> bool:
+    return serve_availability()
 
 
 def sample_spawner(hub: JupyterHub, sample: SampleUser = _THE_HUB) -> DRASpawner:

@@ -1,15 +1,17 @@
-"""The spawn form of `DRASpawner`: choices from the cluster's devices, and the validation of submitted options.
+"""The spawn form of `DRASpawner`: choices from the cluster's devices, their availability, and submitted options.
 
-KubeSpawner renders the form from its ``profile_list``. This module completes the list before, both for the form and for
-the submitted options.
+The list of profiles is completed before the form is rendered, and before submitted options are checked. An
+administrator's own template, or that of another form, is rendered by KubeSpawner.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from typing import Any, Final
 
-from jupyterhub.utils import maybe_future
+from jupyterhub.utils import maybe_future, url_path_join
 from kubespawner import KubeSpawner
+from tornado.httputil import url_concat
 from traitlets import default
 
 from dra_spawner.profiles import form_fields_problem, free_text_problems, user_options_problem
@@ -17,14 +19,24 @@ from dra_spawner.profiles.drivers.registry import share_enforcements
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.form import FormTexts, form_profiles, has_policy_choices, unavailable_choice
 from dra_spawner.profiles.offers import DeviceCatalog
+from dra_spawner.spawner.availability.client import AvailabilityClient, AvailabilityView, availability_client
+from dra_spawner.spawner.availability.form_choices import FormChoices, form_choices
+from dra_spawner.spawner.availability.form_page import FormPage, is_fancy_form, replacing_form
+from dra_spawner.spawner.availability.handler import ADDRESS, serve_availability
+from dra_spawner.spawner.placement.service import is_configured
 from dra_spawner.spawner.settings import SpawnerSettings
 from dra_spawner.spawner.spawn_refusal import OptionsRefused, RefusalReason, wrong_profile_sentence
 
 __all__ = ["SpawnForm"]
 
+#: How long a form waits for a new answer about availability; then it shows the last one.
+_AVAILABILITY_WAIT_SECONDS: Final = 0.3
+
 
 class SpawnForm(SpawnerSettings):
-    """KubeSpawner with choices and texts from devices."""
+    """KubeSpawner with choices and texts from devices, and with the availability of choices."""
+
+    _form_choices: FormChoices | None = None
 
     async def learn_devices_of_choices(self) -> None:
         """Read the devices, if choices are derived from them."""
@@ -39,14 +51,61 @@ class SpawnForm(SpawnerSettings):
         return self._render_form if self.profile_list else ""
 
     async def _render_form(self, spawner: KubeSpawner) -> str:
-        await self.devices.learn()
-        profiles = self._sorted_dict_values(self.profile_list)
-        if callable(profiles):
-            profiles = await maybe_future(profiles(spawner))
-        return str(self._render_options_form(profiles))
+        client = self.availability
+        if client is None:
+            view = None
+            await self.devices.learn()
+        else:
+            serve_availability()
+            _, view = await asyncio.gather(self.devices.learn(), client.latest(_AVAILABILITY_WAIT_SECONDS))
+        return self._rendered(await self._own_profiles(), view)
 
     def _render_options_form(self, profile_list: Any) -> Any:
-        return super()._render_options_form(self._completed(profile_list, with_texts=True))
+        return self._rendered(profile_list, None)
+
+    def _rendered(self, profile_list: Any, view: AvailabilityView | None) -> str:
+        completed = self._completed(profile_list, with_texts=True)
+        profiles = super()._get_initialized_profile_list(completed)
+        server = {"user": self.user.name, "server": self.name or ""}
+        page = FormPage(profiles, view, url_concat(url_path_join(self.hub.base_url, ADDRESS), server))
+        self._form_choices = page.choices
+        other_form = replacing_form(self.profile_form_template, self.additional_profile_form_template_paths)
+        if other_form is None:
+            return page.stock_form(self.additional_profile_form_template_paths, self._valid_user_options(profiles))
+        is_fancy = is_fancy_form(other_form)
+        form = super()._render_options_form(page.labelled_profiles(with_profiles=not is_fancy))
+        return f"{form}{page.live_script()}" if is_fancy else str(form)
+
+    def _valid_user_options(self, profiles: Any) -> dict[str, Any]:
+        """Return the last options; empty if they are no longer valid."""
+        if not isinstance(self.user_options, dict):
+            return {}
+        try:
+            self._validate_user_options(profiles)
+        except OptionsRefused as refused:
+            self.log.info("The spawn form starts with defaults: %s", refused)
+            return {}
+        return self.user_options
+
+    async def _own_profiles(self) -> Any:
+        profiles = self._sorted_dict_values(self.profile_list)
+        return await maybe_future(profiles(self)) if callable(profiles) else profiles
+
+    # Availability
+
+    @property
+    def availability(self) -> AvailabilityClient | None:
+        """The hub's questions to the service about availability; None where no service is configured."""
+        return availability_client(self.placement_service, self.log) if is_configured(self.placement_service) else None
+
+    async def choices_of_form(self) -> FormChoices:
+        """Return the choices of the last form, or of a new one."""
+        if self._form_choices is None:
+            await self.learn_devices_of_choices()
+            self._form_choices = form_choices(self._get_initialized_profile_list(await self._own_profiles()) or [])
+        return self._form_choices
+
+    # Profiles
 
     def _get_initialized_profile_list(self, profile_list: Any) -> Any:
         return super()._get_initialized_profile_list(self._completed(profile_list))

@@ -7,7 +7,6 @@ import json
 import os
 import queue
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -20,22 +19,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.browser.chromium import chromium, picture_path
 from tests.integration.devices import classes, node_with, shareable
 from tests.polling import eventually_sync
 
 playwright = pytest.importorskip("playwright.sync_api")
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-CHROMIUM_FLAGS = [
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-#: Where to put pictures of the pages, if anywhere (they illustrate the README).
-PICTURES = os.environ.get("DRA_SPAWNER_PICTURES")
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -152,18 +140,16 @@ def processes_in(directory: Path) -> list[str]:
 
 @pytest.fixture
 def browser():
-    if CHROMIUM is None:
-        pytest.skip("no Chromium on this machine (Debian: apt install chromium)")
-    flags = [*CHROMIUM_FLAGS, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
+    path, flags = chromium()
     with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=flags)
+        browser = driver.chromium.launch(executable_path=path, args=flags)
         yield browser
         browser.close()
 
 
 def picture(page, name: str) -> None:
-    if PICTURES:
-        page.screenshot(path=Path(PICTURES) / f"{name}.png")
+    if path := picture_path(name):
+        page.screenshot(path=path)
 
 
 def test_from_the_command_to_a_share_in_jupyterlab(browser):
@@ -178,7 +164,8 @@ def test_from_the_command_to_a_share_in_jupyterlab(browser):
 
         page.get_by_text("GPU slice", exact=True).click()
         sizes = page.locator("select[name=profile-option-gpu-slice--memory] option")
-        assert sizes.all_inner_texts() == [f"{size} GiB" for size in range(5, 45, 5)]
+        texts = [text.partition(" · ")[0] for text in sizes.all_inner_texts()]
+        assert texts == [f"{size} GiB" for size in range(5, 45, 5)]
         assert page.locator("select[name=profile-option-gpu-slice--memory]").input_value() == "10Gi"
         picture(page, "demo-form")
         page.get_by_role("button", name="Start").click()

@@ -23,6 +23,8 @@ class ServiceStandIn:
     ----------
     answer
         Gets the decoded question; a mapping is sent as JSON.
+    profiles
+        The same for questions about availability, which have the query.
     questions
         All that came with the right token.
     """
@@ -31,10 +33,15 @@ class ServiceStandIn:
         self.url = ""
         self.questions: list[dict[str, Any]] = []
         self.answer: Answer = self._fresh
+        self.profiles: Answer = self._none
 
     @staticmethod
     async def _fresh(_: dict[str, Any]) -> dict[str, Any]:
         return {"kind": "fresh", "node": "", "reason": "", "claims": {}, "until": None}
+
+    @staticmethod
+    async def _none(_: dict[str, Any]) -> dict[str, Any]:
+        return {"items": [], "total": 0, "problem": ""}
 
     def always(self, response: Any) -> None:
         """Answer whatever is asked with this."""
@@ -47,15 +54,16 @@ class ServiceStandIn:
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         if request.headers.get("Authorization") != f"token {TOKEN}":
             return web.json_response({"message": "who are you?"}, status=401)
-        question = await request.json()
+        question = await request.json() if request.method == "POST" else dict(request.query)
         self.questions.append(question)
-        answer = await self.answer(question)
+        answer = await (self.answer if request.method == "POST" else self.profiles)(question)
         return answer if isinstance(answer, web.StreamResponse) else web.json_response(answer)
 
     @contextlib.asynccontextmanager
     async def listening(self) -> AsyncIterator[ServiceStandIn]:
         app = web.Application()
         app.router.add_post(f"{PREFIX}api/placements", self._handle)
+        app.router.add_get(f"{PREFIX}api/profiles", self._handle)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -64,6 +72,21 @@ class ServiceStandIn:
             yield self
         finally:
             await runner.cleanup()
+
+
+def profile_items(**states: Any) -> dict[str, Any]:
+    """Answer about availability: by choice a state, or the whole availability."""
+    return {
+        "items": [
+            {
+                "name": name,
+                "availability": state
+                if isinstance(state, dict)
+                else {"kind": "fresh", "node": "", "reason": "", "state": state, "sentence": "", "wait": None},
+            }
+            for name, state in states.items()
+        ]
+    }
 
 
 @contextlib.contextmanager

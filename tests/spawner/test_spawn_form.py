@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import html
 import re
+import time
 
 import pytest
 
@@ -13,6 +16,7 @@ from dra_spawner.dra.objects import DeviceClass, ResourceSlice
 from dra_spawner.spawner.devices.reader import KnownDevices
 from dra_spawner.spawner.spawn_refusal import OptionsRefused
 from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of
+from tests.spawner.service_stand_in import ServiceStandIn, profile_items, service_of_the_hub
 
 SHARE = "gpu-share.example.com"
 SIZES = ["5Gi", "10Gi", "15Gi", "20Gi", "25Gi", "30Gi", "35Gi", "40Gi"]
@@ -26,7 +30,7 @@ def profile(memory="10Gi", choices="from_policy", **more):
 
 
 def options_of(form):
-    return re.findall(r'<option value="([^"]*)" (selected)?>([^<]*)</option>', form)
+    return re.findall(r'<option value="([^"]*)" (selected)?(?: data-label="[^"]*")?>([^<]*)</option>', form)
 
 
 async def chosen(spawner, **user_options):
@@ -61,7 +65,7 @@ async def test_generated_choices_come_back_as_they_were_shown(hub, as_function):
     assert await chosen(spawner) == "10Gi"
     assert await chosen(spawner, profile="share", memory="12Gi") == "12Gi"
     form = await spawner.get_options_form()
-    assert ("12Gi", "", "12 GiB (15 GiB will be reserved)") in options_of(form), "what was picked before is offered"
+    assert ("12Gi", "selected", "12 GiB (15 GiB will be reserved)") in options_of(form), "what was picked before"
     for size in ("50Gi", "10240Mi", "nothing"):
         with pytest.raises(OptionsRefused):
             await chosen(spawner, profile="share", memory=size)
@@ -132,3 +136,115 @@ async def test_hostile_names_of_devices_and_hostile_options_stay_text(nowhere, m
     assert hostile not in form
     assert html.escape(f"Shared as {hostile}.") in form
     assert "15 GiB will be reserved." in form
+
+
+PLAIN = [
+    {"display_name": "CPU", "slug": "cpu"},
+    {
+        "display_name": "GPU",
+        "slug": "gpu",
+        "profile_options": {
+            "size": {"display_name": "Size", "choices": {"s": {"display_name": "S"}, "l": {"display_name": "L"}}}
+        },
+    },
+]
+
+
+@pytest.fixture
+async def service(nowhere):
+    """ServiceStandIn of the hub without a cluster, whose devices are not asked for."""
+    nowhere.spawner_config.profile_list = PLAIN
+    async with ServiceStandIn().listening() as service:
+        with service_of_the_hub(service.url):
+            yield service
+
+
+def shown_in(form):
+    return {
+        "profiles": re.findall(r'class="dra-availability[^>]*data-state="([^"]*)"', form),
+        "options": [text for _, _, text in options_of(form)],
+    }
+
+
+async def test_the_form_says_how_soon_each_choice_runs(nowhere, service):
+    async def answer(_):
+        return profile_items(cpu="free", gpu="after-preemption", **{"gpu/size=l": "never"})
+
+    service.profiles = answer
+    spawner = nowhere.user("ada").spawner
+    # A form waits 0.3 s at most, which is little on a machine that does other things.
+    assert (await spawner.availability.latest(20)).age_seconds is not None
+    assert shown_in(await spawner.get_options_form()) == {
+        "profiles": ["free", "after-preemption"],
+        "options": ["S · free in a moment", "L · never"],
+    }
+    assert list((await spawner.choices_of_form()).names()) == ["cpu", "gpu", "gpu/size=l"]
+    assert list((await nowhere.user("bob").spawner.choices_of_form()).names()) == ["cpu", "gpu", "gpu/size=l"]
+
+
+@pytest.mark.parametrize("fault", ["slow", "away", "older"])
+async def test_a_form_is_there_in_time_whatever_the_service_does(nowhere, service, fault):
+    ended = asyncio.Event()
+
+    async def answer(_):
+        if fault == "slow":
+            await ended.wait()
+        return {"items": [{"name": "cpu", "availability": {"kind": "fresh", "node": "a", "reason": "free"}}]}
+
+    service.profiles = answer
+    spawner = nowhere.user("ada").spawner
+    await spawner.devices.learn()
+    with contextlib.ExitStack() as stack:
+        if fault == "away":
+            stack.enter_context(service_of_the_hub("http://127.0.0.1:1"))
+        begun = time.monotonic()
+        form = await spawner.get_options_form()
+        took = time.monotonic() - begun
+    ended.set()
+    assert shown_in(form)["profiles"] == ["unknown", "unknown"]
+    assert shown_in(form)["options"] == ["S · not known", "L · not known"]
+    assert took < 2
+
+
+async def test_the_last_choice_is_remembered_after_a_failed_start_and_by_a_new_hub(nowhere):
+    nowhere.spawner_config.profile_list = PLAIN
+    user = nowhere.user("ada")
+    user.spawner.orm_spawner.user_options = {"profile": "gpu", "size": "l"}
+    nowhere.db.commit()
+    spawner = user.get_spawner("", replace_failed=True)
+    spawner.user_options = dict(spawner.orm_spawner.user_options)
+    form = await spawner.get_options_form()
+    assert ("l", "selected", "L") in options_of(form)
+    assert re.findall(r'value="(\w+)"[^>]*checked', form) == ["gpu"]
+
+
+@pytest.mark.parametrize(
+    "stale", [{"profile": "gone"}, {"profile": "gpu", "size": "xl"}, ["gpu"], {"profile": ["gpu"]}, {"x": 1}], ids=repr
+)
+async def test_options_that_are_no_longer_valid_leave_the_defaults(nowhere, stale):
+    nowhere.spawner_config.profile_list = PLAIN
+    spawner = nowhere.user("ada").spawner
+    spawner.user_options = stale
+    form = await spawner.get_options_form()
+    assert ("s", "selected", "S") in options_of(form)
+    assert re.findall(r'value="(\w+)"[^>]*checked', form) == ["cpu"]
+
+
+async def test_an_administrators_template_gets_the_labels_as_text(nowhere, service):
+    template = (
+        "{% for p in profile_list %}[{{ p.slug }}: {{ p.description }}"
+        "{% for o in (p.profile_options or {}).values() %}{% for c in o.choices.values() %} {{ c.display_name }},"
+        "{% endfor %}{% endfor %}]{% endfor %}"
+    )
+    nowhere.spawner_config.profile_form_template = template
+    form = await nowhere.user("ada").spawner.get_options_form()
+    assert form == ("[cpu: Availability: not known.][gpu: Availability: not known. S · not known, L · not known,]")
+
+
+async def test_fancy_profiles_get_texts_and_the_script(nowhere, service):
+    fancy_profiles = pytest.importorskip("jupyterhub_fancy_profiles")
+    nowhere.spawner_config.additional_profile_form_template_paths = fancy_profiles.TEMPLATE_PATHS
+    form = await nowhere.user("ada").spawner.get_options_form()
+    assert "fancy-profiles/static" in form
+    assert '"S \\u00b7 not known"' in form
+    assert "dra-spawner-form-data" in form

@@ -1,0 +1,181 @@
+"""The hub's questions to the service about availability: one for all users, at most every two seconds.
+
+A form never waits longer than it says. The service's failures are logged once, and make availability unknown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from logging import Logger
+from typing import Final
+
+import aiohttp
+
+from dra_spawner.spawner.availability.service_answer import InvalidProfiles, read_profiles
+from dra_spawner.spawner.availability.shown import UNKNOWN, ShownAvailability
+from dra_spawner.spawner.hub_wide import hub_wide, in_background
+from dra_spawner.spawner.placement.service import ServiceAddress, service_of_hub
+
+__all__ = ["AvailabilityClient", "AvailabilityView", "availability_client"]
+
+#: Shortest time between two questions for the same.
+_INTERVAL_SECONDS: Final = 2.0
+#: Until a question is given up.
+_LIMIT_SECONDS: Final = 5.0
+#: An older answer says nothing.
+_LONGEST_AGE_SECONDS: Final = 30.0
+_MOST_BYTES: Final = 2**23
+_MOST_COMBINATIONS: Final = 500
+_COMBINATIONS_AT_ONCE: Final = 4
+
+_serials: Final = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class AvailabilityView:
+    """The last answer.
+
+    Attributes
+    ----------
+    choices
+        By name; choices that are missing are not known.
+    age_seconds
+        None without an answer.
+    serial
+        Number of the answer; 0 without one.
+    """
+
+    choices: Mapping[str, ShownAvailability] = field(default_factory=dict)
+    age_seconds: float | None = None
+    serial: int = 0
+
+    def of(self, name: str) -> ShownAvailability:
+        """Availability of a choice."""
+        return self.choices.get(name, UNKNOWN)
+
+
+@dataclass(slots=True)
+class _Question:
+    """A question and its last answer.
+
+    Attributes
+    ----------
+    asked_at, answered_at
+        In the loop's time; of the answer, the moment of its question.
+    """
+
+    asked_at: float
+    task: asyncio.Task[None] | None = None
+    answered_at: float | None = None
+    choices: Mapping[str, ShownAvailability] = field(default_factory=dict)
+    serial: int = 0
+
+
+class AvailabilityClient:
+    """Asks the service.
+
+    Parameters
+    ----------
+    address
+        The present address; None while there is no service.
+    """
+
+    def __init__(self, address: Callable[[], ServiceAddress | None], log: Logger) -> None:
+        self._address = address
+        self._log = log
+        self._all = _Question(-_INTERVAL_SECONDS)
+        self._combinations: OrderedDict[str, _Question] = OrderedDict()
+        self._at_once = asyncio.Semaphore(_COMBINATIONS_AT_ONCE)
+        self._last_problem = ""
+
+    async def latest(self, wait_seconds: float) -> AvailabilityView:
+        """The last answer about all choices; a new one if that takes no longer than this."""
+        return await self._answered(self._all, "", wait_seconds)
+
+    async def of_combination(self, name: str, wait_seconds: float) -> ShownAvailability:
+        """Availability of a combination of options, which the answer about all choices need not have."""
+        question = self._combinations.setdefault(name, _Question(-_INTERVAL_SECONDS))
+        self._combinations.move_to_end(name)
+        if len(self._combinations) > _MOST_COMBINATIONS:
+            self._combinations.popitem(last=False)
+        return (await self._answered(question, name, wait_seconds)).of(name)
+
+    async def _answered(self, question: _Question, name: str, wait_seconds: float) -> AvailabilityView:
+        now = asyncio.get_running_loop().time()
+        is_open = question.task is not None and not question.task.done()
+        if not is_open and now - question.asked_at >= _INTERVAL_SECONDS:
+            question.asked_at = now
+            question.task = in_background(self._ask(question, name))
+        if question.task is not None and not question.task.done():
+            await asyncio.wait((question.task,), timeout=wait_seconds)
+        now = asyncio.get_running_loop().time()
+        if question.answered_at is None or now - question.answered_at > _LONGEST_AGE_SECONDS:
+            return AvailabilityView()
+        return AvailabilityView(question.choices, now - question.answered_at, question.serial)
+
+    async def _ask(self, question: _Question, name: str) -> None:
+        address = self._address()
+        try:
+            if address is None:
+                raise _NoAnswer("the hub has no address of it")
+            async with asyncio.timeout(_LIMIT_SECONDS):
+                if name:
+                    async with self._at_once:
+                        choices = read_profiles(await _get(address, {"name": name}))
+                        # The service may say the name in another order of options.
+                        choices = {name: next(iter(choices.values()), UNKNOWN)}
+                else:
+                    choices = read_profiles(await _get(address, {}))
+        except TimeoutError:
+            problem = f"no answer within {_LIMIT_SECONDS:g} s"
+        except aiohttp.ClientError as error:
+            problem = str(error) or type(error).__name__
+        except (_NoAnswer, InvalidProfiles) as error:
+            problem = str(error)
+        except Exception:  # a form is there without the service
+            self._log.exception("The dra-spawner service could not be asked for availability")
+            return
+        else:
+            question.choices, question.answered_at = choices, question.asked_at
+            question.serial = next(_serials)
+            self._last_problem = ""
+            return
+        if problem != self._last_problem:
+            self._log.warning("Spawn forms say that availability is not known: the dra-spawner service: %s", problem)
+        self._last_problem = problem
+
+
+def availability_client(service: str, log: Logger) -> AvailabilityClient:
+    """The client of this hub for a service of this name."""
+    return hub_wide(("availability", service), lambda: AvailabilityClient(lambda: service_of_hub(service), log))
+
+
+class _NoAnswer(Exception):
+    """Raised for an answer without availability, with the reason."""
+
+
+async def _get(address: ServiceAddress, query: Mapping[str, str]) -> object:
+    headers = {"Authorization": f"token {address.token}", "Accept": "application/json"}
+    async with (
+        aiohttp.ClientSession(headers=headers, cookie_jar=aiohttp.DummyCookieJar()) as session,
+        # The token is for the service alone, not for an address that an answer points to.
+        session.get(address.url + "api/profiles", params=query, allow_redirects=False) as response,
+    ):
+        if query and response.status == 404:
+            return {"items": []}  # not published
+        if response.status != 200:
+            raise _NoAnswer(f"it answers {response.status}")
+        body = bytearray()
+        async for chunk in response.content.iter_any():
+            body += chunk
+            if len(body) > _MOST_BYTES:
+                raise _NoAnswer(f"its answer has more than {_MOST_BYTES} bytes")
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        raise _NoAnswer("its answer is no JSON") from None

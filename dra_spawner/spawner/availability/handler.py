@@ -1,0 +1,125 @@
+"""``GET {hub}/dra-spawner/availability``: availability of the choices of a user's own spawn form, for its script.
+
+Query: ``name`` for combinations of options, which may be given several times; ``user`` and ``server`` for the form of
+another user, which an administrator has opened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any, Final, Protocol, runtime_checkable
+from weakref import WeakSet
+
+from jupyterhub.app import JupyterHub
+from jupyterhub.handlers import BaseHandler
+from jupyterhub.user import User
+from jupyterhub.utils import url_path_join
+from tornado.web import Application, HTTPError
+
+from dra_spawner.spawner.availability.client import AvailabilityClient, AvailabilityView
+from dra_spawner.spawner.availability.form_choices import FormChoices
+from dra_spawner.spawner.availability.shown import UNKNOWN, ShownAvailability
+from dra_spawner.spawner.hub_wide import hub_wide
+
+__all__ = ["ADDRESS", "AvailabilityHandler", "HasAvailability", "serve_availability"]
+
+#: Below the hub's prefix.
+ADDRESS: Final = "dra-spawner/availability"
+_WAIT_SECONDS: Final = 1.0
+#: As many as the script sends.
+_MOST_NAMES: Final = 32
+_MOST_ENCODED: Final = 32
+
+_serving: WeakSet[Application] = WeakSet()
+
+
+@runtime_checkable
+class HasAvailability(Protocol):
+    """A spawner whose form shows availability."""
+
+    @property
+    def availability(self) -> AvailabilityClient | None:
+        """The hub's client; None without a service."""
+
+    async def choices_of_form(self) -> FormChoices:
+        """The choices of the user's own form."""
+
+
+class AvailabilityHandler(BaseHandler):
+    """Answers the form's script; only a login cookie of the hub is accepted."""
+
+    async def get(self) -> None:
+        """Write the answer as JSON."""
+        spawner = self._spawner()
+        client = spawner.availability
+        if client is None:
+            raise HTTPError(404)
+        form, view = await asyncio.gather(spawner.choices_of_form(), client.latest(_WAIT_SECONDS))
+        asked = {name: form.known_name(name) for name in self.get_query_arguments("name")[:_MOST_NAMES]}
+        single = set(form.names()) if asked else set()
+        needed = sorted({known for known in asked.values() if known} - view.choices.keys() - single)
+        answers = await asyncio.gather(*(client.of_combination(name, _WAIT_SECONDS) for name in needed))
+        found = dict(zip(needed, answers, strict=True))
+        more = {name: found.get(known) or view.of(known) if known else UNKNOWN for name, known in asked.items()}
+        self.set_header("Content-Type", "application/json")
+        self.set_header("Cache-Control", "no-store")
+        age = round(view.age_seconds, 1) if view.age_seconds is not None else None
+        # Joined, not encoded as one: what most pages ask for is the same.
+        choices = ", ".join(part for part in (_encoded_choices(form, view), _encoded(more)) if part)
+        self.finish(f'{{"age_seconds": {json.dumps(age)}, "choices": {{{choices}}}}}')
+
+    def _spawner(self) -> HasAvailability:
+        """The spawner of the form.
+
+        Raises
+        ------
+        HTTPError
+            403 without a login, or for another user without the right to start the user's servers.
+        """
+        user: Any = self.current_user
+        if not isinstance(user, User):
+            raise HTTPError(403)
+        name = self.get_query_argument("user", user.name)
+        if name != user.name:
+            user = self.find_user(name)
+            if user is None or not self.get_scope_filter("servers")(user.orm_user, "user"):
+                raise HTTPError(403)
+        server = self.get_query_argument("server", "")
+        # Asking for a server that does not exist would create it.
+        spawner = user.spawners[server] if server in user.orm_spawners else user.spawner
+        if not isinstance(spawner, HasAvailability):
+            raise HTTPError(404)
+        return spawner
+
+
+def _encoded(choices: Mapping[str, ShownAvailability]) -> str:
+    """The members of a JSON object."""
+    return json.dumps({name: each.as_json() for name, each in choices.items()})[1:-1]
+
+
+def _encoded_choices(form: FormChoices, view: AvailabilityView) -> str:
+    """The same of all choices of a form; encoded once for each answer of the service."""
+    known: OrderedDict[tuple[FormChoices, int], str] = hub_wide("encoded availability", OrderedDict)
+    key = (form, view.serial)
+    if key not in known:
+        known[key] = _encoded({name: view.of(name) for name in form.names()})
+        if len(known) > _MOST_ENCODED:
+            known.popitem(last=False)
+    return known[key]
+
+
+def serve_availability() -> bool:
+    """Add the handler to the hub that runs in this process, once; returns whether it has a web application yet."""
+    if not JupyterHub.initialized():
+        return False
+    hub = JupyterHub.instance()
+    application = getattr(hub, "tornado_application", None)
+    if application is None:
+        return False
+    if application not in _serving:
+        application.add_handlers(".*", [(url_path_join(hub.hub_prefix, ADDRESS), AvailabilityHandler)])
+        _serving.add(application)
+    return True

@@ -1,0 +1,274 @@
+(() => {
+  "use strict";
+  const data = JSON.parse(document.getElementById("dra-spawner-form-data").textContent);
+  const list = document.querySelector(".dra-spawner-form");
+  const ageLine = document.querySelector(".js-availability-age");
+  const notKnown = { state: "unknown", label: "not known", sentence: "" };
+  // The hub's answer is two seconds old at most: a change is seen within five.
+  const askEveryMilliseconds = 3000;
+  const showAgeFromSeconds = 10;
+  const forgetAfterSeconds = 60;
+  const mostCombinations = 32;
+
+  const fieldName = (slug, option) => `profile-option-${slug}--${option}`;
+
+  // What is chosen
+
+  // The field of an option: a drop-down here, a hidden input in other forms.
+  function field(slug, option) {
+    return document.getElementById(fieldName(slug, option)) || document.getElementsByName(fieldName(slug, option))[0];
+  }
+
+  function nameWith(slug, choices) {
+    const others = data.profiles[slug]
+      .filter(([option, standard]) => choices[option] !== undefined && choices[option] !== standard)
+      .map(([option]) => `${option}=${choices[option]}`);
+    return others.length ? `${slug}/${others.join(",")}` : slug;
+  }
+
+  // The name of the combination that is chosen in a profile, with another choice of one option; null with free text.
+  function chosenName(slug, other = {}) {
+    const choices = {};
+    for (const [option] of data.profiles[slug]) {
+      const value = other[option] ?? field(slug, option)?.value;
+      if (value === "unlisted-choice") {
+        return null;
+      }
+      choices[option] = value || undefined;
+    }
+    return nameWith(slug, choices);
+  }
+
+  // The form itself
+
+  function choose(profile) {
+    const radio = profile.querySelector("input[name=profile]");
+    if (!radio.checked) {
+      radio.checked = true;
+      radio.dispatchEvent(new Event("change", { bubbles: true }));
+    }
+  }
+
+  // Either the drop-down or the free text is sent.
+  function showFreeText(select) {
+    const container = select.closest(".js-options-container");
+    const input = container.querySelector(".js-other-input");
+    if (!input) {
+      return;
+    }
+    const isFree = select.value === "unlisted-choice";
+    container.querySelector(".js-other-input-container").hidden = !isFree;
+    input.toggleAttribute("name", isFree);
+    select.toggleAttribute("name", !isFree);
+    (isFree ? input : select).setAttribute("name", isFree ? input.dataset.name : select.id);
+    input.disabled = !isFree;
+  }
+
+  if (list) {
+    list.addEventListener("change", (event) => {
+      const profile = event.target.closest(".js-profile");
+      if (event.target.matches(".js-profile-option-select")) {
+        showFreeText(event.target);
+        choose(profile);
+      }
+      if (data.choices) {
+        show();
+        askForCombinations();
+      }
+    });
+    list.addEventListener("input", (event) => {
+      if (event.target.matches(".js-other-input")) {
+        choose(event.target.closest(".js-profile"));
+      }
+    });
+    // A click anywhere in a profile chooses it, and so does opening a drop-down by the keyboard.
+    list.addEventListener("click", (event) => {
+      const profile = event.target.closest(".js-profile");
+      if (profile && !event.target.closest("a")) {
+        choose(profile);
+      }
+    });
+    list.addEventListener("keydown", (event) => {
+      if (event.target.matches(".js-profile-option-select") && ["Enter", " "].includes(event.key)) {
+        choose(event.target.closest(".js-profile"));
+      }
+    });
+    list.querySelectorAll(".js-profile-option-select").forEach(showFreeText);
+  }
+  if (!data.choices) {
+    return;
+  }
+
+  // Availability
+
+  let choices = data.choices;
+  let answeredAt = data.age_seconds === null ? null : performance.now() - 1000 * data.age_seconds;
+  let asking = null;
+  let timer = null;
+  const plainTexts = new Map();
+
+  const availability = (name) => (name !== null && Object.hasOwn(choices, name) ? choices[name] : notKnown);
+  const ageSeconds = () => (answeredAt === null ? null : (performance.now() - answeredAt) / 1000);
+
+  function setText(element, text) {
+    if (element.textContent !== text) {
+      element.textContent = text;
+    }
+  }
+
+  function showProfile(profile) {
+    const slug = profile.dataset.profile;
+    const found = availability(chosenName(slug));
+    const isChosen = profile.querySelector("input[name=profile]").checked;
+    const badge = profile.querySelector(".js-availability");
+    badge.dataset.state = found.state;
+    if (isChosen) {
+      badge.setAttribute("aria-live", "polite");
+    } else {
+      badge.removeAttribute("aria-live");
+    }
+    setText(badge, found.label);
+    const isSaid = found.state === "never" && found.label !== "never";
+    setText(profile.querySelector(".js-sentence"), isSaid ? "" : found.sentence);
+    for (const select of profile.querySelectorAll(".js-profile-option-select")) {
+      for (const option of select.options) {
+        if (plainTexts.has(option)) {
+          const name = chosenName(slug, { [select.dataset.option]: option.value });
+          const isAsked = name !== null && (Object.hasOwn(choices, name) || Object.hasOwn(data.choices, name));
+          const end = isAsked ? data.separator + availability(name).label : "";
+          setText(option, plainTexts.get(option) + end);
+        }
+      }
+    }
+  }
+
+  // jupyterhub-fancy-profiles: its choices' texts are its own, a profile's label stands below the description.
+  function showFancyProfile(slug) {
+    const place = document.getElementById(`profile-option-${slug}-label`);
+    if (!place) {
+      return;
+    }
+    let badge = place.querySelector(".dra-availability");
+    if (!badge) {
+      badge = document.createElement("span");
+      badge.className = "dra-availability";
+      place.append(badge);
+    }
+    const found = availability(chosenName(slug));
+    badge.dataset.state = found.state;
+    badge.title = found.sentence;
+    setText(badge, found.label);
+  }
+
+  function showAge() {
+    const age = ageSeconds();
+    const isOld = age !== null && age >= showAgeFromSeconds;
+    ageLine.hidden = !isOld;
+    if (isOld) {
+      setText(ageLine, `Availability as of ${Math.round(age)} s ago.`);
+    }
+  }
+
+  function show() {
+    const age = ageSeconds();
+    if (age !== null && age > forgetAfterSeconds) {
+      choices = {};
+      answeredAt = null;
+    }
+    if (list) {
+      list.querySelectorAll(".js-profile").forEach(showProfile);
+    } else {
+      Object.keys(data.profiles).forEach(showFancyProfile);
+    }
+    showAge();
+  }
+
+  // Combinations of options that the page needs: what is chosen in each profile, and what else the chosen profile has.
+  function combinations() {
+    const names = Object.keys(data.profiles).map((slug) => chosenName(slug));
+    const chosen = list?.querySelector("input[name=profile]:checked")?.closest(".js-profile");
+    for (const select of chosen?.querySelectorAll(".js-profile-option-select") ?? []) {
+      for (const option of select.options) {
+        names.push(chosenName(chosen.dataset.profile, { [select.dataset.option]: option.value }));
+      }
+    }
+    const needed = names.filter((name) => name !== null && !Object.hasOwn(data.choices, name));
+    return [...new Set(needed)].slice(0, mostCombinations);
+  }
+
+  async function ask() {
+    asking?.abort();
+    const current = new AbortController();
+    asking = current;
+    const limit = setTimeout(() => current.abort(), 8000);
+    try {
+      const address = new URL(data.address, window.location.href);
+      combinations().forEach((name) => address.searchParams.append("name", name));
+      const response = await fetch(address, {
+        headers: { Accept: "application/json" },
+        redirect: "error",
+        signal: current.signal,
+      });
+      if (response.ok) {
+        const answer = await response.json();
+        choices = answer.choices;
+        answeredAt = answer.age_seconds === null ? null : performance.now() - 1000 * answer.age_seconds;
+      }
+    } catch {
+      // The hub does not answer: the labels get older, and are not known in the end.
+    } finally {
+      clearTimeout(limit);
+    }
+    if (asking === current) {
+      asking = null;
+      show();
+      plan();
+    }
+  }
+
+  function plan() {
+    clearTimeout(timer);
+    if (document.visibilityState === "visible") {
+      timer = setTimeout(ask, askEveryMilliseconds);
+    }
+  }
+
+  function askForCombinations() {
+    if (combinations().some((name) => !Object.hasOwn(choices, name))) {
+      ask();
+    }
+  }
+
+  if (list) {
+    for (const option of list.querySelectorAll("option[data-label]")) {
+      const end = option.dataset.label ? data.separator.length + option.dataset.label.length : 0;
+      plainTexts.set(option, option.textContent.slice(0, option.textContent.length - end));
+    }
+  } else {
+    // React makes the form after this script, and anew when something is chosen.
+    const root = document.getElementById("form");
+    if (root) {
+      new MutationObserver(() => Object.keys(data.profiles).forEach(showFancyProfile)).observe(root, {
+        childList: true,
+        subtree: true,
+      });
+    }
+  }
+  document.addEventListener("visibilitychange", () => {
+    if (document.visibilityState === "visible") {
+      show();
+      ask();
+    } else {
+      clearTimeout(timer);
+    }
+  });
+  // A browser may restore what was chosen before the page was left.
+  window.addEventListener("pageshow", () => {
+    list?.querySelectorAll(".js-profile-option-select").forEach(showFreeText);
+    show();
+    askForCombinations();
+  });
+  show();
+  askForCombinations();
+  plan();
+})();

@@ -1,0 +1,226 @@
+"""The spawn form as users meet it: mouse, keyboard, phone, dark pages, screen readers, and another form."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import pytest
+
+from tests.browser.chromium import chromium, picture_path
+from tests.browser.form_hub import form_hub
+
+playwright = pytest.importorskip("playwright.async_api")
+axe = pytest.importorskip("axe_playwright_python.async_playwright")
+
+pytestmark = pytest.mark.timeout(240)
+
+FREE = {"state": "free", "sentence": "A share is free.", "wait": None}
+NEVER = {"state": "never", "sentence": "No machine has so much.", "wait": None}
+SERIOUS = ("serious", "critical")
+
+
+@pytest.fixture
+async def browser():
+    path, flags = chromium()
+    async with playwright.async_playwright() as driver:
+        browser = await driver.chromium.launch(executable_path=path, args=flags)
+        yield browser
+        await browser.close()
+
+
+@contextlib.asynccontextmanager
+async def opened(browser, hub, **options):
+    """The spawn form of a user, in a new window."""
+    context = await browser.new_context(**{"viewport": {"width": 1100, "height": 900}, **options})
+    page = await context.new_page()
+    page.set_default_timeout(30_000)
+    await page.goto(f"{hub.url}/hub/login?next=/hub/spawn")
+    await page.fill("input[name=username]", "ada")
+    await page.fill("input[name=password]", "any")
+    await page.click("input[type=submit]")
+    await page.wait_for_url("**/hub/spawn")
+    try:
+        yield page
+    finally:
+        await context.close()
+
+
+async def picture(page, name):
+    if path := picture_path(name):
+        await page.screenshot(path=path, full_page=True)
+
+
+def badge(page, profile):
+    return page.locator(f".js-profile[data-profile={profile}] .js-availability")
+
+
+def options_of(page, profile, option):
+    return page.locator(f"select[id=profile-option-{profile}--{option}] option")
+
+
+async def chosen(page):
+    return await page.locator("input[name=profile]:checked").get_attribute("value")
+
+
+async def sent_by(page, action):
+    """Fields of the form that an action sends."""
+    fields: asyncio.Future = asyncio.get_running_loop().create_future()
+
+    async def handle(route):
+        if route.request.method == "POST":
+            fields.set_result(route.request.post_data)
+            await route.abort()
+        else:
+            await route.continue_()
+
+    await page.route("**/hub/spawn**", handle)
+    await action()
+    text = await asyncio.wait_for(fields, 30)
+    await page.unroute("**/hub/spawn**", handle)
+    parts = text.split(text.split("\r\n", 1)[0])
+    return {
+        part.split('name="')[1].split('"')[0]: part.split("\r\n\r\n")[1].strip() for part in parts if 'name="' in part
+    }
+
+
+async def serious_findings(page):
+    results = await axe.Axe().run(page)
+    return [
+        (each["id"], each["impact"], [node["html"] for node in each["nodes"]])
+        for each in results.response["violations"]
+        if each["impact"] in SERIOUS
+    ]
+
+
+async def test_labels_follow_the_cluster_and_the_choice(browser, embedded_cluster, tmp_path):
+    async with form_hub(embedded_cluster, tmp_path / "hub") as made, opened(browser, made.hub) as page:
+        expect = playwright.expect
+        await expect(badge(page, "gpu-slice")).to_have_text("ready")
+        await picture(page, "form-light")
+        assert await options_of(page, "gpu-slice", "memory").all_inner_texts() == [
+            "10 GiB · ready",
+            "20 GiB · free now",
+            "40 GiB · when another server stops: 10 to 40 min",
+        ]
+        assert await options_of(page, "gpu-whole", "count").all_inner_texts() == [
+            "1 · needs a new node: 4 to 6 min",
+            "2 · free in a moment",
+            "8 · never: no machine has 8 GPUs",
+        ]
+        assert await serious_findings(page) == []
+
+        # Choosing an option by the mouse selects its profile, and the label is that of the choice.
+        await page.select_option("#profile-option-gpu-whole--count", "8")
+        assert await chosen(page) == "gpu-whole"
+        await expect(badge(page, "gpu-whole")).to_have_text("never: no machine has 8 GPUs")
+        await expect(badge(page, "gpu-whole")).to_have_attribute("aria-live", "polite")
+        assert await page.locator("[aria-live=polite].js-availability").count() == 1
+
+        # A combination is asked for.
+        made.combinations["gpu-slice/memory=20,image=pytorch"] = NEVER
+        await page.select_option("#profile-option-gpu-slice--memory", "20")
+        await page.select_option("#profile-option-gpu-slice--image", "pytorch")
+        await expect(badge(page, "gpu-slice")).to_have_text("never: no machine has so much")
+        assert await options_of(page, "gpu-slice", "image").all_inner_texts() == [
+            "Scipy · free now",
+            "Pytorch · never: no machine has so much",
+            "Other...",
+        ], "for the memory that is chosen"
+        await picture(page, "form-combination")
+
+        # A change of the cluster is seen without a reload; what is chosen and focused stays.
+        await page.focus("#profile-option-gpu-slice--memory")
+        made.availability["gpu-whole/count=8"] = FREE
+        await expect(options_of(page, "gpu-whole", "count").nth(2)).to_have_text("8 · free now", timeout=8000)
+        await expect(badge(page, "gpu-whole")).to_have_text("free now")
+        assert await page.evaluate("document.activeElement.id") == "profile-option-gpu-slice--memory"
+        assert await page.input_value("#profile-option-gpu-slice--memory") == "20"
+        assert await chosen(page) == "gpu-slice"
+
+        # Free text of a user is not asked for.
+        await page.select_option("#profile-option-gpu-slice--image", "unlisted-choice")
+        await page.fill("#profile-option-gpu-slice--image--unlisted-choice", "own")
+        await expect(badge(page, "gpu-slice")).to_have_text("not known")
+        sent = await sent_by(page, lambda: page.click("button[type=submit]"))
+        assert sent == {
+            "profile": "gpu-slice",
+            "profile-option-gpu-slice--memory": "20",
+            "profile-option-gpu-slice--image--unlisted-choice": "own",
+            "profile-option-gpu-whole--count": "8",
+            "profile-option-hostile--size": "s",
+        }
+        assert await page.evaluate("window.hostile") is None
+
+
+async def test_the_form_by_keyboard_and_the_choice_after_a_failed_start(browser, embedded_cluster, tmp_path):
+    async with form_hub(embedded_cluster, tmp_path / "hub") as made, opened(browser, made.hub) as page:
+        await page.focus("input[name=profile]:checked")
+        for _ in range(3):  # memory and image of the first profile, the count of the second
+            await page.keyboard.press("Tab")
+        assert await page.evaluate("document.activeElement.id") == "profile-option-gpu-whole--count"
+        assert await chosen(page) == "gpu-slice", "Tab chooses nothing"
+        await page.keyboard.press("ArrowDown")
+        assert await chosen(page) == "gpu-whole"
+        await picture(page, "form-keyboard")
+        # The start is refused, as there is no such device class; the form comes back with the choice.
+        await page.focus("button[type=submit]")
+        await page.keyboard.press("Enter")
+        await page.locator(".spawn-error-msg").wait_for()
+        assert await chosen(page) == "gpu-whole"
+        assert await page.input_value("#profile-option-gpu-whole--count") == "2"
+        await picture(page, "form-after-failure")
+        await page.goto(f"{made.hub.url}/hub/spawn")
+        assert await chosen(page) == "gpu-whole"
+        assert await page.input_value("#profile-option-gpu-whole--count") == "2"
+
+
+async def test_a_phone_and_a_dark_page(browser, embedded_cluster, tmp_path):
+    async with form_hub(embedded_cluster, tmp_path / "hub") as made:
+        for scheme in ("light", "dark"):
+            phone = {"viewport": {"width": 360, "height": 740}, "color_scheme": scheme, "has_touch": True}
+            async with opened(browser, made.hub, **phone) as page:
+                await page.select_option("#profile-option-gpu-slice--memory", "40")
+                await picture(page, f"form-phone-{scheme}")
+                assert await page.evaluate("document.documentElement.scrollWidth") <= 360
+                assert await page.evaluate("document.documentElement.dataset.bsTheme") == scheme
+                assert await serious_findings(page) == []
+        async with opened(browser, made.hub, color_scheme="dark") as page:
+            await picture(page, "form-dark")
+            assert await serious_findings(page) == []
+
+
+async def test_a_service_that_ends_is_said(browser, embedded_cluster, tmp_path):
+    async with form_hub(embedded_cluster, tmp_path / "hub") as made, opened(browser, made.hub) as page:
+        await page.clock.install()
+
+        async def fail(route):
+            await route.abort()
+
+        await page.route("**/dra-spawner/availability**", fail)
+        await page.goto(f"{made.hub.url}/hub/spawn")
+        await playwright.expect(badge(page, "gpu-slice")).to_have_text("ready")
+        await page.clock.run_for(20_000)
+        await playwright.expect(page.locator(".js-availability-age")).to_contain_text("Availability as of ")
+        await picture(page, "form-old")
+        await page.clock.run_for(60_000)
+        await playwright.expect(badge(page, "gpu-slice")).to_have_text("not known")
+        assert await options_of(page, "gpu-slice", "memory").first.inner_text() == "10 GiB · not known"
+        await page.unroute("**/dra-spawner/availability**", fail)
+        await page.clock.run_for(20_000)
+        await playwright.expect(badge(page, "gpu-slice")).to_have_text("ready")
+
+
+async def test_fancy_profiles_show_the_labels(browser, embedded_cluster, tmp_path):
+    pytest.importorskip("jupyterhub_fancy_profiles")
+    config = "from jupyterhub_fancy_profiles import setup_ui\nsetup_ui(c)\n"
+    async with form_hub(embedded_cluster, tmp_path / "hub", config) as made, opened(browser, made.hub) as page:
+        label = page.locator("#profile-option-gpu-slice-label .dra-availability")
+        await playwright.expect(label).to_have_text("ready")
+        await page.get_by_text("10 GiB · ready").first.wait_for()
+        await picture(page, "form-fancy")
+        made.availability["gpu-slice"] = FREE
+        await playwright.expect(label).to_have_text("free now", timeout=8000)
+        await page.locator("#profile-option-gpu-whole").check()
+        await picture(page, "form-fancy-other")
+        assert await page.evaluate("window.hostile") is None

@@ -1,0 +1,111 @@
+"""Availability for the spawn form of a real hub: who gets an answer, and about which choices."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+
+from tests.integration.hub_process import HubProcess
+from tests.polling import eventually
+from tests.spawner.service_stand_in import TOKEN, ServiceStandIn, profile_items
+
+pytestmark = pytest.mark.timeout(180)
+
+CONFIG = """
+c.JupyterHub.services.append({{"name": "dra-spawner", "url": {url!r}, "api_token": {token!r}}})
+c.Authenticator.admin_users = {{"root"}}
+
+def profiles(spawner):
+    sizes = {{size: {{"display_name": size}} for size in ("s", "l")}}
+    images = {{image: {{"display_name": image}} for image in ("new", "old")}}
+    options = {{"size": {{"display_name": "Size", "choices": sizes}}, "image": {{"display_name": "Image", "choices": images}}}}
+    own = {{"display_name": "GPU", "slug": "gpu", "profile_options": options}}
+    return [{{"display_name": "CPU", "slug": "cpu"}}, *([own] if spawner.user.name == "ada" else [])]
+
+c.DRASpawner.profile_list = profiles
+"""
+
+
+@contextlib.asynccontextmanager
+async def logged_in(hub: HubProcess, user: str) -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+        await session.get(f"{hub.url}/hub/login")
+        xsrf = next(cookie.value for cookie in session.cookie_jar if cookie.key == "_xsrf")
+        data = {"username": user, "password": "any", "_xsrf": xsrf}
+        async with session.post(f"{hub.url}/hub/login", data=data, allow_redirects=False) as answer:
+            assert answer.status == 302, await answer.text()
+        yield session
+
+
+async def asked(hub, session, query="", **headers):
+    async with session.get(
+        f"{hub.url}/hub/dra-spawner/availability{query}", headers=headers, allow_redirects=False
+    ) as answer:
+        text = await answer.text()
+        return answer.status, json.loads(text) if answer.status == 200 else None
+
+
+async def test_users_learn_of_their_own_choices_only(embedded_cluster, tmp_path):
+    async def answer(query):
+        if query:
+            return profile_items(
+                **{query["name"]: {"state": "never", "sentence": "<script>alert(1)</script>.", "wait": None}}
+            )
+        return profile_items(cpu="free", gpu="ready", secret="free", **{"gpu/size=l": "when-stopped"})
+
+    cluster = embedded_cluster
+    async with ServiceStandIn().listening() as service:
+        service.profiles = answer
+        config = CONFIG.format(url=service.url, token=TOKEN)
+        async with HubProcess(tmp_path / "hub", cluster.hub_kubeconfig, cluster.namespace, config) as hub:
+            async with logged_in(hub, "ada") as ada:
+
+                async def serves() -> bool:
+                    return (await asked(hub, ada))[0] == 200
+
+                # Before anybody has opened a form, as after a restart of the hub.
+                await eventually(serves, "the hub serves availability")
+                _, answered = await asked(hub, ada)
+                states = {name: each["state"] for name, each in answered["choices"].items()}
+                assert states == {
+                    "cpu": "free",
+                    "gpu": "ready",
+                    "gpu/size=l": "when-stopped",
+                    "gpu/image=old": "unknown",
+                }
+                assert answered["age_seconds"] < 10
+                assert answered["choices"]["gpu"] == {"state": "ready", "label": "ready", "sentence": ""}
+
+                _, answered = await asked(hub, ada, "?name=gpu/size=l,image=old&name=gpu/size=s&name=secret")
+                assert answered["choices"]["gpu/size=l,image=old"]["state"] == "never"
+                assert answered["choices"]["gpu/size=s"]["state"] == "ready"
+                assert answered["choices"]["secret"]["state"] == "unknown"
+                assert {"name": "secret"} not in service.questions
+
+                async with ada.get(f"{hub.url}/hub/spawn") as page:
+                    form = await page.text()
+                assert 'data-state="free"' in form
+                assert "/hub/dra-spawner/availability?user=ada" in form
+
+                assert (await asked(hub, ada, "?user=root"))[0] == 403
+                assert (await asked(hub, ada, "?user=nobody"))[0] == 403
+                assert (await asked(hub, ada, "?server=none"))[0] == 200
+                _, model = await hub.request("GET", "/users/ada?include_stopped_servers=1")
+                assert "none" not in model["servers"], "asking creates no server"
+
+            async with logged_in(hub, "bob") as bob:
+                _, answered = await asked(hub, bob, "?name=gpu/size=l,image=old")
+                assert {name: each["state"] for name, each in answered["choices"].items()} == {
+                    "cpu": "free",
+                    "gpu/size=l,image=old": "unknown",
+                }
+            async with logged_in(hub, "root") as root:
+                _, answered = await asked(hub, root, "?user=ada")
+                assert "gpu" in answered["choices"]
+            async with aiohttp.ClientSession() as nobody:
+                assert (await asked(hub, nobody))[0] == 403
+                assert (await asked(hub, nobody, Authorization=f"token {hub.token}"))[0] == 403

@@ -1,0 +1,108 @@
+"""The hub's questions to the service: how many, how long, and what comes of a service that fails."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+from aiohttp import web
+
+from dra_spawner.spawner.availability.client import AvailabilityClient
+from dra_spawner.spawner.availability.shown import UNKNOWN, AvailabilityState
+from dra_spawner.spawner.placement.service import ServiceAddress
+from tests.spawner.service_stand_in import PREFIX, TOKEN, ServiceStandIn, profile_items
+
+LOG = logging.getLogger("client of availability")
+
+
+@pytest.fixture
+async def service():
+    async with ServiceStandIn().listening() as service:
+        yield service
+
+
+def client_of(service):
+    return AvailabilityClient(lambda: ServiceAddress(service.url + PREFIX, TOKEN), LOG)
+
+
+def answering(response):
+    async def answer(_):
+        return response() if callable(response) else response
+
+    return answer
+
+
+async def test_many_forms_ask_once(service):
+    service.profiles = answering(profile_items(gpu="free"))
+    client = client_of(service)
+    views = await asyncio.gather(*(client.latest(5) for _ in range(50)))
+    assert service.questions == [{}]
+    assert {view.of("gpu").state for view in views} == {AvailabilityState.FREE}
+    assert views[0].of("other") == UNKNOWN
+    assert views[0].age_seconds is not None
+    assert 0 <= views[0].age_seconds < 5
+    await client.latest(5)
+    assert len(service.questions) == 1, "asked again within two seconds"
+
+
+async def test_a_combination_is_asked_for_by_its_name(service):
+    async def answer(query):
+        return profile_items(**{"gpu/size=5Gi,image=c": "never"}) if query == {"name": "gpu/image=c,size=5Gi"} else {}
+
+    service.profiles = answer
+    client = client_of(service)
+    assert (await client.of_combination("gpu/image=c,size=5Gi", 5)).state is AvailabilityState.NEVER
+    await client.of_combination("gpu/image=c,size=5Gi", 5)
+    assert len(service.questions) == 1
+
+
+async def test_a_combination_that_is_not_published_is_unknown(service, caplog):
+    service.profiles = answering(lambda: web.json_response({"message": "none"}, status=404))
+    assert await client_of(service).of_combination("gpu/size=5Gi,image=c", 5) == UNKNOWN
+    assert caplog.messages == []
+
+
+async def test_a_slow_service_is_not_waited_for_and_answers_the_next_form(service):
+    may_answer = asyncio.Event()
+
+    async def answer(_):
+        await may_answer.wait()
+        return profile_items(gpu="ready")
+
+    service.profiles = answer
+    client = client_of(service)
+    first = await client.latest(0.01)
+    assert (first.age_seconds, dict(first.choices)) == (None, {})
+    may_answer.set()
+    assert (await client.latest(5)).of("gpu").state is AvailabilityState.READY
+    assert len(service.questions) == 1
+
+
+@pytest.mark.parametrize(
+    ("response", "logged"),
+    [
+        pytest.param(lambda: web.Response(status=500), "it answers 500", id="500"),
+        pytest.param(lambda: web.Response(status=302, headers={"Location": "/"}), "it answers 302", id="redirect"),
+        pytest.param(lambda: web.Response(status=404), "it answers 404", id="another address"),
+        pytest.param(lambda: web.Response(text="{"), "its answer is no JSON", id="no JSON"),
+        pytest.param(lambda: web.Response(text="[" * 10**6), "its answer is no JSON", id="deep JSON"),
+        pytest.param({"profiles": []}, "its answer has no list of items", id="another version"),
+        pytest.param(lambda: web.Response(body=b" " * (2**23 + 1)), "more than 8388608 bytes", id="endless"),
+    ],
+)
+async def test_a_service_that_fails_makes_availability_unknown(service, response, logged, caplog):
+    service.profiles = answering(response)
+    view = await client_of(service).latest(5)
+    assert (view.age_seconds, view.of("gpu")) == (None, UNKNOWN)
+    (message,) = caplog.messages
+    assert logged in message
+    assert TOKEN not in message
+
+
+async def test_a_service_that_is_away_makes_availability_unknown(caplog):
+    client = AvailabilityClient(lambda: ServiceAddress("http://127.0.0.1:1/", TOKEN), LOG)
+    assert (await client.latest(5)).of("gpu") == UNKNOWN
+    nowhere = AvailabilityClient(lambda: None, LOG)
+    assert (await nowhere.latest(5)).of("gpu") == UNKNOWN
+    assert len(caplog.messages) == 2

@@ -1,0 +1,51 @@
+"""Names of a form's choices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dra_spawner.spawner.availability.form_choices import form_choices
+
+PROFILES: list[dict[str, Any]] = [
+    {"slug": "cpu"},
+    {
+        "slug": "gpu",
+        "profile_options": {
+            "size": {"choices": {"5Gi": {}, "10Gi": {"default": True}}},
+            "image": {"choices": {"a,b": {"default": True}, "c": {}}},
+            "note": {"unlisted_choice": {"enabled": True}},
+        },
+    },
+]
+
+
+def test_names_of_single_choices():
+    assert list(form_choices(PROFILES).names()) == ["cpu", "gpu", "gpu/size=5Gi", "gpu/image=c"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "known"),
+    [
+        ("cpu", "cpu"),
+        ("gpu/size=10Gi", "gpu"),
+        ("gpu/size=10Gi,image=c", "gpu/image=c"),
+        ("gpu/image=c,size=5Gi", "gpu/size=5Gi,image=c"),
+        ("gpu/image=a,b", "gpu"),
+        ("gpu/size=7Gi", None),
+        ("gpu/place=here", None),
+        ("gpu/note=text", None),
+        ("gpu/note=", "gpu"),
+        ("cpu/size=5Gi", None),
+        ("other", None),
+        ("", None),
+        ("/=", None),
+    ],
+)
+def test_a_name_is_known_without_its_defaults(asked, known):
+    assert form_choices(PROFILES).known_name(asked) == known
+
+
+def test_equal_forms_are_one_object():
+    assert form_choices(PROFILES).profiles is form_choices([dict(each) for each in PROFILES]).profiles

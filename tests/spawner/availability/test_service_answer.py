@@ -1,0 +1,63 @@
+"""What the service may answer, of whatever version it is."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dra_spawner.spawner.availability.service_answer import InvalidProfiles, read_profiles
+from dra_spawner.spawner.availability.shown import UNKNOWN, AvailabilityState, ShownAvailability
+
+NEEDS_NODE = {"state": "needs-node", "sentence": "A node comes.", "wait": {"low_seconds": 240, "high_seconds": 360}}
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.sampled_from(sorted(NEEDS_NODE)), inner),
+    max_leaves=8,
+)
+
+
+def read(availability):
+    return read_profiles({"items": [{"name": "gpu", "availability": availability}]})["gpu"]
+
+
+def test_an_answer_of_the_contract():
+    assert read(NEEDS_NODE) == ShownAvailability(AvailabilityState.NEEDS_NODE, "A node comes.", (240, 360))
+    assert read({"state": "free", "sentence": "", "wait": None}) == ShownAvailability(AvailabilityState.FREE)
+    assert read({**NEEDS_NODE, "sentence": "Two\nlines\x00 <b>"}).sentence == "Two lines <b>"
+
+
+@pytest.mark.parametrize(
+    "availability",
+    [
+        pytest.param(None, id="nothing"),
+        pytest.param({"kind": "fresh", "node": "a", "reason": "free"}, id="an older service"),
+        pytest.param({**NEEDS_NODE, "state": "soon"}, id="another state"),
+        pytest.param({**NEEDS_NODE, "state": ["free"]}, id="no state"),
+        pytest.param({**NEEDS_NODE, "sentence": None}, id="no sentence"),
+        pytest.param({**NEEDS_NODE, "sentence": "x" * 201}, id="long sentence"),
+        pytest.param({**NEEDS_NODE, "wait": 5}, id="a number for an interval"),
+        pytest.param({**NEEDS_NODE, "wait": {"low_seconds": 2, "high_seconds": 1}}, id="upside down"),
+        pytest.param({**NEEDS_NODE, "wait": {"low_seconds": True, "high_seconds": 1}}, id="a boolean"),
+        pytest.param({**NEEDS_NODE, "wait": {"low_seconds": 1, "high_seconds": float("inf")}}, id="endless"),
+        pytest.param({**NEEDS_NODE, "wait": {"low_seconds": 1}}, id="half an interval"),
+        pytest.param([], id="a list"),
+    ],
+)
+def test_what_is_not_understood_is_unknown(availability):
+    assert read(availability) == UNKNOWN
+
+
+@pytest.mark.parametrize("answer", [None, [], {}, {"items": {}}, "items", 5])
+def test_an_answer_without_a_list_is_none(answer):
+    with pytest.raises(InvalidProfiles, match="no list of items"):
+        read_profiles(answer)
+
+
+def test_items_without_a_name_are_left_out():
+    assert read_profiles({"items": [None, 5, {}, {"name": 5}, {"name": "cpu"}]}) == {"cpu": UNKNOWN}
+
+
+@given(JSON)
+def test_whatever_is_answered_has_a_label(availability):
+    assert read(availability).label
