@@ -198,7 +198,7 @@ class PodWatch(Step):
         if diagnosis.hopeless:
             raise SpawnRefused(diagnosis.sentence, RefusalReason.DEVICE_CLASS)
         if diagnosis.sentence and diagnosis.sentence != self.waiting_for:
-            self.attempt.messages.notify(diagnosis.sentence)
+            self.attempt.messages.notify(diagnosis.while_waiting)
         self.waiting_for = diagnosis.sentence
 
     async def _hold_again(self) -> None:
