@@ -54,6 +54,8 @@ class SpawnRefused(SpawnException):
     def __init__(self, message: str, reason: RefusalReason, status_code: int = 400) -> None:
         super().__init__(message, reason=reason.value, status_code=status_code)
         self.jupyterhub_message = message
+        #: With links, for JupyterHub's pages; the message itself if there are none.
+        self.jupyterhub_html_message = ""
 
     def __str__(self) -> str:
         return self.jupyterhub_message

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
-from tests.integration.devices import node_with, whole
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.devices import classes, node_with, shareable, whole
 from tests.integration.faulty_hub import Faulty
+from tests.integration.hub_process import HubProcess
 
 
 def asks_for_whole_gpu(faulty: Faulty, seconds: int = 5) -> None:
@@ -38,3 +42,24 @@ async def test_a_failure_does_not_say_that_the_server_still_waits(faulty: Faulty
     )
     said = [event["message"] for event in spawner.events]
     assert "All devices of this kind are in use. The server starts as soon as one is free." in said
+
+
+async def test_shortage_does_not_end_the_hub(embedded_cluster: ClusterUnderTest):
+    """Hubs end after ``consecutive_failure_limit`` failed starts; z2jh sets five."""
+    cluster = embedded_cluster
+    await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
+    more = """
+c.Spawner.consecutive_failure_limit = 2
+c.DRASpawner.start_timeout = 4
+c.DRASpawner.apply_user_options = {"image_input": "image"}
+"""
+    async with HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, more) as hub:
+        users = [f"user-{number}" for number in range(4)]
+        answers = await asyncio.gather(*(hub.spawn(user, {"profile": "gpu-whole"}) for user in users))
+        assert {status for status, _ in answers} == {503}
+        for _, body in answers:
+            assert body["message"].startswith("Gave up after 4 seconds. No node has a device")
+        log = hub.log.read_text()
+        assert "Aborting due to" not in log
+        # The options of profiles are nobody's mistake.
+        assert "nhandled user" not in log

@@ -12,6 +12,7 @@ from dra_spawner import names
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesError, resource_path
 from dra_spawner.spawner.devices.diagnosis import Diagnosis, diagnose
+from dra_spawner.spawner.devices.held import held_devices, place_words
 from dra_spawner.spawner.objects.pod_devices import hopeless_state, unschedulable_message
 from dra_spawner.spawner.objects.standing_objects import StandingGoing, StandingRefused
 from dra_spawner.spawner.objects.start_objects import StartObjects
@@ -37,6 +38,8 @@ _SCHEDULED_LOOK_SECONDS = 1.0
 _LAST_LOOK_SECONDS = 0.2
 #: Looks without the pod after which it counts as deleted.
 _LOOKS_UNTIL_GONE = 3
+#: Seconds that the request for a server's devices may take.
+_PLACE_SECONDS = 2.0
 #: Part of the scheduler's message if devices are a reason.
 _NO_DEVICE = "cannot allocate all claims"
 
@@ -60,6 +63,7 @@ class PodWatch(Step):
         self._unschedulable_since: float | None = None
         self._next_diagnosis = 0.0
         self._next_hold = 0.0
+        self._place_is_asked = False
 
     def requested(self, outcome: Outcome) -> None:
         """Begin to follow a created pod with devices."""
@@ -125,6 +129,8 @@ class PodWatch(Step):
         while looks_without < _LOOKS_UNTIL_GONE:
             pod = self._look()
             self.seen = pod or self.seen  # a pod that is evicted is marked only just before
+            if self.seen["spec"].get("nodeName") and self.attempt.tasks is not None:
+                self.attempt.tasks.create_task(self.tell_place())
             if loop.time() >= next_judgement:
                 next_judgement = loop.time() + _SCHEDULED_LOOK_SECONDS
                 looks_without = 0 if pod else looks_without + 1
@@ -134,6 +140,23 @@ class PodWatch(Step):
         if self._trouble is not None and (trouble := withdrawn(self.seen, self._events())):
             raise DeviceTrouble(trouble, self.seen)
         raise _deleted()
+
+    async def tell_place(self) -> None:
+        """Tell the user which devices on which node the server has, once. Raises no error: a start needs no words."""
+        pod = self._look() or self.seen
+        node = (pod.get("spec") or {}).get("nodeName")
+        if not node or self._place_is_asked:
+            return
+        self._place_is_asked = True
+        try:
+            async with asyncio.timeout(_PLACE_SECONDS):
+                devices = await held_devices(self._objects.api, pod)
+            is_warm = bool(self._objects.warm_claims)
+            self.attempt.messages.found_place(place_words(devices, node, warm=is_warm))
+        except (KubernetesError, TimeoutError) as error:
+            self.log.info("The devices of a server are not told: pod=%s %r", self.spawner.pod_name, error)
+        except Exception:  # whatever is in a claim that others made
+            self.log.exception("The devices of a server are not told: pod=%s", self.spawner.pod_name)
 
     async def _see_or_miss(self) -> JsonObject:
         """Wait for the pod, which may be deleted before the reflector shows it."""
