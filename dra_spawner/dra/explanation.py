@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from dra_spawner.dra.allocator import AllocatedState, AllocationError, Allocator, DoesNotFit
 from dra_spawner.dra.budget import SearchBudget, SearchStopped
@@ -15,6 +15,13 @@ from dra_spawner.dra.reasons import NoFitReason, RefusalKind, shortest
 __all__ = ["Assessment", "assess"]
 
 _Object = TypeVar("_Object")
+_ONE_IS_FREE = "The server starts as soon as one is free."
+_OUTLOOKS: Final = {
+    RefusalKind.CAPACITY: "The server starts as soon as enough is free.",
+    RefusalKind.IN_USE: _ONE_IS_FREE,
+    RefusalKind.COUNTERS: _ONE_IS_FREE,
+    RefusalKind.TAKEN_HERE: _ONE_IS_FREE,
+}
 _BINARY_AMOUNT = re.compile(r"\b(\d+)([KMGTPE]i)\b")
 
 
@@ -28,10 +35,13 @@ class Assessment:
         Whether some node has all the devices free; ``None`` if that is not known.
     sentence
         Why not, for people, or why that is not known; empty if it fits.
+    outlook
+        What ends the wait, for people, true only while the server waits; empty if waiting may not help.
     """
 
     fits: bool | None = None
     sentence: str = ""
+    outlook: str = ""
 
 
 def assess(
@@ -66,7 +76,8 @@ def assess(
             return Assessment(
                 None,
                 "It could not be determined in time whether this cluster has devices free for this choice (the search "
-                f"was stopped after {stopped.steps:,} steps). The server starts as soon as Kubernetes finds some.",
+                f"was stopped after {stopped.steps:,} steps).",
+                "The server starts as soon as some are found.",
             )
         except AllocationError as error:
             return Assessment(
@@ -77,8 +88,9 @@ def assess(
         if verdict.reason is not None:
             reasons.append(verdict.reason)
     reason = shortest(reasons)
-    sentence = _sentence(reason) if reason is not None else "This cluster has no node with devices now."
-    return Assessment(False, sentence)
+    if reason is None:
+        return Assessment(False, "This cluster has no node with devices now.")
+    return Assessment(False, _sentence(reason), _OUTLOOKS.get(reason.nearest.kind, ""))
 
 
 def _decoded(decode: Callable[[Json], _Object], objects: Iterable[Json]) -> list[_Object]:
@@ -111,11 +123,10 @@ def _sentence(reason: NoFitReason) -> str:
             return f"No device has a capacity named {nearest.subject}. Please tell your administrator."
         case RefusalKind.CAPACITY:
             return (
-                f"All devices are too full: {needed} of {nearest.subject} needed, {left} left on the one that has "
-                "most. The server starts as soon as enough is free."
+                f"All devices are too full: {needed} of {nearest.subject} needed, {left} left on the one that has most."
             )
         case RefusalKind.IN_USE | RefusalKind.COUNTERS | RefusalKind.TAKEN_HERE:
-            return "All devices of this kind are in use. The server starts as soon as one is free."
+            return "All devices of this kind are in use."
         case _:
             return f"No device can be given now: {reason}."
 

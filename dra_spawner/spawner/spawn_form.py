@@ -144,6 +144,11 @@ class SpawnForm(SpawnerSettings):
         applied = getattr(self, "apply_user_options", None)  # since JupyterHub 5.3
         return {*self.other_user_options, *(applied if isinstance(applied, dict) else ())}
 
+    def _apply_user_options_dict(self, user_options: dict[str, Any]) -> None:
+        # JupyterHub logs a warning at each start for each other option; those are of profiles.
+        named = {name: value for name, value in user_options.items() if name in self.apply_user_options}
+        super()._apply_user_options_dict(named)
+
     def _refuse_options(self, problem: str | None) -> None:
         if problem:
             end = "" if problem.endswith((".", "?")) else "."

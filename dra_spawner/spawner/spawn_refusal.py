@@ -18,6 +18,7 @@ from tornado.web import HTTPError
 
 from dra_spawner.dra.claim_sizes import SIZE_ALLOWED
 from dra_spawner.profiles.problems import ProfileError
+from dra_spawner.spawner.durations import in_words
 
 try:
     from jupyterhub.spawner import SpawnException
@@ -53,6 +54,8 @@ class SpawnRefused(SpawnException):
     def __init__(self, message: str, reason: RefusalReason, status_code: int = 400) -> None:
         super().__init__(message, reason=reason.value, status_code=status_code)
         self.jupyterhub_message = message
+        #: With links, for JupyterHub's pages; the message itself if there are none.
+        self.jupyterhub_html_message = ""
 
     def __str__(self) -> str:
         return self.jupyterhub_message
@@ -162,10 +165,12 @@ def refusal_of_error(
         return refusal_of_kubernetes_error("the pod", error.status, status_message(error), log)
     if isinstance(error, TimeoutError):
         reason = RefusalReason.NO_DEVICE if waiting_for else RefusalReason.TIMEOUT
-        late = late_after_seconds is not None
         why = waiting_for or "The server did not start in time."
-        sentence = f"Gave up after {late_after_seconds} seconds. {why}" if late else f"Gave up: {error}"
-        return SpawnRefused(sentence, reason, status_code=503)
+        if late_after_seconds is None:
+            return SpawnRefused(f"Gave up: {error}", reason, status_code=503)
+        # The user may have read that the server starts as soon as a device is free: that has ended.
+        after = f"Gave up after {in_words(late_after_seconds)}."
+        return SpawnRefused(f"{after} {why} The server does not wait any more.", reason, status_code=503)
     if isinstance(error, aiohttp.ClientError):
         return SpawnRefused("The cluster does not answer. Please try again later.", RefusalReason.CLUSTER, 503)
     return error

@@ -16,7 +16,6 @@ from kubernetes_asyncio.client.exceptions import ApiException
 from dra_spawner.kube.api import KubernetesError
 from dra_spawner.spawner.clean_up import begin_sweeping
 from dra_spawner.spawner.objects.start_objects import StartObjects
-from dra_spawner.spawner.spawn_form import SpawnForm
 from dra_spawner.spawner.spawn_refusal import (
     SpawnRefused,
     count_as_refusal,
@@ -25,6 +24,7 @@ from dra_spawner.spawner.spawn_refusal import (
     wrong_profile,
 )
 from dra_spawner.spawner.start_messages import StartMessages
+from dra_spawner.spawner.start_page import StartPage
 from dra_spawner.spawner.steps import STEPS, Attempt, Outcome, Retry, Step
 from dra_spawner.spawner.steps.attempt import OptionalDevicesUnavailable
 from dra_spawner.spawner.steps.cluster_check import begin_checking
@@ -39,16 +39,8 @@ _POD_LOOK_SECONDS = 0.1
 _GRACEFUL_SECONDS = 15.0
 
 
-class DRASpawner(SpawnForm):
-    """Spawns JupyterHub servers in pods that get devices, or shares of devices, by Dynamic Resource Allocation.
-
-    Attributes
-    ----------
-    attempt
-        The running or last attempt.
-    messages
-        Messages of the progress page.
-    """
+class DRASpawner(StartPage):
+    """Spawns JupyterHub servers in pods that get devices, or shares of devices, by Dynamic Resource Allocation."""
 
     steps: ClassVar[tuple[type[Step], ...]] = STEPS
 
@@ -57,12 +49,6 @@ class DRASpawner(SpawnForm):
     _tasks: asyncio.TaskGroup | None = None
     #: Number of calls of `stop`: during a start, KubeSpawner stops an existing pod of the same name.
     _stops = 0
-    _event_before: str | None = None
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.messages = StartMessages(self.namespace, self.pod_name)
-        self.attempt = Attempt(self, self.messages)
 
     # The phases of an attempt
 
@@ -119,6 +105,7 @@ class DRASpawner(SpawnForm):
     async def _start(self) -> str:
         """Start the pod within ``start_timeout``; remove all its objects if that fails."""
         self._retry = Retry()
+        self.record_start()
         self.messages = StartMessages(self.namespace, self.pod_name)
         self.attempt = Attempt(self, self.messages)
         self.begin_sweeping()
@@ -127,14 +114,19 @@ class DRASpawner(SpawnForm):
         deadline = asyncio.timeout_at(self._start_ends)
         try:
             async with deadline:
-                return await self._start_with_second_attempts()
+                url = await self._start_with_second_attempts()
+                self.record_place()
+                return url
         except BaseException as error:
-            await self.attempt.undo()
             watch = self.attempt.step(PodWatch)
             waiting_for = watch.waiting_for if watch is not None else ""
+            # Beside the clean-up, as JupyterHub cancels both soon.
+            smaller = self.begin_search_for_smaller() if deadline.expired() and waiting_for else None
+            await self.attempt.undo()
             refusal = refusal_of_error(error, waiting_for, self.start_timeout if deadline.expired() else None, self.log)
             if isinstance(refusal, SpawnRefused):
                 count_as_refusal(self)
+                await self.explain_failure(refusal, smaller)
             if refusal is error:
                 raise
             raise refusal from error
@@ -154,11 +146,14 @@ class DRASpawner(SpawnForm):
                 await self._end_failed_pod()
 
     async def _start_once(self) -> str:
+        self.messages.lost_place()
         try:
             async with asyncio.TaskGroup() as self._tasks:
                 url = await super()._start()
                 if self.attempt.following is not None:
                     self.attempt.following.cancel()
+                    watch = self.attempt.step(PodWatch)
+                    await watch.tell_place()
         except BaseExceptionGroup as group:
             raise most_informative_error(group) from group
         finally:
@@ -195,24 +190,6 @@ class DRASpawner(SpawnForm):
         for clean_up in clean_ups:
             if clean_up is not None:
                 await clean_up()
-
-    # The progress page
-
-    @property
-    def events(self) -> list[dict[str, Any]]:
-        """The pod's events and this project's messages."""
-        return self.messages.with_events(super().events)
-
-    @property
-    def _last_event(self) -> str | None:
-        """Uid of the last event before this start; KubeSpawner shows the events after it."""
-        return self._event_before
-
-    @_last_event.setter
-    def _last_event(self, uid: str | None) -> None:
-        # In a second attempt the last event may be a message of this project, which is not in the list of events.
-        if not self.messages.is_own(uid):
-            self._event_before = uid
 
     # Once in a hub
 

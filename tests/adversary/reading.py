@@ -36,6 +36,7 @@ from dra_spawner.spawner.accounts.intel_gas_ledger import GpuLedger
 from dra_spawner.spawner.accounts.vlan_leases import VlanLeases
 from dra_spawner.spawner.devices.diagnosis import diagnose
 from dra_spawner.spawner.devices.facts import read_facts
+from dra_spawner.spawner.devices.held import held_devices, place_words
 from dra_spawner.spawner.devices.other_nodes import devices_of, fits_elsewhere
 from dra_spawner.spawner.devices.reader import DeviceReader
 from dra_spawner.spawner.objects.leftovers import Sweep
@@ -154,6 +155,11 @@ async def _other_nodes(api: ExamplesApi) -> None:
     await devices_of(api, pods[0])
 
 
+async def _held(api: ExamplesApi) -> None:
+    pod, *_ = (await api.list("/api/v1/pods"))["items"]
+    place_words(await held_devices(api, pod), pod["spec"].get("nodeName") or "")
+
+
 async def _facts(api: ExamplesApi) -> None:
     await read_facts(DeviceReader(api), NAMESPACE)
 
@@ -228,6 +234,7 @@ FLOWS: Final[Mapping[str, Callable[[ExamplesApi], Awaitable[None]]]] = {
     "dra_spawner.kube.cluster_watch": _watch,
     "dra_spawner.spawner.devices.diagnosis": _diagnose,
     "dra_spawner.spawner.devices.facts": _facts,
+    "dra_spawner.spawner.devices.held": _held,
     "dra_spawner.spawner.devices.reader": _devices,
     "dra_spawner.spawner.accounts.intel_gas_ledger": _intel,
     "dra_spawner.kube.leader": _leader,

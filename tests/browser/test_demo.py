@@ -201,6 +201,7 @@ def test_from_the_command_to_a_share_in_jupyterlab(browser):
         page.get_by_text("jupyter-admin").first.wait_for()
         picture(page, "demo-service")
         page.goto(f"{demo.address}/hub/home")
+        page.get_by_text(re.compile("Your server has 10 GiB of gpu-. on shared-gpus, warm")).wait_for()
         page.click("#stop")
         page.locator("#stop").wait_for(state="hidden")
         user = demo.api("/users/admin")

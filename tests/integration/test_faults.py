@@ -149,7 +149,8 @@ async def test_start_timeout_names_what_it_waited_for(faulty):
     faulty.user = faulty.side.user("bob")
     error = await faulty.spawn()
     assert error.jupyterhub_message == (
-        "Gave up after 10 seconds. No node has a device such as this choice asks for now."
+        "Gave up after 10 seconds. No node has a device such as this choice asks for now. The server does not wait any "
+        "more."
     )
     await faulty.nothing_is_left()
 

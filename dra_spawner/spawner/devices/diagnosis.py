@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from dra_spawner.dra.budget import SearchBudget
@@ -34,6 +34,8 @@ class Diagnosis:
     ----------
     sentence
         Sentence for the user; empty if the reason is not known.
+    outlook
+        What ends the wait, for the user; true only while the server waits.
     is_permanent
         Whether neither waiting nor a new node helps.
     fits
@@ -46,6 +48,12 @@ class Diagnosis:
     is_permanent: bool = False
     fits: bool | None = None
     detail: str = ""
+    outlook: str = ""
+
+    @property
+    def while_waiting(self) -> str:
+        """The reason, and what ends the wait."""
+        return f"{self.sentence} {self.outlook}".strip()
 
 
 async def diagnose(
@@ -99,17 +107,38 @@ async def diagnose(
             return Diagnosis()  # device plugins decide; Kubernetes' events explain
     if not claims and allocated.keys() <= set(reserved):
         return Diagnosis(
-            "The device that is reserved for this server is on a node without enough free CPU or memory. The server "
-            "starts when that node has enough, or with another device.",
+            "The device that is reserved for this server is on a node without enough free CPU or memory.",
             fits=True,
+            outlook="The server starts when that node has enough, or with another device.",
         )
     if not claims:
         return Diagnosis(
-            "The device is shared with other servers, and this server must run on their node. It starts when that node "
-            "has enough free CPU and memory.",
+            "The device is shared with other servers, and this server must run on their node.",
             fits=True,
+            outlook="It starts when that node has enough free CPU and memory.",
         )
-    return _class_missing(claims, seen) or await assess_within_limits(claims, seen, nodes, seen.claims)
+    missing = _class_missing(claims, seen)
+    if missing is not None:
+        return missing
+    found = await assess_within_limits(claims, seen, nodes, seen.claims)
+    closed = [node for node in nodes if _is_cordoned(node)]
+    if found.fits is False and closed:
+        of_closed = await assess_within_limits(claims, seen, closed, seen.claims, cordoned=True)
+        if of_closed.fits:
+            return _closed(closed, found)
+    return found
+
+
+def _closed(nodes: list[JsonObject], otherwise: Diagnosis) -> Diagnosis:
+    """Return the diagnosis for devices that are free on cordoned nodes alone."""
+    names = ", ".join(sorted(node["metadata"]["name"] for node in nodes))
+    return replace(
+        otherwise,
+        sentence="A device for this choice is free, but its node is cordoned: an administrator has closed it for new "
+        "servers.",
+        outlook="The server starts when the node is open again, or when a device of another node is free.",
+        detail=f"devices are free on cordoned nodes only; cordoned: {names}",
+    )
 
 
 def _allocated(seen: DeviceObjects, standing: Mapping[str, str], namespace: str) -> dict[str, JsonObject]:
@@ -137,23 +166,37 @@ def _class_missing(claims: Mapping[str, JsonObject], seen: DeviceObjects) -> Dia
 
 
 async def assess_within_limits(
-    claims: Mapping[str, JsonObject], seen: DeviceObjects, nodes: list[JsonObject], existing: list[JsonObject]
+    claims: Mapping[str, JsonObject],
+    seen: DeviceObjects,
+    nodes: list[JsonObject],
+    existing: list[JsonObject],
+    *,
+    cordoned: bool = False,
 ) -> Diagnosis:
     """Search for devices on some nodes, in addition to existing claims.
 
     The search runs in a thread and within limits, as it may take exponential time.
+
+    Parameters
+    ----------
+    cordoned
+        Whether cordoned nodes are searched, too.
     """
     end = time.monotonic() + _EXPLAIN_SECONDS
     assessment = await asyncio.to_thread(
         assess,
         claims,
-        nodes=[node for node in nodes if not node.get("spec", {}).get("unschedulable")],
+        nodes=[node for node in nodes if cordoned or not _is_cordoned(node)],
         slices=seen.slices,
         classes=seen.classes,
         existing=existing,
         budget=SearchBudget(_EXPLAIN_STEPS, lambda: time.monotonic() > end),
     )
-    return Diagnosis(assessment.sentence, fits=assessment.fits)
+    return Diagnosis(assessment.sentence, fits=assessment.fits, outlook=assessment.outlook)
+
+
+def _is_cordoned(node: JsonObject) -> bool:
+    return bool(node.get("spec", {}).get("unschedulable"))
 
 
 def _offers(node: JsonObject, resource: str) -> bool:

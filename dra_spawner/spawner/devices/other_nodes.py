@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
-from dra_spawner.names import RESOURCE_API
+from dra_spawner.kube.api import KubernetesApi, KubernetesError
 from dra_spawner.simulator.suitable_nodes import SuitableNodes
 from dra_spawner.spawner.devices.diagnosis import assess_within_limits
+from dra_spawner.spawner.devices.held import held_devices
 from dra_spawner.spawner.devices.reader import DeviceReader
-from dra_spawner.spawner.objects.api_objects import CLAIMS
 
 __all__ = ["devices_of", "fits_elsewhere"]
 
@@ -54,21 +53,10 @@ async def fits_elsewhere(
 
 
 async def devices_of(api: KubernetesApi, pod: JsonObject) -> list[str]:
-    """Names of the devices of a pod's claims, each with its pool if the pool has another name than the node."""
-    spec, status = pod.get("spec") or {}, pod.get("status") or {}
-    names = {each.get("resourceClaimName") for each in spec.get("resourceClaims") or ()}
-    names |= {each.get("resourceClaimName") for each in status.get("resourceClaimStatuses") or ()}
-    names.add((status.get("extendedResourceClaimStatus") or {}).get("resourceClaimName"))
-    path = resource_path(RESOURCE_API, CLAIMS, pod["metadata"]["namespace"])
+    """Names of the devices of a pod's claims, each with its pool if that is not the node's."""
     try:
-        found = (await api.list(path))["items"]
+        held = await held_devices(api, pod)
     except KubernetesError:
         return []
-    devices = []
-    for claim in found:
-        if claim["metadata"]["name"] in names - {None}:
-            allocation = (claim.get("status") or {}).get("allocation") or {}
-            for result in (allocation.get("devices") or {}).get("results") or ():
-                of_pool = "" if result["pool"] == spec.get("nodeName") else f" of {result['pool']}"
-                devices.append(f"{result['device']}{of_pool}")
-    return list(dict.fromkeys(devices))
+    node = (pod.get("spec") or {}).get("nodeName")
+    return [each.name if each.pool == node else f"{each.name} of {each.pool}" for each in held]

@@ -100,11 +100,12 @@ class Placement(Step):
         self._original, self._answer = original, answer
         original.place(pod, answer)
         self.log.info(
-            "Placement: pod=%s kind=%s node=%s claims=%s",
+            "Placement: pod=%s kind=%s node=%s claims=%s reason=%s",
             self.spawner.pod_name,
             answer.kind,
             answer.node,
             dict(answer.claims),
+            answer.reason or "-",
         )
         if sentence := _sentence(answer):
             self.attempt.messages.notify(sentence)
@@ -137,6 +138,8 @@ class Placement(Step):
         reserved_by = {names.RESERVED_FOR: self.spawner.pod_name, names.SHAPE: shape.id}
         try:
             await objects.acquire_warm_claims(answer.claims, reserved_by)
+            # In Kubernetes' events users would read the name of a placeholder.
+            self.attempt.messages.rename(answer.claims.values(), self.spawner.pod_name)
         except (NotReserved, KubernetesError) as error:
             self.log.warning("The warm claims cannot be handed over: pod=%s %s", self.spawner.pod_name, error)
             await self._remove_warm_claims(objects)
@@ -174,5 +177,6 @@ def _sentence(answer: PlacementAnswer) -> str:
         case PlacementKind.PREEMPTED:
             return f"Devices are being freed for this server{where}."
         case PlacementKind.SCALE_UP:
-            return f"Waiting for a node: {answer.reason or 'it fits on none at present'}."
+            # Not that a node comes: nobody may be there to add one.
+            return "No node has room for this server now. It starts as soon as one has."
     return ""

@@ -12,6 +12,7 @@ from dra_spawner import names
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesError, resource_path
 from dra_spawner.spawner.devices.diagnosis import Diagnosis, diagnose
+from dra_spawner.spawner.devices.held import held_devices, place_words
 from dra_spawner.spawner.objects.pod_devices import terminal_problem, unschedulable_message
 from dra_spawner.spawner.objects.standing_objects import StandingRefused, StandingTerminating
 from dra_spawner.spawner.objects.start_objects import StartObjects
@@ -37,6 +38,8 @@ _SCHEDULED_LOOK_SECONDS = 1.0
 _LAST_LOOK_SECONDS = 0.2
 #: Checks without the pod after which it counts as deleted.
 _LOOKS_UNTIL_GONE = 3
+#: Seconds that the request for a server's devices may take.
+_PLACE_SECONDS = 2.0
 #: Part of the scheduler's message if devices are missing.
 _NO_DEVICE = "cannot allocate all claims"
 
@@ -60,6 +63,7 @@ class PodWatch(Step):
         self._unschedulable_since: float | None = None
         self._next_diagnosis = 0.0
         self._next_standing_check = 0.0
+        self._place_is_asked = False
 
     def requested(self, outcome: Outcome) -> None:
         """Begin to follow a created pod with devices."""
@@ -125,6 +129,8 @@ class PodWatch(Step):
         while missed_looks < _LOOKS_UNTIL_GONE:
             pod = self._look()
             self.seen = pod or self.seen  # the condition of an evicted pod appears just before its deletion
+            if self.seen["spec"].get("nodeName") and self.attempt.tasks is not None:
+                self.attempt.tasks.create_task(self.tell_place())
             if loop.time() >= next_judgement:
                 next_judgement = loop.time() + _SCHEDULED_LOOK_SECONDS
                 missed_looks = 0 if pod else missed_looks + 1
@@ -134,6 +140,23 @@ class PodWatch(Step):
         if self._failures is not None and (failure := withdrawn(self.seen, self._events())):
             raise PodCannotRun(failure, self.seen)
         raise _deleted()
+
+    async def tell_place(self) -> None:
+        """Tell the user which devices on which node the server has, once. Raises no error: a start needs no words."""
+        pod = self._look() or self.seen
+        node = (pod.get("spec") or {}).get("nodeName")
+        if not node or self._place_is_asked:
+            return
+        self._place_is_asked = True
+        try:
+            async with asyncio.timeout(_PLACE_SECONDS):
+                devices = await held_devices(self._objects.api, pod)
+            is_warm = bool(self._objects.warm_claims)
+            self.attempt.messages.found_place(place_words(devices, node, warm=is_warm))
+        except (KubernetesError, TimeoutError) as error:
+            self.log.info("The devices of a server are not told: pod=%s %r", self.spawner.pod_name, error)
+        except Exception:  # whatever is in a claim that others made
+            self.log.exception("The devices of a server are not told: pod=%s", self.spawner.pod_name)
 
     async def _see_or_miss(self) -> JsonObject:
         """Wait for the pod; raise if it is deleted before the reflector shows it."""
@@ -200,7 +223,7 @@ class PodWatch(Step):
         if diagnosis.is_permanent:
             raise SpawnRefused(diagnosis.sentence, RefusalReason.DEVICE_CLASS)
         if diagnosis.sentence and diagnosis.sentence != self.waiting_for:
-            self.attempt.messages.notify(diagnosis.sentence)
+            self.attempt.messages.notify(diagnosis.while_waiting)
         self.waiting_for = diagnosis.sentence
 
     async def _ensure_standing(self) -> None:

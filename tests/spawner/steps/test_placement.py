@@ -172,8 +172,10 @@ async def test_gates_of_a_profile_stay(nowhere, service):
             {"kind": "preempt", "node": "node-a", "reason": "x"},
             ["Devices are being freed for this server on node node-a."],
         ),
-        ({"kind": "scale-up", "reason": "one more node like a"}, ["Waiting for a node: one more node like a."]),
-        ({"kind": "scale-up"}, ["Waiting for a node: it fits on none at present."]),
+        (
+            {"kind": "scale-up", "reason": "one more node like a"},
+            ["No node has room for this server now. It starts as soon as one has."],
+        ),
         ({"kind": "fresh", "reason": "free"}, []),
     ],
     ids=lambda value: value["kind"] if isinstance(value, dict) else "",

@@ -1,0 +1,125 @@
+"""The devices that a server's pod has, and their words for users."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+from dra_spawner.dra.quantity import Quantity
+from dra_spawner.json_types import JsonObject
+from dra_spawner.kube.api import KubernetesApi, resource_path
+from dra_spawner.names import RESOURCE_API
+from dra_spawner.profiles.sizes import readable_amount
+from dra_spawner.spawner.objects.api_objects import CLAIMS
+
+__all__ = ["HeldDevice", "claim_names", "devices_in", "held_devices", "place_words"]
+
+#: A pod has some claims; more than this are not read.
+_MOST_CLAIMS: Final = 32
+#: More devices than this are counted, not named.
+_MOST_NAMED: Final = 3
+#: Capacity whose amount says it all.
+_MEMORY: Final = "memory"
+
+
+@dataclass(frozen=True, slots=True)
+class HeldDevice:
+    """A device, or a share of one, of a server.
+
+    Attributes
+    ----------
+    pool
+        The node's name for most drivers.
+    share
+        Amount by capacity, of those that the server asked for.
+    """
+
+    name: str
+    pool: str
+    share: Mapping[str, str] = field(default_factory=dict)
+
+
+async def held_devices(api: KubernetesApi, pod: JsonObject) -> list[HeldDevice]:
+    """Read the devices of a pod's claims; one request for each claim.
+
+    Raises
+    ------
+    KubernetesError
+        If a claim cannot be read.
+    """
+    path = resource_path(RESOURCE_API, CLAIMS, pod["metadata"]["namespace"])
+    found: list[HeldDevice] = []
+    for name in claim_names(pod)[:_MOST_CLAIMS]:
+        # A list of one: the hub's account has the right to list.
+        claims = (await api.list(path, field_selector=f"metadata.name={name}"))["items"]
+        found += [device for claim in claims for device in devices_in(claim)]
+    return list({(each.pool, each.name): each for each in found}.values())
+
+
+def claim_names(pod: JsonObject) -> list[str]:
+    """Names of a pod's claims, those made for it among them."""
+    spec, status = pod.get("spec") or {}, pod.get("status") or {}
+    entries = [*(spec.get("resourceClaims") or ()), *(status.get("resourceClaimStatuses") or ())]
+    names = [each.get("resourceClaimName") for each in entries]
+    names.append((status.get("extendedResourceClaimStatus") or {}).get("resourceClaimName"))
+    return list(dict.fromkeys(name for name in names if name))
+
+
+def devices_in(claim: JsonObject) -> list[HeldDevice]:
+    """The devices of an allocated claim; none of another one."""
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    asked = _asked_capacities((claim.get("spec") or {}).get("devices") or {})
+    return [
+        HeldDevice(
+            str(result["device"]),
+            str(result["pool"]),
+            {
+                name: str(amount)
+                for name, amount in (result.get("consumedCapacity") or {}).items()
+                if name in asked.get(str(result.get("request")).partition("/")[0], ())
+            },
+        )
+        for result in (allocation.get("devices") or {}).get("results") or ()
+    ]
+
+
+def place_words(devices: Sequence[HeldDevice], node: str, *, warm: bool = False) -> str:
+    """Devices and node of a server, such as ``15 GiB of gpu-3 on node-2, warm``; empty without devices."""
+    if not devices:
+        return ""
+    if len(devices) > _MOST_NAMED:
+        words = f"{len(devices)} devices"
+    else:
+        words = _listed(_device_words(each, node) for each in devices)
+    where = f" on {node}" if node else ""
+    return f"{words}{where}{', warm' if warm else ''}"
+
+
+def _device_words(device: HeldDevice, node: str) -> str:
+    name = device.name if device.pool == node else f"{device.name} of {device.pool}"
+    share = _listed(_amount_words(capacity, amount) for capacity, amount in sorted(device.share.items()))
+    return f"{share} of {name}" if share else name
+
+
+def _amount_words(capacity: str, amount: str) -> str:
+    with suppress(ValueError):
+        amount = readable_amount(Quantity.parse(amount))
+    plain = capacity.rpartition("/")[2]
+    return amount if plain == _MEMORY else f"{amount} {plain}"
+
+
+def _listed(words: Iterable[str]) -> str:
+    *most, last = [*words] or [""]
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def _asked_capacities(devices: JsonObject) -> dict[str, set[str]]:
+    """Names of the capacities that each request asks for."""
+    asked: dict[str, set[str]] = {}
+    for request in devices.get("requests") or ():
+        for each in (request.get("exactly"), *(request.get("firstAvailable") or ())):
+            names = ((each or {}).get("capacity") or {}).get("requests") or {}
+            asked.setdefault(request["name"], set()).update(names)
+    return asked

@@ -1,0 +1,24 @@
+"""Durations in words, for users."""
+
+from __future__ import annotations
+
+__all__ = ["in_words", "so_far"]
+
+_MINUTE = 60
+#: Seconds below which a duration is told in seconds.
+_SECONDS_BELOW = 2 * _MINUTE
+
+
+def in_words(seconds: float) -> str:
+    """A duration in whole seconds, or in minutes from two minutes on."""
+    return f"{seconds:.0f} seconds" if seconds < _SECONDS_BELOW else f"{seconds / _MINUTE:.0f} min"
+
+
+def so_far(elapsed_seconds: float, limit_seconds: float) -> str:
+    """How long something lasts already, and at most; changes every ten seconds, later every minute."""
+    if limit_seconds < _SECONDS_BELOW:
+        return f"{elapsed_seconds // 10 * 10:.0f} s of at most {limit_seconds:.0f} s"
+    limit = f"{limit_seconds / _MINUTE:.0f} min"
+    if elapsed_seconds < _MINUTE:
+        return f"{elapsed_seconds // 10 * 10:.0f} s of at most {limit}"
+    return f"{elapsed_seconds // _MINUTE:.0f} min of at most {limit}"

@@ -1,0 +1,61 @@
+"""What the hub remembers of a server for its user, also after a restart: its devices, and why the last start failed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+__all__ = ["ServerRecord"]
+
+#: Key of the record in the state that JupyterHub stores for a server.
+_KEY: Final = "dra_spawner"
+_LONGEST_TEXT: Final = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class ServerRecord:
+    """The last start of a server.
+
+    Attributes
+    ----------
+    place
+        Devices and node, such as ``15 GiB of gpu-3 on node-2, warm``; empty if the server has none.
+    failure
+        Why the last start failed; empty if it did not.
+    failed_at
+        When that was; None if it did not fail.
+    """
+
+    place: str = ""
+    failure: str = ""
+    failed_at: datetime | None = None
+
+    @classmethod
+    def of_failure(cls, sentence: str) -> ServerRecord:
+        """Return the record of a start that has failed just now."""
+        return cls(failure=sentence[:_LONGEST_TEXT], failed_at=datetime.now(UTC).replace(microsecond=0))
+
+    @classmethod
+    def of_state(cls, state: object) -> ServerRecord:
+        """Read the record from a server's state; an empty record where another version has written another one."""
+        found = state.get(_KEY) if isinstance(state, dict) else None
+        if not isinstance(found, dict):
+            return cls()
+        place, failure, failed_at = (found.get(name) for name in ("place", "failure", "failed_at"))
+        try:
+            moment = datetime.fromisoformat(failed_at) if isinstance(failed_at, str) else None
+        except ValueError:
+            moment = None
+        return cls(_text(place), _text(failure), moment)
+
+    def state(self) -> dict[str, Any]:
+        """The record's part of a server's state; empty if there is nothing to remember."""
+        if not (self.place or self.failure):
+            return {}
+        failed_at = self.failed_at.isoformat() if self.failed_at is not None else None
+        return {_KEY: {"place": self.place, "failure": self.failure, "failed_at": failed_at}}
+
+
+def _text(value: object) -> str:
+    return value[:_LONGEST_TEXT] if isinstance(value, str) else ""

@@ -1,0 +1,171 @@
+"""What users see of a start: the progress page, the page of a failure, and the home page."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from jupyterhub.utils import url_escape_path, url_path_join
+
+from dra_spawner.json_types import JsonObject
+from dra_spawner.spawner.hub_wide import hub_wide
+from dra_spawner.spawner.server_record import ServerRecord
+from dra_spawner.spawner.smaller_choice import SmallerChoice, free_smaller_choice
+from dra_spawner.spawner.spawn_form import SpawnForm
+from dra_spawner.spawner.spawn_refusal import SpawnRefused
+from dra_spawner.spawner.start_messages import StartMessages
+from dra_spawner.spawner.start_progress import elapsed, longer_waiting, progress_items, queue_sentence, waiting_since
+from dra_spawner.spawner.steps import Attempt
+from dra_spawner.spawner.steps.pod_watch import PodWatch
+from dra_spawner.spawner.user_pages.failure import failure_html
+from dra_spawner.spawner.user_pages.hub_templates import extend_templates
+
+__all__ = ["StartPage"]
+
+#: Seconds between counts of the servers that wait.
+_COUNT_SECONDS = 2.0
+#: Seconds after the clean-up that the search for a smaller choice may take; JupyterHub's own deadline is near.
+_SEARCH_SECONDS = 1.0
+#: Status of refusals for which another try can help.
+_TRY_AGAIN_LATER = 503
+
+
+@dataclass
+class _Waiting:
+    """Servers of this hub that wait for devices."""
+
+    since: list[str] = field(default_factory=list)
+    count_again_at: float = 0.0
+
+
+class StartPage(SpawnForm):
+    """KubeSpawner with pages that explain a start.
+
+    Attributes
+    ----------
+    attempt
+        The running or last attempt.
+    messages
+        Messages of the progress page.
+    record
+        What the home page tells of the server.
+    """
+
+    _event_before: str | None = None
+    _start_began = 0.0
+    record = ServerRecord()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.messages = StartMessages(self.namespace, self.pod_name)
+        self.attempt = Attempt(self, self.messages)
+        # JupyterHub makes a user's spawner before it renders one of the user's pages.
+        extend_templates(getattr(self.user, "settings", {}), self.log)
+
+    # The progress page
+
+    @property
+    def events(self) -> list[JsonObject]:
+        """The pod's events and this project's messages."""
+        return self.messages.with_events(super().events)
+
+    @property
+    def _last_event(self) -> str | None:
+        """Uid of the last event before this start; KubeSpawner shows those after it."""
+        return self._event_before
+
+    @_last_event.setter
+    def _last_event(self, uid: str | None) -> None:
+        # In a second attempt the last one may be a message, which is not in the list of events.
+        if not self.messages.is_own(uid):
+            self._event_before = uid
+
+    async def progress(self) -> AsyncIterator[JsonObject]:
+        """Yield the progress of the start: a sentence of the moment, and Kubernetes' events for the log."""
+        if self.events_enabled:
+            await self._start_watching_events()
+        async for item in progress_items(lambda: self.events, self._line, self._start_has_ended):
+            yield item
+
+    def _start_has_ended(self) -> bool:
+        return self._start_future is not None and self._start_future.done()
+
+    def _line(self) -> str:
+        if not self._start_began:
+            return self.messages.line()
+        seconds = asyncio.get_running_loop().time() - self._start_began
+        return self.messages.line(self._queue_sentence(), elapsed(seconds, self.start_timeout))
+
+    def _queue_sentence(self) -> str:
+        watch = self.attempt.step(PodWatch)
+        if watch is None or not watch.waiting_for or self.pod_reflector is None:
+            return ""
+        if (watch.seen.get("spec") or {}).get("nodeName"):
+            return ""
+        since = (watch.seen.get("metadata") or {}).get("creationTimestamp")
+        return queue_sentence(longer_waiting(self._waiting_servers(), since)) if since else ""
+
+    def _waiting_servers(self) -> list[str]:
+        """When the pods that wait for devices were created; counted once for all open pages."""
+        now = asyncio.get_running_loop().time()
+        waiting = hub_wide(_Waiting, _Waiting)
+        if now >= waiting.count_again_at:
+            waiting.since = waiting_since(self.pod_reflector.pods.values())
+            waiting.count_again_at = now + _COUNT_SECONDS
+        return waiting.since
+
+    # The home page
+
+    def record_start(self) -> None:
+        """Forget the last start."""
+        self.record, self._start_began = ServerRecord(), asyncio.get_running_loop().time()
+
+    def record_place(self) -> None:
+        """Remember the devices of a start that has succeeded."""
+        self.record = ServerRecord(place=self.messages.place)
+
+    def begin_search_for_smaller(self) -> asyncio.Task[SmallerChoice | None]:
+        """Begin to look for something smaller that is free."""
+        watch = self.attempt.step(PodWatch)
+        return asyncio.create_task(free_smaller_choice(self, self.attempt.plan.specs, watch.seen))
+
+    async def explain_failure(self, refusal: SpawnRefused, search: asyncio.Task[SmallerChoice | None] | None) -> None:
+        """Remember why the start failed, and tell the user what to do.
+
+        Parameters
+        ----------
+        search
+            For something smaller; None if that would not help.
+        """
+        self.record = ServerRecord.of_failure(str(refusal))
+        smaller = None
+        if search is not None:
+            try:
+                smaller = await asyncio.wait_for(search, _SEARCH_SECONDS)
+            except TimeoutError:
+                self.log.info("No smaller choice was found in time: pod=%s", self.pod_name)
+            except Exception:  # whatever profiles there are: the failure is told in any case
+                self.log.exception("No smaller choice can be looked for: pod=%s", self.pod_name)
+        if refusal.status_code == _TRY_AGAIN_LATER:
+            words, fields = (smaller.words, smaller.fields) if smaller is not None else ("", {})
+            refusal.jupyterhub_html_message = failure_html(str(refusal), self._spawn_url(), words, fields)
+
+    def _spawn_url(self) -> str:
+        """Address of the page with the form of this server."""
+        return str(url_path_join(self.hub.base_url, "spawn", self.user.escaped_name, url_escape_path(self.name)))
+
+    def get_state(self) -> dict[str, Any]:
+        """Return the state that JupyterHub stores for this server."""
+        return {**super().get_state(), **self.record.state()}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Take over the stored state of this server."""
+        super().load_state(state)
+        self.record = ServerRecord.of_state(state)
+
+    def clear_state(self) -> None:
+        """Forget the server, but not why its last start failed."""
+        super().clear_state()
+        self.record = ServerRecord(failure=self.record.failure, failed_at=self.record.failed_at)

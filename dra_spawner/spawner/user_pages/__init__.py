@@ -1,0 +1,1 @@
+"""Parts of JupyterHub pages that this project adds to."""

@@ -1,0 +1,43 @@
+"""What users can do after a failed start, as HTML for JupyterHub's pages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from typing import Final
+from urllib.parse import urlencode
+
+from jupyterhub.handlers.pages import SpawnHandler
+
+__all__ = ["failure_html", "spawn_link"]
+
+#: JupyterHub 6 prefers options in a link that have this prefix.
+_PREFIX: Final = "opt-" if hasattr(SpawnHandler, "_get_user_options") else ""
+_NOTHING: Final[Mapping[str, str]] = {}
+
+
+def spawn_link(spawn_url: str, fields: Mapping[str, str]) -> str:
+    """The address at which JupyterHub starts a server with these fields of the form."""
+    return f"{spawn_url}?{urlencode({_PREFIX + name: value for name, value in fields.items()})}"
+
+
+def failure_html(sentence: str, spawn_url: str, smaller: str = "", smaller_fields: Mapping[str, str] = _NOTHING) -> str:
+    """Return what happened and what the user can do: try again, or start something smaller.
+
+    Parameters
+    ----------
+    spawn_url
+        Of the page with the form.
+    smaller
+        Name of a smaller choice that is free now; empty if none is known.
+    """
+    actions = [_button(spawn_url, "Try again", "btn-primary")]
+    if smaller:
+        actions.append(
+            _button(spawn_link(spawn_url, smaller_fields), f"Start “{smaller}”: free now", "btn-secondary dra-smaller")
+        )
+    return f'{escape(sentence)}<span class="dra-actions d-block mt-3">{" ".join(actions)}</span>'
+
+
+def _button(address: str, words: str, classes: str) -> str:
+    return f'<a role="button" class="btn {classes} m-1" href="{escape(address)}">{escape(words)}</a>'

@@ -1,0 +1,70 @@
+"""What the home page says about a user's servers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC
+from typing import Any, Final
+
+from dra_spawner.spawner.server_record import ServerRecord
+
+__all__ = ["ServerNote", "server_notes"]
+
+_NO_REASON: Final = "The server did not start. Please try again, or tell your administrator."
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerNote:
+    """What is to be said of a server. Plain text: the template escapes it.
+
+    Attributes
+    ----------
+    server
+        Its name for users.
+    text
+        A sentence about a failure; else the devices.
+    failed_at
+        In words; empty if that is not known.
+    """
+
+    server: str
+    text: str
+    is_failure: bool = False
+    failed_at: str = ""
+
+
+def server_notes(user: Any) -> list[ServerNote]:
+    """Return what is to be said of a user's servers: devices of those that run, reasons of those that failed.
+
+    Never raises: a home page without notes is better than none.
+    """
+    try:
+        return list(_notes(user))
+    except Exception:
+        log.exception("The home page says nothing about servers")
+        return []
+
+
+def _notes(user: Any) -> Iterator[ServerNote]:
+    for server in user.all_spawners():
+        # JupyterHub has the spawner of a server that is active or has failed, else its record in the database.
+        record = getattr(server, "record", None) or ServerRecord.of_state(getattr(server, "state", None))
+        name = getattr(server, "display_name", "") or server.name
+        name = f"Server {name}" if name else "Your server"
+        if getattr(server, "active", False):
+            if record.place and getattr(server, "ready", False):
+                yield ServerNote(name, record.place)
+        elif failure := record.failure or _failure_of(server):
+            at = record.failed_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC") if record.failed_at else ""
+            yield ServerNote(name, failure, is_failure=True, failed_at=at)
+
+
+def _failure_of(server: Any) -> str:
+    """The reason of a failure outside of the spawner's own start; empty if there was none."""
+    if not getattr(server, "_failed", False):
+        return ""
+    return str(getattr(server._spawn_future.exception(), "jupyterhub_message", "") or _NO_REASON)

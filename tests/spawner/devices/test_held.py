@@ -1,0 +1,60 @@
+"""The words for a server's devices."""
+
+import pytest
+
+from dra_spawner.spawner.devices.held import HeldDevice, claim_names, devices_in, place_words
+
+
+def claim(*results, capacity=None):
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu", "capacity": {"requests": capacity or {}}}}
+    return {
+        "spec": {"devices": {"requests": [request]}},
+        "status": {"allocation": {"devices": {"results": list(results)}}},
+    }
+
+
+def result(device="gpu-3", pool="node-2", **consumed):
+    return {"request": "gpu", "driver": "gpu.example.com", "pool": pool, "device": device, "consumedCapacity": consumed}
+
+
+@pytest.mark.parametrize(
+    ("devices", "words"),
+    [
+        pytest.param([HeldDevice("gpu-3", "node-2", {"memory": "15Gi"})], "15 GiB of gpu-3 on node-2", id="share"),
+        pytest.param([HeldDevice("gpu-3", "node-2")], "gpu-3 on node-2", id="whole"),
+        pytest.param([HeldDevice("nic-0", "rack")], "nic-0 of rack on node-2", id="of a shared pool"),
+        pytest.param(
+            [HeldDevice("gpu-0", "node-2"), HeldDevice("gpu-1", "node-2")], "gpu-0 and gpu-1 on node-2", id="two"
+        ),
+        pytest.param([HeldDevice(f"gpu-{n}", "node-2") for n in range(8)], "8 devices on node-2", id="many"),
+        pytest.param(
+            [HeldDevice("nic-0", "node-2", {"example.com/bandwidth": "1G", "memory": "no amount"})],
+            "1G bandwidth and no amount of nic-0 on node-2",
+            id="several capacities",
+        ),
+        pytest.param([], "", id="none"),
+    ],
+)
+def test_place(devices, words):
+    assert place_words(devices, "node-2") == words
+
+
+def test_a_warm_claim_is_called_warm():
+    assert place_words([HeldDevice("gpu-3", "node-2")], "node-2", warm=True) == "gpu-3 on node-2, warm"
+
+
+def test_only_amounts_that_were_asked_for_are_told():
+    found = devices_in(claim(result(memory="15Gi", cores="98"), capacity={"memory": "12Gi"}))
+    assert found == [HeldDevice("gpu-3", "node-2", {"memory": "15Gi"})]
+
+
+def test_a_claim_that_is_not_allocated_has_no_devices():
+    assert devices_in({"spec": {}}) == []
+
+
+def test_claims_of_a_pod():
+    pod = {
+        "spec": {"resourceClaims": [{"name": "a", "resourceClaimName": "warm"}, {"name": "b"}]},
+        "status": {"resourceClaimStatuses": [{"name": "b", "resourceClaimName": "made"}, {"name": "c"}]},
+    }
+    assert claim_names(pod) == ["warm", "made"]

@@ -1,0 +1,25 @@
+"""Durations as users read them."""
+
+import pytest
+
+from dra_spawner.spawner.durations import in_words, so_far
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(6, "6 seconds"), (119, "119 seconds"), (120, "2 min"), (600, "10 min"), (3600, "60 min")]
+)
+def test_a_duration(seconds, words):
+    assert in_words(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("elapsed", "limit", "words"),
+    [
+        (19.9, 600, "10 s of at most 10 min"),
+        (60, 600, "1 min of at most 10 min"),
+        (179, 600, "2 min of at most 10 min"),
+        (31, 60, "30 s of at most 60 s"),
+    ],
+)
+def test_a_duration_so_far(elapsed, limit, words):
+    assert so_far(elapsed, limit) == words

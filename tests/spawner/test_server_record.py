@@ -1,0 +1,36 @@
+"""What the hub remembers of a server's last start."""
+
+import json
+
+import pytest
+
+from dra_spawner.spawner.server_record import ServerRecord
+
+
+@pytest.mark.parametrize(
+    "record",
+    [ServerRecord(), ServerRecord(place="gpu-3 on node-2"), ServerRecord.of_failure("All devices are in use.")],
+    ids=["empty", "place", "failure"],
+)
+def test_a_record_survives_the_database(record):
+    assert ServerRecord.of_state(json.loads(json.dumps({"pod_name": "jupyter-ada", **record.state()}))) == record
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        None,
+        [],
+        {},
+        {"dra_spawner": 5},
+        {"dra_spawner": {"place": 5, "failure": [], "failed_at": {}}},
+        {"dra_spawner": {"failed_at": "yesterday"}},
+    ],
+    ids=repr,
+)
+def test_another_versions_state_is_no_record(state):
+    assert ServerRecord.of_state(state) == ServerRecord()
+
+
+def test_a_server_without_anything_to_remember_adds_nothing_to_the_state():
+    assert ServerRecord().state() == {}

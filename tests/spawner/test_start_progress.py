@@ -1,0 +1,115 @@
+"""What the progress page is sent."""
+
+from __future__ import annotations
+
+import pytest
+
+from dra_spawner.spawner.start_messages import StartMessages, page_html
+from dra_spawner.spawner.start_progress import elapsed, longer_waiting, progress_items, queue_sentence, waiting_since
+
+
+def event(uid, message, reason="FailedScheduling"):
+    return {"metadata": {"uid": uid}, "message": message, "reason": reason, "type": "Warning", "lastTimestamp": "T"}
+
+
+async def items_of(events, line):
+    return [item async for item in progress_items(lambda: events, lambda: line, lambda: True)]
+
+
+async def test_events_are_for_the_log_and_the_line_is_for_the_user():
+    (item,) = await items_of([event("a", "0/4 nodes are available")], "All devices are in use.")
+    assert item["message"] == "T [Warning] 0/4 nodes are available"
+    assert item["html_message"] == (
+        '<span class="dra-line">All devices are in use.</span>'
+        '<span class="dra-event">T [Warning] 0/4 nodes are available</span>'
+    )
+    assert item["progress"] == 30
+
+
+async def test_a_line_without_an_event_does_not_move_the_bar():
+    (item,) = await items_of([], "Your server is being prepared.")
+    assert item == {
+        "message": "Your server is being prepared.",
+        "html_message": '<span class="dra-line">Your server is being prepared.</span>',
+    }
+
+
+async def test_what_others_wrote_is_text():
+    (item,) = await items_of([event("a", "<script>alert(1)</script>")], "<img src=x onerror=alert(1)>")
+    assert "<script" not in item["html_message"]
+    assert "<img" not in item["html_message"]
+    assert "&lt;script&gt;" in item["html_message"]
+    assert "<b" not in page_html("<b>", "<b>")
+
+
+def test_a_short_start_tells_no_duration():
+    assert elapsed(9, 600) == ""
+    assert elapsed(130, 600) == "(2 min of at most 10 min)"
+
+
+def pod(created, *, has_devices=True, is_scheduled=False):
+    condition = {"type": "PodScheduled", "status": str(is_scheduled), "reason": "" if is_scheduled else "Unschedulable"}
+    claims = [{"name": "gpu"}] if has_devices else []
+    return {
+        "metadata": {"creationTimestamp": created, "name": "jupyter-eve"},
+        "spec": {"resourceClaims": claims},
+        "status": {"conditions": [condition]},
+    }
+
+
+def test_who_has_waited_longer_is_a_number():
+    pods = [
+        pod("2026-01-01T10:00:00Z"),
+        pod("2026-01-01T10:00:05Z"),
+        pod("2026-01-01T10:00:00Z", has_devices=False),
+        pod("2026-01-01T10:00:00Z", is_scheduled=True),
+        pod("2026-01-01T11:00:00Z"),
+        {"metadata": {}},
+    ]
+    assert longer_waiting(waiting_since(pods), "2026-01-01T10:30:00Z") == 2
+
+
+@pytest.mark.parametrize(
+    ("number", "sentence"),
+    [(0, ""), (1, "One other server has waited longer."), (3, "3 other servers have waited longer.")],
+)
+def test_the_queue(number, sentence):
+    assert queue_sentence(number) == sentence
+
+
+class TestLine:
+    """Which sentence a user sees."""
+
+    def test_our_reason_is_kept_when_the_scheduler_tries_again(self):
+        messages = StartMessages("jupyterhub", "jupyter-ada")
+        messages.with_events([event("a", "0/4 nodes are available")])
+        assert messages.line() == "Your server waits until a place with all that it needs is free."
+        messages.notify("All devices are in use.")
+        messages.with_events([event("b", "0/5 nodes are available")])
+        assert messages.line("One other server has waited longer.") == (
+            "All devices are in use. One other server has waited longer."
+        )
+
+    def test_devices_and_node_come_first(self):
+        messages = StartMessages("jupyterhub", "jupyter-ada")
+        messages.notify("All devices are in use.")
+        messages.found_place("15 GiB of gpu-3 on node-2, warm")
+        assert messages.line() == (
+            "Yours: 15 GiB of gpu-3 on node-2, warm. A place was found. Your server is being prepared there."
+        )
+        messages.with_events([event("a", "Pulling image x", "Pulling")])
+        assert messages.line().endswith("is being downloaded. This may take some minutes.")
+        messages.lost_place()
+        assert not messages.line().startswith("Yours")
+
+    def test_a_warm_claim_has_the_name_of_its_server(self):
+        messages = StartMessages("jupyterhub", "jupyter-ada")
+        messages.rename(["placeholder-abc-gpu"], "jupyter-ada")
+        (shown,) = messages.with_events([event("a", "claim placeholder-abc-gpu is not ready")])
+        assert shown["message"] == "claim jupyter-ada is not ready"
+
+    def test_an_unknown_event_changes_nothing(self):
+        messages = StartMessages("jupyterhub", "jupyter-ada")
+        before = messages.line()
+        messages.with_events([{"metadata": {"uid": "a"}}, event("b", "?", "SomethingNew")])
+        assert messages.line() == before

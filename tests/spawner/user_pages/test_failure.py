@@ -1,0 +1,26 @@
+"""What users can do after a failure."""
+
+from dra_spawner.spawner.user_pages.failure import failure_html, spawn_link
+
+
+def test_another_try_is_a_link():
+    html = failure_html("All devices are in use.", "/hub/spawn/ada")
+    assert html.startswith("All devices are in use.<span")
+    assert 'href="/hub/spawn/ada">Try again</a>' in html
+    assert "free now" not in html
+
+
+def test_something_smaller_is_a_link():
+    html = failure_html(
+        "No.", "/hub/spawn/ada", "GPU slice, 5 GiB", {"profile": "slice", "profile-option-slice--m": "5Gi"}
+    )
+    assert "Start “GPU slice, 5 GiB”: free now</a>" in html
+    assert "profile=slice&amp;" in html
+
+
+def test_a_link_escapes_its_parts():
+    assert "&x" not in spawn_link("/hub/spawn/ada", {"profile": "a&x=1"})
+    html = failure_html("<b>", '/hub/spawn/"><script>', "<img src=x>", {"profile": '"><script>'})
+    assert "<script" not in html
+    assert "<img" not in html
+    assert "<b>" not in html

@@ -1,0 +1,101 @@
+"""Additions to the hub's pages leave to administrators what is theirs."""
+
+from __future__ import annotations
+
+import logging
+from types import SimpleNamespace
+
+import jupyterhub
+import pytest
+from jinja2 import ChoiceLoader, DictLoader, Environment, FileSystemLoader, PrefixLoader
+from jupyterhub._data import DATA_FILES_PATH
+
+from dra_spawner.spawner.server_record import ServerRecord
+from dra_spawner.spawner.user_pages.hub_templates import extend_templates
+
+LOG = logging.getLogger("hub")
+HUBS = FileSystemLoader(f"{DATA_FILES_PATH}/templates")
+
+
+def hub_environment(own=None):
+    """An environment as JupyterHub makes it, with an administrator's templates."""
+    loader = ChoiceLoader([PrefixLoader({"templates": HUBS}), DictLoader(own or {}), HUBS])
+    environment = Environment(loader=loader, autoescape=True)
+    extend_templates({"jinja2_env_sync": environment}, LOG)
+    return environment
+
+
+def user_with(*servers):
+    return SimpleNamespace(
+        name="ada", all_spawners=lambda include_default=True: iter(servers), server_url=str, spawner=servers[0]
+    )
+
+
+def server(name="", record=None, *, active=False, ready=False):
+    record = record or ServerRecord()
+    return SimpleNamespace(name=name, display_name=name, record=record, active=active, ready=ready, state={})
+
+
+def home(environment, *servers):
+    page = environment.get_template("home.html")
+    return page.render(
+        user=user_with(*servers),
+        default_server=server(),
+        static_url=lambda name, **_: f"/static/{name}",
+        logo_url="/logo",
+        services=[],
+        base_url="/hub/",
+        parsed_scopes=[],
+    )
+
+
+@pytest.mark.parametrize("name", ["admin.html", "home.html", "not_running.html", "spawn_pending.html"])
+def test_each_template_extends_one_of_this_jupyterhub_with_a_block_that_it_has(name):
+    environment = hub_environment()
+    template = environment.get_template(name)
+    of_hub = HUBS.load(Environment(loader=HUBS), name)
+    assert set(template.blocks) <= set(of_hub.blocks), jupyterhub.__version__
+
+
+def test_the_home_page_tells_devices_and_failures():
+    text = home(
+        hub_environment(),
+        server(record=ServerRecord(place="15 GiB of gpu-3 on node-2, warm"), active=True, ready=True),
+        server("second", ServerRecord.of_failure("All devices are in use.")),
+    )
+    assert "Your server has <strong>15 GiB of gpu-3 on node-2, warm</strong>." in text
+    assert "<strong>Server second did not start</strong>" in text
+    assert "All devices are in use." in text
+
+
+def test_the_home_page_of_a_user_without_news_is_the_hubs_own():
+    assert "dra-servers" not in home(hub_environment(), server(), server("second", active=True))
+
+
+def test_what_others_wrote_is_text():
+    hostile = "<script>alert(1)</script>"
+    text = home(hub_environment(), server(hostile, ServerRecord.of_failure(hostile)))
+    assert hostile not in text
+    assert text.count("&lt;script&gt;alert(1)") >= 2
+
+
+def test_an_administrators_template_stays():
+    own = {"home.html": '{% extends "templates/home.html" %}{% block main %}Hello!{{ super() }}{% endblock %}'}
+    text = home(hub_environment(own), server("second", ServerRecord.of_failure("No.")))
+    assert text.index("did not start") < text.index("Hello!") < text.index("Start")
+
+
+def test_a_template_without_the_block_is_shown_as_it_is():
+    assert home(hub_environment({"home.html": "All mine"}), server("x", ServerRecord.of_failure("No."))) == "All mine"
+
+
+def test_pages_are_extended_once():
+    environment = hub_environment()
+    loader = environment.loader
+    extend_templates({"jinja2_env_sync": environment}, LOG)
+    assert environment.loader is loader
+
+
+def test_a_hub_without_pages_is_left_alone():
+    extend_templates({}, LOG)
+    extend_templates({"jinja2_env": None}, LOG)

@@ -1,0 +1,33 @@
+"""Notes about servers, of spawners and of records of the database."""
+
+from types import SimpleNamespace
+
+from dra_spawner.spawner.server_record import ServerRecord
+from dra_spawner.spawner.user_pages.server_notes import ServerNote, server_notes
+
+
+def user(*servers):
+    return SimpleNamespace(all_spawners=lambda: iter(servers))
+
+
+def test_a_server_that_is_known_from_the_database_alone():
+    state = ServerRecord(failure="All devices are in use.").state()
+    found = server_notes(user(SimpleNamespace(name="b", display_name="", state=state)))
+    assert found == [ServerNote("Server b", "All devices are in use.", is_failure=True)]
+
+
+def test_a_failure_outside_of_the_spawners_start():
+    future = SimpleNamespace(exception=lambda: TimeoutError("The server did not answer"))
+    failed = SimpleNamespace(name="", record=ServerRecord(), active=False, _failed=True, _spawn_future=future)
+    (found,) = server_notes(user(failed))
+    assert (found.server, found.is_failure) == ("Your server", True)
+    assert found.text == "The server did not start. Please try again, or tell your administrator."
+
+
+def test_a_server_that_is_starting_has_no_note():
+    starting = SimpleNamespace(name="", record=ServerRecord(place="gpu-0 on a"), active=True, ready=False)
+    assert server_notes(user(starting)) == []
+
+
+def test_an_error_leaves_the_page_without_notes():
+    assert server_notes(None) == []
