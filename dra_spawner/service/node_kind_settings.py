@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final
 
@@ -9,7 +10,7 @@ from dra_spawner.profiles.problems import Problem
 from dra_spawner.profiles.settings_reader import SettingsReader, readers_of_list, refuse_settings
 from dra_spawner.rehearsal.node_kinds import NodeKind
 
-__all__ = ["read_node_kinds"]
+__all__ = ["most_by_kind", "read_node_kinds"]
 
 _MOST_KINDS: Final = 100
 _MOST_SLOTS: Final = 10_000
@@ -70,3 +71,21 @@ def _node_kind(reader: SettingsReader) -> NodeKind | None:
         price=price,
         labels=tuple(sorted(labels.items())),
     )
+
+
+def most_by_kind(kinds: Iterable[NodeKind], kind_label: str) -> dict[str, int]:
+    """The most nodes that there may be, by the value of the label that tells kinds apart.
+
+    Kinds without this label, or without a maximum, are left out.
+
+    Parameters
+    ----------
+    kind_label
+        A kind without labels has its name as the value.
+    """
+    found: dict[str, int] = {}
+    for kind in kinds:
+        value = dict(kind.labels).get(kind_label, "") if kind.labels else kind.name
+        if value and kind.most is not None:
+            found[value] = found.get(value, 0) + kind.most
+    return found

@@ -193,15 +193,6 @@ class PlaceholderTraits(HasTraits):
         """,
     ).tag(config=True)
 
-    most_nodes = Dict(
-        key_trait=Unicode(),
-        value_trait=Integer(min=0),
-        help="""
-        The most nodes that the autoscaler makes, by kind of node (value of `node_kind_label`). Users are told that a
-        new node comes only where it is certain: by this number, or as there were more nodes in the last days.
-        """,
-    ).tag(config=True)
-
     new_node_seconds = Float(
         1200.0, min=0.0, help="Seconds for which a node counts as new; the newest attracts placeholders."
     ).tag(config=True)
@@ -256,5 +247,4 @@ class PlaceholderTraits(HasTraits):
             user_namespaces=self.user_namespaces,
             shapes_config_map=self.shapes_config_map,
             capacity_buffers=self.capacity_buffers,
-            most_nodes=dict(self.most_nodes),
         )

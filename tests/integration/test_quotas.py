@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -109,7 +108,7 @@ async def test_placeholders_yield_when_a_quota_is_lowered(real_cluster: ClusterU
         await service.start(GPU, "ada", WHOLE, answer)
         await cluster.wait_running("ada")
         await service.until(lambda: len(service.placeholders()) == 2, "it is handed over")
-        await asyncio.sleep(5)
+        await service.decide()
         assert (len(service.placeholders()), len(yields(service))) == (2, 3)
         assert creations(service) == made
         assert refusals(service) == []
@@ -138,8 +137,10 @@ async def test_placeholders_yield_to_a_pod_that_the_quota_refuses(real_cluster: 
                 "which is about to start",
             )
         }
-        await asyncio.sleep(5)
+        await service.decide()
         assert creations(service) == made, "the user may try again"
+        path = resource_path("v1", "resourcequotas", cluster.namespace, "users")
+        await cluster.wait_for(path, lambda found: found["status"]["used"]["requests.cpu"] == "2")
         assert (await service.place(BIG, "ada"))["kind"] == "fresh"
         await cluster.admin.create(cluster.path("pods"), manifest)
         await cluster.wait_running("ada")
@@ -169,6 +170,6 @@ async def test_placeholders_yield_to_claims_that_the_quota_refuses(real_cluster:
         )
         await cluster.wait_running("bob")
         await service.until(lambda: len(service.placeholders()) == 2, "one more server has room")
-        await asyncio.sleep(5)
+        await service.decide()
         assert (creations(service), len(yields(service))) == (made, 2)
         assert refusals(service) == []

@@ -87,6 +87,15 @@ class Replica:
             f"{count} warm placeholders",
         )
 
+    async def decide(self, rounds: int = 5) -> None:
+        """Until some more rounds of decisions are over."""
+        for _ in range(rounds):
+            begin_round(self)
+            await self._until_decided(self.controller.latest)
+
+    async def _until_decided(self, before: object) -> None:
+        await self.until(lambda: self.controller.latest is not before, "a round of decisions")
+
     def placeholders(self) -> dict[ObjectKey, Any]:
         return self.controller.view().placeholders
 

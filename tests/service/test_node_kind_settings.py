@@ -13,7 +13,7 @@ from dra_spawner.fit.limits import PROFILE_FILES
 from dra_spawner.profiles.settings_reader import SettingsError
 from dra_spawner.replay.cluster_file import parse_cluster
 from dra_spawner.service.application import DRASpawnerService
-from dra_spawner.service.node_kind_settings import read_node_kinds
+from dra_spawner.service.node_kind_settings import most_by_kind, read_node_kinds
 
 EVERYTHING = """
 nodes:
@@ -61,3 +61,17 @@ def test_what_is_wrong_is_told(value: Any, told: str) -> None:
     with pytest.raises(SettingsError) as error:
         read_node_kinds(value)
     assert told in str(error.value)
+
+
+def test_the_most_nodes_by_the_label_that_tells_kinds_apart() -> None:
+    labelled = {"labels": {"type": "a2", "zone": "b"}, "most": 3}
+    kinds = read_node_kinds(
+        [
+            {**KIND, "most": 8},
+            {**KIND, "name": "b", **labelled},
+            {**KIND, "name": "c", **labelled},
+            {**KIND, "name": "without a maximum"},
+            {**KIND, "name": "of unknown type", "labels": {"zone": "b"}, "most": 3},
+        ]
+    )
+    assert most_by_kind(kinds, "type") == {"a": 8, "a2": 6}
