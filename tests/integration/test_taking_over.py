@@ -65,7 +65,10 @@ async def test_a_start_that_takes_over(places):
         assert claim["metadata"]["annotations"]["hub.jupyter.org/username"] == "ada"
         assert claim["metadata"]["annotations"][names.START] == pod["metadata"]["annotations"][names.START]
         assert sorted(places.requests()) == ["create pods", f"patch {CLAIMS}", f"patch {CLAIMS}"]
-        assert places.said() == ["A device was reserved for you on node node-a."]
+        assert places.said() == [
+            "A device was reserved for you on node node-a.",
+            "Your server gets gpu-0 on node-a, warm.",
+        ]
 
         await world.until(lambda: placeholder.key not in world.watch.snapshot.pods)
         claim = await places.only_the_pod_uses_it()
