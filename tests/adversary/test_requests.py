@@ -46,7 +46,8 @@ ANSWERS: Final[dict[str, dict[str, int]]] = {
     "api/forecasts": READERS,
     "api/placeholders": READERS,
     "api/placeholders/resume": {**READERS, "reader": 403, "manager": 405, "admin": 405},
-    "api/profiles": READERS,
+    # The hub asks for its users' spawn forms.
+    "api/profiles": {**READERS, "hub": 200},
     "api/pending-servers": READERS,
     "api/misses": READERS,
     "report": {**READERS, "nobody": 302, "browser": 302},

@@ -168,6 +168,8 @@ def test_from_the_command_to_a_share_in_jupyterlab(browser):
         assert texts == [f"{size} GiB" for size in range(5, 45, 5)]
         assert page.locator("select[name=profile-option-gpu-slice--memory]").input_value() == "10Gi"
         picture(page, "demo-form")
+        log = Path(said(r"JupyterHub's log +(\S+)", "\n".join(demo.lines))).read_text()
+        assert "it answers 40" not in log, "the service lets the hub ask for availability"
         page.get_by_role("button", name="Start").click()
 
         page.wait_for_url("**/user/admin/lab**")

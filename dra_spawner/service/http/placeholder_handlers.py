@@ -77,9 +77,8 @@ class PostHandler(PlaceholderHandler):
         return False
 
     async def prepare(self) -> None:
-        kind, _, token = self.request.headers.get("Authorization", "").partition(" ")
-        token = token.strip()
-        if kind.lower() not in ("token", "bearer") or not token:
+        token = bearer_token(self.request.headers)
+        if not token:
             self.reject_unauthenticated()
         if not self.is_authorized(token):
             await super().prepare()
@@ -112,7 +111,13 @@ class ProfilesHandler(PlaceholderHandler):
     """``GET api/profiles``: each choice that the hub publishes, with its availability.
 
     Query: ``name`` for one choice, which may be any combination of options.
+
+    The hub sends the service's own token, for its spawn forms.
     """
+
+    async def prepare(self) -> None:
+        if not self.web.is_own_token(bearer_token(self.request.headers)):
+            await super().prepare()
 
     async def get(self) -> None:
         controller = self.controller
@@ -123,6 +128,12 @@ class ProfilesHandler(PlaceholderHandler):
         self.write_json(
             {"items": items, "total": len(items), "problem": controller.shapes.problem if controller.is_on else ""}
         )
+
+
+def bearer_token(headers: Mapping[str, str]) -> str:
+    """The token of a request; empty if there is none."""
+    kind, _, token = headers.get("Authorization", "").partition(" ")
+    return token.strip() if kind.lower() in ("token", "bearer") else ""
 
 
 def placement_json(placement: Placement) -> dict[str, Any]:
