@@ -19,8 +19,15 @@ READS: Final = "history_reads"
 
 _POSTGRESQL: Final = "postgresql"
 _DRIVERS: Final = ("psycopg", "psycopg2")
-#: Limit of the wait for a locked SQLite file, or for a PostgreSQL server's connection.
+#: Limit of the wait for a locked file or table, or for a PostgreSQL server's connection.
 _TIMEOUT_SECONDS: Final = 5
+#: A connection through a network that is broken ends after a minute.
+_KEEPALIVES: Final = {
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,
+}
 #: Limit of a database in memory. When it is full, nothing is recorded until old records are deleted.
 _MOST_MEMORY_BYTES: Final = 64 * 2**20
 _PAGE_BYTES: Final = 4096
@@ -70,8 +77,15 @@ def engine_of(url: URL) -> Engine:
     """An engine for a URL; it connects at its first use."""
     if url.get_backend_name() == "sqlite":
         return _sqlite(url)
-    options = {"connect_timeout": _TIMEOUT_SECONDS, "application_name": "dra_spawner"}
-    return create_engine(url, pool_pre_ping=True, pool_size=2, connect_args=options, hide_parameters=True)
+    options = {"connect_timeout": _TIMEOUT_SECONDS, "application_name": "dra_spawner", **_KEEPALIVES}
+    engine = create_engine(url, pool_pre_ping=True, pool_size=2, connect_args=options, hide_parameters=True)
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        # Not as an option of the connection, which connection poolers refuse.
+        connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_TIMEOUT_SECONDS}s'")
+
+    return engine
 
 
 def _sqlite(url: URL) -> Engine:

@@ -56,6 +56,8 @@ class RecorderLimits:
 
     expiry: float = 3600.0
     """Time between two deletions of old records."""
+    hanging: float = 60.0
+    """Time for one step of work after which the database counts as not available."""
 
 
 class Recorder:
@@ -106,6 +108,7 @@ class Recorder:
         self._expiry_at = 0.0
         self._has_gap = False
         self._awaits_present = False
+        self._busy_since: float | None = None
         self.counts: Counter[RecordOutcome] = Counter()
         """Numbers of records since the start of the process."""
 
@@ -114,7 +117,15 @@ class Recorder:
     @property
     def problem(self) -> str:
         """Why no records can be written, as the end of a sentence; empty while the database works."""
-        return self._problem
+        return self._problem or self.hanging
+
+    @property
+    def hanging(self) -> str:
+        """That the database does not answer, as the end of a sentence; empty if it does. The thread waits for it."""
+        since = self._busy_since
+        if since is None or self._clock() - since < self._limits.hanging:
+            return ""
+        return f"the database has not answered for {self._limits.hanging:g} s"
 
     @property
     def queued(self) -> int:
@@ -204,6 +215,7 @@ class Recorder:
             # Another process writes now, and reports problems of the database.
             self._problem, self._delay = "", 0.0
             return self._limits.interval
+        self._busy_since = now
         try:
             database = self._database or self._opened()
             self._note_gap()
@@ -216,6 +228,8 @@ class Recorder:
         except _UNAVAILABLE as error:
             self._failed(error, now)
             return self._delay
+        finally:
+            self._busy_since = None
         self._worked()
         if self._queue:
             return 0.0 if len(self._queue) >= self._limits.batch else self._limits.interval
@@ -309,7 +323,9 @@ def _is_about_values(error: Exception) -> bool:
 def _describe(error: Exception) -> str:
     """An error as the end of a sentence: the driver's message, without the SQL statement."""
     original = getattr(error, "orig", None)
-    words = " ".join(str(original or error).split()).rstrip(".")
+    # A server of PostgreSQL also quotes the line of the statement.
+    message = getattr(getattr(original, "diag", None), "message_primary", None)
+    words = " ".join(str(message or original or error).split()).rstrip(".")
     return words[:_LONGEST_PROBLEM] or type(error).__name__
 
 

@@ -17,6 +17,7 @@ from dra_spawner.calendars.entries import CalendarEntry
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.placeholders.controller.demand_settings import read_calendar_entry
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.service.blocking_calls import BlockingCalls
 
 __all__ = ["AddedEntries", "AddedEntry", "EntriesUnavailable", "TooManyEntries"]
 
@@ -26,6 +27,7 @@ _MOST: Final = 1000
 _ID_BYTES: Final = 6
 #: Limit of the time in which no placeholder counts as surplus because the entries could not be read yet.
 _LOAD_TIMEOUT: Final = timedelta(days=1)
+_ANSWER_SECONDS: Final = 10.0
 
 
 class EntriesUnavailable(Exception):
@@ -54,17 +56,26 @@ class AddedEntries:
         Returns the history's database; None while it is not open.
     has_history
         Whether a history is configured.
+    answer_seconds
+        Until a database that does not answer counts as not available.
     """
 
     def __init__(
-        self, controller: PlaceholderController, database: Callable[[], HistoryDatabase | None], *, has_history: bool
+        self,
+        controller: PlaceholderController,
+        database: Callable[[], HistoryDatabase | None],
+        *,
+        has_history: bool,
+        answer_seconds: float = _ANSWER_SECONDS,
     ) -> None:
         self._controller = controller
         self._database = database
         self._has_history = has_history
         self._entries: dict[str, AddedEntry] = {}
         self._is_loaded = False
+        self._is_told = False
         self._lock = asyncio.Lock()
+        self._ask = BlockingCalls("calendar entries", answer_seconds)
 
     @property
     def items(self) -> tuple[AddedEntry, ...]:
@@ -87,10 +98,13 @@ class AddedEntries:
         if self._is_loaded or database is None:
             return
         try:
-            stored = await asyncio.to_thread(database.calendar_entries)
-        except SQLAlchemyError as error:
-            log.warning("Calendar entries cannot be read: error=%s", error)
+            stored = await self._ask(database.calendar_entries)
+        except (SQLAlchemyError, TimeoutError) as error:
+            if not self._is_told:  # it is tried again each minute
+                log.warning("Calendar entries cannot be read: error=%s", error)
+            self._is_told = True
             return
+        self._is_told = False
         for name, text in stored.items():
             try:
                 written = json.loads(text)
@@ -160,8 +174,8 @@ class AddedEntries:
 
     async def _write(self, write: Callable[..., None], *arguments: object) -> None:
         try:
-            await asyncio.to_thread(write, *arguments)
-        except SQLAlchemyError as error:
+            await self._ask(lambda: write(*arguments))
+        except (SQLAlchemyError, TimeoutError) as error:
             log.warning("Calendar entries cannot be written: error=%s", error)
             raise EntriesUnavailable(
                 "Entries cannot be stored at present: the history's database is not available."

@@ -7,7 +7,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.decision_log import DecisionLog
@@ -20,6 +20,9 @@ __all__ = ["HistoryRecording"]
 
 log = logging.getLogger(__name__)
 
+#: Time between two looks whether the database hangs.
+_LOOK_SECONDS: Final = 5.0
+
 
 class HistoryRecording:
     """Records what the controller's watch shows, in a thread of its own, so that a slow database delays nothing.
@@ -27,8 +30,16 @@ class HistoryRecording:
     It is an asynchronous context manager. At its end it writes the queued records, for two seconds at most.
     """
 
-    def __init__(self, settings: HistorySettings, controller: PlaceholderController, decisions: DecisionLog) -> None:
+    def __init__(
+        self,
+        settings: HistorySettings,
+        controller: PlaceholderController,
+        decisions: DecisionLog,
+        *,
+        look_seconds: float = _LOOK_SECONDS,
+    ) -> None:
         self._settings = settings
+        self._look_seconds = look_seconds
         self._watch = controller.watch
         self._loop: asyncio.AbstractEventLoop | None = None
         self._has_warned = False
@@ -55,11 +66,15 @@ class HistoryRecording:
         if self.is_on:
             self._loop = asyncio.get_running_loop()
             self.recorder.resume()
-        begin = asyncio.create_task(self._begin(), name="history")
+        tasks = [
+            asyncio.create_task(self._begin(), name="history"),
+            asyncio.create_task(self._tell(), name="history's database"),
+        ]
         try:
             yield
         finally:
-            begin.cancel()
+            for each in tasks:
+                each.cancel()
             self.feed.end()
             if self.is_on:
                 self.recorder.pause()
@@ -67,6 +82,18 @@ class HistoryRecording:
     async def _begin(self) -> None:
         await self._watch.wait_synced()
         self.feed.begin()
+
+    async def _tell(self) -> None:
+        """Say once that the database hangs: the recorder's thread cannot, as it waits."""
+        was_hanging = False
+        while True:
+            hanging = self.recorder.hanging
+            if hanging and not was_hanging:
+                log.error("The history cannot be written; the service goes on without it: %s", hanging)
+            elif was_hanging and not hanging and not self.recorder.problem:
+                log.info("The history is written again.")
+            was_hanging = bool(hanging)
+            await asyncio.sleep(self._look_seconds)
 
     async def __aenter__(self) -> Self:
         return self

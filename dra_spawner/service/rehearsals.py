@@ -7,7 +7,7 @@ import contextlib
 import gc
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from typing import Final
@@ -23,7 +23,7 @@ from dra_spawner.placeholders.planner.policy import MOST_PLACEHOLDERS
 from dra_spawner.placeholders.planner.quotas import Quota
 from dra_spawner.placeholders.planner.view import View
 from dra_spawner.rehearsal.node_kinds import NodeKind
-from dra_spawner.rehearsal.node_supply import NodeSupply, described_supplies, supplies_of_known_kinds
+from dra_spawner.rehearsal.node_supply import NodeSupply, SeenLeads, described_supplies, supplies_of_known_kinds
 from dra_spawner.rehearsal.rehearsal_line import read_rehearsal_line
 from dra_spawner.rehearsal.rehearsal_result import (
     ExpectedUsers,
@@ -34,6 +34,7 @@ from dra_spawner.rehearsal.rehearsal_result import (
 )
 from dra_spawner.rehearsal.rehearse import rehearse
 from dra_spawner.rehearsal.seen_nodes import SeenNode, SeenNodes
+from dra_spawner.service.blocking_calls import BlockingCalls
 from dra_spawner.simulator.cluster_objects import BrokenObject, ClusterObject
 from dra_spawner.simulator.snapshot import Snapshot
 
@@ -43,6 +44,7 @@ log = logging.getLogger(__name__)
 
 #: Seconds after which a rehearsal ends without a verdict.
 _MOST_SECONDS: Final = 20.0
+_PATIENCE_SECONDS: Final = 10.0
 #: Age of the oldest nodes whose lead times count.
 _LOOK_BACK: Final = timedelta(days=14)
 #: Limit of waiting rehearsals.
@@ -80,6 +82,7 @@ class _Copy:
     now: datetime
     most_placeholders: int
     past: tuple[SeenNode, ...]
+    leads: SeenLeads
 
 
 class Rehearsals:
@@ -94,6 +97,8 @@ class Rehearsals:
     kinds
         Kinds of nodes that an administrator has described: all that can come. If there are none, kinds that are or
         were there count, and others may exist.
+    patience_seconds
+        Until a database that does not answer counts as away.
     """
 
     def __init__(
@@ -102,6 +107,8 @@ class Rehearsals:
         database: Callable[[], HistoryDatabase | None] = lambda: None,
         quotas: Callable[[], tuple[Quota, ...] | None] = lambda: None,
         kinds: Sequence[NodeKind] = (),
+        *,
+        patience_seconds: float = _PATIENCE_SECONDS,
     ) -> None:
         self._controller = controller
         self._database = database
@@ -110,6 +117,8 @@ class Rehearsals:
         self._seen = SeenNodes(controller.settings.policy.readiness.kind_label)
         self._working = asyncio.Lock()
         self._waiting = 0
+        self._ask = BlockingCalls("lead times", patience_seconds)
+        self._is_told = False
 
     def expected_by(self, line: str, zone: tzinfo) -> ExpectedUsers:
         """The users that a line such as ``350 of gpu-slice at 17:00`` announces.
@@ -159,13 +168,29 @@ class Rehearsals:
                 replicas = controller.policy.replicas.get(expected.shape.id)
                 most = replicas.max if replicas is not None else MOST_PLACEHOLDERS
                 now = controller.now()
-                copy = _Copy(controller.watch.snapshot.items(), now, most, self._seen.found(now))
+                leads = await self._seen_leads(now - _LOOK_BACK)
+                copy = _Copy(controller.watch.snapshot.items(), now, most, self._seen.found(now), leads)
                 with _without_collections():
                     return await asyncio.to_thread(
                         self._rehearse, expected, copy, assumptions or RehearsalAssumptions()
                     )
         finally:
             self._waiting -= 1
+
+    async def _seen_leads(self, since: datetime) -> SeenLeads:
+        """Lead times of the history; none while it cannot be read, which is told once."""
+        database = self._database()
+        if database is None:
+            return {}
+        try:
+            found = await self._ask(lambda: seen_lead_times(database, since))
+        except (SQLAlchemyError, TimeoutError) as error:
+            if not self._is_told:
+                log.warning("Lead times cannot be read, so assumed ones count: error=%s", error)
+            self._is_told = True
+            return {}
+        self._is_told = False
+        return found
 
     # --- in a thread --------------------------------------------------------------------------------------------------
 
@@ -193,20 +218,9 @@ class Rehearsals:
         self, view: View, profile: str, copy: _Copy, assumptions: RehearsalAssumptions
     ) -> tuple[NodeSupply, ...]:
         label = self._controller.settings.policy.readiness.kind_label
-        leads = self._seen_leads(copy.now - _LOOK_BACK)
         if self._kinds:
-            return described_supplies(view, self._kinds, profile, label, leads, copy.past)
-        return supplies_of_known_kinds(view, label, assumptions.lead, assumptions.image_time, leads, copy.past)
-
-    def _seen_leads(self, since: datetime) -> Mapping[str, Sequence[timedelta]]:
-        database = self._database()
-        if database is None:
-            return {}
-        try:
-            return seen_lead_times(database, since)
-        except SQLAlchemyError as error:
-            log.warning("Lead times cannot be read, so assumed ones count: error=%s", error)
-            return {}
+            return described_supplies(view, self._kinds, profile, label, copy.leads, copy.past)
+        return supplies_of_known_kinds(view, label, assumptions.lead, assumptions.image_time, copy.leads, copy.past)
 
 
 @contextlib.contextmanager

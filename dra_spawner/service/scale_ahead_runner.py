@@ -19,6 +19,7 @@ from dra_spawner.placeholders.controller.policy_webhooks import PolicyWebhooks
 from dra_spawner.placeholders.controller.scale_ahead import CountedMinute
 from dra_spawner.placeholders.planner.demand.minutes import minute_of
 from dra_spawner.service.added_entries import AddedEntries
+from dra_spawner.service.blocking_calls import BlockingCalls
 from dra_spawner.service.history_recording import HistoryRecording
 from dra_spawner.service.hub_spawns import HubSpawns
 from dra_spawner.service.rehearsals import Rehearsals
@@ -36,6 +37,8 @@ _SETTLE_SECONDS: Final = 2.0
 #: Limit of the time in which the recorder opens the database and writes its first records, before history is read.
 _RECORDING_SECONDS: Final = 10.0
 _POLL_SECONDS: Final = 0.2
+#: Time for the history of weeks, of which a database may have millions of launches.
+_READING_SECONDS: Final = 120.0
 
 
 class ScaleAheadRunner:
@@ -61,6 +64,7 @@ class ScaleAheadRunner:
         self._controller = controller
         self._history = history
         self._rehearsals = rehearsals
+        self._reading = BlockingCalls("past launches", _READING_SECONDS)
         self._spawns = spawns
         self.rehearsed = RehearsedEntries(controller, rehearsals)
         self.added = AddedEntries(controller, lambda: history.recorder.database, has_history=history.is_on)
@@ -135,8 +139,8 @@ class ScaleAheadRunner:
         if database is None:
             return
         try:
-            past, nodes = await asyncio.to_thread(read_past, database, now)
-        except (SQLAlchemyError, OSError) as error:
+            past, nodes = await self._reading(lambda: read_past(database, now))
+        except (SQLAlchemyError, OSError) as error:  # or it does not answer
             log.warning("Scale-ahead learns nothing from the history, which cannot be read: %s", error)
             return
         ahead.record_all(nodes)

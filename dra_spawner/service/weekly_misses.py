@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -13,6 +11,7 @@ from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.reports.history_misses import MissReport, read_miss_report
 from dra_spawner.reports.plots import can_plot, timeline_svg
 from dra_spawner.reports.timeline import steps
+from dra_spawner.service.blocking_calls import in_daemon_thread
 
 __all__ = ["WeeklyMisses"]
 
@@ -58,7 +57,7 @@ class WeeklyMisses:
         if self._found is not None and now - self._found.end < _MAX_AGE:
             return self._found
         if self._reading is None or self._reading.done():
-            self._reading = self._begin(database, now)
+            self._reading = in_daemon_thread(lambda: self._read(database, now), "misses")
         async with asyncio.timeout(self._timeout_seconds):
             self._found = await asyncio.shield(self._reading)
         return self._found
@@ -68,36 +67,6 @@ class WeeklyMisses:
         if self._picture is None or self._picture[0] is not report:
             self._picture = report, await asyncio.to_thread(_drawn, report)
         return self._picture[1]
-
-    def _begin(self, database: HistoryDatabase, now: datetime) -> asyncio.Future[MissReport]:
-        """Compute the report in a thread."""
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[MissReport] = loop.create_future()
-        # All callers may have given up when it fails: the error counts as read, so asyncio does not log it.
-        answer.add_done_callback(lambda done: done.cancelled() or done.exception())
-
-        def settle(found: MissReport | None, error: Exception | None) -> None:
-            if answer.done():
-                return
-            if error is not None:
-                answer.set_exception(error)
-            elif found is not None:
-                answer.set_result(found)
-
-        def work() -> None:
-            found: MissReport | None = None
-            problem: Exception | None = None
-            try:
-                found = self._read(database, now)
-            except Exception as error:  # each caller gets it
-                problem = error
-            # The loop may be closed already.
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(settle, found, problem)
-
-        # A daemon: a database that hangs must not keep the process alive.
-        threading.Thread(target=work, name="misses", daemon=True).start()
-        return answer
 
 
 def _drawn(report: MissReport) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,6 +46,23 @@ class PostgresqlServer:
     def stop(self) -> None:
         """End at once; connections break."""
         self._run("pg_ctl", "stop", "--wait", "-D", str(self._data), "-m", "immediate")
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Its processes do nothing meanwhile: connections stay, and no question is answered."""
+        processes = self._processes()
+        for each in processes:
+            os.kill(each, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for each in processes:
+                os.kill(each, signal.SIGCONT)
+
+    def _processes(self) -> list[int]:
+        first = int((self._data / "postmaster.pid").read_text().split()[0])
+        children = Path(f"/proc/{first}/task/{first}/children").read_text().split()
+        return [first, *map(int, children)]
 
     def new_database(self) -> str:
         """The URL of an empty database."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-import sqlite3
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -16,10 +16,17 @@ from sqlalchemy import text
 
 from dra_spawner.history.connecting import engine_of, parsed_url
 from dra_spawner.history.database import HistoryDatabase
-from dra_spawner.history.migrations import newest_version
 from dra_spawner.history.recorder import Recorder, RecorderLimits, RecordOutcome
 from dra_spawner.history.records import PresentServers
 from dra_spawner.history.retention import MAX_MEMORY_AGE
+from tests.history.broken_databases import (
+    fill,
+    lock,
+    make_a_directory,
+    make_it_newer,
+    remove_the_directory,
+    write_something_else,
+)
 from tests.history.postgresql import PostgresqlServer
 from tests.history.records import after, launch
 from tests.polling import eventually_sync
@@ -125,43 +132,6 @@ def test_old_records_are_deleted_every_hour(path: Path) -> None:
 # --- a database that does not work ------------------------------------------------------------------------------------
 
 
-def make_a_directory(path: Path) -> Callable[[], None]:
-    path.mkdir()
-    return path.rmdir
-
-
-def remove_the_directory(path: Path) -> Callable[[], None]:
-    path.parent.rmdir()
-    return path.parent.mkdir
-
-
-def write_something_else(path: Path) -> Callable[[], None]:
-    path.write_text("this is no database" * 1000)
-    return path.unlink
-
-
-def lock(path: Path) -> Callable[[], None]:
-    HistoryDatabase.open(f"sqlite:///{path}").close()
-    other = sqlite3.connect(path, isolation_level=None)
-    other.execute("BEGIN EXCLUSIVE")
-    return other.close
-
-
-def make_it_newer(path: Path) -> Callable[[], None]:
-    url = f"sqlite:///{path}"
-    HistoryDatabase.open(url).close()
-    engine = engine_of(parsed_url(url))
-
-    def stamp(version: str) -> None:
-        with engine.begin() as connection:
-            connection.execute(
-                text("UPDATE dra_spawner_history_version SET version_num = :version"), {"version": version}
-            )
-
-    stamp("9999")
-    return lambda: stamp(newest_version())
-
-
 def told_by(caplog: pytest.LogCaptureFixture) -> list[str]:
     """What was logged by this package; Alembic logs, too."""
     return [each.getMessage() for each in caplog.records if each.name.startswith("dra_spawner.")]
@@ -174,6 +144,7 @@ def told_by(caplog: pytest.LogCaptureFixture) -> list[str]:
         pytest.param(remove_the_directory, "No such file or directory", id="away"),
         pytest.param(write_something_else, "file is not a database", id="something-else"),
         pytest.param(lock, "database is locked", id="locked"),
+        pytest.param(fill, "database or disk is full", id="full"),
         pytest.param(make_it_newer, "its version '9999' is newer", id="newer"),
     ],
 )
@@ -185,7 +156,7 @@ def test_it_is_said_once_and_tried_again_ever_less_often(
     path.parent.mkdir()
     mend = break_it(path)
     working = Working(f"sqlite:///{path}")
-    working.recorder.record(launch())
+    working.recorder.record(launch(choice=100_000 * "x"))
     waits = [working.work()]
     assert told in working.recorder.problem
     assert working.work(0.5) == 0.5, "it is not asked before its time"
@@ -340,5 +311,42 @@ def test_a_postgresql_that_goes_and_comes_back(postgresql: PostgresqlServer) -> 
     finally:
         postgresql.start()
     working.work(10)
+    assert working.recorder.problem == ""
+    assert working.written() == ["1", "2"]
+
+
+def test_a_postgresql_with_a_table_that_another_holds(
+    postgresql: PostgresqlServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    working = Working(postgresql.new_database())
+    working.work()
+    working.recorder.record(launch("1"))
+    with engine_of(parsed_url(working.url)).begin() as another:
+        another.execute(text("LOCK TABLE launches"))
+        assert working.work(10) == 1
+        assert working.recorder.problem == "canceling statement due to lock timeout"
+        assert working.work(1) == 2
+    working.work(10)
+    assert working.recorder.problem == ""
+    assert told_by(caplog) == [
+        "The history cannot be written; the service goes on without it: canceling statement due to lock timeout"
+    ]
+    assert working.written() == ["1"]
+
+
+def test_a_postgresql_that_hangs_is_told(postgresql: PostgresqlServer) -> None:
+    working = Working(postgresql.new_database(), hanging=30)
+    working.recorder.record(launch("1"))
+    working.work()
+    working.recorder.record(launch("2", 1))
+    with postgresql.frozen():
+        hanging = threading.Thread(target=working.work)
+        hanging.start()
+        eventually_sync(lambda: hanging.is_alive(), "it waits")
+        time.sleep(0.5)
+        assert working.recorder.problem == ""
+        working.seconds += 30
+        assert working.recorder.problem == "the database has not answered for 30 s"
+    hanging.join(30)
     assert working.recorder.problem == ""
     assert working.written() == ["1", "2"]

@@ -82,7 +82,7 @@ async def test_a_cluster_that_is_scaled_to_zero(embedded_cluster: ClusterUnderTe
     settings: Json = {"placeholders": {"gpu-whole": {"min": 0, "max": 50}}, "history": {"keep_days": 0}}
     async with replica(cluster, **settings) as service:
         ahead = service.controller.scale_ahead
-        await service.until(lambda: ahead.demand_of("gpu-whole") is not None, "the first minute")
+        await service.until(lambda: ahead.demand_of("gpu-whole") is not None, "the first minute", 75)
         await cluster.admin.delete(
             resource_path(names.RESOURCE_API, "resourceslices", None, devices["metadata"]["name"])
         )

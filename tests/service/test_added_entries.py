@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import sqlite3
+import threading
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,6 +23,7 @@ from dra_spawner.placeholders.controller.settings import ControllerSettings
 from dra_spawner.placeholders.planner.policy import ReplicaRange
 from dra_spawner.profiles.settings_reader import SettingsError
 from dra_spawner.service.added_entries import AddedEntries, EntriesUnavailable
+from tests.polling import eventually
 
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
 CLASS = {"users": "350 of gpu-slice", "begins": "2026-03-02 17:00"}
@@ -110,3 +114,46 @@ async def test_a_database_that_fails_keeps_what_is_known(database: HistoryDataba
     entries.end()
     assert entries.items == ()
     assert found.scale_ahead.calendars.added == ()
+
+
+async def test_entries_that_cannot_be_read_are_tried_again_each_minute_and_it_is_said_once(
+    database: HistoryDatabase, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    database.add_calendar_entry("a", json.dumps(CLASS), NOW)
+    entries = AddedEntries(controller(), lambda: database, has_history=True)
+    with contextlib.closing(sqlite3.connect(tmp_path / "history.sqlite")) as another:
+        another.execute("ALTER TABLE calendar_entries RENAME TO elsewhere")
+        for _ in range(3):
+            await entries.load()
+        assert not entries.items
+        assert caplog.text.count("Calendar entries cannot be read") == 1
+        another.execute("ALTER TABLE elsewhere RENAME TO calendar_entries")
+    await entries.load()
+    assert [each.id for each in entries.items] == ["a"]
+
+
+async def test_a_database_that_does_not_answer_is_not_waited_for(
+    database: HistoryDatabase, caplog: pytest.LogCaptureFixture
+) -> None:
+    release = threading.Event()
+
+    class Hanging(HistoryDatabase):
+        def __init__(self) -> None:
+            pass
+
+        def calendar_entries(self) -> dict[str, str]:
+            assert release.wait(60)
+            return {}
+
+    hanging: HistoryDatabase = Hanging()
+    entries = AddedEntries(controller(), lambda: hanging, has_history=True, answer_seconds=0.05)
+    began = time.monotonic()
+    for _ in range(5):
+        await entries.load()
+    assert time.monotonic() - began < 5
+    assert caplog.text.count("Calendar entries cannot be read") == 1
+    hanging = database
+    release.set()
+    await eventually(lambda: not [each for each in threading.enumerate() if each.name == "calendar entries"], "its end")
+    await entries.load()
+    assert await entries.add(CLASS)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 from kubernetes_asyncio.client import ApiClient
 from prometheus_client import CollectorRegistry
@@ -14,6 +20,7 @@ from traitlets import TraitError
 
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.decision_log import DecisionLog
+from dra_spawner.history.recorder import Recorder, RecorderLimits
 from dra_spawner.history.records import Launch, WaitCause
 from dra_spawner.history.settings import IN_MEMORY, HistorySettings, default_url
 from dra_spawner.history.user_names import UserNameMode
@@ -27,6 +34,7 @@ from dra_spawner.service.history_recording import HistoryRecording
 from dra_spawner.service.history_settings import read_history
 from dra_spawner.service.metrics.history_metrics import register_history
 from tests.cluster.under_test import ClusterUnderTest
+from tests.history.broken_databases import lock, make_it_newer, write_something_else
 from tests.history.conftest import postgresql
 from tests.history.postgresql import PostgresqlServer
 from tests.integration.devices import whole
@@ -37,6 +45,7 @@ from tests.service.replica import Replica, publish_shapes, replica
 __all__ = ["postgresql"]
 
 GPU = shape({"gpu": claim_spec()})
+CLASS = {"users": "9 of gpu", "begins": "2030-03-02 10:00"}
 
 
 @pytest.mark.parametrize(
@@ -175,6 +184,128 @@ async def test_without_its_database_the_service_does_all_else(cluster: ClusterUn
         path.rmdir()
         await eventually(lambda: not found.context.problems(), "the database is there again")
         await eventually(lambda: len(recorded(f"sqlite:///{path}")) == 1, "the launch")
+
+
+@pytest.mark.parametrize(
+    ("break_it", "told"),
+    [
+        pytest.param(lock, "database is locked", id="locked"),
+        pytest.param(make_it_newer, "its version '9999' is newer", id="newer"),
+        pytest.param(write_something_else, "file is not a database", id="something else"),
+    ],
+)
+async def test_a_database_that_fails_is_said_once_and_all_else_works(
+    embedded_cluster: ClusterUnderTest,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    break_it: Callable[[Path], Callable[[], None]],
+    told: str,
+) -> None:
+    cluster, path = embedded_cluster, tmp_path / "history.sqlite"
+    mend = break_it(path)
+    try:
+        await prepare(cluster, *node("n1", *map(whole, ("gpu-0", "gpu-1"))))
+        await publish_shapes(cluster, {"gpu": GPU})
+        history = {"url": f"sqlite:///{path}"}
+        async with replica(cluster, placeholders={"gpu": {"min": 1}}, history=history) as found:
+            await launched(found, "jupyter-ada")
+            await found.until(lambda: any(told in each for each in found.context.problems()), told)
+            for _ in range(2):
+                status, answer = await post(f"{found.url}/rehearsals", {"line": "1 of gpu now"})
+                assert (status, answer["is_possible"]) == (200, True)
+                status, answer = await post(f"{found.url}/calendar-entries", CLASS)
+                assert (status, "not available" in answer["message"]) == (503, True)
+            # A few attempts later.
+            await asyncio.sleep(4)
+            problems = [each for each in found.context.problems() if "istory" in each]
+            assert len(problems) == 1, problems
+            assert problems[0].startswith("The history is not recorded; all else works: ")
+    finally:
+        mend()
+    said = [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
+    # At its end it says what it could not write any more.
+    said = [each for each in said if "last records may be lost" not in each]
+    about_it = [each for each in said if told in each or "istory" in each or "database" in each]
+    assert len(about_it) == 1, about_it
+
+
+async def test_a_database_that_hangs_stops_nothing(
+    embedded_cluster: ClusterUnderTest, postgresql: PostgresqlServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It takes connections and questions, and answers nothing, neither at the start nor later."""
+    cluster, url = embedded_cluster, postgresql.new_database()
+    HistoryDatabase.open(url).close()
+    await prepare(cluster, *node("n1", *map(whole, ("gpu-0", "gpu-1"))))
+    await publish_shapes(cluster, {"gpu": GPU})
+    async with replica(cluster, placeholders={"gpu": {"min": 1}}, history={"url": url}) as found:
+        await found.until(lambda: found.context.scale_ahead is not None, "it works")
+        await eventually(lambda: post_entry(found), "an entry is kept")
+        with postgresql.frozen():
+            await launched(found, "jupyter-ada")
+            began = time.monotonic()
+            answers = await asyncio.gather(
+                post(f"{found.url}/calendar-entries", CLASS), post(f"{found.url}/rehearsals", {"line": "1 of gpu now"})
+            )
+            assert [status for status, _ in answers] == [503, 200]
+            # What still hangs is not waited for again.
+            assert (await post(f"{found.url}/calendar-entries", CLASS))[0] == 503
+            assert (await post(f"{found.url}/rehearsals", {"line": "1 of gpu now"}))[0] == 200
+            assert time.monotonic() - began < 25
+            ahead = found.controller.scale_ahead
+            await found.until(lambda: ahead.demand_of("gpu") is not None, "the next minute's forecast", 75)
+        await eventually(lambda: len(recorded(url)) == 1, "the launch, when it answers again")
+    assert len([each for each in caplog.records if "Lead times cannot be read" in each.getMessage()]) == 1
+
+
+async def test_a_database_that_hangs_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Not by the recorder's thread, which waits for it."""
+    release = threading.Event()
+
+    def hang() -> HistoryDatabase:
+        assert release.wait(60)
+        raise OSError("gone")
+
+    api = KubernetesApi(ApiClient.__new__(ApiClient))  # nothing is asked of it
+    controller = PlaceholderController(api, ClusterWatch(api), DecisionLog(), ControllerSettings("hub"))
+    keeper = HistoryRecording(HistorySettings(), controller, DecisionLog(), look_seconds=0.001)
+    keeper.recorder = Recorder(hang, timedelta(days=1), limits=RecorderLimits(hanging=0.05))
+    told = "The history cannot be written; the service goes on without it: the database has not answered for 0.05 s"
+    try:
+        async with keeper.leading():
+            await eventually(lambda: told in caplog.text, "it is said")
+            assert keeper.problems() == (
+                "The history is not recorded; all else works: the database has not answered for 0.05 s.",
+            )
+            await asyncio.sleep(0.05)
+    finally:
+        release.set()
+    assert caplog.text.count(told) == 1
+    await asyncio.to_thread(keeper.recorder.stop)
+
+
+async def test_a_service_that_starts_beside_a_database_that_hangs(
+    embedded_cluster: ClusterUnderTest, postgresql: PostgresqlServer
+) -> None:
+    cluster, url = embedded_cluster, postgresql.new_database()
+    await prepare(cluster, *node("n1", *map(whole, ("gpu-0", "gpu-1"))))
+    await publish_shapes(cluster, {"gpu": GPU})
+    with postgresql.frozen():
+        async with replica(cluster, placeholders={"gpu": {"min": 1}}, history={"url": url}) as found:
+            await launched(found, "jupyter-ada")
+            ahead = found.controller.scale_ahead
+            await found.until(lambda: ahead.demand_of("gpu") is not None, "the first minute's forecast", 75)
+            began = time.monotonic()
+        # Two seconds for its last records.
+        assert time.monotonic() - began < 6
+
+
+async def post(url: str, body: Any) -> tuple[int, Any]:
+    async with aiohttp.ClientSession() as session, session.post(url, json=body) as answer:
+        return answer.status, await answer.json()
+
+
+async def post_entry(found: Replica) -> bool:
+    return (await post(f"{found.url}/calendar-entries", CLASS))[0] == 201
 
 
 async def test_a_standby_leaves_its_database_alone_until_it_leads(cluster: ClusterUnderTest, tmp_path: Path) -> None:
