@@ -182,6 +182,37 @@ async def test_an_answer_that_takes_too_long_is_not_waited_for() -> None:
     assert slow.answers("a") == {}
 
 
+async def test_the_last_good_answer_stays_while_no_other_comes() -> None:
+    """It hangs, it stalls in the middle of its answer, and then it is away."""
+    scaler, clock = Scaler(), Clock()
+
+    async def stall(request: web.Request) -> web.StreamResponse:
+        if scaler.answer != "stall":
+            return await scaler(request)
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b'{"placehold')
+        await scaler.hold.wait()
+        return response
+
+    async with serving(stall) as url:
+        asked = webhooks({"*": webhook(url, timeout=0.2)}, {"a": BUSY}, clock)
+        await asked.ask()
+        good = {"term": WebhookAnswer(12, NOW)}
+        scaler.hold.clear()
+        for answer in ({"placeholders": 0}, "stall"):
+            scaler.answer = answer
+            clock.now += timedelta(minutes=1)
+            await asked.ask()
+            assert asked.answers("a") == good
+            assert asked.problems() == (f"The webhook term gives no new number for a: no answer within 0.2 s.{LATER}",)
+        scaler.hold.set()
+    await asked.ask()
+    assert asked.answers("a") == good
+    (problem,) = asked.problems()
+    assert "Connect call failed" in problem
+
+
 async def test_one_that_is_away_is_told_once_and_without_its_address(caplog: Any) -> None:
     async with serving(Scaler()) as url:
         pass

@@ -16,9 +16,18 @@ from dra_spawner.placeholders.controller.demand_settings import ScaleAheadMode
 from dra_spawner.placeholders.controller.scale_ahead import CountedMinute
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeletePlaceholder
 from dra_spawner.placeholders.planner.demand.minutes import minute_of
-from dra_spawner.placeholders.planner.demand.policies import Buffer, Policy, Scheduled, Webhook, WebhookAnswer, Window
+from dra_spawner.placeholders.planner.demand.policies import (
+    Buffer,
+    Chain,
+    Policy,
+    Scheduled,
+    Webhook,
+    WebhookAnswer,
+    Window,
+)
 from dra_spawner.placeholders.planner.policy import ReplicaRange
 from dra_spawner.simulator.claims import ObjectKey
+from tests.calendars.ics_text import calendar, event
 from tests.placeholders.controller.following import KIND, LEAD, Following, entry
 from tests.placeholders.planner.objects import GPU, NAMESPACE, gpu_claim
 from tests.placeholders.planner.simulated_cluster import START
@@ -256,6 +265,49 @@ def test_the_last_good_answer_of_a_webhook() -> None:
     found = Following(policies={"*": Webhook("ours")})
     found.ahead.webhooks = lambda choice: {"ours": WebhookAnswer(11, START)}
     assert found.minutes(1) == [11]
+
+
+def test_a_webhook_that_is_down_counts_until_its_answer_is_too_old_and_then_the_next_policy_does() -> None:
+    policies: dict[str, Policy] = {"*": Chain((Webhook("ours", timedelta(minutes=7)), Buffer(4)))}
+    found = Following(policies=policies)
+    found.world.node("a", cpu="100", gpus=40)
+    found.ahead.webhooks = lambda choice: {"ours": WebhookAnswer(11, START)}
+    assert found.minutes(10) == [11] * 7 + [4] * 3
+    assert found.placeholders == 4
+    found.ahead.webhooks = lambda choice: {"ours": WebhookAnswer(9, found.world.now)}
+    assert found.minutes(1) == [9]
+
+
+@pytest.mark.parametrize("down_from", [0, 15, 35, 50])
+async def test_a_calendar_that_is_down_lowers_nothing(down_from: int) -> None:
+    """Before a class, while its placeholders come, and in the middle of it: all is as if it were there."""
+    begins = START + timedelta(minutes=40)
+    text = calendar(event(f"DTSTART:{begins:%Y%m%dT%H%M%SZ}", "DURATION:PT1H", "SUMMARY:30 of gpu within 20 min"))
+    is_down = False
+
+    async def read(location: str) -> str:
+        if is_down:
+            raise OSError(111, "Connection refused")
+        return text
+
+    async def targets(until_down: int) -> tuple[list[int], list[int]]:
+        nonlocal is_down
+        is_down = False
+        found = Following(sources=[CalendarSource("physics", "/physics.ics", UTC, read=read)])
+        found.world.node("a", cpu="100", gpus=40)
+        wanted, there = [], []
+        for minute in range(100):
+            if minute % 5 == 0:
+                await found.ahead.calendars.refresh(found.world.now)
+                is_down = minute >= until_down
+            wanted += found.minutes(1)
+            there.append(found.placeholders)
+        assert bool(found.ahead.problems(found.world.now)) is is_down
+        return wanted, there
+
+    expected = await targets(1000)
+    assert max(expected[0]) == 30
+    assert await targets(down_from) == expected
 
 
 def test_hits_idle_hours_and_what_became_of_forecasts_are_counted() -> None:
