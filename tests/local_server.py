@@ -1,12 +1,15 @@
-"""An HTTP server in the test's process."""
+"""HTTP servers in the test's process, and a client."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+import aiohttp
 from aiohttp import web
+from tornado.httpserver import HTTPServer
+from tornado.netutil import bind_sockets
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -20,10 +23,36 @@ async def serving(handler: Handler) -> AsyncIterator[str]:
 
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", answer)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0)
+    async with serving_app(app) as url:
+        yield url
+
+
+@contextlib.asynccontextmanager
+async def serving_app(app: web.Application, **options: Any) -> AsyncIterator[str]:
+    """The address of an aiohttp application."""
+    # With a limit of zero, aiohttp waits for ever for an answer that is under way.
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, **options)
     await runner.setup()
     try:
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         yield f"http://127.0.0.1:{runner.addresses[0][1]}"
     finally:
         await runner.cleanup()
+
+
+@contextlib.asynccontextmanager
+async def serving_tornado(server: HTTPServer) -> AsyncIterator[str]:
+    """The address of a Tornado server."""
+    (listening,) = bind_sockets(0, "127.0.0.1")
+    server.add_sockets([listening])
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        server.stop()
+        await server.close_all_connections()
+
+
+async def get(address: str) -> tuple[int, str]:
+    """Status and text of the answer."""
+    async with aiohttp.ClientSession() as session, session.get(address) as answer:
+        return answer.status, await answer.text()

@@ -12,6 +12,7 @@ from dra_spawner.devcluster.kubelet.pod_addresses import OneAddress
 from tests.cluster.fault_proxy import FaultProxy
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with, shareable
+from tests.local_server import serving
 from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of
 
 TEMPLATES = "resourceclaimtemplates"
@@ -24,11 +25,11 @@ async def hub_behind_proxy(
 ) -> AsyncIterator[tuple[FaultProxy, HubSide]]:
     """The proxy, and the hub's side behind it; pods only pretend to run, and all servers answer at once."""
     await cluster.start_kubelet(fake=True, addresses=OneAddress("127.0.0.1"), **kubelet_options)
-    async with _servers() as port, proxy_class(cluster.url, cluster.certificate_authority) as proxy:
+    async with serving(_answer) as url, proxy_class(cluster.url, cluster.certificate_authority) as proxy:
         kubeconfig = cluster.hub_kubeconfig_for(proxy.url)
         with kubernetes_of(kubeconfig):
             side = HubSide(kubeconfig, cluster.namespace)
-            side.spawner_config.port = port
+            side.spawner_config.port = int(url.rpartition(":")[2])
             side.spawner_config.k8s_api_request_timeout = 1
             side.spawner_config.k8s_api_request_retry_timeout = 4
             try:
@@ -38,22 +39,9 @@ async def hub_behind_proxy(
                 await end_hub_side()
 
 
-@contextlib.asynccontextmanager
-async def _servers() -> AsyncIterator[int]:
-    """The port at which every user's server answers."""
-
-    async def answer(_: web.Request) -> web.Response:
-        return web.json_response({}, headers={"X-JupyterHub-Version": "5"})
-
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", answer)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        yield runner.addresses[0][1]
-    finally:
-        await runner.cleanup()
+async def _answer(_: web.Request) -> web.Response:
+    """What every user's server answers."""
+    return web.json_response({}, headers={"X-JupyterHub-Version": "5"})
 
 
 class Faulty:

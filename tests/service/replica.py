@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-from tornado.netutil import bind_sockets
 
 from dra_spawner import names
 from dra_spawner.history.decision_log import DecisionLog
@@ -40,9 +39,11 @@ from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.fault_proxy import FaultProxy, Request
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import PRIORITY_CLASS
+from tests.local_server import serving_tornado
 from tests.placeholders.controller.objects import user_pod
 from tests.polling import eventually
 from tests.running import running
+from tests.service.open_service import open_to_all
 
 TOKEN = "0123456789abcdef" * 2
 
@@ -71,6 +72,12 @@ class Replica:
     def controller(self) -> PlaceholderController:
         assert self.context.controller is not None
         return self.context.controller
+
+    @property
+    def identity(self) -> str:
+        """Its name in the election."""
+        assert self.context.elector is not None
+        return self.context.elector.identity
 
     async def until(self, condition: Callable[[], bool], what: str = "", seconds: float = 25) -> None:
         """Wait until the replica shows something."""
@@ -136,69 +143,18 @@ class Replica:
         return pod
 
 
-class _Anybody:
-    """Lets everybody in: who may do what is tested with a real hub (tests/integration/test_service.py)."""
-
-    async def prepare(self) -> None:
-        self.hub_user = {"name": "ada", "scopes": [names.MANAGE_SCOPE]}
-
-
-class _Page(_Anybody, nodes_page.NodesPage):
-    pass
-
-
-class _Profiles(_Anybody, placeholder_handlers.ProfilesHandler):
-    pass
-
-
-class _Placeholders(_Anybody, placeholder_handlers.PlaceholdersHandler):
-    pass
-
-
-class _PendingServers(_Anybody, pending_handlers.PendingServersHandler):
-    pass
-
-
-class _Decisions(_Anybody, handlers.DecisionsHandler):
-    pass
-
-
-class _Forecasts(_Anybody, forecast_handler.ForecastsHandler):
-    pass
-
-
-class _Resume(_Anybody, resume_handler.ResumeHandler):
-    pass
-
-
-class _Rehearsals(_Anybody, rehearsal_handler.RehearsalsHandler):
-    pass
-
-
-class _CalendarEntries(_Anybody, calendar_entry_handlers.CalendarEntriesHandler):
-    pass
-
-
-class _CalendarEntry(_Anybody, calendar_entry_handlers.CalendarEntryHandler):
-    pass
-
-
-class _Status(_Anybody, handlers.StatusHandler):
-    pass
-
-
 OPEN = (
-    ("page", _Page),
-    ("profiles", _Profiles),
-    ("placeholders", _Placeholders),
-    ("pending-servers", _PendingServers),
-    ("decisions", _Decisions),
-    ("forecasts", _Forecasts),
-    ("calendar-entries", _CalendarEntries),
-    ("calendar-entries/(.*)", _CalendarEntry),
-    ("resume", _Resume),
-    ("rehearsals", _Rehearsals),
-    ("status", _Status),
+    ("page", open_to_all(nodes_page.NodesPage)),
+    ("profiles", open_to_all(placeholder_handlers.ProfilesHandler)),
+    ("placeholders", open_to_all(placeholder_handlers.PlaceholdersHandler)),
+    ("pending-servers", open_to_all(pending_handlers.PendingServersHandler)),
+    ("decisions", open_to_all(handlers.DecisionsHandler)),
+    ("forecasts", open_to_all(forecast_handler.ForecastsHandler)),
+    ("calendar-entries", open_to_all(calendar_entry_handlers.CalendarEntriesHandler)),
+    ("calendar-entries/(.*)", open_to_all(calendar_entry_handlers.CalendarEntryHandler)),
+    ("resume", open_to_all(resume_handler.ResumeHandler)),
+    ("rehearsals", open_to_all(rehearsal_handler.RehearsalsHandler)),
+    ("status", open_to_all(handlers.StatusHandler)),
 )
 """Addresses that answer without a hub."""
 
@@ -241,7 +197,6 @@ async def replica(
         Of all addresses, with a slash at both ends: a hub asks below its own.
     """
     kubeconfig = kubeconfig or await service_kubeconfig(cluster)
-    (listening,) = bind_sockets(0, "127.0.0.1")
     application = service(
         **{
             "kubeconfig": str(kubeconfig),
@@ -260,17 +215,10 @@ async def replica(
     server = LimitedServer(
         web_application(context, cookie_secret=b"x" * 32, more=OPEN), limits=application.server_limits()
     )
-    server.add_sockets([listening])
-    found = Replica(context, f"http://127.0.0.1:{listening.getsockname()[1]}{prefix}".rstrip("/"), cluster)
-    try:
-        async with running(application.work(context)):
-            await found.until(
-                lambda: context.controller is not None and context.watch is not None and context.watch.synced
-            )
-            yield found
-    finally:
-        server.stop()
-        await server.close_all_connections()
+    async with serving_tornado(server) as url, running(application.work(context)):
+        found = Replica(context, f"{url}{prefix}".rstrip("/"), cluster)
+        await found.until(lambda: context.controller is not None and context.watch is not None and context.watch.synced)
+        yield found
 
 
 READS = ("get", "list", "watch")

@@ -139,7 +139,7 @@ async def test_a_leader_that_dies_while_it_acts(cluster: ClusterUnderTest, verb:
                     assert max(*most, len(new.placeholders())) == 2, "never more than wanted"
                     # The network is back, and the old one with it: it has nothing to say any more.
                     proxy.heal()
-                    leader = identity(new)
+                    leader = new.identity
                     await old.until(lambda: leads(old) == leader, "it stands by")
                     quiet = len(writes(proxy))
                     question = {"shape": GPU.id, "pod": "ada", "namespace": cluster.namespace}
@@ -151,11 +151,6 @@ async def test_a_leader_that_dies_while_it_acts(cluster: ClusterUnderTest, verb:
                     assert (await new.ask({**question, "shape": "0" * 16}))[0] == 404
                     await rest(new)
                     assert len(writes(proxy)) == quiet
-
-
-def identity(service: Replica) -> str:
-    assert service.context.elector is not None
-    return service.context.elector.identity
 
 
 def leads(service: Replica) -> str:

@@ -14,8 +14,6 @@ import aiohttp
 import pytest
 from kubernetes_asyncio.client import ApiClient
 from sqlalchemy.exc import OperationalError
-from tornado.httpserver import HTTPServer
-from tornado.netutil import bind_sockets
 
 from dra_spawner import names
 from dra_spawner.calendars.calendar_book import CalendarBook
@@ -35,7 +33,6 @@ from dra_spawner.placeholders.planner.quotas import Quota
 from dra_spawner.rehearsal.rehearsal_problems import ProblemCode
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http.rehearsal_handler import RehearsalsHandler
-from dra_spawner.service.http.web_application import web_application
 from dra_spawner.service.node_kind_settings import read_node_kinds
 from dra_spawner.service.rehearsals import Rehearsals, TooManyRehearsals
 from dra_spawner.service.rehearsed_entries import RehearsedEntries
@@ -45,6 +42,7 @@ from dra_spawner.simulator.cluster_objects import Kind
 from tests.placeholders.planner.objects import NAMESPACE, SHARE, node_objects
 from tests.placeholders.planner.simulated_cluster import START
 from tests.presence import present
+from tests.service.open_service import open_to_all, web_service
 from tests.service.unstarted_watch import UnstartedWatch
 
 IN_AN_HOUR = START + timedelta(hours=1)
@@ -253,13 +251,6 @@ async def test_one_after_the_other_and_not_too_many() -> None:
 # --- by POST ----------------------------------------------------------------------------------------------------------
 
 
-class _Open(RehearsalsHandler):
-    """Lets everybody in: who may do what is tested with a real hub (tests/adversary/test_requests.py)."""
-
-    async def prepare(self) -> None:
-        self.hub_user = {"name": "ada"}
-
-
 @pytest.fixture
 def context() -> ServiceContext:
     return ServiceContext(WebSettings("/"), DecisionLog(), max_staleness_seconds=60)
@@ -267,12 +258,8 @@ def context() -> ServiceContext:
 
 @pytest.fixture
 async def url(context: ServiceContext) -> AsyncIterator[str]:
-    server = HTTPServer(web_application(context, cookie_secret=b"x" * 32, more=[("open", _Open)]))
-    (listening,) = bind_sockets(0, "127.0.0.1")
-    server.add_sockets([listening])
-    yield f"http://127.0.0.1:{listening.getsockname()[1]}/open"
-    server.stop()
-    await server.close_all_connections()
+    async with web_service(context, ("open", open_to_all(RehearsalsHandler))) as found:
+        yield f"{found}/open"
 
 
 async def post(url: str, body: Any) -> tuple[int, Any]:

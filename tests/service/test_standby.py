@@ -14,6 +14,7 @@ from dra_spawner.kube.api import resource_path
 from dra_spawner.service.context import Role
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
+from tests.local_server import serving
 from tests.placeholders.controller.objects import WHOLE, node, prepare, shape
 from tests.service.replica import Replica, publish_shapes, replica
 
@@ -32,14 +33,9 @@ async def stranger() -> AsyncIterator[list[Any]]:
         got.append(request)
         return web.json_response({"kind": "never", "reason": "go away", "items": [], "total": 77})
 
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", handle)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    got.append(f"http://127.0.0.1:{runner.addresses[0][1]}/")
-    yield got
-    await runner.cleanup()
+    async with serving(handle) as url:
+        got.append(f"{url}/")
+        yield got
 
 
 async def lead_as(cluster: ClusterUnderTest, url: str) -> None:
@@ -57,11 +53,6 @@ def question(cluster: ClusterUnderTest, pod: str = "ada") -> dict[str, str]:
     return {"shape": GPU.id, "pod": pod, "namespace": cluster.namespace}
 
 
-def leader_of(service: Replica) -> str:
-    assert service.context.elector is not None
-    return service.context.elector.identity
-
-
 async def until_standby(service: Replica) -> None:
     await service.until(lambda: service.context.role is Role.STANDBY, "it stands by")
 
@@ -75,7 +66,7 @@ async def test_a_standby_reserves_nothing_and_names_the_leader(cluster: ClusterU
         async with replica(cluster, placeholders=placeholders) as standby:
             await until_standby(standby)
             await standby.until_warm(GPU, 1)
-            said = (503, {"status": 503, "message": f"This replica stands by: the leader is {leader_of(leader)}."})
+            said = (503, {"status": 503, "message": f"This replica stands by: the leader is {leader.identity}."})
             assert await standby.ask(question(cluster)) == said
             assert [each.reservation for each in leader.placeholders().values()] == [None]
             assert standby.context.decisions.count == 0
@@ -95,7 +86,7 @@ async def test_a_standby_answers_reads_from_its_own_view(embedded_cluster: Clust
             await until_standby(standby)
             await standby.until(lambda: len(standby.placeholders()) == 2, "it sees both")
             because = (
-                f"This replica stands by: the leader is {leader_of(leader)}. Only the leader knows decisions and their "
+                f"This replica stands by: the leader is {leader.identity}. Only the leader knows decisions and their "
                 "reasons."
             )
             for address in ("placeholders", "pending-servers", "decisions"):
@@ -107,7 +98,7 @@ async def test_a_standby_answers_reads_from_its_own_view(embedded_cluster: Clust
                 else:
                     assert told["total"] == known["total"]
                     assert [shared(each) for each in told["items"]] == [shared(each) for each in known["items"]]
-            assert (await standby.get_json("status"))["leader"] == leader_of(leader)
+            assert (await standby.get_json("status"))["leader"] == leader.identity
             page = await standby.get("page")
             assert page.count(because) == 1
             assert "replica: standby" in page

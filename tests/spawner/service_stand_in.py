@@ -10,6 +10,8 @@ from typing import Any
 from aiohttp import web
 from jupyterhub.app import JupyterHub
 
+from tests.local_server import serving_app
+
 TOKEN = "the-service's-own-token"
 PREFIX = "/services/dra-spawner/"
 
@@ -64,14 +66,8 @@ class ServiceStandIn:
         app = web.Application()
         app.router.add_post(f"{PREFIX}api/placements", self._handle)
         app.router.add_get(f"{PREFIX}api/profiles", self._handle)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        try:
+        async with serving_app(app) as self.url:
             yield self
-        finally:
-            await runner.cleanup()
 
 
 def profile_items(**states: Any) -> dict[str, Any]:

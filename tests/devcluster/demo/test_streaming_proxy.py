@@ -15,6 +15,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from tests.local_server import serving_app
 from tests.polling import eventually
 from tests.presence import present
 
@@ -103,13 +104,9 @@ def free_port() -> int:
 @pytest.fixture
 async def target() -> AsyncIterator[tuple[Target, str]]:
     target = Target()
-    runner = web.AppRunner(target.application(), handler_cancellation=True)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    yield target, f"http://127.0.0.1:{runner.addresses[0][1]}"
-    target.go_on.set()
-    await runner.cleanup()
+    async with serving_app(target.application(), handler_cancellation=True) as url:
+        yield target, url
+        target.go_on.set()
 
 
 @pytest.fixture

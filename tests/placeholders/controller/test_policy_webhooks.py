@@ -184,7 +184,7 @@ async def test_an_answer_that_takes_too_long_is_not_waited_for() -> None:
 
 async def test_the_last_good_answer_stays_while_no_other_comes() -> None:
     """It hangs, it stalls in the middle of its answer, and then it is away."""
-    scaler, clock = Scaler(), Clock()
+    scaler, clock = Scaler(), SetClock(NOW)
 
     async def stall(request: web.Request) -> web.StreamResponse:
         if scaler.answer != "stall":

@@ -9,16 +9,14 @@ import socket
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-from tornado.netutil import bind_sockets
 
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http import authentication
 from dra_spawner.service.http.hub_login import BoundedHubOAuth
-from dra_spawner.service.http.limited_server import LimitedServer
-from dra_spawner.service.http.web_application import web_application
 from dra_spawner.service.web_settings import WebSettings
 from tests.adversary.raw_client import RawClient, request
+from tests.service.open_service import web_service
 
 SENTENCE = "JupyterHub did not answer the question who you are."
 
@@ -28,12 +26,8 @@ async def service_of(hub_url: str) -> AsyncIterator[str]:
     """Where a service answers that asks this hub."""
     hub_auth = BoundedHubOAuth(api_url=hub_url, api_token="t", oauth_client_id="service-dra-spawner")
     context = ServiceContext(WebSettings("/", hub_auth), DecisionLog(), max_staleness_seconds=60)
-    server = LimitedServer(web_application(context, cookie_secret=b"x" * 32))
-    (listening,) = bind_sockets(0, "127.0.0.1")
-    server.add_sockets([listening])
-    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-    server.stop()
-    await server.close_all_connections()
+    async with web_service(context) as url:
+        yield url
 
 
 async def ask(url: str, path: str = "/api/nodes") -> tuple[bytes, bytes]:

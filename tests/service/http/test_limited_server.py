@@ -6,11 +6,11 @@ import contextlib
 from collections.abc import AsyncIterator
 
 import pytest
-from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
 
 from dra_spawner.service.http.limited_server import LimitedServer, ServerLimits
 from tests.adversary.raw_client import RawClient, request
+from tests.local_server import serving_tornado
 from tests.polling import eventually
 
 SECONDS = 30.0
@@ -46,11 +46,8 @@ class _Counting(LimitedServer):
 @pytest.fixture
 async def running() -> AsyncIterator[Running]:
     server = _Counting(Application([("/", _Hello)]), limits=ServerLimits(connections=3, header_seconds=600.0))
-    (listening,) = bind_sockets(0, "127.0.0.1")
-    server.add_sockets([listening])
-    yield Running(server, f"http://127.0.0.1:{listening.getsockname()[1]}")
-    server.stop()
-    await server.close_all_connections()
+    async with serving_tornado(server) as url:
+        yield Running(server, url)
     assert server.open_connections == 0
 
 

@@ -10,13 +10,10 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 import yaml
 from kubernetes_asyncio.client import ApiClient
 from sqlalchemy import create_engine
-from tornado.httpserver import HTTPServer
-from tornado.netutil import bind_sockets
 
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.history.records import Launch, WaitCause
@@ -30,27 +27,13 @@ from dra_spawner.reports import plots
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.history_recording import HistoryRecording
 from dra_spawner.service.http.miss_report_handlers import MissesHandler, MissReportPage
-from dra_spawner.service.http.web_application import web_application
 from dra_spawner.service.web_settings import WebSettings
+from tests.local_server import get
+from tests.service.open_service import open_to_all, web_service
 
 EVIL = "<script>alert(1)</script>"
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
 CLASS = datetime(2026, 11, 24, 10, tzinfo=UTC)
-
-
-class _Anybody:
-    """Lets everybody in: who may do what is tested with a real hub (tests/adversary/test_requests.py)."""
-
-    async def prepare(self) -> None:
-        self.hub_user = {"name": EVIL}
-
-
-class Page(_Anybody, MissReportPage):
-    pass
-
-
-class Misses(_Anybody, MissesHandler):
-    pass
 
 
 def keeper(path: Path, **settings: Any) -> HistoryRecording:
@@ -77,18 +60,9 @@ def context() -> ServiceContext:
 
 @pytest.fixture
 async def url(context: ServiceContext) -> AsyncIterator[str]:
-    more = [("page", Page), ("misses", Misses)]
-    server = HTTPServer(web_application(context, cookie_secret=b"x" * 32, more=more))
-    (listening,) = bind_sockets(0, "127.0.0.1")
-    server.add_sockets([listening])
-    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-    server.stop()
-    await server.close_all_connections()
-
-
-async def get(address: str) -> tuple[int, str]:
-    async with aiohttp.ClientSession() as session, session.get(address) as answer:
-        return answer.status, await answer.text()
+    page, misses = (open_to_all(each, EVIL) for each in (MissReportPage, MissesHandler))
+    async with web_service(context, ("page", page), ("misses", misses)) as found:
+        yield found
 
 
 def record(history: HistoryRecording, profile: str = "gpu", users: int = 40, reason: str = "") -> None:

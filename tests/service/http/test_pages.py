@@ -8,39 +8,22 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
 
-import aiohttp
 import pytest
-from tornado.httpserver import HTTPServer
-from tornado.netutil import bind_sockets
 
 from dra_spawner.history.decision_log import Decision, DecisionLog
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http import handlers, nodes_page
-from dra_spawner.service.http.web_application import web_application
 from dra_spawner.service.web_settings import WebSettings, cookie_secret
 from dra_spawner.simulator.cluster_objects import Kind
 from tests.cluster.example_objects import gpu_class, gpu_slice
+from tests.local_server import get
+from tests.service.open_service import open_to_all, web_service
 from tests.service.unstarted_watch import UnstartedWatch
 
 EVIL = "<script>alert(1)</script>"
 
 
-class _Anybody:
-    """Lets everybody in: who may do what is tested with a real hub (tests/integration/test_service.py)."""
-
-    async def prepare(self) -> None:
-        self.hub_user = {"name": EVIL}
-
-
-class Nodes(_Anybody, nodes_page.NodesPage):
-    pass
-
-
-class Decisions(_Anybody, handlers.DecisionsHandler):
-    pass
-
-
-class Faulty(_Anybody, handlers.StatusHandler):
+class Faulty(handlers.StatusHandler):
     async def get(self) -> None:
         raise RuntimeError("the password is secret")
 
@@ -52,18 +35,9 @@ def context() -> ServiceContext:
 
 @pytest.fixture
 async def url(context: ServiceContext) -> AsyncIterator[str]:
-    more = [("page", Nodes), ("decided", Decisions), ("faulty", Faulty)]
-    server = HTTPServer(web_application(context, cookie_secret=b"x" * 32, more=more))
-    (listening,) = bind_sockets(0, "127.0.0.1")
-    server.add_sockets([listening])
-    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-    server.stop()
-    await server.close_all_connections()
-
-
-async def get(address: str) -> tuple[int, str]:
-    async with aiohttp.ClientSession() as session, session.get(address) as answer:
-        return answer.status, await answer.text()
+    more = {"page": nodes_page.NodesPage, "decided": handlers.DecisionsHandler, "faulty": Faulty}
+    async with web_service(context, *((name, open_to_all(each, EVIL)) for name, each in more.items())) as found:
+        yield found
 
 
 def filled() -> Any:
