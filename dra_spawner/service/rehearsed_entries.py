@@ -76,7 +76,7 @@ class RehearsedEntries:
         """Entries whose users cannot all start in time, as sentences, sorted by their begin."""
         now = self._controller.now()
         return tuple(
-            f"Scale-ahead: calendar entry {entry.name!r} at {entry.begins:%Y-%m-%d %H:%M}: {_told(result)}"
+            f"Scale-ahead: calendar entry {entry.name!r} at {entry.begins:%Y-%m-%d %H:%M %Z}: {_told(result)}"
             for entry, result in self.results.items()
             if not result.is_possible and entry.begins > now
         )

@@ -100,7 +100,7 @@ async def test_entries_are_rehearsed_and_what_is_in_their_way_is_told() -> None:
         "large": False,
     }
     (problem,) = rehearsed.problems()
-    assert problem.startswith("Scale-ahead: calendar entry 'large' at 2026-03-02 11:00: No: ")
+    assert problem.startswith("Scale-ahead: calendar entry 'large' at 2026-03-02 11:00 UTC: No: ")
     assert "at most 100 servers are prepared in advance" in problem
     rehearsed.forget()
     assert rehearsed.problems() == ()
@@ -153,8 +153,8 @@ async def test_an_entry_on_a_cluster_without_nodes_is_not_proved_and_it_is_told_
     await rehearsed.refresh()
     (problem,) = rehearsed.problems()
     assert problem == (
-        "Scale-ahead: calendar entry 'physics' at 2026-03-02 10:00: Not known whether 20 of 20 users can start at 10:00: "
-        "no node is known that can run a server of gpu-slice. In detail: no kind of node that is known can run a server "
+        "Scale-ahead: calendar entry 'physics' at 2026-03-02 10:00 UTC: Not known whether 20 of 20 users can start at "
+        "10:00: no node is known that can run a server of gpu-slice. In detail: no kind of node that is known can run a server "
         "of gpu-slice: no node is there or remembered. If nodes of another kind can come, describe the kinds of nodes "
         "(node_kinds of the service, --nodes of the command)."
     )

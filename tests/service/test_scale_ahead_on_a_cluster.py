@@ -17,6 +17,7 @@ from dra_spawner import names
 from dra_spawner.kube.api import resource_path
 from dra_spawner.placeholders.controller.demand_settings import read_calendar_entries, read_demand
 from dra_spawner.placeholders.lifecycle import ActionKind
+from dra_spawner.placeholders.planner.demand.estimates import Source
 from dra_spawner.placeholders.planner.demand.forecast import Forecast
 from dra_spawner.placeholders.planner.demand.minutes import datetime_of, minute_of
 from dra_spawner.placeholders.planner.demand.policies import ForecastDemand, Question
@@ -170,9 +171,17 @@ async def test_the_service_decides_as_a_replay_of_the_same_events(embedded_clust
 
 async def test_the_page_and_the_api_show_what_is_advised(embedded_cluster: ClusterUnderTest) -> None:
     time = VirtualTime()
-    soon = {**ENTRY, "users": "25 of cpu", "begins": "2026-03-02 09:10", "name": "<b>physics</b>"}
-    lost = {**ENTRY, "users": "9 of gpu", "begins": "2026-03-02 09:20", "name": "lost"}
-    async with service_on(embedded_cluster, time, calendar_entries=[soon, lost]) as running:
+    soon = {
+        **ENTRY,
+        "users": "25 of cpu",
+        "begins": "2026-03-02 10:10",
+        "timezone": "Europe/Berlin",
+        "name": "<b>physics</b>",
+    }
+    far = {**ENTRY, "begins": "2026-03-05 09:20", "name": "far away"}
+    # It is told a week ahead.
+    lost = {**ENTRY, "users": "9 of gpu", "begins": "2026-03-08 09:20", "name": "lost"}
+    async with service_on(embedded_cluster, time, calendar_entries=[soon, far, lost]) as running:
         service = running.running
         await jump(running, time, datetime_of(minute_of(time.now()) + 1) + timedelta(seconds=1))
         answer = await service.get_json("forecasts")
@@ -182,14 +191,31 @@ async def test_the_page_and_the_api_show_what_is_advised(embedded_cluster: Clust
         assert [each["source"] for each in made["inputs"]] == [
             "recent launches", "past weeks", "recurring class", "calendar", "pending spawns", "floor"
         ]  # fmt: skip
-        assert [each["name"] for each in answer["expected"]] == ["<b>physics</b>", "lost"]
+        assert [(each["name"], each["zone"], each["unusable_because"]) for each in answer["expected"]] == [
+            ("<b>physics</b>", "CET", None),
+            ("far away", "UTC", None),
+            ("lost", "UTC", "the hub publishes no such choice"),
+        ]
         problem = "calendar entry 'lost' of calendar_entries is about 'gpu', which has no placeholders"
         assert answer["problems"] == [problem]
         assert f"Scale-ahead: {problem}." in json.loads(await service.get("status"))["problems"]
         page = await service.get("page")
         assert "&lt;b&gt;physics" in page
         assert "<b>physics" not in page
-        assert "advice; the target is 4" in page
+        assert "This is advice: targets stay as they are configured." in page
+        assert (
+            '<td class="number" data-label="forecast"><b>25</b></td>\n<td class="number" data-label="target">4</td>'
+            in page
+        )
+        assert "Mon 2026-03-02 10:10 CET" in page, "in the zone of the entry"
+        assert "Nothing is done for this entry: the hub publishes no such choice." in page
+        assert "<td>calendar (&lt;b&gt;physics&lt;/b&gt;: 25 to come)" in page
+        assert [each for each in Source if f"<dt>{each}</dt>" not in page] == [], "each input is explained"
+        order = [
+            page.index(f"<h2>{each}</h2>")
+            for each in ("Choices", "Expected demand", "Calendar of the coming week", "Placeholders")
+        ]
+        assert order == sorted(order)
         await service.until(lambda: len(service.placeholders()) == FLOOR, "only what is configured")
         async with aiohttp.ClientSession() as session, session.get(f"{service.url}/metrics") as metrics:
             text = await metrics.text()

@@ -33,6 +33,8 @@ __all__ = ["CountedMinute", "GroupForecast", "ProfileGroup", "ScaleAhead", "Scal
 
 #: Entries that begin later change nothing: no lead time is longer.
 _AHEAD: Final = timedelta(hours=12)
+#: Entries of which it is told that they are about no choice.
+_TOLD_AHEAD: Final = timedelta(days=7)
 _REMEMBERED_NODES: Final = 1_000
 #: Past minutes that are learned from before others have a turn.
 _AT_A_TIME: Final = 250
@@ -315,10 +317,11 @@ class ScaleAhead:
         group_of = {choice: each.name for each in groups for choice in each.choices}
         found: dict[str, list[Occurrence]] = {each.name: [] for each in groups}
         problems = []
-        for each in self.calendars.occurrences(now, _AHEAD):
+        for each in self.calendars.occurrences(now, _TOLD_AHEAD):
             choice = find_choice(each.profile, group_of)
             if choice is not None:
-                found[group_of[choice]].append(each)
+                if each.begins - now < _AHEAD:
+                    found[group_of[choice]].append(each)
             else:
                 which = f"calendar entry {each.name!r} of {each.source}"
                 problems.append(f"{which} is about {each.profile!r}, which has no placeholders")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
@@ -9,6 +10,7 @@ from dra_spawner.calendars.occurrences import Occurrence
 from dra_spawner.placeholders.controller.demand_settings import ScaleAheadMode
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.controller.scale_ahead import GroupForecast
+from dra_spawner.placeholders.planner.choice_names import find_choice
 from dra_spawner.placeholders.planner.demand.minutes import datetime_of
 from dra_spawner.rehearsal.rehearsal_result import Rehearsal
 from dra_spawner.service.http.placeholder_handlers import PlaceholderHandler
@@ -46,7 +48,23 @@ def expected_json(controller: PlaceholderController, runner: ScaleAheadRunner | 
     now = controller.now()
     rehearsed = runner.rehearsed.results if runner is not None else {}
     found = controller.scale_ahead.calendars.occurrences(now, _AHEAD)
-    return [_occurrence_json(each, rehearsed.get(each)) for each in found if each.ends > now]
+    with_placeholders = {choice: None for group in controller.groups() for choice in group.choices}
+    return [
+        _occurrence_json(each, rehearsed.get(each), _unusable(each, controller, with_placeholders))
+        for each in found
+        if each.ends > now
+    ]
+
+
+def _unusable(
+    occurrence: Occurrence, controller: PlaceholderController, with_placeholders: Mapping[str, None]
+) -> str | None:
+    """Why an entry changes nothing, as a sentence without its full stop; None if it does."""
+    if find_choice(occurrence.profile, with_placeholders) is not None or not controller.published.shapes:
+        return None
+    if find_choice(occurrence.profile, controller.published.shapes) is None:
+        return "the hub publishes no such choice"
+    return "the choice has no placeholders (setting placeholders)"
 
 
 def _forecast_json(made: GroupForecast, *, is_target: bool) -> dict[str, Any]:
@@ -81,7 +99,7 @@ def _forecast_json(made: GroupForecast, *, is_target: bool) -> dict[str, Any]:
     }
 
 
-def _occurrence_json(occurrence: Occurrence, rehearsal: Rehearsal | None) -> dict[str, Any]:
+def _occurrence_json(occurrence: Occurrence, rehearsal: Rehearsal | None, unusable: str | None) -> dict[str, Any]:
     return {
         "name": occurrence.name,
         "profile": occurrence.profile,
@@ -89,7 +107,9 @@ def _occurrence_json(occurrence: Occurrence, rehearsal: Rehearsal | None) -> dic
         "counts": occurrence.counts,
         "begins": occurrence.begins.isoformat(),
         "ends": occurrence.ends.isoformat(),
+        "zone": occurrence.begins.tzname(),
         "ramp_minutes": occurrence.ramp.total_seconds() / 60,
         "source": occurrence.source,
+        "unusable_because": unusable,
         "rehearsal": {"is_possible": rehearsal.is_possible, "verdict": rehearsal.verdict} if rehearsal else None,
     }

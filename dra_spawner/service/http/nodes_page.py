@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from tornado.escape import to_unicode
@@ -12,6 +13,7 @@ from tornado.httputil import url_concat
 
 from dra_spawner import names
 from dra_spawner.placeholders.controller.demand_settings import ScaleAheadMode
+from dra_spawner.placeholders.planner.demand.estimates import Source
 from dra_spawner.service.context import Role, ServiceContext
 from dra_spawner.service.http.authentication import PageHandler
 from dra_spawner.service.http.forecast_handler import expected_json, forecasts_json
@@ -59,6 +61,23 @@ _MARK_MEANINGS = {
 """Meaning of each mark of a node."""
 
 
+_DEMAND_MEANINGS = {
+    "expected": "launches, less servers that end, within the lead time",
+    "lead time": "from the order of a node until users are let in, as nodes have shown it",
+    "deviations": "a safety for bursts; how many is learned, so that the wanted share of launches (hit_rate) is warm",
+    "held": "demand has fallen; the number falls when nothing in the last lead times was higher",
+    Source.REACTIVE: "launches go on at their recent rate",
+    Source.SEASONAL: "launches at this time of the last weeks",
+    Source.RECURRING: "a rush at this time that at least two of the last weeks had",
+    Source.CALENDAR: "users of an entry who have not come yet",
+    Source.PENDING: "servers that are about to take placeholders",
+    Source.FLOOR: "min of the setting placeholders",
+    Source.FIXED: "a number that demand_policies says",
+    Source.WEBHOOK: "the last answer of a program that demand_policies names",
+}
+"""Words of forecasts, for the page."""
+
+
 class NodesPage(PageHandler):
     """``GET`` of the prefix: the page."""
 
@@ -81,6 +100,10 @@ class NodesPage(PageHandler):
             estimates=wait_estimates_json(self.context),
             resume=self._resume_address() if shown.capped else "",
             span=_span,
+            demand_meanings=_DEMAND_MEANINGS,
+            begins=_begins,
+            begins_in=lambda entry: _begins_in(entry, self._now()),
+            unrehearsed=lambda entry: _unrehearsed(entry, self._now()),
             marks=lambda node: marks[node["name"]],
             meanings=_MARK_MEANINGS if any(marks.values()) else {},
             context=self.context,
@@ -95,6 +118,10 @@ class NodesPage(PageHandler):
             other_refresh=self._address(after=shown_after, refresh="off" if refreshes else ""),
             next_nodes=self._address(after=after, refresh="" if refreshes else "off") if after else "",
         )
+
+    def _now(self) -> datetime:
+        controller = self.context.controller
+        return controller.now() if controller is not None else self.context.now()
 
     def _address(self, **query: str) -> str:
         """Address of this page with the non-empty parts of a query."""
@@ -141,18 +168,20 @@ class _PageRows:
     decisions: Sequence[Mapping[str, Any]]
     forecasts: Sequence[Mapping[str, Any]]
     expected: Sequence[Mapping[str, Any]]
+    all_expected: int
     capped: Sequence[Mapping[str, Any]]
     """Choices whose placeholders an administrator can resume."""
 
 
 def _forecasts(
     context: ServiceContext,
-) -> tuple[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]]:
-    """Forecasts, unless the mode is `observe`, and the next calendar entries."""
+) -> tuple[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]], int]:
+    """Forecasts, unless the mode is `observe`, the next calendar entries, and their number."""
     controller = context.controller
     if controller is None or controller.scale_ahead.settings.mode is ScaleAheadMode.OBSERVE:
-        return (), ()
-    return forecasts_json(controller), expected_json(controller, context.scale_ahead)[:_EXPECTED_SHOWN]
+        return (), (), 0
+    expected = expected_json(controller, context.scale_ahead)
+    return forecasts_json(controller), expected[:_EXPECTED_SHOWN], len(expected)
 
 
 def _marks(context: ServiceContext, nodes: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
@@ -181,6 +210,24 @@ def _age(seconds: float) -> str:
     if seconds == float("inf"):
         return "not complete yet"
     return "now" if seconds < 60 else f"{seconds:.0f} s ago"
+
+
+def _begins(entry: Mapping[str, Any]) -> str:
+    """The begin of a calendar entry, in its own time zone."""
+    return f"{datetime.fromisoformat(entry['begins']):%a %Y-%m-%d %H:%M} {entry['zone']}"
+
+
+def _begins_in(entry: Mapping[str, Any], now: datetime) -> str:
+    seconds = (datetime.fromisoformat(entry["begins"]) - now).total_seconds()
+    return f"in {_span(seconds)}" if seconds > 0 else f"{_span(-seconds)} ago"
+
+
+def _unrehearsed(entry: Mapping[str, Any], now: datetime) -> str:
+    """Why an entry has no rehearsal."""
+    left = datetime.fromisoformat(entry["begins"]) - now
+    if left > timedelta(days=1):
+        return "rehearsed from a day before it begins"
+    return "not rehearsed yet" if left > timedelta(0) else "it has begun"
 
 
 def _span(seconds: float) -> str:

@@ -99,6 +99,8 @@ class Forecast:
         if decisive.assured or decisive.note:
             note = f" ({decisive.note})" if decisive.note else ""
             return f"{self.decided_by.value}{note}"
+        if not (self.expected > 0 or self.deviation):
+            return f"none expected within {self.lead} min"
         held = ", held" if self.is_held else ""
         return (
             f"{self.expected:.1f} expected within {self.lead} min by {self.decided_by.value}{held},"
