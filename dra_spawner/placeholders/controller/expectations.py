@@ -29,7 +29,7 @@ __all__ = ["Expectation", "Expectations"]
 _UNANSWERED_SECONDS: Final = 120.0
 #: Time for which a server's pod is awaited.
 _AWAITED: Final = timedelta(minutes=2)
-_MOST_AWAITED: Final = 1_000
+_MOST_AWAITED: Final = 500
 
 
 @dataclass(frozen=True, slots=True)

@@ -398,7 +398,9 @@ class PlaceholderController:
         self.counts.placements[reservation.placement.kind] += 1
         if reservation.placement.kind is PlacementKind.WARM:
             self.launch_waits.reservation(namespace, pod)
-        if reservation.placement.kind is not PlacementKind.NEVER:
+        # The quotas that placeholders use are those of their own namespace.
+        is_beside = namespace == self.settings.placeholders.namespace
+        if is_beside and reservation.placement.kind is not PlacementKind.NEVER:
             key = ObjectKey(namespace, pod)
             awaited = AwaitedServer(key, known, self.now(), has_claims=bool(reservation.claims))
             self._reconciler.expectations.expect_server(awaited)
