@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import jupyterhub
+
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with, shareable, whole
@@ -23,7 +25,8 @@ async def test_a_device_of_a_cordoned_node(faulty: Faulty):
     asks_for_whole_gpu(faulty)
     error = await faulty.spawn()
     assert isinstance(error, SpawnRefused)
-    assert error.reason == RefusalReason.NO_DEVICE
+    if jupyterhub.version_info >= (6,):  # older ones replace it
+        assert error.reason == RefusalReason.NO_DEVICE
     assert "its node is cordoned: an administrator has closed it for new servers." in error.jupyterhub_message
     await faulty.nothing_is_left()
 
