@@ -1,1 +1,1 @@
-"""Rehearsals: whether the users who are announced for a time can start then, proved by the simulator."""
+"""Rehearsals: can announced users all start at their time? The simulator proves the answer."""

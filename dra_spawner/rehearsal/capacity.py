@@ -1,4 +1,4 @@
-"""How many servers of a shape fit: on present nodes, and on new ones, placed one by one in a trial."""
+"""Number of servers of a shape that fit on present and on new nodes: they are placed one by one in a trial."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from dra_spawner.simulator.snapshot import Undecided
 
 __all__ = ["Capacity", "NewNodes", "measure_capacity"]
 
-#: Distinct nodes of a kind that are tried as templates.
+#: Limit of distinct nodes of a kind that are tried as templates.
 _MOST_TEMPLATES: Final = 5
-#: Pending servers of others that are placed first.
+#: Limit of other pending servers that are placed first.
 _MOST_PENDING: Final = 500
-#: What one attempt to place a server costs beside the search for devices, in steps of such a search.
+#: Cost of one attempt to place a server, without the search for devices, in steps of the search's budget.
 _ATTEMPT_STEPS: Final = 10
 _NEW: Final = "rehearsed"
 
@@ -46,20 +46,20 @@ class NewNodes:
     Attributes
     ----------
     slots
-        Servers on each of them, in the order in which they are filled.
-    like
-        Node that they are copies of; empty if the described number of slots was taken instead.
+        Number of servers on each node, in the order in which the nodes are filled.
+    template_node
+        Node of which they are copies; empty if the described number of slots was used instead.
     last_seen
-        When this node was last there; None if it is there now.
+        Time at which this node was last present; None if it is present now.
     refusal
-        Why no server fits there; empty if some do.
+        Why no server fits on them; empty if servers fit.
     refusal_kind
-        What kept the nearest device from the server, where devices are what is lacking.
+        Why the nearest device was refused, if devices are the reason.
     """
 
     supply: NodeSupply
     slots: tuple[int, ...] = ()
-    like: str = ""
+    template_node: str = ""
     last_seen: datetime | None = None
     refusal: str = ""
     refusal_kind: RefusalKind | None = None
@@ -69,15 +69,15 @@ class NewNodes:
         return sum(self.slots)
 
     @property
-    def are_all(self) -> bool:
-        """Whether servers fit there, and no more of these nodes may be added."""
-        most = self.supply.most_new
+    def is_at_limit(self) -> bool:
+        """Whether servers fit on these nodes, and no more of them may be added."""
+        most = self.supply.max_new
         return not self.refusal and most is not None and len(self.slots) >= most
 
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """Where servers fit.
+    """Numbers of servers that fit on present and new nodes.
 
     Attributes
     ----------
@@ -86,11 +86,11 @@ class Capacity:
     without_image
         Servers that fit on other present nodes.
     new
-        By kind in the order given; kinds that were not needed are left out.
+        New nodes by kind, in the given order; kinds that are not needed are left out.
     lacking
-        Servers that fit nowhere.
+        Servers that fit on no node.
     refusal
-        Why a server fits on no present node; empty unless some fit nowhere.
+        Why a server fits on no present node; empty if all servers fit.
     """
 
     ready: int
@@ -114,21 +114,21 @@ def measure_capacity(
     *,
     are_pending_included: bool = False,
 ) -> Capacity:
-    """Place servers of a shape until all have a node, or none is left.
+    """Place servers of a shape until all have a node, or no node is left.
 
-    Pending servers of others are placed first. Placeholders of other shapes stay: they are for other users.
+    Other pending servers are placed first. Placeholders of other shapes stay: they are for other users.
 
     Parameters
     ----------
     supplies
         Kinds of new nodes, in the order in which they are used.
     are_pending_included
-        Whether pending servers of this shape are among the wanted ones.
+        Whether the wanted servers include pending servers of this shape.
 
     Raises
     ------
     SearchStopped
-        When the budget is exceeded.
+        If the budget is exceeded.
     """
     snapshot = view.snapshot
     snapshot.limit_searches(CommonBudget(lambda: budget))
@@ -159,7 +159,7 @@ class _Placing:
         self._budget = budget
         self._present = sorted(view.snapshot.nodes)
         pod, templates = simulated_user(shape, namespace)
-        # A node that lacks images now may have them in time.
+        # A node without the images now may have them in time.
         self._pod = without_label(pod, names.IMAGES_READY)
         self._number = 0
         self._images = frozenset(map(image_name, shape.images))
@@ -167,7 +167,7 @@ class _Placing:
             self._snapshot.put(template)
 
     def place_pending(self, are_included: bool) -> None:
-        """Place pending servers, which come before the expected ones."""
+        """Place pending servers first: they wait already."""
         failed_fits: defaultdict[str, FailedFits] = defaultdict(FailedFits)
         for pod in self._view.pending_users[:_MOST_PENDING]:
             shape = self._view.shape_of(pod)
@@ -177,7 +177,7 @@ class _Placing:
                     self._snapshot.place_quickly(pod, failed_fits[shape] if shape else None)
 
     def on_present_nodes(self, wanted: int) -> tuple[int, int]:
-        """Servers on nodes that have the images, and on others."""
+        """Place servers; returns the numbers on nodes with the images and on other nodes."""
         counts = {True: 0, False: 0}
         for has_images in (True, False):
             for name in self._present:
@@ -188,7 +188,7 @@ class _Placing:
         return counts[True], counts[False]
 
     def on_new_nodes(self, supply: NodeSupply, number: int, wanted: int) -> NewNodes:
-        """Servers on new nodes of a kind."""
+        """Place servers on new nodes of a kind."""
         if not (supply.nodes or supply.past):
             return _as_described(supply, wanted)
         refusal = ""
@@ -199,7 +199,7 @@ class _Placing:
             except TemplateError as error:
                 refusal = refusal or str(error)
                 continue
-            slots, answer = self._add(template, f"{_NEW}-{number}", wanted, supply.most_new)
+            slots, answer = self._add(template, f"{_NEW}-{number}", wanted, supply.max_new)
             if slots or answer is None:
                 return NewNodes(supply, slots, name, past.at if past is not None else None)
             refusal = str(answer)
@@ -217,7 +217,7 @@ class _Placing:
         return is_labelled(state, names.IMAGES_READY) or self._images <= images_on(self._view, state)
 
     def _models(self, supply: NodeSupply) -> Iterator[tuple[str, SeenNode | None]]:
-        """Distinct nodes of a kind: present ones that show all of their devices, past ones, other present ones."""
+        """Distinct nodes of a kind: present nodes with all devices of their kind, past nodes, other present nodes."""
         complete = complete_nodes(self._view, supply.nodes, frozenset())
         # If there were nodes of the kind, it is known how a complete one looks: it has the label.
         shown = [
@@ -238,7 +238,7 @@ class _Placing:
     def _add(
         self, template: NodeTemplate, suffix: str, wanted: int, most: int | None
     ) -> tuple[tuple[int, ...], NodeAnswer | None]:
-        """Add nodes until all servers have one; of a node that takes none, the answer."""
+        """Add nodes until all servers have one; returns the servers by node, and why a node takes no server."""
         if most == 0:
             with self._undone_without_servers():
                 name = add_node(self._snapshot, template, suffix).name
@@ -259,7 +259,7 @@ class _Placing:
 
     @contextmanager
     def _undone_without_servers(self) -> Iterator[list[str]]:
-        """Remove a node again unless it is kept."""
+        """Remove the nodes that were added within the context, unless their names are in the list."""
         keep: list[str] = []
         self._snapshot.fork()
         try:
@@ -271,7 +271,7 @@ class _Placing:
                 self._snapshot.revert()
 
     def _fill(self, node: str, most: int) -> int:
-        """Place servers on a node until it is full; returns how many."""
+        """Place servers on a node until it is full; returns their number."""
         for count in range(most):
             self._budget.spend(_ATTEMPT_STEPS)
             if not self._snapshot.schedule(self._next_pod(), node).fits:
@@ -285,14 +285,14 @@ class _Placing:
 
 
 def _as_described(supply: NodeSupply, wanted: int) -> NewNodes:
-    """Nodes of a kind of which none is or was there, with the described number of slots."""
+    """New nodes of a kind without present or past nodes, with the described number of slots."""
     if supply.slots is None:
-        return NewNodes(supply, refusal="no node of this kind is there, so it is not known what fits")
+        return NewNodes(supply, refusal="no node of this kind is present, so its capacity is unknown")
     if not supply.slots:
-        return NewNodes(supply, refusal="no node of this kind is there, and it is described for other profiles")
+        return NewNodes(supply, refusal="no node of this kind is present, and it is described for other profiles")
     count = -(-wanted // supply.slots)
-    if supply.most_new is not None:
-        count = min(count, supply.most_new)
+    if supply.max_new is not None:
+        count = min(count, supply.max_new)
     slots = [supply.slots] * count
     if sum(slots) > wanted:
         slots[-1] -= sum(slots) - wanted

@@ -1,4 +1,4 @@
-"""Kinds of nodes that an autoscaler can bring, as an administrator describes them."""
+"""Kinds of nodes that an autoscaler can add, as an administrator describes them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["NodeKind"]
 
 @dataclass(frozen=True, slots=True)
 class NodeKind:
-    """Nodes that an autoscaler can bring, all alike.
+    """A kind of equal nodes that an autoscaler can add.
 
     Raises
     ------
@@ -24,13 +24,13 @@ class NodeKind:
     lead_times: tuple[timedelta, ...]
     """Times from the order of a node until it has its devices, drawn at random; a single one is always taken."""
     image_time: timedelta = timedelta(0)
-    """Further time until the images are there."""
+    """Further time until the node has the images."""
     profiles: tuple[str, ...] = ()
     """Profiles whose servers fit; they are one group."""
-    most: int | None = None
-    """The most nodes that there may be."""
+    max_nodes: int | None = None
+    """Limit of the number of nodes; None without a limit."""
     starts_per_minute: float | None = None
-    """Nodes that are started in a minute at most."""
+    """Limit of started nodes in a minute; None for no limit."""
     unneeded: timedelta = timedelta(minutes=10)
     """Time for which a node is empty before the autoscaler removes it."""
     price: float = 0.0
@@ -45,8 +45,8 @@ class NodeKind:
             raise ValueError("lead_times must have one or more times, each more than 0")
         if self.image_time < timedelta(0) or self.unneeded < timedelta(0):
             raise ValueError("image_time and unneeded must not be negative")
-        if self.most is not None and self.most < 0:
-            raise ValueError(f"most is {self.most}; it must be 0 or more")
+        if self.max_nodes is not None and self.max_nodes < 0:
+            raise ValueError(f"max_nodes is {self.max_nodes}; it must be 0 or more")
         if self.starts_per_minute is not None and not self.starts_per_minute > 0:
             raise ValueError(f"starts_per_minute is {self.starts_per_minute}; it must be more than 0")
         if not 0 <= self.price < float("inf"):

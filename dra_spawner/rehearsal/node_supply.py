@@ -1,4 +1,4 @@
-"""Kinds of nodes that an autoscaler can bring."""
+"""Kinds of nodes that an autoscaler can add."""
 
 from __future__ import annotations
 
@@ -17,49 +17,49 @@ from dra_spawner.simulator.nodes import SchedulableNode
 __all__ = ["NodeSupply", "SeenLeads", "described_supplies", "present_kinds", "supplies_of_known_kinds"]
 
 SeenLeads = Mapping[str, Sequence[timedelta]]
-"""Lead times that were seen, by the kind of node."""
+"""Recorded lead times, by kind of node."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSupply:
-    """A kind of node, with what an autoscaler can bring of it."""
+    """A kind of node that an autoscaler can add, with times and limits."""
 
     name: str
     lead: timedelta
     """Time from the order of a node until it has its devices."""
     nodes: tuple[str, ...] = ()
-    """Names of present nodes of the kind; one is the template of new ones."""
+    """Names of present nodes of the kind; one of them is the template of new nodes."""
     past: tuple[SeenNode, ...] = ()
-    """Nodes of the kind that were there; one is the template where no present node shows all that the kind has."""
+    """Past nodes of the kind; one is the template if no present node has all devices of the kind."""
     image_time: timedelta = timedelta(0)
-    """Further time until the images are there."""
-    most: int | None = None
-    """The most nodes that there may be; None if not known."""
+    """Further time until the node has the images."""
+    max_nodes: int | None = None
+    """Limit of the number of nodes; None if unknown."""
     starts_per_minute: float | None = None
-    """Nodes that are started in a minute at most; None for no limit."""
+    """Limit of started nodes in a minute; None for no limit."""
     slots: int | None = None
-    """Servers on a node, as described; None if nothing says it. They count where no node proves it."""
+    """Servers on a node, as described; None if unknown. They count only if no node of the kind proves them."""
     lead_is_known: bool = True
-    """Whether the lead time was seen or described, not assumed."""
+    """Whether the lead time was recorded or described, not assumed."""
 
     @property
     def is_known(self) -> bool:
-        """Whether anything tells what fits on a node."""
+        """Whether the capacity of a node is known, from a node or from a description."""
         return bool(self.nodes or self.past) or self.slots is not None
 
     @property
-    def most_new(self) -> int | None:
-        """The most nodes that may be added."""
-        return max(self.most - len(self.nodes), 0) if self.most is not None else None
+    def max_new(self) -> int | None:
+        """Limit of the number of new nodes; None if unknown."""
+        return max(self.max_nodes - len(self.nodes), 0) if self.max_nodes is not None else None
 
     @property
-    def useful_after(self) -> timedelta:
-        """Time from the order of a node until users start there at once."""
+    def usable_after(self) -> timedelta:
+        """Time from the order of a node until servers start on it at once."""
         return self.lead + self.image_time
 
 
 def present_kinds(view: View, kind_label: str) -> dict[str, tuple[str, ...]]:
-    """Names of present nodes by their kind: the value of a label. Equal nodes without it are of one kind."""
+    """Names of present nodes by kind, which is the value of a label. Equal nodes without the label are of one kind."""
     kinds: dict[str, list[str]] = {}
     unnamed: dict[object, str] = {}
     for name, state in sorted(view.snapshot.nodes.items()):
@@ -78,17 +78,17 @@ def supplies_of_known_kinds(
     seen: SeenLeads | None = None,
     past: Sequence[SeenNode] = (),
 ) -> tuple[NodeSupply, ...]:
-    """Supplies of all kinds that are or were there, without limits: what is assumed where no nodes are described.
+    """Supplies of all present and past kinds, without limits: the assumption without a description of nodes.
 
     Parameters
     ----------
     configured
-        Lead time until some are seen.
+        Lead time of kinds without recorded lead times.
     seen
-        By kind: times from the order of nodes until they had devices and images. Their 0.9 quantile counts, and no
-        further time for images. A kind that only they name is one of which nothing else is known.
+        Recorded lead times by kind: from the order of a node until it had devices and images. Their 0.9 quantile
+        counts, without further time for images. Kinds without nodes are included, with unknown capacity.
     past
-        Nodes that were there.
+        Nodes that were present earlier.
     """
     present, gone = present_kinds(view, kind_label), _past_kinds(view, kind_label, past)
     unknown = sorted(kind for kind in seen or () if kind)
@@ -138,13 +138,13 @@ def described_supplies(
     Parameters
     ----------
     profile
-        Published name of the choice: its number of servers on a node counts where no node of a kind is present.
+        Published name of the choice. Without a node of a kind, the described number of its servers counts.
     kind_label
-        Its value is the name of a kind that has no labels in the description.
+        Label whose value is the name of a kind without labels in the description.
     seen
-        Lead times with images; they count instead of the described ones.
+        Recorded lead times, including images; they replace the described ones.
     past
-        Nodes that were there.
+        Nodes that were present earlier.
     """
     return tuple(_supply(view, each, profile, kind_label, seen, past) for each in kinds)
 
@@ -166,7 +166,7 @@ def _supply(
         nodes,
         gone,
         kind.image_time if lead is None else timedelta(0),
-        kind.most,
+        kind.max_nodes,
         kind.starts_per_minute,
         kind.slots if takes_profile else 0,
     )

@@ -1,4 +1,4 @@
-"""Which nodes are ordered when, and who waits with these orders, and without."""
+"""Orders of new nodes with their times, and waits of users with and without these orders."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from datetime import datetime
 
 from dra_spawner.rehearsal.capacity import Capacity, NewNodes
 from dra_spawner.rehearsal.rehearsal_result import NodeOrder
-from dra_spawner.rehearsal.situation import Situation
+from dra_spawner.rehearsal.situation import RehearsalSituation
 from dra_spawner.rehearsal.timetable import Waits, arrivals, order_time, starts_on_demand, waits
 
 __all__ = ["node_orders", "waits_with_orders", "waits_without_orders"]
 
 
-def node_orders(situation: Situation, capacity: Capacity) -> Iterator[NodeOrder]:
-    """Orders of all new nodes; nodes that pending placeholders wait for are on order already."""
+def node_orders(situation: RehearsalSituation, capacity: Capacity) -> Iterator[NodeOrder]:
+    """Orders of all new nodes; nodes for pending placeholders are on order already."""
     on_order = list(situation.on_order)
     for new in capacity.new:
         slots = list(new.slots)
@@ -24,28 +24,30 @@ def node_orders(situation: Situation, capacity: Capacity) -> Iterator[NodeOrder]
             begun.append(slots.pop(0))
             del on_order[: begun[-1]]
         if begun:
-            yield NodeOrder(new.supply, tuple(begun), new.like, since, is_on_order=True)
+            yield NodeOrder(new.supply, tuple(begun), new.template_node, since, is_on_order=True)
         if slots:
-            yield NodeOrder(new.supply, tuple(slots), new.like, _order_time(situation, new, len(slots)))
+            yield NodeOrder(new.supply, tuple(slots), new.template_node, _order_time(situation, new, len(slots)))
 
 
-def waits_with_orders(situation: Situation, capacity: Capacity, orders: Sequence[NodeOrder], most: int) -> Waits:
-    """Who waits if each order is given in time, or now.
+def waits_with_orders(
+    situation: RehearsalSituation, capacity: Capacity, orders: Sequence[NodeOrder], most: int
+) -> Waits:
+    """Waits of users if each order is given in time, or now.
 
     Parameters
     ----------
     most
-        Users who can have a server at all.
+        Limit of users that can have a server.
     """
     slots = [*_present_slots(situation, capacity, situation.now)]
     for order in orders:
-        for count, moment in zip(order.slots, order.useful(situation.now), strict=True):
+        for count, moment in zip(order.slots, order.usable_at(situation.now), strict=True):
             slots += [moment] * count
     return _waits(situation, slots, most)
 
 
-def waits_without_orders(situation: Situation, capacity: Capacity, most: int) -> Waits:
-    """Who waits if each node is ordered when the first user comes who fits on no other."""
+def waits_without_orders(situation: RehearsalSituation, capacity: Capacity, most: int) -> Waits:
+    """Waits of users if each node is ordered only when a user comes that fits on no other node."""
     slots = [*_present_slots(situation, capacity, situation.begins)]
     come = _arrivals(situation)
     taken = situation.present(capacity)
@@ -56,22 +58,22 @@ def waits_without_orders(situation: Situation, capacity: Capacity, most: int) ->
             taken += count
         starts = starts_on_demand(ordered, new.supply.starts_per_minute)
         for count, start in zip(new.slots, starts, strict=True):
-            slots += [start + new.supply.useful_after] * count
+            slots += [start + new.supply.usable_after] * count
     return _waits(situation, slots, most)
 
 
-def _order_time(situation: Situation, new: NewNodes, nodes: int) -> datetime:
-    return order_time(situation.useful_by, new.supply.useful_after, nodes, new.supply.starts_per_minute)
+def _order_time(situation: RehearsalSituation, new: NewNodes, nodes: int) -> datetime:
+    return order_time(situation.usable_by, new.supply.usable_after, nodes, new.supply.starts_per_minute)
 
 
-def _present_slots(situation: Situation, capacity: Capacity, pull_from: datetime) -> Iterator[datetime]:
+def _present_slots(situation: RehearsalSituation, capacity: Capacity, pull_from: datetime) -> Iterator[datetime]:
     yield from (situation.now,) * (situation.warm + capacity.ready)
     yield from (pull_from + situation.settings.image_time,) * capacity.without_image
 
 
-def _waits(situation: Situation, slots: Sequence[datetime], most: int) -> Waits:
+def _waits(situation: RehearsalSituation, slots: Sequence[datetime], most: int) -> Waits:
     return waits(_arrivals(situation), sorted(slots)[: max(most, 0)])
 
 
-def _arrivals(situation: Situation) -> tuple[datetime, ...]:
+def _arrivals(situation: RehearsalSituation) -> tuple[datetime, ...]:
     return arrivals(situation.begins, situation.expected.ramp, situation.wanted)

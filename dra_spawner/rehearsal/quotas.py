@@ -1,4 +1,4 @@
-"""ResourceQuotas: for how many more servers they have room."""
+"""Number of further servers that ResourceQuotas allow."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from dra_spawner.placeholders.planner.quotas import Quota
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.placeholders.planner.view import View
 
-__all__ = ["QuotaRoom", "not_judged", "room_of"]
+__all__ = ["QuotaCapacity", "quota_capacity", "unchecked_resources"]
 
-#: Resources that depend on more than a shape: limits of containers.
-_NOT_JUDGED: Final = ("limits.",)
+#: Prefix of resources that do not follow from a shape: limits of containers.
+_NOT_CHECKED: Final = ("limits.",)
 
 
 @dataclass(frozen=True, slots=True)
-class QuotaRoom:
-    """For how many more servers a quota has room.
+class QuotaCapacity:
+    """Number of further servers of a shape that a quota allows.
 
     Attributes
     ----------
     resource
-        The one that is used up first.
+        The resource that is used up first.
     """
 
     quota: str
@@ -31,17 +31,17 @@ class QuotaRoom:
     servers: int
 
 
-def room_of(quota: Quota, shape: Shape, view: View) -> QuotaRoom | None:
-    """For how many more servers of a shape a quota has room; None if it limits none of what they need."""
+def quota_capacity(quota: Quota, shape: Shape, view: View) -> QuotaCapacity | None:
+    """Further servers of a shape that a quota allows; None if it limits no resource that they need."""
     needs = needed_amounts(shape, view, quota, for_server=True)
     found = [
-        QuotaRoom(quota.name, resource, max(left, 0) // needs[resource])
+        QuotaCapacity(quota.name, resource, max(left, 0) // needs[resource])
         for resource, left in sorted(quota.left.items())
         if needs.get(resource, 0) > 0
     ]
     return min(found, key=lambda each: each.servers, default=None)
 
 
-def not_judged(quota: Quota) -> tuple[str, ...]:
-    """Resources of a quota that may stop servers, and that a shape does not tell."""
-    return tuple(sorted(each for each in quota.left if each.startswith(_NOT_JUDGED)))
+def unchecked_resources(quota: Quota) -> tuple[str, ...]:
+    """Resources of a quota that are not checked, as they do not follow from a shape."""
+    return tuple(sorted(each for each in quota.left if each.startswith(_NOT_CHECKED)))

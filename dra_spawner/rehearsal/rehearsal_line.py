@@ -1,4 +1,4 @@
-"""The line of a rehearsal: who is expected, and when.
+"""The line of a rehearsal: number of users, profile and time.
 
 It is the line of a calendar entry with a time::
 
@@ -36,12 +36,12 @@ _MOST_NAMES: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class RehearsalLine:
-    """What a line says.
+    """A parsed line.
 
     Attributes
     ----------
     begins
-        When the first users start their servers; with the time zone of the line.
+        Time at which the first users start their servers, with the time zone of the line.
     """
 
     demand: DemandLine
@@ -51,24 +51,24 @@ class RehearsalLine:
 def read_rehearsal_line(line: str, now: datetime, zone: tzinfo = UTC) -> RehearsalLine:
     """Read one line.
 
-    A time that the clock skips when summer time begins is the same time after the change; of one that comes twice, the
-    first.
+    A local time that does not exist, as summer time begins, is moved by the change. Of a local time that exists twice,
+    the first one counts.
 
     Parameters
     ----------
     now
-        With a time zone.
+        Present time, with a time zone.
     zone
-        Of the times in the line, unless it has an offset from UTC.
+        Zone of the times in the line, unless they have an offset from UTC.
 
     Raises
     ------
     ValueError
-        With what was found and what is allowed.
+        If the line is invalid; with the found and the allowed value.
     """
     head = _DEMAND.match(line)
     if head is None:
-        read_demand_line(line)  # says what is allowed
+        read_demand_line(line)  # raises an error with the allowed form
         raise AssertionError(line)
     rest = line[head.end() :]
     when = list(_WHEN.finditer(rest))
@@ -102,12 +102,12 @@ def _moment(when: re.Match[str], now: datetime, zone: tzinfo) -> datetime:
         except ValueError:
             _refuse(when, "an offset from UTC like +01:00")
     try:
-        # By way of UTC, so that a time that the clock skips becomes one that it shows.
+        # The conversion to UTC and back moves a local time that does not exist.
         begins = clock.replace(tzinfo=zone).astimezone(UTC).astimezone(zone)
     except OverflowError:
         _refuse(when, "a day within a year from now")
     if begins.astimezone(UTC) <= now.astimezone(UTC) - _MINUTE:
-        _refuse(when, f'a time after {now:%Y-%m-%d %H:%M %Z}, as "tomorrow at {begins:%H:%M}"; this one is past')
+        _refuse(when, f'a time after {now:%Y-%m-%d %H:%M %Z}, like "tomorrow at {begins:%H:%M}"; this one is past')
     return begins
 
 
@@ -121,7 +121,7 @@ def published_choice(line: RehearsalLine, published: PublishedShapes) -> Rehears
     Raises
     ------
     ValueError
-        If the hub does not publish it; with the known ones.
+        If the hub does not publish it; with the published names.
     """
     if published.problem:
         raise ValueError(f"the profiles are not known: {published.problem}")

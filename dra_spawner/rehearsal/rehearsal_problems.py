@@ -1,4 +1,4 @@
-"""What stands in the way of expected users: each problem with its object and rule for administrators."""
+"""Problems that keep expected users from starting, each with object and rule for administrators."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ class ProblemCode(StrEnum):
     DEVICE_CLASS_MISSING = "device-class-missing"
     NO_DEVICE_SELECTED = "no-device-selected"
     """Selectors of class and request select no device of any node."""
-    MOST_NODES = "most-nodes"
-    """More nodes are needed than there may be."""
+    MAX_NODES = "max-nodes"
+    """More nodes are needed than the maximum of the kind."""
     QUOTA = "quota"
     PLACEHOLDER_LIMIT = "placeholder-limit"
     TOO_LATE = "too-late"
     IMAGE_MISSING = "image-missing"
-    """No node has an image, so it is not known whether it exists, and how long it takes."""
+    """No node has an image, so neither its existence nor the time of its pull is known."""
     NOT_KNOWN = "not-known"
-    """A part of the answer is assumed, or could not be found out."""
+    """A part of the answer is assumed or unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class RehearsalProblem:
-    """One thing that stands in the way, or that the answer depends on.
+    """A problem that keeps users from starting, or a note on an assumption.
 
     Attributes
     ----------
     message
         A sentence without a full stop, for administrators.
     plain
-        Why the users cannot start, as a clause without Kubernetes' words; empty for a note.
+        Why the users cannot start, as a clause without words of Kubernetes; empty for a note.
     users
-        How many users it concerns.
+        Number of affected users.
     blocks
-        Whether they cannot start; else it is a note.
+        Whether these users cannot start; False for a note.
     """
 
     code: ProblemCode

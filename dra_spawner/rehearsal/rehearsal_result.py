@@ -1,4 +1,4 @@
-"""What is asked in a rehearsal, and its answer."""
+"""Question and answer of a rehearsal."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ __all__ = [
     "expected_by_occurrence",
 ]
 
-#: As of an entry of a calendar that does not say it.
+#: The same default as for entries of a calendar.
 _RAMP: Final = timedelta(minutes=15)
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedUsers:
-    """Users who are expected at a time.
+    """Users that are expected at a time.
 
     Attributes
     ----------
     profile
         Published name of the choice.
     begins
-        When the first users start their servers; its time zone is that of the answer.
+        Time at which the first users start their servers; the answer has the same time zone.
     counts
-        Whether they are additional to servers that run, or all in total.
+        Whether the number is additional to running servers, or the total.
     ramp
-        Time within which they start their servers.
+        Time within which the users start their servers.
     """
 
     profile: str
@@ -80,18 +80,22 @@ def expected_by_occurrence(occurrence: Occurrence, profile: str, shape: Shape) -
 
 @dataclass(frozen=True, slots=True)
 class RehearsalSettings:
-    """What a rehearsal goes by."""
+    """Assumptions and limits of a rehearsal."""
 
     margin: timedelta = timedelta(minutes=5)
-    """Time before the begin at which all nodes are useful: the first users may come as early."""
+    """Time before the begin at which all nodes are usable, as the first users may come early."""
+
     image_time: timedelta = timedelta(0)
-    """Time until a present node has pulled the images that it lacks."""
-    most_placeholders: int | None = None
-    """The most placeholders of the shape; None for no limit."""
+    """Time until a present node has pulled its missing images."""
+
+    max_placeholders: int | None = None
+    """Limit of placeholders of the shape; None for no limit."""
+
     quotas: tuple[Quota, ...] | None = ()
-    """ResourceQuotas of the servers' namespace; None if they are not known."""
+    """ResourceQuotas of the servers' namespace; None if they are unknown."""
+
     kinds_are_all: bool = True
-    """Whether no nodes of other kinds can come; if some can, no answer says that no node can run a server."""
+    """Whether nodes of other kinds cannot come; if they can, no answer says that no node can run a server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,18 +105,18 @@ class NodeOrder:
     Attributes
     ----------
     slots
-        Expected servers on each of them.
-    like
-        Node that they were proved with; empty if the described number of slots was taken.
+        Number of expected servers on each node.
+    template_node
+        Node of which they are copies; empty if the described number of slots was used.
     order_at
-        When they must be ordered, so that all are useful in time, or when they were ordered.
+        Time at which they must be ordered to be usable in time, or were ordered.
     is_on_order
-        Whether pending placeholders wait for them already.
+        Whether they are ordered already, for pending placeholders.
     """
 
     supply: NodeSupply
     slots: tuple[int, ...]
-    like: str
+    template_node: str
     order_at: datetime
     is_on_order: bool = False
 
@@ -124,13 +128,13 @@ class NodeOrder:
     def servers(self) -> int:
         return sum(self.slots)
 
-    def useful(self, now: datetime) -> Iterator[datetime]:
-        """When each node is useful, in UTC, if they are ordered in time, or now where that is past."""
-        # Times of one zone are compared and added by what their clock shows, which may change in between.
+    def usable_at(self, now: datetime) -> Iterator[datetime]:
+        """Time at which each node is usable, in UTC, if the order is given in time, or now if that time is past."""
+        # In UTC: Python computes with local times of one zone without regard to changes of the clock.
         now, order_at = now.astimezone(UTC), self.order_at.astimezone(UTC)
         begin = order_at if self.is_on_order else max(order_at, now)
         for delay in start_delays(self.nodes, self.supply.starts_per_minute):
-            yield max(begin + delay + self.supply.useful_after, now)
+            yield max(begin + delay + self.supply.usable_after, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,32 +144,32 @@ class Rehearsal:
     Attributes
     ----------
     verdict
-        One sentence for everybody, without Kubernetes' words.
+        One sentence for all readers, without words of Kubernetes.
     is_possible
-        Whether all users can start at once.
-    begin_at
-        When the first nodes must be ordered; None if none is needed. It may be past.
+        Whether all users can start without a wait.
+    first_order_at
+        Time at which the first nodes must be ordered, which may be past; None if no node is needed.
     problems
-        What stands in the way, the most important first, then notes.
+        Problems, the most important first, then notes.
     running
-        Servers of the shape that run; of users in total they are a part.
+        Running servers of the shape; a number of users in total includes them.
     wanted
-        Users who still need a server.
+        Users that still need a server.
     warm
-        Users who find a placeholder that has a node already.
+        Users that find a placeholder with a node.
     free, free_without_image
-        Users for whom a present node has capacity, with the images and without.
+        Users that fit on present nodes with the images, and on those without.
     lacking
-        Users for whom there is no node, whatever is ordered.
+        Users that fit on no node, even if all possible nodes are ordered.
     without_orders, with_orders
-        Who waits if nothing is ordered before the users come, and if all is ordered at `begin_at`, or now.
+        Waits of users if no node is ordered before the users come, and if all nodes are ordered in time, or now.
     """
 
     expected: ExpectedUsers
     now: datetime
     verdict: str
     is_possible: bool
-    begin_at: datetime | None
+    first_order_at: datetime | None
     problems: tuple[RehearsalProblem, ...]
     running: int
     wanted: int

@@ -1,4 +1,4 @@
-"""A rehearsal for people, and as JSON."""
+"""A rehearsal as text, and as JSON."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from dra_spawner.rehearsal.timetable import Waits
 
 __all__ = ["rehearsal_json", "rehearsal_text"]
 
-_ORDER_HEADINGS = ("nodes", "new", "servers", "present", "most", "lead", "ordered", "useful", "like")
-_WAIT_HEADINGS = ("who waits", "users", "longest", "mean", "without end")
+_ORDER_HEADINGS = ("nodes", "new", "servers", "present", "max", "lead", "ordered", "usable", "like")
+_WAIT_HEADINGS = ("waits", "users", "longest", "mean", "without end")
 
 
 def rehearsal_text(rehearsal: Rehearsal) -> str:
-    """The verdict, and after it what it is made of."""
+    """The verdict, and after it the figures."""
     parts = [f"{rehearsal.verdict}\n", _users_text(rehearsal)]
     if rehearsal.orders:
         rows = [_order_cells(each, rehearsal.now) for each in rehearsal.orders]
         parts.append(_columns((_ORDER_HEADINGS, *rows)))
     if rehearsal.wanted:
         rows = [
-            ("if nothing is ordered before", *_wait_cells(rehearsal.without_orders)),
-            ("if all is ordered in time, or now", *_wait_cells(rehearsal.with_orders)),
+            ("if no node is ordered before", *_wait_cells(rehearsal.without_orders)),
+            ("if all nodes are ordered in time, or now", *_wait_cells(rehearsal.with_orders)),
         ]
         parts.append(_columns((_WAIT_HEADINGS, *rows)))
     if rehearsal.problems:
@@ -39,7 +39,7 @@ def rehearsal_json(rehearsal: Rehearsal) -> JsonObject:
     return {
         "verdict": rehearsal.verdict,
         "is_possible": rehearsal.is_possible,
-        "begin_at": rehearsal.begin_at.isoformat() if rehearsal.begin_at is not None else None,
+        "first_order_at": rehearsal.first_order_at.isoformat() if rehearsal.first_order_at is not None else None,
         "profile": expected.profile,
         "users": expected.users,
         "counts": expected.counts,
@@ -71,9 +71,9 @@ def _users_text(rehearsal: Rehearsal) -> str:
         f"{expected.begins:%A %Y-%m-%d %H:%M %Z}{ramp}"
     )
     rows = [
-        ("placeholders that have a node", rehearsal.warm),
-        ("free on present nodes", rehearsal.free),
-        ("free on present nodes, to pull the image", rehearsal.free_without_image),
+        ("on placeholders with a node", rehearsal.warm),
+        ("on present nodes", rehearsal.free),
+        ("on present nodes that must pull the image", rehearsal.free_without_image),
         ("on new nodes", sum(each.servers for each in rehearsal.orders)),
         ("on no node", rehearsal.lacking),
     ]
@@ -84,36 +84,36 @@ def _users_text(rehearsal: Rehearsal) -> str:
 def _order_cells(order: NodeOrder, now: datetime) -> tuple[str, ...]:
     supply = order.supply
     image = f" + {_duration(supply.image_time)}" if supply.image_time else ""
-    useful = max(order.useful(now)).astimezone(order.order_at.tzinfo)
+    usable = max(order.usable_at(now)).astimezone(order.order_at.tzinfo)
     return (
         supply.name,
         str(order.nodes),
         f"{order.servers} ({max(order.slots)} each)",
         str(len(supply.nodes)),
-        str(supply.most) if supply.most is not None else "-",
+        str(supply.max_nodes) if supply.max_nodes is not None else "-",
         f"{_duration(supply.lead)}{image}",
         f"{order.order_at:%m-%d %H:%M}{' (done)' if order.is_on_order else ''}",
-        f"{useful:%m-%d %H:%M}",
-        order.like or "described",
+        f"{usable:%m-%d %H:%M}",
+        order.template_node or "described",
     )
 
 
 def _order_json(order: NodeOrder, now: datetime) -> JsonObject:
     supply = order.supply
-    useful = max(order.useful(now)).astimezone(order.order_at.tzinfo)
+    usable = max(order.usable_at(now)).astimezone(order.order_at.tzinfo)
     return {
         "kind": supply.name,
         "nodes": order.nodes,
         "servers": order.servers,
         "servers_on_a_node": max(order.slots),
         "present_nodes": len(supply.nodes),
-        "most_nodes": supply.most,
+        "max_nodes": supply.max_nodes,
         "lead_seconds": supply.lead.total_seconds(),
         "image_seconds": supply.image_time.total_seconds(),
         "order_at": order.order_at.isoformat(),
         "is_on_order": order.is_on_order,
-        "useful_at": useful.isoformat(),
-        "proved_with_node": order.like or None,
+        "usable_at": usable.isoformat(),
+        "template_node": order.template_node or None,
     }
 
 
@@ -139,7 +139,7 @@ def _waits_json(waits: Waits) -> JsonObject:
 def _problem_lines(problems: Sequence[RehearsalProblem]) -> Iterator[str]:
     for each in problems:
         users = f" ({each.users} users)" if each.users and each.blocks else ""
-        yield f"{'in the way' if each.blocks else 'note'}: {each.message}{users}"
+        yield f"{'problem' if each.blocks else 'note'}: {each.message}{users}"
 
 
 def _duration(duration: timedelta) -> str:
@@ -151,7 +151,7 @@ def _duration(duration: timedelta) -> str:
 
 
 def _columns(rows: Sequence[Sequence[str]], indent: str = "") -> str:
-    """Rows with the first column to the left, and the others to the right."""
+    """Rows as lines: the first column is left-aligned, the others are right-aligned."""
     if not rows:
         return ""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]

@@ -1,4 +1,4 @@
-"""A rehearsal: how expected users get their servers, what must be ordered and when, and what stands in the way."""
+"""A rehearsal: nodes for expected users, orders with their times, and problems."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from dra_spawner.rehearsal.capacity import Capacity, measure_capacity
 from dra_spawner.rehearsal.node_supply import NodeSupply
 from dra_spawner.rehearsal.obstacles import limit_obstacles, node_obstacles, notes, time_obstacles
 from dra_spawner.rehearsal.ordering import node_orders, waits_with_orders, waits_without_orders
-from dra_spawner.rehearsal.quotas import room_of
+from dra_spawner.rehearsal.quotas import quota_capacity
 from dra_spawner.rehearsal.rehearsal_problems import ProblemCode, RehearsalProblem
 from dra_spawner.rehearsal.rehearsal_result import ExpectedUsers, NodeOrder, Rehearsal, RehearsalSettings
-from dra_spawner.rehearsal.situation import Situation, situation_of
+from dra_spawner.rehearsal.situation import RehearsalSituation, situation_of
 from dra_spawner.rehearsal.timetable import Waits
 from dra_spawner.rehearsal.wording import verdict
 
 __all__ = ["rehearse"]
 
-#: Steps of all searches for devices of one rehearsal, 5 to 10 µs each.
+#: Limit of the steps of all searches for devices in one rehearsal, 5 to 10 µs each.
 _MOST_STEPS: Final = 2_000_000
 
 
@@ -35,22 +35,22 @@ def rehearse(
     *,
     is_over: Callable[[], bool] | None = None,
 ) -> Rehearsal:
-    """Prove by the simulator whether the users can start, and tell what must be done when.
+    """Prove by the simulator whether the users can start, and compute the orders of nodes.
 
     Parameters
     ----------
     view
-        Its time is now. Its snapshot is unchanged afterwards.
+        The cluster; the time of the view is now. Its snapshot is unchanged afterwards.
     namespace
-        Of the users' servers.
+        Namespace of the users' servers.
     supplies
-        Kinds of nodes that can be brought. Those that are useful in time come first, then as given.
+        Kinds of nodes that can be added. Kinds that are usable in time are used first, then in the given order.
     is_over
-        Asked now and then: whether to give up.
+        Called from time to time; if it returns True, the search ends without a verdict.
     """
     settings = settings or RehearsalSettings()
     situation = situation_of(expected, view, namespace, settings)
-    in_time_first = sorted(supplies, key=lambda each: situation.useful_by - each.useful_after < situation.now)
+    in_time_first = sorted(supplies, key=lambda each: situation.usable_by - each.usable_after < situation.now)
     try:
         capacity = measure_capacity(
             view,
@@ -65,14 +65,16 @@ def rehearse(
         problem = RehearsalProblem(
             ProblemCode.NOT_KNOWN,
             f"the search for devices was stopped: {stopped.reason}",
-            "it took too long to find out where they fit",
+            "the search for free nodes took too long",
             situation.wanted,
         )
         return _answer(situation, Capacity(0, 0, (), situation.to_place), (), [problem], Waits(), Waits())
-    rooms = [room for quota in settings.quotas or () if (room := room_of(quota, expected.shape, view)) is not None]
-    wanted, most = situation.wanted, settings.most_placeholders
+    quotas = [
+        found for quota in settings.quotas or () if (found := quota_capacity(quota, expected.shape, view)) is not None
+    ]
+    wanted, most = situation.wanted, settings.max_placeholders
     by_nodes = wanted - capacity.lacking
-    by_quota = min((situation.warm + room.servers for room in rooms), default=wanted)
+    by_quota = min((situation.warm + each.servers for each in quotas), default=wanted)
     # Free capacity needs no placeholder.
     by_limit = max(situation.present(capacity), min(wanted, most)) if most is not None else wanted
     orders = tuple(node_orders(situation, capacity))
@@ -80,7 +82,7 @@ def rehearse(
     with_orders = waits_with_orders(situation, capacity, orders, min(by_nodes, by_quota, by_limit))
     problems = [
         *node_obstacles(situation, capacity),
-        *limit_obstacles(situation, by_limit, by_quota, rooms),
+        *limit_obstacles(situation, by_limit, by_quota, quotas),
         *time_obstacles(situation, orders, with_orders),
         *notes(situation, capacity),
     ]
@@ -88,7 +90,7 @@ def rehearse(
 
 
 def _answer(
-    situation: Situation,
+    situation: RehearsalSituation,
     capacity: Capacity,
     orders: Sequence[NodeOrder],
     problems: Sequence[RehearsalProblem],
@@ -97,13 +99,13 @@ def _answer(
 ) -> Rehearsal:
     zone = situation.expected.begins.tzinfo
     in_the_way = sorted((each for each in problems if each.blocks), key=lambda each: -each.users)
-    begin_at = min((each.order_at for each in orders), default=None)
+    first_order_at = min((each.order_at for each in orders), default=None)
     return Rehearsal(
         expected=situation.expected,
         now=situation.now.astimezone(zone),
         verdict=verdict(situation, orders, in_the_way[0] if in_the_way else None, with_orders),
         is_possible=not in_the_way,
-        begin_at=begin_at.astimezone(zone) if begin_at is not None else None,
+        first_order_at=first_order_at.astimezone(zone) if first_order_at is not None else None,
         problems=(*in_the_way, *(each for each in problems if not each.blocks)),
         running=situation.running,
         wanted=situation.wanted,

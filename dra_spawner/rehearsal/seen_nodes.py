@@ -1,4 +1,4 @@
-"""Nodes that were there: new ones of a kind are taken to be like them while no node of the kind is there."""
+"""Past nodes: templates of new nodes of a kind while no node of the kind is present."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from dra_spawner.simulator.node_templates import NodeTemplate, TemplateError, te
 
 __all__ = ["SeenNode", "SeenNodes"]
 
-#: Time until nodes of a kind are looked at again.
+#: Time until nodes of a kind are read again.
 _AGAIN: Final = timedelta(minutes=10)
-#: Age at which a kind is forgotten that has no node any more.
+#: Age at which a kind without present nodes is forgotten.
 _LONGEST: Final = timedelta(days=14)
 #: Limit of kinds, as a wrong label may differ on every node.
 _MOST_KINDS: Final = 50
-#: Distinct nodes of a kind that are remembered, and nodes of it that are compared for that.
+#: Limits of distinct nodes of a kind that are remembered, and of nodes of a kind that are compared for this.
 _MOST_DISTINCT: Final = 5
 _MOST_COMPARED: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
 class SeenNode:
-    """A node that was complete.
+    """A past or present node with all of its devices.
 
     Attributes
     ----------
     kind
         Value of the label of kinds; empty without it.
     key
-        Of equal nodes.
+        Key that equal nodes share.
     at
-        When it was last seen.
+        Time at which the node was last seen.
     """
 
     template: NodeTemplate
@@ -64,7 +64,7 @@ class SeenNodes:
         self._kinds: dict[str, dict[Hashable, SeenNode]] = {}
 
     def look(self, view: View) -> None:
-        """Note the nodes that are there; each kind once in ten minutes."""
+        """Remember present nodes; each kind is read once in ten minutes."""
         due: dict[str, list[str]] = {}
         for name, state in view.snapshot.nodes.items():
             if is_labelled(state, names.IMAGES_READY):
@@ -82,7 +82,7 @@ class SeenNodes:
             del self._looked[oldest], self._kinds[oldest]
 
     def found(self, now: datetime) -> tuple[SeenNode, ...]:
-        """The nodes of the last two weeks, those that were seen last first in each kind."""
+        """Nodes of the last two weeks; in each kind the nodes that were seen last come first."""
         return tuple(
             each for kind in sorted(self._kinds) for each in self._kinds[kind].values() if now - each.at <= _LONGEST
         )

@@ -1,4 +1,4 @@
-"""What a rehearsal starts from: who needs a server, and what is there or on order. All times in UTC."""
+"""Start of a rehearsal: users that need a server, present placeholders, and nodes on order. All times are in UTC."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from dra_spawner.placeholders.planner.view import Placeholder, View
 from dra_spawner.rehearsal.capacity import Capacity
 from dra_spawner.rehearsal.rehearsal_result import ExpectedUsers, RehearsalSettings
 
-__all__ = ["Situation", "situation_of"]
+__all__ = ["RehearsalSituation", "situation_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
-    """See the module.
+class RehearsalSituation:
+    """State of users and cluster from which a rehearsal starts.
 
     Attributes
     ----------
-    useful_by
-        When all nodes should be useful.
+    usable_by
+        Time at which all nodes should be usable.
     running, wanted, warm
         As in `Rehearsal`.
     on_order
-        When each pending placeholder of the shape was created, the oldest first: nodes are ordered for them already.
+        Creation times of the shape's pending placeholders, the oldest first: nodes for them are on order.
     """
 
     expected: ExpectedUsers
@@ -34,7 +34,7 @@ class Situation:
     settings: RehearsalSettings
     now: datetime
     begins: datetime
-    useful_by: datetime
+    usable_by: datetime
     running: int
     wanted: int
     warm: int
@@ -42,15 +42,17 @@ class Situation:
 
     @property
     def to_place(self) -> int:
-        """Users who find no placeholder."""
+        """Number of users without a placeholder."""
         return self.wanted - self.warm
 
     def present(self, capacity: Capacity) -> int:
-        """Users who find a placeholder or a free place on a present node."""
+        """Number of users with a placeholder or capacity on a present node."""
         return self.warm + capacity.ready + capacity.without_image
 
 
-def situation_of(expected: ExpectedUsers, view: View, namespace: str, settings: RehearsalSettings) -> Situation:
+def situation_of(
+    expected: ExpectedUsers, view: View, namespace: str, settings: RehearsalSettings
+) -> RehearsalSituation:
     """The situation at the time of a view."""
     now = view.now.astimezone(UTC)
     begins = max(expected.begins.astimezone(UTC), now)
@@ -60,14 +62,14 @@ def situation_of(expected: ExpectedUsers, view: View, namespace: str, settings: 
     wanted = max(expected.users - running, 0) if is_in_total else expected.users
     placeholders = view.placeholders_of_shape.get(shape, [])
     warm = min(sum(each.is_free for each in placeholders), wanted)
-    return Situation(
+    return RehearsalSituation(
         expected=expected,
         view=view,
         namespace=namespace,
         settings=settings,
         now=now,
         begins=begins,
-        useful_by=begins - settings.margin,
+        usable_by=begins - settings.margin,
         running=running,
         wanted=wanted,
         warm=warm,

@@ -1,4 +1,4 @@
-"""When nodes must be ordered, and how long users wait; exact to the second, all times in UTC."""
+"""Times at which nodes must be ordered, and waits of users. All times are in UTC."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ __all__ = ["Waits", "arrivals", "order_time", "start_delays", "starts_on_demand"
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """Users who do not start at once.
+    """Waits of users that do not start at once.
 
     Attributes
     ----------
     users
-        Number of users who wait, also without an end.
+        Number of waiting users, also of those without end.
     longest, mean
-        Of users whose wait ends.
+        Longest and mean wait of users whose wait ends.
     without_end
-        For how many users nothing comes, until others leave.
+        Number of users that wait until other servers end, as no capacity comes for them.
     """
 
     users: int = 0
@@ -31,32 +31,32 @@ class Waits:
 
 
 def arrivals(begins: datetime, ramp: timedelta, users: int) -> tuple[datetime, ...]:
-    """When each user starts a server: evenly over the ramp, the first at its begin."""
+    """Times at which users start their servers: evenly over the ramp, the first at its begin."""
     return tuple(begins + ramp * number / users for number in range(users))
 
 
 def start_delays(nodes: int, per_minute: float | None) -> tuple[timedelta, ...]:
-    """Time from an order until each of its nodes is started, where only so many are started in a minute."""
+    """Times from an order until each of its nodes is started, with a limit of starts per minute."""
     if per_minute is None:
         return (timedelta(0),) * nodes
     at_once, interval = _pace(per_minute)
     return tuple(interval * (number // at_once) for number in range(nodes))
 
 
-def order_time(useful_by: datetime, useful_after: timedelta, nodes: int, per_minute: float | None) -> datetime:
-    """When so many nodes must be ordered, so that all are useful by a time.
+def order_time(usable_by: datetime, usable_after: timedelta, nodes: int, per_minute: float | None) -> datetime:
+    """Time at which nodes must be ordered, so that all are usable by a time.
 
     Parameters
     ----------
-    useful_after
-        Time that one node takes from its start.
+    usable_after
+        Time from the start of a node until it is usable.
     """
     last = start_delays(nodes, per_minute)[-1] if nodes else timedelta(0)
-    return useful_by - useful_after - last
+    return usable_by - usable_after - last
 
 
 def starts_on_demand(ordered: Sequence[datetime], per_minute: float | None) -> tuple[datetime, ...]:
-    """When nodes are started that are ordered one by one, in the order of time."""
+    """Start times of nodes that are ordered one by one, in the order of time."""
     if per_minute is None:
         return tuple(ordered)
     at_once, interval = _pace(per_minute)
@@ -68,12 +68,14 @@ def starts_on_demand(ordered: Sequence[datetime], per_minute: float | None) -> t
 
 
 def waits(come: Sequence[datetime], slots: Iterable[datetime]) -> Waits:
-    """How long users wait who come in this order, each for the next slot.
+    """Waits of users; each user gets the next free slot.
 
     Parameters
     ----------
+    come
+        Times at which users start their servers, in order.
     slots
-        Time from which on each can be used; one user each.
+        Times from which slots are free; each is for one user.
     """
     free = sorted(slots)
     ending = [slot - user for user, slot in zip(come, free, strict=False) if slot > user]
@@ -83,6 +85,6 @@ def waits(come: Sequence[datetime], slots: Iterable[datetime]) -> Waits:
 
 
 def _pace(per_minute: float) -> tuple[int, timedelta]:
-    """Nodes that start together, and the time until the next of them do."""
+    """Number of nodes that start together, and the time until the next ones start."""
     at_once = max(floor(per_minute), 1)
     return at_once, timedelta(minutes=at_once / per_minute)

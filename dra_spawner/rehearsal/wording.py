@@ -1,4 +1,4 @@
-"""The words of a verdict: plain ones, for everybody."""
+"""Sentences of a verdict, without words of Kubernetes."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ from datetime import datetime, timedelta
 
 from dra_spawner.rehearsal.rehearsal_problems import ProblemCode, RehearsalProblem
 from dra_spawner.rehearsal.rehearsal_result import NodeOrder
-from dra_spawner.rehearsal.situation import Situation
+from dra_spawner.rehearsal.situation import RehearsalSituation
 from dra_spawner.rehearsal.timetable import Waits
 
 __all__ = ["clock", "minutes_of", "nodes_of", "verdict"]
 
 
 def verdict(
-    situation: Situation, orders: Sequence[NodeOrder], obstacle: RehearsalProblem | None, planned: Waits
+    situation: RehearsalSituation, orders: Sequence[NodeOrder], obstacle: RehearsalProblem | None, planned: Waits
 ) -> str:
-    """One sentence: whether the users can start, and what is done for it, or why not.
+    """One sentence: whether the users can start, with the orders that this needs, or the reason why they cannot.
 
     Parameters
     ----------
     obstacle
-        The most important one; None if nothing is in the way.
+        The most important problem; None without one.
     planned
-        Who waits if all is ordered in time, or now.
+        Waits of users if all nodes are ordered in time, or now.
     """
     users, when = _users(situation.expected.users), _when(situation)
     if obstacle is None:
         if not situation.wanted:
             return f"Yes: no further server is needed for {users}."
         if not orders:
-            return f"Yes: {users} can start {when} on the nodes that are there."
-        unproved = next((each for each in orders if not each.like), None)
-        told = f", if a node of {unproved.supply.name} runs {unproved.slots[0]} servers" if unproved else ""
-        return f"Yes{told}: {users} can start {when}; {_ordered(situation, orders)}."
+            return f"Yes: {users} can start {when} on the present nodes."
+        unproved = next((each for each in orders if not each.template_node), None)
+        condition = f", if a node of {unproved.supply.name} runs {unproved.slots[0]} servers" if unproved else ""
+        return f"Yes{condition}: {users} can start {when}; {_ordered(situation, orders)}."
     if obstacle.code is ProblemCode.TOO_LATE:
         longest = minutes_of(planned.longest)
         return f"No: {obstacle.users} of {users} would wait up to {longest} {when}: {obstacle.plain}."
@@ -42,8 +42,8 @@ def verdict(
     return f"No: {obstacle.users} of {users} cannot start {when}: {obstacle.plain}."
 
 
-def clock(moment: datetime, situation: Situation) -> str:
-    """A time in the zone of the rehearsal, with its date if that is not the begin's."""
+def clock(moment: datetime, situation: RehearsalSituation) -> str:
+    """A time in the rehearsal's zone, with its date if the begin is on another day."""
     zone = situation.expected.begins.tzinfo
     local = moment.astimezone(zone)
     is_same = local.date() == situation.begins.astimezone(zone).date()
@@ -61,7 +61,7 @@ def nodes_of(number: int, kind: str) -> str:
     return f"{number} {'node' if number == 1 else 'nodes'} of {kind}"
 
 
-def _ordered(situation: Situation, orders: Sequence[NodeOrder]) -> str:
+def _ordered(situation: RehearsalSituation, orders: Sequence[NodeOrder]) -> str:
     if len(orders) > 1:
         nodes = " and ".join(nodes_of(each.nodes, each.supply.name) for each in orders)
         first = min(orders, key=lambda each: each.order_at)
@@ -72,12 +72,12 @@ def _ordered(situation: Situation, orders: Sequence[NodeOrder]) -> str:
     return f"{nodes_of(order.nodes, order.supply.name)} {verb} ordered {_order_time(situation, order)}"
 
 
-def _order_time(situation: Situation, order: NodeOrder) -> str:
+def _order_time(situation: RehearsalSituation, order: NodeOrder) -> str:
     is_due = not order.is_on_order and order.order_at <= situation.now
     return "now" if is_due else f"at {clock(order.order_at, situation)}"
 
 
-def _when(situation: Situation) -> str:
+def _when(situation: RehearsalSituation) -> str:
     if situation.begins <= situation.now:
         return "now"
     zone = situation.expected.begins.tzinfo

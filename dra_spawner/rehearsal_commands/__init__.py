@@ -1,1 +1,1 @@
-"""`dra-spawner rehearse`: reading a cluster, or files, and printing a rehearsal."""
+"""``dra-spawner rehearse``: reads a cluster, or files, and prints a rehearsal."""

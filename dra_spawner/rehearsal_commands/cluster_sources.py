@@ -1,4 +1,4 @@
-"""What a rehearsal needs of a cluster: read from it, or from files that kubectl printed."""
+"""Input of a rehearsal, read from a cluster or from files that kubectl printed."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ _VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class ReadCluster:
-    """A cluster as a rehearsal reads it.
+    """The input that a rehearsal reads from a cluster.
 
     Attributes
     ----------
     objects
         Objects for a snapshot, as JSON.
     namespace
-        Of the users' servers.
+        Namespace of the users' servers.
     notes
-        What could not be read, as sentences.
+        Sentences on objects that could not be read.
     """
 
     objects: tuple[JsonObject, ...]
@@ -58,7 +58,7 @@ class ReadCluster:
 
 @dataclass(slots=True)
 class _Objects:
-    """Objects of files; the last one of a name counts."""
+    """Objects of files; of several objects with one name the last one counts."""
 
     by_key: dict[tuple[str, str, str], JsonObject] = field(default_factory=dict)
 
@@ -72,7 +72,7 @@ class _Objects:
             raise source.document.error((*source.path, "metadata", "name"), "must be a string")
         if not isinstance(metadata.get("namespace", ""), str):
             raise source.document.error((*source.path, "metadata", "namespace"), "must be a string")
-        # Items of a typed list have no kind of their own.
+        # Items of a typed list may have no kind.
         self.by_key[source.kind, str(metadata.get("namespace", "")), name] = {**source.value, "kind": source.kind}
 
     def of(self, kind: str) -> Iterator[JsonObject]:
@@ -82,17 +82,17 @@ class _Objects:
 def cluster_of_files(
     files: Sequence[str], namespace: str, config_map: str, standard_input: BinaryIO, progress: Progress
 ) -> ReadCluster:
-    """Read files.
+    """The cluster of files.
 
     Raises
     ------
     InputError
-        If a file cannot be read, or has no profiles.
+        If a file cannot be read, or if no file has the published profiles.
     """
     found, questions = separate_questions(read_files(files, standard_input, progress), _Objects)
     progress.clear()
     if questions:
-        raise InputError(files[0], 0, "", "has a question for dra-spawner fit; give objects of the cluster only")
+        raise InputError(files[0], 0, "", "has a question for dra-spawner fit; only objects of the cluster are allowed")
     objects = tuple(obj for (kind, _, _), obj in found.by_key.items() if kind in list(Kind))
     return _read_cluster(
         objects, list(found.of(_CONFIG_MAP)), list(found.of(_QUOTA)), namespace, config_map, ", ".join(files)
@@ -100,13 +100,14 @@ def cluster_of_files(
 
 
 async def cluster_of_api(api: KubernetesApi, namespace: str, config_map: str, progress: Progress) -> ReadCluster:
-    """Read a cluster.
+    """The cluster of an API server.
 
     Raises
     ------
     InputError
-        If it has no profiles.
+        If the cluster has no published profiles.
     KubernetesError
+        If the cluster cannot be read.
     """
     objects: list[JsonObject] = []
     for kind, resource in RESOURCES.items():
@@ -115,7 +116,7 @@ async def cluster_of_api(api: KubernetesApi, namespace: str, config_map: str, pr
             async for page in api.list_pages(resource.path):
                 objects += ({**each, "kind": kind.value} for each in page.get("items") or ())
         except KubernetesError as error:
-            # A cluster without Dynamic Resource Allocation.
+            # A cluster without Dynamic Resource Allocation does not serve these kinds.
             if not (kind in DEVICE_KINDS and error.not_found):
                 raise
     progress.show("reading profiles")
@@ -132,7 +133,7 @@ async def cluster_of_api(api: KubernetesApi, namespace: str, config_map: str, pr
         quotas = listed["items"]
     except KubernetesError as error:
         if error.status == 403:
-            notes.append(f"ResourceQuotas of namespace {read.namespace} are not judged: you may not list them")
+            notes.append(f"ResourceQuotas of namespace {read.namespace} are not checked: you may not list them")
         elif not error.not_found:  # the embedded cluster has none
             raise
     return ReadCluster(read.objects, read.namespace, read.published, _quotas(quotas, "the cluster"), tuple(notes))
@@ -157,13 +158,13 @@ def _read_cluster(
 
 
 def _config_map(maps: Sequence[JsonObject], namespace: str, config_map: str, source: str) -> JsonObject:
-    """The ConfigMap with the profiles: of the servers' namespace, else the only one."""
+    """The ConfigMap with the profiles: the one of the servers' namespace, else the only one."""
     named = [each for each in maps if each["metadata"]["name"] == config_map]
     own = [each for each in named if each["metadata"].get("namespace") == namespace] or named
     if not own:
         problem = (
             f"has no ConfigMap {config_map}, in which a hub with DRASpawner publishes its profiles when it starts; "
-            "start the hub, or name it by --config-map"
+            "start the hub, or name the ConfigMap by --config-map"
         )
         raise InputError(source, 0, "", problem)
     if len(own) > 1:
@@ -176,8 +177,8 @@ def _quotas(objects: Sequence[Mapping[str, Any]], source: str) -> tuple[Quota, .
     try:
         for each in objects:
             for amount in (each.get("spec") or {}).get("hard", {}).values():
-                Quantity.from_json(amount)  # what an API server has makes sense, a file may not
+                Quantity.from_json(amount)  # an API server has valid amounts, a file may not
         return tuple(quota_of(dict(each), names.PRIORITY_CLASS) for each in objects)
     except (KeyError, TypeError, AttributeError, QuantityError) as error:
-        problem = f"has a ResourceQuota that makes no sense: {type(error).__name__}: {str(error)[:200]}"
+        problem = f"has an invalid ResourceQuota: {type(error).__name__}: {str(error)[:200]}"
         raise InputError(source, 0, "", problem) from None

@@ -1,4 +1,4 @@
-"""Reads a description of kinds of nodes: the file of `dra-spawner simulate`."""
+"""Reads a description of kinds of nodes, which is the file of ``dra-spawner simulate``."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _LONGEST: Final = timedelta(days=7)
 
 
 def read_description(file: str) -> ClusterFile:
-    """Read a description.
+    """The description in a file.
 
     Raises
     ------
     InputError
-        If it cannot be read, or a time is longer than a week.
+        If it cannot be read or is invalid, or if a time is longer than a week.
     """
     try:
         text = Path(file).read_text("utf-8")
     except (OSError, UnicodeDecodeError, ValueError) as error:
-        problem = getattr(error, "strerror", None) or "is no text in UTF-8"
+        problem = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise InputError(file, 0, "", f"cannot be read: {problem}") from None
     documents = tuple(read_documents(file, text, PROFILE_FILES))
     if len(documents) != 1:

@@ -15,13 +15,13 @@ _MOST_MINUTES = 7 * 24 * 60
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the commands of this package."""
+    """Add ``rehearse`` to the commands of ``dra-spawner``."""
     command = commands.add_parser(
         "rehearse",
-        help="prove that the users of a class can start at its time, or say what is in the way",
-        description="Tell now whether so many users can start servers at a time: how many find capacity on the nodes\n"
-        "that are there, how many nodes must be ordered and when, what is in the way, and who would wait. Each\n"
-        "server is placed by the simulator, which decides as kube-scheduler does. Nothing is changed.",
+        help="prove that the users of a class can start at its time, or print the problems",
+        description="Answer whether a number of users can start servers at a time: how many fit on present nodes, how\n"
+        "many nodes must be ordered and when, which problems exist, and how long users would wait. The simulator\n"
+        "places each server, and decides as kube-scheduler does. The cluster is not changed.",
         epilog="examples:\n"
         '  dra-spawner rehearse "350 of gpu-slice at 17:00"\n'
         '  dra-spawner rehearse "350 of gpu-slice in total within 20 min tomorrow at 9:00" --zone Europe/Berlin\n'
@@ -37,43 +37,45 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "  NUMBER of PROFILE [in total | additional] [within MINUTES min] WHEN\n"
         "  PROFILE as the hub publishes it: its slug, or slug/option=choice; in double quotes if it has spaces.\n"
         "  WHEN: now; at 17:00 (today); tomorrow at 9:00; at 2026-11-24 17:00; a time may end in +01:00 or Z.\n"
-        "  additional (the default): on top of servers that run. in total: servers that run are part of them.\n"
-        "  within: the time in which they start their servers (15 min).\n"
+        "  additional (the default): besides running servers. in total: the number includes running servers.\n"
+        "  within: the time in which the users start their servers (15 min).\n"
         "\n"
         "profiles:\n"
-        f"  Those that a hub with DRASpawner publishes in the ConfigMap {names.SHAPES_CONFIG_MAP}, by itself.\n"
+        f"  A hub with DRASpawner publishes its profiles in the ConfigMap {names.SHAPES_CONFIG_MAP} when it starts.\n"
         "\n"
         "nodes (--nodes, YAML; the file of `dra-spawner simulate`):\n"
         "  nodes:\n"
-        "    - {name: a100-8, slots: 8, lead_minutes: [6, 8, 9], image_minutes: 2, most: 40, starts_per_minute: 5,\n"
-        "       labels: {hub.jupyter.org/node-pool: a100}}      without labels: the instance type is the name\n"
-        "  Kinds are used in this order; kinds that come in time are used first. Without a file, more nodes of every\n"
-        "  present kind are assumed, each useful after --lead-minutes. If none of them will do, it is not known.\n"
+        "    - {name: a100-8, slots: 8, lead_minutes: [6, 8, 9], image_minutes: 2, max_nodes: 40,\n"
+        "       starts_per_minute: 5, labels: {hub.jupyter.org/node-pool: a100}}\n"
+        "  Without labels the name is the instance type.\n"
+        "  Kinds that are usable in time are used first, then the others, each in this order. Without a file, more\n"
+        "  nodes of every present kind are assumed, each usable after --lead-minutes. If no server fits on them, the\n"
+        "  answer is not known.\n"
         "\n"
         "exit code:\n"
         "  0 yes, 1 no or not known, 2 the line or the input cannot be read",
     )
-    command.add_argument("line", metavar="LINE", help="who is expected and when, see below")
+    command.add_argument("line", metavar="LINE", help="number of users, profile and time, see below")
     command.add_argument(
-        "--kubeconfig", default="", metavar="FILE", help="the cluster (as kubectl finds it; in a pod, by its account)"
+        "--kubeconfig", default="", metavar="FILE", help="kubeconfig (default: as kubectl, or the pod's account)"
     )
-    command.add_argument("--context", default="", help="a context of the kubeconfig, if not its current one")
+    command.add_argument("--context", default="", help="context of the kubeconfig (default: its current one)")
     command.add_argument(
         "--objects",
         nargs="+",
         action="extend",
         default=[],
         metavar="FILE",
-        help="instead of a cluster: what kubectl printed of it, see the examples; - for standard input",
+        help="instead of a cluster: files that kubectl printed, see the examples; - for standard input",
     )
     command.add_argument(
-        "--namespace", default="", help="where servers run (default: where a hub publishes its profiles)"
+        "--namespace", default="", help="namespace of servers (default: the one with the hub's profiles)"
     )
     command.add_argument(
         "--config-map",
         default=names.SHAPES_CONFIG_MAP,
         metavar="NAME",
-        help="the hub's shapes_config_map, if you set it (%(default)s)",
+        help="the hub's shapes_config_map (%(default)s)",
     )
     command.add_argument("--nodes", default="", metavar="FILE", help="kinds of nodes that can be added, see below")
     command.add_argument("--no-new-nodes", action="store_true", help="no node can be added")
@@ -88,32 +90,30 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         type=_minutes,
         default=timedelta(minutes=10),
         metavar="MINUTES",
-        help="from the order of a node until it has its devices, where --nodes and --history do not say it (10)",
+        help="time from the order of a node until it has its devices, if --nodes and --history do not have it (10)",
     )
     command.add_argument(
         "--image-minutes",
         type=_minutes,
         default=timedelta(0),
         metavar="MINUTES",
-        help="until a node has pulled the images that it lacks (0)",
+        help="time until a node has pulled its missing images (0)",
     )
     command.add_argument(
         "--margin-minutes",
         type=_minutes,
         default=timedelta(minutes=5),
         metavar="MINUTES",
-        help="time before the begin at which all nodes should be useful (5)",
+        help="time before the begin at which all nodes should be usable (5)",
     )
     command.add_argument(
-        "--most-placeholders",
+        "--max-placeholders",
         type=_whole,
         metavar="NUMBER",
         help="the profile's max in the service's placeholders setting (no limit)",
     )
-    command.add_argument(
-        "--history", default="", metavar="URL", help="the service's history, for lead times that were seen"
-    )
-    command.add_argument("--zone", default="", help="time zone of the line (that of --nodes, else UTC)")
+    command.add_argument("--history", default="", metavar="URL", help="the service's history, for recorded lead times")
+    command.add_argument("--zone", default="", help="time zone of the line (default: that of --nodes, else UTC)")
     command.add_argument("--format", choices=("table", "json"), default="table", help="output format (%(default)s)")
     command.set_defaults(run=_rehearse)
 
@@ -153,7 +153,7 @@ def _rehearse(options: argparse.Namespace) -> int:
         lead=options.lead_minutes,
         image_time=options.image_minutes,
         margin=options.margin_minutes,
-        most_placeholders=options.most_placeholders,
+        max_placeholders=options.max_placeholders,
         history=options.history,
         zone=options.zone,
         as_json=options.format == "json",

@@ -1,4 +1,4 @@
-"""``dra-spawner rehearse``: read, rehearse, print."""
+"""``dra-spawner rehearse``: reads the input, rehearses, and prints the answer."""
 
 from __future__ import annotations
 
@@ -51,17 +51,17 @@ class RehearseOptions:
     objects: tuple[str, ...] = ()
     """Paths of files instead of a cluster, or ``-`` for standard input."""
     namespace: str = ""
-    """Namespace of servers; empty for the one in which a hub publishes its profiles."""
+    """Namespace of servers; empty for the namespace with the hub's profiles."""
     config_map: str = names.SHAPES_CONFIG_MAP
     nodes: str = ""
     """Path of a description of kinds of nodes."""
     no_new_nodes: bool = False
     kind_label: str = names.INSTANCE_TYPE
     lead: timedelta = timedelta(minutes=10)
-    """Lead time of kinds that were neither described nor seen."""
+    """Lead time of kinds whose lead time is neither described nor recorded."""
     image_time: timedelta = timedelta(0)
     margin: timedelta = RehearsalSettings().margin
-    most_placeholders: int | None = None
+    max_placeholders: int | None = None
     history: str = ""
     """URL of the service's database with lead times; empty for none."""
     zone: str = ""
@@ -75,12 +75,12 @@ def run_rehearse(options: RehearseOptions, standard_input: BinaryIO, output: Tex
     Returns
     -------
     int
-        0 when all users can start at once, 1 when not, 2 when the line or the input cannot be read.
+        0 if all users can start at once, 1 if not, 2 if the line or the input cannot be read.
     """
     progress = Progress(messages)
     try:
         description = read_description(options.nodes) if options.nodes else None
-        # A mistake in the line is told before anything else is read.
+        # The line is read first, so that its mistakes are reported at once.
         line = read_rehearsal_line(options.line, options.now(), _zone(options.zone, description))
         seen = _seen_leads(options)
         cluster = _cluster(options, standard_input, progress)
@@ -149,7 +149,7 @@ def _rehearse(
     settings = RehearsalSettings(
         margin=options.margin,
         image_time=options.image_time,
-        most_placeholders=options.most_placeholders,
+        max_placeholders=options.max_placeholders,
         quotas=cluster.quotas,
         kinds_are_all=description is not None or options.no_new_nodes,
     )
@@ -162,9 +162,9 @@ def _rehearse(
     else:
         supplies = supplies_of_known_kinds(view, options.kind_label, options.lead, options.image_time, seen)
     found = rehearse(expected, view, cluster.namespace, supplies, settings)
-    told = [
+    messages = [
         *cluster.notes,
         *(f"{each.kind} {each.key} is left out of the model: {each.problem}" for each in view.snapshot.broken),
     ]
-    more = tuple(RehearsalProblem(ProblemCode.NOT_KNOWN, each, blocks=False) for each in told)
-    return replace(found, problems=(*found.problems, *more))
+    notes = tuple(RehearsalProblem(ProblemCode.NOT_KNOWN, each, blocks=False) for each in messages)
+    return replace(found, problems=(*found.problems, *notes))

@@ -73,8 +73,8 @@ def parse_cluster(document: Document, *, has_groups: bool = True) -> ClusterFile
 
 def _kind(part: _Part) -> NodeKind:
     part.only(
-        "name", "profiles", "slots", "lead_minutes", "image_minutes", "most", "starts_per_minute", "unneeded_minutes",
-        "price", "labels",
+        "name", "profiles", "slots", "lead_minutes", "image_minutes", "max_nodes", "starts_per_minute",
+        "unneeded_minutes", "price", "labels",
     )  # fmt: skip
     leads = part.numbers("lead_minutes")
     return part.build(
@@ -84,7 +84,7 @@ def _kind(part: _Part) -> NodeKind:
             lead_times=tuple(timedelta(minutes=each) for each in leads),
             image_time=timedelta(minutes=part.number("image_minutes", 0.0)),
             profiles=part.texts("profiles"),
-            most=part.integer("most", least=0) if "most" in part.value else None,
+            max_nodes=part.integer("max_nodes", least=0) if "max_nodes" in part.value else None,
             starts_per_minute=part.number("starts_per_minute") if "starts_per_minute" in part.value else None,
             unneeded=timedelta(minutes=part.number("unneeded_minutes", 10.0)),
             price=part.number("price", 0.0),

@@ -98,8 +98,8 @@ def idle_at_hit_rate(frontier: Mapping[int, ReplayResult], hit_rate: float) -> f
 def _useful(scenario: Scenario) -> int:
     """No more placeholders than this are of any use: one for each launch, or as many as the nodes have room for."""
     room = scenario.trace.total
-    if scenario.kind.most is not None:
-        room = min(room, scenario.kind.most * scenario.kind.slots)
+    if scenario.kind.max_nodes is not None:
+        room = min(room, scenario.kind.max_nodes * scenario.kind.slots)
     return max(room, 1)
 
 

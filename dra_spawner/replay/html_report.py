@@ -147,7 +147,7 @@ def _kind_facts(kind: NodeKind) -> Iterator[tuple[str, str]]:
     yield "profiles", ", ".join(map(printable, kind.profiles)) or "all"
     yield "servers on a node", f"{kind.slots}"
     yield "lead time", f"{leads} min, and {kind.image_time / timedelta(minutes=1):g} min for images"
-    yield "most nodes", "unlimited" if kind.most is None else f"{kind.most:,}"
+    yield "most nodes", "unlimited" if kind.max_nodes is None else f"{kind.max_nodes:,}"
     starts = kind.starts_per_minute
     yield "node starts a minute", "unlimited" if starts is None else f"{starts:g}"
     yield "an empty node is removed after", f"{kind.unneeded / timedelta(minutes=1):g} min"

@@ -35,7 +35,7 @@ class NodePool:
 
     def __init__(self, kind: NodeKind, seed: int, on_lead: Callable[[int], None], *, as_z2jh: bool = False) -> None:
         self._slots = kind.slots
-        self._most = kind.most
+        self._most = kind.max_nodes
         self._starts = kind.starts_per_minute
         self._unneeded = whole_minutes(kind.unneeded)
         self._image = whole_minutes(kind.image_time)

@@ -36,7 +36,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "cluster (YAML):\n"
         "  nodes:\n"
         "    - {name: gpu, profiles: [gpu-slice], slots: 8, lead_minutes: [6, 8, 9], image_minutes: 2,\n"
-        "       most: 40, starts_per_minute: 5, unneeded_minutes: 10, price: 3.2}\n"
+        "       max_nodes: 40, starts_per_minute: 5, unneeded_minutes: 10, price: 3.2}\n"
         "  servers: {median_minutes: 45, sigma: 1.0}    how long servers run, if the trace does not say so\n"
         "  classes:                                     added to the trace, and announced by the calendar\n"
         '    - {profile: gpu-slice, users: 180, weekday: tuesday, at: "17:00", ramp_minutes: 15, absent: 0.1}\n'

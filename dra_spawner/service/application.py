@@ -47,7 +47,7 @@ from dra_spawner.service.metrics.history_metrics import register_history
 from dra_spawner.service.metrics.placeholder_metrics import register_placeholders
 from dra_spawner.service.metrics.time_metrics import register_times
 from dra_spawner.service.metrics.wait_metrics import register_waits
-from dra_spawner.service.node_kind_settings import most_by_kind, read_node_kinds
+from dra_spawner.service.node_kind_settings import max_nodes_by_kind, read_node_kinds
 from dra_spawner.service.placeholder_traits import PlaceholderTraits
 from dra_spawner.service.scale_ahead_runner import ScaleAheadRunner
 from dra_spawner.service.start_answer import StartAnswer
@@ -342,7 +342,7 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
         return ClusterWatch(api)
 
     def new_controller(self, api: KubernetesApi, watch: ClusterWatch, decisions: DecisionLog) -> PlaceholderController:
-        most_nodes = most_by_kind(read_node_kinds(self.node_kinds), self.node_kind_label)
+        most_nodes = max_nodes_by_kind(read_node_kinds(self.node_kinds), self.node_kind_label)
         settings = replace(self.controller_settings(), most_nodes=most_nodes)
         return PlaceholderController(api, watch, decisions, settings, scale_ahead=self.new_scale_ahead())
 

@@ -87,16 +87,16 @@ class DemandTraits(HasTraits):
 
     node_kinds = List(
         help="""
-        Kinds of nodes that the autoscaler can bring, for rehearsals, in the form of `nodes:` in the file of
-        `dra-spawner rehearse` (docs/rehearsal.md). No other kinds count then. Without it, kinds that are there or
-        were count, with what their nodes showed::
+        Kinds of nodes that the autoscaler can add, for rehearsals, in the form of `nodes:` in the file of
+        `dra-spawner rehearse` (docs/rehearsal.md). Then no other kinds count. Without the setting, present and
+        past kinds count, with the devices of their nodes::
 
             c.DRASpawnerService.node_kinds = [
-                {"name": "a100", "slots": 8, "lead_minutes": [6, 8, 9], "image_minutes": 2, "most": 60,
+                {"name": "a100", "slots": 8, "lead_minutes": [6, 8, 9], "image_minutes": 2, "max_nodes": 60,
                  "labels": {"hub.jupyter.org/node-pool": "a100"}}
             ]
 
-        `slots`: servers on a node, which count while no node has shown it. `lead_minutes`: from the order of a node
+        `slots`: servers on a node, which count while no node proves them. `lead_minutes`: from the order of a node
         until it has its devices. Further keys: `profiles`, `starts_per_minute`.
         """
     ).tag(config=True)

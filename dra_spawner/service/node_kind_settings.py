@@ -10,7 +10,7 @@ from dra_spawner.profiles.problems import Problem
 from dra_spawner.profiles.settings_reader import SettingsReader, readers_of_list, refuse_settings
 from dra_spawner.rehearsal.node_kinds import NodeKind
 
-__all__ = ["most_by_kind", "read_node_kinds"]
+__all__ = ["max_nodes_by_kind", "read_node_kinds"]
 
 _MOST_KINDS: Final = 100
 _MOST_SLOTS: Final = 10_000
@@ -23,7 +23,7 @@ _A_KIND: Final = 'a mapping like {"name": "a100", "slots": 8, "lead_minutes": 9}
 
 
 def read_node_kinds(value: object, path: str = "node_kinds") -> tuple[NodeKind, ...]:
-    """Kinds of nodes, as configured: ``[{"name": "a100", "slots": 8, "lead_minutes": [6, 8, 9], "most": 60}]``.
+    """Kinds of nodes, as configured: ``[{"name": "a100", "slots": 8, "lead_minutes": [6, 8, 9], "max_nodes": 60}]``.
 
     Raises
     ------
@@ -51,7 +51,7 @@ def _node_kind(reader: SettingsReader) -> NodeKind | None:
     reader.required("lead_minutes", "minutes from the order of a node until it has its devices")
     leads = reader.numbers("lead_minutes", _SHORTEST, _A_WEEK)
     image = reader.number("image_minutes", 0, 0, _A_WEEK)
-    most = reader.whole_number("most", 0, 0, _MOST_NODES) if reader.value("most") is not None else None
+    max_nodes = reader.whole_number("max_nodes", 0, 0, _MOST_NODES) if reader.value("max_nodes") is not None else None
     starts = reader.number("starts_per_minute", 0, 0.01, 10_000)
     # These are for `dra-spawner simulate`, which reads the same form.
     unneeded, price = reader.number("unneeded_minutes", 10, 0, _A_WEEK), reader.number("price", 0, 0, _MOST_PRICE)
@@ -65,7 +65,7 @@ def _node_kind(reader: SettingsReader) -> NodeKind | None:
         lead_times=tuple(timedelta(minutes=each) for each in leads),
         image_time=timedelta(minutes=image),
         profiles=profiles,
-        most=most,
+        max_nodes=max_nodes,
         starts_per_minute=starts or None,
         unneeded=timedelta(minutes=unneeded),
         price=price,
@@ -73,8 +73,8 @@ def _node_kind(reader: SettingsReader) -> NodeKind | None:
     )
 
 
-def most_by_kind(kinds: Iterable[NodeKind], kind_label: str) -> dict[str, int]:
-    """The most nodes that there may be, by the value of the label that tells kinds apart.
+def max_nodes_by_kind(kinds: Iterable[NodeKind], kind_label: str) -> dict[str, int]:
+    """Limits of the number of nodes, by the value of the label that tells kinds apart.
 
     Kinds without this label, or without a maximum, are left out.
 
@@ -86,6 +86,6 @@ def most_by_kind(kinds: Iterable[NodeKind], kind_label: str) -> dict[str, int]:
     found: dict[str, int] = {}
     for kind in kinds:
         value = dict(kind.labels).get(kind_label, "") if kind.labels else kind.name
-        if value and kind.most is not None:
-            found[value] = found.get(value, 0) + kind.most
+        if value and kind.max_nodes is not None:
+            found[value] = found.get(value, 0) + kind.max_nodes
     return found

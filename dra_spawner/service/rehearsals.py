@@ -80,7 +80,7 @@ class _Copy:
 
     objects: Sequence[ClusterObject | BrokenObject]
     now: datetime
-    most_placeholders: int
+    max_placeholders: int
     past: tuple[SeenNode, ...]
     leads: SeenLeads
 
@@ -95,10 +95,10 @@ class Rehearsals:
     quotas
         Returns the ResourceQuotas of the servers' namespace; None while they are unknown.
     kinds
-        Kinds of nodes that an administrator has described: all that can come. If there are none, kinds that are or
-        were there count, and others may exist.
+        Kinds of nodes that an administrator has described; no others exist. Without a description, present and past
+        kinds count, and others may exist.
     patience_seconds
-        Until a database that does not answer counts as away.
+        Seconds until a database that does not answer counts as unavailable.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class Rehearsals:
         return expected_by_line(read_rehearsal_line(line, self._controller.now(), zone), self._controller.published)
 
     def look(self) -> None:
-        """Remember the nodes that are there, for the time when none of a kind is left."""
+        """Remember present nodes, for the time when no node of a kind is left."""
         self._seen.look(self._controller.view())
 
     async def of_occurrence(
@@ -207,7 +207,7 @@ class Rehearsals:
             RehearsalSettings(
                 margin=assumptions.margin,
                 image_time=assumptions.image_time,
-                most_placeholders=copy.most_placeholders,
+                max_placeholders=copy.max_placeholders,
                 quotas=self._quotas(),
                 kinds_are_all=bool(self._kinds) or (settings.policy.node_kinds_are_all and bool(supplies)),
             ),

@@ -50,7 +50,7 @@ async def test_what_was_rehearsed_happens(embedded_cluster: ClusterUnderTest) ->
     found = await rehearsed(cluster, LINE)
     assert (found["is_possible"], found["on_present_nodes"]) == (True, 2)
     (order,) = found["orders"]
-    assert (order["nodes"], order["servers"], order["proved_with_node"]) == (2, 3, "node-a")
+    assert (order["nodes"], order["servers"], order["template_node"]) == (2, 3, "node-a")
     async with replica(cluster, placeholders={"gpu-whole": {"min": 5, "max": 5}}) as service:
         await service.until_warm(gpu, 2)
         await service.until(lambda: len(service.placeholders()) == 5, "all placeholders")
@@ -91,12 +91,12 @@ async def test_a_cluster_that_is_scaled_to_zero(embedded_cluster: ClusterUnderTe
         found = await by_post(service, LINE)
         assert (found["is_possible"], found["on_present_nodes"]) == (True, 0), found
         (order,) = found["orders"]
-        assert (order["kind"], order["nodes"], order["proved_with_node"]) == ("a100", 3, "node-a")
+        assert (order["kind"], order["nodes"], order["template_node"]) == ("a100", 3, "node-a")
     async with replica(cluster, **settings) as service:
         found = await by_post(service, LINE)
         assert not found["is_possible"]
         assert found["verdict"].startswith("Not known whether 5 of 5 users can start on ")
-        assert "no node is there or remembered" in found["problems"][0]["message"]
+        assert "no node is present or remembered" in found["problems"][0]["message"]
     kinds = [{"name": "a100", "slots": 4, "lead_minutes": 9}]
     async with replica(cluster, **settings, node_kinds=kinds) as service:
         found = await by_post(service, LINE)

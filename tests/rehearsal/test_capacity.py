@@ -21,17 +21,17 @@ from tests.rehearsal.questions import IN_AN_HOUR, LEAD, answer, codes, expect, h
 
 def test_all_fit_on_present_nodes() -> None:
     found = answer(hub("a", "b"), expect(16))
-    assert found.verdict == "Yes: 16 users can start at 10:00 on the nodes that are there."
-    assert (found.free, found.orders, found.begin_at, found.without_orders) == (16, (), None, Waits())
+    assert found.verdict == "Yes: 16 users can start at 10:00 on the present nodes."
+    assert (found.free, found.orders, found.first_order_at, found.without_orders) == (16, (), None, Waits())
 
 
 def test_the_rest_gets_new_nodes() -> None:
     found = answer(hub("a", "b"), expect(350))
     (order,) = found.orders
-    assert (found.free, order.nodes, order.servers, order.like) == (16, 42, 334, "a")
+    assert (found.free, order.nodes, order.servers, order.template_node) == (16, 42, 334, "a")
     assert set(order.slots[:-1]) == {8}
     assert order.slots[-1] == 334 - 41 * 8
-    assert found.begin_at == order.order_at == IN_AN_HOUR - timedelta(minutes=15)
+    assert found.first_order_at == order.order_at == IN_AN_HOUR - timedelta(minutes=15)
     assert found.verdict == "Yes: 350 users can start at 10:00; 42 nodes of g2 are ordered at 09:45."
     assert found.with_orders == Waits()
 
@@ -118,7 +118,7 @@ def test_kinds_are_used_in_their_order_up_to_their_maximum() -> None:
     world.node("big", cpu="40", gpus=4, memory="40Gi")
     small, big = supplies(world)
     assert (small.name, big.name) == ("g2", "g4")
-    found = answer(world, expect(24 + 30), (replace(small, most=2), big))
+    found = answer(world, expect(24 + 30), (replace(small, max_nodes=2), big))
     assert [(each.supply.name, each.nodes, each.servers) for each in found.orders] == [("g2", 1, 8), ("g4", 2, 22)]
     assert found.verdict == (
         "Yes: 54 users can start at 10:00; 1 node of g2 and 2 nodes of g4 are needed, and the first of them is ordered "
@@ -131,23 +131,22 @@ def test_kinds_are_used_in_their_order_up_to_their_maximum() -> None:
 
 def test_a_kind_without_a_present_node_is_as_described() -> None:
     world = hub("a")
-    absent = NodeSupply("t4", LEAD, slots=4, most=5)
+    absent = NodeSupply("t4", LEAD, slots=4, max_nodes=5)
     found = answer(world, expect(8 + 10), [absent])
-    assert [(each.slots, each.like) for each in found.orders] == [((4, 4, 2), "")]
+    assert [(each.slots, each.template_node) for each in found.orders] == [((4, 4, 2), "")]
     assert found.verdict.startswith("Yes, if a node of t4 runs 4 servers: 18 users can start at 10:00; 3 nodes of t4")
-    assert "no node of t4 is present: 4 servers on each are as described, not proved" in rehearsal_text(found)
-    assert codes(answer(world, expect(8 + 30), [absent])) == [ProblemCode.MOST_NODES]
+    assert "no node of t4 is present: 4 servers on each are described, not proved" in rehearsal_text(found)
+    assert codes(answer(world, expect(8 + 30), [absent])) == [ProblemCode.MAX_NODES]
     other = answer(world, expect(10), [replace(absent, slots=0)])
     assert codes(other) == [ProblemCode.NO_NODE_KIND]
-    assert "t4: no node of this kind is there, and it is described for other profiles" in other.problems[0].message
+    assert "t4: no node of this kind is present, and it is described for other profiles" in other.problems[0].message
 
 
 def test_a_kind_of_which_nothing_is_known_is_told() -> None:
     found = answer(hub("a"), expect(10), [NodeSupply("t4", LEAD)])
     assert codes(found) == [ProblemCode.NOT_KNOWN]
     assert found.verdict == (
-        "Not known whether 2 of 10 users can start at 10:00: no node of t4 is there now, so it is not known what runs "
-        "there."
+        "Not known whether 2 of 10 users can start at 10:00: no node of t4 is present, so its capacity is unknown."
     )
     assert "describe the kinds of nodes (node_kinds of the service" in found.problems[0].message
     assert found.without_orders.without_end == 2
@@ -158,13 +157,13 @@ def test_where_other_kinds_may_come_no_answer_says_never() -> None:
     found = answer(hub("a"), large, kinds_are_all=False)
     assert codes(found) == [ProblemCode.NOT_KNOWN]
     assert found.verdict == (
-        "Not known whether 10 of 10 users can start at 10:00: no node is known that can run a server of gpu-slice."
+        "Not known whether 10 of 10 users can start at 10:00: no known node can run a server of gpu-slice."
     )
     assert "g2: Insufficient cpu" in found.problems[0].message
     empty = answer(hub(), expect(10), kinds_are_all=False)
     assert codes(empty) == [ProblemCode.NOT_KNOWN]
-    assert "no node is there or remembered. If nodes of another kind can come, describe" in empty.problems[0].message
-    # Wrong selectors and a maximum are in the way whatever else there is.
+    assert "no node is present or remembered. If nodes of another kind can come, describe" in empty.problems[0].message
+    # Wrong selectors and a maximum are problems whatever else there is.
     nothing = user_shape({"gpu": gpu_claim(selectors=[{"cel": {"expression": 'device.driver == "other"'}}])})
     assert codes(answer(hub("a"), expect(3, nothing), kinds_are_all=False)) == [ProblemCode.NO_DEVICE_SELECTED]
 
@@ -186,4 +185,4 @@ def test_another_node_of_the_kind_is_the_template_where_the_first_does_not_do() 
     for zone in ("a", "b"):
         world.node(f"in-{zone}", cpu="2", labels={names.INSTANCE_TYPE: "std", "zone": zone})
     found = answer(world, expect(6, user_shape(nodeSelector={"zone": "b"})))
-    assert (found.free, found.orders[0].like, found.orders[0].nodes) == (2, "in-b", 2)
+    assert (found.free, found.orders[0].template_node, found.orders[0].nodes) == (2, "in-b", 2)

@@ -8,7 +8,7 @@ import pytest
 
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.quotas import Quota, quota_of
-from dra_spawner.rehearsal.quotas import not_judged, room_of
+from dra_spawner.rehearsal.quotas import quota_capacity, unchecked_resources
 from tests.placeholders.planner.objects import GPU
 from tests.placeholders.planner.world import World
 
@@ -37,16 +37,16 @@ def quota(hard: dict[str, str], used: dict[str, str] | None = None, **spec: Any)
     ],
 )
 def test_room_for_more(hard: dict[str, str], used: dict[str, str], resource: str, servers: int) -> None:
-    room = room_of(quota(hard, used), GPU, World(Policy()).view())
+    room = quota_capacity(quota(hard, used), GPU, World(Policy()).view())
     assert room is not None
     assert (room.quota, room.resource, room.servers) == ("q", resource, servers)
 
 
 def test_a_quota_of_other_pods_has_room_for_all() -> None:
-    assert room_of(quota({"pods": "1"}, scopes=["BestEffort"]), GPU, World(Policy()).view()) is None
+    assert quota_capacity(quota({"pods": "1"}, scopes=["BestEffort"]), GPU, World(Policy()).view()) is None
 
 
 def test_what_a_shape_does_not_tell() -> None:
     found = quota({"limits.cpu": "10", "services": "1", "limits.memory": "1Gi"})
-    assert room_of(found, GPU, World(Policy()).view()) is None
-    assert not_judged(found) == ("limits.cpu", "limits.memory")
+    assert quota_capacity(found, GPU, World(Policy()).view()) is None
+    assert unchecked_resources(found) == ("limits.cpu", "limits.memory")

@@ -47,7 +47,7 @@ def test_a_selector_selects_nothing() -> None:
     (problem,) = [each for each in found.problems if each.blocks]
     assert problem.code is ProblemCode.NO_DEVICE_SELECTED
     assert "no device selected by" in problem.message
-    assert found.verdict.endswith("no device of the cluster is what gpu-slice asks for.")
+    assert found.verdict.endswith("no device of the cluster fits gpu-slice.")
 
 
 def test_too_many_devices_for_any_node() -> None:
@@ -58,20 +58,20 @@ def test_too_many_devices_for_any_node() -> None:
 
 
 def test_the_maximum_of_nodes() -> None:
-    found = answer(hub("a"), expect(40), supplies(hub("a"), most=3))
+    found = answer(hub("a"), expect(40), supplies(hub("a"), max_nodes=3))
     (problem,) = [each for each in found.problems if each.blocks]
-    assert (problem.code, problem.users) == (ProblemCode.MOST_NODES, 16)
+    assert (problem.code, problem.users) == (ProblemCode.MAX_NODES, 16)
     assert found.orders[0].nodes == 2
     assert found.verdict == (
-        "No: 16 of 40 users cannot start at 10:00: there may be 3 nodes of g2, and more are needed."
+        "No: 16 of 40 users cannot start at 10:00: the maximum is 3 nodes of g2, and more are needed."
     )
     assert found.with_orders == Waits(16, without_end=16)
 
 
 def test_a_kind_that_is_full_and_too_small_is_too_small() -> None:
-    found = answer(hub("a"), expect(2, user_shape(cpu="11")), supplies(hub("a"), most=1))
+    found = answer(hub("a"), expect(2, user_shape(cpu="11")), supplies(hub("a"), max_nodes=1))
     assert codes(found) == [ProblemCode.NO_NODE_KIND]
-    assert codes(answer(hub("a"), expect(9), supplies(hub("a"), most=1))) == [ProblemCode.MOST_NODES]
+    assert codes(answer(hub("a"), expect(9), supplies(hub("a"), max_nodes=1))) == [ProblemCode.MAX_NODES]
 
 
 def quota(name: str, pods: int) -> Quota:
@@ -92,17 +92,17 @@ def test_a_quota() -> None:
     assert found.without_orders.without_end == 6
     assert answer(world, expect(4), quotas=quotas[:2]).is_possible
     unjudged = answer(world, expect(4), quotas=(Quota("q", left={"limits.cpu": 1}),))
-    assert "ResourceQuota q limits limits.cpu: not judged" in rehearsal_text(unjudged)
+    assert "ResourceQuota q limits limits.cpu: not checked" in rehearsal_text(unjudged)
 
 
 def test_the_limit_of_placeholders() -> None:
     """Free capacity needs no placeholder; new nodes come for placeholders only."""
-    found = answer(hub("a"), expect(30), most_placeholders=20)
+    found = answer(hub("a"), expect(30), max_placeholders=20)
     (problem,) = [each for each in found.problems if each.blocks]
     assert (problem.code, problem.users) == (ProblemCode.PLACEHOLDER_LIMIT, 10)
-    assert "max of placeholders of gpu-slice is 20, and 30 are needed" in problem.message
-    assert answer(hub("a"), expect(8), most_placeholders=2).is_possible
-    assert answer(hub("a"), expect(30), most_placeholders=30).is_possible
+    assert "max of placeholders of gpu-slice is 20; 30 are needed" in problem.message
+    assert answer(hub("a"), expect(8), max_placeholders=2).is_possible
+    assert answer(hub("a"), expect(30), max_placeholders=30).is_possible
 
 
 def test_an_image_that_no_node_has_is_told() -> None:
@@ -117,8 +117,8 @@ def test_an_image_that_no_node_has_is_told() -> None:
 
 
 def test_the_largest_obstacle_is_told_first() -> None:
-    found = answer(hub("a"), expect(40), supplies(hub("a"), most=3), quotas=(quota("q", pods=5),))
-    assert codes(found) == [ProblemCode.QUOTA, ProblemCode.MOST_NODES]
+    found = answer(hub("a"), expect(40), supplies(hub("a"), max_nodes=3), quotas=(quota("q", pods=5),))
+    assert codes(found) == [ProblemCode.QUOTA, ProblemCode.MAX_NODES]
     assert found.verdict.startswith("No: 35 of 40 users")
 
 
@@ -126,5 +126,5 @@ def test_it_can_be_given_up() -> None:
     found = rehearse(expect(40), hub("a").view(), NAMESPACE, supplies(hub("a")), is_over=lambda: True)
     assert codes(found) == [ProblemCode.NOT_KNOWN]
     assert found.verdict == (
-        "Not known whether 40 of 40 users can start at 10:00: it took too long to find out where they fit."
+        "Not known whether 40 of 40 users can start at 10:00: the search for free nodes took too long."
     )

@@ -10,7 +10,7 @@ from tests.rehearsal.questions import IN_AN_HOUR, answer, expect, hub, supplies
 
 def test_the_table_and_json_have_the_same_figures() -> None:
     found = answer(
-        hub("a"), expect(40, begins=IN_AN_HOUR.astimezone(ZoneInfo("Europe/Berlin"))), supplies(hub("a"), most=9)
+        hub("a"), expect(40, begins=IN_AN_HOUR.astimezone(ZoneInfo("Europe/Berlin"))), supplies(hub("a"), max_nodes=9)
     )
     text = rehearsal_text(found)
     assert text.splitlines()[0] == found.verdict
@@ -19,19 +19,19 @@ def test_the_table_and_json_have_the_same_figures() -> None:
     assert row == ["g2", "4", "32", "(8", "each)", "1", "9", "10", "min", "03-02", "10:45", "03-02", "10:55", "a"]
     json = rehearsal_json(found)
     assert json["verdict"] == found.verdict
-    assert json["begin_at"] == "2026-03-02T10:45:00+01:00"
+    assert json["first_order_at"] == "2026-03-02T10:45:00+01:00"
     assert json["orders"][0] == {
         "kind": "g2",
         "nodes": 4,
         "servers": 32,
         "servers_on_a_node": 8,
         "present_nodes": 1,
-        "most_nodes": 9,
+        "max_nodes": 9,
         "lead_seconds": 600.0,
         "image_seconds": 0.0,
         "order_at": "2026-03-02T10:45:00+01:00",
         "is_on_order": False,
-        "useful_at": "2026-03-02T10:55:00+01:00",
-        "proved_with_node": "a",
+        "usable_at": "2026-03-02T10:55:00+01:00",
+        "template_node": "a",
     }
     assert (json["wanted"], json["on_present_nodes"], json["lacking"]) == (40, 8, 0)

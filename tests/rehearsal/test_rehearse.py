@@ -19,8 +19,8 @@ def test_nodes_that_start_one_after_the_other_are_ordered_earlier() -> None:
     found = answer(hub("a"), expect(8 + 88), given, margin=timedelta(minutes=3))
     # Eleven nodes: five at once, five after a minute, one after two.
     assert found.orders[0].nodes == 11
-    assert found.begin_at == IN_AN_HOUR - timedelta(minutes=3 + 2 + 10 + 2)
-    assert max(found.orders[0].useful(found.now)) == IN_AN_HOUR - timedelta(minutes=3)
+    assert found.first_order_at == IN_AN_HOUR - timedelta(minutes=3 + 2 + 10 + 2)
+    assert max(found.orders[0].usable_at(found.now)) == IN_AN_HOUR - timedelta(minutes=3)
 
 
 def test_times_are_in_the_zone_of_the_line_across_a_change_of_the_clock() -> None:
@@ -29,17 +29,17 @@ def test_times_are_in_the_zone_of_the_line_across_a_change_of_the_clock() -> Non
     world.now = datetime(2027, 3, 27, 22, 0, tzinfo=UTC)
     begins = datetime(2027, 3, 28, 3, 10, tzinfo=berlin)
     found = answer(world, expect(10, begins=begins))
-    assert found.begin_at is not None
-    assert found.begin_at.isoformat() == "2027-03-28T01:55:00+01:00"
+    assert found.first_order_at is not None
+    assert found.first_order_at.isoformat() == "2027-03-28T01:55:00+01:00"
     assert "can start on 2027-03-28 at 03:10; 1 node of g2 is ordered at 01:55." in found.verdict
     begins = datetime(2027, 3, 28, 0, 5, tzinfo=berlin)
     assert "is ordered at 23:50 on 2027-03-27." in answer(world, expect(10, begins=begins)).verdict
 
 
 def test_late_nodes_do_no_harm_where_users_come_later() -> None:
-    """The node is useful five minutes after the begin; the ninth of 16 users comes after seven and a half."""
+    """The node is usable five minutes after the begin; the ninth of 16 users comes after seven and a half."""
     found = answer(hub("a"), expect(16, begins=START + timedelta(minutes=5)))
-    assert found.begin_at == START - timedelta(minutes=10)
+    assert found.first_order_at == START - timedelta(minutes=10)
     assert (found.is_possible, found.with_orders) == (True, Waits())
 
 
@@ -60,7 +60,7 @@ def test_who_waits_if_it_is_too_late() -> None:
 def test_a_margin_may_be_used_up() -> None:
     found = answer(hub("a"), expect(12, begins=START + timedelta(minutes=12)))
     assert found.verdict == "Yes: 12 users can start at 09:12; 1 node of g2 is ordered now."
-    assert found.begin_at == START - timedelta(minutes=3)
+    assert found.first_order_at == START - timedelta(minutes=3)
 
 
 def test_the_wait_if_nothing_is_ordered() -> None:

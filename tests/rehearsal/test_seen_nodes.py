@@ -57,9 +57,9 @@ def test_a_cluster_without_nodes_is_proved_with_the_last_one() -> None:
     world.pass_time(hours=3)
     found = answer(world, supplies(world, seen))
     assert found.verdict == "Yes: 20 users can start at 13:00; 3 nodes of g2 are ordered at 12:45."
-    assert [(each.slots, each.like) for each in found.orders] == [((8, 8, 4), "a")]
+    assert [(each.slots, each.template_node) for each in found.orders] == [((8, 8, 4), "a")]
     told = [each.message for each in found.problems]
-    assert told[0] == "new nodes of g2 are taken to be like a, which was last seen at 2026-03-02 09:00"
+    assert told[0] == "new nodes of g2 are assumed to be like a, which was last seen at 2026-03-02 09:00"
     assert not any("no node has image" in each for each in told), "the last one had it"
     assert [(each.name, each.nodes) for each in supplies(world, seen)] == [("g2", ())]
 
@@ -71,8 +71,7 @@ def test_without_it_the_answer_is_not_known() -> None:
     # The history knows that there were such nodes, and how long they took.
     found = answer(world, supplies(world, SeenNodes(KIND), a100=timedelta(minutes=7)))
     assert found.verdict == (
-        "Not known whether 20 of 20 users can start at 10:00: no node of a100 is there now, so it is not known what "
-        "runs there."
+        "Not known whether 20 of 20 users can start at 10:00: no node of a100 is present, so its capacity is unknown."
     )
 
 
@@ -83,7 +82,7 @@ def test_a_present_node_counts_before_one_of_the_past() -> None:
     world.remove_node("old")
     world.node("new", gpus=1, memory="40Gi", labels={KIND: "g2", **READY})
     (order,) = answer(world, supplies(world, seen)).orders
-    assert (order.like, order.slots) == ("new", (4, 4, 4, 4))
+    assert (order.template_node, order.slots) == ("new", (4, 4, 4, 4))
 
 
 def test_a_node_that_is_not_complete_yet_does_not_hide_what_its_kind_has() -> None:
@@ -92,7 +91,7 @@ def test_a_node_that_is_not_complete_yet_does_not_hide_what_its_kind_has() -> No
     world.remove_node("old")
     world.node("new", labels={KIND: "g2"})
     (order,) = answer(world, supplies(world, seen)).orders
-    assert (order.like, order.nodes) == ("old", 3)
+    assert (order.template_node, order.nodes) == ("old", 3)
     assert answer(world, supplies(world, SeenNodes(KIND))).lacking == 20
 
 
@@ -106,7 +105,7 @@ def test_distinct_nodes_of_a_kind_are_remembered() -> None:
     for name in list(world.snapshot.nodes):
         world.remove_node(name)
     (order,) = answer(world, supplies(world, seen), 4, shape=user_shape(nodeSelector={"zone": "d"})).orders
-    assert (order.like, order.nodes) == ("also-in-d", 2)
+    assert (order.template_node, order.nodes) == ("also-in-d", 2)
 
 
 def test_nodes_are_looked_at_again_after_ten_minutes() -> None:
@@ -149,18 +148,18 @@ def test_nodes_without_the_label_of_kinds() -> None:
     for name in ("a", "b"):
         world.remove_node(name)
     (order,) = answer(world, supplies(world, seen)).orders
-    assert (order.supply.name, order.like) == ("the kind of a", "a")
+    assert (order.supply.name, order.template_node) == ("the kind of a", "a")
 
 
 def test_a_described_kind_is_proved_with_a_node_of_the_past() -> None:
     world = hub("a", labels={"pool": "gpu", **READY})
     seen = seen_in(world)
     world.remove_node("a")
-    kinds = [NodeKind("gpu", 10, (LEAD,), most=9, labels=(("pool", "gpu"),)), NodeKind("other", 4, (LEAD,))]
+    kinds = [NodeKind("gpu", 10, (LEAD,), max_nodes=9, labels=(("pool", "gpu"),)), NodeKind("other", 4, (LEAD,))]
     leads = {"g2": (timedelta(minutes=6),)}
     gpu, other = described_supplies(world.view(), kinds, "gpu-slice", KIND, leads, seen.found(world.now))
     assert ([each.name for each in gpu.past], gpu.lead, other.past) == (["a"], timedelta(minutes=6), ())
     (order,) = answer(world, (gpu, other)).orders
-    assert (order.like, order.slots) == ("a", (8, 8, 4)), "not ten, as described"
+    assert (order.template_node, order.slots) == ("a", (8, 8, 4)), "not ten, as described"
     without = replace(gpu, past=())
     assert answer(world, (without, other)).verdict.startswith("Yes, if a node of gpu runs 10 servers: ")

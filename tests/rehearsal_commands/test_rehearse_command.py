@@ -23,7 +23,7 @@ CLASS = {"kind": "DeviceClass", "apiVersion": "resource.k8s.io/v1", "metadata": 
 NODES = """
 zone: Europe/Berlin
 nodes:
-  - {name: a100-8, slots: 8, lead_minutes: [6, 8], image_minutes: 2, most: 5, starts_per_minute: 2, labels: {pool: a}}
+  - {name: a100-8, slots: 8, lead_minutes: [6, 8], image_minutes: 2, max_nodes: 5, starts_per_minute: 2, labels: {pool: a}}
   - {name: absent, slots: 4, lead_minutes: 3}
 """
 
@@ -73,7 +73,7 @@ def test_yes_and_no(run: Run) -> None:
     code, out, err = run("16 of gpu-slice tomorrow at 17:00")
     assert (code, err) == (0, "")
     assert out.startswith("Yes: 16 users can start on 20")
-    assert out.splitlines()[0].endswith("at 17:00 on the nodes that are there.")
+    assert out.splitlines()[0].endswith("at 17:00 on the present nodes.")
     code, out, _ = run("17 of gpu-slice tomorrow at 17:00", "--no-new-nodes")
     assert code == 1
     assert out.startswith("No: 1 of 17 users cannot start on ")
@@ -83,10 +83,10 @@ def test_what_is_assumed_without_a_description(run: Run) -> None:
     code, out, _ = run("24 of gpu-slice tomorrow at 17:00")
     assert code == 0
     assert "1 node of g2 is ordered at 16:45.\n" in out
-    assert "note: no lead time of g2 was seen: 10 minutes are assumed\n" in out
+    assert "note: no lead time of g2 is known: 10 minutes are assumed\n" in out
     options = ("--lead-minutes", "30", "--image-minutes", "4.5", "--margin-minutes", "0")
     _, found = verdict(run, "24 of gpu-slice tomorrow at 17:00", *options)
-    assert datetime.fromisoformat(found["begins"]) - datetime.fromisoformat(found["begin_at"]) == timedelta(
+    assert datetime.fromisoformat(found["begins"]) - datetime.fromisoformat(found["first_order_at"]) == timedelta(
         minutes=34.5
     )
 
@@ -101,7 +101,7 @@ def test_a_description_of_nodes(run: Run, tmp_path: Path) -> None:
         ("a100-8", 3, 24),
         ("absent", 2, 8),
     ]
-    assert datetime.fromisoformat(found["begins"]) - datetime.fromisoformat(found["begin_at"]) == timedelta(
+    assert datetime.fromisoformat(found["begins"]) - datetime.fromisoformat(found["first_order_at"]) == timedelta(
         minutes=5 + 8 + 2 + 1
     )
     other = NODES.replace("absent, slots: 4", "absent, profiles: [other], slots: 4").replace(
@@ -130,7 +130,7 @@ def test_quotas_and_limits(run: Run) -> None:
     code, found = verdict(run, line, objects=objects)
     assert (code, [each["code"] for each in found["problems"]]) == (1, ["quota"])
     assert "has pods for 4 more servers" in found["problems"][0]["message"]
-    code, found = verdict(run, "20 of gpu-slice tomorrow at 17:00", "--most-placeholders", "18")
+    code, found = verdict(run, "20 of gpu-slice tomorrow at 17:00", "--max-placeholders", "18")
     assert (code, found["problems"][0]["code"], found["problems"][0]["users"]) == (1, "placeholder-limit", 2)
 
 
@@ -191,7 +191,7 @@ def test_a_wrong_description_is_told(run: Run, tmp_path: Path, text: str, told: 
 
 
 @pytest.mark.parametrize(
-    ("option", "value"), [("--lead-minutes", "-1"), ("--lead-minutes", "1e9"), ("--most-placeholders", "x")]
+    ("option", "value"), [("--lead-minutes", "-1"), ("--lead-minutes", "1e9"), ("--max-placeholders", "x")]
 )
 def test_numbers_of_options(run: Run, option: str, value: str) -> None:
     with pytest.raises(SystemExit) as end:
@@ -211,7 +211,7 @@ def test_objects_that_make_no_sense_are_told(run: Run) -> None:
     for wrong in ({"hard": [3]}, {"hard": {"pods": "1" * 5_000 + "x"}}):
         code, _, err = run("10 of gpu-slice now", objects=cluster(profiles(), {**quota("1"), "spec": wrong}))
         assert (code, err.count("\n")) == (2, 1)
-        assert "ResourceQuota that makes no sense" in err
+        assert "an invalid ResourceQuota" in err
     elsewhere = profiles()
     elsewhere["metadata"]["namespace"] = ["hub"]
     code, _, err = run("10 of gpu-slice now", objects=cluster(elsewhere))

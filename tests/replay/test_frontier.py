@@ -61,7 +61,7 @@ def test_a_number_that_was_replayed_before_is_a_point_of_the_curve() -> None:
 
 def test_it_ends_where_more_placeholders_bring_nothing() -> None:
     base = scenario(2.0)
-    limited = replace(base, kind=replace(base.kind, most=10))
+    limited = replace(base, kind=replace(base.kind, max_nodes=10))
     found = fixed_frontier(limited, [1.0])
     assert max(found) == 10
     assert found[max(found)].hit_rate < 0.99

@@ -80,7 +80,7 @@ def test_a_node_that_is_needed_again_soon_stays() -> None:
 
 
 def test_a_limit_on_nodes_is_kept_and_told() -> None:
-    result = replay(scenario([9] + [0] * 40, [50] * 9, kind(2, most=3)), Buffer(0))
+    result = replay(scenario([9] + [0] * 40, [50] * 9, kind(2, max_nodes=3)), Buffer(0))
     assert result.node_starts == 3
     assert result.waits == {0: 0, LEAD: 6, LEAD + 1: 3}
     assert result.largest_misses[0].cause is MissCause.NODE_LIMIT
@@ -248,7 +248,7 @@ def test_all_users_of_a_class_come_within_its_ramp() -> None:
         pytest.param({"slots": 0}, "slots is 0", id="slots"),
         pytest.param({"lead_times": ()}, "lead_times must have", id="no lead time"),
         pytest.param({"lead_times": (timedelta(0),)}, "each more than 0", id="no time"),
-        pytest.param({"most": -1}, "most is -1", id="most"),
+        pytest.param({"max_nodes": -1}, "max_nodes is -1", id="max-nodes"),
         pytest.param({"starts_per_minute": 0.0}, "starts_per_minute is 0.0", id="starts"),
         pytest.param({"price": -1.0}, "price is -1.0", id="price"),
         pytest.param({"unneeded": timedelta(-1)}, "must not be negative", id="unneeded"),

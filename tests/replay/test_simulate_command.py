@@ -18,7 +18,7 @@ from tests.calendars.ics_text import calendar, event
 
 CLUSTER = """
 nodes:
-  - {name: gpu, profiles: [slice, half], slots: 4, lead_minutes: [6, 8], image_minutes: 2, most: 40, price: 3}
+  - {name: gpu, profiles: [slice, half], slots: 4, lead_minutes: [6, 8], image_minutes: 2, max_nodes: 40, price: 3}
   - {name: cpu, profiles: [small], slots: 10, lead_minutes: 3}
 servers: {median_minutes: 30}
 classes:
@@ -190,7 +190,7 @@ def test_a_single_kind_takes_what_names_no_profile() -> None:
             ("slots: 4", "slots: 0"), "line 3: nodes[0].slots: is 0; it must be a whole number of 1", id="slots"
         ),
         pytest.param(("slots: 4, ", ""), "line 3: nodes[0]: must have 'slots'", id="missing"),
-        pytest.param(("most: 40", "maximum: 40"), "line 3: nodes[0].maximum: is not known", id="unknown"),
+        pytest.param(("max_nodes: 40", "maximum: 40"), "line 3: nodes[0].maximum: is not known", id="unknown"),
         pytest.param(("[6, 8]", "[6, x]"), "nodes[0].lead_minutes: is [6, 'x']; it must be a number", id="lead"),
         pytest.param(("[6, 8]", "0"), "nodes[0]: lead_times must have one or more times", id="no lead"),
         pytest.param(("lead_minutes: 3", "lead_minutes: .inf"), "nodes[1]", id="infinite"),

@@ -37,7 +37,7 @@ CHOICES = {
 }
 #: How often each is chosen.
 _SHARES = (4, 2, 6, 2, 1)
-MOST_NODES, MOST_USERS = 6, 8
+MAX_NODES, MOST_USERS = 6, 8
 FAULTS = (
     Fault.lose_answer(),
     Fault.refuse(),
@@ -141,7 +141,7 @@ class Chaos(ChaosWorld):
     # --- nodes ---------------------------------------------------------------------------------------------------------
 
     async def node_comes(self, devices: int = 2) -> None:
-        if len(self.nodes) >= MOST_NODES:
+        if len(self.nodes) >= MAX_NODES:
             return
         self.number += 1
         name = f"node-{self.number}"

@@ -22,7 +22,7 @@ from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.cluster_objects import Kind
 from tests.cluster.under_test import ClusterUnderTest
 from tests.placeholders.controller.objects import prepare
-from tests.service.chaos import CHOICES, MOST_NODES, Chaos
+from tests.service.chaos import CHOICES, MAX_NODES, Chaos
 from tests.service.chaos_hub import Hub
 from tests.service.chaos_observer import Observer
 from tests.service.replica import publish_shapes
@@ -44,7 +44,7 @@ REPLICAS = {
     "both": ReplicaRange(1, 2),
 }
 #: Who stay to the end. On a node where anybody is, there may be no room for one that wants both devices.
-LAST_USERS = MOST_NODES - sum(REPLICAS[name].min for name in ("gpu", "full", "both"))
+LAST_USERS = MAX_NODES - sum(REPLICAS[name].min for name in ("gpu", "full", "both"))
 GRACE = Grace(orphan=timedelta(seconds=60))
 
 
@@ -82,7 +82,7 @@ async def chaos_on(cluster: ClusterUnderTest, seed: int) -> AsyncIterator[Chaos]
 
 async def rest(chaos: Chaos) -> None:
     """Trouble ends: everything comes to rest, and nothing is left over."""
-    while len(chaos.nodes) < MOST_NODES:
+    while len(chaos.nodes) < MAX_NODES:
         await chaos.node_comes()
     while len(chaos.hub.users) > LAST_USERS:
         await chaos.leave()

@@ -13,14 +13,14 @@ from dra_spawner.fit.limits import PROFILE_FILES
 from dra_spawner.profiles.settings_reader import SettingsError
 from dra_spawner.replay.cluster_file import parse_cluster
 from dra_spawner.service.application import DRASpawnerService
-from dra_spawner.service.node_kind_settings import most_by_kind, read_node_kinds
+from dra_spawner.service.node_kind_settings import max_nodes_by_kind, read_node_kinds
 
 EVERYTHING = """
 nodes:
-  - {name: a100, profiles: [gpu-slice, gpu], slots: 8, lead_minutes: [6, 8, 9.5], image_minutes: 2, most: 60,
+  - {name: a100, profiles: [gpu-slice, gpu], slots: 8, lead_minutes: [6, 8, 9.5], image_minutes: 2, max_nodes: 60,
      starts_per_minute: 5, unneeded_minutes: 7, price: 3.2, labels: {hub.jupyter.org/node-pool: a100}}
   - {name: t4, slots: 4, lead_minutes: 3}
-  - {name: none, slots: 4, lead_minutes: 3, most: 0, image_minutes: null}
+  - {name: none, slots: 4, lead_minutes: 3, max_nodes: 0, image_minutes: null}
 """
 
 
@@ -28,7 +28,7 @@ def test_it_is_read_as_the_file_is() -> None:
     (document,) = read_documents("cluster.yaml", EVERYTHING.replace(", image_minutes: null", ""), PROFILE_FILES)
     expected = parse_cluster(document, has_groups=False).kinds
     assert read_node_kinds(yaml.safe_load(EVERYTHING)["nodes"]) == expected
-    assert [each.most for each in expected] == [60, None, 0]
+    assert [each.max_nodes for each in expected] == [60, None, 0]
 
 
 def test_the_service_refuses_a_wrong_one() -> None:
@@ -52,7 +52,7 @@ KIND = {"name": "a", "slots": 8, "lead_minutes": 6}
         pytest.param([{**KIND, "lead_minutes": 10081}], "to 10080, or a list of them", id="more than a week"),
         pytest.param([{**KIND, "labels": {"a": 3}}], "node_kinds[0].labels: found", id="labels"),
         pytest.param([{**KIND, "profiles": "gpu"}], "node_kinds[0].profiles: found 'gpu'; allowed: a list of texts", id="profiles"),
-        pytest.param([{**KIND, "most": -1}], "node_kinds[0].most: found -1", id="most"),
+        pytest.param([{**KIND, "max_nodes": -1}], "node_kinds[0].max_nodes: found -1", id="max-nodes"),
         pytest.param([{**KIND, "speed": 3}], "node_kinds[0].speed: found 'speed'; allowed: the keys name", id="unknown key"),
         pytest.param([KIND, KIND], "node_kinds[1].name: found 'a'; allowed: a name that no other kind has", id="twice"),
     ],
@@ -63,15 +63,15 @@ def test_what_is_wrong_is_told(value: Any, told: str) -> None:
     assert told in str(error.value)
 
 
-def test_the_most_nodes_by_the_label_that_tells_kinds_apart() -> None:
-    labelled = {"labels": {"type": "a2", "zone": "b"}, "most": 3}
+def test_max_nodes_by_the_label_that_tells_kinds_apart() -> None:
+    labelled = {"labels": {"type": "a2", "zone": "b"}, "max_nodes": 3}
     kinds = read_node_kinds(
         [
-            {**KIND, "most": 8},
+            {**KIND, "max_nodes": 8},
             {**KIND, "name": "b", **labelled},
             {**KIND, "name": "c", **labelled},
             {**KIND, "name": "without a maximum"},
-            {**KIND, "name": "of unknown type", "labels": {"zone": "b"}, "most": 3},
+            {**KIND, "name": "of unknown type", "labels": {"zone": "b"}, "max_nodes": 3},
         ]
     )
-    assert most_by_kind(kinds, "type") == {"a": 8, "a2": 6}
+    assert max_nodes_by_kind(kinds, "type") == {"a": 8, "a2": 6}

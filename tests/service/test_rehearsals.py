@@ -101,7 +101,7 @@ async def test_entries_are_rehearsed_and_what_is_in_their_way_is_told() -> None:
     }
     (problem,) = rehearsed.problems()
     assert problem.startswith("Scale-ahead: calendar entry 'large' at 2026-03-02 11:00 UTC: No: ")
-    assert "at most 100 servers are prepared in advance" in problem
+    assert "only 100 servers can be prepared in advance" in problem
     rehearsed.forget()
     assert rehearsed.problems() == ()
 
@@ -110,9 +110,9 @@ async def test_an_entry_of_a_calendar() -> None:
     rehearsals = Rehearsals(controller())
     found = present(await rehearsals.of_occurrence(entry()))
     assert found.verdict == "Yes: 20 users can start at 10:00; 1 node of g2 is ordered at 09:45."
-    assert found.begin_at == IN_AN_HOUR - timedelta(minutes=15)
+    assert found.first_order_at == IN_AN_HOUR - timedelta(minutes=15)
     told = [each.message for each in found.problems]
-    assert "ResourceQuotas of namespace hub are not judged" in told, "nobody reads them here"
+    assert "ResourceQuotas of namespace hub are not checked" in told, "nobody reads them here"
     assert await rehearsals.of_occurrence(entry("unknown")) is None
 
 
@@ -154,12 +154,12 @@ async def test_an_entry_on_a_cluster_without_nodes_is_not_proved_and_it_is_told_
     (problem,) = rehearsed.problems()
     assert problem == (
         "Scale-ahead: calendar entry 'physics' at 2026-03-02 10:00 UTC: Not known whether 20 of 20 users can start at "
-        "10:00: no node is known that can run a server of gpu-slice. In detail: no kind of node that is known can run a server "
-        "of gpu-slice: no node is there or remembered. If nodes of another kind can come, describe the kinds of nodes "
+        "10:00: no known node can run a server of gpu-slice. In detail: no known kind of node can run a server "
+        "of gpu-slice: no node is present or remembered. If nodes of another kind can come, describe the kinds of nodes "
         "(node_kinds of the service, --nodes of the command)."
     )
     # A description answers it.
-    kinds = read_node_kinds([{"name": "g2", "slots": 8, "lead_minutes": [6, 8], "image_minutes": 2, "most": 40}])
+    kinds = read_node_kinds([{"name": "g2", "slots": 8, "lead_minutes": [6, 8], "image_minutes": 2, "max_nodes": 40}])
     described = RehearsedEntries(service, Rehearsals(service, kinds=kinds))
     await described.refresh()
     assert described.problems() == ()
@@ -173,7 +173,7 @@ async def test_nodes_that_were_there_are_remembered() -> None:
     service = controller(nodes="a")
     node, _ = node_objects("a", "10", 2, "40Gi", SHARE.images, START.isoformat(), {names.IMAGES_READY: names.TRUE})
     service.watch.put(Kind.NODE, node)
-    kinds = read_node_kinds([{"name": "g2", "slots": 50, "lead_minutes": 9, "most": 2}])
+    kinds = read_node_kinds([{"name": "g2", "slots": 50, "lead_minutes": 9, "max_nodes": 2}])
     rehearsals, described = Rehearsals(service), Rehearsals(service, kinds=kinds)
     for each in (rehearsals, described):
         each.look()
@@ -181,10 +181,12 @@ async def test_nodes_that_were_there_are_remembered() -> None:
     service.watch.remove(Kind.NODE, ObjectKey("", "a"))
     found = present(await rehearsals.of_occurrence(entry()))
     assert found.verdict == "Yes: 20 users can start at 10:00; 3 nodes of g2 are ordered at 09:45."
-    assert found.problems[0].message.startswith("new nodes of g2 are taken to be like a, which was last seen at ")
+    assert found.problems[0].message.startswith("new nodes of g2 are assumed to be like a, which was last seen at ")
     found = present(await described.of_occurrence(entry()))
-    assert found.verdict == "No: 4 of 20 users cannot start at 10:00: there may be 2 nodes of g2, and more are needed."
-    assert [each.code for each in found.problems if each.blocks] == [ProblemCode.MOST_NODES]
+    assert (
+        found.verdict == "No: 4 of 20 users cannot start at 10:00: the maximum is 2 nodes of g2, and more are needed."
+    )
+    assert [each.code for each in found.problems if each.blocks] == [ProblemCode.MAX_NODES]
 
 
 async def test_other_kinds_than_the_described_ones_do_not_come() -> None:
@@ -274,10 +276,10 @@ async def test_a_line_by_post(url: str, context: ServiceContext) -> None:
     status, found = await post(url, {"line": "24 of gpu-slice at 10:00"})
     assert status == 200
     assert found["verdict"] == "Yes: 24 users can start at 10:00; 1 node of g2 is ordered at 09:45."
-    assert found["orders"][0]["proved_with_node"] == "a"
+    assert found["orders"][0]["template_node"] == "a"
     more = {"zone": "Europe/Berlin", "lead_minutes": 20, "image_minutes": 1.5, "margin_minutes": 0}
     _, found = await post(url, {"line": "24 of gpu-slice at 11:00", **more})
-    assert found["begin_at"] == "2026-03-02T10:38:30+01:00"
+    assert found["first_order_at"] == "2026-03-02T10:38:30+01:00"
 
 
 @pytest.mark.parametrize(
