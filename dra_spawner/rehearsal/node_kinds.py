@@ -10,7 +10,7 @@ __all__ = ["NodeKind"]
 
 @dataclass(frozen=True, slots=True)
 class NodeKind:
-    """A kind of equal nodes that an autoscaler can add.
+    """Equal nodes that an autoscaler can add.
 
     Raises
     ------
@@ -20,15 +20,15 @@ class NodeKind:
 
     name: str
     slots: int
-    """Servers of the profile group that fit a node."""
+    """Servers of the profile group that fit on a node."""
     lead_times: tuple[timedelta, ...]
-    """Times from the order of a node until it has its devices, drawn at random; a single one is always taken."""
+    """Times from the order of a node until it has its devices; one is drawn at random for each node."""
     image_time: timedelta = timedelta(0)
     """Further time until the node has the images."""
     profiles: tuple[str, ...] = ()
-    """Profiles whose servers fit; they are one group."""
+    """Profiles whose servers fit; together they are one group."""
     max_nodes: int | None = None
-    """Limit of the number of nodes; None without a limit."""
+    """Limit of the number of nodes; None for no limit."""
     starts_per_minute: float | None = None
     """Limit of started nodes in a minute; None for no limit."""
     unneeded: timedelta = timedelta(minutes=10)
@@ -36,7 +36,7 @@ class NodeKind:
     price: float = 0.0
     """Price of a node for an hour, in any currency."""
     labels: tuple[tuple[str, str], ...] = ()
-    """Labels of these nodes in the cluster, for a rehearsal; without any, their instance type is the name."""
+    """Labels of these nodes in the cluster, for a rehearsal; without labels, the name is their instance type."""
 
     def __post_init__(self) -> None:
         if self.slots < 1:

@@ -1,1 +1,1 @@
-"""Replay of launches in virtual time: what a policy would have done, through the planner's own code."""
+"""Replay of launches in virtual time: results that a policy would have had, computed by the planner's own code."""

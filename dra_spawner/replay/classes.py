@@ -1,4 +1,4 @@
-"""Synthetic classes: so many users who start their servers within some minutes, each week."""
+"""Synthetic weekly classes, whose users start their servers within some minutes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["WeeklyClass", "class_launches", "class_occurrences"]
 
 @dataclass(frozen=True, slots=True)
 class WeeklyClass:
-    """A class with its arrivals.
+    """A weekly class, and the arrivals of its users.
 
     Raises
     ------
@@ -33,7 +33,7 @@ class WeeklyClass:
     ramp: timedelta = timedelta(minutes=15)
     """Time within which all users come; most come in its first third."""
     absent: float = 0.0
-    """Part of the users who stay away, at most; how many is drawn anew each week."""
+    """Limit of the share of absent users; the share is drawn at random for each week."""
     zone: tzinfo = UTC
 
     def __post_init__(self) -> None:
@@ -47,7 +47,7 @@ class WeeklyClass:
             raise ValueError(f"absent is {self.absent}; it must be 0 to 1")
 
     def begins(self, first: int, last: int) -> Iterable[datetime]:
-        """Its occurrences from one minute to another."""
+        """Begins of the class between two minutes."""
         day = datetime_of(first).astimezone(self.zone).date()
         day += timedelta(days=(self.weekday - day.weekday()) % 7)
         while (moment := datetime.combine(day, self.at, self.zone)) < datetime_of(last):
@@ -57,14 +57,14 @@ class WeeklyClass:
 
 
 def class_launches(classes: Iterable[WeeklyClass], first: int, last: int, seed: int) -> Trace:
-    """The launches of classes from one minute to another."""
+    """The launches of classes between two minutes."""
     draw = random.Random(seed)  # noqa: S311  # no secret
     launches = array("L", bytes(array("L").itemsize * (last - first)))
     for each in classes:
         for begins in each.begins(first, last):
             start, ramp = minute_of(begins), each.ramp // timedelta(minutes=1)
             for _ in range(each.users - round(each.users * draw.uniform(0.0, each.absent))):
-                # Triangular with its peak at a sixth: 55 % come within the first third.
+                # Triangular distribution with its peak at a sixth: 55 % come within the first third.
                 minute = start + int(draw.triangular(0.0, ramp, ramp / 6))
                 if minute < last:
                     launches[minute - first] += 1
@@ -72,7 +72,7 @@ def class_launches(classes: Iterable[WeeklyClass], first: int, last: int, seed: 
 
 
 def class_occurrences(classes: Iterable[WeeklyClass], first: int, last: int) -> tuple[Occurrence, ...]:
-    """Calendar entries for all occurrences of classes, in order."""
+    """Calendar entries for all occurrences of classes, in the order of their begin."""
     found = [
         Occurrence(
             name=f"{each.users} of {each.profile}",

@@ -1,4 +1,4 @@
-"""The description of a cluster for `dra-spawner simulate` and `rehearse`: kinds of nodes, classes, calendar."""
+"""The description of a cluster for ``dra-spawner simulate`` and ``rehearse``: kinds of nodes, classes, calendar."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Built = TypeVar("_Built")
 
 @dataclass(frozen=True, slots=True)
 class ClusterFile:
-    """What a description says."""
+    """A parsed description."""
 
     kinds: tuple[NodeKind, ...]
     classes: tuple[WeeklyClass, ...] = ()
@@ -33,7 +33,7 @@ class ClusterFile:
 
     @property
     def group_of(self) -> Mapping[str, str]:
-        """The kind of node of each profile; a single kind takes all rows that name no profile."""
+        """The kind of node of each profile; a single kind is also that of rows without a profile."""
         found = {profile: kind.name for kind in self.kinds for profile in kind.profiles}
         return {"": self.kinds[0].name, **found} if len(self.kinds) == 1 else found
 
@@ -44,12 +44,12 @@ def parse_cluster(document: Document, *, has_groups: bool = True) -> ClusterFile
     Parameters
     ----------
     has_groups
-        Whether the profiles of each kind of node are a group of their own.
+        Whether the profiles of each kind of node are a group, so that a profile belongs to one kind only.
 
     Raises
     ------
     InputError
-        With the line and the path of a value that is wrong or missing.
+        If a value is invalid or missing; with its line and path.
     """
     top = _Part(document, (), document.value)
     top.only("nodes", "classes", "calendar", "servers", "floor", "zone")
@@ -169,13 +169,13 @@ def _zone(part: _Part, default: tzinfo) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        part.fail(f"is {name!r}, which is no known time zone; it must be like Europe/Berlin", "zone")
+        part.fail(f"is {name!r}, which is not a known time zone; it must be like Europe/Berlin", "zone")
 
 
 def _check_names(top: _Part, kinds: tuple[NodeKind, ...]) -> None:
     for index, kind in enumerate(kinds):
         if kind.name in [each.name for each in kinds[:index]]:
-            top.fail(f"has the name {kind.name!r}, which another has, too", "nodes", index)
+            top.fail(f"has the name {kind.name!r}, which another kind also has", "nodes", index)
 
 
 def _check_groups(top: _Part, kinds: tuple[NodeKind, ...]) -> None:
@@ -185,7 +185,7 @@ def _check_groups(top: _Part, kinds: tuple[NodeKind, ...]) -> None:
             top.fail("must list its profiles, since there are several kinds", "nodes", index)
         for profile in kind.profiles:
             if profile in seen:
-                top.fail(f"lists the profile {profile!r}, which {seen[profile]!r} lists, too", "nodes", index)
+                top.fail(f"lists the profile {profile!r}, which {seen[profile]!r} also lists", "nodes", index)
             seen[profile] = kind.name
 
 
@@ -203,7 +203,7 @@ class _Part:
         raise self.document.error((*self._path, *keys), problem)
 
     def build(self, make: Callable[[], _Built]) -> _Built:
-        """Make a value; what its class refuses is an error of this part."""
+        """Create a value; an error of its class becomes an error of this part."""
         try:
             return make()
         except (ValueError, OverflowError) as error:

@@ -1,4 +1,4 @@
-"""The best fixed number of placeholders with the same hit rate, to be compared with."""
+"""The best fixed number of placeholders with the same hit rate, for comparisons."""
 
 from __future__ import annotations
 
@@ -14,14 +14,19 @@ _MOST: Final = 1 << 20
 
 
 def smallest_buffer(scenario: Scenario, hit_rate: float, *, guess: int = 1) -> tuple[int, ReplayResult]:
-    """The smallest fixed number that reaches a hit rate on the judged time, and what it would have done.
+    """The smallest fixed number that reaches a hit rate in the judged time, and its result.
 
-    It is tuned on the very time that it is judged on, which favours it.
+    The number is fitted to the judged time itself, which favours it.
 
     Parameters
     ----------
     guess
-        A number near the answer makes the search shorter.
+        First number of the search; a number near the answer makes the search shorter.
+
+    Raises
+    ------
+    ValueError
+        If no number reaches the hit rate.
     """
     tried: dict[int, ReplayResult] = {}
 

@@ -1,4 +1,4 @@
-"""What fixed numbers of placeholders would have done, over the range that is worth comparing with."""
+"""Results of fixed numbers of placeholders, in the range of other policies' results."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from dra_spawner.replay.results import ReplayResult
 __all__ = ["fixed_frontier", "idle_at_hit_rate"]
 
 _POINTS: Final = 12
-#: The curve reaches at least so high, if fixed numbers do.
+#: The curve reaches at least this hit rate, if a fixed number does.
 _LEAST_TOP: Final = 0.995
-#: Hit rates above differ by few launches.
+#: Limit of the hit rate; higher ones differ by a few launches only.
 _BEST: Final = 0.9999
 
 
@@ -29,20 +29,20 @@ def fixed_frontier(
     points: int = _POINTS,
     progress: Callable[[int, float], None] = lambda number, done: None,
 ) -> dict[int, ReplayResult]:
-    """Results of fixed numbers, by number: from none to more than what the best of other policies needs.
+    """Results of fixed numbers, by number: from 0 to a number with a better hit rate than the other policies.
 
     Parameters
     ----------
     scenario
-        The same as that of the other policies; fixed numbers see no calendar.
+        The scenario of the other policies; fixed numbers do not use its calendar.
     hit_rates
-        Of the other policies.
+        Hit rates of the other policies.
     known
         Results of fixed numbers that were replayed before.
     points
-        How many numbers are tried; a few more where the range is wide.
+        Number of fixed numbers to replay; a few more if the range is wide.
     progress
-        Told a number that is being tried, and how much of its replay is done.
+        Called with a number, and with the share of its replay that is done.
     """
     scenario = replace(scenario, occurrences=(), has_timeline=False)
     minutes = max(len(scenario.trace.launches), 1)
@@ -63,10 +63,10 @@ def fixed_frontier(
     goal = min(max(1.0 - (1.0 - best) / 2, _LEAST_TOP), _BEST)
     hit_rate(0)
     low, high = 0, 1
-    most = _useful(scenario)
+    most = _largest_useful(scenario)
     while hit_rate(high) < goal and high < most and not _is_exhausted(tried, high):
         low, high = high, min(2 * high, most)
-    # The curve ends about there, and not at twice as many placeholders.
+    # The curve ends near the goal, not at twice as many placeholders.
     while high - low > max(high // 8, 1) and hit_rate(high) >= goal:
         middle = (low + high) // 2
         low, high = (low, middle) if hit_rate(middle) >= goal else (middle, high)
@@ -76,12 +76,12 @@ def fixed_frontier(
 
 
 def idle_at_hit_rate(frontier: Mapping[int, ReplayResult], hit_rate: float) -> float | None:
-    """Idle placeholder-hours a day of a mixture of two neighbouring fixed numbers with this hit rate.
+    """Idle placeholder-hours a day of fixed numbers with this hit rate, interpolated between two neighbours.
 
     Returns
     -------
     float or None
-        None if no number of the frontier has this hit rate.
+        None if no number of the frontier reaches this hit rate.
     """
     before: ReplayResult | None = None
     for number in sorted(frontier):
@@ -95,23 +95,23 @@ def idle_at_hit_rate(frontier: Mapping[int, ReplayResult], hit_rate: float) -> f
     return None
 
 
-def _useful(scenario: Scenario) -> int:
-    """No more placeholders than this are of any use: one for each launch, or as many as the nodes have room for."""
-    room = scenario.trace.total
+def _largest_useful(scenario: Scenario) -> int:
+    """Number from which further placeholders change nothing: all launches, or the capacity of all nodes."""
+    number = scenario.trace.total
     if scenario.kind.max_nodes is not None:
-        room = min(room, scenario.kind.max_nodes * scenario.kind.slots)
-    return max(room, 1)
+        number = min(number, scenario.kind.max_nodes * scenario.kind.slots)
+    return max(number, 1)
 
 
 def _is_exhausted(tried: dict[int, ReplayResult], number: int) -> bool:
-    """Whether twice as many placeholders brought nothing."""
+    """Whether twice as many placeholders brought no more hits."""
     half = tried.get(number // 2)
     # A few placeholders may be too few for any hit.
     return half is not None and half.hits > 0 and tried[number].hits <= half.hits
 
 
 def _widest_gap(tried: dict[int, ReplayResult]) -> int:
-    """The number in the middle of the widest gap of the curve; 0 if none is left."""
+    """The number in the middle of the widest gap of the curve; 0 without a gap."""
     numbers = sorted(tried)
     idle = tried[numbers[-1]].idle_hours_a_day or 1.0
     top = _nines(tried[numbers[-1]]) or 1.0

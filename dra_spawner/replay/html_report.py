@@ -1,4 +1,4 @@
-"""The report of ``dra-spawner simulate`` as one page, which needs neither a network nor a script."""
+"""The report of ``dra-spawner simulate`` as one page without scripts and external files."""
 
 from __future__ import annotations
 
@@ -31,22 +31,24 @@ _TEMPLATES: Final = Loader(str(Path(__file__).parent / "templates"))
 
 @dataclass(frozen=True, slots=True)
 class ReportFacts:
-    """Where the figures come from."""
+    """Origin of the figures."""
 
     trace: str
-    """Name of the file."""
+    """Name of the trace's file."""
+
     cluster: str
-    """Name of the file."""
+    """Name of the description's file."""
     seed: int
     learn_days: int
     zone: tzinfo = UTC
-    """Of the times that are shown."""
+    """Time zone of the page."""
+
     notes: tuple[str, ...] = ()
-    """What else was said about the input, such as rows that were left out."""
+    """Messages about the input, for example on skipped rows."""
 
 
 def html_report(kinds: Sequence[KindReport], facts: ReportFacts) -> str:
-    """The page. It is the same for the same input and seed.
+    """The page, which is the same for the same input and seed.
 
     Raises
     ------
@@ -59,7 +61,7 @@ def html_report(kinds: Sequence[KindReport], facts: ReportFacts) -> str:
 
 
 def _section(kind: KindReport, number: int, facts: ReportFacts) -> Mapping[str, Any]:
-    """What the template shows of a kind of node."""
+    """Values of the template for a kind of node."""
     points = [PolicyPoint(each.policy, each.idle_hours_a_day, each.hit_rate) for each in kind.results]
     fixed = [PolicyPoint(str(each), found.idle_hours_a_day, found.hit_rate) for each, found in kind.frontier.items()]
     first = kind.results[0]
@@ -76,7 +78,7 @@ def _section(kind: KindReport, number: int, facts: ReportFacts) -> Mapping[str, 
         "rows": [cells(each) for each in kind.results],
         "frontier": frontier_svg(points, fixed, prefix=f"f{number}-") if first.launches else "",
         "policies": [
-            _policy(each, kind.profile, f"p{number}-{place}-", facts.zone) for place, each in enumerate(kind.in_detail)
+            _policy(each, kind.profile, f"p{number}-{index}-", facts.zone) for index, each in enumerate(kind.in_detail)
         ],
         "facts": [*_kind_facts(scenario.kind), *_scenario_facts(kind)],
         "settings_of": [each.name for each in kind.policies if each.uses_calendar],
@@ -85,7 +87,7 @@ def _section(kind: KindReport, number: int, facts: ReportFacts) -> Mapping[str, 
 
 
 def _policy(report: PolicyReport, profile: str, prefix: str, zone: tzinfo) -> Mapping[str, Any]:
-    """What the template shows of a policy in detail."""
+    """Values of the template for a policy in detail."""
     result, timeline = report.result, report.result.timeline
     assert timeline is not None
     day = worst_day(timeline, zone)
@@ -104,7 +106,7 @@ def _policy(report: PolicyReport, profile: str, prefix: str, zone: tzinfo) -> Ma
         "day_timeline": _day(timeline, day, result, zone, f"{prefix}day-"),
         "day_step": _span(steps(timeline, day.begin, day.end).length) if day is not None else "",
         "misses": miss_table(rows) if rows else "",
-        "reads_calendar": report.policy.uses_calendar,
+        "uses_calendar": report.policy.uses_calendar,
     }
 
 
@@ -125,21 +127,23 @@ def _day(timeline: Timeline, day: DayOfTimeline | None, result: ReplayResult, zo
 
 
 def _verdict(result: ReplayResult, frontier: Mapping[int, ReplayResult]) -> str:
-    """A policy in one sentence, beside fixed numbers."""
+    """Comparison of a policy with fixed numbers, in sentences."""
     if not result.launches:
         return "There were no launches, so nothing can be compared."
-    said = (
+    sentence = (
         f"{result.policy}: {result.hit_rate:.2%} of the launches find a warm placeholder, and"
         f" {result.idle_hours_a_day:,.1f} placeholder-hours a day are idle."
     )
     fixed = idle_at_hit_rate(frontier, result.hit_rate)
     if fixed is None:
-        return f"{said} No fixed number of the curve has this hit rate."
+        return f"{sentence} No fixed number of the curve has this hit rate."
     if not fixed:
-        return said
+        return sentence
     change = result.idle_hours_a_day / fixed - 1.0
     word = "less" if change < 0 else "more"
-    return f"{said} Fixed numbers with the same hit rate have {fixed:,.1f}; this policy has {abs(change):.0%} {word}."
+    return (
+        f"{sentence} Fixed numbers with the same hit rate have {fixed:,.1f}; this policy has {abs(change):.0%} {word}."
+    )
 
 
 def _kind_facts(kind: NodeKind) -> Iterator[tuple[str, str]]:
@@ -147,9 +151,9 @@ def _kind_facts(kind: NodeKind) -> Iterator[tuple[str, str]]:
     yield "profiles", ", ".join(map(printable, kind.profiles)) or "all"
     yield "servers on a node", f"{kind.slots}"
     yield "lead time", f"{leads} min, and {kind.image_time / timedelta(minutes=1):g} min for images"
-    yield "most nodes", "unlimited" if kind.max_nodes is None else f"{kind.max_nodes:,}"
+    yield "limit of nodes", "unlimited" if kind.max_nodes is None else f"{kind.max_nodes:,}"
     starts = kind.starts_per_minute
-    yield "node starts a minute", "unlimited" if starts is None else f"{starts:g}"
+    yield "limit of node starts a minute", "unlimited" if starts is None else f"{starts:g}"
     yield "an empty node is removed after", f"{kind.unneeded / timedelta(minutes=1):g} min"
     if kind.price:
         yield "price of a node for an hour", f"{kind.price:g}"
@@ -160,11 +164,11 @@ def _scenario_facts(kind: KindReport) -> Iterator[tuple[str, str]]:
     yield "calendar entries", f"{len(scenario.occurrences):,}"
     yield "floor", f"{scenario.floor:,} placeholders"
     known = scenario.trace.lengths is not None
-    yield "how long servers run", "known or drawn" if known else "not known, so none ends"
+    yield "durations of servers", "known or drawn at random" if known else "unknown, so no server ends"
 
 
 def _settings(found: Sequence[DemandSettings]) -> Iterator[tuple[str, list[str]]]:
-    """Each setting of forecasts, with its value by policy."""
+    """Each setting of forecasts, with its value in each policy."""
     if found:
         for each in fields(DemandSettings):
             yield each.name, [_value(getattr(settings, each.name)) for settings in found]
@@ -183,7 +187,7 @@ def _value(value: object) -> str:
 
 
 def _span(minutes: int) -> str:
-    """A length in its largest whole unit."""
+    """A duration in its largest whole unit."""
     for length, unit in ((1440, "day"), (60, "hour")):
         if minutes >= length and minutes % length == 0:
             number = minutes // length

@@ -1,4 +1,4 @@
-"""Nodes of one kind with servers on them, minute by minute."""
+"""Nodes of one kind and their servers, minute by minute."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _NEVER: Final = -1
 
 
 class NodePool:
-    """What an autoscaler and a scheduler do, with servers packed on the busiest node.
+    """Model of an autoscaler, and of a scheduler that packs servers on the busiest node.
 
-    A launch takes a free slot of a node that has the image. A slot that was given back serves the next launch. With
-    `as_z2jh` the placeholders are those of the chart: a node counts as soon as it is ready, a launch preempts the
-    youngest placeholder, and so it may land where the image is not there yet.
+    A launch gets a free slot of a node with the image; the slot is free again when the server ends. With `as_z2jh` the
+    placeholders are those of zero-to-jupyterhub: a node counts as soon as it is ready, and a launch preempts the
+    youngest placeholder, also on a node that does not have the image yet.
 
     Parameters
     ----------
     seed
-        For lead times, where several are given.
+        Seed of the drawn lead times.
     on_lead
-        Told the minutes that a node took from order to use.
+        Called with the lead time of each ordered node, in minutes.
     """
 
     def __init__(self, kind: NodeKind, seed: int, on_lead: Callable[[int], None], *, as_z2jh: bool = False) -> None:
@@ -44,35 +44,35 @@ class NodePool:
         self._on_lead = on_lead
         self._as_z2jh = as_z2jh
         self._due: list[tuple[int, int]] = []
-        """Heap of the minutes at which nodes become useful, and of their order."""
+        """Heap of ordered nodes: the minute at which each becomes usable, and its number."""
         self._used: dict[int, int] = {}
-        """Servers by node, of nodes that may get free slots again or have some."""
+        """Number of servers by node; nodes that stay full for ever are left out."""
         self._by_use: list[dict[int, None]] = [{} for _ in range(kind.slots)]
-        """Nodes with a free slot by their number of servers; the youngest in that state last."""
+        """Nodes with a free slot, by their number of servers, in the order in which they got it."""
         self._youngest: list[int] = []
-        """The same nodes by age, for `as_z2jh` only."""
+        """The same nodes, the youngest last; for `as_z2jh` only."""
         self._image_at: dict[int, int] = {}
         self._leaving: dict[int, list[int]] = {}
         self._waiting: deque[tuple[int, int]] = deque()
-        """Minute and length of each server that waits."""
+        """Minute of the launch and duration of each waiting server."""
         self._next = 0
         self._tokens = 0.0 if self._starts is None else max(self._starts, 1.0)
         self._surplus = RunningMaximum()
         self._removed = 0
         self.free = 0
-        """Free slots of nodes that can be used."""
+        """Free slots of usable nodes."""
         self.nodes = 0
-        """Nodes that were ordered and are not removed, as far as servers may leave them."""
+        """Nodes that were ordered and not removed; nodes that stay full for ever are left out."""
         self.running = 0
         """Servers on these nodes."""
         self.starts = 0
-        """Nodes that were ever ordered."""
+        """Number of all ordered nodes."""
         self.departed = 0
         """Servers that have ended in this minute."""
-        self.is_at_most = False
-        """Whether a limit keeps nodes from being ordered now."""
+        self.is_at_limit = False
+        """Whether the limit of nodes prevents orders now."""
         self.is_throttled = False
-        """Whether the rate of node starts does."""
+        """Whether the limit of node starts prevents orders now."""
 
     @property
     def waiting(self) -> int:
@@ -80,12 +80,12 @@ class NodePool:
         return len(self._waiting)
 
     def begin(self, minute: int, on_wait: Callable[[int, int], None]) -> None:
-        """Nodes come, servers end, and waiting servers get what is free.
+        """Begin a minute: nodes become usable, servers end, and waiting servers get free slots.
 
         Parameters
         ----------
         on_wait
-            Told the minute of a launch and the minutes that it has waited.
+            Called with the minute of a launch, and with its wait in minutes.
         """
         due = self._due
         while due and due[0][0] <= minute:
@@ -108,12 +108,12 @@ class NodePool:
         Parameters
         ----------
         length
-            Minutes that it runs; -1: for ever.
+            Duration in minutes; -1 if the server never ends.
 
         Returns
         -------
         int or None
-            Minutes until its image is there, mostly 0; None if it waits for a node.
+            Minutes until its node has the image, mostly 0; None if it waits for a node.
         """
         if self.free:
             return self._place(minute, length)
@@ -125,12 +125,12 @@ class NodePool:
         slots = self._slots
         position = self.free + len(self._due) * slots - len(self._waiting)
         nodes = -((position - placeholders) // slots)
-        self.is_at_most = self.is_throttled = False
+        self.is_at_limit = self.is_throttled = False
         if self._starts is not None:
             self._tokens = min(self._tokens + self._starts, max(self._starts, 1.0))
         if nodes > 0:
             self._order(minute, nodes)
-        # A node is removed when it was not needed for some time.
+        # A node is removed when it was not needed for the time `unneeded`.
         idle = min(len(self._by_use[0]), max((position - placeholders) // slots, 0))
         self._surplus.add(minute, -(idle + self._removed))
         removable = -int(self._surplus.held(minute, self._unneeded + 1)) - self._removed
@@ -140,7 +140,7 @@ class NodePool:
     def _order(self, minute: int, nodes: int) -> None:
         if self._most is not None and self.nodes + nodes > self._most:
             nodes = max(self._most - self.nodes, 0)
-            self.is_at_most = True
+            self.is_at_limit = True
         if self._starts is not None:
             allowed = int(self._tokens)
             self.is_throttled = nodes > allowed
@@ -171,7 +171,7 @@ class NodePool:
         if length != _NEVER:
             self._leaving.setdefault(minute + length, []).append(node)
         elif used == self._slots and not self._leaving:
-            # No server ever leaves this node, so it needs not be followed.
+            # No server on this node ever ends, so the node is dropped from the model.
             del self._used[node], self._image_at[node]
             self.nodes -= 1
             self.running -= used

@@ -1,4 +1,4 @@
-"""Policies by what is written on the command line."""
+"""Policies by their names on the command line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dra_spawner.placeholders.planner.demand.settings import DemandSettings
 __all__ = ["EQUAL_HIT", "NamedPolicy", "parse_policy"]
 
 EQUAL_HIT: Final = "fixed:equal"
-"""The smallest fixed number with the hit rate of the forecast before it."""
+"""The smallest fixed number with the hit rate of the previous policy that uses the calendar."""
 _FORMS: Final = (
     "none, fixed:NUMBER, fixed:equal, z2jh:NUMBER, calendar, forecast or forecast:SETTING=VALUE,... with the settings"
 )
@@ -35,16 +35,16 @@ _MOST: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class NamedPolicy:
-    """A policy to be tried.
+    """A policy to replay.
 
     Attributes
     ----------
     name
-        As it was written.
+        Name on the command line.
     policy
-        None for `EQUAL_HIT`.
+        The policy; None for `EQUAL_HIT`.
     uses_calendar
-        Whether calendar entries are shown to it.
+        Whether it uses calendar entries.
     as_z2jh
         Whether its placeholders are those of zero-to-jupyterhub.
     """
@@ -62,12 +62,12 @@ def parse_policy(text: str, settings: DemandSettings) -> NamedPolicy:
     Parameters
     ----------
     settings
-        Of forecasts, as far as the text says nothing else.
+        Settings of forecasts; the text may override them.
 
     Raises
     ------
     ValueError
-        If there is no such policy, or a setting is wrong.
+        If the policy does not exist, or a setting is invalid.
     """
     kind, _, rest = text.partition(":")
     match kind:
@@ -83,7 +83,7 @@ def parse_policy(text: str, settings: DemandSettings) -> NamedPolicy:
             return NamedPolicy(text, CalendarOnly(), settings, uses_calendar=True)
         case "forecast":
             return NamedPolicy(text, ForecastDemand(text), _with(settings, text, rest), uses_calendar=True)
-    raise ValueError(f"{text!r} is no policy; write {_FORMS} {', '.join(_SETTINGS)}")
+    raise ValueError(f"{text!r} is not a policy; write {_FORMS} {', '.join(_SETTINGS)}")
 
 
 def _number(text: str, digits: str) -> int:

@@ -1,4 +1,4 @@
-"""One policy on one trace, minute by minute, in virtual time."""
+"""Replay of a trace with one policy, minute by minute, in virtual time."""
 
 from __future__ import annotations
 
@@ -26,26 +26,27 @@ from dra_spawner.reports.timeline import Timeline
 
 __all__ = ["Scenario", "replay"]
 
-#: Entries farther away change nothing: no lead time is longer.
-_NEAR: Final = 12 * 60
-_LOOK_AGAIN: Final = 60
+#: Entries that begin later change nothing: no lead time is longer.
+_AHEAD_MINUTES: Final = 12 * 60
+_REFRESH_MINUTES: Final = 60
 _NEVER: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What a policy is tried on."""
+    """Trace, nodes and calendar for the replay of a policy."""
 
     trace: Trace
     kind: NodeKind
     occurrences: tuple[Occurrence, ...] = ()
-    """Calendar entries, by their begin."""
+    """Calendar entries, sorted by their begin."""
     floor: int = 0
     seed: int = 1
     judged_from: int | None = None
-    """The first minute that counts; before it the policy only learns. None: all count."""
+    """The first minute that counts; before it the policy only learns. None: all minutes count."""
+
     has_timeline: bool = False
-    """Whether figures by the minute are kept."""
+    """Whether the result has a timeline."""
 
 
 def replay(
@@ -57,19 +58,19 @@ def replay(
     as_z2jh: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> ReplayResult:
-    """What a policy would have done.
+    """The result that a policy would have had.
 
-    In each minute nodes come and servers end, launches take warm placeholders, and the policy says how many there
-    should be. Placeholders in free slots of nodes with the image are warm at once.
+    In each minute nodes become usable, servers end, launches get warm placeholders, and the policy sets their target.
+    A placeholder in a free slot of a node with the image is warm at once.
 
     Parameters
     ----------
     settings
-        Of forecasts.
+        Settings of forecasts.
     as_z2jh
         Placeholders like those of zero-to-jupyterhub (see `NodePool`).
     progress
-        Told the number of minutes that are done, once a day.
+        Called once for each day of the trace, with the number of replayed minutes.
     """
     settings = settings or DemandSettings()
     trace, kind = scenario.trace, scenario.kind
@@ -86,7 +87,7 @@ def replay(
     timeline = Timeline(judged_from) if scenario.has_timeline else None
     lengths = repeat(_NEVER) if trace.lengths is None else iter(trace.lengths)
     target = 0
-    # A lead time ago nodes could still be ordered.
+    # Forecasts of one lead time before, when nodes could still be ordered.
     expected = deque([0.0], whole_minutes(leads.quantile) + 1)
     for minute, launches in trace.minutes():
         is_judged = minute >= judged_from
@@ -119,14 +120,14 @@ def replay(
         pool.order(minute, target)
         if is_judged:
             tally.starts += pool.starts - before
-            tally.misses.limits(is_at_most=pool.is_at_most, is_throttled=pool.is_throttled)
+            tally.misses.limits(is_at_limit=pool.is_at_limit, is_throttled=pool.is_throttled)
         if progress is not None and (minute - trace.begin) % MINUTES_A_DAY == 0:
             progress(minute - trace.begin)
     return tally.result(name or policy.name, trace.end, kind.price, timeline)
 
 
 def _launch(pool: NodePool, minute: int, launches: int, lengths: Iterator[int], tally: _Tally, *, is_hit: bool) -> int:
-    """Start servers, and return how many have to wait.
+    """Start servers; returns the number of those that wait.
 
     Parameters
     ----------
@@ -146,7 +147,7 @@ def _launch(pool: NodePool, minute: int, launches: int, lengths: Iterator[int], 
 
 
 class _Tally:
-    """Figures of the time that is judged."""
+    """Figures of the judged time."""
 
     def __init__(self, judged_from: int, misses: LargestMisses) -> None:
         self._judged_from = judged_from
@@ -169,7 +170,7 @@ class _Tally:
     def result(self, policy: str, end: int, price: float, timeline: Timeline | None) -> ReplayResult:
         self.misses.close()
         waits = dict(sorted(self.waits.items()))
-        # Servers that still wait at the end of the trace have no wait yet: they wait longer than anything known.
+        # The wait of servers that still wait at the end of the trace is unknown: it counts as the longest.
         still = self.launches - self.hits - self.free - sum(waits.values())
         if still > 0:
             longest = max(waits, default=0) + 1
@@ -192,7 +193,7 @@ class _Tally:
 
 
 class _NearEntries:
-    """Calendar entries of about now, looked up once an hour."""
+    """Calendar entries that are near in time, looked up once an hour."""
 
     def __init__(self, occurrences: Sequence[Occurrence]) -> None:
         self._occurrences = sorted(occurrences, key=lambda each: each.begins.timestamp())
@@ -202,10 +203,10 @@ class _NearEntries:
         self._until = 0
 
     def near(self, now: int) -> tuple[Occurrence, ...]:
-        """Entries that begin within some hours, or have begun and not ended."""
+        """Entries that begin within twelve hours, or have begun and not ended."""
         if now >= self._until:
             first = bisect_left(self._begins, now - self._longest)
-            last = bisect_left(self._begins, now + _NEAR + _LOOK_AGAIN)
+            last = bisect_left(self._begins, now + _AHEAD_MINUTES + _REFRESH_MINUTES)
             self._found = tuple(self._occurrences[first:last])
-            self._until = now + _LOOK_AGAIN
+            self._until = now + _REFRESH_MINUTES
         return self._found

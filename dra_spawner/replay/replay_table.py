@@ -1,4 +1,4 @@
-"""Results for people, and as JSON."""
+"""Results as text, and as JSON."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HEADINGS: Final = (
 
 
 def table(results: Sequence[ReplayResult]) -> str:
-    """A line for each policy."""
+    """A table with a line for each policy."""
     rows = [HEADINGS, *(cells(each) for each in results)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
     lines = []

@@ -1,4 +1,4 @@
-"""What a report shows besides the table: fixed numbers, and what calendar entries would have changed."""
+"""Data of a report besides the table: results of fixed numbers, and the effect of calendar entries."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from dra_spawner.replay.replay import Scenario, replay
 from dra_spawner.replay.results import ReplayResult
 from dra_spawner.reports.timeline import Timeline
 
-__all__ = ["KindReport", "PolicyReport", "gather", "of_interest"]
+__all__ = ["KindReport", "PolicyReport", "detailed_policies", "kind_report"]
 
-_MOST_OF_INTEREST: Final = 4
+_MOST_DETAILED: Final = 4
 _FIXED: Final = "fixed:"
 
 
@@ -25,10 +25,10 @@ class PolicyReport:
     Attributes
     ----------
     result
-        With a timeline.
+        Result with a timeline.
     with_entries
-        The timeline with the calendar entries of the largest misses; None for a policy that reads no calendar, or
-        without such misses.
+        The timeline with the calendar entries of the largest misses; None for a policy that uses no calendar, or
+        without misses that entries prevent.
     """
 
     policy: NamedPolicy
@@ -43,11 +43,11 @@ class KindReport:
     Attributes
     ----------
     profile
-        Of the calendar entries; empty if the kind names none.
+        Profile of the calendar entries; empty if the kind lists none.
     results
-        Of all policies.
+        Results of all policies.
     in_detail
-        The policies of interest.
+        The policies that are shown in detail.
     frontier
         Results of fixed numbers, by number.
     """
@@ -60,38 +60,38 @@ class KindReport:
     frontier: Mapping[int, ReplayResult]
 
 
-def of_interest(policies: Sequence[NamedPolicy]) -> frozenset[int]:
-    """Places of the policies that are shown in detail: those that read the calendar; without any, those that keep
-    placeholders; without any, all.
+def detailed_policies(policies: Sequence[NamedPolicy]) -> frozenset[int]:
+    """Indices of the policies that are shown in detail: those that use the calendar; without these, those with
+    placeholders; without these, all.
     """
     # The results of `fixed:equal` are found by a search, and have no timeline.
-    single = [place for place, each in enumerate(policies) if each.policy is not None]
-    with_calendar = [place for place in single if policies[place].uses_calendar]
-    with_placeholders = [place for place in single if policies[place].name != "none"]
-    return frozenset((with_calendar or with_placeholders or single)[:_MOST_OF_INTEREST])
+    single = [index for index, each in enumerate(policies) if each.policy is not None]
+    with_calendar = [index for index in single if policies[index].uses_calendar]
+    with_placeholders = [index for index in single if policies[index].name != "none"]
+    return frozenset((with_calendar or with_placeholders or single)[:_MOST_DETAILED])
 
 
-def gather(
+def kind_report(
     scenario: Scenario,
     profile: str,
     policies: Sequence[NamedPolicy],
     results: Sequence[ReplayResult],
     progress: Callable[[str, float], None],
 ) -> KindReport:
-    """Replay what the report needs besides.
+    """Replay the further data of a report.
 
     Parameters
     ----------
     scenario
-        With the calendar's entries.
+        Scenario with the calendar's entries.
     results
-        Of the policies; those `of_interest` with a timeline.
+        Results of the policies; those of `detailed_policies` have a timeline.
     progress
-        Told what is being replayed, and how much of it is done.
+        Called with the name of a replay, and with the share of it that is done.
     """
     in_detail = []
-    for place in sorted(of_interest(policies)):
-        policy, result = policies[place], results[place]
+    for index in sorted(detailed_policies(policies)):
+        policy, result = policies[index], results[index]
         entries = _with_entries(scenario, profile, policy, result, progress)
         in_detail.append(PolicyReport(policy, result, entries))
     frontier = fixed_frontier(
@@ -104,7 +104,7 @@ def gather(
 
 
 def _fixed(results: Sequence[ReplayResult]) -> dict[int, ReplayResult]:
-    """Results of fixed numbers among those of all policies, by number."""
+    """The results of fixed numbers, by number."""
     return {
         int(each.policy.removeprefix(_FIXED)): replace(each, timeline=None)
         for each in results
@@ -119,7 +119,7 @@ def _with_entries(
     result: ReplayResult,
     progress: Callable[[str, float], None],
 ) -> Timeline | None:
-    """The timeline of a policy that had known the largest misses in advance."""
+    """The timeline of a policy with calendar entries of the largest misses."""
     entries = tuple(each.calendar_entry(profile) for each in result.largest_misses if each.is_preventable)
     if policy.policy is None or not policy.uses_calendar or not entries:
         return None

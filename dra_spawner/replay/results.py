@@ -1,4 +1,4 @@
-"""What a policy would have done: figures of one replay."""
+"""Figures of the replay of one policy."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ class ReplayResult:
     Attributes
     ----------
     policy
-        Its name.
+        Name of the policy.
     days
-        Length of the time that is judged.
+        Length of the judged time.
     launches
-        All in this time.
+        Number of launches in this time.
     hits
         Launches that found a warm placeholder on a node with the image.
     free
-        Launches that found room on such a node, but no placeholder.
+        Launches that found free capacity on a node with the image, but no placeholder.
     idle_hours
-        Placeholder-hours in which a warm placeholder was not used.
+        Hours of warm placeholders without a server.
     node_hours
-        Hours of all nodes, from their order to their removal. Not meaningful without lengths of servers.
+        Hours of all nodes, from their order to their removal. Meaningless if no durations of servers are known.
     node_starts
-        Nodes ordered.
+        Number of ordered nodes.
     waits
-        Number of launches by minutes waited; the hits and free ones are those of 0 minutes.
+        Number of launches by wait in minutes; `hits` and `free` have 0 minutes.
     largest_misses
-        Times with the most launches that had to wait, the largest first.
+        Times with the most waiting launches, the largest first.
     """
 
     policy: str
@@ -67,7 +67,7 @@ class ReplayResult:
         return self.node_hours / self.days if self.days else 0.0
 
     def wait_quantile(self, share: float) -> int:
-        """Minutes within which this share of the launches had a place."""
+        """Minutes within which this share of the launches was served."""
         seen = 0
         for minutes in sorted(self.waits):
             seen += self.waits[minutes]
@@ -76,6 +76,6 @@ class ReplayResult:
         return 0
 
     def share_waiting(self, longer_than: int = 0) -> float:
-        """Share of the launches that waited for more than so many minutes."""
+        """Share of the launches that waited for more than `longer_than` minutes."""
         late = sum(count for minutes, count in self.waits.items() if minutes > longer_than)
         return late / self.launches if self.launches else 0.0

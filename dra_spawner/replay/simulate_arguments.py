@@ -12,13 +12,13 @@ _POLICIES = ("none", "forecast", "fixed:equal")
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the commands of this package."""
+    """Add ``simulate`` to the commands of ``dra-spawner``."""
     command = commands.add_parser(
         "simulate",
-        help="tell what placeholder policies would have done on recorded launches",
+        help="compare placeholder policies on recorded launches",
         description="Replay recorded launches in virtual time, once for each policy, through the code that the\n"
-        "service runs, and compare: how many users would have found a warm placeholder, what would have been\n"
-        "idle, how many nodes would have been started. It needs no cluster.",
+        "service runs, and compare: how many users would have found a warm placeholder, how many placeholders\n"
+        "would have been idle, how many nodes would have been started. It needs no cluster.",
         epilog="examples:\n"
         "  dra-spawner simulate launches.csv cluster.yaml\n"
         "  dra-spawner simulate launches.csv.gz cluster.yaml --policy fixed:20 --policy z2jh:20 --policy forecast\n"
@@ -27,17 +27,17 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "  dra-spawner simulate launches.csv cluster.yaml --learn-days 28 --report report.html\n"
         "\n"
         "trace (CSV, its first row names the columns):\n"
-        "  time        with a time zone, as 2026-11-24T17:00:31+01:00; or minute_utc\n"
+        "  time        with a time zone, like 2026-11-24T17:00:31+01:00; or minute_utc\n"
         "  profile     may be left out if there is one kind of node\n"
-        "  launches    in that minute; without the column each row is one launch\n"
-        "  seconds     how long the server ran, if known\n"
-        "  user        so that duplicate rows are found\n"
+        "  launches    number in that minute; without the column each row is one launch\n"
+        "  seconds     duration of the server, if known\n"
+        "  user        finds duplicate rows\n"
         "\n"
         "cluster (YAML):\n"
         "  nodes:\n"
         "    - {name: gpu, profiles: [gpu-slice], slots: 8, lead_minutes: [6, 8, 9], image_minutes: 2,\n"
         "       max_nodes: 40, starts_per_minute: 5, unneeded_minutes: 10, price: 3.2}\n"
-        "  servers: {median_minutes: 45, sigma: 1.0}    how long servers run, if the trace does not say so\n"
+        "  servers: {median_minutes: 45, sigma: 1.0}    durations of servers, if the trace has none\n"
         "  classes:                                     added to the trace, and announced by the calendar\n"
         '    - {profile: gpu-slice, users: 180, weekday: tuesday, at: "17:00", ramp_minutes: 15, absent: 0.1}\n'
         "  calendar:\n"
@@ -47,21 +47,21 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "  zone: Europe/Berlin\n"
         "\n"
         "policies:\n"
-        "  none                 nodes come only for users who wait\n"
+        "  none                 nodes are ordered only for waiting users\n"
         "  fixed:NUMBER         always the same number of placeholders\n"
         "  fixed:equal          the smallest fixed number with the hit rate of the policy before it\n"
         "  z2jh:NUMBER          placeholders of zero-to-jupyterhub: they follow neither images nor launches\n"
         "  calendar             calendar entries and the floor only\n"
-        "  forecast             what the service does; forecast:hit_rate=0.98,hold=2 changes settings\n"
+        "  forecast             the service's policy; forecast:hit_rate=0.98,hold=2 changes settings\n"
         "\n"
         "output:\n"
         "  hits: launches that found a warm placeholder on a node with the image. idle h/day: hours of warm\n"
-        "  placeholders that no server took over. node-h/day includes servers. --report adds the curve of fixed\n"
-        "  numbers, a timeline, and what the calendar entries of the largest misses would have changed; it replays\n"
-        "  more, so it takes some times as long.\n"
+        "  placeholders without a server. node-h/day includes servers. --report adds the curve of fixed\n"
+        "  numbers, a timeline, and the effect of calendar entries for the largest misses; it replays more, so it\n"
+        "  takes several times as long.\n"
         "\n"
         "exit code:\n"
-        "  0, or 2 the input cannot be read or makes no sense, or the report cannot be written",
+        "  0 done, 2 the input cannot be read or is invalid, or the report cannot be written",
     )
     command.add_argument("trace", metavar="TRACE", help="CSV file with launches; it may be compressed by gzip")
     command.add_argument("cluster", metavar="CLUSTER", help="YAML file that describes the cluster")
@@ -71,34 +71,30 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         default=[],
         metavar="POLICY",
         dest="policies",
-        help=f"a policy to try; may be repeated ({', '.join(_POLICIES)})",
+        help=f"a policy to replay; may be repeated ({', '.join(_POLICIES)})",
     )
-    command.add_argument(
-        "--format", choices=("table", "json"), default="table", help="how to print the figures (%(default)s)"
-    )
+    command.add_argument("--format", choices=("table", "json"), default="table", help="output format (%(default)s)")
     command.add_argument(
         "--report",
         default="",
         metavar="FILE",
-        help="write a page with plots, too (.html; it needs matplotlib: pip install 'dra-spawner[report]')",
+        help="also write a page with plots (.html; it needs matplotlib: pip install 'dra-spawner[report]')",
     )
     command.add_argument(
         "--learn-days",
         type=_whole,
         default=0,
         metavar="DAYS",
-        help="days at the begin on which policies only learn, and nothing counts (%(default)s)",
+        help="first days, on which policies only learn and nothing counts (%(default)s)",
     )
-    command.add_argument("--seed", type=_whole, default=1, help="for what is drawn at random (%(default)s)")
-    command.add_argument(
-        "--skip-bad", action="store_true", help="leave out rows that make no sense, and go on over gaps"
-    )
+    command.add_argument("--seed", type=_whole, default=1, help="seed of random numbers (%(default)s)")
+    command.add_argument("--skip-bad", action="store_true", help="skip invalid rows, and accept gaps")
     command.add_argument(
         "--longest-gap",
         type=_whole,
         default=4,
         metavar="DAYS",
-        help="a longer time without any row is a gap in the record (%(default)s)",
+        help="limit of a time without rows; a longer one is a gap in the record (%(default)s)",
     )
     command.add_argument(
         "--calendar",
@@ -106,10 +102,10 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         default=[],
         metavar="FILE",
         dest="calendars",
-        help="an iCal file (.ics) whose events say lines like '200 of gpu-slice'; may be repeated",
+        help="an iCal file (.ics) with events that have lines like '200 of gpu-slice'; may be repeated",
     )
     command.add_argument(
-        "--unannounced", action="store_true", help="the classes of the description are not in the calendar"
+        "--unannounced", action="store_true", help="keep the classes of the description out of the calendar"
     )
     command.set_defaults(run=_simulate)
 

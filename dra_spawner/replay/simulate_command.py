@@ -1,4 +1,4 @@
-"""``dra-spawner simulate``: read, replay, print."""
+"""``dra-spawner simulate``: reads the input, replays, and prints the results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from dra_spawner.replay.policy_names import NamedPolicy, parse_policy
 from dra_spawner.replay.replay import Scenario
 from dra_spawner.replay.replay import replay as replay_policy
 from dra_spawner.replay.replay_table import miss_lines, result_json, table
-from dra_spawner.replay.report_data import KindReport, gather, of_interest
+from dra_spawner.replay.report_data import KindReport, detailed_policies, kind_report
 from dra_spawner.replay.results import ReplayResult
 from dra_spawner.replay.trace_reader import LONGEST_GAP, TraceRows, read_trace
 from dra_spawner.replay.traces import Trace
@@ -53,11 +53,11 @@ class SimulateOptions:
     skip_bad: bool = False
     longest_gap: timedelta = LONGEST_GAP
     learn_days: int = 0
-    """Days at the begin on which policies only learn."""
+    """First days, on which policies only learn."""
     calendars: tuple[str, ...] = ()
     """Paths of iCal files."""
     without_classes: bool = False
-    """Keep the calendar empty: synthetic classes come unannounced."""
+    """Whether the calendar does not announce the synthetic classes."""
     report: str = ""
     """Path of the HTML page to write; empty for none."""
     defaults: DemandSettings = field(default_factory=DemandSettings)
@@ -69,7 +69,7 @@ def run_simulate(options: SimulateOptions, output: TextIO, messages: TextIO) -> 
     Returns
     -------
     int
-        0, or 2 when the input cannot be read, or the report cannot be written.
+        0, or 2 if the input cannot be read, or the report cannot be written.
     """
     progress = Progress(messages)
     try:
@@ -82,7 +82,7 @@ def run_simulate(options: SimulateOptions, output: TextIO, messages: TextIO) -> 
         rows = read_trace(options.trace, cluster.group_of, skip_bad=options.skip_bad, longest_gap=options.longest_gap)
         events, problems = _events(options, cluster, rows)
         if options.learn_days * MINUTES_A_DAY >= max(len(each.launches) for each in rows.traces.values()):
-            raise InputError(options.trace, 0, "", f"is not longer than the {options.learn_days} days for learning")
+            raise InputError(options.trace, 0, "", f"must be longer than the {options.learn_days} days for learning")
         _check_classes(options, cluster, rows)
     except (InputError, ValueError) as error:
         progress.clear()
@@ -107,7 +107,7 @@ def run_simulate(options: SimulateOptions, output: TextIO, messages: TextIO) -> 
             output.write(("\n" if number else "") + _text(kind, scenario, results, profile))
         if options.report:
             output.flush()
-            reports.append(_gathered(scenario, profile, policies, results, progress))
+            reports.append(_kind_report(scenario, profile, policies, results, progress))
             progress.clear()
     if options.as_json:
         output.write(json.dumps({"seed": options.seed, "kinds": answers}, ensure_ascii=False) + "\n")
@@ -118,7 +118,7 @@ def run_simulate(options: SimulateOptions, output: TextIO, messages: TextIO) -> 
 
 
 def _check_report(file: str) -> None:
-    """Refuse a report that cannot be written, before the work is done."""
+    """Raise an error if the report cannot be written, before the replays begin."""
     if not file:
         return
     if not can_plot():
@@ -127,22 +127,22 @@ def _check_report(file: str) -> None:
     if path.is_dir():
         raise InputError(file, 0, "", "is a directory; --report needs the name of a file")
     if not path.absolute().parent.is_dir():
-        raise InputError(file, 0, "", "cannot be written: there is no such directory")
+        raise InputError(file, 0, "", "cannot be written: its directory does not exist")
 
 
-def _gathered(
+def _kind_report(
     scenario: Scenario,
     profile: str,
     policies: Sequence[NamedPolicy],
     results: Sequence[ReplayResult],
     progress: Progress,
 ) -> KindReport:
-    """What the report shows of a kind of node; it replays more."""
+    """The report's data of a kind of node, with a progress bar for its replays."""
 
-    def report(what: str, done: float) -> None:
-        progress.show(f"report: {scenario.kind.name}, {what}: {_bar(done)}")
+    def report(name: str, done: float) -> None:
+        progress.show(f"report: {scenario.kind.name}, {name}: {_bar(done)}")
 
-    return gather(scenario, profile, policies, results, report)
+    return kind_report(scenario, profile, policies, results, report)
 
 
 def _write_report(
@@ -172,7 +172,7 @@ def _cluster(file: str) -> ClusterFile:
     try:
         text = Path(file).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        problem = getattr(error, "strerror", None) or "is no text in UTF-8"
+        problem = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise InputError(file, 0, "", f"cannot be read: {problem}") from None
     documents = tuple(read_documents(file, text, PROFILE_FILES))
     if len(documents) != 1:
@@ -186,14 +186,14 @@ def _policies(texts: Sequence[str], settings: DemandSettings) -> tuple[NamedPoli
     for each in found:
         has_forecast |= each.policy is not None and each.uses_calendar
         if each.policy is None and not has_forecast:
-            raise ValueError(f"{each.name} needs a policy before it, such as forecast, whose hit rate it is to have")
+            raise ValueError(f"{each.name} needs a policy before it, like forecast: it has the hit rate of that policy")
     return found
 
 
 def _events(
     options: SimulateOptions, cluster: ClusterFile, rows: TraceRows
 ) -> tuple[tuple[Occurrence, ...], tuple[str, ...]]:
-    """Occurrences of the iCal files within the trace, and what is wrong with single events."""
+    """Occurrences of the iCal files within the trace, and problems of single events."""
     occurrences: list[Occurrence] = []
     problems: list[str] = []
     begin = min(each.begin for each in rows.traces.values())
@@ -206,7 +206,7 @@ def _events(
         except CalendarUnreadable as error:
             raise InputError(file, 0, "", str(error)) from None
         except (OSError, UnicodeDecodeError) as error:
-            problem = getattr(error, "strerror", None) or "is no text in UTF-8"
+            problem = getattr(error, "strerror", None) or "it is not UTF-8 text"
             raise InputError(file, 0, "", f"cannot be read: {problem}") from None
         occurrences += found.occurrences
         problems += (f"{file}: {each}" for each in found.problems)
@@ -218,7 +218,7 @@ def _events(
 def _check_classes(options: SimulateOptions, cluster: ClusterFile, rows: TraceRows) -> None:
     has_lengths = any(each.lengths is not None for each in rows.traces.values())
     if cluster.classes and has_lengths and cluster.durations is None:
-        problem = "must be there: the trace tells how long servers run, and those of classes run for some time, too"
+        problem = "is missing: the trace has durations of servers, so the servers of classes need durations, too"
         raise InputError(options.cluster, 0, "servers", problem)
 
 
@@ -244,10 +244,10 @@ def _results(
     scenario: Scenario, policies: Sequence[NamedPolicy], options: SimulateOptions, progress: Progress
 ) -> Iterator[ReplayResult]:
     last: ReplayResult | None = None
-    in_detail = of_interest(policies) if options.report else frozenset()
-    for place, each in enumerate(policies):
+    in_detail = detailed_policies(policies) if options.report else frozenset()
+    for index, each in enumerate(policies):
         occurrences = scenario.occurrences if each.uses_calendar else ()
-        shown = replace(scenario, occurrences=occurrences, has_timeline=place in in_detail)
+        shown = replace(scenario, occurrences=occurrences, has_timeline=index in in_detail)
         total = len(scenario.trace.launches)
 
         def report(done: int, name: str = each.name, total: int = total) -> None:
@@ -274,7 +274,7 @@ def _bar(done: float) -> str:
 
 def _text(kind: NodeKind, scenario: Scenario, results: Sequence[ReplayResult], profile: str) -> str:
     days = results[0].days
-    known = "" if scenario.trace.lengths is not None else "; how long servers run is not known, so none ends"
+    known = "" if scenario.trace.lengths is not None else "; durations of servers are unknown, so no server ends"
     parts = [f"{kind.name}: {results[0].launches:,} launches in {days:,.1f} days{known}\n", table(results)]
     for each in results:
         lines = tuple(miss_lines(each, profile))

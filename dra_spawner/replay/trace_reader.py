@@ -1,4 +1,4 @@
-"""Traces from CSV files: launches one by one, or counts by the minute. What makes no sense is named by its row."""
+"""Traces from CSV files: single launches, or counts by the minute. Errors name the line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dra_spawner.replay.traces import Trace
 __all__ = ["LONGEST_GAP", "TraceRows", "read_trace"]
 
 LONGEST_GAP: Final = timedelta(days=4)
-"""A longer time without any row is taken for a gap in the record, not for quiet days."""
+"""Limit of a time without rows: a longer one is a gap in the record, not quiet days."""
 _TIMES: Final = ("time", "minute", "minute_utc")
 _COUNTS: Final = ("launches", "count")
 _PROFILE: Final = "profile"
@@ -33,16 +33,16 @@ _GZIP: Final = b"\x1f\x8b"
 
 @dataclass(slots=True)
 class TraceRows:
-    """A trace that was read.
+    """Traces of a file.
 
     Attributes
     ----------
     traces
-        By group; all over the same time.
+        Traces by group, all for the same time.
     rows
-        Rows that were taken.
+        Number of used rows.
     skipped
-        What is wrong with rows that were left out, and gaps; only where that is allowed.
+        Messages on skipped rows, and on gaps; empty unless `skip_bad`.
     """
 
     traces: dict[str, Trace] = field(default_factory=dict)
@@ -59,29 +59,29 @@ class _Row:
     launches: int
     length: int
     key: tuple[str, ...] | None
-    """What only one row of this time may have; None if rows may be alike."""
+    """Key that is unique among the rows of one time; None if equal rows are allowed."""
 
 
 def read_trace(
     file: str, group_of: Mapping[str, str], *, skip_bad: bool = False, longest_gap: timedelta = LONGEST_GAP
 ) -> TraceRows:
-    """Read a CSV file, also one that is compressed by gzip.
+    """Read a CSV file, which may be compressed by gzip.
 
     The first row names the columns: ``time`` (or ``minute``; with a time zone) or ``minute_utc``; ``profile`` if there
-    are several; ``launches`` (or ``count``), 1 without it; ``seconds`` that the server ran; ``user``. Other columns are
-    ignored.
+    are several; ``launches`` (or ``count``), 1 without it; ``seconds``, the server's duration; ``user``. Other columns
+    are ignored.
 
     Parameters
     ----------
     group_of
-        Group of each known profile; the key ``""`` is for rows, or whole traces, that name none.
+        Group of each known profile; the key ``""`` is for rows without a profile.
     skip_bad
-        Leave out rows that make no sense, and accept gaps.
+        Skip invalid rows, and accept gaps.
 
     Raises
     ------
     InputError
-        If the file cannot be read, has no rows, or, without `skip_bad`, has a row that makes no sense.
+        If the file cannot be read, has no rows, or, without `skip_bad`, has an invalid row.
     """
     found = TraceRows()
 
@@ -99,10 +99,12 @@ def read_trace(
             for row in _rows(file, raw, group_of, bad):
                 if last is not None:
                     if row.at < last.at:
-                        bad(row.line, f"has the time {row.at.isoformat()}, which is before that of line {last.line}")
+                        bad(
+                            row.line, f"has the time {row.at.isoformat()}, which is before the time of line {last.line}"
+                        )
                         continue
                     if row.at - last.at > longest_gap:
-                        bad(row.line, f"comes {row.at - last.at} after line {last.line}, with nothing between them")
+                        bad(row.line, f"is {row.at - last.at} after line {last.line}, without a row between them")
                     if row.minute - builder.first > _LONGEST:
                         raise InputError(file, row.line, "", "is more than 20 years after the first row")
                 if last is None or row.at != last.at:
@@ -117,18 +119,18 @@ def read_trace(
     except (OSError, EOFError) as error:
         raise InputError(file, 0, "", f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
     except UnicodeDecodeError:
-        raise InputError(file, 0, "", "is no text in UTF-8") from None
+        raise InputError(file, 0, "", "is not UTF-8 text") from None
     except csv.Error as error:
-        raise InputError(file, 0, "", f"is no CSV: {error}") from None
+        raise InputError(file, 0, "", f"is not CSV: {error}") from None
     if last is None:
-        raise InputError(file, 0, "", "has no row that can be used")
+        raise InputError(file, 0, "", "has no usable row")
     found.rows = builder.rows
     found.traces = builder.traces(group_of)
     return found
 
 
 class _Builder:
-    """Gathers rows to traces."""
+    """Collects rows into traces."""
 
     def __init__(self) -> None:
         self.first = 0
@@ -139,7 +141,7 @@ class _Builder:
         self._has_length: set[str] = set()
 
     def add(self, row: _Row) -> None:
-        """Add a row no earlier than the last."""
+        """Add a row, which must not be earlier than the last one."""
         if not self.rows:
             self.first = row.minute
         self.rows += 1
@@ -155,7 +157,7 @@ class _Builder:
         lengths.extend([row.length] * row.launches)
 
     def traces(self, group_of: Mapping[str, str]) -> dict[str, Trace]:
-        """The traces, all until the last minute of any."""
+        """The traces; all end with the last minute of any trace."""
         minutes = self._last - self.first + 1
         found = {}
         for group in dict.fromkeys(group_of.values()):
@@ -167,7 +169,7 @@ class _Builder:
 
 
 class _Bad(Exception):
-    """Raised for a row that makes no sense."""
+    """Raised for an invalid row."""
 
 
 def _rows(file: str, raw: BinaryIO, group_of: Mapping[str, str], bad: Callable[[int, str], None]) -> Iterator[_Row]:
@@ -190,7 +192,7 @@ def _rows(file: str, raw: BinaryIO, group_of: Mapping[str, str], bad: Callable[[
 
 
 class _Columns:
-    """Places of the columns."""
+    """Positions of the columns."""
 
     def __init__(self, file: str, header: Sequence[str]) -> None:
         names = [name.strip().lower() for name in header]
@@ -256,7 +258,7 @@ def _length(text: str) -> int:
     try:
         seconds = float(text)
     except ValueError:
-        raise _Bad(f"ran for {text!r} seconds; it must be a number, or nothing if that is not known") from None
+        raise _Bad(f"has {text!r} seconds; it must be a number, or empty if it is unknown") from None
     if not 0 <= seconds < 1e9:
-        raise _Bad(f"ran for {seconds:g} seconds; it must be 0 or more")
+        raise _Bad(f"has {seconds:g} seconds; it must be 0 or more")
     return max(round(seconds / 60), 1)

@@ -14,7 +14,7 @@ __all__ = ["Durations", "Trace"]
 
 @dataclass(frozen=True, slots=True)
 class Durations:
-    """Lognormal lengths of servers, for launches whose end is not recorded."""
+    """Lognormal distribution of the durations of servers, for launches whose end is not recorded."""
 
     median_minutes: float
     sigma: float = 1.0
@@ -28,17 +28,17 @@ class Durations:
 
 @dataclass(slots=True)
 class Trace:
-    """Counts of launches, and how long each server runs.
+    """Counts of launches, and durations of servers.
 
     Attributes
     ----------
     begin
         The first minute (see `placeholders.planner.demand.minutes`).
     launches
-        Of each minute from then on.
+        Number of launches in each minute from `begin` on.
     lengths
-        Minutes that each server runs, in the order of the launches; -1 for one whose end is not known, which never
-        ends. None if no end is known.
+        Duration of each server in minutes, in the order of the launches; -1 for an unknown end: the server never ends.
+        None if no end is known.
     """
 
     begin: int
@@ -47,16 +47,16 @@ class Trace:
 
     @property
     def end(self) -> int:
-        """The minute after the last."""
+        """The minute after the last one."""
         return self.begin + len(self.launches)
 
     @property
     def total(self) -> int:
-        """All launches."""
+        """Number of all launches."""
         return sum(self.launches)
 
     def minutes(self) -> Iterator[tuple[int, int]]:
-        """Each minute with its launches."""
+        """Each minute with its number of launches."""
         return enumerate(self.launches, self.begin)
 
     def since(self, minute: int) -> Trace:
@@ -66,12 +66,12 @@ class Trace:
         return Trace(self.begin + skipped, self.launches[skipped:], lengths)
 
     def thinned(self, share: float, seed: int) -> Trace:
-        """The launches of a hub of a part of the size: each launch is kept with this probability.
+        """The launches of a smaller hub: each launch is kept with the probability `share`.
 
         Raises
         ------
         ValueError
-            If the share is not from 0 to 1, or lengths are known.
+            If the share is not from 0 to 1, or durations are known.
         """
         if not 0 <= share <= 1:
             raise ValueError(f"the share is {share}; it must be 0 to 1")
@@ -82,7 +82,7 @@ class Trace:
         return Trace(self.begin, kept)
 
     def with_more(self, more: Trace) -> Trace:
-        """The launches of both; what is before or after this trace is dropped."""
+        """The launches of both traces; launches before or after this trace are dropped."""
         more = more.since(self.begin)
         launches = array("L", self.launches)
         last = min(more.end, self.end)
@@ -102,7 +102,7 @@ class Trace:
         return repeat(-1) if self.lengths is None else iter(self.lengths)
 
     def with_lengths(self, durations: Durations, seed: int) -> Trace:
-        """The same launches with lengths drawn at random."""
+        """The same launches with durations that are drawn at random."""
         draw = random.Random(seed)  # noqa: S311  # no secret
         mu = log(durations.median_minutes)
         most = 7 * 1440

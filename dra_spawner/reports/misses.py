@@ -94,7 +94,7 @@ class _Open:
     later_launches: int = 0
     """Since the last miss."""
     later_expected: float = 0.0
-    is_at_most: bool = False
+    is_at_limit: bool = False
     is_throttled: bool = False
 
     def add(self, minute: int, misses: int, launches: int, expected: float) -> None:
@@ -109,7 +109,7 @@ class _Open:
 
     @property
     def cause(self) -> MissCause:
-        if self.is_at_most:
+        if self.is_at_limit:
             return MissCause.NODE_LIMIT
         if self.is_throttled:
             return MissCause.START_RATE
@@ -163,10 +163,10 @@ class LargestMisses:
                 minutes, most = number, total
         return minutes, most
 
-    def limits(self, *, is_at_most: bool, is_throttled: bool) -> None:
+    def limits(self, *, is_at_limit: bool, is_throttled: bool) -> None:
         """Take in what keeps nodes from being ordered in this minute."""
         if self._open is not None:
-            self._open.is_at_most |= is_at_most
+            self._open.is_at_limit |= is_at_limit
             self._open.is_throttled |= is_throttled
 
     def close(self) -> None:

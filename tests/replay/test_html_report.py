@@ -18,7 +18,7 @@ from dra_spawner.fit.limits import PROFILE_FILES
 from dra_spawner.placeholders.planner.demand.settings import DemandSettings
 from dra_spawner.replay.cluster_file import parse_cluster
 from dra_spawner.replay.policy_names import parse_policy
-from dra_spawner.replay.report_data import of_interest
+from dra_spawner.replay.report_data import detailed_policies
 from dra_spawner.reports import plots
 
 CLUSTER = """
@@ -150,7 +150,7 @@ def test_no_misses_and_one_policy(capsys: pytest.CaptureFixture[str], files: tup
     assert list(entries(page)) == []
     assert "hit_rate" not in page
     page = report(capsys, files, "--policy", "fixed:2")
-    assert "This policy reads no calendar; forecast and calendar do." in page
+    assert "This policy uses no calendar; forecast and calendar do." in page
     assert "Replayed with" not in page
 
 
@@ -230,7 +230,7 @@ def test_without_matplotlib_a_sentence_says_what_to_install(
 def test_a_file_that_cannot_be_written_is_told_before_the_work(
     capsys: pytest.CaptureFixture[str], files: tuple[str, str], tmp_path: Path
 ) -> None:
-    for file, problem in ((tmp_path, "is a directory"), (tmp_path / "none" / "r.html", "there is no such directory")):
+    for file, problem in ((tmp_path, "is a directory"), (tmp_path / "none" / "r.html", "its directory does not exist")):
         code = main(["simulate", *files, "--report", str(file)])
         captured = capsys.readouterr()
         assert (code, captured.out) == (2, "")
@@ -253,4 +253,4 @@ def test_a_file_that_cannot_be_written_is_told_before_the_work(
     ],
 )
 def test_policies_that_are_shown_in_detail(names: list[str], expected: set[int]) -> None:
-    assert of_interest([parse_policy(each, DemandSettings()) for each in names]) == expected
+    assert detailed_policies([parse_policy(each, DemandSettings()) for each in names]) == expected

@@ -142,19 +142,19 @@ def test_classes_need_lengths_where_the_trace_has_them(
     description.write_text(CLUSTER.replace("servers: {median_minutes: 30}\n", ""))
     code, out, err = run(capsys, *files, "--policy", "none")
     assert (code, out) == (2, "")
-    assert "servers: must be there" in err
+    assert "servers: is missing" in err
 
 
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
         pytest.param(("--policy", "fixed:many"), "'fixed:many' needs a whole number", id="number"),
-        pytest.param(("--policy", "best"), "'best' is no policy; write none, fixed:NUMBER", id="policy"),
+        pytest.param(("--policy", "best"), "'best' is not a policy; write none, fixed:NUMBER", id="policy"),
         pytest.param(("--policy", "fixed:equal"), "needs a policy before it", id="equal to nothing"),
         pytest.param(("--policy", "forecast:hits=1"), "the setting 'hits'; known are hit_rate", id="setting"),
         pytest.param(("--policy", "forecast:hit_rate=2"), "hit_rate is 2.0; it must be more than 0", id="value"),
         pytest.param(("--policy", "forecast:weeks=x"), "'x' for weeks; it must be a number", id="no number"),
-        pytest.param(("--learn-days", "9"), "is not longer than the 9 days for learning", id="nothing judged"),
+        pytest.param(("--learn-days", "9"), "must be longer than the 9 days for learning", id="nothing judged"),
     ],
 )
 def test_wrong_options_are_told_in_a_sentence(
@@ -202,7 +202,7 @@ def test_a_single_kind_takes_what_names_no_profile() -> None:
         pytest.param(("in total", "total"), "line 9: calendar[0].counts: is 'total'", id="counts"),
         pytest.param(("12:00Z", "12:00"), "line 9: calendar[0].begins: is '2026-11-03T12:00', which has no", id="zone"),
         pytest.param(
-            ("Europe/Berlin", "Berlin"), "line 11: zone: is 'Berlin', which is no known time zone", id="place"
+            ("Europe/Berlin", "Berlin"), "line 11: zone: is 'Berlin', which is not a known time zone", id="place"
         ),
         pytest.param(("median_minutes: 30", "median_minutes: 0"), "line 5: servers: median_minutes is 0", id="servers"),
         pytest.param(("floor: 1", "floor: -1"), "line 10: floor: is -1", id="floor"),

@@ -47,13 +47,13 @@ def test_launches_one_by_one_of_several_profiles(tmp_path: Path) -> None:
 HEADER = "time,profile,launches,seconds,user\n"
 FIRST = "2026-01-05T10:00Z,gpu,1,60,a\n"
 BAD = [
-    pytest.param("2026-01-05T09:59Z,gpu,1,60,a", "before that of line 2", id="unordered"),
+    pytest.param("2026-01-05T09:59Z,gpu,1,60,a", "before the time of line 2", id="unordered"),
     pytest.param("2026-01-05T10:00Z,gpu,1,60,a", "appears twice: gpu, a", id="duplicate"),
     pytest.param(
         "2026-01-05T10:01Z,tpu,1,60,a", "'tpu', which no kind of node lists; known are cpu, gpu", id="profile"
     ),
-    pytest.param("2026-01-05T10:01Z,gpu,1,-5,a", "ran for -5 seconds; it must be 0 or more", id="negative duration"),
-    pytest.param("2026-01-05T10:01Z,gpu,1,nan,a", "ran for nan seconds", id="no duration"),
+    pytest.param("2026-01-05T10:01Z,gpu,1,-5,a", "has -5 seconds; it must be 0 or more", id="negative duration"),
+    pytest.param("2026-01-05T10:01Z,gpu,1,nan,a", "has nan seconds", id="no duration"),
     pytest.param("2026-01-05T10:01Z,gpu,-1,60,a", "-1 launches", id="negative count"),
     pytest.param("2026-01-05T10:01Z,gpu,one,60,a", "'one' launches", id="count"),
     pytest.param("2026-01-05T10:01,gpu,1,60,a", "no time zone", id="no time zone"),
@@ -80,7 +80,7 @@ def test_a_bad_row_is_left_out_where_that_is_allowed(tmp_path: Path, row: str, p
 
 def test_a_gap_is_named(tmp_path: Path) -> None:
     text = f"{HEADER}{FIRST}2026-01-12T10:00Z,gpu,1,60,a\n"
-    with pytest.raises(InputError, match=r"line 3: comes 7 days, 0:00:00 after line 2, with nothing between them"):
+    with pytest.raises(InputError, match=r"line 3: is 7 days, 0:00:00 after line 2, without a row between them"):
         read(tmp_path, text)
     found = read(tmp_path, text, skip_bad=True)
     assert (found.rows, len(found.skipped)) == (2, 1)
@@ -92,7 +92,7 @@ def test_a_gap_is_named(tmp_path: Path) -> None:
         pytest.param("", "is empty", id="empty"),
         pytest.param("when,profile\n", "has no column time, minute or minute_utc", id="no time"),
         pytest.param("time,time\n", "names the column 'time' twice", id="column twice"),
-        pytest.param(HEADER, "has no row that can be used", id="no row"),
+        pytest.param(HEADER, "has no usable row", id="no row"),
         pytest.param(f"{HEADER}{FIRST}2126-01-05T10:00Z,gpu,1,60,a\n", "more than 20 years", id="a century"),
     ],
 )

@@ -39,7 +39,7 @@ def test_a_number_of_placeholders_that_is_not_known_is_not_told() -> None:
 def test_no_entry_helps_against_a_limit() -> None:
     misses = LargestMisses(apart=5)
     misses.minute(10, 3, 3, 0.5, 2)
-    misses.limits(is_at_most=True, is_throttled=True)
+    misses.limits(is_at_limit=True, is_throttled=True)
     misses.close()
     assert [(each.cause, each.is_preventable) for each in misses.largest()] == [(MissCause.NODE_LIMIT, False)]
 
