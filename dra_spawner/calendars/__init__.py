@@ -1,1 +1,1 @@
-"""Calendars: when more users than usual are expected."""
+"""Calendars: times at which more users than usual are expected."""

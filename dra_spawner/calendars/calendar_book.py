@@ -1,4 +1,4 @@
-"""All calendars of a hub: its own entries, and iCal calendars that are read again and again."""
+"""All calendars of a hub: its own entries, and iCal calendars that are read periodically."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ log = logging.getLogger(__name__)
 OWN_ENTRIES: Final = "calendar_entries"
 """`Occurrence.source` of the hub's own entries: the name of their setting."""
 ADDED_ENTRIES: Final = "api/calendar-entries"
-"""The same of entries that administrators have added."""
-_READ_AGAIN_SECONDS: Final = 300.0
+"""`Occurrence.source` of entries that administrators add."""
+_INTERVAL_SECONDS: Final = 300.0
 _PAST: Final = timedelta(days=1)
 
 
 class CalendarBook:
-    """See the module.
+    """The calendars of a hub.
 
     Parameters
     ----------
     entries
-        The hub's own.
+        The hub's own entries.
     sources
         Calendars by address or file.
     """
@@ -39,13 +39,13 @@ class CalendarBook:
         self.entries = tuple(entries)
         self.sources = tuple(sources)
         self.added: tuple[CalendarEntry, ...] = ()
-        """Entries that administrators have added since."""
+        """Entries that administrators have added."""
         self.awaited_until: datetime | None = None
-        """Time until which added entries are waited for; None if they are known."""
+        """Time until which the calendars are incomplete without the added entries; None if these are loaded."""
         self._told: frozenset[str] = frozenset()
 
     def occurrences(self, now: datetime, ahead: timedelta) -> tuple[Occurrence, ...]:
-        """Occurrences that have not ended a day ago and begin within a time, in their order."""
+        """Occurrences that begin within `ahead` and did not end more than a day ago, in the order of their begin."""
         begins, ends = now - _PAST, now + ahead
         found = [each for entry in self.entries for each in entry.occurrences(begins, ends, OWN_ENTRIES)]
         found += (each for entry in self.added for each in entry.occurrences(begins, ends, ADDED_ENTRIES))
@@ -54,29 +54,33 @@ class CalendarBook:
         return tuple(sorted(found, key=lambda each: (each.begins.timestamp(), each.name, each.profile)))
 
     def problems(self, now: datetime) -> tuple[str, ...]:
-        """What is wrong with calendars, as sentences without their full stop; a stale one says since when."""
+        """Problems of calendars, as sentences without their full stop."""
         found: list[str] = []
         for source in self.sources:
             found += source.problems
             if source.is_stale(now):
-                read = f"its last good copy is of {source.read_at:%Y-%m-%d %H:%M %Z}" if source.read_at else "no copy"
-                found.append(f"calendar {source.name} could not be read for an hour: {read}")
+                copy = (
+                    f"its last good copy is of {source.read_at:%Y-%m-%d %H:%M %Z}"
+                    if source.read_at
+                    else "there is no good copy"
+                )
+                found.append(f"calendar {source.name} could not be read for an hour: {copy}")
         return tuple(found)
 
     def is_complete(self, now: datetime) -> bool:
-        """Whether each calendar was read, or could not be for a day."""
+        """Whether all entries are known: each calendar was read at least once, or could not be read for a day."""
         if self.awaited_until is not None and now < self.awaited_until:
             return False
         return all(source.read_at is not None or source.is_given_up(now) for source in self.sources)
 
-    async def run(self, now: Callable[[], datetime], seconds: float = _READ_AGAIN_SECONDS) -> None:
-        """Read the calendars now and every so many seconds, until cancelled."""
+    async def run(self, now: Callable[[], datetime], seconds: float = _INTERVAL_SECONDS) -> None:
+        """Read the calendars periodically, until cancelled."""
         while self.sources:
             await self.refresh(now())
             await asyncio.sleep(seconds)
 
     async def refresh(self, now: datetime) -> None:
-        """Read all calendars once, side by side."""
+        """Read all calendars once, concurrently, and log new problems."""
         await asyncio.gather(*(source.refresh(now) for source in self.sources))
         problems = frozenset(self.problems(now))
         for problem in sorted(problems - self._told):

@@ -1,7 +1,7 @@
-"""One iCal calendar by address or file: read again and again, with the last good copy while that fails.
+"""An iCal calendar by address or file, which is read periodically.
 
-A calendar that cannot be read takes nothing away: its last good copy counts until it is older than `longest_age`. Well
-before that the source is stale, which is an alarm.
+While it cannot be read, its last good copy counts, until the copy is older than `longest_age`. After an hour without a
+read the source is stale, which is reported as a problem.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["CalendarSource", "read_location"]
 
 #: Time without a successful read after which a calendar is stale.
 _STALE_AFTER: Final = timedelta(hours=1)
-#: Time without any successful read after which the service no longer waits for a first one.
+#: Time after which the service no longer waits for the first successful read.
 _GIVEN_UP_AFTER: Final = timedelta(days=1)
 _TIMEOUT_SECONDS: Final = 30.0
 _EMPTY: Final = CalendarReading((), ())
@@ -38,7 +38,7 @@ async def read_location(location: str) -> str:
     Raises
     ------
     OSError, aiohttp.ClientError, TimeoutError, ValueError
-        If there is none, or it is larger than is read.
+        If it cannot be read, or is too large.
     """
     if not location.startswith(("https://", "http://")):
         content = await asyncio.to_thread(_file, Path(location))
@@ -60,29 +60,29 @@ def _file(path: Path) -> bytes:
 
 
 class CalendarSource:
-    """See the module.
+    """An iCal calendar and its last good copy.
 
     Parameters
     ----------
     name
-        For messages; the address may hold a secret and is in none.
+        Name for messages. The address is in no message, as it may have a secret.
     location
-        As for `read_location`.
+        Address or path, as for `read_location`.
     zone
         Time zone of events without one.
     longest_age
-        Of the last good copy that still counts.
+        Age until which the last good copy counts.
     ahead
-        Time for which occurrences are computed.
+        Time ahead for which occurrences are computed.
     read
         Returns the text of a location.
 
     Attributes
     ----------
     read_at
-        Time of the last good copy; None if there is none yet.
+        Time of the last good copy; None without one.
     problems
-        What is wrong with the calendar or its events, as sentences without their full stop.
+        Problems of the calendar and its events, as sentences without their full stop.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class CalendarSource:
         return (*failure, *(f"calendar {self.name}: {each}" for each in self._reading.problems))
 
     async def refresh(self, now: datetime) -> None:
-        """Read the calendar; where that fails, keep the last good copy, and say so in `problems`."""
+        """Read the calendar. After a failure the last good copy stays, and `problems` has the cause."""
         self._tried_since = self._tried_since or now
         text, failure = self._text, ""
         try:
@@ -133,11 +133,11 @@ class CalendarSource:
         return await asyncio.to_thread(read_ical, text, begins, now + self._ahead, source=self.name, zone=self._zone)
 
     def occurrences(self) -> tuple[Occurrence, ...]:
-        """Occurrences from a day ago until so far ahead, in their order."""
+        """Occurrences from a day ago until `ahead`, in the order of their begin."""
         return self._reading.occurrences
 
     def age(self, now: datetime) -> timedelta | None:
-        """Age of the last good copy; None if there is none."""
+        """Age of the last good copy; None without one."""
         return None if self.read_at is None else now - self.read_at
 
     def is_stale(self, now: datetime) -> bool:
@@ -146,15 +146,15 @@ class CalendarSource:
         return since is not None and now - since > _STALE_AFTER
 
     def is_given_up(self, now: datetime) -> bool:
-        """Whether the calendar could not be read even once for a day."""
+        """Whether the first read has failed for a day."""
         return self.read_at is None and self._tried_since is not None and now - self._tried_since > _GIVEN_UP_AFTER
 
 
 def _sentence(error: Exception) -> str:
-    """What went wrong, without the address."""
+    """The cause of an error, without the address."""
     match error:
         case aiohttp.ClientResponseError():
-            return f"its server answers {error.status}"
+            return f"its server answers with status {error.status}"
         case CalendarUnreadable():
             return str(error)
         case TimeoutError():

@@ -1,4 +1,4 @@
-"""One line that says how many users of a profile are expected: ``350 of gpu-slice``.
+"""Lines that announce users of a profile: ``350 of gpu-slice``.
 
 Calendar entries, events of an iCal calendar and rehearsals use the same line::
 
@@ -19,7 +19,7 @@ from dra_spawner.calendars.occurrences import ADDITIONAL, IN_TOTAL, Counts
 
 __all__ = ["MOST_USERS", "DemandLine", "looks_like_demand", "read_demand_line"]
 
-#: More than one hub serves.
+#: Limit of users in one line; no hub has more.
 MOST_USERS: Final = 100_000
 _MOST_RAMP_MINUTES: Final = 24 * 60
 _ALLOWED: Final = 'a line like "350 of gpu-slice", then "in total" or "additional", and "within 20 min" if needed'
@@ -34,18 +34,18 @@ _BEGIN: Final = re.compile(r"\s*\d+\s+of\s", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class DemandLine:
-    """Users of one profile.
+    """Announced users of one profile.
 
     Attributes
     ----------
     users
-        How many.
+        Number of users.
     profile
         Name of the profile, or of one of its choices.
     counts
-        Whether the users come on top of the present ones, or are all users in total.
+        Whether the number is additional to present users, or the total.
     ramp
-        Time within which they start their servers; None where the line does not say it.
+        Time within which the users start their servers; None if the line does not name it.
     """
 
     users: int
@@ -55,7 +55,7 @@ class DemandLine:
 
 
 def looks_like_demand(line: str) -> bool:
-    """Whether a line begins like one of these, so that a mistake in it is worth a message."""
+    """Whether a line begins like an announcement, so that a mistake in it is reported."""
     return _BEGIN.match(line) is not None
 
 
@@ -65,7 +65,7 @@ def read_demand_line(line: str) -> DemandLine:
     Raises
     ------
     ValueError
-        With what was found and what is allowed.
+        If the line is invalid; with the found and the allowed value.
     """
     found = _LINE.fullmatch(line.strip())
     if found is None:

@@ -1,4 +1,4 @@
-"""Calendar entries that are written down by themselves: once, or every week at the same wall-clock time."""
+"""Calendar entries of a setting or of the API: once, or every week at the same local time."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ _MOST_WEEKS: Final = 520
 
 @dataclass(frozen=True, slots=True)
 class CalendarEntry:
-    """One class, or one class a week.
+    """A class, once or every week.
 
     Attributes
     ----------
     name
-        For people.
+        Title, for people.
     demand
-        Who is expected.
+        Expected users.
     begins
-        First begin, as the clock on the wall shows it; without a time zone.
+        First begin in local time, without a time zone.
     lasts
-        Time until the end.
+        Duration.
     zone
-        Time zone of that clock.
+        Time zone of the local time.
     weekly_until
-        Last day of an entry that repeats every week; None for one that does not.
+        Last day of a weekly entry; None for a single one.
     skipped
-        Days of a weekly entry on which nothing takes place.
+        Days on which a weekly entry does not take place.
     """
 
     name: str
@@ -47,20 +47,20 @@ class CalendarEntry:
     skipped: frozenset[date] = frozenset()
 
     def occurrences(self, begins: datetime, ends: datetime, source: str) -> Iterator[Occurrence]:
-        """Occurrences that overlap a time, given with time zones, in their order.
+        """Occurrences between two times with time zones, in the order of their begin.
 
-        A time that the clock skips when summer time begins is the same time after the change; of one that comes twice,
-        the first.
+        A local time that does not exist, as summer time begins, is moved by the change. Of a local time that exists
+        twice, the first one counts.
         """
         for number in range(_MOST_WEEKS if self.weekly_until is not None else 1):
-            on_the_wall = self.begins + number * _WEEK
-            if self.weekly_until is not None and on_the_wall.date() > self.weekly_until:
+            local = self.begins + number * _WEEK
+            if self.weekly_until is not None and local.date() > self.weekly_until:
                 return
-            # By way of UTC: the difference of two times of one zone is that of their clocks.
-            start = on_the_wall.replace(tzinfo=self.zone).astimezone(UTC)
+            # In UTC: Python subtracts local times of one zone without regard to changes of the clock.
+            start = local.replace(tzinfo=self.zone).astimezone(UTC)
             if start >= ends:
                 return
-            if on_the_wall.date() in self.skipped or start + self.lasts <= begins:
+            if local.date() in self.skipped or start + self.lasts <= begins:
                 continue
             yield self._occurrence(start.astimezone(self.zone), source)
 

@@ -1,10 +1,9 @@
-"""Occurrences from an iCal calendar (RFC 5545): recurrence, exceptions, moved events and time zones resolved.
+"""Occurrences from an iCal calendar (RFC 5545), with recurrence, exceptions, moved events and time zones resolved.
 
-Each line of an event's title or description that reads like ``200 of gpu-slice`` is demand; an event has as many as it
-likes. Events without one are other appointments. One wrong event does not hide the others: it is a problem,
-with its name and its time.
+Each line like ``200 of gpu-slice`` in the title or description of an event announces users; an event may have several.
+Events without one are ignored. An invalid event is a problem with its name and time; the other events count.
 
-Every writer of a calendar can add events that take long to expand. So an event that repeats more often than daily is
+Each writer of a calendar can add events that take long to expand. So events that repeat more often than daily are
 refused, and sizes and numbers are limited.
 """
 
@@ -29,26 +28,26 @@ MOST_BYTES: Final = 4_000_000
 _MOST_EVENTS: Final = 5_000
 _MOST_OCCURRENCES: Final = 2_000
 _MOST_TEXT: Final = 20_000
-#: An event that repeats daily since then has been expanded in well under a second.
+#: Limit of the age of a repeated event: an older daily event takes long to expand.
 _OLDEST_RECURRING: Final = timedelta(days=20 * 366)
 _SLOW_ENOUGH: Final = frozenset({"DAILY", "WEEKLY", "MONTHLY", "YEARLY"})
 _EVENT: Final = ("BEGIN:VEVENT", "END:VEVENT")
 
 
 class CalendarUnreadable(ValueError):
-    """Raised where a text is no calendar at all."""
+    """Raised for a text that is not a calendar, or is too large."""
 
 
 @dataclass(frozen=True, slots=True)
 class CalendarReading:
-    """What a calendar says.
+    """Occurrences and problems of a calendar.
 
     Attributes
     ----------
     occurrences
-        In the order of their begin.
+        Occurrences in the order of their begin.
     problems
-        A sentence for each event that says something which cannot be read, without its full stop.
+        A sentence for each event that cannot be read, without its full stop.
     """
 
     occurrences: tuple[Occurrence, ...]
@@ -56,12 +55,12 @@ class CalendarReading:
 
 
 def read_ical(text: str, begins: datetime, ends: datetime, *, source: str, zone: tzinfo) -> CalendarReading:
-    """Read the events that overlap a time.
+    """Read the events between two times.
 
     Parameters
     ----------
     begins, ends
-        With time zones.
+        Times with time zones.
     source
         Name of the calendar, for messages.
     zone
@@ -70,16 +69,16 @@ def read_ical(text: str, begins: datetime, ends: datetime, *, source: str, zone:
     Raises
     ------
     CalendarUnreadable
-        If this is no calendar, or a larger one than is read.
+        If the text is not a calendar, or is too large.
     """
-    # Takes a second to import, and only the process that reads calendars needs it.
+    # The import takes a second, and only the process that reads calendars needs it.
     from ical.calendar import Calendar
     from ical.exceptions import CalendarError
 
     if len(text) > MOST_BYTES:
         raise CalendarUnreadable(f"it has {len(text)} characters, more than {MOST_BYTES}")
     if "BEGIN:VCALENDAR" not in text[:1_000].upper():
-        raise CalendarUnreadable("it does not begin as an iCal calendar does (BEGIN:VCALENDAR)")
+        raise CalendarUnreadable("it does not begin like an iCal calendar (BEGIN:VCALENDAR)")
     if (count := text.upper().count(_EVENT[0])) > _MOST_EVENTS:
         raise CalendarUnreadable(f"it has {count} events, more than {_MOST_EVENTS}")
     problems: list[str] = []
@@ -101,7 +100,7 @@ def read_ical(text: str, begins: datetime, ends: datetime, *, source: str, zone:
 
 
 def _events(text: str, problems: list[str]) -> list[Event]:
-    """All events that can be read; where one cannot, each is read by itself."""
+    """All readable events. If the whole text cannot be read, each event is read separately."""
     from ical.calendar_stream import IcsCalendarStream
     from ical.exceptions import CalendarError
 
@@ -120,7 +119,7 @@ def _events(text: str, problems: list[str]) -> list[Event]:
 
 
 def _parts(text: str) -> tuple[str, list[str]]:
-    """All that is no event, without the calendar's end; and each event."""
+    """The text without events and without the calendar's end, and the text of each event."""
     frame, events, current = [], [], None
     begin, end = _EVENT
     for line in text.splitlines():
@@ -149,9 +148,9 @@ def _problem_of(event: Event, oldest: datetime) -> str:
     if rule is None:
         return ""
     if rule.freq.value not in _SLOW_ENOUGH or rule.by_hour or rule.by_minute or rule.by_second:
-        return "repeats more often than daily, which is not read"
+        return "repeats more often than daily, which is not allowed"
     if _date_of(event.dtstart) < oldest.date():
-        return f"repeats since {_date_of(event.dtstart)}, longer than is read"
+        return f"repeats since {_date_of(event.dtstart)}; allowed are 20 years at most"
     return ""
 
 
@@ -162,7 +161,7 @@ def _date_of(moment: date | datetime) -> date:
 def _occurrences(event: Event, source: str, zone: tzinfo, problems: list[str]) -> Iterator[Occurrence]:
     if event.status is not None and event.status.value == "CANCELLED":
         return
-    assert event.dtstart is not None  # or it is a problem
+    assert event.dtstart is not None  # else `_problem_of` has refused it
     begins, ends = _moment(event.dtstart, zone), _moment(event.end, zone)
     name = _title(event)
     for line in _demand_texts(event):
@@ -193,7 +192,7 @@ def _demand_texts(event: Event) -> Iterator[str]:
 
 
 def _plain_text(text: str) -> str:
-    """Text without HTML, which web calendars put into descriptions."""
+    """The text without HTML, which web calendars write into descriptions."""
     text = text[:_MOST_TEXT]
     if "<" not in text and "&" not in text:
         return text

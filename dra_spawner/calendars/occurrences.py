@@ -1,4 +1,4 @@
-"""One time at which a group of users is expected, wherever it was written down."""
+"""One time at which a number of users is expected, from any calendar."""
 
 from __future__ import annotations
 
@@ -11,27 +11,28 @@ __all__ = ["ADDITIONAL", "IN_TOTAL", "Counts", "Occurrence"]
 Counts = Literal["additional", "in total"]
 
 ADDITIONAL: Final[Counts] = "additional"
-"""The users come in addition to servers that run already, and to launches that are usual at this time."""
+"""The users are additional to running servers, and to the usual launches of this time."""
 IN_TOTAL: Final[Counts] = "in total"
-"""The users are all who will have a server of the profile; servers that run already are part of them."""
+"""The users are all users that will have a server of the profile, including running servers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """A class, an exam or a workshop: one occurrence, with recurrence and time zones already resolved.
+    """One occurrence of a class, an exam or a workshop, with recurrence and time zones resolved.
 
     Raises
     ------
     ValueError
-        If a time has no time zone, the end is not after the begin, the number of users is negative, or the ramp is.
+        If a time has no time zone, the end is not after the begin, or the number of users or the ramp is negative.
     """
 
     name: str
     profile: str
     begins: datetime
-    """Time at which users begin to start their servers; with a time zone."""
+    """Time at which the first users start their servers; with a time zone."""
+
     ends: datetime
-    """End of the event; with a time zone. Placeholders are not kept until then, but until the last user has joined."""
+    """End of the event, with a time zone. Its placeholders end earlier, when the last user has joined."""
     users: int
     counts: Counts = ADDITIONAL
     ramp: timedelta = timedelta(minutes=15)

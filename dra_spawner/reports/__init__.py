@@ -1,1 +1,1 @@
-"""Reports about placeholders: what was missed and why, over time, as text and pictures."""
+"""Reports about placeholders: misses with their causes, and figures over time, as text and pictures."""

@@ -1,4 +1,4 @@
-"""Parts of pages that reports have in common. What names come from others is escaped by the templates."""
+"""Common parts of the reports' pages. The templates escape all names."""
 
 from __future__ import annotations
 

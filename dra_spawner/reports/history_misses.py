@@ -1,4 +1,4 @@
-"""Launches of the service's own history that had to wait: the largest misses of a week, as the replay gathers them."""
+"""The largest misses of a week in the service's own history, computed like those of a replay."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from dra_spawner.reports.timeline import Timeline
 __all__ = ["HistoryMiss", "MissReport", "has_waited", "miss_report", "read_miss_report"]
 
 REPORTED: Final = timedelta(days=7)
-"""Time that a report is about."""
-#: A launch without a recorded cause has waited if it took so long. The replay counts in minutes, too.
+"""Duration of the time that a report covers."""
+#: A launch without a recorded cause has waited if it took longer. The replay counts in minutes, too.
 _SOON: Final = timedelta(minutes=1)
-#: Until a node was seen.
+#: Lead time if none is recorded.
 _USUAL_LEAD: Final = timedelta(minutes=10)
 _LEAD_TIMES: Final = timedelta(days=30)
 _LAST_LEADS: Final = 50
 _SHORTEST_LEAD: Final = timedelta(minutes=5)
 _LARGEST: Final = 10
-#: Minutes between two forecasts; one each minute would take five times as long.
+#: Minutes between two forecasts; a forecast each minute would take five times as long.
 _BETWEEN: Final = 5
 _CAUSES: Final = {
     WaitCause.NODE: "waited for a node",
@@ -48,28 +48,28 @@ _CAUSES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class HistoryMiss:
-    """Launches of a profile that had to wait, close to one another."""
+    """Consecutive launches of a profile that waited."""
 
     profile: str
     miss: Miss
     waited_for: str
-    """What was recorded of most of them; empty if nothing was."""
+    """The most frequent recorded cause; empty without one."""
 
 
 @dataclass(frozen=True, slots=True)
 class MissReport:
-    """What the history says about the last days."""
+    """Figures of the last days, from the history."""
 
     begin: datetime
     end: datetime
     launches: int
     hits: int
-    """Launches that took over a warm placeholder."""
+    """Launches that found a warm placeholder."""
     waited: int
     misses: tuple[HistoryMiss, ...]
     """The ten largest, of all profiles."""
     timeline: Timeline
-    """All profiles together."""
+    """Timeline of all profiles together."""
 
 
 @dataclass(slots=True)
@@ -79,16 +79,16 @@ class _ProfileLaunches:
     launches: Counter[int] = field(default_factory=Counter)
     missed: Counter[int] = field(default_factory=Counter)
     waited_for: dict[int, Counter[str]] = field(default_factory=dict)
-    """What was recorded of launches that had to wait."""
+    """Recorded causes of waits, by minute."""
 
 
 def read_miss_report(database: HistoryDatabase, now: datetime, settings: DemandSettings | None = None) -> MissReport:
-    """Read the history, and report. It blocks.
+    """The report from the history; blocks while it is read.
 
     Parameters
     ----------
     settings
-        Of the forecasts that tell how many launches were to be expected.
+        Settings of the forecasts that compute the expected launches.
 
     Raises
     ------
@@ -121,11 +121,11 @@ def miss_report(
     Parameters
     ----------
     launches
-        Of the last week, the oldest first.
+        Launches of the last week, the oldest first.
     arrivals, departures
-        Of this week, and of those before it from which forecasts learn.
+        Counts of this week, and of the weeks before it from which forecasts learn.
     lead_times
-        Of nodes, the oldest first.
+        Lead times of nodes, the oldest first.
     """
     first, end = minute_of(now - REPORTED), minute_of(now) + 1
     timeline = Timeline(first, _zeros(end - first), _zeros(end - first))
@@ -145,7 +145,7 @@ def miss_report(
             of_profile.missed[minute] += 1
             of_profile.waited_for.setdefault(minute, Counter())[_waited_for(launch)] += 1
     lead = _lead(lead_times)
-    # Expecting is work: only those profiles are looked at again that have one of the largest misses.
+    # Forecasts take time, so they are computed only for profiles with one of the largest misses.
     largest = _largest(
         (profile, miss) for profile, each in profiles.items() for miss in _misses(each, first, end, lead, {})
     )
@@ -160,7 +160,7 @@ def miss_report(
 
 
 def has_waited(launch: Launch, now: datetime) -> bool:
-    """Whether a user had to wait: for what the service saw, or for more than a minute."""
+    """Whether a launch has waited: by its recorded cause, or without one for more than a minute."""
     if launch.cause is not None:
         return launch.cause is not WaitCause.NONE
     return (launch.bound or launch.running or launch.ended or now) - launch.asked > _SOON
@@ -174,7 +174,7 @@ def _misses(
     Parameters
     ----------
     expected
-        Launches that were expected, by minute.
+        Expected launches by minute.
     """
     found = LargestMisses(apart=lead // timedelta(minutes=1))
     for minute in range(first, end):
@@ -191,18 +191,18 @@ def _expected(
     lead: timedelta,
     settings: DemandSettings,
 ) -> dict[int, float]:
-    """Launches that a forecast would have expected in each minute from `first` on, a lead time before."""
+    """Launches in each minute from `first` on, as a forecast would have expected them one lead time before."""
     begin = first - settings.weeks * MINUTES_A_WEEK
     record = DemandRecord(begin, settings)
     situation = Situation(lead)
     found: dict[int, float] = {}
     rate, earlier = 0.0, whole_minutes(lead)
-    # The first forecast sets how long rates are remembered; those of a day before the report, how usual the day is.
+    # The first forecast sets the memory of rates; the forecasts of the day before the report set the day's level.
     forecast(record, situation, begin)
     for minute in range(begin, end):
         if minute >= first - MINUTES_A_DAY and minute % _BETWEEN == 0:
-            said = forecast(record, situation, minute)
-            rate = said.expected / max(said.lead, 1)
+            answer = forecast(record, situation, minute)
+            rate = answer.expected / max(answer.lead, 1)
         if minute >= first - earlier:
             found[minute + earlier] = rate
         record.observe(minute, arrivals.get(minute, 0), departures.get(minute, 0))
@@ -210,7 +210,7 @@ def _expected(
 
 
 def _lead(lead_times: Iterable[NodeLeadTime]) -> timedelta:
-    """The lead time to count with: from when a node was asked for until users were let in."""
+    """The lead time of the report: from the order of a node until it was open to users."""
     seen = [each.images - (each.asked or each.created) for each in lead_times if each.images is not None]
     found = lead_time_quantile(seen[-_LAST_LEADS:]) or _USUAL_LEAD
     return max(found, _SHORTEST_LEAD)
@@ -233,14 +233,14 @@ def _waited_for(launch: Launch) -> str:
 
 
 def _mostly(profile: _ProfileLaunches, miss: Miss) -> str:
-    told: Counter[str] = Counter()
+    causes: Counter[str] = Counter()
     for minute in range(miss.begins, miss.ends):
-        told.update(profile.waited_for.get(minute, {}))
-    return max(_known(told), default=(0, ""))[1]
+        causes.update(profile.waited_for.get(minute, {}))
+    return max(_known(causes), default=(0, ""))[1]
 
 
-def _known(told: Mapping[str, int]) -> Iterator[tuple[int, str]]:
-    yield from ((count, text) for text, count in told.items() if text)
+def _known(causes: Mapping[str, int]) -> Iterator[tuple[int, str]]:
+    yield from ((count, text) for text, count in causes.items() if text)
 
 
 def _zeros(length: int) -> array[int]:

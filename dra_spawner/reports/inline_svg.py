@@ -1,6 +1,6 @@
-"""A picture of matplotlib as a part of a page: its colours are the page's, and it needs no style of its own.
+"""A picture of matplotlib as a part of a page, with the page's colours and without styles.
 
-A page with a strict content security policy refuses ``style`` attributes; presentation attributes are no styles.
+A page with a strict content security policy refuses ``style`` attributes, but allows presentation attributes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["inline_svg"]
 _HREF: Final = "{http://www.w3.org/1999/xlink}href"
 _REFERENCE: Final = re.compile(r"url\(#(?P<id>[^)]+)\)")
 _PIXELS: Final = re.compile(r"(?P<size>[\d.]+)px")
-#: What the page decides, or what only matplotlib needs.
+#: Elements that the page does not need.
 _DROPPED: Final = frozenset({"metadata", "style"})
 
 
@@ -25,15 +25,15 @@ def inline_svg(svg: str, colors: Mapping[str, str], *, label: str, prefix: str) 
     Parameters
     ----------
     svg
-        As matplotlib writes it, with text as text.
+        Output of matplotlib, with text as text.
     colors
-        What stands for each colour, in lower case: ``{"#000001": "var(--plot-ink)"}``.
+        Replacement of each colour, in lower case: ``{"#000001": "var(--plot-ink)"}``.
     label
-        What the picture shows, for people who do not see it.
+        Description of the picture, for screen readers.
     prefix
         Makes identifiers unique in the page.
     """
-    # Written by matplotlib, not by others.
+    # The XML is matplotlib's own, so it is trusted.
     root = ElementTree.fromstring(svg)  # noqa: S314
     used = set(_references(root))
     _clean(root, colors, used, prefix)
@@ -53,7 +53,7 @@ def _references(root: ElementTree.Element) -> Iterator[str]:
 
 
 def _clean(element: ElementTree.Element, colors: Mapping[str, str], used: set[str], prefix: str) -> None:
-    # Without namespaces, which HTML does not write.
+    # Without namespaces: HTML has none.
     element.tag = element.tag.rpartition("}")[2]
     attributes = dict(element.attrib)
     element.attrib.clear()
@@ -77,7 +77,7 @@ def _clean(element: ElementTree.Element, colors: Mapping[str, str], used: set[st
 
 
 def _declarations(style: str) -> Iterator[tuple[str, str]]:
-    """Attributes that say what a style says; the page's font is taken."""
+    """Presentation attributes with the content of a style; fonts are left out, as the page has its own."""
     for declaration in style.split(";"):
         name, _, value = declaration.partition(":")
         name, value = name.strip(), value.strip()

@@ -1,4 +1,4 @@
-"""Misses for people and for programs: what happened, and the calendar entry as a line to paste."""
+"""Misses as rows of a table and as JSON, each with a calendar entry to paste."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from dra_spawner.reports.misses import Miss
 
 __all__ = ["MissRow", "demand_line", "entry_line", "miss_json", "miss_row"]
 
-#: The longest time that such a line may name.
+#: Limit of the minutes in the line of an event.
 _LONGEST_RAMP: Final = 24 * 60
-_NOT_PREVENTABLE: Final = "No calendar entry helps: the limit on nodes must be higher."
+_NOT_PREVENTABLE: Final = "No calendar entry helps: raise the limit of nodes."
 
 
 @dataclass(frozen=True, slots=True)
 class MissRow:
-    """A miss, as a table shows it."""
+    """A row of the table of misses."""
 
     when: str
-    """Local time, with its zone."""
+    """Local time with its zone."""
     misses: int
     launches: int
     minutes: int
     reason: str
     detail: str
-    """What else is known of it; may be empty."""
+    """Further information; may be empty."""
     entry: str
-    """The calendar entry in YAML; empty where none helps."""
+    """The calendar entry in YAML; empty if no entry helps."""
     line: str
-    """The same for the description of an event in iCal; empty where it cannot be said like that."""
+    """The entry as a line for the description of an event in iCal; empty if a line cannot express it."""
     outcome: str
-    """What comes of it with the entry; may be empty."""
+    """Result of a replay with the entry, or why no entry helps; may be empty."""
 
 
 def miss_row(miss: Miss, profile: str, zone: tzinfo = UTC, *, detail: str = "", outcome: str = "") -> MissRow:
-    """A miss with the calendar entry that would have prevented it."""
+    """The row of a miss, with the calendar entry that would have prevented it."""
     found = miss.calendar_entry(profile)
     when = datetime_of(miss.begins).astimezone(zone)
     return MissRow(
@@ -57,7 +57,7 @@ def miss_row(miss: Miss, profile: str, zone: tzinfo = UTC, *, detail: str = "", 
 
 
 def entry_line(entry: Occurrence, zone: tzinfo = UTC) -> str:
-    """An entry for the list ``calendar:`` of YAML."""
+    """An entry for the list ``calendar:`` in YAML."""
     profile = f"profile: {_quoted(entry.profile)}, " if entry.profile else ""
     begins, ends = (each.astimezone(zone).isoformat() for each in (entry.begins, entry.ends))
     return (
@@ -67,7 +67,7 @@ def entry_line(entry: Occurrence, zone: tzinfo = UTC) -> str:
 
 
 def demand_line(entry: Occurrence) -> str:
-    """The line that an event in an iCal calendar has; empty if its words cannot say it."""
+    """An entry as the line of an event in iCal; empty if a line cannot express it."""
     profile = entry.profile
     if not profile or '"' in profile or not profile.isprintable() or _minutes(entry) > _LONGEST_RAMP:
         return ""
@@ -76,7 +76,7 @@ def demand_line(entry: Occurrence) -> str:
 
 
 def miss_json(miss: Miss, profile: str) -> JsonObject:
-    """A miss and its calendar entry, for programs."""
+    """A miss and its calendar entry, as JSON."""
     entry = miss.calendar_entry(profile)
     return {
         "begins": datetime_of(miss.begins).isoformat(),
@@ -103,6 +103,6 @@ def _minutes(entry: Occurrence) -> int:
 
 
 def _quoted(text: str) -> str:
-    """A text in double quotes that YAML reads as it was."""
+    """A text as a string of YAML in double quotes."""
     escaped = json.dumps(text, ensure_ascii=False)
     return "".join(each if each.isprintable() else f"\\U{ord(each):08x}" for each in escaped)

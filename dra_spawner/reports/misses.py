@@ -1,4 +1,4 @@
-"""Times at which launches found no warm placeholder: why, and the calendar entry that would have helped."""
+"""Times at which launches waited, each with its cause and the calendar entry that would have prevented it."""
 
 from __future__ import annotations
 
@@ -16,45 +16,48 @@ from dra_spawner.placeholders.planner.demand.minutes import datetime_of
 __all__ = ["LargestMisses", "Miss", "MissCause"]
 
 _LARGEST: Final = 10
-#: So many times as many launches as expected are a surprise, not chance.
+#: Ratio of launches to expected launches from which they are a surprise, not chance.
 _SURPRISE: Final = 2.0
 
 
 class MissCause(StrEnum):
-    """Why launches had to wait."""
+    """Cause of waits, as a clause."""
 
-    NODE_LIMIT = "the limit on nodes was reached"
+    NODE_LIMIT = "the limit of nodes was reached"
     START_RATE = "nodes were started one after the other"
     UNEXPECTED = "more launches came than were expected"
-    TOO_FEW = "too few placeholders were kept"
+    TOO_FEW = "there were too few placeholders"
 
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """Launches that had to wait, close to one another."""
+    """Consecutive launches that waited."""
 
     begins: int
-    """The minute of the first of them."""
+    """The minute of the first one."""
+
     ends: int
-    """The minute after the last."""
+    """The minute after the last one."""
     misses: int
     launches: int
     """All launches of that time."""
     expected: float
-    """Launches that were expected in that time when nodes for them could still be ordered; 0 where the policy expects
-    none."""
+    """Launches in that time, as expected when nodes for them could still be ordered; 0 if the policy does not
+    expect launches."""
+
     target: int | None
-    """Placeholders that were wanted at its begin; None if that is not known."""
+    """Target of placeholders at its begin; None if unknown."""
     cause: MissCause
     rush_begins: int
-    """The minute from which more launches than expected came; up to a lead time before `begins`, as the first of them
-    take the placeholders that are there."""
+    """The minute from which more launches than expected came. It is up to a lead time before `begins`, as the first
+    launches still find placeholders."""
+
     rush: float
-    """Launches from then on, less those that were expected."""
+    """Launches from this minute on, minus the expected ones."""
 
     @property
     def reason(self) -> str:
-        """One line for people."""
+        """The figures and the cause in one line."""
         minutes = self.ends - self.begins
         placeholders = "" if self.target is None else f", {self.target} placeholders"
         return (
@@ -64,7 +67,7 @@ class Miss:
 
     @property
     def is_preventable(self) -> bool:
-        """Whether knowing these launches in advance would have helped: no entry brings nodes above their limit."""
+        """Whether a calendar entry would have helped: False if the limit of nodes was reached."""
         return self.cause is not MissCause.NODE_LIMIT
 
     def calendar_entry(self, profile: str) -> Occurrence:
@@ -79,20 +82,20 @@ class Miss:
 
 
 @dataclass(slots=True)
-class _Open:
-    """A time that is not over."""
+class _OpenMiss:
+    """A miss that may not have ended yet."""
 
     begins: int
     target: int | None
     rush_begins: int
     earlier: float
-    """Launches of the rush before, less those that were expected."""
+    """Launches of the rush before `begins`, minus the expected ones."""
     ends: int = 0
     misses: int = 0
     launches: int = 0
     expected: float = 0.0
     later_launches: int = 0
-    """Since the last miss."""
+    """Launches since the last one that waited."""
     later_expected: float = 0.0
     is_at_limit: bool = False
     is_throttled: bool = False
@@ -119,34 +122,34 @@ class _Open:
 
 
 class LargestMisses:
-    """Gathers misses into times, and keeps the largest.
+    """Groups waiting launches into misses, and keeps the largest misses.
 
     Parameters
     ----------
     apart
-        Minutes without a miss that end a time: a lead time.
+        Number of minutes without a waiting launch that end a miss: a lead time.
     """
 
     def __init__(self, apart: int) -> None:
         self._apart = apart
         self._heap: list[tuple[int, int, Miss]] = []
-        self._open: _Open | None = None
+        self._open: _OpenMiss | None = None
         self._recent: deque[float] = deque(maxlen=apart)
-        """Launches of the last minutes, each less those that were expected."""
+        """Launches of the last minutes, minus the expected ones."""
 
     def minute(self, minute: int, misses: int, launches: int, expected: float, target: int | None = None) -> None:
-        """Take in a minute.
+        """Add a minute.
 
         Parameters
         ----------
         expected
-            Launches that were expected in it, a lead time before.
+            Launches that were expected one lead time before.
         target
-            Placeholders wanted at its begin; None if that is not known.
+            Target of placeholders at the begin of the minute; None if unknown.
         """
         if self._open is None and misses:
             before, earlier = self._rush()
-            self._open = _Open(minute, target, minute - before, earlier)
+            self._open = _OpenMiss(minute, target, minute - before, earlier)
         self._recent.append(launches - expected)
         if self._open is None:
             return
@@ -155,7 +158,7 @@ class LargestMisses:
             self.close()
 
     def _rush(self) -> tuple[int, float]:
-        """For how many minutes more launches than expected have come, and how many more."""
+        """Minutes since more launches than expected came, and the number of these launches minus the expected ones."""
         minutes, most, total = 0, 0.0, 0.0
         for number, more in enumerate(reversed(self._recent), 1):
             total += more
@@ -164,13 +167,13 @@ class LargestMisses:
         return minutes, most
 
     def limits(self, *, is_at_limit: bool, is_throttled: bool) -> None:
-        """Take in what keeps nodes from being ordered in this minute."""
+        """Add the limits that prevent orders of nodes in this minute."""
         if self._open is not None:
             self._open.is_at_limit |= is_at_limit
             self._open.is_throttled |= is_throttled
 
     def close(self) -> None:
-        """End the present time, if any."""
+        """End the present miss, if there is one."""
         if self._open is None:
             return
         it = self._open
@@ -182,7 +185,7 @@ class LargestMisses:
             heapq.heappop(self._heap)
 
     def largest(self) -> tuple[Miss, ...]:
-        """The times with the most misses, the largest first."""
+        """The largest misses, the largest first."""
         return tuple(each for *_, each in sorted(self._heap, key=_size, reverse=True))
 
 

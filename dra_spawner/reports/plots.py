@@ -1,4 +1,4 @@
-"""Pictures of reports, by matplotlib. It is imported only when a picture is drawn, as that takes a second."""
+"""Pictures of reports, by matplotlib, which is imported only when a picture is drawn: the import takes a second."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["MISSING", "PolicyPoint", "can_plot", "frontier_svg", "timeline_svg"]
 
 MISSING: Final = "matplotlib is not installed: pip install 'dra-spawner[report]'"
-"""What an administrator does where `can_plot` is false."""
+"""Message for administrators if `can_plot` is false."""
 
 _COLORS: Final = {
     "#000001": "var(--plot-ink)",
@@ -36,12 +36,12 @@ _COLORS: Final = {
     "#000007": "var(--plot-target)",
     "#000008": "var(--plot-nodes)",
 }
-"""What matplotlib draws with, and the page's colours."""
+"""The page's colours, by the colours that matplotlib draws with."""
 _INK, _MUTED, _LINE, _DEMAND, _MISSED, _WARM, _TARGET, _NODES = _COLORS
 
 _SETTINGS: Final = {
     "svg.fonttype": "none",
-    # Identifiers are the same each time.
+    # The same identifiers at each run.
     "svg.hashsalt": "placeholders",
     # A dollar sign in a name is a dollar sign.
     "text.parse_math": False,
@@ -67,16 +67,16 @@ _SETTINGS: Final = {
     "lines.linewidth": 1.4,
 }
 _HIT_RATES: Final = (0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 0.9998, 0.9999)
-#: More of them say nothing to people.
+#: Limit of the hit rate in the plot.
 _BEST: Final = 0.99995
 _LONGEST_NAME: Final = 40
-#: Settings of matplotlib belong to the process.
+#: matplotlib's settings are global in the process.
 _LOCK: Final = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyPoint:
-    """What a policy costs and brings."""
+    """Idle hours and hit rate of a policy."""
 
     name: str
     idle_hours_a_day: float
@@ -94,7 +94,7 @@ def frontier_svg(policies: Sequence[PolicyPoint], fixed: Sequence[PolicyPoint], 
     Parameters
     ----------
     fixed
-        By their number of placeholders, which is their name.
+        Points of fixed numbers, in increasing order; the number is the name.
     prefix
         Makes identifiers unique in the page.
     """
@@ -121,7 +121,7 @@ def frontier_svg(policies: Sequence[PolicyPoint], fixed: Sequence[PolicyPoint], 
         right = max((each.idle_hours_a_day for each in (*policies, *fixed)), default=0.0) or 1.0
         for each in policies:
             is_right = each.idle_hours_a_day > 0.6 * right
-            # Off the curve and its numbers.
+            # The label must not cover the curve and its numbers.
             below = any(
                 low.idle_hours_a_day <= each.idle_hours_a_day <= high.idle_hours_a_day and each.hit_rate < high.hit_rate
                 for low, high in pairwise(fixed)
@@ -153,16 +153,16 @@ def frontier_svg(policies: Sequence[PolicyPoint], fixed: Sequence[PolicyPoint], 
 def timeline_svg(
     found: Steps, zone: tzinfo, *, prefix: str, label: str = "Timeline", marks: Sequence[tuple[int, int]] = ()
 ) -> str:
-    """Launches, placeholders and nodes over time, as far as they are known.
+    """Launches over time, and placeholders and nodes if they are known.
 
     Parameters
     ----------
     zone
-        Of the times that are shown.
+        Time zone of the axis.
     prefix
         Makes identifiers unique in the page.
     marks
-        Minutes from and to which the background is coloured.
+        Ranges of minutes with a coloured background.
     """
 
     def draw(figure: Figure) -> None:
@@ -233,7 +233,7 @@ def _drawn(draw: Callable[[Figure], None], inches: tuple[float, float], label: s
 
 
 def _nines(hit_rate: float) -> float:
-    """90 % is 1, 99 % is 2: equal steps are equally hard."""
+    """Number of nines: 1 for 90 %, 2 for 99 %. Each further nine divides the misses by ten."""
     return -log10(1.0 - min(max(hit_rate, 0.0), _BEST))
 
 
@@ -244,5 +244,5 @@ def _thousands() -> Any:
 
 
 def _shown(name: str) -> str:
-    """A name that fits into a picture."""
+    """The name, cut to the length that fits into a picture."""
     return printable(name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…")

@@ -1,4 +1,4 @@
-"""Text from others, for pages and pictures."""
+"""Printable text for pages and pictures."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ __all__ = ["printable"]
 
 
 def printable(text: str) -> str:
-    """A text in one line that XML and UTF-8 can have; what cannot be printed becomes U+FFFD. It is not escaped."""
+    """The text with U+FFFD for each character that is not printable, so that XML allows it. It is not escaped."""
     return "".join(each if each.isprintable() else "\ufffd" for each in text)

@@ -23,60 +23,67 @@ def _counts() -> array[int]:
 
 @dataclass(slots=True)
 class Timeline:
-    """Figures by the minute, from `begin` on. `target`, `warm` and `nodes` are empty where they are not known."""
+    """Figures by the minute, from `begin` on. `target`, `warm` and `nodes` are empty if they are unknown."""
 
     begin: int
     launches: array[int] = field(default_factory=_counts)
     missed: array[int] = field(default_factory=_counts)
-    """Launches that had to wait."""
+    """Launches that waited."""
+
     target: array[int] = field(default_factory=_counts)
-    """Placeholders that were wanted."""
+    """Target of placeholders."""
     warm: array[int] = field(default_factory=_counts)
     """Warm placeholders."""
     nodes: array[int] = field(default_factory=_counts)
 
     @property
     def end(self) -> int:
-        """The minute after the last."""
+        """The minute after the last one."""
         return self.begin + len(self.launches)
 
     def missed_within(self, begin: int, end: int) -> int:
-        """Launches that had to wait, from a minute on and before another."""
+        """Number of launches that waited, from minute `begin` on and before `end`."""
         return sum(self.missed[max(begin - self.begin, 0) : max(end - self.begin, 0)])
 
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """A timeline in steps of several minutes; the last one may be cut short."""
+    """A timeline in steps of several minutes; the last step may be shorter."""
 
     edges: tuple[int, ...]
-    """Minutes: the begin of each step, and the end of the last."""
+    """Minutes: the begin of each step, and the end of the last one."""
+
     launches: tuple[float, ...]
-    """Per hour."""
+    """Launches per hour."""
+
     missed: tuple[float, ...]
-    """Launches that had to wait, per hour."""
+    """Launches that waited, per hour."""
+
     target: tuple[int, ...]
-    """The highest of each step."""
+    """Highest target in each step."""
+
     warm: tuple[float, ...]
-    """Means."""
+    """Mean number of warm placeholders."""
+
     nodes: tuple[float, ...]
-    """Means."""
+    """Mean number of nodes."""
 
     @property
     def length(self) -> int:
-        """Minutes of a step."""
+        """Duration of a step in minutes."""
         return self.edges[1] - self.edges[0] if len(self.edges) > 1 else 0
 
 
 @dataclass(frozen=True, slots=True)
 class DayOfTimeline:
-    """A local day."""
+    """Figures of a local day."""
 
     day: date
     begin: int
-    """Its first minute that the timeline has."""
+    """The day's first minute in the timeline."""
+
     end: int
-    """The minute after its last."""
+    """The minute after the day's last one."""
     launches: int
     missed: int
 
@@ -87,9 +94,9 @@ def steps(timeline: Timeline, begin: int | None = None, end: int | None = None, 
     Parameters
     ----------
     begin, end
-        The first minute, and the minute after the last; None for those of the timeline.
+        The first minute, and the minute after the last one; None for those of the timeline.
     most
-        Limit of steps; their length follows from it.
+        Limit of the number of steps, which sets their duration.
     """
     first = max(begin if begin is not None else timeline.begin, timeline.begin) - timeline.begin
     last = max(min(end if end is not None else timeline.end, timeline.end) - timeline.begin, first)
@@ -114,11 +121,11 @@ def steps(timeline: Timeline, begin: int | None = None, end: int | None = None, 
 
 
 def days(timeline: Timeline, zone: tzinfo) -> Iterator[DayOfTimeline]:
-    """The local days of a timeline, in order; the first and the last may be cut short."""
+    """The local days of a timeline, in order; the first and the last one may be shorter."""
     begin = timeline.begin
     while begin < timeline.end:
         day = datetime_of(begin).astimezone(zone).date()
-        # By the clock on the wall: a day may have 23 or 25 hours.
+        # In local time: a day may have 23 or 25 hours.
         midnight = datetime.combine(day + timedelta(days=1), time(), zone)
         end = min(max(minute_of(midnight), begin + 1), timeline.end)
         first, last = begin - timeline.begin, end - timeline.begin
@@ -128,5 +135,5 @@ def days(timeline: Timeline, zone: tzinfo) -> Iterator[DayOfTimeline]:
 
 
 def worst_day(timeline: Timeline, zone: tzinfo) -> DayOfTimeline | None:
-    """The day with the most launches that had to wait; without any, the one with the most launches; None if empty."""
+    """The day with the most launches that waited, else with the most launches; None for an empty timeline."""
     return max(days(timeline, zone), key=lambda each: (each.missed, each.launches), default=None)

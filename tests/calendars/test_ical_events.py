@@ -126,7 +126,7 @@ def test_a_broken_event_is_named_and_hides_nothing() -> None:
 def test_an_event_that_repeats_too_often_is_refused(rule: str) -> None:
     occurrences, problems = read(event(*CLASS, "SUMMARY:5 of gpu-slice", f"RRULE:{rule}"))
     assert not occurrences
-    assert problems == ("event '5 of gpu-slice' repeats more often than daily, which is not read",)
+    assert problems == ("event '5 of gpu-slice' repeats more often than daily, which is not allowed",)
 
 
 def test_an_event_that_repeats_for_centuries_is_refused() -> None:

@@ -166,7 +166,7 @@ def test_a_kind_without_launches(capsys: pytest.CaptureFixture[str], files: tupl
 def test_a_limit_on_nodes_is_no_matter_of_calendars(capsys: pytest.CaptureFixture[str], files: tuple[str, str]) -> None:
     Path(files[1]).write_text(CLUSTER.replace("slots: 4,", "slots: 1, max_nodes: 3,"))
     page = report(capsys, files, "--policy", "forecast")
-    assert "No calendar entry helps: the limit on nodes must be higher." in page
+    assert "No calendar entry helps: raise the limit of nodes." in page
 
 
 HOSTILE = "</style><script>alert(1)</script><img src=x onerror=y>'\"&$\\frac{$\u202e"

@@ -76,7 +76,7 @@ def test_a_class_that_nobody_expected(database: HistoryDatabase) -> None:
 
 
 def test_a_class_that_comes_each_week_is_expected(database: HistoryDatabase) -> None:
-    """It is no surprise, so too few placeholders were kept."""
+    """It is no surprise, so there were too few placeholders."""
     weekly = [each for week in range(5) for each in a_class(CLASS - week * timedelta(weeks=1), users=100)]
     database.add([*usual_launches(), *weekly])
     first, *_ = read_miss_report(database, NOW).misses

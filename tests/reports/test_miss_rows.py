@@ -93,5 +93,5 @@ def test_the_entry_may_begin_before_the_miss() -> None:
 def test_no_entry_is_offered_where_none_helps() -> None:
     row = miss_row(miss(MissCause.NODE_LIMIT), "gpu", outcome="0 of 250 wait.")
     assert (row.entry, row.line) == ("", "")
-    assert row.outcome == "No calendar entry helps: the limit on nodes must be higher."
+    assert row.outcome == "No calendar entry helps: raise the limit of nodes."
     assert miss_json(miss(MissCause.NODE_LIMIT), "gpu")["isPreventable"] is False

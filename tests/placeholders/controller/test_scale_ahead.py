@@ -179,7 +179,7 @@ async def test_no_surplus_until_calendars_are_read() -> None:
     assert problem.startswith("calendar physics cannot be read")
     await found.ahead.calendars.refresh(found.world.now + timedelta(hours=2))
     late = found.world.now + timedelta(hours=2)
-    assert found.ahead.problems(late)[-1] == "calendar physics could not be read for an hour: no copy"
+    assert found.ahead.problems(late)[-1] == "calendar physics could not be read for an hour: there is no good copy"
     await found.ahead.calendars.refresh(found.world.now)
     found.minutes(2)
     assert found.placeholders == 0
