@@ -196,5 +196,6 @@ def test_settings_that_are_documented_are_there() -> None:
         "on_hold",
         "node_selector",
         "wait_estimates",
+        "max_nodes",
     }
     assert {name for name in named - others if not name.startswith("dra_spawner_")} <= known
