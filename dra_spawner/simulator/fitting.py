@@ -62,7 +62,8 @@ class PodFit:
     Attributes
     ----------
     nodes
-        Answer by node. Nodes with equal devices share one answer, whose allocations are those of one of them.
+        Answer by node. Nodes with equal devices share one answer unless the scheduler would give up there; its
+        allocations, and the pools that its reason names, are those of one of them.
     general
         A verdict that rules out all nodes at once; None if there is none.
     """
@@ -281,6 +282,10 @@ class Fitting:
         except AllocationError as error:
             return dict.fromkeys(names, self._devices_answer(error, claims))
         for group in groups:
+            if isinstance(group.verdict, AllocationError):
+                # Its message names a pool or a device of one node.
+                answers |= {name: self._with_devices(name, explain) for name in group.nodes if name in wanted}
+                continue
             answer = self._devices_answer(group.verdict, claims)
             answers |= {name: answer for name in group.nodes if name in wanted}
         fitting = NodeAnswer(FITS)

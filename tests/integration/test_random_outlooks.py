@@ -20,7 +20,7 @@ from tests.polling import eventually
 
 STATES = int(os.environ.get("DRA_SPAWNER_OUTLOOK_STATES", "500"))
 SEED = int(os.environ.get("DRA_SPAWNER_OUTLOOK_SEED", "16"))
-AT_ONCE = 250
+AT_ONCE = 125
 #: States in which a server starts without anything else.
 AT_ONCE_STARTS = frozenset({OutlookState.FREE})
 #: States in which a server waits.

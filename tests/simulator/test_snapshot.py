@@ -12,7 +12,7 @@ from dra_spawner.simulator.fitting import PodFit
 from dra_spawner.simulator.node_fit import Filter, FitCode
 from dra_spawner.simulator.snapshot import Snapshot, SnapshotError, SnapshotProblem
 from tests.containers import containers
-from tests.dra.builders import result, slice_json
+from tests.dra.builders import make_slice, request, result, slice_json
 from tests.simulator.changes import take_down_node
 from tests.simulator.dump import dump
 from tests.simulator.objects import node, pod
@@ -226,3 +226,12 @@ def test_filters_are_told():
     taint = {"key": "gpu", "effect": "NoSchedule"}
     snapshot = Snapshot([node("n1", taints=[taint]), node("n2")])
     assert snapshot.fits_on(pod(), "n1").verdict.filter is Filter.TAINT_TOLERATION
+
+
+def test_where_the_scheduler_gives_up_the_reason_names_the_nodes_own_pool():
+    everything = template(request(allocationMode="All"))
+    snapshot = cluster(everything, *(make_slice(name, pool=name, nodeName=name, count=2) for name in ("n1", "n2")))
+    answers = snapshot.fits(with_template()).nodes
+    for name in ("n1", "n2"):
+        assert f"pool gpu.example.com/{name} is being updated" in str(answers[name])
+        assert answers[name].verdict == snapshot.fits_on(with_template(), name).verdict

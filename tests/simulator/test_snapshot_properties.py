@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -217,6 +217,11 @@ class Snapshots(RuleBasedStateMachine):
 
 
 TestSnapshots = Snapshots.TestCase
+# To explain a failure line by line takes minutes, and the time limit ends the test before the failure is told.
 TestSnapshots.settings = settings(
-    max_examples=100, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=100,
+    stateful_step_count=50,
+    phases=[phase for phase in Phase if phase is not Phase.explain],
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
 )
