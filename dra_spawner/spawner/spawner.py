@@ -152,8 +152,6 @@ class DRASpawner(StartPage):
                 url = await super()._start()
                 if self.attempt.following is not None:
                     self.attempt.following.cancel()
-                    watch = self.attempt.step(PodWatch)
-                    await watch.tell_place()
         except BaseExceptionGroup as group:
             raise most_informative_error(group) from group
         finally:

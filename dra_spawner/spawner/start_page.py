@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jupyterhub.utils import url_escape_path, url_path_join
 
 from dra_spawner.json_types import JsonObject
-from dra_spawner.spawner.hub_wide import hub_wide
+from dra_spawner.spawner.hub_wide import hub_wide, in_background
 from dra_spawner.spawner.server_record import ServerRecord
 from dra_spawner.spawner.smaller_choice import SmallerChoice, free_smaller_choice
 from dra_spawner.spawner.spawn_form import SpawnForm
@@ -123,8 +123,18 @@ class StartPage(SpawnForm):
         self.record, self._start_began = ServerRecord(), asyncio.get_running_loop().time()
 
     def record_place(self) -> None:
-        """Remember the devices of a start that has succeeded."""
+        """Remember the devices of a start that has succeeded, as soon as they are known."""
         self.record = ServerRecord(place=self.messages.place)
+        watch = self.attempt.step(PodWatch)
+        if self.attempt.named_objects and not self.record.place:
+            in_background(self._record_place(self.attempt, watch.tell_place()))
+
+    async def _record_place(self, attempt: Attempt, told: asyncio.Task[None]) -> None:
+        await told
+        if self.attempt is attempt and self.server is not None and attempt.messages.place:
+            self.record = replace(self.record, place=attempt.messages.place)
+            # JupyterHub took the state at the end of the start; its next change of anything stores this one, too.
+            self.orm_spawner.state = self.get_state()
 
     def begin_search_for_smaller(self) -> asyncio.Task[SmallerChoice | None]:
         """Begin to look for something smaller that is free."""

@@ -10,10 +10,12 @@ import pytest
 
 from dra_spawner import names
 from dra_spawner.spawner.objects.leftovers import Sweep
+from dra_spawner.spawner.server_record import ServerRecord
 from dra_spawner.spawner.steps import placement
 from tests.cluster.fault_proxy import Fault, Request
 from tests.integration.devices import shareable, whole
 from tests.integration.warm_placeholders import SHARE, node, pods_of, warm_placeholders
+from tests.polling import eventually
 from tests.spawner.hub_side import cancel_start
 
 pytestmark = pytest.mark.timeout(120)
@@ -65,10 +67,11 @@ async def test_a_start_that_takes_over(places):
         assert claim["metadata"]["annotations"]["hub.jupyter.org/username"] == "ada"
         assert claim["metadata"]["annotations"][names.START] == pod["metadata"]["annotations"][names.START]
         assert sorted(places.requests()) == ["create pods", f"patch {CLAIMS}", f"patch {CLAIMS}"]
-        assert places.said() == [
-            "A device was reserved for you on node node-a.",
-            "Your server gets gpu-0 on node-a, warm.",
-        ]
+        told = ["A device was reserved for you on node node-a.", "Your server gets gpu-0 on node-a, warm."]
+        await eventually(lambda: places.said() == told, "the user is told the device")
+        spawner = places.user("ada").spawner
+        await eventually(lambda: spawner.record.place == "gpu-0 on node-a, warm", "the home page is told the device")
+        assert ServerRecord.of_state(spawner.orm_spawner.state) == spawner.record
 
         await world.until(lambda: placeholder.key not in world.watch.snapshot.pods)
         claim = await places.only_the_pod_uses_it()

@@ -14,7 +14,7 @@ from dra_spawner.names import RESOURCE_API
 from dra_spawner.profiles.sizes import readable_amount
 from dra_spawner.spawner.objects.api_objects import CLAIMS
 
-__all__ = ["HeldDevice", "claim_names", "devices_in", "held_devices", "place_words"]
+__all__ = ["HeldDevice", "claim_names", "devices_in", "devices_of", "held_devices", "place_words"]
 
 #: A pod has some claims; more than this are not read.
 _MOST_CLAIMS: Final = 32
@@ -50,11 +50,16 @@ async def held_devices(api: KubernetesApi, pod: JsonObject) -> list[HeldDevice]:
         If a claim cannot be read.
     """
     path = resource_path(RESOURCE_API, CLAIMS, pod["metadata"]["namespace"])
-    found: list[HeldDevice] = []
+    found: list[JsonObject] = []
     for name in claim_names(pod)[:_MOST_CLAIMS]:
         # A list of one: the hub's account has the right to list.
-        claims = (await api.list(path, field_selector=f"metadata.name={name}"))["items"]
-        found += [device for claim in claims for device in devices_in(claim)]
+        found += (await api.list(path, field_selector=f"metadata.name={name}"))["items"]
+    return devices_of(found)
+
+
+def devices_of(claims: Iterable[JsonObject]) -> list[HeldDevice]:
+    """The devices of claims, each once."""
+    found = [device for claim in claims for device in devices_in(claim)]
     return list({(each.pool, each.name): each for each in found}.values())
 
 

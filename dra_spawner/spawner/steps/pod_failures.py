@@ -130,7 +130,7 @@ class PodFailureWatch:
     """
 
     limit_seconds: float
-    _next_look: float = 0.0
+    _next_look: float | None = None
     _failing_since: float | None = None
 
     def judge(self, pod: JsonObject, events: Callable[[], Iterable[JsonObject]], now: float) -> PodFailure | None:
@@ -151,8 +151,12 @@ class PodFailureWatch:
         if not _is_without_sandbox(pod):
             self._failing_since = None
             return None
+        pause = min(_EVENTS_LOOK_SECONDS, self.limit_seconds / 4)
+        if self._next_look is None:
+            # Not at once: most pods have a sandbox soon, and in a rush there are events of many pods.
+            self._next_look = now + pause
         if self._failing_since is None and now >= self._next_look:
-            self._next_look = now + min(_EVENTS_LOOK_SECONDS, self.limit_seconds / 4)
+            self._next_look = now + pause
             if any(event.get("reason") == _FAILED_PREPARE for event in _events_of(pod, events())):
                 self._failing_since = now
         if self._failing_since is None or now < self._failing_since + self.limit_seconds:

@@ -11,8 +11,10 @@ from collections.abc import Iterable
 from dra_spawner import names
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesError, resource_path
+from dra_spawner.spawner.devices.claim_reader import claim_reader
 from dra_spawner.spawner.devices.diagnosis import Diagnosis, diagnose
-from dra_spawner.spawner.devices.held import held_devices, place_words
+from dra_spawner.spawner.devices.held import claim_names, devices_of, place_words
+from dra_spawner.spawner.hub_wide import in_background
 from dra_spawner.spawner.objects.pod_devices import terminal_problem, unschedulable_message
 from dra_spawner.spawner.objects.standing_objects import StandingRefused, StandingTerminating
 from dra_spawner.spawner.objects.start_objects import StartObjects
@@ -39,7 +41,7 @@ _LAST_LOOK_SECONDS = 0.2
 #: Checks without the pod after which it counts as deleted.
 _LOOKS_UNTIL_GONE = 3
 #: Seconds that the request for a server's devices may take.
-_PLACE_SECONDS = 2.0
+_PLACE_SECONDS = 5.0
 #: Part of the scheduler's message if devices are missing.
 _NO_DEVICE = "cannot allocate all claims"
 
@@ -63,7 +65,7 @@ class PodWatch(Step):
         self._unschedulable_since: float | None = None
         self._next_diagnosis = 0.0
         self._next_standing_check = 0.0
-        self._place_is_asked = False
+        self._telling: asyncio.Task[None] | None = None
 
     def requested(self, outcome: Outcome) -> None:
         """Begin to follow a created pod with devices."""
@@ -129,8 +131,8 @@ class PodWatch(Step):
         while missed_looks < _LOOKS_UNTIL_GONE:
             pod = self._look()
             self.seen = pod or self.seen  # the condition of an evicted pod appears just before its deletion
-            if self.seen["spec"].get("nodeName") and self.attempt.tasks is not None:
-                self.attempt.tasks.create_task(self.tell_place())
+            if self.seen["spec"].get("nodeName"):
+                self.tell_place()
             if loop.time() >= next_judgement:
                 next_judgement = loop.time() + _SCHEDULED_LOOK_SECONDS
                 missed_looks = 0 if pod else missed_looks + 1
@@ -141,18 +143,21 @@ class PodWatch(Step):
             raise PodCannotRun(failure, self.seen)
         raise _deleted()
 
-    async def tell_place(self) -> None:
-        """Tell the user which devices on which node the server has, once. Raises no error: a start needs no words."""
-        pod = self._look() or self.seen
-        node = (pod.get("spec") or {}).get("nodeName")
-        if not node or self._place_is_asked:
-            return
-        self._place_is_asked = True
+    def tell_place(self) -> asyncio.Task[None]:
+        """Begin to tell the user which devices on which node the server has, once. The start does not wait for it."""
+        if self._telling is None:
+            self._telling = in_background(self._tell_place(self._look() or self.seen))
+        return self._telling
+
+    async def _tell_place(self, pod: JsonObject) -> None:
+        namespace = self._objects.namespace
         try:
             async with asyncio.timeout(_PLACE_SECONDS):
-                devices = await held_devices(self._objects.api, pod)
-            is_warm = bool(self._objects.warm_claims)
-            self.attempt.messages.found_place(place_words(devices, node, warm=is_warm))
+                claims = await claim_reader(self._objects.api, namespace).claims(claim_names(pod))
+            place = place_words(
+                devices_of(claims), pod["spec"].get("nodeName") or "", warm=bool(self._objects.warm_claims)
+            )
+            self.attempt.messages.found_place(place)
         except (KubernetesError, TimeoutError) as error:
             self.log.info("The devices of a server are not told: pod=%s %r", self.spawner.pod_name, error)
         except Exception:  # whatever is in a claim that others made
