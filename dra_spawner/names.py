@@ -49,9 +49,6 @@ CLOUD_PROVIDER_PREFIX: Final = "node.cloudprovider.kubernetes.io/"
 STARTUP_TAINT_PREFIX: Final = "startup-taint.cluster-autoscaler.kubernetes.io/"
 #: Beginning of a label of nodes: the role follows.
 NODE_ROLE_PREFIX: Final = "node-role.kubernetes.io/"
-#: On pods of a StatefulSet.
-STATEFUL_SET_POD: Final = "statefulset.kubernetes.io/pod-name"
-STATEFUL_SET_INDEX: Final = "apps.kubernetes.io/pod-index"
 #: Annotations of cluster-autoscaler.
 AUTOSCALER_PREFIX: Final = "cluster-autoscaler.kubernetes.io/"
 SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"

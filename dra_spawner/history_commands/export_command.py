@@ -16,9 +16,8 @@ from dra_spawner.history.records import Launch, NodeLeadTime, RecordedDecision
 from dra_spawner.history.user_names import UserNameMode
 from dra_spawner.history_commands.opening import CommandError, DatabaseOptions, opened
 
-__all__ = ["RECORDS", "ExportOptions", "run_export"]
+__all__ = ["ExportOptions", "run_export"]
 
-RECORDS: Final = ("launches", "lead-times", "decisions")
 _LEAD_TIME_COLUMNS: Final = ("uid", "node", "kind", "asked", "created", "ready", "slices", "images")
 _DECISION_COLUMNS: Final = (
     "id",

@@ -19,9 +19,8 @@ from dra_spawner.history.prometheus_import import DEFAULT_QUERY, PrometheusSourc
 from dra_spawner.history.records import Launch
 from dra_spawner.history_commands.opening import CommandError, DatabaseOptions, opened
 
-__all__ = ["FORMATS", "ImportOptions", "run_import"]
+__all__ = ["ImportOptions", "run_import"]
 
-FORMATS: Final = ("csv", "jupyterhub", "prometheus")
 _BATCH: Final = 5_000
 _SHOWN_BAD: Final = 20
 

@@ -40,7 +40,6 @@ class Owner:
     kind: str
     name: str
     uid: str
-    is_controller: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,7 @@ class ObservedObject:
             labels=_texts(metadata.get("labels")),
             annotations=_texts(metadata.get("annotations"), KEPT_ANNOTATIONS),
             owners=tuple(
-                Owner(_text(each, "kind"), _text(each, "name"), _text(each, "uid"), each.get("controller") is True)
+                Owner(_text(each, "kind"), _text(each, "name"), _text(each, "uid"))
                 for each in metadata.get("ownerReferences") or ()
             ),
             conditions={

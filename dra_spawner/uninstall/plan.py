@@ -80,11 +80,6 @@ class Plan:
     releases: tuple[Release, ...] = ()
     left: tuple[LeftObject, ...] = ()
 
-    @property
-    def changes_nothing(self) -> bool:
-        """Whether there is nothing to remove."""
-        return not (self.removals or self.unmarkings or self.releases)
-
 
 def plan_removal(surveyed: SurveyedObjects, now: datetime, *, force: bool = False, nodes_used_by: str = "") -> Plan:
     """Decide about every object.

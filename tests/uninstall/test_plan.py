@@ -194,7 +194,7 @@ def test_labels_of_nodes_stay_where_another_service_goes_by_them():
         ApiKind("v1", "nodes", "Node", namespaced=False), "", "n1", "u", "1", {marks.NODE_LABELS[0]: "true"}
     )
     plan = plan_removal(SurveyedObjects(nodes=(node,)), NOW, nodes_used_by="other/dra-spawner")
-    assert plan.changes_nothing
+    assert (plan.removals, plan.unmarkings, plan.releases) == ((), (), ())
     assert "(other/dra-spawner)" in left(plan)["n1"]
 
 

@@ -60,7 +60,6 @@ class CauseType(StrEnum):
     FORBIDDEN = "FieldValueForbidden"
     TOO_LONG = "FieldValueTooLong"
     TOO_MANY = "FieldValueTooMany"
-    TYPE_INVALID = "FieldValueTypeInvalid"
 
 
 @dataclass(frozen=True, slots=True)

@@ -246,7 +246,6 @@ _MERGE_KEYS: dict[str, str] = {
 """Merge keys of lists of objects: ``x-kubernetes-patch-merge-key`` in the API's OpenAPI document."""
 
 _MERGED_SETS = ("finalizers", "podCIDRs")
-_RETAIN_KEYS = ("resourceClaimStatuses", "resourceClaims", "volumes", "strategy")
 _SERVICE_PORTS = "port"
 
 

@@ -158,6 +158,3 @@ def least_quantity(least: str) -> Rule:
 
 TEXT = Rule("text", {"type": "string"}, lambda value: isinstance(value, str))
 FLAG = Rule("true or false", {"type": "boolean"}, lambda value: isinstance(value, bool))
-WHOLE_NUMBER = Rule(
-    "a whole number", {"type": "integer"}, lambda value: isinstance(value, int) and not isinstance(value, bool)
-)

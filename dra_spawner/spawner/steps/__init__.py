@@ -4,7 +4,7 @@ from dra_spawner.spawner.steps.attempt import Attempt, Outcome, Retry, Step
 from dra_spawner.spawner.steps.cluster_check import ClusterCheck
 from dra_spawner.spawner.steps.device_claims import DeviceClaims
 from dra_spawner.spawner.steps.intel_gas import IntelGas
-from dra_spawner.spawner.steps.placement import Placement
+from dra_spawner.spawner.steps.placement import ServicePlacement
 from dra_spawner.spawner.steps.pod_watch import PodWatch
 from dra_spawner.spawner.steps.profile import Profile
 from dra_spawner.spawner.steps.second_pod import SecondPod
@@ -20,7 +20,7 @@ STEPS: tuple[type[Step], ...] = (
     ClusterCheck,
     Vlan,
     SecondPod,
-    Placement,
+    ServicePlacement,
     DeviceClaims,
     PodWatch,
 )

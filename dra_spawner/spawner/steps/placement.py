@@ -19,12 +19,12 @@ from dra_spawner.spawner.placement.service import ServiceAddress, ask_for_placem
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
 from dra_spawner.spawner.steps.attempt import Attempt, OptionalDevicesUnavailable, Outcome, Step
 
-__all__ = ["Placement"]
+__all__ = ["ServicePlacement"]
 
 _RESERVED: Final = {True: "A device was reserved for you", False: "CPU and memory were reserved for you"}
 
 
-class Placement(Step):
+class ServicePlacement(Step):
     """Asks the service for the pod's placement, and changes the pod accordingly."""
 
     def __init__(self, attempt: Attempt, address: ServiceAddress) -> None:

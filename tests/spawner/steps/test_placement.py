@@ -12,7 +12,7 @@ from aiohttp import web
 from dra_spawner import names
 from dra_spawner.placeholders.planner.shape_definition import read_definition
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
-from dra_spawner.spawner.steps.placement import Placement
+from dra_spawner.spawner.steps.placement import ServicePlacement
 from tests.spawner.hub_side import HubSide
 from tests.spawner.service_stand_in import TOKEN, ServiceStandIn, service_of_the_hub
 
@@ -45,7 +45,7 @@ async def placed(side: HubSide, **options):
 
 async def placement_of(spawner, pod):
     """Let the step act, if it is there."""
-    step = spawner.attempt.step(Placement)
+    step = spawner.attempt.step(ServicePlacement)
     if step is not None:
         await step.prepare_request(pod)
 

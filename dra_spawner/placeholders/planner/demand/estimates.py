@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["NOTHING_EXPECTED", "Estimate", "Source"]
+__all__ = ["Estimate", "Source"]
 
 
 class Source(StrEnum):
@@ -37,6 +37,3 @@ class Estimate:
     """Placeholders that are wanted for this reason alone."""
     note: str = ""
     """Short text for people, such as the calendar entry's name."""
-
-
-NOTHING_EXPECTED = Estimate(Source.REACTIVE)
