@@ -52,7 +52,7 @@ def _read(files: Sequence[str], standard_input: BinaryIO, progress: Progress) ->
             raise InputError(files[1], 0, "", "only Helm values can be several files; a hub has one configuration file")
         if not Path(files[0]).is_file():
             raise InputError(
-                files[0], 0, "", "there is no such file; name the hub's configuration, Helm values or a list"
+                files[0], 0, "", "the file does not exist; name the hub's configuration, Helm values or a list"
             )
         return profiles_of_hub_config(Path(files[0]))
     documents = list(read_files(files, standard_input, progress, PROFILE_FILES))

@@ -128,7 +128,7 @@ class DeviceState:
         SearchStopped
             When the search exceeds its budget.
         KeyError
-            When there is no such node.
+            If the node does not exist.
         """
         shape = self._shapes.shape(claims, self._classes)
         verdict, reason = self._verdicts.on_node(node_name, shape, explain)
@@ -187,7 +187,7 @@ class DeviceState:
         AllocationError
             When the claims cannot be allocated whatever the nodes are.
         KeyError
-            When there is no such node.
+            If the node does not exist.
         """
         return self._verdicts.token(node_name, self._shapes.shape(claims, self._classes))
 

@@ -202,7 +202,7 @@ class ForkableCluster:
         Raises
         ------
         SnapshotError
-            When there is no such object.
+            If the object does not exist.
         """
         with self._journal.all_or_nothing():
             remove_object(self._state, kind, key)
@@ -221,7 +221,7 @@ class ForkableCluster:
         Raises
         ------
         SnapshotError
-            When there is no such object.
+            If the object does not exist.
         """
         with self._journal.all_or_nothing():
             remove_object(self._state, kind, key, mirrored=True)

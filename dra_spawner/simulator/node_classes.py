@@ -151,7 +151,7 @@ class NodeClasses:
         self._stale[name] = None
 
     def class_of(self, name: str) -> NodeClass:
-        """The class of a node. Raises KeyError when there is no such node."""
+        """The class of a node. Raises KeyError if the node does not exist."""
         if name in self._stale:
             del self._stale[name]
             self._classify(name)

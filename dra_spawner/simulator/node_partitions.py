@@ -50,7 +50,7 @@ class NodePartitions:
         self.common_change = 0
 
     def view(self, name: str) -> NodeView:
-        """The pools that a node sees. Raises KeyError when there is no such node."""
+        """The pools that a node sees. Raises KeyError if the node does not exist."""
         view = self._views.get(name)
         if view is None:
             view = self._views[name] = self._pools.view(self._nodes[name])

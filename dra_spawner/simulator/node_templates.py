@@ -92,7 +92,7 @@ def template_of(snapshot: Snapshot, node_name: str) -> NodeTemplate:
     Raises
     ------
     SnapshotError
-        When there is no such node.
+        If the node does not exist.
     TemplateError
         When one of its pools is incomplete, or a claim of one of its pods has devices of other nodes.
     """

@@ -79,7 +79,7 @@ class Utilization:
         Raises
         ------
         SnapshotError
-            When there is no such node.
+            If the node does not exist.
         """
         state = find(self._snapshot.nodes, node_name, "node")
         weighted = weighted_utilization(
@@ -104,7 +104,7 @@ class Utilization:
         Raises
         ------
         SnapshotError
-            When there is no such node.
+            If the node does not exist.
         """
         node = find(self._snapshot.nodes, node_name, "node").node.identity
         allocated = self._snapshot.state.devices.allocated

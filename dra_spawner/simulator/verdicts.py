@@ -140,7 +140,7 @@ class Verdicts:
         return (VerdictGroup(group, self._question) for group in self._answer.groups)
 
     def fits(self, node_name: str) -> bool:
-        """Whether the claims fit on the node. Raises KeyError when there is no such node."""
+        """Whether the claims fit on the node. Raises KeyError if the node does not exist."""
         return isinstance(self._answer.group_of[node_name].verdict, Fits)
 
     def on(self, node_name: str) -> Verdict:
@@ -149,6 +149,6 @@ class Verdicts:
         Raises
         ------
         KeyError
-            When there is no such node.
+            If the node does not exist.
         """
         return self._question.verdict(self._answer.group_of[node_name], self._answer.views[node_name])

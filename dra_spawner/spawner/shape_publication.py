@@ -284,7 +284,7 @@ def _number_of_combinations(options: Mapping[str, list[str]]) -> int:
 
 
 async def _shape(new_spawner: NewSpawner, options: Mapping[str, str]) -> Shape:
-    first, *others = [await _shape_for(new_spawner(nobody), options) for nobody in SAMPLE_USERS]
+    first, *others = [await _shape_for(new_spawner(user), options) for user in SAMPLE_USERS]
     if any(other.id != first.id for other in others):
         raise NoSingleShape("its shape differs between users")
     return first

@@ -252,7 +252,7 @@ def test_hostile_names_do_nothing_to_a_terminal(run):
 def test_other_input_that_cannot_be_read(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert run()[0] == 2
-    assert "jupyterhub_config.py: there is no such file" in run()[2]
+    assert "jupyterhub_config.py: the file does not exist" in run()[2]
     assert "No such file" in run("missing.yaml")[2]
     assert "not both" in run("x.yaml", "--objects", "a", "--kubeconfig", "b")[2]
     (tmp_path / "kubeconfig").write_text("{}")

@@ -135,7 +135,7 @@ def _object_details(resource_type: ResourceType, name: str) -> JsonObject:
 
 
 def not_found(resource_type: ResourceType, name: str) -> ApiError:
-    """404: no such object."""
+    """404: the object does not exist."""
     return ApiError(
         HTTPStatus.NOT_FOUND,
         "NotFound",

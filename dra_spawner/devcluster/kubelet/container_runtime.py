@@ -220,7 +220,7 @@ class _ProcessContainer:
 
 
 def _stat(pid: int | str) -> list[str]:
-    """Fields of ``/proc/<pid>/stat`` from the third (state) on; empty if there is no such process."""
+    """Fields of ``/proc/<pid>/stat`` from the third (state) on; empty if the process does not exist."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

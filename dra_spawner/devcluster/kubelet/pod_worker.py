@@ -18,7 +18,7 @@ from dra_spawner.kube.api import KubernetesError, PatchType, resource_path
 
 log = logging.getLogger(__name__)
 
-# As in the kubelet: a container that ends again and again restarts at once, then after 10 s, 20 s … 5 min; ten minutes
+# As in the kubelet: a container that ends repeatedly restarts at once, then after 10 s, 20 s … 5 min; ten minutes
 # without an end reset the back-off.
 _FIRST_BACKOFF_SECONDS = 10.0
 _LONGEST_BACKOFF_SECONDS = 300.0

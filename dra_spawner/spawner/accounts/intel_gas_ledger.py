@@ -162,8 +162,8 @@ class GpuLedger:
 
     # Reading
 
-    async def _read(self, api: KubernetesApi, *, anew: bool = False) -> None:
-        """Read old data again (``anew``: data of any age); after an error, use data up to the maximum age."""
+    async def _read(self, api: KubernetesApi, *, refresh: bool = False) -> None:
+        """Read old data again (``refresh``: data of any age); after an error, use data up to the maximum age."""
         clock = asyncio.get_running_loop().time
         try:
             if clock() - self._view.nodes_at > _NODES_SECONDS:
@@ -171,7 +171,7 @@ class GpuLedger:
                     resource_path("v1", "nodes"), page_size=_PAGE_SIZE, timeout_seconds=_LIST_SECONDS
                 )
                 self._view.nodes, self._view.nodes_at = listed["items"], clock()
-            if anew or clock() - self._view.pods_at > _PODS_SECONDS:
+            if refresh or clock() - self._view.pods_at > _PODS_SECONDS:
                 self._view.pods, self._view.pods_at = await self._list_pods(api), clock()
                 self._rebuild()
         except (KubernetesError, TimeoutError) as error:
@@ -264,7 +264,7 @@ class GpuLedger:
         """Read the pods again, and free the cards of servers without pods."""
         async with self._lock:
             before = {*self._rebuilt.ledger, *self._reserved}
-            await self._read(api, anew=True)
+            await self._read(api, refresh=True)
             return tuple(sorted(before - {*self._rebuilt.ledger, *self._reserved}))
 
 

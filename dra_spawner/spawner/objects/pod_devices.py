@@ -98,5 +98,5 @@ def terminal_problem(pod: Mapping[str, Any]) -> str | None:
         if waits.get("reason") == "CrashLoopBackOff" and each.get("restartCount", 0) >= _CRASHES_ENOUGH:
             code = ((each.get("lastState") or {}).get("terminated") or {}).get("exitCode")
             ended = f" (exit code {code})" if code is not None else ""
-            return f"Container {each['name']} of this server ends again and again{ended}. Its log tells why."
+            return f"Container {each['name']} of this server ends repeatedly{ended}. Its log has the cause."
     return None

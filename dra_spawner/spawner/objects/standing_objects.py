@@ -123,7 +123,7 @@ async def add_user(api: KubernetesApi, namespace: str, standing: StandingObject,
                 f"{path} has {MOST_PODS_OF_A_CLAIM} consumers, the most that Kubernetes allows",
             )
         return True
-    raise StandingTerminating(f"{standing.object.description} is created and deleted again and again")
+    raise StandingTerminating(f"{standing.object.description} is created and deleted repeatedly")
 
 
 def _add_user_patch(standing: StandingObject, nonce: str, until: datetime) -> list[JsonObject]:
