@@ -62,8 +62,8 @@ class PodFit:
     Attributes
     ----------
     nodes
-        Answer by node. Nodes with equal devices share one answer unless the scheduler would give up there; its
-        allocations, and the pools that its reason names, are those of one of them.
+        Answer by node. Nodes with equal devices share one answer, whose allocations, and the pools that its reason
+        names, are those of one of them; an error that names a pool or a device names the node's own.
     general
         A verdict that rules out all nodes at once; None if there is none.
     """
@@ -93,6 +93,10 @@ _OF_THE_NODE: Final = frozenset(
         Filter.NODE_PORTS,
         Filter.NODE_RESOURCES_FIT,
     )
+)
+#: Errors whose message names a pool or a device.
+_OF_ONE_NODE: Final = frozenset(
+    (FatalReason.POOL_INCOMPLETE, FatalReason.POOL_INVALID, FatalReason.DEVICE, FatalReason.NODE_SELECTOR)
 )
 _KNOWN_RESOURCES: Final = frozenset(("cpu", "memory", "ephemeral-storage", "pods"))
 
@@ -282,8 +286,7 @@ class Fitting:
         except AllocationError as error:
             return dict.fromkeys(names, self._devices_answer(error, claims))
         for group in groups:
-            if isinstance(group.verdict, AllocationError):
-                # Its message names a pool or a device of one node.
+            if isinstance(group.verdict, AllocationError) and group.verdict.reason in _OF_ONE_NODE:
                 answers |= {name: self._with_devices(name, explain) for name in group.nodes if name in wanted}
                 continue
             answer = self._devices_answer(group.verdict, claims)

@@ -101,6 +101,8 @@ class ClusterIndex:
         Placeholders, terminating ones included.
     users
         Users' servers that have not ended.
+    users_of_shape
+        The number of these servers by the shape in their label; empty for a server without one.
     pullers
         Pods that pull images, by node.
     waiting
@@ -133,6 +135,7 @@ class ClusterIndex:
         self._slices = _Followed[str, ResourceSlice]()
         self.placeholders: dict[ObjectKey, Pod] = {}
         self.users: dict[ObjectKey, Pod] = {}
+        self.users_of_shape: dict[str, int] = {}
         self.pending: dict[ObjectKey, Pod] = {}
         self.pullers: dict[str, tuple[Pod, ...]] = {}
         self.users_of_node: dict[str, tuple[Pod, ...]] = {}
@@ -233,6 +236,8 @@ class ClusterIndex:
                 self.placeholders[key] = pod
         elif component == names.USER_SERVER and not pod.is_finished and _is_in(key, self._namespaces.servers):
             self.users[key] = pod
+            shape = pod.labels.get(names.SHAPE, "")
+            self.users_of_shape[shape] = self.users_of_shape.get(shape, 0) + 1
             if pod.node_name:
                 _add(self.users_of_node, pod.node_name, pod)
             else:
@@ -244,8 +249,13 @@ class ClusterIndex:
         self.placeholders.pop(key, None)
         self.fit_memos.pop(key, None)
         self.pending.pop(key, None)
-        if self.users.pop(key, None) is not None and pod.node_name:
-            _remove(self.users_of_node, pod.node_name, pod)
+        if self.users.pop(key, None) is not None:
+            shape = pod.labels.get(names.SHAPE, "")
+            self.users_of_shape[shape] -= 1
+            if not self.users_of_shape[shape]:
+                del self.users_of_shape[shape]
+            if pod.node_name:
+                _remove(self.users_of_node, pod.node_name, pod)
         if pod.node_name in self.pullers:
             _remove(self.pullers, pod.node_name, pod)
             self._touch(pod.node_name)

@@ -184,6 +184,7 @@ class View:
         self.users: dict[ObjectKey, Pod] = self.index.users.copy()
         self.awaited = tuple(sorted((e for e in awaited if e.pod not in self.users), key=lambda each: each.since))
         """Servers that are about to start, the oldest first."""
+        self._users_of_shape = self.index.users_of_shape.copy()
         self.users_of_node: dict[str, tuple[Pod, ...]] = self.index.users_of_node.copy()
         self.pullers: dict[str, tuple[Pod, ...]] = self.index.pullers.copy()
         """Pods that pull images, by node."""
@@ -218,18 +219,20 @@ class View:
         return found
 
     @cached_property
-    def _servers(self) -> dict[str, set[ObjectKey]]:
+    def _reserved_for_others(self) -> dict[str, set[ObjectKey]]:
+        """By shape, the servers for which its placeholders are reserved and whose own label does not name it."""
         found: dict[str, set[ObjectKey]] = {}
-        for key, pod in self.users.items():
-            found.setdefault(pod.labels.get(names.SHAPE, ""), set()).add(key)
         for each in self.placeholders.values():
             if each.reservation is not None:
-                found.setdefault(each.shape, set()).add(ObjectKey(each.pod.namespace, each.reservation.pod))
+                key = ObjectKey(each.pod.namespace, each.reservation.pod)
+                pod = self.users.get(key)
+                if pod is None or pod.labels.get(names.SHAPE, "") != each.shape:
+                    found.setdefault(each.shape, set()).add(key)
         return found
 
     def servers_of(self, shape: str) -> int:
         """The number of servers whose label names a shape, and of those for which its placeholders are reserved."""
-        return len(self._servers.get(shape, ()))
+        return self._users_of_shape.get(shape, 0) + len(self._reserved_for_others.get(shape, ()))
 
     @cached_property
     def terminating_soon(self) -> list[Pod]:
