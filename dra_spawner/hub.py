@@ -18,6 +18,7 @@ from traitlets.utils.importstring import import_item
 from dra_spawner.spawner import DRASpawner
 from dra_spawner.spawner.availability.handler import serve_availability
 from dra_spawner.spawner.hub_wide import in_background, retry_until_done
+from dra_spawner.spawner.my_devices.handler import serve_devices
 from dra_spawner.spawner.placement.service import is_configured
 from dra_spawner.spawner.shape_publication import SampleUser, ShapePublication
 
@@ -76,14 +77,19 @@ def _begin() -> None:
     spawner.begin_sweeping()
     # In the background: the hub's start does not wait for the cluster.
     spawner.begin_checking()
+    # Pages and servers of before a restart of the hub ask again.
+    in_background(retry_until_done(_serves_devices, "serve servers their devices", hub.log))
     if is_configured(spawner.placement_service):
         ShapePublication(partial(sample_spawner, hub)).begin()
-        # Pages that were open before a restart of the hub ask again.
         in_background(retry_until_done(_serves_availability, "serve availability to spawn forms", hub.log))
 
 
 async def _serves_availability() -> bool:
     return serve_availability()
+
+
+async def _serves_devices() -> bool:
+    return serve_devices()
 
 
 def sample_spawner(hub: JupyterHub, sample: SampleUser = _THE_HUB) -> DRASpawner:

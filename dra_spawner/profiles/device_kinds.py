@@ -152,6 +152,8 @@ _recent: list[tuple[Sequence[ResourceSlice], DeviceKinds]] = []
 
 def kinds_of(slices: Sequence[ResourceSlice]) -> DeviceKinds:
     """The kinds of devices in these slices, cached for the last slices."""
+    if len(slices) < 2:
+        return DeviceKinds(slices)  # the cache is for a whole cluster's
     if not _recent or _recent[0][0] is not slices:
         _recent[:] = [(slices, DeviceKinds(slices))]
     return _recent[0][1]

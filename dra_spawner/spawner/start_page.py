@@ -10,7 +10,11 @@ from typing import Any
 from jupyterhub.utils import url_escape_path, url_path_join
 
 from dra_spawner.json_types import JsonObject
+from dra_spawner.spawner.devices.reader import Reading
 from dra_spawner.spawner.hub_wide import hub_wide, in_background
+from dra_spawner.spawner.my_devices.handler import serve_devices
+from dra_spawner.spawner.my_devices.own_devices import OwnDevices
+from dra_spawner.spawner.my_devices.reader import read_own_devices
 from dra_spawner.spawner.server_record import ServerRecord
 from dra_spawner.spawner.smaller_choice import SmallerChoice, free_smaller_choice
 from dra_spawner.spawner.spawn_form import SpawnForm
@@ -28,6 +32,8 @@ __all__ = ["StartPage"]
 _COUNT_SECONDS = 2.0
 #: Seconds after the clean-up that the search for a smaller choice may take; JupyterHub's own deadline is near.
 _SEARCH_SECONDS = 1.0
+#: Maximum age of the devices that a server is told; a server may ask as often as it likes.
+_OWN_DEVICES_SECONDS = 2.0
 #: Status of refusals for which another try can help.
 _TRY_AGAIN_LATER = 503
 
@@ -63,6 +69,8 @@ class StartPage(SpawnForm):
         self.attempt = Attempt(self, self.messages)
         # JupyterHub makes a user's spawner before it renders one of the user's pages.
         extend_templates(getattr(self.user, "settings", {}), self.log)
+        self._own_devices = Reading(self._read_own_devices)
+        serve_devices()
 
     # The progress page
 
@@ -115,6 +123,26 @@ class StartPage(SpawnForm):
             waiting.since = waiting_since(self.pod_reflector.pods.values())
             waiting.count_again_at = now + _COUNT_SECONDS
         return waiting.since
+
+    # What the server itself may ask
+
+    async def own_devices(self) -> OwnDevices | None:
+        """Return the devices of the running server; None if the hub does not see its pod.
+
+        Raises
+        ------
+        KubernetesError
+            If they cannot be read.
+        """
+        return await self._own_devices.get(_OWN_DEVICES_SECONDS) if self._own_pod() else None
+
+    async def _read_own_devices(self) -> OwnDevices:
+        pod = self._own_pod()
+        return await read_own_devices(self.kubernetes, pod) if pod else OwnDevices()
+
+    def _own_pod(self) -> JsonObject | None:
+        pods = self.pod_reflector.pods if self.pod_reflector is not None else {}
+        return pods.get(f"{self.namespace}/{self.pod_name}")
 
     # The home page
 

@@ -248,11 +248,16 @@ def user_pod() -> Json:
         "phase": "Pending",
         "startTime": STAMP,
         "podIP": "10.0.0.1",
+        "initContainerStatuses": [{"name": "i", "allocatedResourcesStatus": []}],
         "containerStatuses": [
             {
                 "name": "notebook",
                 "allocatedResourcesStatus": [
-                    {"name": "claim:gpu/main", "resources": [{"resourceID": "n0/gpu-0", "health": "Unhealthy"}]}
+                    {"name": "claim:gpu/main", "resources": [{"resourceID": "n0/gpu-0", "health": "Unhealthy"}]},
+                    {
+                        "name": "claim:gpu/gpu",
+                        "resources": [{"resourceID": "x", "health": "Unhealthy", "message": "m"}],
+                    },
                 ],
             }
         ],
@@ -302,11 +307,18 @@ def claim() -> Json:
         "shareID": "s",
         "adminAccess": False,
         "consumedCapacity": {"memory": "5Gi"},
+        "tolerations": [TOLERATION],
     }
+    device = {key: result[key] for key in ("driver", "pool", "device", "shareID")}
+    network = {"interfaceName": "net1", "hardwareAddress": "02:00:00:00:00:01", "ips": ["10.0.0.7/24"]}
     obj = _object("ResourceClaim", "c", NAMESPACE, spec={"devices": devices})
     obj["status"] |= {
-        "allocation": {"devices": {"results": [result]}, "nodeSelector": NODE_SELECTOR},
-        "reservedFor": [{"resource": "pods", "apiGroup": "", "name": "u", "uid": "u"}],
+        "allocation": {
+            "devices": {"results": [result], "config": devices["config"]},
+            "nodeSelector": NODE_SELECTOR,
+        },
+        "devices": [{**device, "networkData": network}],
+        "reservedFor": [{"resource": "pods", "apiGroup": "", "name": "u", "uid": "uid-u"}],
     }
     obj["metadata"]["finalizers"] = ["resource.kubernetes.io/delete-protection"]
     obj["metadata"]["labels"] |= {

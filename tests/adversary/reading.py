@@ -39,6 +39,7 @@ from dra_spawner.spawner.devices.facts import read_facts
 from dra_spawner.spawner.devices.held import held_devices, place_words
 from dra_spawner.spawner.devices.other_nodes import devices_of, fits_elsewhere
 from dra_spawner.spawner.devices.reader import DeviceReader
+from dra_spawner.spawner.my_devices.reader import read_own_devices
 from dra_spawner.spawner.objects.leftovers import Sweep
 from tests.adversary.examples import EXAMPLES
 from tests.adversary.recorded import Json, Recorded
@@ -160,6 +161,11 @@ async def _held(api: ExamplesApi) -> None:
     place_words(await held_devices(api, pod), pod["spec"].get("nodeName") or "")
 
 
+async def _own_devices(api: ExamplesApi) -> None:
+    for pod in (await api.list("/api/v1/pods"))["items"]:
+        (await read_own_devices(api, pod)).as_json()
+
+
 async def _facts(api: ExamplesApi) -> None:
     await read_facts(DeviceReader(api), NAMESPACE)
 
@@ -235,6 +241,7 @@ FLOWS: Final[Mapping[str, Callable[[ExamplesApi], Awaitable[None]]]] = {
     "dra_spawner.spawner.devices.diagnosis": _diagnose,
     "dra_spawner.spawner.devices.facts": _facts,
     "dra_spawner.spawner.devices.held": _held,
+    "dra_spawner.spawner.my_devices.reader": _own_devices,
     "dra_spawner.spawner.devices.reader": _devices,
     "dra_spawner.spawner.accounts.intel_gas_ledger": _intel,
     "dra_spawner.kube.leader": _leader,

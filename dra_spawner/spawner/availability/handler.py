@@ -11,17 +11,15 @@ import json
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, Final, Protocol, runtime_checkable
-from weakref import WeakSet
 
-from jupyterhub.app import JupyterHub
 from jupyterhub.handlers import BaseHandler
 from jupyterhub.user import User
-from jupyterhub.utils import url_path_join
-from tornado.web import Application, HTTPError
+from tornado.web import HTTPError
 
 from dra_spawner.spawner.availability.client import AvailabilityClient, AvailabilityView
 from dra_spawner.spawner.availability.form_choices import FormChoices
 from dra_spawner.spawner.availability.shown import UNKNOWN, ShownAvailability
+from dra_spawner.spawner.hub_handlers import serve_in_hub
 from dra_spawner.spawner.hub_wide import hub_wide
 
 __all__ = ["ADDRESS", "AvailabilityHandler", "HasAvailability", "serve_availability"]
@@ -32,8 +30,6 @@ _WAIT_SECONDS: Final = 1.0
 #: As many as the script sends.
 _MOST_NAMES: Final = 32
 _MOST_ENCODED: Final = 32
-
-_serving: WeakSet[Application] = WeakSet()
 
 
 @runtime_checkable
@@ -113,13 +109,4 @@ def _encoded_choices(form: FormChoices, view: AvailabilityView) -> str:
 
 def serve_availability() -> bool:
     """Add the handler to the hub that runs in this process, once; returns whether it has a web application yet."""
-    if not JupyterHub.initialized():
-        return False
-    hub = JupyterHub.instance()
-    application = getattr(hub, "tornado_application", None)
-    if application is None:
-        return False
-    if application not in _serving:
-        application.add_handlers(".*", [(url_path_join(hub.hub_prefix, ADDRESS), AvailabilityHandler)])
-        _serving.add(application)
-    return True
+    return serve_in_hub(ADDRESS, AvailabilityHandler)

@@ -14,7 +14,17 @@ from dra_spawner.names import RESOURCE_API
 from dra_spawner.profiles.sizes import readable_amount
 from dra_spawner.spawner.objects.api_objects import CLAIMS
 
-__all__ = ["HeldDevice", "claim_names", "devices_in", "devices_of", "held_devices", "place_words"]
+__all__ = [
+    "HeldDevice",
+    "asked_capacities",
+    "claim_entries",
+    "claim_names",
+    "devices_in",
+    "devices_of",
+    "held_claims",
+    "held_devices",
+    "place_words",
+]
 
 #: A pod has some claims; more than this are not read.
 _MOST_CLAIMS: Final = 32
@@ -49,12 +59,23 @@ async def held_devices(api: KubernetesApi, pod: JsonObject) -> list[HeldDevice]:
     KubernetesError
         If a claim cannot be read.
     """
+    return devices_of(await held_claims(api, pod))
+
+
+async def held_claims(api: KubernetesApi, pod: JsonObject) -> list[JsonObject]:
+    """Read the claims that a pod names; one request for each claim.
+
+    Raises
+    ------
+    KubernetesError
+        If a claim cannot be read.
+    """
     path = resource_path(RESOURCE_API, CLAIMS, pod["metadata"]["namespace"])
     found: list[JsonObject] = []
     for name in claim_names(pod)[:_MOST_CLAIMS]:
         # A list of one: the hub's account has the right to list.
         found += (await api.list(path, field_selector=f"metadata.name={name}"))["items"]
-    return devices_of(found)
+    return found
 
 
 def devices_of(claims: Iterable[JsonObject]) -> list[HeldDevice]:
@@ -65,17 +86,23 @@ def devices_of(claims: Iterable[JsonObject]) -> list[HeldDevice]:
 
 def claim_names(pod: JsonObject) -> list[str]:
     """Names of a pod's claims, those made for it among them."""
+    return list(claim_entries(pod))
+
+
+def claim_entries(pod: JsonObject) -> dict[str, str]:
+    """Names of the pod's entries by the name of their claim; empty for a claim of extended resources."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     entries = [*(spec.get("resourceClaims") or ()), *(status.get("resourceClaimStatuses") or ())]
-    names = [each.get("resourceClaimName") for each in entries]
-    names.append((status.get("extendedResourceClaimStatus") or {}).get("resourceClaimName"))
-    return list(dict.fromkeys(name for name in names if name))
+    found = {str(each["resourceClaimName"]): str(each["name"]) for each in entries if each.get("resourceClaimName")}
+    if extended := (status.get("extendedResourceClaimStatus") or {}).get("resourceClaimName"):
+        found.setdefault(str(extended), "")
+    return found
 
 
 def devices_in(claim: JsonObject) -> list[HeldDevice]:
     """The devices of an allocated claim; none of another one."""
     allocation = (claim.get("status") or {}).get("allocation") or {}
-    asked = _asked_capacities((claim.get("spec") or {}).get("devices") or {})
+    asked = asked_capacities(claim)
     return [
         HeldDevice(
             str(result["device"]),
@@ -120,10 +147,10 @@ def _listed(words: Iterable[str]) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
-def _asked_capacities(devices: JsonObject) -> dict[str, set[str]]:
-    """Names of the capacities that each request asks for."""
+def asked_capacities(claim: JsonObject) -> dict[str, set[str]]:
+    """Names of the capacities that each request of a claim asks for."""
     asked: dict[str, set[str]] = {}
-    for request in devices.get("requests") or ():
+    for request in ((claim.get("spec") or {}).get("devices") or {}).get("requests") or ():
         for each in (request.get("exactly"), *(request.get("firstAvailable") or ())):
             names = ((each or {}).get("capacity") or {}).get("requests") or {}
             asked.setdefault(request["name"], set()).update(names)

@@ -1,0 +1,1 @@
+"""What a server may ask the hub about its own devices."""

@@ -1,0 +1,99 @@
+"""``GET {hub}/dra-spawner/devices``: the devices of the server whose own token comes with the request.
+
+Which server that is follows from the token alone. The request has no parameters.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final, Protocol, runtime_checkable
+
+from jupyterhub.apihandlers.base import APIHandler
+from jupyterhub.user import User
+from tornado.web import HTTPError
+
+from dra_spawner.kube.api import KubernetesError
+from dra_spawner.spawner.hub_handlers import serve_in_hub
+from dra_spawner.spawner.my_devices.own_devices import OwnDevices
+
+__all__ = ["ADDRESS", "DevicesHandler", "KnowsOwnDevices", "serve_devices"]
+
+#: Below the hub's prefix.
+ADDRESS: Final = "dra-spawner/devices"
+#: The right of a server's own token, for that server.
+_ACCESS: Final = "access:servers"
+_WAIT_SECONDS: Final = 3.0
+
+_NOBODY: Final = "This needs the token of a server (JUPYTERHUB_API_TOKEN)."
+_NO_SERVER: Final = (
+    "This token is not of one server of its owner. The token that JupyterHub gives to a server has the"
+    " scope access:servers!server."
+)
+_NOT_KNOWN: Final = "The devices of this server are not known at present."
+
+
+@runtime_checkable
+class KnowsOwnDevices(Protocol):
+    """A spawner that can tell the devices of its server."""
+
+    async def own_devices(self) -> OwnDevices | None:
+        """The devices of the running server; None if the hub does not see the server."""
+
+
+class DevicesHandler(APIHandler):
+    """Answers a server; login cookies are not accepted, so no page can ask on a user's behalf."""
+
+    _accept_cookie_auth = False
+
+    def _record_activity(self, obj: Any, timestamp: Any = None) -> bool:
+        # A panel that is open is no activity of its user.
+        return False
+
+    async def get(self) -> None:
+        """Write the answer as JSON."""
+        self.set_header("Cache-Control", "no-store")
+        spawner = self._spawner()
+        try:
+            async with asyncio.timeout(_WAIT_SECONDS):
+                found = await spawner.own_devices()
+        except (KubernetesError, TimeoutError) as error:
+            self.log.warning("The devices of a server are not told: server=%s %r", self._server_name(), error)
+            found = None
+        except Exception:  # whatever is in a claim that others made
+            self.log.exception("The devices of a server are not told: server=%s", self._server_name())
+            found = None
+        if found is None:
+            raise HTTPError(503, _NOT_KNOWN)
+        self.finish(found.as_json())
+
+    def _spawner(self) -> KnowsOwnDevices:
+        """The spawner of the token's server.
+
+        Raises
+        ------
+        HTTPError
+            403 without a valid token, or with another token than that of a server of its owner.
+        """
+        user: Any = self.current_user
+        if user is None:
+            raise HTTPError(403, _NOBODY)
+        owner, _, server = self._server_name().partition("/")
+        # A token for a server that another user shares is no reason to tell that user's devices.
+        if not isinstance(user, User) or owner != user.name or server not in user.orm_spawners:
+            raise HTTPError(403, _NO_SERVER)
+        spawner = user.spawners[server]
+        if not isinstance(spawner, KnowsOwnDevices):
+            raise HTTPError(404)
+        return spawner
+
+    def _server_name(self) -> str:
+        """User and server that the token has access to, as ``user/server``; empty unless it is one server."""
+        access = self.parsed_scopes.get(_ACCESS)
+        if not isinstance(access, dict) or set(access) != {"server"} or len(access["server"]) != 1:
+            return ""
+        return str(next(iter(access["server"])))
+
+
+def serve_devices() -> bool:
+    """Add the handler to the hub that runs in this process, once; returns whether it has a web application yet."""
+    return serve_in_hub(ADDRESS, DevicesHandler)

@@ -1,0 +1,307 @@
+"""The devices of one server, as its user may know them. Pure.
+
+Nothing here tells of other servers: of a claim that several servers share, only that it is shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dra_spawner import names
+from dra_spawner.dra.claims import Toleration
+from dra_spawner.dra.decoding import Reader
+from dra_spawner.dra.devices import Device, DeviceId
+from dra_spawner.dra.quantity import Quantity
+from dra_spawner.json_types import JsonObject
+from dra_spawner.profiles.drivers.allocated import allocated_share
+from dra_spawner.profiles.drivers.published import own_attribute
+from dra_spawner.profiles.drivers.registry import known_driver
+from dra_spawner.profiles.sizes import readable_amount
+from dra_spawner.spawner.devices.held import asked_capacities, claim_entries, devices_in, place_words
+from dra_spawner.spawner.my_devices.device_health import DeviceHealth, device_health, one_line
+from dra_spawner.spawner.my_devices.published import PublishedDevices
+
+__all__ = ["NetworkInterface", "OwnDevice", "OwnDevices", "Protection", "ShareOfCapacity", "is_consumer", "own_devices"]
+
+#: Version of the answer: a server's software may be older or newer than the hub's.
+VERSION: Final = 1
+#: Attributes in which drivers publish the name of the product.
+_PRODUCT: Final = ("productName", "model")
+#: Capacity of a whole device that users know it by.
+_MEMORY: Final = "memory"
+
+_WHOLE: Final = "This device is yours alone."
+_TOGETHER: Final = "Other servers use this device together with yours; nothing divides it between them."
+_ADMINISTRATION: Final = "This is access for administration: other servers use the device, too."
+_NOT_KNOWN: Final = "It is not known what keeps users of this device to their share."
+
+
+@dataclass(frozen=True, slots=True)
+class ShareOfCapacity:
+    """Amount of one capacity.
+
+    Attributes
+    ----------
+    amount, total
+        Amounts of the server and of the device, as Kubernetes writes them; the second is empty if it is not known.
+    """
+
+    name: str
+    amount: str
+    total: str = ""
+
+    @property
+    def text(self) -> str:
+        """The share in words, such as ``10 GiB of 40 GiB``."""
+        amount = _readable(self.amount)
+        if not self.total:
+            return amount
+        return f"all {amount}" if self.total == self.amount else f"{amount} of {_readable(self.total)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Protection:
+    """What enforces the share of a device.
+
+    Attributes
+    ----------
+    by
+        ``hardware``, ``library``, ``daemon``, ``none``; ``whole`` where nobody else has the device; else ``unknown``.
+    sentence
+        Sentence for the user.
+    """
+
+    by: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkInterface:
+    """A network interface in the server.
+
+    Attributes
+    ----------
+    addresses
+        IP addresses with the length of their network's prefix.
+    """
+
+    name: str
+    hardware_address: str
+    addresses: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnDevice:
+    """A device, or a share of one, of the server.
+
+    Attributes
+    ----------
+    claim, request
+        Names in the profile.
+    device_class
+        Name of the device's class; empty if it is not known.
+    product
+        Name of the product; empty if the driver publishes none.
+    """
+
+    claim: str
+    request: str
+    id: DeviceId
+    device_class: str
+    product: str
+    share: tuple[ShareOfCapacity, ...]
+    protection: Protection
+    network: NetworkInterface | None
+    health: DeviceHealth
+
+    def as_json(self) -> JsonObject:
+        """The device in the hub's answer."""
+        network = None
+        if self.network is not None:
+            network = {
+                "interface": self.network.name,
+                "hardware_address": self.network.hardware_address,
+                "addresses": list(self.network.addresses),
+            }
+        return {
+            "claim": self.claim,
+            "request": self.request,
+            "driver": self.id.driver,
+            "pool": self.id.pool,
+            "name": self.id.device,
+            "device_class": self.device_class,
+            "product": self.product,
+            "share": [
+                {"capacity": each.name, "amount": each.amount, "total": each.total, "text": each.text}
+                for each in self.share
+            ],
+            "enforcement": {"by": self.protection.by, "sentence": self.protection.sentence},
+            "network": network,
+            "health": {"state": self.health.state.value, "sentence": self.health.sentence},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class OwnDevices:
+    """All devices of the server.
+
+    Attributes
+    ----------
+    node
+        Name of the node; empty before it is known.
+    warm
+        Whether they were allocated before the server started.
+    place
+        Devices and node, as on the home page; empty without devices.
+    """
+
+    node: str = ""
+    warm: bool = False
+    place: str = ""
+    devices: tuple[OwnDevice, ...] = ()
+
+    def as_json(self) -> JsonObject:
+        """The hub's answer."""
+        return {
+            "version": VERSION,
+            "node": self.node,
+            "warm": self.warm,
+            "place": self.place,
+            "devices": [each.as_json() for each in self.devices],
+        }
+
+
+def is_consumer(pod: JsonObject, claim: JsonObject) -> bool:
+    """Whether a claim is reserved for a pod: a pod may name a claim that it has not got."""
+    uid = pod["metadata"].get("uid")
+    return any(uid and each.get("uid") == uid for each in (claim.get("status") or {}).get("reservedFor") or ())
+
+
+def own_devices(pod: JsonObject, claims: Sequence[JsonObject], published: PublishedDevices) -> OwnDevices:
+    """Return the devices of a pod.
+
+    Parameters
+    ----------
+    claims
+        Its claims; those that are not reserved for it do not count.
+    published
+        Devices that include the pod's; a device that is missing has no total, and its health is unknown.
+    """
+    own = [claim for claim in claims if is_consumer(pod, claim)]
+    node = str((pod.get("spec") or {}).get("nodeName") or "")
+    warm = any(_labels(claim).get(names.COMPONENT) == names.PLACEHOLDER for claim in own)
+    held = {(each.pool, each.name): each for claim in own for each in devices_in(claim)}
+    entries = claim_entries(pod)
+    return OwnDevices(
+        node=node,
+        warm=warm,
+        place=place_words(list(held.values()), node, warm=warm),
+        devices=tuple(
+            device
+            for claim in own
+            for device in _devices(pod, claim, entries.get(claim["metadata"]["name"], ""), published)
+        ),
+    )
+
+
+def _devices(pod: JsonObject, claim: JsonObject, entry: str, published: PublishedDevices) -> Iterator[OwnDevice]:
+    allocation = claim["status"].get("allocation") or {}
+    networks = {
+        (each.get("driver"), each.get("pool"), each.get("device"), each.get("shareID")): each.get("networkData")
+        for each in claim["status"].get("devices") or ()
+    }
+    for result in (allocation.get("devices") or {}).get("results") or ():
+        name = DeviceId(str(result["driver"]), str(result["pool"]), str(result["device"]))
+        request, found = str(result.get("request") or ""), published.find(name)
+        yield OwnDevice(
+            claim=entry,
+            request=request,
+            id=name,
+            device_class=_class_of(claim, request),
+            product=_product(found.device),
+            share=_share(claim, result, found.device),
+            protection=_protection(pod, claim, entry, result, found.device),
+            network=_interface(networks.get((*name, result.get("shareID")))),
+            health=device_health(pod, entry, request, name, found, _tolerations(result)),
+        )
+
+
+def _labels(claim: JsonObject) -> Mapping[str, str]:
+    return claim["metadata"].get("labels") or {}
+
+
+def _class_of(claim: JsonObject, request: str) -> str:
+    """Name of the class of a request, or of an alternative of it."""
+    name, _, alternative = request.partition("/")
+    for each in ((claim.get("spec") or {}).get("devices") or {}).get("requests") or ():
+        if each.get("name") == name:
+            options = each.get("firstAvailable") or ()
+            chosen = next((one for one in options if one.get("name") == alternative), each.get("exactly") or {})
+            return str(chosen.get("deviceClassName") or "")
+    return ""
+
+
+def _product(device: Device | None) -> str:
+    for name in _PRODUCT:
+        attribute = own_attribute(device, name) if device is not None else None
+        if attribute is not None and isinstance(attribute.value, str):
+            return one_line(attribute.value)
+    return ""
+
+
+def _share(claim: JsonObject, result: Mapping[str, Any], device: Device | None) -> tuple[ShareOfCapacity, ...]:
+    """Amounts that the claim asked for, or all that it got; of a whole device, its memory."""
+    totals = {name: str(each.value) for name, each in device.description.capacity.items()} if device else {}
+    consumed = result.get("consumedCapacity") or {}
+    if not consumed:
+        memory = [name for name in totals if name.rpartition("/")[2] == _MEMORY]
+        return tuple(ShareOfCapacity(name, totals[name], totals[name]) for name in memory)
+    asked = asked_capacities(claim).get(str(result.get("request") or "").partition("/")[0], set())
+    told = sorted(asked & consumed.keys()) or sorted(consumed)
+    return tuple(ShareOfCapacity(name, str(consumed[name]), totals.get(name, "")) for name in told)
+
+
+def _protection(
+    pod: JsonObject, claim: JsonObject, entry: str, result: Mapping[str, Any], device: Device | None
+) -> Protection:
+    if result.get("adminAccess"):
+        return Protection("none", _ADMINISTRATION)
+    if len(claim["status"].get("reservedFor") or ()) > 1:
+        return Protection("none", _TOGETHER)
+    known = allocated_share(claim, result, device, _containers_with(pod, entry))
+    if known is not None:
+        return Protection(known.enforcement.value, known.sentence)
+    is_whole = device is not None and not device.is_shared and not result.get("consumedCapacity")
+    if is_whole or (device is not None and known_driver(device.id.driver) is not None):
+        return Protection("whole", _WHOLE)
+    return Protection("unknown", _NOT_KNOWN)
+
+
+def _containers_with(pod: JsonObject, entry: str) -> int:
+    spec = pod.get("spec") or {}
+    containers = (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
+    claims = ((each.get("resources") or {}).get("claims") or () for each in containers)
+    return sum(any(claim.get("name") == entry for claim in each) for each in claims)
+
+
+def _interface(data: Mapping[str, Any] | None) -> NetworkInterface | None:
+    if not data:
+        return None
+    addresses = (one_line(each) for each in data.get("ips") or ())
+    return NetworkInterface(
+        one_line(data.get("interfaceName")), one_line(data.get("hardwareAddress")), tuple(filter(None, addresses))
+    )
+
+
+def _tolerations(result: Mapping[str, Any]) -> list[Toleration]:
+    reader = Reader.root({"tolerations": result.get("tolerations") or []}, "allocated device")
+    return [Toleration.decode(each) for each in reader.children("tolerations")]
+
+
+def _readable(amount: str) -> str:
+    with suppress(ValueError):
+        return readable_amount(Quantity.parse(amount))
+    return amount

@@ -1,0 +1,51 @@
+"""Reads the objects that say which devices a pod has, and how their drivers publish them."""
+
+from __future__ import annotations
+
+import asyncio
+
+from dra_spawner import names
+from dra_spawner.dra.devices import PoolId, ResourceSlice
+from dra_spawner.json_types import JsonObject
+from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.spawner.devices.held import held_claims
+from dra_spawner.spawner.devices.reader import decoded, readable
+from dra_spawner.spawner.my_devices.own_devices import OwnDevices, is_consumer, own_devices
+from dra_spawner.spawner.my_devices.published import PublishedDevices
+
+__all__ = ["read_own_devices"]
+
+
+async def read_own_devices(api: KubernetesApi, pod: JsonObject) -> OwnDevices:
+    """Read the devices of a pod: a request for each claim, one for the node's devices, seldom one for each driver more.
+
+    Raises
+    ------
+    KubernetesError
+        If a claim cannot be read. Devices that cannot be read as published have no totals.
+    """
+    claims, on_node = await asyncio.gather(held_claims(api, pod), _on_node(api, pod))
+    results = [
+        result
+        for claim in claims
+        if is_consumer(pod, claim)
+        for result in ((claim["status"].get("allocation") or {}).get("devices") or {}).get("results") or ()
+    ]
+    known = PublishedDevices(on_node)
+    elsewhere = {each["driver"] for each in results if not known.has_pool(PoolId(each["driver"], each["pool"]))}
+    more = await asyncio.gather(*(_slices(api, f"spec.driver={driver}") for driver in sorted(elsewhere)))
+    return own_devices(pod, claims, PublishedDevices([*on_node, *(each for slices in more for each in slices)]))
+
+
+async def _on_node(api: KubernetesApi, pod: JsonObject) -> tuple[ResourceSlice, ...]:
+    """The slices of the pod's node: few, however large the cluster is."""
+    node = (pod.get("spec") or {}).get("nodeName")
+    return await _slices(api, f"spec.nodeName={node}") if node else ()
+
+
+async def _slices(api: KubernetesApi, selector: str) -> tuple[ResourceSlice, ...]:
+    try:
+        found = await readable(api.list(resource_path(names.RESOURCE_API, "resourceslices"), field_selector=selector))
+    except KubernetesError:
+        return ()
+    return decoded(ResourceSlice.from_json, found["items"]) if found is not None else ()

@@ -1,0 +1,176 @@
+"""What a hub tells a server about its own devices: who gets which answer, and what it says."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import aiohttp
+import pytest
+
+from dra_spawner.kube.api import resource_path
+from tests.integration.devices import DRIVER, classes, node_with, shareable, whole
+from tests.integration.hub_process import HubProcess
+from tests.integration.hub_with_service import log_in
+from tests.polling import eventually
+
+pytestmark = pytest.mark.timeout(180)
+
+CONFIG = """
+c.Authenticator.admin_users = {"root"}
+c.DRASpawner.profile_list = [
+    {"display_name": "half", "slug": "half", "kubespawner_override": {"device_claims": {"gpu": {
+        "device_class": "gpu-share.example.com", "capacity": {"memory": "20Gi"}}}}},
+    {"display_name": "whole", "slug": "whole", "kubespawner_override": {"device_claims": {"gpu": {
+        "device_class": "gpu.example.com"}}}},
+    {"display_name": "none", "slug": "none"},
+]
+c.JupyterHub.load_roles[0]["scopes"].append("tokens")
+"""
+SERVER_ONLY = "This token is not of one server of its owner."
+
+Answer = tuple[int, Any]
+
+
+async def ask(
+    hub: HubProcess, token: str = "", query: str = "", session: aiohttp.ClientSession | None = None
+) -> Answer:
+    """Status, and the answer or the message."""
+    headers = {"Authorization": f"token {token}"} if token else {}
+    async with aiohttp.ClientSession() as own:
+        address = f"{hub.url}/hub/dra-spawner/devices{query}"
+        async with (session or own).get(address, headers=headers, allow_redirects=False) as answer:
+            body = json.loads(await answer.text())
+            return answer.status, body if answer.status == 200 else body["message"]
+
+
+async def server_tokens(cluster) -> dict[str, str]:
+    """Tokens of the servers, by the name of their pod."""
+    pods = (await cluster.admin.list(cluster.path("pods")))["items"]
+    return {
+        pod["metadata"]["name"]: variable["value"]
+        for pod in pods
+        for variable in pod["spec"]["containers"][0]["env"]
+        if variable["name"] == "JUPYTERHUB_API_TOKEN"
+    }
+
+
+async def new_token(hub: HubProcess, user: str, **body: Any) -> str:
+    status, answer = await hub.request("POST", f"/users/{user}/tokens", body)
+    assert status == 201, answer
+    return str(answer["token"])
+
+
+def devices(answer: Answer) -> list[str]:
+    status, body = answer
+    assert status == 200, body
+    return [each["name"] for each in body["devices"]]
+
+
+async def test_a_server_learns_of_its_own_devices_only(embedded_cluster):
+    cluster = embedded_cluster
+    await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0"), whole("gpu-1")))
+    async with HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, CONFIG) as hub:
+        await hub.add_user("root")
+        for user, server, profile in (("ada", "", "half"), ("ada", "two", "whole"), ("bob", "", "none")):
+            await hub.spawn(user, {"profile": profile}, server)
+            await hub.until_ready(user, server)
+        tokens = await server_tokens(cluster)
+        ada, bob = tokens["jupyter-ada"], tokens["jupyter-bob"]
+        (two,) = (token for name, token in tokens.items() if "two" in name)
+        of_ada = {"scopes": ["access:servers!server=ada/"]}
+
+        # The table of docs/my-devices.md.
+        assert devices(await ask(hub, ada)) == ["gpu-0"], "the server itself"
+        assert devices(await ask(hub, two)) == ["gpu-1"], "another server of the same user: its own devices"
+        assert devices(await ask(hub, bob)) == [], "a server of another user: its own devices"
+        assert devices(await ask(hub, bob, "?user=ada&server=")) == [], "parameters change nothing"
+        assert devices(await ask(hub, await new_token(hub, "ada", **of_ada))) == ["gpu-0"], "of the same rights"
+        for who, token in {
+            "anonymous": "",
+            "an invalid token": "0" * 32,
+        }.items():
+            assert await ask(hub, token) == (403, "This needs the token of a server (JUPYTERHUB_API_TOKEN)."), who
+        for who, token in {
+            "the user's own token": await new_token(hub, "ada"),
+            "an administrator": await new_token(hub, "root"),
+            "an administrator, with access to this server alone": await new_token(hub, "root", **of_ada),
+            "a service": hub.token,
+        }.items():
+            status, message = await ask(hub, token)
+            assert (status, message.startswith(SERVER_ONLY)) == (403, True), who
+        async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+            await log_in(session, hub, "ada")
+            assert (await ask(hub, session=session))[0] == 403, "a page that the user has open"
+
+        short = await new_token(hub, "ada", expires_in=1, **of_ada)
+
+        async def has_expired() -> bool:
+            return (await ask(hub, short))[0] == 403
+
+        await eventually(has_expired, "an expired token tells nothing")
+        await hub.stop_server("ada", "two")
+        assert (await ask(hub, two))[0] == 403, "a server that has stopped"
+        await hub.stop()
+        await hub.start()
+
+        async def is_served() -> bool:
+            return (await ask(hub, ada))[0] == 200
+
+        await eventually(is_served, "the hub answers after a restart, too")
+
+
+async def test_share_protection_network_and_health_are_told(cluster):
+    await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
+    async with HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, CONFIG) as hub:
+        await hub.spawn("ada", {"profile": "half"})
+        await hub.until_ready("ada")
+        (token,) = (await server_tokens(cluster)).values()
+        _, answer = await ask(hub, token)
+        (device,) = answer.pop("devices")
+        assert answer == {"version": 1, "node": "node-a", "warm": False, "place": "20 GiB of gpu-0 on node-a"}
+        share = {"capacity": "memory", "amount": "20Gi", "total": "40Gi", "text": "20 GiB of 40 GiB"}
+        assert device.pop("share") == [share]
+        assert device.pop("enforcement")["by"] == "none"
+        assert device.pop("health") == {"state": "unknown", "sentence": "Nothing reports the health of this device."}
+        assert device == {
+            "claim": "gpu",
+            "request": "gpu",
+            "driver": DRIVER,
+            "pool": "node-a",
+            "name": "gpu-0",
+            "device_class": "gpu-share.example.com",
+            "product": "Example 40",
+            "network": None,
+        }
+
+        (claim,) = (await cluster.admin.list(cluster.path("resourceclaims")))["items"]
+        (result,) = claim["status"]["allocation"]["devices"]["results"]
+        network = {"interfaceName": "net1", "hardwareAddress": "02:00:00:00:00:01", "ips": ["10.42.0.7/24"]}
+        status = {key: result[key] for key in ("driver", "pool", "device", "shareID") if key in result}
+        path = cluster.path("resourceclaims", claim["metadata"]["name"], "status")
+        await cluster.admin.patch(path, {"status": {"devices": [{**status, "networkData": network}]}})
+
+        async def network_of_device() -> Any:
+            return (await ask(hub, token))[1]["devices"][0]["network"]
+
+        shown = await eventually(network_of_device, "the interface is told")
+        assert shown == {"interface": "net1", "hardware_address": "02:00:00:00:00:01", "addresses": ["10.42.0.7/24"]}
+
+        slices = resource_path("resource.k8s.io/v1", "resourceslices")
+        (found,) = (await cluster.admin.list(slices, field_selector="spec.nodeName=node-a"))["items"]
+        found["spec"]["devices"][0]["taints"] = [{"key": "example.com/xid", "value": "48", "effect": "NoSchedule"}]
+        await cluster.admin.patch(
+            f"{slices}/{found['metadata']['name']}", {"spec": {"devices": found["spec"]["devices"]}}
+        )
+
+        async def health() -> Any:
+            return (await ask(hub, token))[1]["devices"][0]["health"]
+
+        async def is_withdrawn() -> bool:
+            return (await health())["state"] == "withdrawn"
+
+        await eventually(is_withdrawn, "a device that no new server gets is told")
+        assert (await health())["sentence"] == (
+            "This device is marked “example.com/xid: 48”: no new server gets it. It may be faulty."
+        )

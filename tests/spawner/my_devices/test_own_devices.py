@@ -1,0 +1,80 @@
+"""What a server is told of its devices."""
+
+from __future__ import annotations
+
+import pytest
+
+from dra_spawner.spawner.my_devices.own_devices import own_devices
+from tests.spawner.my_devices.objects import claim, gpu, pod, published
+
+SHARED = gpu(shared=True)
+TIME_SLICED = {"apiVersion": "resource.nvidia.com/v1beta1", "kind": "GpuConfig", "sharing": {"strategy": "MPS"}}
+
+
+def only(claims, *devices):
+    (found,) = own_devices(pod(), claims, published(*devices)).devices
+    return found
+
+
+def test_a_share_tells_what_it_is_of():
+    found = only([claim({"memory": "10Gi", "cores": "3"}, asked={"memory": "9Gi"})], SHARED)
+    assert [each.text for each in found.share] == ["10 GiB of 40 GiB"]
+    assert (found.product, found.device_class, found.claim) == ("NVIDIA A100", "gpus", "gpu")
+
+
+@pytest.mark.parametrize(
+    ("claims", "devices", "by", "says"),
+    [
+        pytest.param(claim(), [gpu()], "whole", "yours alone", id="whole"),
+        pytest.param(claim(), [gpu(kind="mig")], "hardware", "cut out of the GPU", id="cut in hardware"),
+        pytest.param(claim({"memory": "10Gi"}, asked={"memory": "10Gi"}), [SHARED], "none", "not enforced", id="a share"),
+        pytest.param(claim({"memory": "40Gi"}), [SHARED], "whole", "yours alone", id="all that is shared"),
+        pytest.param(claim({"memory": "10Gi"}, driver="x.example.com"), [SHARED], "unknown", "not known", id="unknown driver"),
+        pytest.param(claim(uids=("u1", "u2")), [gpu()], "none", "together", id="a claim of several servers"),
+        pytest.param(claim(adminAccess=True), [gpu()], "none", "administration", id="administration"),
+        pytest.param(claim(), [], "unknown", "not known", id="not published"),
+    ],
+)  # fmt: skip
+def test_protection(claims, devices, by, says):
+    found = only([claims], *devices).protection
+    assert found.by == by
+    assert says in found.sentence
+
+
+def test_parameters_of_the_class_count():
+    obj = claim()
+    config = {
+        "source": "FromClass",
+        "requests": ["gpu"],
+        "opaque": {"driver": "gpu.nvidia.com", "parameters": TIME_SLICED},
+    }
+    obj["status"]["allocation"]["devices"]["config"] = [config]
+    assert "nothing limits" in only([obj], gpu()).protection.sentence
+
+
+def test_a_claim_that_is_not_reserved_for_the_pod_is_not_told():
+    found = own_devices(pod(), [claim(uids=("u2",))], published(gpu()))
+    assert (found.devices, found.place) == ((), "")
+
+
+def test_of_others_nothing_is_told():
+    obj = claim(uids=("u1", "jupyter-eve"))
+    obj["metadata"]["labels"] = {"hub.jupyter.org/username": "eve", "component": "user-placeholder"}
+    found = own_devices(pod(), [obj], published(gpu()))
+    assert "eve" not in str(found.as_json())
+    assert found.warm
+
+
+def test_each_share_of_a_device_has_its_own_addresses():
+    obj = claim({"bandwidth": "1G"}, shareID="s1")
+    obj["status"]["allocation"]["devices"]["results"].append(
+        {**obj["status"]["allocation"]["devices"]["results"][0], "shareID": "s2"}
+    )
+    name = {"driver": "gpu.nvidia.com", "pool": "node-a", "device": "gpu-0"}
+    obj["status"]["devices"] = [
+        {**name, "shareID": "s2", "networkData": {"interfaceName": "net1", "ips": ["10.0.0.1/8"]}}
+    ]
+    first, second = own_devices(pod(), [obj], published(SHARED)).devices
+    assert first.network is None
+    assert second.network is not None
+    assert (second.network.name, second.network.addresses) == ("net1", ("10.0.0.1/8",))
