@@ -15,13 +15,7 @@ from io import TextIOWrapper
 from typing import Any, Final
 
 from dra_spawner import __version__, names
-from dra_spawner.check import check_arguments
-from dra_spawner.devcluster.demo import demo_arguments
-from dra_spawner.fit import fit_arguments
-from dra_spawner.history_commands import history_arguments
-from dra_spawner.rehearsal_commands import rehearse_arguments
-from dra_spawner.replay import simulate_arguments
-from dra_spawner.uninstall import uninstall_arguments
+from dra_spawner.user_server import whoami_arguments
 
 EXIT_INPUT: Final = 2
 EXIT_DEFECT: Final = 70
@@ -50,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Names of files and users may not be valid Unicode.
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    options = _parser().parse_args(arguments)
+    options = _parser(arguments[0] if arguments else "").parse_args(arguments)
     name = f"dra-spawner {arguments[0]}"
     try:
         code = int(options.run(options))
@@ -108,7 +102,31 @@ class _Command(argparse.ArgumentParser):
         super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **options)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _packages(command: str) -> Sequence[Any]:
+    """The packages of the commands; of `whoami` alone where that is asked for, as users' servers have no other."""
+    if command == "whoami":
+        return (whoami_arguments,)
+    from dra_spawner.check import check_arguments
+    from dra_spawner.devcluster.demo import demo_arguments
+    from dra_spawner.fit import fit_arguments
+    from dra_spawner.history_commands import history_arguments
+    from dra_spawner.rehearsal_commands import rehearse_arguments
+    from dra_spawner.replay import simulate_arguments
+    from dra_spawner.uninstall import uninstall_arguments
+
+    return (
+        demo_arguments,
+        whoami_arguments,
+        fit_arguments,
+        check_arguments,
+        history_arguments,
+        simulate_arguments,
+        rehearse_arguments,
+        uninstall_arguments,
+    )
+
+
+def _parser(command: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=names.PROJECT,
         description="JupyterHub on Kubernetes with shares of devices, by Dynamic Resource Allocation.",
@@ -121,14 +139,6 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser(
         "service", help="manage warm placeholders for a hub, and show who uses which device: page, API, metrics"
     )
-    for package in (
-        demo_arguments,
-        fit_arguments,
-        check_arguments,
-        history_arguments,
-        simulate_arguments,
-        rehearse_arguments,
-        uninstall_arguments,
-    ):
+    for package in _packages(command):
         package.add_commands(commands)
     return parser

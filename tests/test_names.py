@@ -20,6 +20,7 @@ NAMES = {value for value in vars(names).values() if isinstance(value, str) and r
 ELSEWHERE = {
     'device.attributes["resource.kubernetes.io"]': "CEL, whose domain is no name by itself",
     "/var/run/secrets/kubernetes.io/serviceaccount": "a directory in containers",
+    "/var/run/kubernetes.io/dra-device-attributes": "a directory in containers",
 }
 
 

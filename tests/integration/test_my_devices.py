@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -9,6 +10,7 @@ import aiohttp
 import pytest
 
 from dra_spawner.kube.api import resource_path
+from dra_spawner.user_server.own_devices import devices_of_server
 from tests.integration.devices import DRIVER, classes, node_with, shareable, whole
 from tests.integration.hub_process import HubProcess
 from tests.integration.hub_with_service import log_in
@@ -171,6 +173,9 @@ async def test_share_protection_network_and_health_are_told(cluster):
             return (await health())["state"] == "withdrawn"
 
         await eventually(is_withdrawn, "a device that no new server gets is told")
+        server = {"JUPYTERHUB_API_URL": f"{hub.url}/hub/api", "JUPYTERHUB_API_TOKEN": token}
+        found = await asyncio.to_thread(devices_of_server, server, cluster.directory / "no files")
+        assert [(each.name, each.is_faulty) for each in found.devices] == [("gpu-0", True)]
         assert (await health())["sentence"] == (
             "This device is marked “example.com/xid: 48”: no new server gets it. It may be faulty."
         )

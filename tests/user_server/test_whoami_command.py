@@ -1,0 +1,62 @@
+"""The command ``dra-spawner whoami``, in a server where nothing but Python is installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import dra_spawner
+from dra_spawner.user_server.shown_devices import ShownDevices
+from dra_spawner.user_server.whoami_command import lines
+from tests.user_server.hub_stand_in import ANSWER, hub_that, json_answer
+
+ROOT = Path(dra_spawner.__file__).parents[1]
+PROGRAM = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from dra_spawner.cli import main; sys.exit(main())"
+
+
+def whoami(environment: dict[str, str], *options: str) -> subprocess.CompletedProcess[str]:
+    # -I -S: without the packages of this machine.
+    command = [sys.executable, "-I", "-S", "-c", PROGRAM, "whoami", *options]
+    return subprocess.run(command, env={"PATH": os.environ["PATH"], **environment}, capture_output=True, text=True)
+
+
+SHOWN = """\
+Server of ada on node-a, ready before it started
+
+gpu: gpu-0 (Example 40)
+  kind       gpu-share.example.com
+  share      10 GiB of 40 GiB memory
+  enforced   Nothing enforces it.
+  health     The node reports that this device works.
+
+nic: nic-0
+  kind       dra.net
+  health     WARNING: The node reports that this device does not work.
+  interface  net1
+  hardware   02:00:00:00:00:01
+  addresses  10.42.0.7/24
+"""
+
+
+def test_the_devices_are_shown():
+    with hub_that(json_answer(ANSWER)) as environment:
+        text, found = whoami(environment), whoami(environment, "--format", "json")
+    assert (text.returncode, text.stdout, text.stderr) == (0, SHOWN, "")
+    body = json.loads(found.stdout)
+    assert (body["user"], body["known"], body["warm"]) == ("ada", True, True)
+    assert [each["faulty"] for each in body["devices"]] == [False, True]
+
+
+def test_what_is_not_known_is_said():
+    found = whoami({})
+    assert (found.returncode, found.stdout) == (1, "Server\n  devices not known\n")
+    assert found.stderr.startswith("dra-spawner whoami: This is no server of JupyterHub")
+    assert json.loads(whoami({}, "--format", "json").stdout)["known"] is False
+
+
+def test_a_server_without_devices():
+    environment = {"JUPYTERHUB_USER": "ada", "JUPYTERHUB_SERVER_NAME": "two"}
+    assert list(lines(ShownDevices(), environment)) == ["Server two of ada", "  no devices"]
