@@ -1,0 +1,202 @@
+// The panel "My devices" of JupyterLab 4 and Notebook 7. It is loaded as it stands: there is no build.
+//
+// JupyterLab loads a prebuilt extension as a container of modules (webpack's module federation), which is an object
+// with `init` and `get`. All texts come from the server and are set as text, never as HTML.
+(() => {
+  "use strict";
+
+  const REFRESH_MS = 30000;
+  const ICON = `<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox="0 0 24 24"><path class="jp-icon3 jp-icon-selectable"
+    fill="#616161" d="M7 2v2H5a1 1 0 0 0-1 1v2H2v2h2v2H2v2h2v2H2v2h2v2a1 1 0 0 0 1 1h2v2h2v-2h2v2h2v-2h2v2h2v-2h2a1 1 0 0 0
+    1-1v-2h2v-2h-2v-2h2v-2h-2V9h2V7h-2V5a1 1 0 0 0-1-1h-2V2h-2v2h-2V2h-2v2H9V2zm-1 4h12v12H6zm3 3v6h6V9z"/></svg>`;
+  const STYLE = `
+    .dra-devices { overflow: auto; padding: 12px; color: var(--jp-ui-font-color1); font-size: var(--jp-ui-font-size1);
+      background: var(--jp-layout-color1); line-height: 1.4; }
+    .dra-devices h2 { font-size: var(--jp-ui-font-size2); margin: 0 0 4px; }
+    .dra-devices h3 { font-size: var(--jp-ui-font-size1); margin: 0 0 6px; overflow-wrap: anywhere; }
+    .dra-devices p { margin: 0 0 8px; overflow-wrap: anywhere; }
+    .dra-devices .dra-device { border: 1px solid var(--jp-border-color1); border-radius: 4px; margin: 12px 0; padding: 8px; }
+    .dra-devices .dra-faulty { border: 2px solid var(--jp-warn-color0); }
+    .dra-devices dl { display: grid; gap: 4px 8px; grid-template-columns: max-content 1fr; margin: 0; }
+    .dra-devices dt { color: var(--jp-ui-font-color2); }
+    .dra-devices dd { margin: 0; overflow-wrap: anywhere; }
+    .dra-devices .dra-note { color: var(--jp-ui-font-color2); }`;
+
+  let shared = {};
+
+  /** A module that JupyterLab shares with extensions. */
+  async function sharedModule(name) {
+    const versions = Object.values(shared[name] || {});
+    const version = versions.find((each) => each.loaded) || versions[0];
+    if (!version) {
+      throw new Error(`JupyterLab does not share ${name}`);
+    }
+    return (await version.get())();
+  }
+
+  function element(tag, text, name) {
+    const made = document.createElement(tag);
+    made.textContent = text || "";
+    if (name) {
+      made.className = name;
+    }
+    return made;
+  }
+
+  function deviceElement(device) {
+    const card = element("section", "", device.faulty ? "dra-device dra-faulty" : "dra-device");
+    const name = device.product ? `${device.name} (${device.product})` : device.name;
+    card.append(element("h3", device.claim ? `${device.claim}: ${name}` : name));
+    const network = device.network || {};
+    const rows = {
+      Health: `${device.faulty ? "⚠ " : ""}${device.health_sentence || device.health}`,
+      Share: device.share.map((each) => `${each.text} ${each.capacity}`).join(", "),
+      Enforced: device.enforcement,
+      Kind: device.device_class || device.driver,
+      Interface: network.interface,
+      Hardware: network.hardware_address,
+      Addresses: (network.addresses || []).join(", "),
+      ...device.attributes,
+    };
+    const list = document.createElement("dl");
+    for (const [title, value] of Object.entries(rows)) {
+      if (value) {
+        list.append(element("dt", title), element("dd", value));
+      }
+    }
+    if (device.faulty) {
+      card.append(element("p", "Save your work. A new start of the server may get another device."));
+    }
+    card.append(list);
+    return card;
+  }
+
+  /** The panel's content: the devices that were known last, and what is not known now. */
+  function show(node, answer, devices) {
+    const parts = [element("h2", "My devices")];
+    const where = answer.node ? `On ${answer.node}` : "";
+    const warm = answer.warm ? "ready before your server started" : "";
+    const line = [where, warm].filter(Boolean).join(", ");
+    if (line) {
+      parts.push(element("p", `${line}.`));
+    }
+    if (answer.sentence) {
+      const sentence = element("p", answer.sentence);
+      sentence.setAttribute("role", "status");
+      parts.push(sentence);
+    }
+    if (answer.known && !devices.length) {
+      parts.push(element("p", "Your server has no devices."));
+    }
+    parts.push(...devices.map(deviceElement));
+    if (answer.at && (devices.length || answer.known)) {
+      parts.push(element("p", `As of ${answer.at.toLocaleTimeString()}.`, "dra-note"));
+    }
+    node.replaceChildren(...parts);
+  }
+
+  async function activate(app) {
+    const [{ Widget }, { ServerConnection }, { LabIcon }] = await Promise.all(
+      ["@lumino/widgets", "@jupyterlab/services", "@jupyterlab/ui-components"].map(sharedModule)
+    );
+    const settings = app.serviceManager.serverSettings;
+    // A panel that is open is no activity of its user.
+    const address = `${settings.baseUrl}dra-spawner/devices?no_track_activity=1`;
+
+    /** The server's answer; null where the server has none for anybody. */
+    async function ask() {
+      try {
+        const response = await ServerConnection.makeRequest(address, { cache: "no-store" }, settings);
+        if (response.status === 404) {
+          return null;
+        }
+        if (response.ok) {
+          return await response.json();
+        }
+        return { known: false, sentence: `Your server answers ${response.status}; its devices are not known now.` };
+      } catch (error) {
+        return { known: false, sentence: "Your server does not answer; its devices are not known now." };
+      }
+    }
+
+    let last = await ask();
+    if (last === null) {
+      return; // not a server of a hub
+    }
+    const style = element("style", STYLE);
+    document.head.append(style);
+    const panel = new Widget();
+    panel.id = "dra-spawner-devices";
+    panel.addClass("dra-devices");
+    panel.node.setAttribute("role", "region");
+    panel.node.setAttribute("aria-label", "My devices");
+    panel.title.caption = "My devices";
+    panel.title.icon = new LabIcon({ name: "dra-spawner:devices", svgstr: ICON });
+    app.shell.add(panel, "right", { rank: 900, type: "My devices" });
+
+    const warned = new Set();
+    let known = { known: false, devices: [] };
+
+    function take(answer) {
+      if (answer === null || !answer.known) {
+        // What was known last stays, with its time.
+        const sentence = answer === null ? "Your server does not tell its devices any more." : answer.sentence;
+        show(panel.node, { ...known, known: false, sentence }, known.devices);
+        return;
+      }
+      known = { ...answer, at: new Date() };
+      show(panel.node, known, known.devices);
+      for (const device of known.devices) {
+        const key = [device.driver, device.pool, device.name, device.request].join("/");
+        if (!device.faulty) {
+          warned.delete(key);
+        } else if (!warned.has(key)) {
+          warned.add(key);
+          // JupyterLab shows some 140 characters; the panel shows all.
+          const message = `${device.name}: ${device.health_sentence}`;
+          void app.commands.execute("apputils:notify", { message, type: "warning", options: { autoClose: false } });
+        }
+      }
+    }
+
+    let asking = false;
+    async function refresh() {
+      if (asking || document.visibilityState !== "visible") {
+        return;
+      }
+      asking = true;
+      try {
+        take(await ask());
+      } finally {
+        asking = false;
+      }
+    }
+
+    void app.restored.then(() => take(last));
+    setInterval(refresh, REFRESH_MS);
+    document.addEventListener("visibilitychange", refresh);
+  }
+
+  const plugin = {
+    id: "dra-spawner:devices",
+    description: "Shows the devices of this server, and warns when one fails.",
+    autoStart: true,
+    activate: (app) => {
+      // JupyterLab's start does not wait for it, and never fails because of it.
+      activate(app).catch((error) => console.warn("My devices cannot be shown", error));
+    },
+  };
+
+  window._JUPYTERLAB = window._JUPYTERLAB || {};
+  window._JUPYTERLAB["dra-spawner"] = {
+    init: async (scope) => {
+      shared = scope;
+    },
+    get: async (module) => {
+      if (module !== "./extension") {
+        throw new Error(`There is no module ${module}`);
+      }
+      return () => ({ __esModule: true, default: plugin });
+    },
+  };
+})();

@@ -1,0 +1,126 @@
+"""The panel "My devices" in a real JupyterLab of a real hub: what it shows, and a warning without a reload."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+import dra_spawner
+from dra_spawner.kube.api import resource_path
+from tests.browser.hub_browser import chromium, logged_in, picture
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.devices import classes, node_with, shareable
+from tests.integration.hub_process import HubProcess
+from tests.polling import eventually
+
+playwright = pytest.importorskip("playwright.async_api")
+pytest.importorskip("jupyterlab")
+
+pytestmark = pytest.mark.timeout(300)
+
+PACKAGE = Path(dra_spawner.__file__).parent / "user_server"
+CONFIG = """
+import sys
+c.DRASpawner.cmd = [sys.executable, "-m", "jupyterhub.singleuser"]
+c.DRASpawner.args = {args!r}
+c.DRASpawner.default_url = "/lab"
+c.DRASpawner.start_timeout = 120
+c.DRASpawner.http_timeout = 90
+c.DRASpawner.environment = {environment!r}
+c.JupyterHub.load_roles[0]["scopes"].append("tokens")
+c.DRASpawner.profile_list = [{{"display_name": "share", "slug": "share", "kubespawner_override": {{"device_claims": {{
+    "gpu": {{"device_class": "gpu-share.example.com", "capacity": {{"memory": "15Gi"}}}}}}}}}}]
+"""
+MARK = [{"key": "example.com/xid", "value": "48", "effect": "NoSchedule"}]
+
+
+def installed(directory: Path) -> dict[str, str]:
+    """Variables by which Jupyter finds the extension, laid out as in the wheel."""
+    labextensions = directory / "share" / "labextensions"
+    settings = directory / "etc" / "jupyter_server_config.d"
+    for path in (labextensions, settings, directory / "home"):
+        path.mkdir(parents=True)
+    (labextensions / "dra-spawner").symlink_to(PACKAGE / "labextension")
+    (settings / "dra-spawner.json").symlink_to(PACKAGE / "jupyter_server_config.json")
+    home = {"HOME": str(directory / "home"), "JUPYTER_CONFIG_DIR": str(directory / "home" / "jupyter")}
+    return {"JUPYTER_PATH": str(labextensions.parent), "JUPYTER_CONFIG_PATH": str(settings.parent), **home}
+
+
+async def token_of(hub: HubProcess, user: str) -> str:
+    await hub.add_user(user)
+    status, body = await hub.request("POST", f"/users/{user}/tokens", {})
+    assert status == 201, body
+    return str(body["token"])
+
+
+async def status_for(hub: HubProcess, token: str) -> int:
+    """Status of a request to the server's own address."""
+    headers = {"Authorization": f"token {token}"} if token else {}
+    async with aiohttp.ClientSession(headers=headers) as session:
+        address = f"{hub.url}/user/ada/dra-spawner/devices"
+        async with session.get(address, allow_redirects=False) as answer:
+            return answer.status
+
+
+async def refreshed_until(page, text) -> None:
+    """Let time pass for the panel, until it says something."""
+
+    async def is_said() -> bool:
+        await page.clock.fast_forward(31_000)
+        return await text.is_visible()
+
+    await eventually(is_said, "the panel says it", within_seconds=60)
+
+
+async def test_devices_and_a_warning(embedded_cluster: ClusterUnderTest):
+    cluster = embedded_cluster
+    await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
+    environment = installed(cluster.directory / "jupyter")
+    config = CONFIG.format(environment=environment, args=["--allow-root"] if os.geteuid() == 0 else [])
+    directory = cluster.directory / "hub"
+    async with HubProcess(directory, cluster.hub_kubeconfig, cluster.namespace, config) as hub, chromium() as browser:
+        await hub.spawn("ada", {"profile": "share"})
+        await hub.until_ready("ada", within_seconds=120)
+        for token in ("", await token_of(hub, "bob")):
+            assert await status_for(hub, token) == 403, "nobody else is told"
+        page = await logged_in(browser, hub.url, "ada")
+        await page.clock.install()
+        await page.goto(f"{hub.url}/user/ada/lab")
+        tab = page.get_by_role("tab", name="My devices")
+        await tab.click()
+        panel = page.get_by_role("region", name="My devices")
+        await panel.get_by_text("15 GiB of 40 GiB memory").wait_for()
+        await panel.get_by_text("gpu: gpu-0 (Example 40)").wait_for()
+        await panel.get_by_text("On node-a.").wait_for()
+        await page.get_by_role("button", name="No", exact=True).click()  # news of Jupyter
+        await picture(page, "my-devices")
+
+        slices = resource_path("resource.k8s.io/v1", "resourceslices")
+        (found,) = (await cluster.admin.list(slices))["items"]
+        devices = [{**found["spec"]["devices"][0], "taints": MARK}]
+        await cluster.admin.patch(f"{slices}/{found['metadata']['name']}", {"spec": {"devices": devices}})
+        sentence = "This device is marked “example.com/xid: 48”: no new server gets it."
+        await refreshed_until(page, panel.get_by_text(sentence))
+        warning = page.get_by_role("alert").get_by_text(f"gpu-0: {sentence}")
+        await warning.hover()
+        await picture(page, "my-devices-warning")
+
+        theme = f"{hub.url}/user/ada/lab/api/settings/@jupyterlab/apputils-extension:themes"
+        async with hub.session.put(theme, json={"raw": '{"theme": "JupyterLab Dark"}'}) as answer:
+            assert answer.status == 204
+        await page.reload()
+        await page.locator("body[data-jp-theme-light=false]").wait_for(state="attached")
+        await warning.hover()
+        if not await panel.is_visible():
+            await tab.click()
+        await panel.get_by_text(sentence).wait_for()
+        await picture(page, "my-devices-dark")
+
+        hub.process.send_signal(signal.SIGKILL)  # its proxy stays
+        await refreshed_until(page, panel.get_by_text("The hub cannot be asked: "))
+        await panel.get_by_text("gpu: gpu-0 (Example 40)").wait_for()
+        await picture(page, "my-devices-not-known")
