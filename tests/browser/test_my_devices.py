@@ -35,6 +35,7 @@ c.JupyterHub.load_roles[0]["scopes"].append("tokens")
 c.DRASpawner.profile_list = [{{"display_name": "share", "slug": "share", "kubespawner_override": {{"device_claims": {{
     "gpu": {{"device_class": "gpu-share.example.com", "capacity": {{"memory": "15Gi"}}}}}}}}}}]
 """
+HOSTILE = "<b class=hostile>40</b>"
 MARK = [{"key": "example.com/xid", "value": "48", "effect": "NoSchedule"}]
 
 
@@ -101,10 +102,13 @@ async def test_devices_and_a_warning(embedded_cluster: ClusterUnderTest):
 
         slices = resource_path("resource.k8s.io/v1", "resourceslices")
         (found,) = (await cluster.admin.list(slices))["items"]
-        devices = [{**found["spec"]["devices"][0], "taints": MARK}]
+        attributes = {"model": {"string": HOSTILE}}
+        devices = [{**found["spec"]["devices"][0], "attributes": attributes, "taints": MARK}]
         await cluster.admin.patch(f"{slices}/{found['metadata']['name']}", {"spec": {"devices": devices}})
         sentence = "This device is marked “example.com/xid: 48”: no new server gets it."
         await refreshed_until(page, panel.get_by_text(sentence))
+        await panel.get_by_text(f"gpu: gpu-0 ({HOSTILE})").wait_for()
+        assert await page.locator(".hostile").count() == 0
         warning = page.get_by_role("alert").get_by_text(f"gpu-0: {sentence}")
         await warning.hover()
         await picture(page, "my-devices-warning")
@@ -122,5 +126,5 @@ async def test_devices_and_a_warning(embedded_cluster: ClusterUnderTest):
 
         hub.process.send_signal(signal.SIGKILL)  # its proxy stays
         await refreshed_until(page, panel.get_by_text("The hub cannot be asked: "))
-        await panel.get_by_text("gpu: gpu-0 (Example 40)").wait_for()
+        await panel.get_by_text("15 GiB of 40 GiB memory").wait_for()
         await picture(page, "my-devices-not-known")

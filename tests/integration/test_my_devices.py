@@ -11,6 +11,7 @@ import pytest
 
 from dra_spawner.kube.api import resource_path
 from dra_spawner.user_server.own_devices import devices_of_server
+from tests.cluster.fault_proxy import Fault
 from tests.integration.devices import DRIVER, classes, node_with, shareable, whole
 from tests.integration.hub_process import HubProcess
 from tests.integration.hub_with_service import log_in
@@ -179,3 +180,27 @@ async def test_share_protection_network_and_health_are_told(cluster):
         assert (await health())["sentence"] == (
             "This device is marked “example.com/xid: 48”: no new server gets it. It may be faulty."
         )
+
+
+async def test_a_cluster_that_does_not_answer_is_said_in_time(embedded_cluster):
+    cluster = embedded_cluster
+    await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
+    async with cluster.fault_proxy() as proxy:
+        kubeconfig = cluster.hub_kubeconfig_for(proxy.url)
+        async with HubProcess(cluster.directory / "hub", kubeconfig, cluster.namespace, CONFIG) as hub:
+            await hub.spawn("ada", {"profile": "half"})
+            await hub.until_ready("ada")
+            (token,) = (await server_tokens(cluster)).values()
+            not_known = (503, "The devices of this server are not known at present.")
+            for fault in (Fault.hold(), Fault.answer(500, "InternalError"), Fault.answer(403, "Forbidden")):
+                proxy.heal()
+                proxy.fail(fault, verb="list", resource="resourceclaims", times=None)
+                async with asyncio.timeout(6):
+                    assert await ask(hub, token) == not_known
+            proxy.heal()
+            # Without the devices as published, the claim still tells the share.
+            proxy.fail(Fault.hold(), verb="list", resource="resourceslices", times=None)
+            status, answer = await ask(hub, token)
+            assert status == 200, answer
+            (device,) = answer["devices"]
+            assert (device["share"][0]["text"], device["health"]["state"]) == ("20 GiB", "unknown")

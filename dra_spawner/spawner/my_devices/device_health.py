@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -13,7 +13,7 @@ from dra_spawner.dra.taints import blocking_taint
 from dra_spawner.json_types import JsonObject
 from dra_spawner.spawner.my_devices.published import PublishedDevice
 
-__all__ = ["DeviceHealth", "HealthState", "device_health", "one_line"]
+__all__ = ["DeviceHealth", "HealthState", "device_health", "one_line", "reported_names"]
 
 _LONGEST_MESSAGE: Final = 200
 
@@ -43,10 +43,22 @@ class DeviceHealth:
     sentence: str
 
 
+def reported_names(claim_entry: str, request: str) -> tuple[str, str]:
+    """Names by which the kubelet reports about the devices of a request: for containers with all of the claim, or not.
+
+    Parameters
+    ----------
+    claim_entry
+        Name of the claim in the pod's ``resourceClaims``.
+    request
+        The claim's request that got the device.
+    """
+    return f"claim:{claim_entry}", f"claim:{claim_entry}/{request.partition('/')[0]}"
+
+
 def device_health(
     pod: JsonObject,
-    claim_entry: str,
-    request: str,
+    names: Collection[str],
     device: DeviceId,
     published: PublishedDevice,
     tolerations: Iterable[Toleration],
@@ -57,14 +69,12 @@ def device_health(
     ----------
     pod
         The pod that has the device.
-    claim_entry
-        Name of the claim in the pod's ``resourceClaims``.
-    request
-        The claim's request that got the device.
+    names
+        Names in the kubelet's reports.
     tolerations
         Those of the allocation: a taint that the request tolerates is no news.
     """
-    reports = list(_reports(pod, claim_entry, request.partition("/")[0], device))
+    reports = _reports(pod, names, device)
     for each in reports:
         if each.get("health") == "Unhealthy":
             message = one_line(each.get("message"))
@@ -83,10 +93,9 @@ def device_health(
     return DeviceHealth(HealthState.UNKNOWN, "Nothing reports the health of this device.")
 
 
-def _reports(pod: JsonObject, claim_entry: str, request: str, device: DeviceId) -> Iterator[Mapping[str, Any]]:
-    """Reports about a device; about all devices of its request where no report names it."""
+def _reports(pod: JsonObject, names: Collection[str], device: DeviceId) -> list[Mapping[str, Any]]:
+    """Reports about a device; about all devices of these names where no report names the device."""
     status = pod.get("status") or {}
-    names = (f"claim:{claim_entry}", f"claim:{claim_entry}/{request}")
     of_request = [
         report
         for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
@@ -96,7 +105,7 @@ def _reports(pod: JsonObject, claim_entry: str, request: str, device: DeviceId) 
     ]
     # The kubelet writes the CDI name of a device if it has one, and drivers choose these.
     of_device = [each for each in of_request if each.get("resourceID") == str(device)]
-    yield from of_device or of_request
+    return of_device or of_request
 
 
 def one_line(text: object, longest: int = _LONGEST_MESSAGE) -> str:

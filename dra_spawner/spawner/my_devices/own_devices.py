@@ -19,10 +19,11 @@ from dra_spawner.json_types import JsonObject
 from dra_spawner.profiles.drivers.allocated import allocated_share
 from dra_spawner.profiles.drivers.published import own_attribute
 from dra_spawner.profiles.drivers.registry import known_driver
+from dra_spawner.profiles.extended_resources import extended_resource_names
 from dra_spawner.profiles.sizes import readable_amount
 from dra_spawner.spawner.devices.held import asked_capacities, claim_entries, devices_in, place_words
-from dra_spawner.spawner.my_devices.device_health import DeviceHealth, device_health, one_line
-from dra_spawner.spawner.my_devices.published import PublishedDevices
+from dra_spawner.spawner.my_devices.device_health import DeviceHealth, device_health, one_line, reported_names
+from dra_spawner.spawner.my_devices.published import PublishedDevice, PublishedDevices
 
 __all__ = ["NetworkInterface", "OwnDevice", "OwnDevices", "Protection", "ShareOfCapacity", "is_consumer", "own_devices"]
 
@@ -36,6 +37,7 @@ _MEMORY: Final = "memory"
 _WHOLE: Final = "This device is yours alone."
 _TOGETHER: Final = "Other servers use this device together with yours; nothing divides it between them."
 _ADMINISTRATION: Final = "This is access for administration: other servers use the device, too."
+_COUNTED: Final = "Only the number is known here, not which devices these are."
 _NOT_KNOWN: Final = "It is not known what keeps users of this device to their share."
 
 
@@ -199,10 +201,13 @@ def own_devices(pod: JsonObject, claims: Sequence[JsonObject], published: Publis
         node=node,
         warm=warm,
         place=place_words(list(held.values()), node, warm=warm),
-        devices=tuple(
-            device
-            for claim in own
-            for device in _devices(pod, claim, entries.get(claim["metadata"]["name"], ""), published)
+        devices=(
+            *(
+                device
+                for claim in own
+                for device in _devices(pod, claim, entries.get(claim["metadata"]["name"], ""), published)
+            ),
+            *_counted_devices(pod, node),
         ),
     )
 
@@ -225,7 +230,34 @@ def _devices(pod: JsonObject, claim: JsonObject, entry: str, published: Publishe
             share=_share(claim, result, found.device),
             protection=_protection(pod, claim, entry, result, found.device),
             network=_interface(networks.get((*name, result.get("shareID")))),
-            health=device_health(pod, entry, request, name, found, _tolerations(result)),
+            health=device_health(pod, reported_names(entry, request), name, found, _tolerations(result)),
+        )
+
+
+def _counted_devices(pod: JsonObject, node: str) -> Iterator[OwnDevice]:
+    """Devices of which only the number is known, from device plugins: those of claims are told with their claim."""
+    mappings = ((pod.get("status") or {}).get("extendedResourceClaimStatus") or {}).get("requestMappings") or ()
+    of_claims = {each.get("resourceName") for each in mappings}
+    counts: dict[str, Quantity] = {}
+    for container in (pod.get("spec") or {}).get("containers") or ():
+        limits = (container.get("resources") or {}).get("limits") or {}
+        for name in extended_resource_names(limits.keys() - of_claims):
+            counts[name] = counts.get(name, Quantity(0)) + Quantity.parse(str(limits[name]))
+    vendors: dict[str, list[str]] = {}
+    for name in sorted(name for name, count in counts.items() if count):
+        vendors.setdefault(name.partition("/")[0], []).append(name)
+    for vendor, resources in vendors.items():
+        device = DeviceId("", node, vendor)
+        yield OwnDevice(
+            claim="",
+            request="",
+            id=device,
+            device_class=vendor,
+            product="",
+            share=tuple(ShareOfCapacity(name.partition("/")[2], str(counts[name])) for name in resources),
+            protection=Protection("unknown", _COUNTED),
+            network=None,
+            health=device_health(pod, resources, device, PublishedDevice(), ()),
         )
 
 

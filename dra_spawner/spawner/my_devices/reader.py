@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from dra_spawner import names
 from dra_spawner.dra.devices import PoolId, ResourceSlice
@@ -14,6 +15,9 @@ from dra_spawner.spawner.my_devices.own_devices import OwnDevices, is_consumer, 
 from dra_spawner.spawner.my_devices.published import PublishedDevices
 
 __all__ = ["read_own_devices"]
+
+#: Seconds for each of the two requests without which an answer is only less complete.
+_PUBLISHED_SECONDS: Final = 1.0
 
 
 async def read_own_devices(api: KubernetesApi, pod: JsonObject) -> OwnDevices:
@@ -44,8 +48,9 @@ async def _on_node(api: KubernetesApi, pod: JsonObject) -> tuple[ResourceSlice, 
 
 
 async def _slices(api: KubernetesApi, selector: str) -> tuple[ResourceSlice, ...]:
+    path = resource_path(names.RESOURCE_API, "resourceslices")
     try:
-        found = await readable(api.list(resource_path(names.RESOURCE_API, "resourceslices"), field_selector=selector))
+        found = await readable(api.list(path, field_selector=selector, timeout_seconds=_PUBLISHED_SECONDS))
     except KubernetesError:
         return ()
     return decoded(ResourceSlice.from_json, found["items"]) if found is not None else ()

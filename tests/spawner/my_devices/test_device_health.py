@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dra_spawner.dra.claims import Toleration
-from dra_spawner.spawner.my_devices.device_health import HealthState, device_health, one_line
+from dra_spawner.spawner.my_devices.device_health import HealthState, device_health, one_line, reported_names
 from tests.spawner.my_devices.objects import GPU, gpu, pod, published
 
 GOOD = {"resourceID": "gpu.nvidia.com/node-a/gpu-0", "health": "Healthy"}
@@ -32,19 +32,22 @@ NOTED = published(gpu(taints=[{"key": "example.com/note", "effect": "None"}]))
     ],
 )
 def test_health(reports, devices, state, says):
-    found = device_health(pod(reports), "gpu", "gpu/first", GPU, devices.find(GPU), ())
+    found = device_health(pod(reports), reported_names("gpu", "gpu/first"), GPU, devices.find(GPU), ())
     assert found.state is state
     assert says in found.sentence
 
 
 def test_reports_of_the_whole_claim_count():
-    found = device_health(pod([BAD], "claim:gpu"), "gpu", "gpu", GPU, OFFERED.find(GPU), ())
+    found = device_health(pod([BAD], "claim:gpu"), reported_names("gpu", "gpu"), GPU, OFFERED.find(GPU), ())
     assert found.state is HealthState.UNHEALTHY
 
 
 def test_a_mark_that_the_request_tolerates_is_no_news():
     tolerated = [Toleration(key="example.com/xid", operator="Exists")]
-    assert device_health(pod(), "gpu", "gpu", GPU, MARKED.find(GPU), tolerated).state is HealthState.UNKNOWN
+    assert (
+        device_health(pod(), reported_names("gpu", "gpu"), GPU, MARKED.find(GPU), tolerated).state
+        is HealthState.UNKNOWN
+    )
 
 
 @pytest.mark.parametrize("value", [None, 3, ["a"], {}])

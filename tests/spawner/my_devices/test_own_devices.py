@@ -78,3 +78,23 @@ def test_each_share_of_a_device_has_its_own_addresses():
     assert first.network is None
     assert second.network is not None
     assert (second.network.name, second.network.addresses) == ("net1", ("10.0.0.1/8",))
+
+
+def test_devices_of_a_device_plugin_are_counted():
+    """Not that there are none."""
+    obj = pod()
+    (container,) = obj["spec"]["containers"]
+    container["resources"]["limits"] = {
+        "cpu": "1",
+        "gpu.intel.com/i915": "2",
+        "gpu.intel.com/millicores": "500",
+        "example.com/gpu": "1",
+    }
+    mapping = {"containerName": "notebook", "requestName": "r", "resourceName": "example.com/gpu"}
+    obj["status"]["extendedResourceClaimStatus"] = {"resourceClaimName": "c", "requestMappings": [mapping]}
+    told = own_devices(obj, [claim()], published(gpu())).devices
+    assert [(each.id.device, each.protection.by) for each in told] == [
+        ("gpu-0", "whole"),
+        ("gpu.intel.com", "unknown"),
+    ]
+    assert [(each.text, each.name) for each in told[1].share] == [("2", "i915"), ("500", "millicores")]

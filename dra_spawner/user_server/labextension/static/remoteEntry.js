@@ -6,6 +6,8 @@
   "use strict";
 
   const REFRESH_MS = 30000;
+  // The server itself answers within 5 s.
+  const LIMIT_MS = 10000;
   const ICON = `<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox="0 0 24 24"><path class="jp-icon3 jp-icon-selectable"
     fill="#616161" d="M7 2v2H5a1 1 0 0 0-1 1v2H2v2h2v2H2v2h2v2H2v2h2v2a1 1 0 0 0 1 1h2v2h2v-2h2v2h2v-2h2v2h2v-2h2a1 1 0 0 0
     1-1v-2h2v-2h-2v-2h2v-2h-2V9h2V7h-2V5a1 1 0 0 0-1-1h-2V2h-2v2h-2V2h-2v2H9V2zm-1 4h12v12H6zm3 3v6h6V9z"/></svg>`;
@@ -106,7 +108,8 @@
     /** The server's answer; null where the server has none for anybody. */
     async function ask() {
       try {
-        const response = await ServerConnection.makeRequest(address, { cache: "no-store" }, settings);
+        const init = { cache: "no-store", signal: AbortSignal.timeout(LIMIT_MS) };
+        const response = await ServerConnection.makeRequest(address, init, settings);
         if (response.status === 404) {
           return null;
         }
