@@ -15,6 +15,7 @@ from dra_spawner import names
 from dra_spawner.placeholders.planner.published_shapes import read_config_map
 from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.device_questions import ask, server_tokens
 from tests.integration.handover_hub import PROFILE, WANTED, Hub, Json, messages, prepare
 from tests.polling import eventually
 
@@ -41,6 +42,10 @@ async def test_a_user_gets_what_was_kept(hub: Hub):
     environment = await hub.server_environment("ada")
     assert environment["DRA_CLAIM_GPU_DEVICE"].startswith(f"{node}/gpu-")
     assert environment["DRA_CLAIM_GPU_MEMORY"] == "10Gi"
+    tokens = await server_tokens(hub.cluster)
+    _, own = await ask(hub, tokens["jupyter-ada"])
+    assert (own["warm"], own["node"], own["devices"][0]["share"][0]["text"]) == (True, node, "10 GiB of 40 GiB")
+    assert "together" not in own["devices"][0]["enforcement"]["sentence"]
 
     await hub.until_warm()
     ended = [each for each in await hub.decisions() if each["kind"] == "delete-placeholder"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Any
 
 import aiohttp
@@ -12,6 +11,7 @@ import pytest
 from dra_spawner.kube.api import resource_path
 from dra_spawner.user_server.own_devices import devices_of_server
 from tests.cluster.fault_proxy import Fault
+from tests.integration.device_questions import Answer, ask, server_tokens
 from tests.integration.devices import DRIVER, classes, node_with, shareable, whole
 from tests.integration.hub_process import HubProcess
 from tests.integration.hub_with_service import log_in
@@ -31,31 +31,6 @@ c.DRASpawner.profile_list = [
 c.JupyterHub.load_roles[0]["scopes"].append("tokens")
 """
 SERVER_ONLY = "This token is not of one server of its owner."
-
-Answer = tuple[int, Any]
-
-
-async def ask(
-    hub: HubProcess, token: str = "", query: str = "", session: aiohttp.ClientSession | None = None
-) -> Answer:
-    """Status, and the answer or the message."""
-    headers = {"Authorization": f"token {token}"} if token else {}
-    async with aiohttp.ClientSession() as own:
-        address = f"{hub.url}/hub/dra-spawner/devices{query}"
-        async with (session or own).get(address, headers=headers, allow_redirects=False) as answer:
-            body = json.loads(await answer.text())
-            return answer.status, body if answer.status == 200 else body["message"]
-
-
-async def server_tokens(cluster) -> dict[str, str]:
-    """Tokens of the servers, by the name of their pod."""
-    pods = (await cluster.admin.list(cluster.path("pods")))["items"]
-    return {
-        pod["metadata"]["name"]: variable["value"]
-        for pod in pods
-        for variable in pod["spec"]["containers"][0]["env"]
-        if variable["name"] == "JUPYTERHUB_API_TOKEN"
-    }
 
 
 async def new_token(hub: HubProcess, user: str, **body: Any) -> str:

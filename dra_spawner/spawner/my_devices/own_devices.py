@@ -194,7 +194,7 @@ def own_devices(pod: JsonObject, claims: Sequence[JsonObject], published: Publis
     """
     own = [claim for claim in claims if is_consumer(pod, claim)]
     node = str((pod.get("spec") or {}).get("nodeName") or "")
-    warm = any(_labels(claim).get(names.COMPONENT) == names.PLACEHOLDER for claim in own)
+    warm = any(map(_is_warm, own))
     held = {(each.pool, each.name): each for claim in own for each in devices_in(claim)}
     entries = claim_entries(pod)
     return OwnDevices(
@@ -261,8 +261,9 @@ def _counted_devices(pod: JsonObject, node: str) -> Iterator[OwnDevice]:
         )
 
 
-def _labels(claim: JsonObject) -> Mapping[str, str]:
-    return claim["metadata"].get("labels") or {}
+def _is_warm(claim: JsonObject) -> bool:
+    """Whether a claim was made for a placeholder, from which the server has it."""
+    return (claim["metadata"].get("labels") or {}).get(names.COMPONENT) == names.PLACEHOLDER
 
 
 def _class_of(claim: JsonObject, request: str) -> str:
@@ -301,7 +302,8 @@ def _protection(
 ) -> Protection:
     if result.get("adminAccess"):
         return Protection("none", _ADMINISTRATION)
-    if len(claim["status"].get("reservedFor") or ()) > 1:
+    # The other consumer of a warm claim is its placeholder, until the server runs.
+    if len(claim["status"].get("reservedFor") or ()) > 1 and not _is_warm(claim):
         return Protection("none", _TOGETHER)
     known = allocated_share(claim, result, device, _containers_with(pod, entry))
     if known is not None:

@@ -63,6 +63,7 @@ def test_of_others_nothing_is_told():
     found = own_devices(pod(), [obj], published(gpu()))
     assert "eve" not in str(found.as_json())
     assert found.warm
+    assert found.devices[0].protection.by == "whole", "the other one is the placeholder"
 
 
 def test_each_share_of_a_device_has_its_own_addresses():

@@ -1,0 +1,36 @@
+"""Questions to a hub about a server's own devices."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import aiohttp
+
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.hub_process import HubProcess
+
+Answer = tuple[int, Any]
+
+
+async def ask(
+    hub: HubProcess, token: str = "", query: str = "", session: aiohttp.ClientSession | None = None
+) -> Answer:
+    """Status, and the answer or the message."""
+    headers = {"Authorization": f"token {token}"} if token else {}
+    async with aiohttp.ClientSession() as own:
+        address = f"{hub.url}/hub/dra-spawner/devices{query}"
+        async with (session or own).get(address, headers=headers, allow_redirects=False) as answer:
+            body = json.loads(await answer.text())
+            return answer.status, body if answer.status == 200 else body["message"]
+
+
+async def server_tokens(cluster: ClusterUnderTest) -> dict[str, str]:
+    """Tokens of the servers, by the name of their pod."""
+    pods = (await cluster.admin.list(cluster.path("pods")))["items"]
+    return {
+        pod["metadata"]["name"]: variable["value"]
+        for pod in pods
+        for variable in pod["spec"]["containers"][0].get("env") or ()
+        if variable["name"] == "JUPYTERHUB_API_TOKEN"
+    }
