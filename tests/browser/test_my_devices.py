@@ -18,6 +18,7 @@ from tests.integration.hub_process import HubProcess
 from tests.polling import eventually
 
 playwright = pytest.importorskip("playwright.async_api")
+axe = pytest.importorskip("axe_playwright_python.async_playwright")
 pytest.importorskip("jupyterlab")
 
 pytestmark = pytest.mark.timeout(300)
@@ -67,6 +68,17 @@ async def status_for(hub: HubProcess, token: str) -> int:
             return answer.status
 
 
+async def serious_findings(page) -> list[tuple[str, list[str]]]:
+    """Problems of accessibility in the panel; the rest of the page is JupyterLab's."""
+    results = await axe.Axe().run(page, context=".dra-devices")
+    assert results.response["passes"], "the panel is looked at"
+    return [
+        (each["id"], [node["html"] for node in each["nodes"]])
+        for each in results.response["violations"]
+        if each["impact"] in ("critical", "serious")
+    ]
+
+
 async def refreshed_until(page, text) -> None:
     """Let time pass for the panel, until it says something."""
 
@@ -112,6 +124,7 @@ async def test_devices_and_a_warning(embedded_cluster: ClusterUnderTest):
         warning = page.get_by_role("alert").get_by_text(f"gpu-0: {sentence}")
         await warning.hover()
         await picture(page, "my-devices-warning")
+        assert await serious_findings(page) == []
 
         theme = f"{hub.url}/user/ada/lab/api/settings/@jupyterlab/apputils-extension:themes"
         async with hub.session.put(theme, json={"raw": '{"theme": "JupyterLab Dark"}'}) as answer:
@@ -123,6 +136,7 @@ async def test_devices_and_a_warning(embedded_cluster: ClusterUnderTest):
             await tab.click()
         await panel.get_by_text(sentence).wait_for()
         await picture(page, "my-devices-dark")
+        assert await serious_findings(page) == []
 
         hub.process.send_signal(signal.SIGKILL)  # its proxy stays
         await refreshed_until(page, panel.get_by_text("The hub cannot be asked: "))
