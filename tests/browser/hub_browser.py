@@ -1,39 +1,32 @@
-"""A browser for pages of a hub, without the network services of its maker."""
+"""A browser for pages of a hub, without the network services of its maker, and what all pages must satisfy."""
 
 from __future__ import annotations
 
 import contextlib
-import os
-import shutil
 from collections.abc import AsyncIterator
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Literal
 
 import pytest
 
-if TYPE_CHECKING:
-    from playwright.async_api import Browser, Page
+from tests.browser import chromium as installed
 
-#: Where to put pictures of the pages, if anywhere.
-PICTURES = os.environ.get("DRA_SPAWNER_PICTURES")
-_FLAGS = [
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
+if TYPE_CHECKING:
+    from playwright.async_api import Browser, Page, ViewportSize
+
+_WIDE: Final[ViewportSize] = {"width": 1100, "height": 760}
+_PHONE: Final[ViewportSize] = {"width": 360, "height": 740}
+_VIEWS: Final[tuple[tuple[Literal["light", "dark"], ViewportSize], ...]] = (("light", _WIDE), ("dark", _PHONE))
+_SERIOUS: Final = ("serious", "critical")
+_COLOURS_HAVE_CHANGED: Final = """() => Promise.allSettled(
+    document.getAnimations().filter((each) => each instanceof CSSTransition).map((each) => each.finished)
+)"""
 
 
 @contextlib.asynccontextmanager
 async def chromium() -> AsyncIterator[Browser]:
     """This machine's Chromium; the test is skipped where there is none."""
     playwright = pytest.importorskip("playwright.async_api")
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if path is None:
-        pytest.skip("no Chromium on this machine (Debian: apt install chromium)")
-    flags = [*_FLAGS, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
+    path, flags = installed.chromium()
     async with playwright.async_playwright() as driver:
         browser = await driver.chromium.launch(executable_path=path, args=flags)
         yield browser
@@ -42,7 +35,7 @@ async def chromium() -> AsyncIterator[Browser]:
 
 async def logged_in(browser: Browser, url: str, user: str) -> Page:
     """A page of a user's own, at a hub whose users need no password."""
-    context = await browser.new_context(viewport={"width": 1100, "height": 760})
+    context = await browser.new_context(viewport=_WIDE, color_scheme="light")
     page = await context.new_page()
     page.set_default_timeout(60_000)
     await page.goto(f"{url}/hub/login")
@@ -55,5 +48,46 @@ async def logged_in(browser: Browser, url: str, user: str) -> Page:
 
 async def picture(page: Page, name: str) -> None:
     """Take a picture of a page, where somebody wants to look at it."""
-    if PICTURES:
-        await page.screenshot(path=Path(PICTURES) / f"{name}.png")
+    if path := installed.picture_path(name):
+        await page.screenshot(path=path, full_page=True)
+
+
+async def serious_findings(page: Page) -> list[tuple[str, str, list[str]]]:
+    """Rule, impact and elements of what axe finds to be hard to use for people with impairments."""
+    axe = pytest.importorskip("axe_playwright_python.async_playwright")
+    results = await axe.Axe().run(page)
+    return [
+        (each["id"], each["impact"], [node["html"] for node in each["nodes"]])
+        for each in results.response["violations"]
+        if each["impact"] in _SERIOUS
+    ]
+
+
+async def assert_easy_to_use(page: Page, name: str) -> None:
+    """Check a page with a mouse in the light, and on a phone in the dark: axe finds nothing, and no line is too long.
+
+    Parameters
+    ----------
+    name
+        Of the two pictures.
+    """
+    for scheme, size in _VIEWS:
+        await page.set_viewport_size(size)
+        await page.emulate_media(color_scheme=scheme)
+        await page.wait_for_function("scheme => document.documentElement.dataset.bsTheme === scheme", arg=scheme)
+        # Bootstrap's buttons change their colours slowly.
+        await page.evaluate(_COLOURS_HAVE_CHANGED)
+        await picture(page, f"{name}-{scheme}")
+        assert await serious_findings(page) == [], (name, scheme)
+        assert await page.evaluate("document.documentElement.scrollWidth") <= size["width"], (name, scheme)
+    await page.set_viewport_size(_WIDE)
+    await page.emulate_media(color_scheme="light")
+
+
+async def press_until(page: Page, key: str, element: str, most: int = 30) -> None:
+    """Press a key until an element has the focus."""
+    for _ in range(most):
+        await page.keyboard.press(key)
+        if await page.evaluate("element => document.activeElement.matches(element)", element):
+            return
+    raise AssertionError(f"{key} does not reach {element}")

@@ -7,26 +7,21 @@ import contextlib
 
 import pytest
 
-from tests.browser.chromium import chromium, picture_path
 from tests.browser.form_hub import form_hub
+from tests.browser.hub_browser import chromium, picture, serious_findings
 
 playwright = pytest.importorskip("playwright.async_api")
-axe = pytest.importorskip("axe_playwright_python.async_playwright")
 
 pytestmark = pytest.mark.timeout(240)
 
 FREE = {"state": "free", "sentence": "A share is free.", "wait": None}
 NEVER = {"state": "never", "sentence": "No machine has so much.", "wait": None}
-SERIOUS = ("serious", "critical")
 
 
 @pytest.fixture
 async def browser():
-    path, flags = chromium()
-    async with playwright.async_playwright() as driver:
-        browser = await driver.chromium.launch(executable_path=path, args=flags)
+    async with chromium() as browser:
         yield browser
-        await browser.close()
 
 
 @contextlib.asynccontextmanager
@@ -44,11 +39,6 @@ async def opened(browser, hub, **options):
         yield page
     finally:
         await context.close()
-
-
-async def picture(page, name):
-    if path := picture_path(name):
-        await page.screenshot(path=path, full_page=True)
 
 
 def badge(page, profile):
@@ -82,15 +72,6 @@ async def sent_by(page, action):
     return {
         part.split('name="')[1].split('"')[0]: part.split("\r\n\r\n")[1].strip() for part in parts if 'name="' in part
     }
-
-
-async def serious_findings(page):
-    results = await axe.Axe().run(page)
-    return [
-        (each["id"], each["impact"], [node["html"] for node in each["nodes"]])
-        for each in results.response["violations"]
-        if each["impact"] in SERIOUS
-    ]
 
 
 async def test_labels_follow_the_cluster_and_the_choice(browser, embedded_cluster, tmp_path):

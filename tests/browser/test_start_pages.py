@@ -7,7 +7,7 @@ import re
 import jupyterhub
 import pytest
 
-from tests.browser.hub_browser import chromium, logged_in, picture
+from tests.browser.hub_browser import assert_easy_to_use, chromium, logged_in, picture, press_until
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with, shareable
 from tests.integration.hub_process import HubProcess
@@ -29,6 +29,7 @@ c.DRASpawner.profile_list = [
                 "display_name": "Memory",
                 "choices": {{
                     size: {{
+                        "default": size == "15Gi",
                         "display_name": size.replace("Gi", " GiB"),
                         "kubespawner_override": {{"device_claims": {{"gpu": {{"capacity": {{"memory": size}}}}}}}},
                     }}
@@ -42,7 +43,7 @@ c.DRASpawner.start_timeout = 24
 """
 
 
-async def test_a_server_that_waits_in_vain_and_then_a_smaller_one(embedded_cluster: ClusterUnderTest):
+async def test_servers_that_wait_in_vain_then_something_smaller_or_another_try(embedded_cluster: ClusterUnderTest):
     cluster = embedded_cluster
     await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
     directory = cluster.directory / "hub"
@@ -52,57 +53,84 @@ async def test_a_server_that_waits_in_vain_and_then_a_smaller_one(embedded_clust
         page = await logged_in(browser, hub.url, "ada")
         await page.goto(f"{hub.url}/hub/home")
         await page.get_by_text("Your server has 15 GiB of gpu-0 on node-a.").wait_for()
-        await picture(page, "home-running")
+        await assert_easy_to_use(page, "home-running")
 
-        page = await logged_in(browser, hub.url, "eve")
+        # Two users ask for more than is left, one by the keyboard alone.
+        page, other = await logged_in(browser, hub.url, "eve"), await logged_in(browser, hub.url, "bob")
         await page.goto(f"{hub.url}/hub/spawn")
-        await page.get_by_role("button", name="Start").click()
+        await press_until(page, "Tab", "#profile-option-share--memory")
+        await page.keyboard.press("ArrowUp")
+        await press_until(page, "Tab", "button[type=submit]")
+        await page.keyboard.press("Enter")
         line = page.locator("#progress-message")
         await line.locator(".dra-line").get_by_text("All devices are too full").wait_for()
+        await other.goto(f"{hub.url}/hub/spawn")
+        await other.select_option("#profile-option-share--memory", "40Gi")
+        await other.get_by_role("button", name="Start").click()
         await line.get_by_text("(10 s of at most 24 s)").wait_for()
         seen = await line.inner_text()
         assert "nodes are available" not in seen
         assert "ada" not in seen
-        await page.locator("summary").click()
+        assert await page.get_by_role("status").first.text_content() == seen.removesuffix(" (10 s of at most 24 s)")
+        await press_until(page, "Tab", "#progress-details > summary")
+        await page.keyboard.press("Enter")
         await page.locator("#progress-log").get_by_text("cannot allocate all claims").wait_for()
         assert "patient" not in await page.locator("body").inner_text()
-        await picture(page, "start-waits")
+        await assert_easy_to_use(page, "start-waits")
+        await other.locator("#progress-message").get_by_text("One other server has waited longer.").wait_for()
 
         await line.get_by_text("The server does not wait any more.").wait_for()
         failed = await line.inner_text()
         assert failed.startswith("Gave up after 24 seconds. All devices are too full:")
         assert "as soon as" not in failed
         assert not await page.get_by_text("You will be redirected automatically").is_visible()
-        await picture(page, "start-failed")
-        assert await line.get_by_role("button", name="Try again").get_attribute("href") == "/hub/spawn/eve"
-
-        await page.reload()
-        await page.get_by_role("button", name=re.compile("Relaunch")).wait_for()
-        assert not await page.get_by_text("free now").is_visible(), "that may not hold any more"
-        await picture(page, "start-failed-again")
-        for step in ("by the same hub", "after a restart of the hub"):
-            await page.goto(f"{hub.url}/hub/home")
-            await page.get_by_text("Your server did not start").wait_for()
-            assert "All devices are too full" in await page.get_by_role("alert").inner_text(), step
-            await picture(page, "home-failed")
-            if step == "by the same hub":
-                await hub.stop()
-                await hub.start()
-
-        # A second time, to start what is free then: 25 GiB are left.
-        await page.goto(f"{hub.url}/hub/spawn")
-        await page.get_by_role("button", name="Start").click()
+        await assert_easy_to_use(page, "start-failed")
         smaller = line.get_by_role("button", name="15 GiB”: free now")
-        await smaller.wait_for()
         # KubeSpawner's form takes names of choices for HTML; this page has their text.
         assert await smaller.inner_text() == "Start “A share <img src=x class=hostile>, 15 GiB”: free now"
         assert await page.locator(".hostile").count() == 0
-        await smaller.click()
+        await press_until(page, "Tab", "#progress-message .btn-primary")
+        assert await line.locator("a:focus").inner_text() == "Try again"
+        await press_until(page, "Tab", ".dra-smaller")
+        await page.keyboard.press("Enter")
         await page.wait_for_url("**/user/eve/**")
         assert (await hub.server_environment("eve"))["DRA_CLAIM_GPU_MEMORY"] == "15Gi"
         await page.goto(f"{hub.url}/hub/home")
         await page.get_by_text("Your server has 15 GiB of gpu-0 on node-a.").wait_for()
         assert await page.get_by_role("alert").count() == 0
+
+        again = other.get_by_role("button", name="Try again")
+        await again.wait_for()
+        address = await again.get_attribute("href")
+        assert address == "/hub/spawn/bob"
+        assert not await other.get_by_text("nodes are available").first.is_visible(), "the log stays folded"
+        await other.reload()
+        await other.get_by_role("button", name=re.compile("Relaunch")).wait_for()
+        assert not await other.get_by_text("free now").is_visible(), "that may not hold any more"
+        await assert_easy_to_use(other, "start-failed-again")
+        for step in ("by the same hub", "after a restart of the hub"):
+            await other.goto(f"{hub.url}/hub/home")
+            await other.get_by_text("Your server did not start").wait_for()
+            assert "All devices are too full" in await other.get_by_role("alert").inner_text(), step
+            await other.goto(f"{hub.url}{address}")
+            assert await other.input_value("#profile-option-share--memory") == "40Gi", step
+            if step == "by the same hub":
+                await hub.stop()
+                await hub.start()
+        await other.goto(f"{hub.url}/hub/home")
+        await assert_easy_to_use(other, "home-failed")
+
+        # Another try waits, too, until the others stop.
+        await press_until(other, "Tab", "#start")
+        await other.keyboard.press("Enter")
+        await other.locator("#profile-option-share--memory").wait_for()
+        await press_until(other, "Tab", "button[type=submit]")
+        await other.keyboard.press("Enter")
+        await other.locator("#progress-message").get_by_text("All devices are too full").wait_for()
+        await hub.stop_server("ada")
+        await hub.stop_server("eve")
+        await other.wait_for_url("**/user/bob/**")
+        assert (await hub.server_environment("bob"))["DRA_CLAIM_GPU_MEMORY"] == "40Gi"
 
 
 ADMIN = """
