@@ -1,6 +1,7 @@
-"""The hub's questions to the service about availability: one for all users, at most every two seconds.
+"""The hub's questions to the service about availability: one for all users, at most one a second.
 
-A form never waits longer than it says. The service's failures are logged once, and make availability unknown.
+A service that answers slowly is asked less often: it spends half of its time on answers at most. A form never waits
+longer than it says. The service's failures are logged once, and make availability unknown.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from logging import Logger
+from math import inf
+from time import monotonic
 from typing import Final
 
 import aiohttp
@@ -24,7 +27,7 @@ from dra_spawner.spawner.placement.service import ServiceAddress, service_of_hub
 __all__ = ["AvailabilityClient", "AvailabilityView", "availability_client"]
 
 #: Shortest time between two questions for the same.
-_INTERVAL_SECONDS: Final = 2.0
+_INTERVAL_SECONDS: Final = 1.0
 #: Until a question is given up.
 _LIMIT_SECONDS: Final = 5.0
 #: An older answer says nothing.
@@ -65,11 +68,13 @@ class _Question:
 
     Attributes
     ----------
-    asked_at, answered_at
-        In the loop's time; of the answer, the moment of its question.
+    next_at
+        Earliest moment of the next question.
+    answered_at
+        The moment of the question that was answered last.
     """
 
-    asked_at: float
+    next_at: float = -inf
     task: asyncio.Task[None] | None = None
     answered_at: float | None = None
     choices: Mapping[str, ShownAvailability] = field(default_factory=dict)
@@ -83,12 +88,17 @@ class AvailabilityClient:
     ----------
     address
         The present address; None while there is no service.
+    now
+        Monotonic seconds.
     """
 
-    def __init__(self, address: Callable[[], ServiceAddress | None], log: Logger) -> None:
+    def __init__(
+        self, address: Callable[[], ServiceAddress | None], log: Logger, now: Callable[[], float] = monotonic
+    ) -> None:
         self._address = address
         self._log = log
-        self._all = _Question(-_INTERVAL_SECONDS)
+        self._now = now
+        self._all = _Question()
         self._combinations: OrderedDict[str, _Question] = OrderedDict()
         self._at_once = asyncio.Semaphore(_COMBINATIONS_AT_ONCE)
         self._last_problem = ""
@@ -99,26 +109,31 @@ class AvailabilityClient:
 
     async def of_combination(self, name: str, wait_seconds: float) -> ShownAvailability:
         """Availability of a combination of options, which the answer about all choices need not have."""
-        question = self._combinations.setdefault(name, _Question(-_INTERVAL_SECONDS))
+        question = self._combinations.setdefault(name, _Question())
         self._combinations.move_to_end(name)
         if len(self._combinations) > _MOST_COMBINATIONS:
             self._combinations.popitem(last=False)
         return (await self._answered(question, name, wait_seconds)).of(name)
 
     async def _answered(self, question: _Question, name: str, wait_seconds: float) -> AvailabilityView:
-        now = asyncio.get_running_loop().time()
         is_open = question.task is not None and not question.task.done()
-        if not is_open and now - question.asked_at >= _INTERVAL_SECONDS:
-            question.asked_at = now
+        if not is_open and self._now() >= question.next_at:
             question.task = in_background(self._ask(question, name))
         if question.task is not None and not question.task.done():
             await asyncio.wait((question.task,), timeout=wait_seconds)
-        now = asyncio.get_running_loop().time()
+        now = self._now()
         if question.answered_at is None or now - question.answered_at > _LONGEST_AGE_SECONDS:
             return AvailabilityView()
         return AvailabilityView(question.choices, now - question.answered_at, question.serial)
 
     async def _ask(self, question: _Question, name: str) -> None:
+        asked_at = self._now()
+        try:
+            await self._ask_at(asked_at, question, name)
+        finally:
+            question.next_at = asked_at + max(_INTERVAL_SECONDS, 2.0 * (self._now() - asked_at))
+
+    async def _ask_at(self, asked_at: float, question: _Question, name: str) -> None:
         address = self._address()
         try:
             if address is None:
@@ -141,7 +156,7 @@ class AvailabilityClient:
             self._log.exception("The dra-spawner service could not be asked for availability")
             return
         else:
-            question.choices, question.answered_at = choices, question.asked_at
+            question.choices, question.answered_at = choices, asked_at
             question.serial = next(_serials)
             self._last_problem = ""
             return

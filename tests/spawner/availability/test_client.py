@@ -11,6 +11,7 @@ from aiohttp import web
 from dra_spawner.spawner.availability.client import AvailabilityClient
 from dra_spawner.spawner.availability.shown import UNKNOWN, AvailabilityState
 from dra_spawner.spawner.placement.service import ServiceAddress
+from tests.set_clock import SetClock
 from tests.spawner.service_stand_in import PREFIX, TOKEN, ServiceStandIn, profile_items
 
 LOG = logging.getLogger("client of availability")
@@ -42,8 +43,26 @@ async def test_many_forms_ask_once(service):
     assert views[0].of("other") == UNKNOWN
     assert views[0].age_seconds is not None
     assert 0 <= views[0].age_seconds < 5
-    await client.latest(5)
-    assert len(service.questions) == 1, "asked again within two seconds"
+
+
+async def test_a_slow_service_is_asked_less_often(service):
+    now = SetClock(100.0)
+    durations = [0.1, 1.5, 0.1, 0.1]
+
+    async def answer(_):
+        now.now += durations[len(service.questions) - 1]
+        return profile_items(gpu="free")
+
+    service.profiles = answer
+    client = AvailabilityClient(lambda: ServiceAddress(service.url + PREFIX, TOKEN), LOG, now)
+    asked_at: list[float] = []
+    for tenths in range(1000, 1060):
+        now.now = max(now.now, tenths / 10)
+        before = now.now
+        await client.latest(5)
+        if len(service.questions) > len(asked_at):
+            asked_at.append(before)
+    assert asked_at[:3] == [100.0, 101.0, 104.0], "a second after the first, twice its duration after the second"
 
 
 async def test_a_combination_is_asked_for_by_its_name(service):

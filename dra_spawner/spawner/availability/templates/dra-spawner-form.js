@@ -4,8 +4,9 @@
   const list = document.querySelector(".dra-spawner-form");
   const ageLine = document.querySelector(".js-availability-age");
   const notKnown = { state: "unknown", label: "not known", sentence: "" };
-  // The hub's answer is two seconds old at most: a change is seen within five.
+  // The hub's answer is a second old, as a rule: a change is seen within five.
   const askEveryMilliseconds = 3000;
+  const pauseMilliseconds = 500;
   const showAgeFromSeconds = 10;
   const forgetAfterSeconds = 60;
   const mostCombinations = 32;
@@ -104,6 +105,7 @@
   let choices = data.choices;
   let answeredAt = data.age_seconds === null ? null : performance.now() - 1000 * data.age_seconds;
   let asking = null;
+  let askedAt = performance.now();
   let timer = null;
   const plainTexts = new Map();
 
@@ -200,6 +202,7 @@
     asking?.abort();
     const current = new AbortController();
     asking = current;
+    askedAt = performance.now();
     const limit = setTimeout(() => current.abort(), 8000);
     try {
       const address = new URL(data.address, window.location.href);
@@ -229,7 +232,8 @@
   function plan() {
     clearTimeout(timer);
     if (document.visibilityState === "visible") {
-      timer = setTimeout(ask, askEveryMilliseconds);
+      const next = askedAt + askEveryMilliseconds - performance.now();
+      timer = setTimeout(ask, Math.max(next, pauseMilliseconds));
     }
   }
 
