@@ -202,6 +202,27 @@ async def test_fancy_profiles_show_the_labels(browser, embedded_cluster, tmp_pat
         await picture(page, "form-fancy")
         made.availability["gpu-slice"] = FREE
         await playwright.expect(label).to_have_text("free now", timeout=8000)
+        memory = page.locator("#profile-gpu-slice .profile-option-control-container").first
+        await memory.get_by_text("10 GiB · free now", exact=True).wait_for()
+
+        # The texts of an open drop-down are fresh, too, and those of a combination; what is chosen is sent.
+        await memory.get_by_role("combobox").click()
+        titles = memory.locator(".select__menu .react-select-item-title")
+        late = "40 GiB · when another server stops: 10 to 40 min"
+        await playwright.expect(titles).to_have_text(["10 GiB · free now", "20 GiB · free now", late])
+        made.availability["gpu-slice/memory=20"] = NEVER
+        await playwright.expect(titles.nth(1)).to_have_text("20 GiB · never: no machine has so much", timeout=8000)
+        await titles.nth(2).click()
+        await memory.get_by_text(late, exact=True).wait_for()
+        made.combinations["gpu-slice/memory=40,image=pytorch"] = FREE
+        image = page.locator("#profile-gpu-slice .profile-option-control-container").nth(1)
+        await image.get_by_role("combobox").click()
+        await image.get_by_text("Pytorch · free now", exact=True).click()
+        await playwright.expect(label).to_have_text("free now", timeout=8000)
+        await memory.get_by_text("40 GiB · free now", exact=True).wait_for()
         await page.locator("#profile-option-gpu-whole").check()
         await picture(page, "form-fancy-other")
         assert await page.evaluate("window.hostile") is None
+        sent = await sent_by(page, lambda: page.get_by_role("button", name="Start").click())
+        assert sent["profile-option-gpu-slice--memory"] == "40"
+        assert sent["profile-option-gpu-slice--image"] == "pytorch"

@@ -10,6 +10,8 @@
   const showAgeFromSeconds = 10;
   const forgetAfterSeconds = 60;
   const mostCombinations = 32;
+  // Values of a drop-down with free text: of this form, and of jupyterhub-fancy-profiles.
+  const freeText = ["unlisted-choice", "unlisted_choice", "--extra-selectable-item"];
 
   const fieldName = (slug, option) => `profile-option-${slug}--${option}`;
 
@@ -32,7 +34,7 @@
     const choices = {};
     for (const [option] of data.profiles[slug]) {
       const value = other[option] ?? field(slug, option)?.value;
-      if (value === "unlisted-choice") {
+      if (freeText.includes(value)) {
         return null;
       }
       choices[option] = value || undefined;
@@ -106,8 +108,11 @@
   let answeredAt = data.age_seconds === null ? null : performance.now() - 1000 * data.age_seconds;
   let asking = null;
   let askedAt = performance.now();
+  let askedFor = "";
   let timer = null;
   const plainTexts = new Map();
+  const fancyTexts = new Map();
+  const fancyShown = new WeakMap();
 
   const availability = (name) => (name !== null && Object.hasOwn(choices, name) ? choices[name] : notKnown);
   const ageSeconds = () => (answeredAt === null ? null : (performance.now() - answeredAt) / 1000);
@@ -116,6 +121,13 @@
     if (element.textContent !== text) {
       element.textContent = text;
     }
+  }
+
+  // What follows the text of a choice, beside what is chosen of the other options.
+  function labelOf(slug, option, choice) {
+    const name = chosenName(slug, { [option]: choice });
+    const isAsked = name !== null && (Object.hasOwn(choices, name) || Object.hasOwn(data.choices, name));
+    return isAsked ? data.separator + availability(name).label : "";
   }
 
   function showProfile(profile) {
@@ -135,16 +147,15 @@
     for (const select of profile.querySelectorAll(".js-profile-option-select")) {
       for (const option of select.options) {
         if (plainTexts.has(option)) {
-          const name = chosenName(slug, { [select.dataset.option]: option.value });
-          const isAsked = name !== null && (Object.hasOwn(choices, name) || Object.hasOwn(data.choices, name));
-          const end = isAsked ? data.separator + availability(name).label : "";
-          setText(option, plainTexts.get(option) + end);
+          setText(option, plainTexts.get(option) + labelOf(slug, select.dataset.option, option.value));
         }
       }
     }
   }
 
-  // jupyterhub-fancy-profiles: its choices' texts are its own, a profile's label stands below the description.
+  // jupyterhub-fancy-profiles: a profile's label stands below the description. React makes the texts of choices while a
+  // drop-down is open, from what they were when the page was opened; those are replaced here. A screen reader is told
+  // them by React, so it hears the labels of that moment.
   function showFancyProfile(slug) {
     const place = document.getElementById(`profile-option-${slug}-label`);
     if (!place) {
@@ -160,6 +171,37 @@
     badge.dataset.state = found.state;
     badge.title = found.sentence;
     setText(badge, found.label);
+    data.profiles[slug].forEach(([option]) => showFancyChoices(slug, option));
+  }
+
+  function showFancyChoices(slug, option) {
+    const texts = fancyTexts.get(fieldName(slug, option));
+    const titles = field(slug, option)?.parentElement?.querySelectorAll(".react-select-item-title") ?? [];
+    for (const title of texts ? titles : []) {
+      const shown = fancyShown.get(title);
+      const text = shown && shown.now === title.textContent ? shown.first : title.textContent;
+      const choice = texts.get(text);
+      if (choice) {
+        const now = choice.plain + labelOf(slug, option, choice.value);
+        fancyShown.set(title, { first: text, now });
+        setText(title, now);
+      }
+    }
+  }
+
+  // The choices of an option by their texts when the page was opened; without those that have the same text.
+  function readFancyTexts() {
+    for (const { slug, profile_options: options } of window.profileList ?? []) {
+      for (const [option, { choices: listed }] of Object.entries(options ?? {})) {
+        const texts = new Map();
+        for (const [value, { display_name: text }] of Object.entries(listed ?? {})) {
+          const end = text.lastIndexOf(data.separator);
+          const plain = end < 0 ? text : text.slice(0, end);
+          texts.set(text, texts.has(text) ? null : { value, plain });
+        }
+        fancyTexts.set(fieldName(slug, option), texts);
+      }
+    }
   }
 
   function showAge() {
@@ -185,14 +227,17 @@
     showAge();
   }
 
+  function valuesOf(slug, option) {
+    const choices = list ? field(slug, option).options : (fancyTexts.get(fieldName(slug, option))?.values() ?? []);
+    return Array.from(choices, (choice) => choice?.value).filter((value) => value !== undefined);
+  }
+
   // Combinations of options that the page needs: what is chosen in each profile, and what else the chosen profile has.
   function combinations() {
     const names = Object.keys(data.profiles).map((slug) => chosenName(slug));
-    const chosen = list?.querySelector("input[name=profile]:checked")?.closest(".js-profile");
-    for (const select of chosen?.querySelectorAll(".js-profile-option-select") ?? []) {
-      for (const option of select.options) {
-        names.push(chosenName(chosen.dataset.profile, { [select.dataset.option]: option.value }));
-      }
+    const slug = document.querySelector("input[name=profile]:checked")?.value;
+    for (const [option] of data.profiles[slug] ?? []) {
+      names.push(...valuesOf(slug, option).map((value) => chosenName(slug, { [option]: value })));
     }
     const needed = names.filter((name) => name !== null && !Object.hasOwn(data.choices, name));
     return [...new Set(needed)].slice(0, mostCombinations);
@@ -238,9 +283,11 @@
   }
 
   function askForCombinations() {
-    if (combinations().some((name) => !Object.hasOwn(choices, name))) {
+    const needed = combinations().filter((name) => !Object.hasOwn(choices, name)).join("\n");
+    if (needed && needed !== askedFor) {
       ask();
     }
+    askedFor = needed;
   }
 
   if (list) {
@@ -250,9 +297,14 @@
     }
   } else {
     // React makes the form after this script, and anew when something is chosen.
+    readFancyTexts();
     const root = document.getElementById("form");
     if (root) {
-      new MutationObserver(() => Object.keys(data.profiles).forEach(showFancyProfile)).observe(root, {
+      new MutationObserver(() => {
+        Object.keys(data.profiles).forEach(showFancyProfile);
+        askForCombinations();
+      }).observe(root, {
+        characterData: true,
         childList: true,
         subtree: true,
       });
