@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
+from weakref import WeakSet
 
 from jupyterhub.utils import url_escape_path, url_path_join
 
 from dra_spawner.json_types import JsonObject
+from dra_spawner.placeholders.planner.scale_up_estimate import device_classes
 from dra_spawner.spawner.devices.reader import Reading
 from dra_spawner.spawner.hub_wide import hub_wide, in_background
 from dra_spawner.spawner.my_devices.handler import serve_devices
@@ -40,9 +43,18 @@ _TRY_AGAIN_LATER = 503
 
 @dataclass
 class _Waiting:
-    """Servers of this hub that wait for devices."""
+    """Servers of this hub that wait for devices.
 
-    since: list[str] = field(default_factory=list)
+    Attributes
+    ----------
+    starting
+        Spawners that may be starting.
+    since
+        See `waiting_since`.
+    """
+
+    starting: WeakSet[StartPage] = field(default_factory=WeakSet)
+    since: Mapping[frozenset[str], Sequence[str]] = field(default_factory=dict)
     count_again_at: float = 0.0
 
 
@@ -108,19 +120,24 @@ class StartPage(SpawnForm):
 
     def _queue_sentence(self) -> str:
         watch = self.attempt.step(PodWatch)
-        if watch is None or not watch.waiting_for or self.pod_reflector is None:
-            return ""
-        if (watch.seen.get("spec") or {}).get("nodeName"):
+        if watch is None or not watch.waiting_for or (watch.seen.get("spec") or {}).get("nodeName"):
             return ""
         since = (watch.seen.get("metadata") or {}).get("creationTimestamp")
-        return queue_sentence(longer_waiting(self._waiting_servers(), since)) if since else ""
+        if not since:
+            return ""
+        return queue_sentence(longer_waiting(self._waiting_servers(), self._device_classes(), since))
 
-    def _waiting_servers(self) -> list[str]:
+    def _waiting_servers(self) -> Mapping[frozenset[str], Sequence[str]]:
         """When the pods that wait for devices were created; counted once for all open pages."""
         now = asyncio.get_running_loop().time()
         waiting = hub_wide(_Waiting, _Waiting)
         if now >= waiting.count_again_at:
-            waiting.since = waiting_since(self.pod_reflector.pods.values())
+            waiting.starting = WeakSet(each for each in waiting.starting if not each._start_has_ended())
+            waiting.since = waiting_since(
+                (each._device_classes(), watch.seen)
+                for each in waiting.starting
+                if (watch := each.attempt.step(PodWatch)) is not None and watch.seen
+            )
             waiting.count_again_at = now + _COUNT_SECONDS
         return waiting.since
 
@@ -144,10 +161,15 @@ class StartPage(SpawnForm):
         pods = self.pod_reflector.pods if self.pod_reflector is not None else {}
         return pods.get(f"{self.namespace}/{self.pod_name}")
 
+    def _device_classes(self) -> frozenset[str]:
+        """Device classes that the start asks for."""
+        return frozenset(chain.from_iterable(device_classes(spec) for spec in self.attempt.plan.specs.values()))
+
     # The home page
 
     def record_start(self) -> None:
         """Forget the last start."""
+        hub_wide(_Waiting, _Waiting).starting.add(self)
         self.record, self._start_began = ServerRecord(), asyncio.get_running_loop().time()
 
     def record_place(self) -> None:

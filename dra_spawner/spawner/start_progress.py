@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from dra_spawner.json_types import JsonObject
@@ -58,18 +58,26 @@ def elapsed(seconds: float, limit_seconds: float) -> str:
     return f"({so_far(seconds, limit_seconds)})" if seconds >= _SHORT_SECONDS else ""
 
 
-def waiting_since(pods: Iterable[JsonObject]) -> list[str]:
-    """When each pod with devices that is unschedulable was created, in RFC 3339, sorted."""
-    return sorted(
-        str(pod["metadata"].get("creationTimestamp") or "")
-        for pod in pods
-        if (pod.get("spec") or {}).get("resourceClaims") and _is_unschedulable(pod.get("status") or {})
-    )
+def waiting_since(servers: Iterable[tuple[frozenset[str], JsonObject]]) -> dict[frozenset[str], list[str]]:
+    """When pods that are unschedulable were created, in RFC 3339, sorted, by the device classes that they ask for.
+
+    Parameters
+    ----------
+    servers
+        Device classes and pod of each server.
+    """
+    found: dict[frozenset[str], list[str]] = {}
+    for classes, pod in servers:
+        if classes and _is_unschedulable(pod.get("status") or {}):
+            found.setdefault(classes, []).append(str(pod["metadata"].get("creationTimestamp") or ""))
+    for moments in found.values():
+        moments.sort()
+    return found
 
 
-def longer_waiting(moments: Sequence[str], since: str) -> int:
-    """Number of sorted moments that are earlier than another one."""
-    return bisect_left(moments, since)
+def longer_waiting(waiting: Mapping[frozenset[str], Sequence[str]], classes: frozenset[str], since: str) -> int:
+    """Number of servers that were created earlier, and that ask for one of some device classes."""
+    return sum(bisect_left(moments, since) for others, moments in waiting.items() if not classes.isdisjoint(others))
 
 
 def queue_sentence(number: int) -> str:

@@ -47,26 +47,29 @@ def test_a_short_start_tells_no_duration():
     assert elapsed(130, 600) == "(2 min of at most 10 min)"
 
 
-def pod(created, *, has_devices=True, is_scheduled=False):
+def waiting(classes, created, *, is_scheduled=False):
     condition = {"type": "PodScheduled", "status": str(is_scheduled), "reason": "" if is_scheduled else "Unschedulable"}
-    claims = [{"name": "gpu"}] if has_devices else []
-    return {
-        "metadata": {"creationTimestamp": created, "name": "jupyter-eve"},
-        "spec": {"resourceClaims": claims},
-        "status": {"conditions": [condition]},
+    pod = {"metadata": {"creationTimestamp": created}, "spec": {}, "status": {"conditions": [condition]}}
+    return frozenset(classes.split()), pod
+
+
+def test_a_server_stands_behind_those_that_wait_for_the_same_devices():
+    found = waiting_since(
+        [
+            waiting("gpu", "2026-01-01T10:00:05Z"),
+            waiting("gpu", "2026-01-01T10:00:00Z"),
+            waiting("gpu", "2026-01-01T10:00:00Z", is_scheduled=True),
+            waiting("gpu", "2026-01-01T11:00:00Z"),
+            waiting("gpu nic", "2026-01-01T10:00:00Z"),
+            waiting("nic", "2026-01-01T10:00:00Z"),
+            waiting("", "2026-01-01T10:00:00Z"),
+            (frozenset({"gpu"}), {"metadata": {}}),
+        ]
+    )
+    behind = {
+        each: longer_waiting(found, frozenset(each.split()), "2026-01-01T10:30:00Z") for each in ("gpu", "nic", "")
     }
-
-
-def test_who_has_waited_longer_is_a_number():
-    pods = [
-        pod("2026-01-01T10:00:00Z"),
-        pod("2026-01-01T10:00:05Z"),
-        pod("2026-01-01T10:00:00Z", has_devices=False),
-        pod("2026-01-01T10:00:00Z", is_scheduled=True),
-        pod("2026-01-01T11:00:00Z"),
-        {"metadata": {}},
-    ]
-    assert longer_waiting(waiting_since(pods), "2026-01-01T10:30:00Z") == 2
+    assert behind == {"gpu": 3, "nic": 2, "": 0}
 
 
 @pytest.mark.parametrize(
