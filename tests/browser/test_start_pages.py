@@ -72,7 +72,7 @@ async def test_servers_that_wait_in_vain_then_something_smaller_or_another_try(e
         await page.locator("#progress-log").get_by_text("cannot allocate all claims").wait_for()
         assert "patient" not in await page.locator("body").inner_text()
         await assert_easy_to_use(page, "start-waits")
-        await other.locator("#progress-message").get_by_text("One other server has waited longer.").wait_for()
+        await other.locator("#progress-message .dra-line").get_by_text("One other server has waited longer.").wait_for()
         await line.get_by_text(re.compile(r"\([12]0 s of at most 24 s\)")).wait_for()
         seen = await line.inner_text()
         assert "nodes are available" not in seen
@@ -126,7 +126,7 @@ async def test_servers_that_wait_in_vain_then_something_smaller_or_another_try(e
         await other.locator("#profile-option-share--memory").wait_for()
         await press_until(other, "Tab", "button[type=submit]")
         await other.keyboard.press("Enter")
-        await other.locator("#progress-message").get_by_text("All devices are too full").wait_for()
+        await other.locator("#progress-message .dra-line").get_by_text("All devices are too full").wait_for()
         await hub.stop_server("ada")
         await hub.stop_server("eve")
         await other.wait_for_url("**/user/bob/**")
