@@ -8,7 +8,7 @@ from dra_spawner import names
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.planner.outlook import Outlook, OutlookState
 from dra_spawner.placeholders.planner.view import age
-from dra_spawner.placeholders.planner.waits import RunningServer, WaitInterval, kth_stop, like_others
+from dra_spawner.placeholders.planner.waits import RunningServer, WaitInterval, first_of_both, kth_stop
 from dra_spawner.simulator.pods import Pod
 
 __all__ = ["estimate_wait"]
@@ -17,27 +17,34 @@ __all__ = ["estimate_wait"]
 def estimate_wait(controller: PlaceholderController, outlook: Outlook) -> WaitInterval | None:
     """The interval of the wait, from now; None if nothing is awaited, or too little is known."""
     match outlook.state:
-        case OutlookState.NEEDS_NODE if outlook.coming:
-            state = controller.watch.snapshot.nodes.get(outlook.coming)
-            if state is None or outlook.kind is None:
-                return None
-            elapsed = age(state.node.created, controller.now()).total_seconds()
-            return like_others(controller.node_ceilings.waits_for_created(outlook.kind), elapsed)
         case OutlookState.NEEDS_NODE if outlook.kind is not None:
-            return like_others(controller.node_ceilings.waits_for_new(outlook.kind))
+            return _wait_for_node(controller, outlook, outlook.kind)
         case OutlookState.WHEN_STOPPED:
-            return _wait_for_stops(controller, outlook)
+            return kth_stop(_holders(controller, outlook), outlook.before + 1)
     return None
 
 
-def _wait_for_stops(controller: PlaceholderController, outlook: Outlook) -> WaitInterval | None:
+def _wait_for_node(controller: PlaceholderController, outlook: Outlook, kind: str) -> WaitInterval | None:
+    """Until the node is ready, or enough servers have stopped."""
+    waits, elapsed = controller.node_ceilings.waits_for_new(kind), 0.0
+    if outlook.coming:
+        state = controller.watch.snapshot.nodes.get(outlook.coming)
+        if state is None:
+            return None
+        waits = controller.node_ceilings.waits_for_created(kind)
+        elapsed = age(state.node.created, controller.now()).total_seconds()
+    return first_of_both(waits, elapsed, _holders(controller, outlook), outlook.before + 1)
+
+
+def _holders(controller: PlaceholderController, outlook: Outlook) -> list[RunningServer]:
+    """The servers of which one must stop; none if the lengths of such sessions are not all known."""
     now, servers = controller.now(), []
     for pod in outlook.holders:
         server = _running_server(controller, pod, now)
         if server is None:
-            return None  # the lengths of such sessions are not known
+            return []
         servers.append(server)
-    return kth_stop(servers, outlook.before + 1) if servers else None
+    return servers
 
 
 def _running_server(controller: PlaceholderController, pod: Pod, now: datetime) -> RunningServer | None:

@@ -68,7 +68,7 @@ class Outlook:
     before
         Pending servers that compete for the same, created earlier.
     holders
-        Servers of which each one's end would be enough, if the state is `WHEN_STOPPED`.
+        Servers of which each one's end would be enough, if the state is `NEEDS_NODE` or `WHEN_STOPPED`.
     """
 
     state: OutlookState
@@ -193,15 +193,16 @@ class _WithoutCapacity:
             for template in self._templates:
                 snapshot.put(template)
             if not self._before and (name := self._coming_node()):
-                return self._with_node(self._kind(name), name)
+                return self._with_node(busy(), self._kind(name), name)
             # A node may be gone since the placement was found.
             kind = self._kind(placement.like) if placement.like in snapshot.nodes else None
             if kind is not None and self._is_certain(kind, placement.like):
-                return self._with_node(kind)
+                return self._with_node(busy(), kind)
             return self._when_stopped(busy())
 
-    def _with_node(self, kind: str, coming: str = "") -> Outlook:
-        return Outlook(OutlookState.NEEDS_NODE, _COMES if coming else _IS_ADDED, kind, coming, self._before)
+    def _with_node(self, busy: BusyServers, kind: str, coming: str = "") -> Outlook:
+        sentence = _COMES if coming else _IS_ADDED
+        return Outlook(OutlookState.NEEDS_NODE, sentence, kind, coming, self._before, self._holders(busy))
 
     def _kind(self, node: str) -> str:
         return self._view.snapshot.nodes[node].node.labels.get(self._policy.readiness.kind_label, "")

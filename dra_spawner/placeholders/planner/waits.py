@@ -1,9 +1,9 @@
 """Estimates of waits: intervals that 80 of 100 waits should end in, from what was seen, or nothing.
 
 A new node takes as long as others took. A server stops by the usual lengths of sessions, given how long it has run
-already; of several servers the k-th that stops counts. Sessions that still run, or that began before they could be
-seen, are used for what was seen of them (Kaplan and Meier's estimator). Between two ends that were seen, ends are taken
-as evenly spread.
+already; of several servers the k-th that stops counts. A server that gets a new node may start earlier, when another
+one stops. Sessions that still run, or that began before they could be seen, are used for what was seen of them (Kaplan
+and Meier's estimator). Between two ends that were seen, ends are taken as evenly spread.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ __all__ = [
     "SeenSession",
     "SessionLengths",
     "WaitInterval",
+    "first_of_both",
     "kth_stop",
     "like_others",
 ]
@@ -62,7 +63,7 @@ def like_others(waits: Iterable[float], elapsed: float = 0.0) -> WaitInterval | 
     elapsed
         Seconds that this wait has lasted; only longer ones are examples.
     """
-    longer = sorted(each - elapsed for each in waits if each > elapsed)
+    longer = _longer(waits, elapsed)
     count = len(longer)
     if count < FEWEST_EXAMPLES:
         return None
@@ -70,6 +71,11 @@ def like_others(waits: Iterable[float], elapsed: float = 0.0) -> WaitInterval | 
     low = longer[max(floor(_TAIL * (count + 1)), 1) - 1]
     high = longer[min(ceil((1.0 - _TAIL) * (count + 1)), count) - 1]
     return WaitInterval(floor(low), ceil(high))
+
+
+def _longer(waits: Iterable[float], elapsed: float) -> list[float]:
+    """The rest of each longer wait, sorted."""
+    return sorted(each - elapsed for each in waits if each > elapsed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +155,42 @@ def kth_stop(servers: Sequence[RunningServer], k: int) -> WaitInterval | None:
     There must be enough examples for at least k of the servers, and for half of them. Servers that run longer than all
     that were seen do not count: when they stop is not known.
     """
+    found = _chance_of_stop(servers, k)
+    if found is None:
+        return None
+    stopped, longest = found
+    if stopped(longest) < 1.0 - _TAIL_OF_STOPS:
+        return None
+    low, high = (_first_time(stopped, share, longest) for share in (_TAIL_OF_STOPS, 1.0 - _TAIL_OF_STOPS))
+    return WaitInterval(floor(low), ceil(high))
+
+
+def first_of_both(
+    waits: Iterable[float], elapsed: float, servers: Sequence[RunningServer], k: int
+) -> WaitInterval | None:
+    """The interval of a wait that goes like others, or ends earlier, when the k-th of some servers stops.
+
+    It is the interval of `like_others` where too little is known of the servers.
+    """
+    waits = tuple(waits)
+    alone, found = like_others(waits, elapsed), _chance_of_stop(servers, k)
+    if alone is None or found is None:
+        return alone
+    longer, (stopped, longest) = _longer(waits, elapsed), found
+
+    def ended(seconds: float) -> float:
+        is_longer = 1.0 - bisect_right(longer, seconds) / (len(longer) + 1)
+        return 1.0 - is_longer * (1.0 - stopped(min(seconds, longest)))
+
+    low, high = (_first_time(ended, share, longer[-1]) for share in (_TAIL, 1.0 - _TAIL))
+    return WaitInterval(min(floor(low), alone.low_seconds), min(ceil(high), alone.high_seconds))
+
+
+def _chance_of_stop(servers: Sequence[RunningServer], k: int) -> tuple[Callable[[float], float], float] | None:
+    """The probability that the k-th server has stopped, by the time in seconds, and the time up to which it is known.
+
+    None if too little is known (`kth_stop`).
+    """
     well_known = sum(each.lengths.examples_after(each.age) >= FEWEST_EXAMPLES for each in servers)
     if well_known < k or 2 * well_known < len(servers):
         return None
@@ -162,11 +204,7 @@ def kth_stop(servers: Sequence[RunningServer], k: int) -> WaitInterval | None:
     def stopped(seconds: float) -> float:
         return _at_least(k, [each.lengths.ended_within(each.age, seconds) for each in known], weight)
 
-    longest = max(each.lengths.longest - each.age for each in known)
-    if stopped(longest) < 1.0 - _TAIL_OF_STOPS:
-        return None
-    low, high = (_first_time(stopped, share, longest) for share in (_TAIL_OF_STOPS, 1.0 - _TAIL_OF_STOPS))
-    return WaitInterval(floor(low), ceil(high))
+    return stopped, max(each.lengths.longest - each.age for each in known)
 
 
 def _at_least(k: int, chances: Sequence[float], weight: float) -> float:

@@ -106,6 +106,7 @@ def test_another_node_of_the_kind_is_certain() -> None:
     world = full()
     found = outlook(world, GPU, more={"large": 1})
     assert (found.state, found.kind, found.before) == (STATES.NEEDS_NODE, "large", 0)
+    assert found.holders, "a server that stops is enough, too"
     assert outlook(world, GPU, more={"small": 1}).state is STATES.WHEN_STOPPED
 
 

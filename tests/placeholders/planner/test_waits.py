@@ -16,6 +16,7 @@ from dra_spawner.placeholders.planner.waits import (
     SeenSession,
     SessionLengths,
     WaitInterval,
+    first_of_both,
     kth_stop,
     like_others,
 )
@@ -94,6 +95,35 @@ def test_four_of_five_servers_stop_in_their_interval(draw: Draw) -> None:
                 inside.append(is_inside(interval, sorted(hub.remaining)[k - 1]))
     assert len(inside) > 900
     assert mean(inside) == pytest.approx(SHARE_INSIDE, abs=0.05)
+
+
+@DISTRIBUTIONS
+def test_a_new_node_or_a_server_that_stops_before(draw: Draw) -> None:
+    """A node takes about as long as a tenth of a session, which is when one of ten servers stops."""
+    chance = random.Random(16)
+    inside, was_earlier = [], []
+    for _ in range(600):
+        hub = FullHub(chance, draw, 10, 12 * HOUR)
+        lengths = lengths_of(hub.ended, hub.ages)
+        servers = [RunningServer(age, lengths) for age in hub.ages]
+        waits = [draw(chance) / 10 for _ in range(50)]
+        interval = first_of_both(waits, 0.0, servers, 1)
+        node, stop = draw(chance) / 10, min(hub.remaining)
+        inside.append(is_inside(interval, min(node, stop)))
+        was_earlier.append(stop < node)
+    assert 0.2 < mean(was_earlier) < 0.8
+    assert mean(inside) == pytest.approx(SHARE_INSIDE, abs=0.06)
+
+
+def test_a_new_node_alone_counts_where_too_little_is_known_of_servers() -> None:
+    waits = [100.0 + number for number in range(20)]
+    lengths = lengths_of([1000.0] * 20)
+    assert first_of_both(waits, 50.0, [], 1) == like_others(waits, 50.0)
+    assert first_of_both(waits, 0.0, [RunningServer(10.0, lengths)], 2) == like_others(waits)
+    assert first_of_both(waits[:3], 0.0, [RunningServer(10.0, lengths)], 1) is None, "the node may come at any time"
+    soon = first_of_both(waits, 0.0, [RunningServer(990.0, lengths)] * 5, 1)
+    assert soon is not None
+    assert soon.high_seconds <= 10
 
 
 def test_nothing_is_guessed() -> None:
