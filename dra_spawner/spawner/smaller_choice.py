@@ -1,8 +1,13 @@
-"""Something smaller than what a user waited for in vain, if it is free now."""
+"""Something smaller than what a user waited for in vain, if it is free now.
+
+The service knows that of each choice. Without its answer the hub looks at devices itself, but only for choices that
+need the same of a node as the server that waited.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,8 +17,12 @@ from markupsafe import Markup
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesError
+from dra_spawner.placeholders.planner.choice_names import choice_name
 from dra_spawner.profiles.choices import ListedChoice, pick_choice
 from dra_spawner.simulator.suitable_nodes import SuitableNodes
+from dra_spawner.spawner.availability.client import AvailabilityClient
+from dra_spawner.spawner.availability.form_choices import form_choices
+from dra_spawner.spawner.availability.shown import AvailabilityState
 from dra_spawner.spawner.devices.diagnosis import assess_within_limits
 from dra_spawner.spawner.spawn_form import SpawnForm
 
@@ -21,6 +30,10 @@ __all__ = ["SmallerChoice", "claims_size", "free_smaller_choice", "is_smaller"]
 
 #: Smaller choices that are looked at, the largest first; each is a search.
 _MOST_LOOKED_AT: Final = 6
+#: Until an answer of the service is not awaited any more, and its greatest age.
+_WAIT_SECONDS: Final = 0.4
+_OLDEST_SECONDS: Final = 5.0
+_FREE: Final = frozenset({AvailabilityState.READY, AvailabilityState.FREE})
 #: Settings in which a smaller choice may differ: its devices, and what says nothing about a node.
 _MAY_DIFFER: Final = frozenset({"device_claims", "environment", "default_url", "args", "cmd"})
 
@@ -38,16 +51,37 @@ class SmallerChoice:
         Its name in the form, plain text.
     fields
         Fields of the form that choose it.
+    name
+        Its name in the service's answers.
     """
 
     words: str
     fields: Mapping[str, str]
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A smaller choice.
+
+    Attributes
+    ----------
+    is_alike
+        Whether what fits the pod that waited fits this choice, too, but for devices.
+    """
+
+    choice: SmallerChoice
+    size: ClaimsSize
+    specs: Mapping[str, JsonObject]
+    is_alike: bool
 
 
 async def free_smaller_choice(
     spawner: SpawnForm, specs: Mapping[str, JsonObject], pod: JsonObject
 ) -> SmallerChoice | None:
-    """Return the largest choice of the user's form that is smaller than some claims and free on a suitable node.
+    """Return a choice of the user's form that is smaller than some claims, and free.
+
+    The largest one, of those that differ in nothing but devices if one is free.
 
     Parameters
     ----------
@@ -63,14 +97,33 @@ async def free_smaller_choice(
     if callable(profiles):
         profiles = await maybe_future(profiles(spawner))
     profiles = spawner._get_initialized_profile_list(profiles) or []
-    found = [
-        (other, choice, each.choice.plan.specs)
-        for choice, each in _choices(profiles, spawner)
-        if each.choice is not None
-        and (other := claims_size(each.choice.plan.specs)) is not None
-        and is_smaller(other, size)
-    ]
-    found.sort(key=lambda entry: _order(entry[0]), reverse=True)
+    found = list(_candidates(profiles, spawner, size))
+    found.sort(key=lambda each: (each.is_alike, _order(each.size)), reverse=True)
+    if spawner.availability is not None:
+        free = await _free_by_service(spawner.availability, [each.choice.name for each in found])
+        if free is not None:
+            return next((each.choice for each in found if each.choice.name in free), None)
+    return await _free_by_devices(spawner, [each for each in found if each.is_alike], pod)
+
+
+async def _free_by_service(client: AvailabilityClient, names: Sequence[str]) -> set[str] | None:
+    """The choices that are free as the service says; None if it does not know."""
+    view = await client.latest(_WAIT_SECONDS)
+    if view.age_seconds is None or view.age_seconds > _OLDEST_SECONDS:
+        return None
+    missing = [name for name in names if name not in view.choices][:_MOST_LOOKED_AT]
+    answers = await asyncio.gather(*(client.of_combination(name, _WAIT_SECONDS) for name in missing))
+    states = {name: view.of(name).state for name in names}
+    states |= {name: answer.state for name, answer in zip(missing, answers, strict=True)}
+    if all(state is AvailabilityState.UNKNOWN for state in states.values()):
+        return None
+    return {name for name, state in states.items() if state in _FREE}
+
+
+async def _free_by_devices(
+    spawner: SpawnForm, candidates: Sequence[_Candidate], pod: JsonObject
+) -> SmallerChoice | None:
+    """The first choice whose devices are free on a node that suits a pod."""
     try:
         seen = await spawner.devices.objects()
     except KubernetesError:
@@ -81,9 +134,9 @@ async def free_smaller_choice(
     suitable_nodes.read(seen.nodes, [(each, each["spec"].get("nodeName") or "") for each in others])
     suitable = suitable_nodes.for_pod(pod)
     nodes = [node for node in seen.nodes if node["metadata"]["name"] in suitable]
-    for _, choice, claims in found[:_MOST_LOOKED_AT]:
-        if (await assess_within_limits(claims, seen, nodes, seen.claims)).fits:
-            return choice
+    for each in candidates[:_MOST_LOOKED_AT]:
+        if (await assess_within_limits(each.specs, seen, nodes, seen.claims)).fits:
+            return each.choice
     return None
 
 
@@ -127,9 +180,10 @@ def _order(size: ClaimsSize) -> tuple[int, int, int]:
     return len(counts), sum(counts), sum(amount.nano for _, _, share in size.values() for amount in share.values())
 
 
-def _choices(profiles: Iterable[Any], spawner: SpawnForm) -> Iterator[tuple[SmallerChoice, ListedChoice]]:
-    """Each profile with its default choices, and each choice of the options of the user's profile beside the others."""
+def _candidates(profiles: Iterable[Any], spawner: SpawnForm, size: ClaimsSize) -> Iterator[_Candidate]:
+    """Smaller ones of each profile with its default choices, and of each choice of an option of the user's profile."""
     listed = [each for each in profiles if isinstance(each, Mapping)]
+    names = form_choices(listed)
     settings = {"device_claims": spawner.configured["device_claims"]}
     options = spawner.user_options if isinstance(spawner.user_options, Mapping) else {}
     chosen = _chosen(listed, spawner.chosen_profile)
@@ -141,8 +195,14 @@ def _choices(profiles: Iterable[Any], spawner: SpawnForm) -> Iterator[tuple[Smal
             wanted = [{**own_picks, name: key} for name, choices in _choices_of(profile).items() for key in choices]
         for picks in wanted:
             each = _listed(listed, settings, profile, picks)
-            if each is not None and own is not None and _has_the_same_needs(each, own):
-                yield SmallerChoice(_words(profile, picks), _fields(profile, picks)), each
+            if each is None or each.choice is None:
+                continue
+            specs = each.choice.plan.specs
+            other = claims_size(specs)
+            if other is not None and is_smaller(other, size):
+                name = names.known_name(choice_name(_slug(profile), picks)) or ""
+                choice = SmallerChoice(_words(profile, picks), _fields(profile, picks), name)
+                yield _Candidate(choice, other, specs, own is not None and _has_the_same_needs(each, own))
 
 
 def _chosen(profiles: list[Mapping[str, Any]], slug: str) -> Mapping[str, Any] | None:
