@@ -7,7 +7,7 @@ from http import HTTPStatus
 from aiohttp import web
 
 from dra_spawner.devcluster.api.errors import ApiError
-from dra_spawner.devcluster.api.http import discovery
+from dra_spawner.devcluster.api.http import discovery, openapi
 from dra_spawner.devcluster.api.http.encoding import to_json
 from dra_spawner.devcluster.api.http.messages import found, json_response, no_such_path, object_body, retry_after
 from dra_spawner.devcluster.api.http.requests import parse_target
@@ -119,6 +119,10 @@ class ApiServer:
                 return found(discovery.group(group))
             case ["apis", group, version]:
                 return found(discovery.resources(group, version))
+            case ["openapi", "v3"]:
+                return json_response(to_json(openapi.index(request.path)))
+            case ["openapi", "v3", *group_path]:
+                return found(openapi.document("/".join(group_path)))
             case ["apis", *review] if tuple(review) == (*discovery.AUTHORIZATION, "selfsubjectaccessreviews"):
                 return await _review_access(request)
             case ["api", version, *rest]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import shutil
+import sys
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +17,7 @@ import pytest
 import pytest_asyncio
 from kubernetes_asyncio import client, watch
 
+from dra_spawner.check.render_command import RenderOptions, run_render
 from dra_spawner.devcluster.api import resource_types as types
 from dra_spawner.devcluster.api.http.requests import Target, parse_bool, parse_target
 from dra_spawner.devcluster.api.http.server import MOST_BODY_BYTES, ApiServer
@@ -357,8 +360,13 @@ async def test_kubectl(server: ApiServer, store: Store, tmp_path: Path) -> None:
 
     store.create(types.PODS, pod("p"), "default")
     manifest = json.dumps({"apiVersion": "v1", "kind": "ConfigMap", **config_map("a", k="v")})
-    assert "created" in await kubectl("apply", "--validate=false", "-f", "-", stdin=manifest)
-    assert "unchanged" in await kubectl("apply", "--validate=false", "-f", "-", stdin=manifest)
+    assert "created" in await kubectl("apply", "-f", "-", stdin=manifest)
+    assert "unchanged" in await kubectl("apply", "-f", "-", stdin=manifest)
+    rendered, values = io.StringIO(), Path(__file__).parents[4] / "helm-values" / "minimal.yaml"
+    assert run_render(RenderOptions((str(values),)), io.BytesIO(), rendered, sys.stderr) == 0
+    applied = (await kubectl("apply", "--dry-run=server", "-f", "-", stdin=rendered.getvalue())).splitlines()
+    assert applied
+    assert all(line.endswith("created (server dry run)") for line in applied)
     assert "labeled" in await kubectl("label", "pod", "p", "a=b")
     assert (await kubectl("get", "po", "-l", "a=b", "-o", "wide")).split()[:2] == ["NAME", "READY"]
     assert "0/1" in await kubectl("get", "pods", "-A")
