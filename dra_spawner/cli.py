@@ -12,10 +12,13 @@ import traceback
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, metadata
 from io import TextIOWrapper
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from dra_spawner import __version__, names
+from dra_spawner.completion import SHELLS, command_tree, completion_script
 from dra_spawner.user_server import whoami_arguments
+
+_Commands: TypeAlias = "argparse._SubParsersAction[Any]"
 
 EXIT_INPUT: Final = 2
 EXIT_DEFECT: Final = 70
@@ -45,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     options = _parser(arguments[0] if arguments else "").parse_args(arguments)
-    name = f"dra-spawner {arguments[0]}"
+    name = " ".join([names.PROJECT, *arguments[:1]])
     try:
         code = int(options.run(options))
         sys.stdout.flush()
@@ -100,6 +103,19 @@ class _Command(argparse.ArgumentParser):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **options)
+        self.set_defaults(run=self._print_help)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Refuse unknown arguments here; argparse would show the usage of ``dra-spawner`` alone."""
+        options, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unknown: {' '.join(unknown)}; {self.prog} --help shows what is allowed")
+        return options, unknown
+
+    def _print_help(self, options: argparse.Namespace) -> int:
+        """What a command without a command of its own does."""
+        self.print_help()
+        return 0
 
 
 def _packages(command: str) -> Sequence[Any]:
@@ -127,18 +143,49 @@ def _packages(command: str) -> Sequence[Any]:
 
 
 def _parser(command: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Command(
         prog=names.PROJECT,
         description="JupyterHub on Kubernetes with shares of devices, by Dynamic Resource Allocation.",
         epilog="exit code: 0 done, 1 what --help of the command says, 2 wrong usage or input that cannot be read,\n"
         f"{EXIT_DEFECT} a defect of dra-spawner ({_DEBUG_VARIABLE}=1 in the environment shows the traceback)",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND", parser_class=_Command)
-    commands.add_parser(
-        "service", help="manage warm placeholders for a hub, and show who uses which device: page, API, metrics"
-    )
+    commands: _Commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Command)
+    _add_service(commands)
     for package in _packages(command):
         package.add_commands(commands)
+    _add_completion(commands, parser)
     return parser
+
+
+def _add_service(commands: _Commands) -> None:
+    """The service's options as the shell completes them; traitlets parses them."""
+    service = commands.add_parser(
+        "service", help="manage warm placeholders for a hub, and show who uses which device: page, API, metrics"
+    )
+    service.add_argument("-f", "--config", metavar="FILE", help="configuration file")
+    service.add_argument("--kubeconfig", metavar="FILE", help="kubeconfig of the cluster")
+    service.add_argument("--url", help="where to listen")
+    service.add_argument("--log-level", choices=("DEBUG", "INFO", "WARN", "ERROR", "CRITICAL"), help="least level")
+    service.add_argument("--debug", action="store_true", help="log more")
+    service.add_argument("--generate-config", action="store_true", help="print a configuration file with all defaults")
+    service.add_argument("--help-all", action="store_true", help="show every setting")
+
+
+def _add_completion(commands: _Commands, parser: argparse.ArgumentParser) -> None:
+    command = commands.add_parser(
+        "completion",
+        help="print a script by which a shell completes commands and options",
+        description="Print a script by which a shell completes commands, options and their values.",
+        epilog="examples:\n"
+        "  source <(dra-spawner completion bash)                                    in ~/.bashrc\n"
+        "  source <(dra-spawner completion zsh)                                     in ~/.zshrc, after compinit\n"
+        "  dra-spawner completion fish > ~/.config/fish/completions/dra-spawner.fish",
+    )
+    command.add_argument("shell", choices=SHELLS, help="the shell")
+
+    def run(options: argparse.Namespace) -> int:
+        sys.stdout.write(completion_script(options.shell, command_tree(parser)))
+        return 0
+
+    command.set_defaults(run=run)

@@ -69,10 +69,46 @@ def test_a_port_is_a_number(capsys, port):
     assert f"'{port}' is not a port; a port is a number from 0 to 65535" in err
 
 
-def test_no_command_is_wrong_usage(capsys):
-    code, _, err = run(capsys)
-    assert code == 2
-    assert "COMMAND" in err
+@pytest.mark.parametrize("arguments", [(), ("history",)], ids=" ".join)
+def test_a_command_without_its_command_shows_help(capsys, arguments):
+    assert run(capsys, *arguments) == run(capsys, *arguments, "--help")
+
+
+@pytest.mark.parametrize("command", [("check",), ("fit",), ("history", "export")], ids=" ".join)
+def test_the_usage_of_the_failed_command_is_shown(capsys, command):
+    code, out, err = run(capsys, *command, "--nonsense")
+    assert (code, out) == (2, "")
+    assert err.startswith(f"usage: dra-spawner {' '.join(command)} ")
+    assert f"dra-spawner {' '.join(command)}: error: unknown: --nonsense" in err
+
+
+def test_input_is_refused_before_jupyterhub_is_loaded(tmp_path):
+    pod = tmp_path / "pod.yaml"
+    pod.write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n")
+    program = (
+        "import sys; from dra_spawner.cli import main; "
+        "codes = [main(['check', *line.split()]) for line in sys.argv[1:]]; "
+        "assert 'jupyterhub' not in sys.modules; assert set(codes) == {2}, codes"
+    )
+    values = str(Path(__file__).parents[1] / "helm-values" / "minimal.yaml")
+    lines = [str(pod), f"--kubeconfig {pod} {values}", f"--kubeconfig {tmp_path / 'none'} {values}", "none.yaml"]
+    done = subprocess.run([sys.executable, "-c", program, *lines], capture_output=True, text=True, timeout=240)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert done.stderr.splitlines() == [
+        f"dra-spawner check: {pod}: this is a Pod; allowed: a hub's configuration, Helm values, or profiles",
+        f"dra-spawner check: {pod}: this is a Pod, not a kubeconfig",
+        f"dra-spawner check: {tmp_path / 'none'}: there is no such file; --kubeconfig names the kubeconfig of a cluster",
+        "dra-spawner check: none.yaml: No such file or directory",
+    ]
+
+
+def test_the_service_ends_without_its_kubeconfig(tmp_path):
+    command = [str(Path(sys.executable).with_name("dra-spawner")), "service", "--url=http://127.0.0.1:0"]
+    missing = tmp_path / "none"
+    done = subprocess.run([*command, f"--kubeconfig={missing}"], capture_output=True, text=True, timeout=240)
+    assert done.returncode == 2
+    assert f"The cluster cannot be found by {missing}: there is no such file.\n" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.fixture

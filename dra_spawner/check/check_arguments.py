@@ -174,8 +174,13 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _render(options: argparse.Namespace) -> int:
+    from dra_spawner.fit.reading import Progress
+
+    progress = Progress(sys.stderr)
+    progress.begin("loading JupyterHub")
     from dra_spawner.check.render_command import RenderOptions, run_render
 
+    progress.clear()
     render_options = RenderOptions(
         profiles=(*options.profiles, *options.values),
         profile=options.profile,

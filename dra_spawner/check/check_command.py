@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from dra_spawner.check.check_outcome import CheckOutcome
 from dra_spawner.check.check_table import check_table
 from dra_spawner.check.cluster_files import read_objects
 from dra_spawner.check.profiles_found import ProfilesFound
-from dra_spawner.check.sources import read_profiles
+from dra_spawner.check.sources import kind_of_object, read_profiles
 from dra_spawner.fit.input_errors import InputError
 from dra_spawner.fit.limits import PROFILE_FILES
 from dra_spawner.fit.reading import Progress, read_files
@@ -58,19 +59,22 @@ def run_check(options: CheckOptions, standard_input: BinaryIO, output: TextIO, m
         if unknown := unknown_rules(options.ignored):
             messages.write(f"dra-spawner check: --ignore: {unknown[0]}\n")
             return 2
+        if options.kubeconfig:
+            _check_kubeconfig(options.kubeconfig, standard_input, progress)
         found = read_profiles(options.profiles, standard_input, progress)
         configured = found.settings.get("namespace")
         namespace = options.namespace or (configured if isinstance(configured, str) else "default")
         facts = _facts(options, namespace, standard_input, progress)
+        progress.begin("checking all choices")
+        known = facts if facts is not None else ClusterFacts(namespace=namespace)
+        known = replace(known, nodes_may_be_added=options.nodes_may_be_added)
+        outcome = check_profiles(found, known, facts is not None, options.ignored)
     except (InputError, DriverNotUsable) as error:
         progress.clear()
         messages.write(f"dra-spawner check: {error}\n")
         return 2
     finally:
         progress.clear()
-    known = facts if facts is not None else ClusterFacts(namespace=namespace)
-    known = replace(known, nodes_may_be_added=options.nodes_may_be_added)
-    outcome = check_profiles(found, known, facts is not None, options.ignored)
     if options.as_json:
         output.write(json.dumps(outcome.to_json(), ensure_ascii=False, indent=1) + "\n")
     else:
@@ -125,20 +129,27 @@ def _facts(options: CheckOptions, namespace: str, standard_input: BinaryIO, prog
     if options.objects:
         return read_objects(options.objects, namespace, standard_input, progress)
     if options.kubeconfig:
-        _check_kubeconfig(options.kubeconfig, standard_input, progress)
-        progress.show("reading the cluster")
+        progress.begin("reading the cluster")
         return asyncio.run(_facts_of_cluster(options.kubeconfig, options.context, namespace))
     return None
 
 
 def _check_kubeconfig(file: str, standard_input: BinaryIO, progress: Progress) -> None:
     """Raise for a kubeconfig with which the Kubernetes client would fail without a message, or never end."""
-    if not Path(file).exists():
-        return  # several paths, or none: the client reports it
-    documents = list(read_files((file,), standard_input, progress, PROFILE_FILES))
-    if len(documents) > 1 or not isinstance(documents[0].value, Mapping):
-        problem = "is not a kubeconfig; a kubeconfig is one mapping with clusters, users and contexts"
-        raise InputError(file, 0, "", problem)
+    paths = [path for each in file.split(os.pathsep) if (path := Path(each).expanduser()).exists()]
+    if not paths:
+        raise InputError(file, 0, "", "there is no such file; --kubeconfig names the kubeconfig of a cluster")
+    for name in map(str, paths):
+        documents = list(read_files((name,), standard_input, progress, PROFILE_FILES))
+        value = documents[0].value
+        kind = kind_of_object(value)
+        if kind not in ("", "Config"):
+            raise InputError(name, 0, "", f"this is a {kind}, not a kubeconfig")
+        if len(documents) > 1 or not isinstance(value, Mapping):
+            problem = "is not a kubeconfig; a kubeconfig is one mapping with clusters, users and contexts"
+            raise InputError(name, 0, "", problem)
+        if len(paths) == 1 and not value.get("clusters"):
+            raise InputError(name, 0, "", "is not a kubeconfig: it names no clusters")
 
 
 async def _facts_of_cluster(kubeconfig: str, context: str, namespace: str) -> ClusterFacts:

@@ -13,7 +13,6 @@ from traitlets.utils.importstring import import_item
 
 from dra_spawner.check.profiles_found import ProfilesFound
 from dra_spawner.fit.input_errors import InputError
-from dra_spawner.spawner import DRASpawner
 
 __all__ = ["error_in", "profiles_of_hub_config", "spawner_settings"]
 
@@ -63,6 +62,9 @@ def spawner_settings(config: Config) -> dict[str, Any]:
 
 
 def _sections(config: Config) -> list[str]:
+    # Imported here, as it loads JupyterHub: input that cannot be read is refused before.
+    from dra_spawner.spawner import DRASpawner
+
     chosen = config.get("JupyterHub", {}).get("spawner_class")
     if isinstance(chosen, str) and "." in chosen:
         try:
@@ -77,6 +79,8 @@ def _sections(config: Config) -> list[str]:
 def _value(name: str, value: object, before: Mapping[str, Any]) -> object:
     """A value as the spawner sees it: ``+=``, ``append`` and ``update`` are applied to the default."""
     if isinstance(value, LazyConfigValue):
+        from dra_spawner.spawner import DRASpawner
+
         default = DRASpawner.class_traits()[name].default() if name in DRASpawner.class_traits() else None
         return value.get_value(before.get(name, default))
     return value.to_dict() if isinstance(value, Config) else value

@@ -16,10 +16,12 @@ from dra_spawner.fit.reading import Progress, read_files, shown_names
 from dra_spawner.profiles.choices import TRAIT
 from dra_spawner.profiles.merging import MergeConflict, merge_overrides
 
-__all__ = ["DEFAULT_FILE", "read_profiles"]
+__all__ = ["DEFAULT_FILE", "kind_of_object", "read_profiles"]
 
 #: File to read when none is named.
 DEFAULT_FILE = "jupyterhub_config.py"
+
+_LOADING = "loading JupyterHub"
 
 
 def read_profiles(
@@ -54,10 +56,15 @@ def _read(files: Sequence[str], standard_input: BinaryIO, progress: Progress) ->
             raise InputError(
                 files[0], 0, "", "the file does not exist; name the hub's configuration, Helm values or a list"
             )
+        progress.begin(_LOADING)
         return profiles_of_hub_config(Path(files[0]))
     documents = list(read_files(files, standard_input, progress, PROFILE_FILES))
-    progress.clear()
     values = [document.value for document in documents]
+    for document in documents:
+        if kind := kind_of_object(document.value):
+            problem = f"this is a {kind}; allowed: a hub's configuration, Helm values, or profiles"
+            raise InputError(document.file, 0, "", problem)
+    progress.begin(_LOADING)
     if all(isinstance(value, Mapping) and is_helm_values(value) for value in values):
         merged: dict[str, Any] = {}
         for document, value in zip(documents, values, strict=True):
@@ -72,6 +79,13 @@ def _read(files: Sequence[str], standard_input: BinaryIO, progress: Progress) ->
     if len(documents) > 1:
         raise InputError(documents[1].file, 0, "", "only Helm values can be several documents (hub: and singleuser:)")
     return _plain(documents[0].value, documents[0].file)
+
+
+def kind_of_object(value: object) -> str:
+    """Kind of an object of the Kubernetes API; empty for any other value."""
+    if isinstance(value, Mapping) and isinstance(value.get("apiVersion"), str) and isinstance(value.get("kind"), str):
+        return str(value["kind"])
+    return ""
 
 
 _LISTS = ("profile_list", "profileList")

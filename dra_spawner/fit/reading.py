@@ -26,6 +26,11 @@ class Progress:
         self._length = 0
         self._next = 0.0
 
+    def begin(self, text: str) -> None:
+        """Show the text of work that may take long, whatever was shown a moment ago."""
+        self._next = 0.0
+        self.show(text)
+
     def show(self, text: str) -> None:
         """Write or overwrite the line."""
         if self._is_shown and time.monotonic() >= self._next:
@@ -65,7 +70,7 @@ def read_files(
             yield document
         if documents == before:
             raise InputError(_shown_name(file), 0, "", "has no objects in it")
-    progress.show("looking for devices")
+    progress.begin("looking for devices")
 
 
 def _read_text(file: str, standard_input: BinaryIO, limits: Limits) -> str:

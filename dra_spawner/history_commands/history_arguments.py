@@ -20,7 +20,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         description="Work on the history that the service records: launches, lead times of nodes, decisions.\n"
         "docs/history.md describes the records.",
     )
-    actions = history.add_subparsers(title="actions", required=True, metavar="ACTION")
+    actions = history.add_subparsers(title="actions", metavar="ACTION")
     _add_import(actions)
     _add_export(actions)
     _add_forget(actions)

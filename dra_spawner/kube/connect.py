@@ -67,6 +67,7 @@ async def connect(
     ClusterNotFound
     """
     address = address or ClusterAddress()
+    _require_file(address.kubeconfig)
     environment = os.environ if environment is None else environment
     has_account = (account / "token").is_file()
     try:
@@ -84,6 +85,13 @@ async def connect(
         raise ClusterNotFound(
             f"The cluster cannot be found{f' by {where}' if where else ''}: {error}.{hint}"
         ) from error
+
+
+def _require_file(kubeconfig: str) -> None:
+    """Raise for a named kubeconfig that does not exist; the client would report a missing key."""
+    paths = kubeconfig.split(os.pathsep) if kubeconfig else []
+    if paths and not any(Path(each).expanduser().exists() for each in paths):
+        raise ClusterNotFound(f"The cluster cannot be found by {kubeconfig}: there is no such file.")
 
 
 def _by_token(address: ClusterAddress, environment: Mapping[str, str], account: Path) -> Configuration:

@@ -144,7 +144,7 @@ def _rehearse(
     seen: SeenLeads,
     progress: Progress,
 ) -> Rehearsal:
-    progress.show("building the model of the cluster")
+    progress.begin("building the model of the cluster")
     view = View(Snapshot.from_objects(cluster.objects), options.now(), namespaces={cluster.namespace})
     settings = RehearsalSettings(
         margin=options.margin,
@@ -153,7 +153,7 @@ def _rehearse(
         quotas=cluster.quotas,
         kinds_are_all=description is not None or options.no_new_nodes,
     )
-    progress.show(f"placing {expected.users:,} servers")
+    progress.begin(f"placing {expected.users:,} servers")
     supplies: tuple[NodeSupply, ...] = ()
     if options.no_new_nodes:
         pass

@@ -269,8 +269,13 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
         await asyncio.wait((work, stopping), return_when=asyncio.FIRST_COMPLETED)
         code = 0
         if work.done():
-            self.log.critical("The service has failed.", exc_info=work.exception())
-            code = 1
+            failure = work.exception()
+            if isinstance(failure, ClusterNotFound):
+                self.log.critical("%s", failure)
+                code = 2
+            else:
+                self.log.critical("The service has failed.", exc_info=failure)
+                code = 1
         else:
             self.log.info("Stopping.")
         for task in (work, stopping):
@@ -363,6 +368,8 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
             try:
                 return await connect(address)
             except ClusterNotFound as error:
+                if self.kubeconfig:
+                    raise  # a file that somebody named; without one, an account may be mounted later
                 if str(error) != context.startup_problem:
                     self.log.error("%s", error)
                 context.startup_problem = str(error)

@@ -1,0 +1,85 @@
+"""Completion in bash, zsh and fish, by the shells themselves where they are installed."""
+
+import argparse
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from dra_spawner.cli import main
+from dra_spawner.completion import SHELLS, command_tree, completion_script
+
+needs_fish = pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
+needs_zsh = pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
+
+
+@pytest.fixture
+def script(capsys, tmp_path):
+    def write(shell):
+        assert main(["completion", shell]) == 0
+        path = tmp_path / shell
+        path.write_text(capsys.readouterr().out)
+        return path
+
+    return write
+
+
+CASES = [
+    ("check --format ", {"json", "table"}),
+    ("history ", {"export", "forget", "import"}),
+    ("history import --from ", {"csv", "jupyterhub", "prometheus"}),
+    ("history import --fr", {"--from"}),
+    ("schema dev", {"device_claims"}),
+    ("check --nodes", {"--nodes-may-be-added"}),
+    ("completion ", set(SHELLS)),
+    ("check --namespace ", set()),
+]
+
+
+def test_bash(script):
+    tries = "\n".join(f"try {line}" + ('""' if line.endswith(" ") else "") for line, _ in CASES)
+    program = f"""source {script("bash")}
+try() {{
+  COMP_WORDS=(dra-spawner "$@"); COMP_CWORD=$#; _dra_spawner; echo "${{COMPREPLY[*]}}"
+}}
+{tries}
+try check --format = j
+try check {__file__[:-3]}"""
+    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    *found, after_equals, file = done.stdout.splitlines()
+    assert [set(each.split()) for each in found] == [expected for _, expected in CASES]
+    assert after_equals == "json"
+    assert file == __file__
+
+
+@needs_fish
+def test_fish(script, tmp_path):
+    tries = "\n".join(f"complete -C 'dra-spawner {line}'; echo ==" for line, _ in CASES)
+    command = ["fish", "--no-config", "-c", f"source {script('fish')}\n{tries}"]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        cwd=tmp_path,
+        env={**os.environ, "HOME": str(tmp_path)},
+    )
+    found = [{line.split("\t")[0] for line in each.split("\n") if line} for each in done.stdout.split("==")[:-1]]
+    assert found == [expected for _, expected in CASES]
+
+
+@needs_zsh
+def test_zsh_can_read_its_script(script):
+    subprocess.run(["zsh", "-n", str(script("zsh"))], timeout=60, check=True)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_texts_with_quotes_and_brackets(shell, tmp_path):
+    parser = argparse.ArgumentParser()
+    parser.add_subparsers().add_parser("one").add_argument("--a", help='it\'s [one]: `x` $(y) "z"')
+    path = tmp_path / shell
+    path.write_text(completion_script(shell, command_tree(parser)))
+    if shutil.which(shell):
+        subprocess.run([shell, "-n", str(path)], timeout=60, check=True)
