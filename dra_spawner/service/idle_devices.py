@@ -41,7 +41,7 @@ class IdleDevices(Collector):
         """
         now, idle = self._clock(), Counter[str]()
         for (device_class, _), found in figures.items():
-            idle[device_class] += found.devices - found.used_devices
+            idle[device_class] += found.idle_devices
         if self._at is not None and counts:
             for device_class in {*idle, *self._idle}:
                 mean = (idle[device_class] + self._idle.get(device_class, 0)) / 2

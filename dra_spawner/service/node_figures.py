@@ -10,15 +10,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from dra_spawner.dra.objects import AllocatedDevice, Device, DeviceId
+from dra_spawner.dra.objects import AllocatedDevice, DeviceId
 from dra_spawner.kube.cluster_watch import Change, ClusterWatch
 from dra_spawner.placeholders.planner.view import reservation_of
 from dra_spawner.service.stale_nodes import StaleNodes
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.utilization import NodeUtilization, Utilization
+from dra_spawner.simulator.weighted_utilization import DeviceUse, used_units
 
-__all__ = ["ClassFigures", "NodeFigures"]
+__all__ = ["ClassFigures", "NodeFigures", "class_figures"]
 
 _TURN_SECONDS: Final = 0.005
 """Limit of the time for which the event loop is blocked."""
@@ -35,13 +36,36 @@ class ClassFigures:
     devices: int = 0
     used_devices: int = 0
     """Devices that are at least partly in use."""
+    blocked_devices: int = 0
+    """Free devices whose counters other devices have taken."""
+    units: int = 0
+    """Whole devices, and counter sets behind partitions: see `used_units`."""
     used: float = 0.0
-    """Sum of the used parts of all devices, each from 0 to 1."""
+    """Sum of the parts of the units that devices of the class use, each from 0 to 1."""
 
     def add(self, other: ClassFigures) -> None:
         self.devices += other.devices
         self.used_devices += other.used_devices
+        self.blocked_devices += other.blocked_devices
+        self.units += other.units
         self.used += other.used
+
+    @property
+    def idle_devices(self) -> int:
+        """Devices that a server could have."""
+        return self.devices - self.used_devices - self.blocked_devices
+
+
+def class_figures(uses: Sequence[DeviceUse]) -> ClassFigures:
+    """Figures of a class's devices on one node."""
+    used, units = used_units(uses)
+    return ClassFigures(
+        devices=len(uses),
+        used_devices=sum(each.use > 0 for each in uses),
+        blocked_devices=sum(each.is_blocked for each in uses),
+        units=units,
+        used=float(used),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +150,12 @@ class NodeFigures:
         """Devices of complete pools; an incomplete pool is a problem of the utilization."""
         devices = utilization.devices_of(name)
         held = self._holders()
-        return [self._device(device, use, held.get(device.id, []), utilization) for device, use in devices]
+        return [self._device(use, held.get(use.device.id, []), utilization) for use in devices]
 
     def _device(
-        self, device: Device, use: Fraction, held: list[tuple[ObjectKey, AllocatedDevice]], utilization: Utilization
+        self, use: DeviceUse, held: list[tuple[ObjectKey, AllocatedDevice]], utilization: Utilization
     ) -> dict[str, Any]:
+        device = use.device
         return {
             "driver": device.id.driver,
             "pool": device.id.pool,
@@ -139,7 +164,8 @@ class NodeFigures:
             "shared": device.is_shared,
             "attributes": {key: each.value for key, each in sorted(device.description.attributes.items())},
             "capacity": {key: str(each.value) for key, each in sorted(device.description.capacity.items())},
-            "use": float(use),
+            "use": float(use.not_available),
+            "blocked": use.is_blocked,
             "claims": [self._claim(key, part) for key, part in sorted(held, key=lambda each: each[0])],
         }
 
@@ -203,12 +229,11 @@ class NodeFigures:
     def _summarize(self, name: str) -> _NodeSummary:
         utilization = self._present()
         node_pool = self.node_pool(self._watch.snapshot.nodes[name].node.labels)
-        classes: dict[tuple[str, str], ClassFigures] = {}
-        for device, use in utilization.devices_of(name):
-            for device_class in utilization.classes_of(device):
-                classes.setdefault((device_class, node_pool), ClassFigures()).add(
-                    ClassFigures(1, int(use > 0), float(use))
-                )
+        of_class: dict[str, list[DeviceUse]] = {}
+        for use in utilization.devices_of(name):
+            for device_class in utilization.classes_of(use.device):
+                of_class.setdefault(device_class, []).append(use)
+        classes = {(device_class, node_pool): class_figures(uses) for device_class, uses in of_class.items()}
         return _NodeSummary(classes, bool(utilization.of(name).weighted.problems))
 
     def node_pool(self, labels: Mapping[str, str]) -> str:

@@ -15,7 +15,7 @@ from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.snapshot import Snapshot
 from dra_spawner.simulator.snapshot_errors import find
-from dra_spawner.simulator.weighted_utilization import WeightedUtilization, device_uses, weighted_utilization
+from dra_spawner.simulator.weighted_utilization import DeviceUse, WeightedUtilization, device_uses, weighted_utilization
 
 __all__ = ["ClassWeights", "NodeUtilization", "Utilization"]
 
@@ -98,8 +98,8 @@ class Utilization:
                 autoscaler = AutoscalerUtilization(problem=str(broken))
         return NodeUtilization(node_name, autoscaler, weighted)
 
-    def devices_of(self, node_name: str) -> tuple[tuple[Device, Fraction], ...]:
-        """The part of each device of a node that is in use, shares by capacity; without devices of incomplete pools.
+    def devices_of(self, node_name: str) -> tuple[DeviceUse, ...]:
+        """How far each device of a node is in use, shares by capacity; without devices of incomplete pools.
 
         Raises
         ------

@@ -29,7 +29,7 @@ from dra_spawner.dra.node_selector import NodeSelectorError
 from dra_spawner.dra.objects import Device, Node, PoolId, ResourceSlice
 from dra_spawner.dra.pools import Pool, PoolState, SliceIndex, gather_pools
 
-__all__ = ["PoolUtilization", "WeightedUtilization", "device_uses", "weighted_utilization"]
+__all__ = ["DeviceUse", "PoolUtilization", "WeightedUtilization", "device_uses", "used_units", "weighted_utilization"]
 
 _ZERO: Final = Fraction(0)
 _ONE: Final = Fraction(1)
@@ -185,13 +185,28 @@ def _taken(pool: Pool, allocated: AllocatedState) -> dict[tuple[str, str], Fract
     return taken
 
 
+@dataclass(frozen=True, slots=True)
+class DeviceUse:
+    """How far one device is in use."""
+
+    device: Device
+    use: Fraction
+    """The part that is in use, from 0 to 1."""
+    is_blocked: bool = False
+    """Whether it is free, but too little is left of counters that it draws on."""
+    counters: tuple[tuple[str, str, Fraction], ...] = ()
+    """Counters that it draws on: set, name, and the part of the counter that it takes now."""
+
+    @property
+    def not_available(self) -> Fraction:
+        """The part that no other server can get, from 0 to 1."""
+        return _ONE if self.is_blocked else self.use
+
+
 def device_uses(
     node: Node, slices: Sequence[ResourceSlice], allocated: AllocatedState, features: Features
-) -> tuple[tuple[Device, Fraction], ...]:
-    """The part of each of a node's own devices in a pool that no other server can get, from 0 to 1.
-
-    It is 1 for a free device that draws on counters of which too little is left. Empty while the pool is incomplete or
-    invalid.
+) -> tuple[DeviceUse, ...]:
+    """How far each of a node's own devices in a pool is in use; empty while the pool is incomplete or invalid.
 
     Parameters
     ----------
@@ -211,8 +226,36 @@ def device_uses(
             taken.get(counter, _ZERO) + amount > pool.counters.get(counter, 0)
             for counter, amount in device.consumes_counters
         )
-        uses.append((device, _ONE if is_blocked else _use(device, allocated)))
+        use = _use(device, allocated)
+        counters = tuple(
+            (counter.counter_set, counter.counter, amount * use / total)
+            for counter, amount in device.consumes_counters
+            if (total := pool.counters.get(counter, 0)) > 0
+        )
+        uses.append(DeviceUse(device, use, is_blocked, counters))
     return tuple(uses)
+
+
+def used_units(uses: Iterable[DeviceUse]) -> tuple[Fraction, int]:
+    """The use of the hardware behind devices.
+
+    A unit is a counter set that the devices draw on, such as the GPU behind partitions, or a device that draws on none.
+
+    Returns
+    -------
+    Fraction, int
+        The sum of the used parts of the units, each from 0 to 1 and taken by these devices alone; the number of units.
+    """
+    whole, number = _ZERO, 0
+    taken: dict[tuple[str, str, str], dict[str, Fraction]] = {}
+    for each in uses:
+        for set_name, counter, part in each.counters:
+            of_set = taken.setdefault((each.device.id.driver, each.device.id.pool, set_name), {})
+            of_set[counter] = of_set.get(counter, _ZERO) + part
+        if not each.counters:
+            whole, number = whole + each.use, number + 1
+    fullest = (_bounded(max(of_set.values())) for of_set in taken.values())
+    return whole + sum(fullest, _ZERO), number + len(taken)
 
 
 def _use(device: Device, allocated: AllocatedState) -> Fraction:

@@ -11,6 +11,7 @@ from dra_spawner.dra.objects import DeviceClass, PoolId, ResourceSlice
 from dra_spawner.simulator.claims import TrackedClaim
 from dra_spawner.simulator.snapshot import Snapshot, SnapshotError
 from dra_spawner.simulator.utilization import ClassWeights, NodeUtilization, Utilization
+from dra_spawner.simulator.weighted_utilization import DeviceUse, used_units
 from tests.dra.builders import DRIVER, counter_slice, device_json, make_slice, request, result, share, slice_json
 from tests.simulator.objects import node, pod
 from tests.simulator.utilization_examples import EXAMPLES, gpus, part
@@ -187,10 +188,14 @@ def test_no_such_node():
         Utilization(Snapshot()).of("n9")
 
 
-def uses(slices: list[Any], *results: Any) -> dict[str, Fraction]:
+def device_uses(slices: list[Any], *results: Any) -> tuple[DeviceUse, ...]:
     user = pod("user", nodeName="n1", resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
     snapshot = Snapshot([node("n1"), *map(decoded, slices), claim(*results), user])
-    return {device.id.device: use for device, use in Utilization(snapshot).devices_of("n1")}
+    return Utilization(snapshot).devices_of("n1")
+
+
+def uses(slices: list[Any], *results: Any) -> dict[str, Fraction]:
+    return {each.device.id.device: each.not_available for each in device_uses(slices, *results)}
 
 
 SHARED = {"allowMultipleAllocations": True, "capacity": {"memory": "40Gi"}}
@@ -230,6 +235,49 @@ def test_use_of_single_devices(slices, results, expected):
     assert uses(slices, *results) == expected
 
 
+def a100s(*kinds: str) -> list[Any]:
+    """Two A100 of 40 GiB as NVIDIA's driver publishes them: 98 multiprocessors and 8 memory slices each."""
+    profiles = {"gpu": (98, 8, 1), "1g.5gb": (14, 1, 7), "3g.20gb": (42, 4, 2)}
+    counters = {f"gpu-{n}": {"multiprocessors": "98", "memory-slices": "8"} for n in range(2)}
+    devices = [
+        device_json(
+            f"gpu-{n}-{kind}-{each}", counters={f"gpu-{n}": {"multiprocessors": str(m), "memory-slices": str(s)}}
+        )
+        for n in range(2)
+        for kind in kinds
+        for m, s, count in [profiles[kind]]
+        for each in range(count)
+    ]
+    return [counter_slice("counters", counters, count=2), slice_json("devices", devices, count=2)]
+
+
+ALL = ("gpu", "1g.5gb", "3g.20gb")
+
+
+@pytest.mark.parametrize(
+    ("kinds", "taken", "of_class", "expected", "blocked"),
+    [
+        # 14 of 98 multiprocessors, 1 of 8 memory slices: a seventh of one GPU of two. That whole GPU is blocked.
+        pytest.param(ALL, ["gpu-0-1g.5gb-0"], "", Fraction(1, 14), 1, id="one 1g.5gb of two GPUs"),
+        pytest.param(ALL, ["gpu-0-1g.5gb-0"], "1g", Fraction(1, 14), 0, id="of the partitions alone"),
+        pytest.param(ALL, ["gpu-0-1g.5gb-0"], "gpu-0-gpu", Fraction(0), 1, id="nobody uses the whole GPU"),
+        # Memory slices 4 of 8 are more than 42 of 98 multiprocessors.
+        pytest.param(ALL, ["gpu-0-3g.20gb-0"], "", Fraction(1, 4), 1, id="the fullest counter"),
+        # 8 of 8 memory slices: nothing else of gpu-0 can be had, though 14 multiprocessors are left.
+        pytest.param(ALL, ["gpu-0-3g.20gb-0", "gpu-0-3g.20gb-1"], "", Fraction(1, 2), 1 + 7, id="full by memory"),
+        pytest.param(ALL, ["gpu-1-gpu-0"], "", Fraction(1, 2), 7 + 2, id="a whole GPU blocks its partitions"),
+        pytest.param(("1g.5gb",), [f"gpu-0-1g.5gb-{n}" for n in range(7)], "", Fraction(1, 2), 0, id="all seven"),
+        pytest.param(ALL, [], "", Fraction(0), 0, id="idle"),
+    ],
+)
+def test_partitions_count_for_what_they_take_of_their_device(kinds, taken, of_class, expected, blocked):
+    found = device_uses(a100s(*kinds), *map(result, taken))
+    chosen = [each for each in found if of_class in each.device.id.device]
+    used, units = used_units(chosen)
+    assert used / units == expected
+    assert sum(each.is_blocked for each in chosen) == blocked
+
+
 def test_classes_of_a_device():
     classes = [
         DeviceClass("b", (f"device.driver == '{DRIVER}'",)),
@@ -239,8 +287,8 @@ def test_classes_of_a_device():
     ]
     snapshot = Snapshot([node("n1"), decoded(gpus(1)), *classes])
     found = Utilization(snapshot)
-    ((device, _),) = found.devices_of("n1")
-    assert found.classes_of(device) == ("a", "b")
+    (only,) = found.devices_of("n1")
+    assert found.classes_of(only.device) == ("a", "b")
 
 
 @pytest.mark.parametrize("consumed", ["0", "-8589934589Gi"])
@@ -251,4 +299,4 @@ def test_nothing_is_known_while_a_share_consumes_nothing_or_less(consumed):
     assert found.weighted.figure is None
     user = pod("user", nodeName="n1", resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
     snapshot = Snapshot([node("n1"), decoded(shared), claim(share("d0", memory=consumed)), user])
-    assert [use for _, use in Utilization(snapshot).devices_of("n1")] == [1], "in full use, as far as anybody knows"
+    assert [each.use for each in Utilization(snapshot).devices_of("n1")] == [1], "in full use, as far as anybody knows"

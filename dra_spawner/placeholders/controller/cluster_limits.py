@@ -14,10 +14,11 @@ from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.kube.informers import Informer, InformerSettings, InformerState, Resource
 from dra_spawner.kube.rights import missing_right
 from dra_spawner.placeholders.planner.quotas import Quota, quota_of
+from dra_spawner.placeholders.planner.view import View
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.pods import Pod
 
-__all__ = ["ClusterLimits", "maximum_reached"]
+__all__ = ["ClusterLimits", "maximum_reached", "pending_uids"]
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +56,12 @@ def maximum_reached(event: JsonObject, now: datetime) -> tuple[str, str]:
     return str((event.get("involvedObject") or {}).get("uid") or ""), said[:_LONGEST_MESSAGE]
 
 
+def pending_uids(view: View) -> set[str]:
+    """The uids of pods of which the autoscaler may say that no node is added for them."""
+    placeholders = {each.pod.uid for each in view.placeholders.values() if each.is_pending}
+    return placeholders.union(each.uid for each in view.pending_users)
+
+
 class ClusterLimits:
     """Knows the quotas of one namespace, and pods for which no node is added.
 
@@ -69,7 +76,7 @@ class ClusterLimits:
     has_servers
         Whether users' servers are in this namespace, too.
     pending
-        Returns the uids of placeholders without a node; while there is none, no events are read.
+        Returns the uids of placeholders and servers without a node; while there is none, no events are read.
     on_change
         Called after each change; must not raise.
     """
@@ -139,7 +146,7 @@ class ClusterLimits:
         self._on_change()
 
     async def read_events(self) -> None:
-        """Read what the autoscaler says of pending placeholders."""
+        """Read what the autoscaler says of pending placeholders and servers."""
         pending = frozenset(self._pending())
         said: dict[str, str] = {}
         if pending:

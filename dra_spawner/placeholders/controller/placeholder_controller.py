@@ -20,7 +20,7 @@ from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.kube.leader import NotLeading
 from dra_spawner.kube.rights import missing_right
 from dra_spawner.placeholders.controller.capacity_buffers import CapacityBuffers
-from dra_spawner.placeholders.controller.cluster_limits import ClusterLimits
+from dra_spawner.placeholders.controller.cluster_limits import ClusterLimits, pending_uids
 from dra_spawner.placeholders.controller.executor import ActionExecutor
 from dra_spawner.placeholders.controller.handover_times import HandoverTimes
 from dra_spawner.placeholders.controller.launch_waits import LaunchWaits
@@ -350,7 +350,7 @@ class PlaceholderController:
             settings.namespace,
             priority_class=settings.priority_class,
             has_servers=not self.settings.user_namespaces,
-            pending=lambda: {each.pod.uid for each in reconciler.view().placeholders.values() if each.is_pending},
+            pending=lambda: pending_uids(reconciler.view()),
             now=self.now,
             on_change=reconciler.wake,
         )

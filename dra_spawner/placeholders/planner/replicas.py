@@ -124,7 +124,7 @@ def _create(shape: str, replicas: ReplicaRange, present: int, pending_users: lis
     if present < replicas.min:
         return CreatePlaceholder(shape, f"target {_target(replicas)}, present {present}")
     pod = pending_users[0]
-    return CreatePlaceholder(shape, f"{pod} needs a new node; a placeholder lets the autoscaler add one", pod)
+    return CreatePlaceholder(shape, f"{pod} fits on no present node; an autoscaler can add one for a placeholder", pod)
 
 
 def _surplus(placeholder: Placeholder, replicas: ReplicaRange, limited_because: str) -> DeletePlaceholder:

@@ -82,15 +82,17 @@ class _DeviceCollector(Collector):
         labels = ["class", "pool"]
         ratio = GaugeMetricFamily(
             f"{_PREFIX}device_utilization_ratio",
-            "Used part of a class's devices by node pool: of their capacity (kind share), or of their number (kind "
-            "device; a device with one used share counts as used)",
+            "Used part of a class's devices by node pool: of their capacity and counters (kind share), or of their "
+            "number (kind device; a device with one used share counts as used); kind blocked: free devices whose "
+            "counters other partitions use, of all",
             labels=[*labels, "kind"],
         )
         devices = GaugeMetricFamily(f"{_PREFIX}devices", "Devices of a class in complete pools", labels=labels)
         for (device_class, pool), found in sorted(figures.by_class.items()):
             devices.add_metric([device_class, pool], found.devices)
-            ratio.add_metric([device_class, pool, "share"], found.used / found.devices)
+            ratio.add_metric([device_class, pool, "share"], found.used / found.units)
             ratio.add_metric([device_class, pool, "device"], found.used_devices / found.devices)
+            ratio.add_metric([device_class, pool, "blocked"], found.blocked_devices / found.devices)
         yield from (ratio, devices)
         yield GaugeMetricFamily(
             f"{_PREFIX}nodes_with_unknown_utilization",

@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 
 from dra_spawner import names
+from dra_spawner.placeholders.controller.cluster_limits import pending_uids
 from dra_spawner.placeholders.planner.outlook import BusyServers, Outlook, OutlookState, Supply, find_outlook
 from dra_spawner.placeholders.planner.placement import find_placement
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
@@ -125,7 +126,9 @@ def test_what_the_autoscaler_refuses_is_not_promised() -> None:
     """It refused a pod of another shape that needs the same kind of node."""
     world = full()
     world.user("bob", {"gpu": gpu_claim(count=1)}, cpu="2")
-    world.no_node = {pod.uid: "1 max node group size reached" for pod in world.view().pending_users}
+    assert outlook(world, GPU, more={"large": 9}).state is STATES.NEEDS_NODE
+    # What the service asks the autoscaler's events about.
+    world.no_node = dict.fromkeys(pending_uids(world.view()), "1 max node group size reached")
     assert outlook(world, GPU, more={"large": 9}).state is STATES.WHEN_STOPPED
 
 
