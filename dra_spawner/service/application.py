@@ -42,6 +42,7 @@ from dra_spawner.service.hub_traits import HubTraits
 from dra_spawner.service.leader_label import LeaderLabel
 from dra_spawner.service.limit_traits import LimitTraits
 from dra_spawner.service.listening import interface_of, log_request
+from dra_spawner.service.metrics.calendar_metrics import register_calendars
 from dra_spawner.service.metrics.demand_metrics import register_demand
 from dra_spawner.service.metrics.history_metrics import register_history
 from dra_spawner.service.metrics.placeholder_metrics import register_placeholders
@@ -318,6 +319,7 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
             assert context.rehearsals is not None  # `follow` has set it
             spawns = HubSpawns.of(context.web.hub_auth, controller) if context.web.hub_auth is not None else None
             scale_ahead = context.scale_ahead = ScaleAheadRunner(controller, history, context.rehearsals, spawns)
+            register_calendars(context.registry, controller, scale_ahead.rehearsed)
             assert context.availability is not None  # `follow` has set it
             waits = context.waits = WaitKeeper(controller, context.availability, history)
             register_waits(context.registry, waits.calibration)

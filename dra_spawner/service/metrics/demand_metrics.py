@@ -28,12 +28,12 @@ class _DemandCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         ahead = self._ahead
         idle = CounterMetricFamily(
-            f"{_PREFIX}idle_placeholder_hours",
-            "Hours of warm placeholders without a server",
+            f"{_PREFIX}idle_placeholder_seconds",
+            "Seconds of warm placeholders without a server, each placeholder by itself",
             labels=["profile"],
         )
         for name, hours in sorted(ahead.idle_hours.items()):
-            idle.add_metric([name], hours)
+            idle.add_metric([name], hours * 3600)
         yield idle
         pool = CounterMetricFamily(
             f"{_PREFIX}pool_launches",
@@ -52,6 +52,11 @@ class _DemandCollector(Collector):
         yield from self._present()
 
     def _present(self) -> Iterator[Metric]:
+        yield GaugeMetricFamily(
+            f"{_PREFIX}pool_hit_target_ratio",
+            "Part of the launches that should find a warm placeholder, as configured",
+            value=self._ahead.settings.options.settings.hit_rate,
+        )
         forecast, factor, expected, actual = (
             GaugeMetricFamily(f"{_PREFIX}{name}", text, labels=["profile"])
             for name, text in (

@@ -15,7 +15,7 @@ from dra_spawner.placeholders.lifecycle import Cause, PlaceholderState
 from dra_spawner.placeholders.planner.actions import Hold
 from dra_spawner.placeholders.planner.choice_names import is_combination
 from dra_spawner.placeholders.planner.placement import PlacementKind
-from dra_spawner.placeholders.planner.view import View, reservation_of
+from dra_spawner.placeholders.planner.view import View, age, reservation_of
 
 __all__ = ["register_placeholders"]
 
@@ -43,6 +43,11 @@ class _Collector(Collector):
     def collect(self) -> Iterator[Metric]:
         view = self._controller.view()
         yield from self._by_choice(count_placeholders(view))
+        yield GaugeMetricFamily(
+            f"{_PREFIX}longest_pending_server_seconds",
+            "Seconds since the pod of the oldest server without a node was created; 0 without one",
+            value=max((age(each.created, view.now).total_seconds() for each in view.pending_users), default=0.0),
+        )
         yield self._targets()
         yield _claims(view)
         yield from self._counts()
@@ -56,6 +61,7 @@ class _Collector(Collector):
     def _by_choice(self, counts: dict[str, PlaceholderCounts]) -> Iterator[Metric]:
         placeholders: Counter[tuple[str, PlaceholderState]] = Counter()
         servers: Counter[str] = Counter()
+        pending: Counter[str] = Counter()
         # Every published shape has a series, also without objects; combinations of options would be too many. Other
         # shapes with objects share one name.
         controller = self._controller
@@ -67,6 +73,7 @@ class _Collector(Collector):
         for shape in sorted({*named, *counts}):
             found, name = counts.get(shape, PlaceholderCounts()), controller.name_of(shape) or "other"
             servers[name] += found.used
+            pending[name] += found.pending
             for state in PlaceholderState:
                 placeholders[name, state] += found.placeholders[state]
         family = GaugeMetricFamily(
@@ -77,6 +84,10 @@ class _Collector(Collector):
         yield family
         family = GaugeMetricFamily(f"{_PREFIX}servers", "Users' servers with a node, by choice", labels=["profile"])
         for name, number in servers.items():
+            family.add_metric([name], number)
+        yield family
+        family = GaugeMetricFamily(f"{_PREFIX}pending_servers", "Users' servers without a node", labels=["profile"])
+        for name, number in pending.items():
             family.add_metric([name], number)
         yield family
 

@@ -1,0 +1,51 @@
+"""Prometheus metrics of calendars and of their rehearsals. Only the leader has them, as it alone reads calendars."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.service.rehearsed_entries import RehearsedEntries
+
+__all__ = ["register_calendars"]
+
+_PREFIX = "dra_spawner_"
+
+
+def register_calendars(
+    registry: CollectorRegistry, controller: PlaceholderController, rehearsed: RehearsedEntries
+) -> None:
+    """Register the age of calendars, and the verdicts of rehearsals."""
+    registry.register(_CalendarCollector(controller, rehearsed))
+
+
+class _CalendarCollector(Collector):
+    def __init__(self, controller: PlaceholderController, rehearsed: RehearsedEntries) -> None:
+        self._controller = controller
+        self._rehearsed = rehearsed
+
+    def collect(self) -> Iterator[Metric]:
+        age = GaugeMetricFamily(
+            f"{_PREFIX}calendar_age_seconds",
+            "Seconds since a calendar was last read; +Inf before the first time",
+            labels=["calendar"],
+        )
+        entries = GaugeMetricFamily(
+            f"{_PREFIX}calendar_entries",
+            "Calendar entries that begin within a day, by whether all their users can start in time as rehearsed",
+            labels=["verdict"],
+        )
+        if self._controller.leads:
+            now = self._controller.now()
+            for source in self._controller.scale_ahead.calendars.sources:
+                found = source.age(now)
+                age.add_metric([source.name], found.total_seconds() if found is not None else float("inf"))
+            coming = [result for entry, result in self._rehearsed.results.items() if entry.begins > now]
+            possible = sum(each.is_possible for each in coming)
+            entries.add_metric(["possible"], possible)
+            entries.add_metric(["impossible"], len(coming) - possible)
+        yield from (age, entries)

@@ -1,0 +1,134 @@
+"""What Prometheus and Grafana are given: metrics, rules and the dashboard fit together, by promtool and a service at work."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from dra_spawner import names
+from dra_spawner.spawner.steps.start_metrics import PODS_RECREATED
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.devices import whole
+from tests.placeholders.controller.objects import WHOLE, node, prepare, shape, user_pod
+from tests.service.replica import publish_shapes, replica
+
+ROOT = Path(__file__).parents[1]
+RULES = ROOT / "helm-values" / "chart" / "files" / "rules.yaml"
+DASHBOARD = json.loads((ROOT / "helm-values" / "chart" / "files" / "dashboard.json").read_text())
+DOCUMENTS = "".join(
+    (ROOT / "docs" / name).read_text() for name in ("service.md", "placeholders.md", "how-a-start-works.md")
+)
+OF_THE_HUB = {"dra_spawner_pods_recreated_total"}
+SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}
+
+needs_promtool = pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+
+
+def promtool(*arguments: str, text: str = "") -> None:
+    done = subprocess.run(["promtool", *arguments], input=text, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def alerts() -> dict[str, Any]:
+    rules = yaml.safe_load(RULES.read_text())["groups"]
+    return {rule["alert"]: rule for group in rules for rule in group["rules"] if "alert" in rule}
+
+
+def panel_queries() -> Iterator[str]:
+    for panel in DASHBOARD["panels"]:
+        yield from (target["expr"] for target in panel.get("targets", ()))
+
+
+def queries() -> list[str]:
+    rules = [rule["expr"] for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
+    return [*rules, *panel_queries()]
+
+
+@needs_promtool
+def test_rules_alert_when_they_should_and_only_then(tmp_path: Path) -> None:
+    promtool("check", "rules", str(RULES))
+    cases = tmp_path / "cases.yaml"
+    cases.write_text((ROOT / "tests" / "alert_cases.yaml").read_text().replace("RULES", str(RULES)))
+    promtool("test", "rules", str(cases))
+
+
+@needs_promtool
+def test_queries_of_the_dashboard_can_be_read(tmp_path: Path) -> None:
+    rules = [
+        {"record": f"query:{number}", "expr": expr.replace("$__rate_interval", "5m")}
+        for number, expr in enumerate(panel_queries())
+    ]
+    file = tmp_path / "queries.yaml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": rules}]}))
+    promtool("check", "rules", str(file))
+
+
+def test_each_alert_has_a_case_and_is_documented() -> None:
+    cases = (ROOT / "tests" / "alert_cases.yaml").read_text()
+    document = (ROOT / "docs" / "monitoring.md").read_text()
+    for name, rule in alerts().items():
+        assert f"alertname: {name}" in cases, name
+        assert f"| `{name}` |" in document, name
+        assert rule["labels"]["severity"] in ("critical", "warning")
+        assert set(rule["annotations"]) == {"summary", "description"}
+
+
+def test_panels_say_what_they_show_and_do_not_overlap() -> None:
+    taken: set[tuple[int, int]] = set()
+    for panel in DASHBOARD["panels"]:
+        at = panel["gridPos"]
+        cells = {(at["x"] + x, at["y"] + y) for x in range(at["w"]) for y in range(at["h"])}
+        assert taken.isdisjoint(cells), panel["title"]
+        taken |= cells
+        assert panel["type"] == "row" or panel["description"].endswith(".")
+    assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
+
+
+async def published(cluster: ClusterUnderTest, tmp_path: Path) -> str:
+    """Metrics of a service that leads, with a calendar, a placeholder and a pending server."""
+    calendar = tmp_path / "labs.ics"
+    calendar.write_text("BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:x\r\nEND:VCALENDAR\r\n")
+    await prepare(cluster, *node("node-a", whole("gpu-0")))
+    gpu = shape(WHOLE)
+    await publish_shapes(cluster, {"gpu-whole": gpu})
+    calendars = {"labs": str(calendar)}
+    async with replica(cluster, placeholders={"gpu-whole": {"min": 1}}, calendars=calendars) as service:
+        await service.until_warm(gpu, 1)
+        manifest = user_pod("ada", {}, cpu="1000")
+        manifest["metadata"]["labels"][names.SHAPE] = gpu.id
+        await cluster.publish(manifest)
+        await service.until(lambda: bool(service.controller.view().pending_users), "the server is seen")
+        (source,) = service.controller.scale_ahead.calendars.sources
+        await service.until(lambda: source.read_at is not None, "the calendar is read")
+        return await service.get("metrics")
+
+
+async def test_metrics_are_sound_documented_and_all_that_queries_ask_for(
+    embedded_cluster: ClusterUnderTest, tmp_path: Path
+) -> None:
+    text = await published(embedded_cluster, tmp_path)
+    if shutil.which("promtool"):
+        promtool("check", "metrics", text=text)
+    families = [
+        each for each in text_string_to_metric_families(text) if re.match(r"dra_spawner_(?!.*_created$)", each.name)
+    ]
+    known = {each.name + suffix for each in families for suffix in SUFFIXES.get(each.type, ("",))} | OF_THE_HUB
+    assert {each.name + "_total" for each in PODS_RECREATED.collect()} == OF_THE_HUB
+    asked = {name for query in queries() for name in re.findall(r"(?<![\w:])dra_spawner_\w+(?!:)", query)}
+    assert asked - known == set()
+    documented = set(re.findall(r"dra_spawner_\w+", DOCUMENTS))
+    assert {each.name + ("_total" if each.type == "counter" else "") for each in families} - documented == set()
+    assert 'dra_spawner_pending_servers{profile="gpu-whole"} 1.0' in text
+    assert re.search(r"^dra_spawner_longest_pending_server_seconds \d", text, re.M)
+    assert re.search(r'^dra_spawner_calendar_age_seconds{calendar="labs"} \d', text, re.M)
+    assert 'dra_spawner_calendar_entries{verdict="impossible"} 0.0' in text
+    assert "dra_spawner_pool_hit_target_ratio 0.99" in text
