@@ -14,6 +14,8 @@ RESOURCE_API: Final = f"{RESOURCE_GROUP}/v1"
 RESOURCE_API_BETA: Final = f"{RESOURCE_GROUP}/v1beta2"
 #: Of the files that drivers write into containers.
 METADATA_GROUP: Final = "metadata.resource.k8s.io"
+EVENTS_GROUP: Final = "events.k8s.io"
+EVENTS_API: Final = f"{EVENTS_GROUP}/v1"
 COORDINATION_GROUP: Final = "coordination.k8s.io"
 COORDINATION_API: Final = f"{COORDINATION_GROUP}/v1"
 SCHEDULING_GROUP: Final = "scheduling.k8s.io"

@@ -17,6 +17,7 @@ RBAC_API = "rbac.authorization.k8s.io/v1"
 SHIPPED_RULES = Path(__file__).parents[2] / "helm-values" / "rbac.yaml"
 SERVICE_RULES = SHIPPED_RULES.with_name("service-rbac.yaml")
 PLACEHOLDER_RULES = SHIPPED_RULES.with_name("placeholders.yaml")
+NODE_EVENT_RULES = SHIPPED_RULES.with_name("node-events.yaml")
 USER_NAMESPACES_RULES = SHIPPED_RULES.with_name("placeholders-user-namespaces.yaml")
 SERVICE_ACCOUNT = "dra-spawner-service"
 HUB_ACCOUNT = "hub"
@@ -83,7 +84,7 @@ def shipped_objects(namespace: str, rules: Path = SHIPPED_RULES) -> list[JsonObj
     objects: list[JsonObject] = [obj for obj in yaml.safe_load_all(rules.read_text()) if obj]
     for obj in objects:
         if not obj["kind"].startswith("Cluster"):
-            obj["metadata"]["namespace"] = namespace
+            obj["metadata"].setdefault("namespace", namespace)
         for subject in obj.get("subjects") or []:
             subject["namespace"] = namespace
     return objects

@@ -225,5 +225,5 @@ READS = ("get", "list", "watch")
 
 
 def writes(proxy: FaultProxy) -> list[Request]:
-    """Requests that change something, but for those of the election."""
-    return [each for each in proxy.requests if each.verb not in READS and each.resource != "leases"]
+    """Requests that change something, but for those of the election, and events."""
+    return [each for each in proxy.requests if each.verb not in READS and each.resource not in ("leases", "events")]

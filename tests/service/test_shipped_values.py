@@ -62,6 +62,7 @@ def test_rules_are_the_ones_that_are_used() -> None:
         ("Role", "", "resourcequotas", "list"),
         ("Role", "", "resourcequotas", "watch"),
         ("Role", "", "events", "list"),
+        *(("Role", names.EVENTS_GROUP, "events", verb) for verb in ("create", "patch")),
     }
 
 

@@ -63,6 +63,8 @@ class ActionExecutor:
         Called before each request; raises if this process must not act (any more).
     new_name
         Returns an unused name for a placeholder of a shape.
+    on_done
+        Called after each action that is done.
     """
 
     def __init__(
@@ -72,11 +74,13 @@ class ActionExecutor:
         *,
         may_act: Callable[[], None],
         new_name: Callable[[Shape], str],
+        on_done: Callable[[Action], None] = lambda action: None,
     ) -> None:
         self._api = api
         self._settings = settings
         self.may_act = may_act
         self._new_name = new_name
+        self._on_done = on_done
 
     async def do(
         self, action: Action, shapes: Mapping[str, Shape], expectations: Expectations
@@ -100,6 +104,13 @@ class ActionExecutor:
         ReservationLost
             When a placeholder cannot be reserved any more.
         """
+        expected = await self._carry_out(action, shapes, expectations)
+        self._on_done(action)
+        return expected
+
+    async def _carry_out(
+        self, action: Action, shapes: Mapping[str, Shape], expectations: Expectations
+    ) -> tuple[Expectation, ...]:
         match action:
             case CreatePlaceholder():
                 return await self._create(shapes[action.shape], action, expectations)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import socket
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Final, Self
 
-from dra_spawner.history.decision_log import DecisionLog, NumberedDecision
+from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.kube.api_errors import KubernetesError
 from dra_spawner.kube.cluster_watch import ClusterWatch
@@ -21,6 +21,8 @@ from dra_spawner.kube.leader import NotLeading
 from dra_spawner.kube.rights import missing_right
 from dra_spawner.placeholders.controller.capacity_buffers import CapacityBuffers
 from dra_spawner.placeholders.controller.cluster_limits import ClusterLimits, pending_uids
+from dra_spawner.placeholders.controller.controller_counts import ControllerCounts
+from dra_spawner.placeholders.controller.event_recorder import NODE_NAMESPACE, EventRecorder
 from dra_spawner.placeholders.controller.executor import ActionExecutor
 from dra_spawner.placeholders.controller.handover_times import HandoverTimes
 from dra_spawner.placeholders.controller.launch_waits import LaunchWaits
@@ -34,7 +36,6 @@ from dra_spawner.placeholders.controller.session_records import SessionRecords
 from dra_spawner.placeholders.controller.settings import ControllerSettings
 from dra_spawner.placeholders.controller.shapes_source import ShapesSource
 from dra_spawner.placeholders.controller.steady_clock import SteadyClock
-from dra_spawner.placeholders.planner.actions import DeletePlaceholder, Hold
 from dra_spawner.placeholders.planner.choice_names import find_choice
 from dra_spawner.placeholders.planner.cluster_index import ClusterIndex
 from dra_spawner.placeholders.planner.decide import Decisions
@@ -78,25 +79,6 @@ class _Wanted:
     problems: tuple[str, ...] = ()
     replicas: Mapping[str, ReplicaRange] = field(default_factory=dict)
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class ControllerCounts:
-    """Counts since the start of the process.
-
-    Attributes
-    ----------
-    placements
-        Answers by kind.
-    ended
-        Placeholders that ended, by cause.
-    denials
-        Denied evictions, by rule.
-    """
-
-    placements: Counter[PlacementKind] = field(default_factory=Counter)
-    ended: Counter[str] = field(default_factory=Counter)
-    denials: Counter[Hold] = field(default_factory=Counter)
 
 
 class PlaceholderController:
@@ -149,7 +131,7 @@ class PlaceholderController:
             is_on=settings.capacity_buffers,
         )
         self.counts = ControllerCounts()
-        decisions.on_append(self._count)
+        decisions.on_append(self.counts.note)
 
     @property
     def is_on(self) -> bool:
@@ -289,7 +271,18 @@ class PlaceholderController:
         await self.watch.wait_synced()
         if self.is_on:
             await self.shapes.wait_synced()
-        executor = ActionExecutor(self._api, self.settings.placeholders, may_act=may_act, new_name=self._new_name)
+        placeholders = self.settings.placeholders
+        events = EventRecorder(
+            self._api,
+            self.watch,
+            instance=socket.gethostname(),
+            namespaces=(placeholders.namespace, NODE_NAMESPACE),
+            may_act=may_act,
+            now=self.now,
+        )
+        executor = ActionExecutor(
+            self._api, placeholders, may_act=may_act, new_name=self._new_name, on_done=events.note
+        )
         reconciler = Reconciler(
             self.watch,
             lambda: self.policy,
@@ -299,11 +292,14 @@ class PlaceholderController:
             now=self.now,
             times=self._times,
             name_of=self.name_of,
-            on_denial=self._count_denial,
+            on_denial=self.counts.note_denial,
         )
         # Before the first round, which would create placeholders instead.
         await self._buffers.refresh(may_act)
-        buffers = asyncio.create_task(self._buffers.run(may_act), name="capacity buffers")
+        tasks = (
+            asyncio.create_task(self._buffers.run(may_act), name="capacity buffers"),
+            asyncio.create_task(events.run(), name="events"),
+        )
         self._reconciler = reconciler
         self._reservations = Reservations(reconciler, self.settings.reservation)
         try:
@@ -314,7 +310,8 @@ class PlaceholderController:
                 await reconciler.run()
         finally:
             self._reconciler = self._reservations = None
-            buffers.cancel()
+            for task in tasks:
+                task.cancel()
 
     @property
     def quotas(self) -> tuple[Quota, ...] | None:
@@ -425,14 +422,6 @@ class PlaceholderController:
     ) -> None:
         if self.is_on:
             await self.shapes.__aexit__(exc_type, exc, traceback)
-
-    def _count(self, numbered: NumberedDecision) -> None:
-        decision = numbered.decision
-        if decision.kind == DeletePlaceholder.kind and decision.outcome == "done":
-            self.counts.ended[decision.code] += 1
-
-    def _count_denial(self, denial: Hold) -> None:
-        self.counts.denials[denial] += 1
 
     def _drivers_of(self, kind: str) -> Collection[str]:
         return self.latest.planner_state.drivers.get(kind, ()) if self.latest is not None else ()
