@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 import yaml
 
+from dra_spawner.check.check_command import CheckOptions, run_check
 from dra_spawner.cli import main
 from dra_spawner.devcluster.demo.example_nodes import example_objects
 from dra_spawner.devcluster.demo.profiles import EXAMPLE_PROFILES
@@ -247,6 +248,23 @@ def test_hostile_names_do_nothing_to_a_terminal(run):
     assert "\\x1b[2J" in output
     assert all(line.isprintable() for line in output.splitlines())
     assert not any(line.startswith("error") for line in output.splitlines())
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_what_takes_long_is_shown_on_a_terminal_alone(tmp_path):
+    (tmp_path / "p.yaml").write_text("profile_list: []")
+    shown = {}
+    for stream in (Terminal(), io.StringIO()):
+        assert run_check(CheckOptions((str(tmp_path / "p.yaml"),)), io.BytesIO(), io.StringIO(), stream) == 0
+        shown[stream.isatty()] = stream.getvalue()
+    assert "loading JupyterHub" in shown[True]
+    assert "checking all choices" in shown[True]
+    assert shown[True].endswith("\r"), "erased"
+    assert shown[False] == ""
 
 
 def test_other_input_that_cannot_be_read(run, tmp_path, monkeypatch):
