@@ -216,7 +216,8 @@ def hub_settings(options: DemoOptions, directory: Path, port: int) -> dict[str, 
 
 def welcome(running: Running) -> str:
     """The text that the demo prints when it is ready: addresses, credentials and first steps."""
-    bold, plain = ("\033[1m", "\033[0m") if sys.stdout.isatty() else ("", "")
+    has_colours = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    bold, plain = ("\033[1m", "\033[0m") if has_colours else ("", "")
     log = f"\n  JupyterHub's log   {running.log_file}" if running.log_file else ""
     return f"""
   Open               {bold}{running.address}{plain}
