@@ -14,6 +14,7 @@ ROOT: Final = Path(__file__).parents[1]
 KINDS: Final = {
     "adversary": "what an attacker does, across packages",
     "browser": "what a user sees, in a browser",
+    "chart": "the Helm chart, rendered by Helm itself and applied to a real API server",
     "cluster": "the clusters that tests use, and their helpers",
     "integration": "several packages at work together, on both clusters",
     "node": "pods in containers, on a real kubelet",

@@ -1,0 +1,64 @@
+"""Builds Helm once a machine from the Go module in ``helm/``, and finds it again."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.cluster.harness_binary import BinaryUnavailable, BuildFailed, build_lock, cache_directory, find_go
+
+__all__ = ["BinaryUnavailable", "BuildFailed", "helm_binary"]
+
+MODULE = Path(__file__).parent / "helm"
+_PACKAGE = "helm.sh/helm/v3/cmd/helm"
+# As in Helm's Makefile: without them `helm template` takes Kubernetes for 1.20, which charts refuse.
+_LDFLAGS = (
+    "-s -w -X helm.sh/helm/v3/internal/version.version=v3.19.0"
+    " -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=36"
+)
+_BUILD_ARGUMENTS = ("build", "-trimpath", "-ldflags", _LDFLAGS)
+
+
+def helm_binary(report: Callable[[str], None] = lambda _: None) -> Path:
+    """The binary for this ``go.mod``, built if need be (about a minute on two cores).
+
+    Raises
+    ------
+    BinaryUnavailable
+        If there is neither a binary built earlier nor Go.
+    BuildFailed
+        If Go could not build it.
+    """
+    digest = hashlib.sha256()
+    for name in ("go.mod", "go.sum"):
+        digest.update((MODULE / name).read_bytes() + b"\0")
+    digest.update(" ".join(_BUILD_ARGUMENTS).encode())
+    binary = cache_directory() / f"helm-{digest.hexdigest()[:16]}"
+    if binary.exists():
+        return binary
+    go = find_go()
+    if go is None:
+        raise BinaryUnavailable(f"no Go toolchain (Go 1.26), and no Helm built earlier as {binary}")
+    binary.parent.mkdir(parents=True, exist_ok=True)
+    with build_lock(binary.with_name(f"{binary.name}.lock"), report):
+        if not binary.exists():
+            _build(go, binary, report)
+    return binary
+
+
+def _build(go: Path, binary: Path, report: Callable[[str], None]) -> None:
+    report("building Helm for tests (once, about a minute on 2 cores)")
+    unfinished = binary.with_name(f"{binary.name}.{os.getpid()}.unfinished")
+    done = subprocess.run(
+        [go, *_BUILD_ARGUMENTS, "-o", unfinished, _PACKAGE],
+        cwd=MODULE,
+        env={**os.environ, "CGO_ENABLED": "0"},
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        raise BuildFailed(f"`go build` in {MODULE} failed:\n{done.stderr[-4000:]}")
+    unfinished.rename(binary)
