@@ -1,0 +1,168 @@
+{{- define "dra-spawner.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 52 | trimSuffix "-" -}}
+{{- else -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 52 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 52 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Beginning of names of cluster-wide objects. A namespace has no dot, so two releases never share a name. */ -}}
+{{- define "dra-spawner.clusterName" -}}
+dra-spawner-{{ .Release.Namespace }}.{{ include "dra-spawner.fullname" . }}
+{{- end -}}
+
+{{- define "dra-spawner.selectorLabels" -}}
+app.kubernetes.io/name: dra-spawner-service
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "dra-spawner.labels" -}}
+{{ include "dra-spawner.selectorLabels" . }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{- /* On the pods of the service only: not on the one of `helm test`. */ -}}
+{{- define "dra-spawner.podLabels" -}}
+{{ include "dra-spawner.selectorLabels" . }}
+app.kubernetes.io/component: service
+{{- end -}}
+
+{{- define "dra-spawner.account" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "dra-spawner.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- required "serviceAccount.name is required with serviceAccount.create: false" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "dra-spawner.hubAccount" -}}
+{{- default .Values.hub.fullname .Values.hub.serviceAccountName -}}
+{{- end -}}
+
+{{- define "dra-spawner.hubSecret" -}}
+{{- default .Values.hub.fullname .Values.hub.secretName -}}
+{{- end -}}
+
+{{- define "dra-spawner.base" -}}
+/{{ with trimAll "/" .Values.hub.baseUrl }}{{ . }}/{{ end }}
+{{- end -}}
+
+{{- define "dra-spawner.priorityClass" -}}
+{{- if .Values.priorityClass.create -}}
+{{- default (printf "%s-placeholder" (include "dra-spawner.clusterName" .)) .Values.priorityClass.name -}}
+{{- else -}}
+{{- .Values.priorityClass.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "dra-spawner.placeholderImage" -}}
+{{- default "registry.k8s.io/pause:3.10" .Values.service.config.placeholder_image -}}
+{{- end -}}
+
+{{- define "dra-spawner.image" -}}
+{{- if not (and .Values.image.name .Values.image.tag) -}}
+{{- fail "image.name and image.tag are required: an image with dra_spawner in it, such as the one of your hub" -}}
+{{- end -}}
+{{ .Values.image.name }}:{{ .Values.image.tag }}
+{{- end -}}
+
+{{- /* The settings of the service, as JSON. */ -}}
+{{- define "dra-spawner.config" -}}
+{{- $settings := dict "lease_name" (include "dra-spawner.fullname" .) -}}
+{{- $_ := set $settings "placeholder_priority_class" (include "dra-spawner.priorityClass" .) -}}
+{{- if .Values.placeholders.enabled }}{{ $_ := set $settings "placeholders" .Values.placeholders.targets }}{{ end -}}
+{{- if .Values.userNamespaces }}{{ $_ := set $settings "user_namespaces" true }}{{ end -}}
+{{- if .Values.capacityBuffers }}{{ $_ := set $settings "capacity_buffers" true }}{{ end -}}
+{{- $history := dict "keep_days" .Values.history.keepDays -}}
+{{- with .Values.history.url }}{{ $_ := set $history "url" . }}{{ end -}}
+{{- $_ := set $settings "history" $history -}}
+{{- merge $settings .Values.service.config | toJson -}}
+{{- end -}}
+
+{{- /* A role binding; arguments: context, kind, name, account. */ -}}
+{{- define "dra-spawner.binding" -}}
+{{- $context := index . 0 -}}{{- $kind := index . 1 -}}{{- $name := index . 2 -}}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ $kind }}Binding
+metadata:
+  name: {{ $name }}
+  {{- if eq $kind "Role" }}
+  namespace: {{ $context.Release.Namespace }}
+  {{- end }}
+  labels: {{- include "dra-spawner.labels" $context | nindent 4 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: {{ $kind }}
+  name: {{ $name }}
+subjects:
+  - kind: ServiceAccount
+    name: {{ index . 3 }}
+    namespace: {{ $context.Release.Namespace }}
+{{- end -}}
+
+{{- /* What zero-to-jupyterhub needs to know, as its values. NOTES print them; a test renders them with its charts. */ -}}
+{{- define "dra-spawner.hubValues" -}}
+{{- $name := .Values.hub.serviceName -}}
+hub:
+  {{- if ne (include "dra-spawner.base" .) "/" }}
+  baseUrl: {{ include "dra-spawner.base" . }}
+  {{- end }}
+  extraConfig:
+    10-dra-spawner: |
+      from dra_spawner.hub import setup
+      setup(c)
+      {{- if ne $name "dra-spawner" }}
+      c.DRASpawner.placement_service = {{ $name | quote }}
+      {{- end }}
+  services:
+    {{ $name }}:
+      url: http://{{ include "dra-spawner.fullname" . }}:8181
+      display: true
+      oauth_no_confirm: true
+      oauth_client_allowed_scopes: ["custom:dra-spawner:read", "custom:dra-spawner:manage", admin-ui]
+    {{- if .Values.serviceMonitor.enabled }}
+    {{ .Values.serviceMonitor.hubServiceName }}: {}
+    {{- end }}
+  config:
+    {{- if .Values.userNamespaces }}
+    KubeSpawner:
+      enable_user_namespaces: true
+      user_namespace_template: "{{ .Release.Namespace }}-{username}"
+    {{- end }}
+    JupyterHub:
+      custom_scopes:
+        "custom:dra-spawner:read":
+          description: See who uses which device, and what was decided about them
+        "custom:dra-spawner:manage":
+          description: Change what the dra-spawner service does
+          subscopes: ["custom:dra-spawner:read"]
+  loadRoles:
+    # What the service itself reads: the servers that the hub is starting.
+    {{ $name }}-service:
+      scopes: ["list:users", "read:servers"]
+      services: [{{ $name }}]
+    {{- if .Values.serviceMonitor.enabled }}
+    {{ .Values.serviceMonitor.hubServiceName }}:
+      scopes: ["read:metrics"]
+      services: [{{ .Values.serviceMonitor.hubServiceName }}]
+    {{- end }}
+  networkPolicy:
+    # The hub asks the service where to start servers.
+    egress: &dra-spawner
+      - to:
+          - podSelector:
+              matchLabels: {{- include "dra-spawner.podLabels" . | nindent 16 }}
+        ports:
+          - port: 8181
+proxy:
+  chp:
+    networkPolicy:
+      # The proxy passes requests for the page on.
+      egress: *dra-spawner
+{{- end -}}

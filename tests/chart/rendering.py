@@ -1,0 +1,72 @@
+"""The chart as Helm renders it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dra_spawner.json_types import JsonObject
+from tests.chart.helm_binary import BinaryUnavailable, helm_binary
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "helm-values" / "chart"
+#: The charts of zero-to-jupyterhub, which are not part of this repository.
+Z2JH_CHARTS = ROOT.parent / "shared" / "data" / "z2jh-charts"
+IMAGE: JsonObject = {"image": {"name": "registry.example.org/hub-with-dra-spawner", "tag": "1"}}
+#: Every part that has a switch.
+EVERYTHING: JsonObject = {
+    **IMAGE,
+    "placeholders": {"enabled": True, "targets": {"gpu-slice": {"min": 2, "max": 20}}},
+    "userNamespaces": True,
+    "capacityBuffers": True,
+    "rbac": {"hub": {"networkAttachments": True, "webhooks": True, "allPods": True, "userSecrets": True}},
+    "serviceMonitor": {"enabled": True},
+    "prometheusRule": {"enabled": True},
+    "dashboard": {"enabled": True},
+}
+
+
+class RenderingFailed(Exception):
+    """Helm refused; the message is what it says."""
+
+
+def helm_or_skip() -> Path:
+    """Helm for a test, which is skipped where it cannot be built."""
+    try:
+        return helm_binary()
+    except BinaryUnavailable as reason:
+        pytest.skip(str(reason))
+
+
+def run_helm(*arguments: str, values: JsonObject | None = None) -> str:
+    """The output of a command of Helm, with values that it reads from its input.
+
+    Raises
+    ------
+    RenderingFailed
+        If it ends with an error.
+    """
+    more = () if values is None else ("--values", "-")
+    done = subprocess.run(
+        [helm_or_skip(), *arguments, *more], input=json.dumps(values or {}), capture_output=True, text=True, timeout=60
+    )
+    if done.returncode:
+        raise RenderingFailed(done.stderr + done.stdout)
+    return done.stdout
+
+
+def rendered(values: JsonObject, *, release: str = "dra-spawner", namespace: str = "jupyterhub") -> list[JsonObject]:
+    """The objects of the chart, without those of `helm test`."""
+    text = run_helm("template", release, str(CHART), "--namespace", namespace, "--skip-tests", values=values)
+    return [each for each in yaml.safe_load_all(text) if each]
+
+
+def of_kind(objects: list[JsonObject], kind: str, ending: str = "") -> Any:
+    """The only object of a kind, among those whose name ends so."""
+    (found,) = [each for each in objects if each["kind"] == kind and each["metadata"]["name"].endswith(ending)]
+    return found

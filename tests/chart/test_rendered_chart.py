@@ -1,0 +1,166 @@
+"""The chart, as Helm renders it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from dra_spawner import names
+from dra_spawner.json_types import JsonObject
+from dra_spawner.service.application import DRASpawnerService
+from tests.chart.rendering import CHART, EVERYTHING, IMAGE, RenderingFailed, of_kind, rendered, run_helm
+from tests.chart.settings_schema import settings_schema
+
+CLUSTER_WIDE = {
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "PriorityClass",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+}
+
+
+def name_of(obj: JsonObject) -> tuple[str, str, str]:
+    return obj["kind"], obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+
+
+def settings_of(objects: list[JsonObject], tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> DRASpawnerService:
+    """The service with the configuration of the ConfigMap."""
+    for name, text in of_kind(objects, "ConfigMap", "-service")["data"].items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    service = DRASpawnerService()
+    service.initialize([])
+    return service
+
+
+@pytest.mark.parametrize("values", [pytest.param(IMAGE, id="defaults"), pytest.param(EVERYTHING, id="everything")])
+def test_lint_finds_nothing(values: JsonObject) -> None:
+    run_helm("lint", "--strict", str(CHART), values=values)
+
+
+def test_releases_share_no_name() -> None:
+    """Two hubs in two namespaces, and two in one; also where namespace and release could be read in two ways."""
+    releases = [
+        ("dra-spawner", "a"),
+        ("dra-spawner", "b"),
+        ("second", "a"),
+        ("b-dra-spawner", "a"),
+        ("dra-spawner", "a-b"),
+    ]
+    found = [
+        name_of(obj) for release, space in releases for obj in rendered(EVERYTHING, release=release, namespace=space)
+    ]
+    assert len(found) == len(set(found))
+    for kind, namespace, name in found:
+        assert (kind in CLUSTER_WIDE) == (namespace == ""), name
+    # So that `dra-spawner uninstall` finds them.
+    assert all(name.startswith("dra-spawner-") for kind, namespace, name in found if not namespace)
+
+
+def test_the_service_reads_its_settings(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    more = {"service": {"config": {"scale_ahead": "act", "drain_below": 0.5, "read_scopes": ["admin-ui"]}}}
+    objects = rendered({**EVERYTHING, **more}, release="gpus", namespace="hub")
+    service = settings_of(objects, tmp_path, monkeypatch)
+    assert service.unknown == ()
+    assert service.placeholders == {"gpu-slice": {"min": 2, "max": 20}}
+    assert (service.scale_ahead, service.drain_below, service.read_scopes) == ("act", 0.5, {"admin-ui"})
+    assert service.user_namespaces
+    assert service.capacity_buffers
+    assert service.history == {"keep_days": 365}
+    # What the other objects are about.
+    assert service.placeholder_priority_class == of_kind(objects, "PriorityClass")["metadata"]["name"]
+    rules = of_kind(objects, "Role", "-service")["rules"]
+    assert [
+        each["resourceNames"] for each in rules if each["resources"] == ["leases"] and "update" in each["verbs"]
+    ] == [[service.lease_name]]
+    makes_pods = of_kind(objects, "ValidatingAdmissionPolicy", "-makes-pods")["spec"]["variables"]
+    expressions = {each["name"]: each["expression"] for each in makes_pods}
+    assert expressions["images"] == f"['{service.placeholder_image}']"
+    assert expressions["priorityClasses"] == f"['{service.placeholder_priority_class}']"
+
+
+def test_extra_python_and_volumes(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = {
+        **IMAGE,
+        "service": {"replicas": 1, "extraConfig": "c.DRASpawnerService.decisions_kept = 7\n"},
+        "history": {"persistence": {"enabled": True}, "passwordSecret": {"name": "db", "key": "password"}},
+    }
+    objects = rendered(values)
+    assert settings_of(objects, tmp_path, monkeypatch).decisions_kept == 7
+    claim = of_kind(objects, "PersistentVolumeClaim")
+    assert claim["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+    spec = of_kind(objects, "Deployment")["spec"]
+    assert spec["strategy"] == {"type": "Recreate"}
+    assert spec["template"]["spec"]["volumes"][1]["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
+    assert "PGPASSWORD" in {each["name"] for each in spec["template"]["spec"]["containers"][0]["env"]}
+
+
+def test_an_upgrade_leaves_the_number_of_replicas() -> None:
+    assert "replicas" not in of_kind(rendered({**IMAGE, "service": {"replicas": None}}), "Deployment")["spec"]
+
+
+def test_without_placeholders_nothing_is_granted_for_them() -> None:
+    objects = rendered(IMAGE)
+    assert "PriorityClass" not in {each["kind"] for each in objects}
+    rules = of_kind(objects, "Role", "-service")["rules"] + of_kind(objects, "ClusterRole", "-service")["rules"]
+    granted = {(resource, verb) for rule in rules for resource in rule["resources"] for verb in rule["verbs"]}
+    writing = {each for each in granted if each[1] not in ("get", "list", "watch")}
+    assert writing == {("leases", "create"), ("leases", "update"), ("pods", "patch")}
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        pytest.param({**IMAGE, "placeholder": {}}, "placeholder", id="a-typo"),
+        pytest.param(
+            {**IMAGE, "service": {"config": {"scale_a_head": "act"}}}, "scale_a_head", id="an-unknown-setting"
+        ),
+        pytest.param({**IMAGE, "service": {"config": {"lease_name": "x"}}}, "lease_name", id="a-setting-of-the-chart"),
+        pytest.param({**IMAGE, "service": {"config": {"scale_ahead": "maybe"}}}, "advise", id="a-wrong-value"),
+        pytest.param(
+            {**IMAGE, "placeholders": {"enabled": True, "targets": {"gpu": {"minimum": 1}}}}, "minimum", id="a-target"
+        ),
+        pytest.param({**IMAGE, "hub": {"baseUrl": "jupyter"}}, "baseUrl", id="a-base-url-without-slash"),
+        pytest.param({}, "image.name and image.tag are required", id="no-image"),
+        pytest.param(
+            {**IMAGE, "history": {"persistence": {"enabled": True}}}, "set service.replicas: 1", id="two-of-one-volume"
+        ),
+    ],
+)
+def test_wrong_values_are_refused(values: JsonObject, told: str) -> None:
+    with pytest.raises(RenderingFailed, match=told):
+        rendered(values)
+
+
+def test_the_schema_knows_every_setting() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    expected = settings_schema()
+    found = schema["properties"]["service"]["properties"]["config"]
+    assert found == expected, f"put this into values.schema.json:\n{json.dumps(expected, indent=2)}"
+
+
+@pytest.mark.parametrize(("given", "base"), [("/", "/"), ("/jupyter/", "/jupyter/"), ("/a/b", "/a/b/")])
+def test_addresses_follow_the_base_url(given: str, base: str) -> None:
+    objects = rendered({**IMAGE, "hub": {"baseUrl": given, "fullname": "z-hub", "serviceName": "gpus"}})
+    (container,) = of_kind(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
+    environment = {each["name"]: each.get("value") for each in container["env"]}
+    assert environment["JUPYTERHUB_API_URL"] == f"http://z-hub:8081{base}hub/api"
+    assert environment["JUPYTERHUB_BASE_URL"] == base
+    assert environment["JUPYTERHUB_SERVICE_PREFIX"] == f"{base}services/gpus/"
+    secrets = [each["valueFrom"]["secretKeyRef"] for each in container["env"] if each["name"] == "JUPYTERHUB_API_TOKEN"]
+    assert secrets == [{"name": "z-hub", "key": "hub.services.gpus.apiToken"}]
+
+
+def test_services_and_the_pods_they_select() -> None:
+    objects = rendered(IMAGE)
+    labels = of_kind(objects, "Deployment")["spec"]["template"]["metadata"]["labels"]
+    leader = of_kind(objects, "Service", "dra-spawner")["spec"]
+    assert leader["selector"].items() <= {**labels, names.LEADER: names.TRUE}.items()
+    assert leader["selector"][names.LEADER] == names.TRUE
+    assert leader["publishNotReadyAddresses"]
+    replicas = of_kind(objects, "Service", "-replicas")["spec"]
+    assert replicas["selector"].items() <= labels.items()
+    assert of_kind(objects, "PodDisruptionBudget")["spec"]["selector"]["matchLabels"].items() <= labels.items()
