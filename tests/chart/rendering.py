@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -69,4 +70,22 @@ def rendered(values: JsonObject, *, release: str = "dra-spawner", namespace: str
 def of_kind(objects: list[JsonObject], kind: str, ending: str = "") -> Any:
     """The only object of a kind, among those whose name ends so."""
     (found,) = [each for each in objects if each["kind"] == kind and each["metadata"]["name"].endswith(ending)]
+    return found
+
+
+def hub_values(
+    values: JsonObject, directory: Path, *, release: str = "dra-spawner", namespace: str = "hub"
+) -> JsonObject:
+    """The values of zero-to-jupyterhub that the chart's notes print.
+
+    Parameters
+    ----------
+    directory
+        An empty one, for a copy of the chart that renders them alone.
+    """
+    chart = directory / "chart"
+    shutil.copytree(CHART, chart)
+    (chart / "templates" / "hub-values.yaml").write_text('{{ include "dra-spawner.hubValues" . }}\n')
+    arguments = ("template", release, str(chart), "--namespace", namespace, "--show-only", "templates/hub-values.yaml")
+    found: JsonObject = yaml.safe_load(run_helm(*arguments, values=values))
     return found

@@ -35,7 +35,7 @@ app.kubernetes.io/component: service
 
 {{- define "dra-spawner.account" -}}
 {{- if .Values.serviceAccount.create -}}
-{{- default (include "dra-spawner.fullname" .) .Values.serviceAccount.name -}}
+{{- default (printf "%s-service" (include "dra-spawner.fullname" .)) .Values.serviceAccount.name -}}
 {{- else -}}
 {{- required "serviceAccount.name is required with serviceAccount.create: false" .Values.serviceAccount.name -}}
 {{- end -}}
@@ -78,7 +78,7 @@ app.kubernetes.io/component: service
 {{- $_ := set $settings "placeholder_priority_class" (include "dra-spawner.priorityClass" .) -}}
 {{- if .Values.placeholders.enabled }}{{ $_ := set $settings "placeholders" .Values.placeholders.targets }}{{ end -}}
 {{- if .Values.userNamespaces }}{{ $_ := set $settings "user_namespaces" true }}{{ end -}}
-{{- if .Values.capacityBuffers }}{{ $_ := set $settings "capacity_buffers" true }}{{ end -}}
+{{- if and .Values.placeholders.enabled .Values.capacityBuffers }}{{ $_ := set $settings "capacity_buffers" true }}{{ end -}}
 {{- $history := dict "keep_days" .Values.history.keepDays -}}
 {{- with .Values.history.url }}{{ $_ := set $history "url" . }}{{ end -}}
 {{- $_ := set $settings "history" $history -}}
@@ -120,6 +120,14 @@ hub:
       {{- if ne $name "dra-spawner" }}
       c.DRASpawner.placement_service = {{ $name | quote }}
       {{- end }}
+      {{- with .Values.service.config.shapes_config_map }}
+      c.DRASpawner.shapes_config_map = {{ . | quote }}
+      {{- end }}
+    {{- if .Values.userNamespaces }}
+    20-user-namespaces: |
+      # The hub's short name is known in its own namespace only.
+      c.JupyterHub.hub_connect_url = "http://{{ .Values.hub.fullname }}.{{ .Release.Namespace }}:8081"
+    {{- end }}
   services:
     {{ $name }}:
       url: http://{{ include "dra-spawner.fullname" . }}:8181
@@ -153,6 +161,10 @@ hub:
       services: [{{ .Values.serviceMonitor.hubServiceName }}]
     {{- end }}
   networkPolicy:
+    {{- if .Values.userNamespaces }}
+    # Servers reach the hub from their namespaces, by a label that zero-to-jupyterhub gives them.
+    interNamespaceAccessLabels: accept
+    {{- end }}
     # The hub asks the service where to start servers.
     egress: &dra-spawner
       - to:
@@ -160,6 +172,14 @@ hub:
               matchLabels: {{- include "dra-spawner.podLabels" . | nindent 16 }}
         ports:
           - port: 8181
+      {{- if .Values.userNamespaces }}
+      - to:
+          - namespaceSelector: {}
+            podSelector:
+              matchLabels: {component: singleuser-server}
+        ports:
+          - port: 8888
+      {{- end }}
 proxy:
   chp:
     networkPolicy:
