@@ -24,6 +24,7 @@ SCHEDULING_API: Final = f"{SCHEDULING_GROUP}/v1"
 AUTOSCALING_GROUP: Final = "autoscaling.x-k8s.io"
 AUTHORIZATION_GROUP: Final = "authorization.k8s.io"
 ADMISSION_API: Final = "admissionregistration.k8s.io/v1"
+NETWORKING_API: Final = "networking.k8s.io/v1"
 RBAC_API: Final = "rbac.authorization.k8s.io/v1"
 #: Of Tables, ListOptions and continue tokens.
 META_GROUP: Final = "meta.k8s.io"
@@ -163,11 +164,11 @@ PUBLISHER: Final = "hub.jupyter.org/publisher"
 # Names of objects, unless the administrator chose others.
 
 SHAPES_CONFIG_MAP: Final = "dra-spawner-shapes"
-#: In the namespace of the hub's servers; helm-values/rbac.yaml names it, too.
+#: In the namespace of the hub's servers; helm-values/rbac.yaml and the chart name it, too.
 VLANS_CONFIG_MAP: Final = "dra-spawner-vlans"
-#: Of helm-values/placeholders.yaml.
+#: Of a service without the chart, which names the class itself.
 PRIORITY_CLASS: Final = "dra-spawner-placeholder"
-#: Of the objects that helm-values/ deploys, and of the service's application.
+#: Of the objects of the chart, and of the service's application.
 SERVICE: Final = "dra-spawner-service"
 LEASE: Final = PROJECT
 #: Beginning of the names of CapacityBuffers and their PodTemplates; the shape follows.

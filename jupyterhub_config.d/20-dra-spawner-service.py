@@ -6,9 +6,9 @@ Load it in ``jupyterhub_config.py`` after ``10-dra-spawner.py``::
 
 It shows who uses which device at ``/services/dra-spawner/`` (in the hub's menu), and answers programs below that:
 ``api/nodes``, ``api/decisions``, ``api/status`` and ``metrics``. What it may do in the cluster is in
-helm-values/service-rbac.yaml.
+the output of `dra-spawner manifests`.
 
-With zero-to-jupyterhub, use helm-values/service.yaml and service-deployment.yaml instead.
+With zero-to-jupyterhub, use the chart and helm-values/full.yaml instead.
 """
 
 import os

@@ -5,6 +5,7 @@ import yaml
 
 from dra_spawner.profiles import profile_list_problems
 from tests.chart_values import ROOT, needs_schema, problems
+from tests.cluster.access import HUB_USERS_RULES, SHIPPED_RULES, Rules, shipped_objects
 
 
 @pytest.fixture
@@ -35,11 +36,11 @@ def test_values_set_the_spawner_up(values):
     assert "setup(c)" in code
 
 
-def granted(file: str) -> list[tuple[str, str, str]]:
-    """Group, resource and verb of all that a file's rules grant."""
+def granted(rules: Rules = SHIPPED_RULES) -> list[tuple[str, str, str]]:
+    """Group, resource and verb of all that rules grant."""
     return sorted(
         (group, resource, verb)
-        for document in yaml.safe_load_all((ROOT / "helm-values" / file).read_text())
+        for document in shipped_objects("jupyterhub", rules)
         for rule in document.get("rules", ())
         for group in rule["apiGroups"]
         for resource in rule["resources"]
@@ -49,7 +50,7 @@ def granted(file: str) -> list[tuple[str, str, str]]:
 
 def test_rules_of_user_namespaces_are_those_of_the_chart_and_of_what_starts_make():
     chart = ("create", "delete", "get", "list", "watch")
-    assert granted("rbac-user-namespaces.yaml") == sorted(
+    assert granted(HUB_USERS_RULES) == sorted(
         [
             ("", "namespaces", "create"),
             *(("", "events", verb) for verb in ("get", "list", "watch")),
@@ -64,7 +65,7 @@ def test_rules_of_user_namespaces_are_those_of_the_chart_and_of_what_starts_make
 
 
 def test_rules_are_the_ones_that_are_used():
-    assert granted("rbac.yaml") == [
+    assert granted() == [
         *(("", "configmaps", verb) for verb in ("create", "get", "update")),
         ("", "namespaces", "get"),
         ("", "nodes", "list"),
@@ -74,3 +75,7 @@ def test_rules_are_the_ones_that_are_used():
         *(("resource.k8s.io", "resourceclaimtemplates", verb) for verb in ("create", "delete", "list", "patch")),
         *(("resource.k8s.io", "resourceslices", "list"),),
     ]
+
+
+def test_hubs_without_the_chart_get_the_rights_that_the_chart_grants():
+    assert granted() == granted("-hub")

@@ -52,8 +52,7 @@ _MOST_PAGES: Final = 500
 _MOST_BYTES: Final = 32 * 2**20
 _PAGINATED: Final = "application/jupyterhub-pagination+json"
 _NO_RIGHT: Final = (
-    "the hub refuses it; the service's role there needs the scopes list:users and read:servers"
-    " (helm-values/service.yaml)"
+    "the hub refuses it; the service's role there needs the scopes list:users and read:servers (helm-values/full.yaml)"
 )
 
 

@@ -126,7 +126,7 @@ class PlaceholderTraits(HasTraits):
         names.PRIORITY_CLASS,
         help="""
         PriorityClass of placeholders: its value is below that of users' servers, and at least the autoscaler's
-        `--expendable-pods-priority-cutoff` (-10 by default). helm-values/placeholders.yaml has one. Empty: no class.
+        `--expendable-pods-priority-cutoff` (-10 by default). The chart has one. Empty: no class.
         """,
     ).tag(config=True)
 
@@ -134,7 +134,7 @@ class PlaceholderTraits(HasTraits):
         False,
         help="""
         Whether choices without devices have a CapacityBuffer (autoscaling.x-k8s.io) instead of placeholders, where
-        cluster and autoscaler support it. helm-values/placeholders-capacity-buffers.yaml has the rights.
+        cluster and autoscaler support it. The chart has the rights (`capacityBuffers`).
         """,
     ).tag(config=True)
 

@@ -186,7 +186,7 @@ class SurveyedObjects:
     leases
         Leases of the service, for leader election.
     administrators
-        Objects that an administrator applied from helm-values/.
+        Objects that an administrator applied: `dra-spawner manifests`, helm-values/.
     """
 
     pods: tuple[FoundPod, ...] = ()

@@ -51,11 +51,13 @@ HUBS_NAMES: Final = (
     names.NODE_PURPOSE,
 )
 
-#: Kinds that administrators apply from helm-values/, by apiVersion and plural; object names begin with `names.MANAGER`.
+#: Kinds of `dra-spawner manifests` and helm-values/, by apiVersion and plural; object names begin with `names.MANAGER`.
 ADMINISTRATORS_KINDS: Final = (
     (names.ADMISSION_API, "validatingadmissionpolicybindings"),
     (names.ADMISSION_API, "validatingadmissionpolicies"),
     ("apps/v1", "deployments"),
+    ("policy/v1", "poddisruptionbudgets"),
+    (names.NETWORKING_API, "networkpolicies"),
     ("v1", "services"),
     ("v1", "configmaps"),
     ("v1", "serviceaccounts"),

@@ -14,7 +14,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mappi
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-import yaml
 from kubernetes_asyncio.client import ApiClient
 
 import dra_spawner
@@ -43,7 +42,7 @@ from dra_spawner.spawner.my_devices.reader import read_own_devices
 from dra_spawner.spawner.objects.leftovers import Sweep
 from tests.adversary.examples import EXAMPLES
 from tests.adversary.recorded import Json, Recorded
-from tests.cluster.access import CHART_RULES, SHIPPED_RULES
+from tests.cluster.access import CHART_RULES, manifests
 from tests.placeholders.planner.objects import NAMESPACE, PLAIN, gpu_claim
 from tests.placeholders.planner.simulated_cluster import START
 from tests.placeholders.planner.world import SETTINGS
@@ -82,11 +81,9 @@ def kinds_in(module: Any, source: str) -> Iterator[str]:
 def kinds_with_rights() -> set[str]:
     """Plurals that the shipped roles let hub or service read; what only KubeSpawner reads, by the chart's, apart."""
     found = set()
-    for file in SHIPPED_RULES.parent.glob("*.yaml"):
-        for obj in yaml.safe_load_all(file.read_text()):
-            is_role = isinstance(obj, dict) and str(obj.get("kind", "")).endswith("Role")
-            for rule in obj["rules"] if is_role else ():
-                found |= set(rule["resources"]) if _READING & set(rule["verbs"]) else set()
+    for obj in manifests("any"):
+        for rule in obj["rules"] if obj["kind"].endswith("Role") else ():
+            found |= set(rule["resources"]) if _READING & set(rule["verbs"]) else set()
     return found - {resource for rule in CHART_RULES for resource in rule["resources"]}
 
 

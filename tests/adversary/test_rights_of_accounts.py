@@ -9,17 +9,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from dra_spawner.kube.api import KubernetesApi, resource_path
 from tests.cluster.access import (
     HUB_ACCOUNT,
+    HUB_USERS_RULES,
     PLACEHOLDER_RULES,
     SERVICE_ACCOUNT,
     SERVICE_RULES,
     SHIPPED_RULES,
     USER_NAMESPACES_RULES,
+    Rules,
     chart_objects,
     grant,
     service_token,
@@ -29,7 +30,6 @@ from tests.cluster.under_test import ClusterUnderTest
 
 Json = dict[str, Any]
 
-HUB_USER_NAMESPACES = SHIPPED_RULES.with_name("rbac-user-namespaces.yaml")
 # ClusterRole system:basic-user, which every account has.
 EVERYBODY = [
     {
@@ -144,16 +144,16 @@ async def compare(cluster: ClusterUnderTest, account: str, objects: list[Json]) 
     return len(asked)
 
 
-def shipped(cluster: ClusterUnderTest, *files: Path) -> list[Json]:
-    return [obj for file in files for obj in shipped_objects(cluster.namespace, file)]
+def shipped(cluster: ClusterUnderTest, *parts: Rules) -> list[Json]:
+    return [obj for each in parts for obj in shipped_objects(cluster.namespace, each)]
 
 
 async def test_the_hubs_account(real_cluster: ClusterUnderTest) -> None:
     cluster = real_cluster
     objects = [*chart_objects(cluster.namespace), *shipped(cluster, SHIPPED_RULES)]
     assert await compare(cluster, HUB_ACCOUNT, objects) > 1000
-    await grant(cluster.admin, cluster.namespace, HUB_USER_NAMESPACES)
-    await compare(cluster, HUB_ACCOUNT, [*objects, *shipped(cluster, HUB_USER_NAMESPACES)])
+    await grant(cluster.admin, cluster.namespace, HUB_USERS_RULES)
+    await compare(cluster, HUB_ACCOUNT, [*objects, *shipped(cluster, HUB_USERS_RULES)])
 
 
 async def test_the_services_account(real_cluster: ClusterUnderTest) -> None:

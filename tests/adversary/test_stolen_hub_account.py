@@ -5,7 +5,6 @@ It may make pods, which is much, but with the shipped policy only where the hub'
 
 from __future__ import annotations
 
-import copy
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -13,8 +12,8 @@ import pytest
 
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from tests.adversary.stolen_account import DRA, DRY
-from tests.cluster.access import SHIPPED_RULES, grant
-from tests.cluster.policy import HUB_POLICY, policy_objects, policy_path
+from tests.cluster.access import HUB_USERS_RULES, grant
+from tests.cluster.policy import hub_policy_objects, policy_path
 from tests.cluster.under_test import ClusterUnderTest
 from tests.placeholders.controller.objects import SHARE, user_pod
 from tests.polling import eventually
@@ -30,19 +29,6 @@ VOLUME = {
     "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
 }
 KINDS = {"pods": ("v1", POD), "persistentvolumeclaims": ("v1", VOLUME), "resourceclaims": (DRA, CLAIM)}
-
-
-def of_hub_in(namespace: str) -> list[Json]:
-    """The shipped policy for a hub in a namespace, as its administrator fills it in; under a name of this test's."""
-    objects = copy.deepcopy(policy_objects(HUB_POLICY))
-    policy, binding = objects
-    for each in objects:
-        each["metadata"]["name"] += f"-{namespace}"
-    binding["spec"]["policyName"] = policy["metadata"]["name"]
-    (condition,) = policy["spec"]["matchConditions"]
-    assert "system:serviceaccount:jupyterhub:hub" in condition["expression"]
-    condition["expression"] = condition["expression"].replace(":jupyterhub:", f":{namespace}:")
-    return objects
 
 
 @pytest.fixture
@@ -66,13 +52,15 @@ async def test_it_writes_where_its_users_are_and_nowhere_else(
     real_cluster: ClusterUnderTest, users_namespace: str
 ) -> None:
     cluster = real_cluster
-    await grant(cluster.admin, cluster.namespace, SHIPPED_RULES.with_name("rbac-user-namespaces.yaml"))
+    await grant(cluster.admin, cluster.namespace, HUB_USERS_RULES)
     namespaces = resource_path("v1", "namespaces")
     foreign = {"metadata": {"name": f"not-{cluster.namespace}"}}
     async with await KubernetesApi.from_kubeconfig(cluster.hub_kubeconfig) as thief:
         assert await refusals(thief, "kube-system") == {}
         await thief.create(namespaces, foreign, params=DRY)
-        policy, binding = [await cluster.admin.create(policy_path(obj), obj) for obj in of_hub_in(cluster.namespace)]
+        policy, binding = [
+            await cluster.admin.create(policy_path(obj), obj) for obj in hub_policy_objects(cluster.namespace)
+        ]
         try:
             refused: dict[str, str] = {}
 
@@ -105,7 +93,7 @@ async def test_it_writes_where_its_users_are_and_nowhere_else(
 async def test_it_reads_no_passwords_of_others(real_cluster: ClusterUnderTest, users_namespace: str) -> None:
     """What KubeSpawner needs Secrets for, few hubs have."""
     cluster = real_cluster
-    await grant(cluster.admin, cluster.namespace, SHIPPED_RULES.with_name("rbac-user-namespaces.yaml"))
+    await grant(cluster.admin, cluster.namespace, HUB_USERS_RULES)
     async with await KubernetesApi.from_kubeconfig(cluster.hub_kubeconfig) as thief:
         for namespace in (users_namespace, "kube-system"):
             with pytest.raises(KubernetesError, match='cannot list resource "secrets"'):

@@ -9,16 +9,21 @@ import yaml
 
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, resource_path
+from dra_spawner.manifests.manifest_text import Installation, manifest_text
 from tests.polling import eventually
 
 from .policy import apply_policy
 
 RBAC_API = "rbac.authorization.k8s.io/v1"
 SHIPPED_RULES = Path(__file__).parents[2] / "helm-values" / "rbac.yaml"
-SERVICE_RULES = SHIPPED_RULES.with_name("service-rbac.yaml")
-PLACEHOLDER_RULES = SHIPPED_RULES.with_name("placeholders.yaml")
-NODE_EVENT_RULES = SHIPPED_RULES.with_name("node-events.yaml")
-USER_NAMESPACES_RULES = SHIPPED_RULES.with_name("placeholders-user-namespaces.yaml")
+# Of `dra-spawner manifests`, by the end of the names of the objects.
+SERVICE_RULES = "-service"
+PLACEHOLDER_RULES = "-placeholders"
+USER_NAMESPACES_RULES = "-placeholders-users"
+NODE_EVENT_RULES = "-node-events"
+CAPACITY_BUFFER_RULES = "-capacity-buffers"
+HUB_USERS_RULES = "-hub-users"
+Rules = Path | str
 SERVICE_ACCOUNT = "dra-spawner-service"
 HUB_ACCOUNT = "hub"
 _TIMEOUT_SECONDS = 15.0
@@ -55,8 +60,8 @@ async def hub_token(api: KubernetesApi, namespace: str) -> str:
     return str((await api.create(path, request))["status"]["token"])
 
 
-async def grant(api: KubernetesApi, namespace: str, rules: Path, account: str = HUB_ACCOUNT) -> None:
-    """Apply the rules of a further file for the hub, or another account, in `namespace`."""
+async def grant(api: KubernetesApi, namespace: str, rules: Rules, account: str = HUB_ACCOUNT) -> None:
+    """Apply further rules for the hub, or another account, in `namespace`."""
     objects = [obj for obj in shipped_objects(namespace, rules) if obj["kind"] in _PLURALS]
     for obj in objects:
         await _put(api, obj)
@@ -79,8 +84,18 @@ async def service_token(api: KubernetesApi, namespace: str) -> str:
     return str((await api.create(path, request))["status"]["token"])
 
 
-def shipped_objects(namespace: str, rules: Path = SHIPPED_RULES) -> list[JsonObject]:
-    """The objects of ``helm-values/rbac.yaml``, or another file, for a hub in `namespace`."""
+def manifests(namespace: str) -> list[JsonObject]:
+    """All objects of ``dra-spawner manifests``."""
+    installation = Installation(namespace, "hub:1", user_namespaces=True, capacity_buffers=True)
+    return [obj for obj in yaml.safe_load_all(manifest_text(installation)) if obj]
+
+
+def shipped_objects(namespace: str, rules: Rules = SHIPPED_RULES) -> list[JsonObject]:
+    """The objects of ``helm-values/rbac.yaml``, of another file, or of a part, for a hub in `namespace`."""
+    if isinstance(rules, str):
+        kinds = {*_PLURALS, "ServiceAccount"}
+        found = manifests(namespace)
+        return [obj for obj in found if obj["kind"] in kinds and obj["metadata"]["name"].endswith(rules)]
     objects: list[JsonObject] = [obj for obj in yaml.safe_load_all(rules.read_text()) if obj]
     for obj in objects:
         if not obj["kind"].startswith("Cluster"):

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.cluster.access import PLACEHOLDER_RULES, SERVICE_ACCOUNT, grant, service_token
+from tests.cluster.access import PLACEHOLDER_RULES, SERVICE_ACCOUNT, Rules, grant, service_token
 from tests.cluster.under_test import ClusterUnderTest
 
 
 async def service_kubeconfig(
-    cluster: ClusterUnderTest, *, rules: tuple[Path, ...] = (PLACEHOLDER_RULES,), server: str = ""
+    cluster: ClusterUnderTest, *, rules: tuple[Rules, ...] = (PLACEHOLDER_RULES,), server: str = ""
 ) -> Path:
     """A kubeconfig of the service's account; on the embedded cluster of the administrator, as all may do all there.
 
     Parameters
     ----------
     rules
-        Files of further rules for the account; those of a second call are not applied.
+        Further rules for the account; those of a second call are not applied.
     server
         Another address of the API server, such as a `FaultProxy`'s.
     """
@@ -26,6 +26,6 @@ async def service_kubeconfig(
     if path.exists():
         return path
     token = await service_token(cluster.admin, cluster.namespace)
-    for file in rules:
-        await grant(cluster.admin, cluster.namespace, file, SERVICE_ACCOUNT)
+    for each in rules:
+        await grant(cluster.admin, cluster.namespace, each, SERVICE_ACCOUNT)
     return cluster.kubeconfig_with(token, SERVICE_ACCOUNT, server)

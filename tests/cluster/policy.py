@@ -1,18 +1,19 @@
-"""The admission policy of the service's account as a cluster administrator applies it, once for the whole cluster."""
+"""The admission policy of the service's account, once for the services of all tests on a control plane.
+
+An administrator applies it for each service. Here it has other conditions, as each would be another wait of a second.
+"""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import yaml
 
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.kube.api_connection import ApiRequest
+from dra_spawner.manifests.manifest_text import Installation, manifest_text
+from tests.integration.devices import PRIORITY_CLASS
 from tests.polling import eventually
 
-POLICY = Path(__file__).parents[2] / "helm-values" / "service-policy.yaml"
-HUB_POLICY = POLICY.with_name("hub-policy-user-namespaces.yaml")
 ADMISSION_API = "admissionregistration.k8s.io/v1"
 _PLURALS = {
     "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
@@ -23,9 +24,30 @@ _TIMEOUT_SECONDS = 30.0
 _POLL_SECONDS = 0.05
 
 
-def policy_objects(file: Path = POLICY) -> list[JsonObject]:
-    """The objects of ``helm-values/service-policy.yaml``, or another file."""
-    return [obj for obj in yaml.safe_load_all(file.read_text()) if obj]
+def policy_objects() -> list[JsonObject]:
+    """The policies of services, for accounts named dra-spawner-service in whatever namespace."""
+    text = manifest_text(Installation("any", "hub:1"))
+    for shipped, here in (
+        (
+            "request.userInfo.username == 'system:serviceaccount:any:dra-spawner-service'",
+            "request.userInfo.username.endsWith(':dra-spawner-service')",
+        ),
+        ("dra-spawner-any.dra-spawner-placeholder", PRIORITY_CLASS),
+        ("dra-spawner-any.dra-spawner-service-", "dra-spawner-service-"),
+    ):
+        assert shipped in text
+        text = text.replace(shipped, here)
+    return _policies(text)
+
+
+def hub_policy_objects(namespace: str) -> list[JsonObject]:
+    """The policy of the hub's account, with user namespaces."""
+    found = _policies(manifest_text(Installation(namespace, "hub:1", user_namespaces=True)))
+    return [obj for obj in found if obj["metadata"]["name"].endswith("-hub-users")]
+
+
+def _policies(text: str) -> list[JsonObject]:
+    return [obj for obj in yaml.safe_load_all(text) if obj and obj["kind"] in _PLURALS]
 
 
 def policy_path(obj: JsonObject, *, named: bool = False) -> str:

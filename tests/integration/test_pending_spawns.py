@@ -22,7 +22,7 @@ pytestmark = pytest.mark.timeout(180)
 
 SHARE = {"profile": "gpu-slice"}
 WHOLE = {"profile": "gpu-whole"}
-SCOPES = yaml.safe_load((ROOT / "helm-values" / "service.yaml").read_text())["hub"]["loadRoles"]["dra-spawner-service"]
+SCOPES = yaml.safe_load((ROOT / "helm-values" / "full.yaml").read_text())["hub"]["loadRoles"]["dra-spawner-service"]
 #: Servers do not get their pods before a file is there. The hub answers at once that they are on their way.
 MORE = """
 import asyncio

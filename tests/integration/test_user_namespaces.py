@@ -11,7 +11,7 @@ from dra_spawner.kube.api import resource_path
 from dra_spawner.names import RESOURCE_API
 from dra_spawner.spawner.objects.leftovers import Sweep
 from dra_spawner.spawner.objects.start_objects import utc_now
-from tests.cluster.access import SHIPPED_RULES, grant
+from tests.cluster.access import HUB_USERS_RULES, grant
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -31,8 +31,7 @@ async def spread(faulty):
     config.device_claims["gpu"]["capacity"] = {"memory": "5Gi"}
     faulty.namespaces = [f"{faulty.cluster.namespace}-{user}" for user in ("ada", "bob")]
     if faulty.cluster.kind == "real":
-        rules = SHIPPED_RULES.with_name("rbac-user-namespaces.yaml")
-        await grant(faulty.cluster.admin, faulty.cluster.namespace, rules)
+        await grant(faulty.cluster.admin, faulty.cluster.namespace, HUB_USERS_RULES)
     yield faulty
     for namespace in faulty.namespaces:
         await faulty.cluster.admin.delete(resource_path("v1", "pods", namespace), grace_period_seconds=0)

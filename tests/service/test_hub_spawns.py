@@ -21,7 +21,7 @@ TOKEN = "0123456789abcdef"
 NOT_COUNTED = "Servers that the hub is starting are not counted; all else works: "
 NO_RIGHT = (
     f"{NOT_COUNTED}the hub refuses it; the service's role there needs the scopes list:users and read:servers"
-    " (helm-values/service.yaml)."
+    " (helm-values/full.yaml)."
 )
 
 

@@ -9,19 +9,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from dra_spawner import names
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.service.context import Role
-from tests.cluster.access import SERVICE_ACCOUNT, SHIPPED_RULES, service_token
+from tests.cluster.access import SERVICE_ACCOUNT, manifests, service_token
 from tests.cluster.fault_proxy import Fault
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.hub_process import eventually
 from tests.placeholders.controller.objects import prepare
 from tests.service.replica import Replica, replica
 
-LABELS = {"app.kubernetes.io/name": "dra-spawner-service"}
+LABELS = {
+    "app.kubernetes.io/name": "dra-spawner-service",
+    "app.kubernetes.io/instance": "dra-spawner",
+    "app.kubernetes.io/component": "service",
+}
 
 
 async def make_pod(cluster: ClusterUnderTest, name: str, **labels: str) -> dict[str, Any]:
@@ -35,8 +38,8 @@ async def make_pod(cluster: ClusterUnderTest, name: str, **labels: str) -> dict[
 
 async def selected(cluster: ClusterUnderTest) -> set[str]:
     """Names of the pods that the shipped Service selects."""
-    documents = yaml.safe_load_all(SHIPPED_RULES.with_name("service-deployment.yaml").read_text())
-    (service,) = [each for each in documents if each["kind"] == "Service"]
+    named = [each for each in manifests(cluster.namespace) if each["metadata"]["name"] == "dra-spawner"]
+    (service,) = [each for each in named if each["kind"] == "Service"]
     selector = ",".join(f"{name}={value}" for name, value in service["spec"]["selector"].items())
     found = await cluster.admin.list(cluster.path("pods"), label_selector=selector)
     return {each["metadata"]["name"] for each in found["items"]}

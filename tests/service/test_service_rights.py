@@ -11,7 +11,7 @@ import pytest
 from dra_spawner.kube.api import KubernetesApi, resource_path
 from dra_spawner.kube.api_errors import KubernetesError, RequestTarget
 from dra_spawner.kube.rights import missing_right
-from tests.cluster.access import PLACEHOLDER_RULES, RBAC_API, SERVICE_ACCOUNT, grant
+from tests.cluster.access import PLACEHOLDER_RULES, RBAC_API, SERVICE_ACCOUNT, grant, shipped_objects
 from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable, whole
@@ -109,7 +109,12 @@ async def test_missing_rules_are_named(real_cluster: ClusterUnderTest) -> None:
 
 async def without(cluster: ClusterUnderTest, plural: str, namespace: str | None, resource: str) -> None:
     """Take the rules about a resource out of a role of the placeholders."""
-    path = resource_path(RBAC_API, plural, namespace, "dra-spawner-placeholders")
+    (name,) = [
+        obj["metadata"]["name"]
+        for obj in shipped_objects(cluster.namespace, PLACEHOLDER_RULES)
+        if f"{obj['kind'].lower()}s" == plural
+    ]
+    path = resource_path(RBAC_API, plural, namespace, name)
     role = await cluster.admin.get(path)
     role["rules"] = [rule for rule in role["rules"] if resource not in rule["resources"]]
     await cluster.admin.replace(path, role)

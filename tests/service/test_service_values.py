@@ -1,13 +1,14 @@
-"""The Helm values and rules of the service are valid, and grant no more than is used."""
+"""The Helm values of hub and service are valid, and fit the objects of the service."""
 
 import pytest
 import yaml
 from traitlets.config import Config
 
 from dra_spawner import names
-from dra_spawner.kube.cluster_watch import RESOURCES
+from dra_spawner.history.settings import DEFAULT_DIRECTORY
 from dra_spawner.service.application import DRASpawnerService
 from tests.chart_values import ROOT, needs_schema, problems
+from tests.cluster.access import manifests
 
 SERVICE_SCOPES = {"custom:dra-spawner:read", "custom:dra-spawner:manage"}
 
@@ -18,7 +19,7 @@ def documents(name):
 
 @pytest.fixture
 def service_values():
-    return documents("service.yaml")[0]
+    return documents("full.yaml")[0]
 
 
 @needs_schema
@@ -51,21 +52,23 @@ def test_values_and_configuration_file_of_the_service_say_the_same(service_value
     assert roles == values["loadRoles"]
 
 
-def test_deployment_of_the_service_is_reached_and_finds_its_token(service_values):
-    deployment, service = documents("service-deployment.yaml")
+def test_the_service_is_reached_and_finds_its_token(service_values):
+    objects = manifests("jupyterhub")
+    (service,) = [each for each in objects if (each["kind"], each["metadata"]["name"]) == ("Service", "dra-spawner")]
+    (deployment,) = [each for each in objects if each["kind"] == "Deployment"]
     pod = deployment["spec"]["template"]
     labels = pod["metadata"]["labels"]
     # The leader adds the second label itself.
     assert service["spec"]["selector"] == {**deployment["spec"]["selector"]["matchLabels"], names.LEADER: names.TRUE}
     assert names.LEADER not in labels
-    assert deployment["spec"]["selector"]["matchLabels"].items() <= labels.items()
-    (rule,) = service_values["proxy"]["chp"]["networkPolicy"]["egress"]
-    assert rule["to"][0]["podSelector"]["matchLabels"].items() <= labels.items()
     (container,) = pod["spec"]["containers"]
     port = container["ports"][0]["containerPort"]
+    for policy in (service_values["hub"]["networkPolicy"], service_values["proxy"]["chp"]["networkPolicy"]):
+        (rule,) = policy["egress"]
+        assert rule["to"][0]["podSelector"]["matchLabels"].items() <= labels.items()
+        assert (service["spec"]["ports"][0]["port"], rule["ports"][0]["port"]) == (port, port)
     url = service_values["hub"]["services"]["dra-spawner"]["url"]
     assert url == f"http://{service['metadata']['name']}:{port}"
-    assert (service["spec"]["ports"][0]["port"], rule["ports"][0]["port"]) == (port, port)
     environment = {each["name"]: each.get("value") or each["valueFrom"] for each in container["env"]}
     (name,) = service_values["hub"]["services"]
     assert environment["JUPYTERHUB_API_TOKEN"] == {
@@ -74,26 +77,5 @@ def test_deployment_of_the_service_is_reached_and_finds_its_token(service_values
     assert environment["POD_NAME"] == {"fieldRef": {"fieldPath": "metadata.name"}}
     assert environment["JUPYTERHUB_SERVICE_NAME"] == name
     assert environment["JUPYTERHUB_SERVICE_PREFIX"] == f"/services/{name}/"
-    account = next(each for each in documents("service-rbac.yaml") if each["kind"] == "ServiceAccount")
-    assert pod["spec"]["serviceAccountName"] == account["metadata"]["name"]
-
-
-def test_rules_of_the_service_are_the_ones_that_are_used():
-    rules = {
-        (kind, group, resource, verb, *rule.get("resourceNames", ()))
-        for document in documents("service-rbac.yaml")
-        for kind in [document["kind"]]
-        for rule in document.get("rules", ())
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
-    }
-    followed = {
-        ("ClusterRole", resource.group, resource.plural, verb)
-        for resource in RESOURCES.values()
-        for verb in ("list", "watch")
-    }
-    lease: set[tuple[str, ...]] = {("Role", "coordination.k8s.io", "leases", "create")}
-    name = DRASpawnerService().lease_name
-    lease |= {("Role", "coordination.k8s.io", "leases", verb, name) for verb in ("get", "update")}
-    assert rules == followed | lease | {("Role", "", "pods", "patch")}
+    mounted = {each["mountPath"] for each in container["volumeMounts"]}
+    assert mounted == {container["workingDir"], str(DEFAULT_DIRECTORY)}

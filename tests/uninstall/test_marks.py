@@ -14,6 +14,7 @@ from dra_spawner import names
 from dra_spawner.uninstall import marks
 from dra_spawner.uninstall.found_objects import ApiKind, FoundObject, FoundPod, SurveyedObjects
 from dra_spawner.uninstall.plan import Unmarking, plan_removal
+from tests.cluster.access import manifests
 
 PACKAGE = Path(dra_spawner.__file__).parent
 HELM_VALUES = PACKAGE.parent / "helm-values"
@@ -63,12 +64,10 @@ def test_a_mark_of_pods_is_taken_off_when_the_pod_is_over_and_told_before(key: s
 def test_what_administrators_apply_is_looked_for():
     plurals = {plural for _, plural in marks.ADMINISTRATORS_KINDS}
     versions = {version for version, _ in marks.ADMINISTRATORS_KINDS}
-    for path in HELM_VALUES.glob("*.yaml"):
-        for obj in yaml.safe_load_all(path.read_text()):
-            if not obj or "kind" not in obj:
-                continue
-            kind, name = obj["kind"].lower(), obj["metadata"]["name"]
-            assert obj["apiVersion"] in versions, (path, obj["apiVersion"])
-            assert plurals & {f"{kind}s", f"{kind}es", f"{kind[:-1]}ies"}, (path, kind)
-            assert marks.is_administrators_name(name), (path, name)
-            assert kind != "configmap" or name == f"{names.MANAGER}-service", (path, name)
+    rules = [obj for obj in yaml.safe_load_all((HELM_VALUES / "rbac.yaml").read_text()) if obj]
+    for obj in [*rules, *manifests("jupyterhub")]:
+        kind, name = obj["kind"].lower(), obj["metadata"]["name"]
+        assert obj["apiVersion"] in versions, obj["apiVersion"]
+        assert plurals & {f"{kind}s", f"{kind}es", f"{kind[:-1]}ies"}, kind
+        assert marks.is_administrators_name(name), name
+        assert kind != "configmap" or name == f"{names.MANAGER}-service", name

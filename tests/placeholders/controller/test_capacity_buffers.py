@@ -12,7 +12,7 @@ from dra_spawner import names
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.placeholders.planner.capacity_buffers import buffer_name
 from dra_spawner.service.application import DRASpawnerService
-from tests.cluster.access import SERVICE_ACCOUNT, SHIPPED_RULES, grant
+from tests.cluster.access import CAPACITY_BUFFER_RULES, SERVICE_ACCOUNT, grant
 from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable
@@ -20,7 +20,6 @@ from tests.placeholders.controller.objects import SHARE, node, prepare, shape
 from tests.polling import eventually
 from tests.service.replica import Replica, publish_shapes, replica
 
-RULES = SHIPPED_RULES.with_name("placeholders-capacity-buffers.yaml")
 API = f"{names.AUTOSCALING_GROUP}/v1beta1"
 PLAIN = shape({})
 SLICE = shape(SHARE)
@@ -108,7 +107,7 @@ async def test_a_buffer_instead_of_placeholders_without_devices(real_cluster: Cl
             rule = f'apiGroups: ["{names.AUTOSCALING_GROUP}"], resources: [capacitybuffers], verbs: [list]'
             assert rule in problem
 
-        await grant(cluster.admin, cluster.namespace, RULES, SERVICE_ACCOUNT)
+        await grant(cluster.admin, cluster.namespace, CAPACITY_BUFFER_RULES, SERVICE_ACCOUNT)
         async with replica(cluster, kubeconfig, **settings) as service:
             await service.until_warm(SLICE, 1)
             await service.until(lambda: shapes_of_placeholders(service) == {SLICE.id}, "no placeholder without devices")

@@ -1,0 +1,1 @@
+"""``dra-spawner manifests``: the objects of the Helm chart for people without Helm."""
