@@ -1,0 +1,160 @@
+"""What we tell administrators to give to zero-to-jupyterhub renders there, and fits what our chart installs."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from traitlets.config import Config
+
+from dra_spawner.json_types import JsonObject
+from tests.chart.rendering import IMAGE, ROOT, RenderingFailed, hub_values, of_kind, rendered
+from tests.chart.z2jh import VERSIONS, documented_values, z2jh_objects
+
+FILES = sorted((ROOT / "helm-values").glob("*.yaml"))
+#: Closed as far as zero-to-jupyterhub can close it.
+CLOSED = {
+    "hub": {"networkPolicy": {"egressAllowRules": {"privateIPs": False, "nonPrivateIPs": False}}},
+    "proxy": {"chp": {"networkPolicy": {"egressAllowRules": {"privateIPs": False, "nonPrivateIPs": False}}}},
+}
+
+
+def merged(*values: JsonObject) -> JsonObject:
+    """As by ``helm --values`` for each."""
+    result: JsonObject = {}
+    for each in values:
+        for key, value in each.items():
+            is_both = isinstance(value, dict) and isinstance(result.get(key), dict)
+            result[key] = merged(result[key], value) if is_both else value
+    return result
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_documented_values_render(version: str) -> None:
+    documented = documented_values()
+    assert len(documented) > 2
+    files = {path.name: yaml.safe_load(path.read_text()) for path in FILES if path.name != "rbac.yaml"}
+    assert {"minimal.yaml", "full.yaml", "nvidia.yaml", "amd.yaml", "intel.yaml", "hami.yaml"} == files.keys()
+    for values in documented:
+        assert z2jh_objects(version, values)
+    # One rendering for each vendor: over the full values, as the files say.
+    for name, values in files.items():
+        assert z2jh_objects(version, values if name == "minimal.yaml" else merged(files["full.yaml"], values))
+
+
+def test_the_word_from_policy_alone_does_not_render() -> None:
+    """So the documentation has the mapping. If this fails, zero-to-jupyterhub takes it."""
+    option = {"memory": {"display_name": "Memory", "choices": "from_policy"}}
+    with pytest.raises(RenderingFailed):
+        z2jh_objects("main", {"singleuser": {"profileList": [{"display_name": "x", "profile_options": option}]}})
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("chart", "theirs"),
+    [
+        pytest.param({}, {}, id="defaults"),
+        pytest.param(
+            {"hub": {"baseUrl": "/jupyter/", "fullname": "z2jh-hub", "serviceName": "gpus"}, "userNamespaces": True},
+            {"fullnameOverride": "z2jh"},
+            id="other-names",
+        ),
+    ],
+)
+def test_both_charts_fit(version: str, chart: JsonObject, theirs: JsonObject, tmp_path: Path) -> None:
+    ours_values = {**IMAGE, **chart}
+    printed = hub_values(ours_values, tmp_path, release="gpus")
+    ours = rendered(ours_values, release="gpus", namespace="hub")
+    z2jh = z2jh_objects(version, merged(CLOSED, theirs, printed))
+    hub = theirs.get("fullnameOverride", "")
+    hub_name = f"{hub}-hub" if hub else "hub"
+    service_pod = of_kind(ours, "Deployment")["spec"]["template"]
+    (container,) = service_pod["spec"]["containers"]
+    environment = {each["name"]: each.get("value") or each["valueFrom"] for each in container["env"]}
+    # The token, and the hub's address.
+    token = environment["JUPYTERHUB_API_TOKEN"]["secretKeyRef"]
+    secret = next(each for each in z2jh if (each["kind"], each["metadata"]["name"]) == ("Secret", token["name"]))
+    assert token["key"] in secret["data"]
+    settings = yaml.safe_load(base64.b64decode(secret["data"]["values.yaml"]))
+    base = settings["hub"]["baseUrl"]
+    port = next(
+        each["spec"]["ports"][0]["port"]
+        for each in z2jh
+        if (each["kind"], each["metadata"]["name"]) == ("Service", hub_name)
+    )
+    assert environment["JUPYTERHUB_API_URL"] == f"http://{hub_name}:{port}{base}hub/api"
+    ((name, service),) = settings["hub"]["services"].items()
+    assert environment["JUPYTERHUB_SERVICE_PREFIX"] == f"{base}services/{name}/"
+    assert service["url"] == "http://gpus-dra-spawner:8181"
+    # The hub's account has our rights.
+    account = next(
+        each["spec"]["template"]["spec"]["serviceAccountName"]
+        for each in z2jh
+        if (each["kind"], each["metadata"]["name"]) == ("Deployment", hub_name)
+    )
+    assert of_kind(ours, "RoleBinding", "-hub")["subjects"][0]["name"] == account
+    # Their pods reach ours and the reverse, though both have closed policies.
+    policies = [each["spec"] for each in [*ours, *z2jh] if each["kind"] == "NetworkPolicy"]
+    pods = {
+        "service": service_pod["metadata"]["labels"],
+        **{
+            part: next(
+                each["spec"]["template"]["metadata"]["labels"]
+                for each in z2jh
+                if each["kind"] == "Deployment" and each["metadata"]["name"].endswith(part)
+            )
+            for part in ("hub", "proxy")
+        },
+    }
+    for source, target, number, port_name in (
+        ("hub", "service", 8181, "http"),
+        ("proxy", "service", 8181, "http"),
+        ("service", "hub", 8081, "http"),
+    ):
+        assert lets_through(policies, pods[source], pods[target], "egress", {number, port_name}), (source, target)
+        assert lets_through(policies, pods[target], pods[source], "ingress", {number, port_name}), (source, target)
+    if settings["hub"]["config"].get("KubeSpawner", {}).get("enable_user_namespaces"):
+        (policy,) = [
+            each["spec"] for each in z2jh if (each["kind"], each["metadata"]["name"]) == ("NetworkPolicy", hub_name)
+        ]
+        peers = [peer for rule in policy["ingress"] for peer in rule["from"]]
+        label = {"matchLabels": {"hub.jupyter.org/network-access-hub": "true"}}
+        assert {"podSelector": label, "namespaceSelector": {"matchLabels": {}}} in peers
+        config = Config()
+        exec("\n".join(settings["hub"]["extraConfig"].values()), {"c": config})
+        assert config.JupyterHub.hub_connect_url == f"http://{hub_name}.hub:8081"
+        assert settings["hub"]["config"]["KubeSpawner"]["user_namespace_template"] == "hub-{username}"
+    assert not lets_through(policies, pods["service"], {"app": "thief"}, "ingress", {8181, "http"})
+
+
+def lets_through(
+    policies: list[Any], pod: dict[str, str], other: dict[str, str], direction: str, ports: set[int | str]
+) -> bool:
+    """Whether the policies of a pod have a rule about another pod of the namespace, by its labels and a port."""
+    selecting = [
+        each
+        for each in policies
+        if direction.title() in each["policyTypes"] and each["podSelector"]["matchLabels"].items() <= pod.items()
+    ]
+    peers = "to" if direction == "egress" else "from"
+    return not selecting or any(
+        not peer.get("namespaceSelector", {}).get("matchLabels")
+        and peer.get("podSelector", {}).get("matchLabels", {}).items() <= other.items()
+        for policy in selecting
+        for rule in policy.get(direction) or ()
+        if not rule.get("ports") or any(each.get("port") in ports for each in rule["ports"])
+        for peer in rule.get(peers) or ()
+        if "podSelector" in peer
+    )
+
+
+def test_the_notes_say_what_full_yaml_says(tmp_path: Path) -> None:
+    full = yaml.safe_load((ROOT / "helm-values" / "full.yaml").read_text())
+    printed = hub_values(IMAGE, tmp_path)
+    for role in printed["hub"]["loadRoles"].values():
+        role["description"] = "Count the servers that the hub is starting"
+    # The values have profiles and roles of users besides.
+    assert merged(full, printed) == full

@@ -1,0 +1,49 @@
+"""zero-to-jupyterhub as Helm renders it, where its charts are beside this checkout, and the values that we document."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from dra_spawner.json_types import JsonObject
+from tests.chart import rendering
+
+VERSIONS: Final = ("4.0.0", "4.4.0", "main")
+_TOP: Final = frozenset({"hub", "proxy", "scheduling", "singleuser"})
+
+
+def z2jh_chart(version: str) -> Path:
+    """A chart of zero-to-jupyterhub for a test, which is skipped where there is none."""
+    path = rendering.Z2JH_CHARTS / f"jupyterhub-{version}.tgz"
+    if not path.exists():
+        pytest.skip(f"the charts of zero-to-jupyterhub are not beside this checkout: {path.name}")
+    return path
+
+
+def z2jh_objects(version: str, values: JsonObject) -> list[JsonObject]:
+    """What zero-to-jupyterhub installs as release ``jupyterhub`` in namespace ``hub``."""
+    text = rendering.run_helm("template", "jupyterhub", str(z2jh_chart(version)), "--namespace", "hub", values=values)
+    return [each for each in yaml.safe_load_all(text) if each]
+
+
+def documented_values() -> list[JsonObject]:
+    """The YAML of README and docs that is values, and one with all profiles of the others."""
+    found: list[JsonObject] = []
+    profiles: list[Any] = []
+    for path in sorted([rendering.ROOT / "README.md", *(rendering.ROOT / "docs").glob("*.md")]):
+        for block in re.findall(r"^```yaml\n(.*?)^```", path.read_text(), re.DOTALL | re.MULTILINE):
+            value = yaml.safe_load(block)
+            if isinstance(value, dict) and "device_claims" in value:
+                profiles.append({"kubespawner_override": value})
+            elif isinstance(value, dict) and "kubespawner_override" in value:
+                profiles.append(value)
+            elif isinstance(value, list) and all(isinstance(each, dict) and "display_name" in each for each in value):
+                profiles.extend(value)
+            elif isinstance(value, dict) and value.keys() <= _TOP:
+                found.append(value)
+    named = [{"display_name": f"Profile {number}", **each} for number, each in enumerate(profiles)]
+    return [*found, {"singleuser": {"profileList": named}}]
