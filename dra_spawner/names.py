@@ -127,6 +127,9 @@ RESERVED_UNTIL: Final = "hub.jupyter.org/reserved-until"
 #: often (left out: once).
 PREEMPTED_AT: Final = "hub.jupyter.org/preempted-at"
 
+#: On pods of the service: those of one installation have the same.
+APPLICATION: Final = "app.kubernetes.io/name"
+INSTANCE: Final = "app.kubernetes.io/instance"
 #: On the pod of the service's replica that leads, with the value `TRUE`: a Service selects it.
 LEADER: Final = "hub.jupyter.org/dra-spawner-leader"
 

@@ -12,12 +12,14 @@ import pytest
 
 from dra_spawner import names
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.service.application import DRASpawnerService
 from dra_spawner.service.context import Role
 from tests.cluster.access import SERVICE_ACCOUNT, manifests, service_token
 from tests.cluster.fault_proxy import Fault
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.hub_process import eventually
 from tests.placeholders.controller.objects import prepare
+from tests.running import running
 from tests.service.replica import Replica, replica
 
 LABELS = {
@@ -105,10 +107,11 @@ async def test_a_standby_removes_a_label_that_was_left_and_is_not_ready_before(
     """As after a crash: the container starts again in the same pod, and another replica leads meanwhile."""
     cluster = embedded_cluster
     await prepared(cluster)
-    a = await make_pod(cluster, "dra-spawner-a")
     b = await make_pod(cluster, "dra-spawner-b", **{names.LEADER: names.TRUE})
-    async with labelled(cluster, a) as leader, cluster.fault_proxy() as proxy:
-        await until_selected(cluster, "dra-spawner-a", "dra-spawner-b")
+    # The leader does not know its pod here; else it would remove the label.
+    async with replica(cluster) as leader, cluster.fault_proxy() as proxy:
+        await leader.until(lambda: leader.context.role is Role.LEADER, "it leads")
+        await until_selected(cluster, "dra-spawner-b")
         proxy.fail(Fault.answer(403), times=None, verb="patch", resource="pods")
         kubeconfig = cluster.admin_kubeconfig_for(proxy.url)
         async with replica(cluster, kubeconfig, pod_name=b["metadata"]["name"]) as standby:
@@ -120,9 +123,43 @@ async def test_a_standby_removes_a_label_that_was_left_and_is_not_ready_before(
             assert reasons == ("This replica does not lead, but its pod still has the leader's label.",)
             assert leader.context.readiness().ready
             proxy.heal()
-            await until_selected(cluster, "dra-spawner-a")
+            await until_selected(cluster)
             await standby.until(lambda: standby.context.readiness().ready, "it is ready")
             assert standby.context.problems() == ()
+
+
+async def test_the_leader_removes_the_label_of_a_replica_that_is_cut_off(cluster: ClusterUnderTest) -> None:
+    """Of its own installation only: another one in the namespace has a leader, too."""
+    await prepared(cluster)
+    a = await make_pod(cluster, "dra-spawner-a")
+    await make_pod(cluster, "dra-spawner-b", **{names.LEADER: names.TRUE})
+    other = {"app.kubernetes.io/instance": "another", names.LEADER: names.TRUE}
+    await make_pod(cluster, "another-dra-spawner", **other)
+    async with labelled(cluster, a) as leader:
+        await until_selected(cluster, "dra-spawner-a")
+        found = await cluster.admin.get(cluster.path("pods", "another-dra-spawner"))
+        assert found["metadata"]["labels"][names.LEADER] == names.TRUE
+        assert leader.context.problems() == ()
+
+
+async def test_the_leader_is_found_while_a_right_is_missing(embedded_cluster: ClusterUnderTest) -> None:
+    """So that the page can say which."""
+    cluster = embedded_cluster
+    await prepared(cluster)
+    await make_pod(cluster, "dra-spawner-a")
+    async with cluster.fault_proxy() as proxy:
+        proxy.fail(Fault.answer(403), times=None, verb="list", resource="nodes")
+        application = DRASpawnerService(
+            kubeconfig=str(cluster.admin_kubeconfig_for(proxy.url)),
+            namespace=cluster.namespace,
+            pod_name="dra-spawner-a",
+        )
+        context = application.new_context()
+        async with running(application.work(context)):
+            await until_selected(cluster, "dra-spawner-a")
+            assert not context.readiness().ready
+            assert any("nodes" in each for each in context.problems())
+        await until_selected(cluster)
 
 
 async def test_a_label_that_others_removed_comes_back(embedded_cluster: ClusterUnderTest) -> None:
