@@ -32,6 +32,7 @@ from tests.cluster.access import (
     PLACEHOLDER_RULES,
     SERVICE_ACCOUNT,
     USER_NAMESPACES_RULES,
+    manifests,
 )
 from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.policy import ADMISSION_API, apply_policy, policy_objects
@@ -326,6 +327,12 @@ async def test_the_documented_quota_bounds_placeholders(thief: Thief) -> None:
     (block,) = re.findall(r"```yaml\n(.*?kind: ResourceQuota.*?)```", text, re.DOTALL)
     quota = yaml.safe_load(block)
     quota["spec"]["hard"] = {"pods": "1"}
+    (scope,) = quota["spec"]["scopeSelector"]["matchExpressions"]
+    # Of the chart; the tests have one for all namespaces.
+    assert scope["values"] == [
+        obj["metadata"]["name"] for obj in manifests("jupyterhub") if obj["kind"] == "PriorityClass"
+    ]
+    scope["values"] = [PRIORITY_CLASS]
     await thief.cluster.publish(quota)
     path = resource_path("v1", "resourcequotas", thief.cluster.namespace, "placeholders")
     await thief.cluster.wait_for(path, lambda found: "hard" in found.get("status", {}))

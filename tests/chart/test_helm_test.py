@@ -1,0 +1,106 @@
+"""The program of `helm test`, and the files that the chart includes if they are there."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.chart.rendering import CHART, EVERYTHING, IMAGE, of_kind, rendered, run_helm
+
+
+class Answers(BaseHTTPRequestHandler):
+    """Answers 200 at ``/ready``, at ``/hub`` to the right token only, else 503."""
+
+    def do_GET(self) -> None:
+        is_hub = self.path == "/hub" and self.headers["Authorization"] == "token secret"
+        self.send_response(200 if is_hub or self.path == "/ready" else 503)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def run(**environment: str) -> subprocess.CompletedProcess[str]:
+    """The program as the pod of `helm test` has it."""
+    text = run_helm(
+        "template", "dra-spawner", str(CHART), "--show-only", "templates/tests/reachable.yaml", values=IMAGE
+    )
+    (container,) = yaml.safe_load(text)["spec"]["containers"]
+    assert {each["name"] for each in container["env"]} == {"REPLICAS", "STATUS", "HUB", "TOKEN"}
+    command = [sys.executable, *container["command"][1:], *container["args"]]
+    more = {"DEADLINE_SECONDS": "0", "PATH": os.environ["PATH"], "NO_PROXY": "*"}
+    return subprocess.run(command, env={**more, **environment}, capture_output=True, text=True, timeout=60)
+
+
+def test_it_says_yes_to_all(url: str) -> None:
+    done = run(REPLICAS=f"{url}/ready", STATUS=f"{url}/ready", HUB=f"{url}/hub", TOKEN="secret")
+    assert done.stdout.splitlines() == [
+        "The service is ready: yes",
+        "The Service finds the leader: yes",
+        "The hub knows the service: yes",
+    ]
+    assert done.returncode == 0
+
+
+def test_it_says_what_is_wrong_and_what_to_do(url: str) -> None:
+    done = run(REPLICAS=f"{url}/no", STATUS="http://127.0.0.1:1/", HUB=f"{url}/hub", TOKEN="wrong")
+    ready, leader, hub = done.stdout.splitlines()
+    assert f"The service is ready: no. {url}/no: HTTP Error 503" in ready
+    assert "Connection refused>. No replica leads, or it cannot label its pod" in leader
+    assert "hub.baseUrl must be the same in both charts" in hub
+    assert done.returncode == 1
+
+
+def test_rules_and_dashboard_are_included_where_they_are(tmp_path: Path) -> None:
+    assert {"PrometheusRule"}.isdisjoint(
+        {each["kind"] for each in rendered(EVERYTHING)} if not (CHART / "files" / "rules.yaml").exists() else ()
+    )
+    chart = tmp_path / "chart"
+    shutil.copytree(CHART, chart)
+    rule = {"alert": "Stale", "expr": "up == 0", "annotations": {"summary": "{{ $labels.pod }} is stale"}}
+    (chart / "files" / "rules.yaml").write_text(yaml.safe_dump({"groups": [{"name": "dra-spawner", "rules": [rule]}]}))
+    panels = {"title": "dra-spawner", "panels": [{"legendFormat": "{{profile}}"}]}
+    (chart / "files" / "dashboard.json").write_text(json.dumps(panels, indent=2))
+    text = run_helm("template", "dra-spawner", str(chart), "--namespace", "hub", "--skip-tests", values=EVERYTHING)
+    objects = [each for each in yaml.safe_load_all(text) if each]
+    assert of_kind(objects, "PrometheusRule")["spec"]["groups"][0]["rules"] == [rule]
+    dashboard = of_kind(objects, "ConfigMap", "-dashboard")
+    assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
+    assert json.loads(dashboard["data"]["dra-spawner.json"]) == panels
+
+
+def test_metrics_are_read_with_a_token_that_may_only_do_that() -> None:
+    objects = rendered({**IMAGE, "serviceMonitor": {"enabled": True}, "hub": {"baseUrl": "/jupyter/"}})
+    spec = of_kind(objects, "ServiceMonitor")["spec"]
+    (endpoint,) = spec["endpoints"]
+    assert endpoint["path"] == "/jupyter/services/dra-spawner/metrics"
+    assert endpoint["authorization"]["credentials"] == {
+        "name": "hub",
+        "key": "hub.services.dra-spawner-metrics.apiToken",
+    }
+    service = of_kind(objects, "Service", "-replicas")
+    assert spec["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    assert (
+        not spec["selector"]["matchLabels"].items()
+        <= of_kind(objects, "Service", "dra-spawner")["metadata"]["labels"].items()
+    )

@@ -1,0 +1,82 @@
+"""`helm install`, `upgrade` and `uninstall` against a real API server."""
+
+from __future__ import annotations
+
+from dra_spawner.json_types import JsonObject
+from dra_spawner.kube.api import resource_path
+from tests.chart.rendering import CHART, IMAGE, run_helm
+from tests.cluster.under_test import ClusterUnderTest
+from tests.polling import eventually
+
+NAME = "dra-spawner"
+VALUES: JsonObject = {
+    **IMAGE,
+    "placeholders": {"enabled": True},
+    "userNamespaces": True,
+    "hub": {"baseUrl": "/jupyter"},
+    "service": {"replicas": None},
+}
+ALL_KINDS = (
+    ("v1", "configmaps"),
+    ("v1", "serviceaccounts"),
+    ("v1", "services"),
+    ("apps/v1", "deployments"),
+    ("policy/v1", "poddisruptionbudgets"),
+    ("networking.k8s.io/v1", "networkpolicies"),
+    ("rbac.authorization.k8s.io/v1", "roles"),
+    ("rbac.authorization.k8s.io/v1", "rolebindings"),
+)
+CLUSTER_KINDS = (
+    ("rbac.authorization.k8s.io/v1", "clusterroles"),
+    ("rbac.authorization.k8s.io/v1", "clusterrolebindings"),
+    ("scheduling.k8s.io/v1", "priorityclasses"),
+    ("admissionregistration.k8s.io/v1", "validatingadmissionpolicies"),
+    ("admissionregistration.k8s.io/v1", "validatingadmissionpolicybindings"),
+)
+
+
+async def ours(cluster: ClusterUnderTest) -> set[str]:
+    """Kind and name of every object of the release."""
+    found = set()
+    for namespace, kinds in ((cluster.namespace, ALL_KINDS), (None, CLUSTER_KINDS)):
+        for version, plural in kinds:
+            listed = await cluster.admin.list(resource_path(version, plural, namespace))
+            for obj in listed["items"]:
+                by = obj["metadata"].get("annotations", {}).get("meta.helm.sh/release-namespace")
+                if by == cluster.namespace:
+                    found.add(f"{plural}/{obj['metadata']['name']}")
+    return found
+
+
+async def test_a_release_comes_is_upgraded_and_goes(real_cluster: ClusterUnderTest) -> None:
+    cluster = real_cluster
+    there = ("--kubeconfig", str(cluster.admin_kubeconfig), "--namespace", cluster.namespace)
+    run_helm("install", NAME, str(CHART), *there, "--dry-run=server", values=VALUES)
+    assert await ours(cluster) == set()
+    notes = run_helm("install", NAME, str(CHART), *there, values=VALUES)
+    try:
+        assert "Its page: /jupyter/services/dra-spawner/" in notes
+        assert "baseUrl: /jupyter/" in notes
+        assert "WARNING: the history ends with the pods" in notes
+        assert "WARNING: the hub has" not in notes
+        installed = await ours(cluster)
+        assert len(installed) > 30
+        # What was set at run time stays.
+        path = resource_path("apps/v1", "deployments", cluster.namespace, NAME)
+        await cluster.admin.patch(path, {"spec": {"replicas": 3}})
+        secret = {"metadata": {"name": "hub"}, "stringData": {"values.yaml": "hub: {baseUrl: /other/}"}}
+        await cluster.admin.create(cluster.path("secrets"), secret)
+        notes = run_helm("upgrade", NAME, str(CHART), *there, values={**VALUES, "capacityBuffers": True})
+        assert "WARNING: the hub has hub.baseUrl /other/, this chart /jupyter." in notes
+        assert (await cluster.admin.get(path))["spec"]["replicas"] == 3
+        assert await ours(cluster) - installed == {
+            f"roles/{NAME}-capacity-buffers",
+            f"rolebindings/{NAME}-capacity-buffers",
+        }
+    finally:
+        run_helm("uninstall", NAME, *there)
+
+    async def is_gone() -> bool:
+        return await ours(cluster) == set()
+
+    await eventually(is_gone, "nothing of the release is left")
