@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from traitlets.config import Config
@@ -10,6 +10,7 @@ from traitlets.config import Config
 from dra_spawner import names
 from dra_spawner.check.hub_config import error_in, spawner_settings
 from dra_spawner.check.profiles_found import ProfilesFound
+from dra_spawner.profiles.policy_choices import FROM_POLICY
 
 __all__ = ["is_helm_values", "profiles_of_values"]
 
@@ -87,8 +88,21 @@ def profiles_of_values(values: Mapping[str, Any], source: str) -> ProfilesFound:
         settings,
         list_path=paths.get("profile_list", "profile_list") if is_as_written else "profile_list",
         settings_path=paths.get("device_claims", "").removesuffix(".device_claims"),
-        unread=tuple(unread),
+        unread=(*unread, *_unrendered(values, prefix)),
     )
+
+
+def _unrendered(values: Mapping[str, Any], prefix: str) -> Iterator[str]:
+    """Choices that the spawner reads, but with which the templates of zero-to-jupyterhub fail: they list images."""
+    profiles = _at(values, ("singleuser", "profileList"))
+    for number, profile in enumerate(profiles if isinstance(profiles, list) else ()):
+        options = _at(profile, ("profile_options",))
+        for name, option in options.items() if isinstance(options, Mapping) else ():
+            if _at(option, ("choices",)) == FROM_POLICY:
+                yield (
+                    f"{prefix}singleuser.profileList[{number}].profile_options.{name}.choices: zero-to-jupyterhub does "
+                    f"not render the word {FROM_POLICY} alone; write choices: {{{FROM_POLICY}: {{}}}}"
+                )
 
 
 def _run_extra_config(values: Mapping[str, Any], config: Config, source: str) -> list[str]:

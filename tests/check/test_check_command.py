@@ -189,10 +189,33 @@ def test_a_hubs_configuration(run, tmp_path, cluster, monkeypatch):
 
 
 def test_the_shipped_configurations_are_sound(run):
-    for path in ("jupyterhub_config.d/10-dra-spawner.py", "helm-values/minimal.yaml"):
+    shipped = {
+        "jupyterhub_config.d/10-dra-spawner.py": 2,
+        "helm-values/minimal.yaml": 2,
+        "helm-values/full.yaml": 2,
+        "helm-values/nvidia.yaml": 3,
+        "helm-values/amd.yaml": 2,
+        "helm-values/intel.yaml": 2,
+        "helm-values/hami.yaml": 1,
+    }
+    for path, count in shipped.items():
         code, output, _ = run(str(ROOT / path))
         assert code == 0
-        assert "2 choices" in output
+        assert f"{count} choice" in output
+        assert "does not render" not in output
+
+
+def test_choices_that_helm_cannot_render_are_told(run, tmp_path):
+    path = tmp_path / "values.yaml"
+    claims = {"gpu": {"device_class": "gpu.example.com", "capacity": {"memory": "10Gi"}}}
+    options = {"memory": {"display_name": "Memory", "choices": "from_policy"}}
+    profile = {"display_name": "x", "kubespawner_override": {"device_claims": claims}, "profile_options": options}
+    path.write_text(yaml.safe_dump({"jupyterhub": {"singleuser": {"profileList": [profile]}}}))
+    _, output, _ = run(str(path))
+    assert (
+        "note: jupyterhub.singleuser.profileList[0].profile_options.memory.choices: zero-to-jupyterhub does not render the "
+        "word from_policy alone; write choices: {from_policy: {}}"
+    ) in " ".join(output.split())
 
 
 def test_a_profile_list_that_is_a_function(run, tmp_path):
