@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import AsyncIterator
 
 from dra_spawner import names
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import resource_path
 from dra_spawner.kube.api_connection import ApiRequest
-from tests.chart.applied import apply_chart, kubeconfig_of, refusal, until_in_force, withdraw_chart
-from tests.chart.rendering import EVERYTHING, IMAGE, of_kind, rendered
+from tests.chart.applied import kubeconfig_of, refusal, until_in_force
+from tests.chart.installed import installed
+from tests.chart.rendering import EVERYTHING, IMAGE, of_kind
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.placeholders.controller.objects import WHOLE, node, prepare, shape, user_pod
@@ -26,19 +25,9 @@ PLACEHOLDERS: JsonObject = {**IMAGE, "placeholders": {"enabled": True, "targets"
 PATCH = {"Content-Type": "application/merge-patch+json"}
 
 
-@contextlib.asynccontextmanager
-async def installed(cluster: ClusterUnderTest, values: JsonObject) -> AsyncIterator[list[JsonObject]]:
-    objects = rendered(values, release=RELEASE, namespace=cluster.namespace)
-    try:
-        await apply_chart(cluster, objects)
-        yield objects
-    finally:
-        await withdraw_chart(cluster, objects)
-
-
 async def test_every_object_is_valid(real_cluster: ClusterUnderTest) -> None:
     one_replica = {"service": {"replicas": 1}, "history": {"persistence": {"enabled": True}}}
-    async with installed(real_cluster, {**EVERYTHING, **one_replica}) as objects:
+    async with installed(real_cluster, {**EVERYTHING, **one_replica}, release=RELEASE) as objects:
         assert len(objects) > 30
 
 
@@ -46,7 +35,7 @@ async def test_the_service_works_and_a_thief_does_not(real_cluster: ClusterUnder
     cluster = real_cluster
     await prepare(cluster, *node("node-a", whole("gpu-0"), whole("gpu-1")))
     await publish_shapes(cluster, {"gpu-whole": GPU})
-    async with installed(cluster, PLACEHOLDERS) as objects:
+    async with installed(cluster, PLACEHOLDERS, release=RELEASE) as objects:
         policy = f"dra-spawner-{cluster.namespace}.{FULLNAME}-service"
         await until_in_force(cluster, ACCOUNT, f"{policy}-makes-leases")
         spec = of_kind(objects, "Deployment")["spec"]["template"]

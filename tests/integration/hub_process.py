@@ -61,6 +61,11 @@ class HubProcess:
         return f"http://127.0.0.1:{self._ports['public']}"
 
     @property
+    def api_url(self) -> str:
+        """Where the hub itself listens, without its proxy and its base URL."""
+        return f"http://127.0.0.1:{self._ports['hub']}"
+
+    @property
     def session(self) -> aiohttp.ClientSession:
         """As the service that may do everything; while the hub runs."""
         assert self._session is not None
