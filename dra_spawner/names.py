@@ -69,6 +69,9 @@ POD_CLAIM_NAME: Final = "resource.kubernetes.io/pod-claim-name"
 PCIE_ROOT: Final = "resource.kubernetes.io/pcieRoot"
 PCI_BUS_ID: Final = "resource.kubernetes.io/pciBusID"
 NUMA_NODE: Final = "resource.kubernetes.io/numaNode"
+#: Annotations of objects that Helm installed.
+HELM_RELEASE: Final = "meta.helm.sh/release-name"
+HELM_NAMESPACE: Final = "meta.helm.sh/release-namespace"
 #: Image of a container that does nothing.
 PAUSE_IMAGE: Final = "registry.k8s.io/pause:3.10"
 

@@ -129,9 +129,13 @@ class _Planning:
         for lease in self.surveyed.leases:
             self.removals.append(Removal(lease.found, "the service's Lease for leader election"))
         for each in self.surveyed.administrators:
-            namespace = f" -n {each.namespace}" if each.namespace else ""
-            advice = f"kubectl delete {_resource(each)} {each.name}{namespace}"
-            reason = "an administrator applied it (`dra-spawner manifests`, helm-values/)"
+            if release := each.annotations.get(names.HELM_RELEASE):
+                advice = f"helm uninstall {release} -n {each.annotations.get(names.HELM_NAMESPACE, each.namespace)}"
+                reason = "Helm installed it"
+            else:
+                namespace = f" -n {each.namespace}" if each.namespace else ""
+                advice = f"kubectl delete {_resource(each)} {each.name}{namespace}"
+                reason = "an administrator applied it (`dra-spawner manifests`, helm-values/)"
             self.left.append(LeftObject(each, reason, advice, is_administrators=True))
         return Plan(
             tuple(sorted(self.removals, key=lambda each: _order(each.object))),

@@ -214,3 +214,11 @@ def test_the_label_that_servers_require_stays_where_they_run():
 def test_a_lease_goes():
     lease = FoundLease(found(ApiKind("coordination.k8s.io/v1", "leases", "Lease"), "dra-spawner", {}))
     assert removed(plan_removal(SurveyedObjects(leases=(lease,)), NOW)) == {"dra-spawner"}
+
+
+def test_what_helm_installed_is_removed_by_helm() -> None:
+    by_helm = {"meta.helm.sh/release-name": "gpus", "meta.helm.sh/release-namespace": "hub"}
+    kind = ApiKind("rbac.authorization.k8s.io/v1", "clusterroles", "ClusterRole", namespaced=False)
+    role = FoundObject(kind, "", "dra-spawner-hub.gpus-dra-spawner-service", "u", "1", {}, by_helm)
+    (left,) = plan_removal(SurveyedObjects(administrators=(role,)), NOW).left
+    assert (left.reason, left.advice) == ("Helm installed it", "helm uninstall gpus -n hub")
