@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from dra_spawner import names
+from dra_spawner import __version__, names
 from dra_spawner.json_types import JsonObject
 from dra_spawner.service.application import DRASpawnerService
 from tests.chart.rendering import CHART, EVERYTHING, IMAGE, RenderingFailed, of_kind, rendered, run_helm
 from tests.chart.settings_schema import settings_schema
+from tests.chart.z2jh import documented_yaml
 
 CLUSTER_WIDE = {
     "ClusterRole",
@@ -96,6 +100,65 @@ def test_extra_python_and_volumes(tmp_path: Any, monkeypatch: pytest.MonkeyPatch
     assert spec["strategy"] == {"type": "Recreate"}
     assert spec["template"]["spec"]["volumes"][1]["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
     assert "PGPASSWORD" in {each["name"] for each in spec["template"]["spec"]["containers"][0]["env"]}
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param({"placeholders": {"enabled": False}}, id="no-placeholders"),
+        pytest.param({"userNamespaces": False}, id="one-namespace"),
+        pytest.param({"capacityBuffers": False}, id="no-buffers"),
+        pytest.param({"rbac": {"create": False}}, id="no-roles"),
+        pytest.param({"admissionPolicy": {"create": False}}, id="no-policy"),
+        pytest.param({"networkPolicy": {"enabled": False}, "podDisruptionBudget": {"enabled": False}}, id="no-limits"),
+        pytest.param({"serviceAccount": {"create": False, "name": "mine"}}, id="own-account"),
+        pytest.param({"priorityClass": {"create": False, "name": "mine"}}, id="own-priority"),
+        pytest.param({"image": {**IMAGE["image"], "pullSecrets": [{"name": "r"}], "pullPolicy": "Always"}}, id="image"),
+        pytest.param(
+            {"service": {"tolerations": [], "nodeSelector": {"a": "b"}, "extraEnv": [{"name": "A"}]}}, id="pods"
+        ),
+    ],
+)
+def test_each_switch_by_itself(values: JsonObject) -> None:
+    """Every object is complete, and no name that an object mentions is of one that is left out."""
+    objects = rendered({**EVERYTHING, **values})
+    found = {(each["kind"], each["metadata"]["name"]) for each in objects}
+    assert len(found) == len(objects)
+    for each in objects:
+        if "roleRef" in each:
+            assert (each["roleRef"]["kind"], each["roleRef"]["name"]) in found
+        if "policyName" in each.get("spec", {}):
+            assert ("ValidatingAdmissionPolicy", each["spec"]["policyName"]) in found
+    account = of_kind(objects, "Deployment")["spec"]["template"]["spec"]["serviceAccountName"]
+    assert ("ServiceAccount", account) in found or account == "mine"
+
+
+def test_the_documented_values_render() -> None:
+    known = json.loads((CHART / "values.schema.json").read_text())["properties"].keys() - {"hub"}
+    documented = [each for each in documented_yaml() if isinstance(each, dict) and each.keys() <= known]
+    assert len(documented) >= 3
+    for values in documented:
+        rendered({**IMAGE, **values})
+
+
+def test_the_chart_has_the_version_of_the_package() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert chart["appVersion"] == __version__
+
+
+def test_as_part_of_another_chart(tmp_path: Path) -> None:
+    """Beside zero-to-jupyterhub, whose values it does not see."""
+    parent = tmp_path / "parent"
+    shutil.copytree(CHART, parent / "charts" / "dra-spawner")
+    dependency = {"name": "dra-spawner", "version": "*", "condition": "dra-spawner.enabled"}
+    chart = {"apiVersion": "v2", "name": "parent", "version": "1.0.0", "dependencies": [dependency]}
+    (parent / "Chart.yaml").write_text(yaml.safe_dump(chart))
+    for is_enabled in (True, False):
+        values = {"global": {"a": 1}, "dra-spawner": {**IMAGE, "enabled": is_enabled}}
+        text = run_helm("template", "jhub", str(parent), "--namespace", "hub", values=values)
+        objects = [each for each in yaml.safe_load_all(text) if each]
+        assert bool(objects) == is_enabled
+        assert not is_enabled or of_kind(objects, "Deployment")["metadata"]["name"] == "jhub-dra-spawner"
 
 
 def test_an_upgrade_leaves_the_number_of_replicas() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,20 +32,25 @@ def z2jh_objects(version: str, values: JsonObject) -> list[JsonObject]:
     return [each for each in yaml.safe_load_all(text) if each]
 
 
+def documented_yaml() -> Iterator[Any]:
+    """Every YAML block of README and docs."""
+    for path in sorted([rendering.ROOT / "README.md", *(rendering.ROOT / "docs").glob("*.md")]):
+        for _, block in re.findall(r"^( *)```yaml\n(.*?)^\1```", path.read_text(), re.DOTALL | re.MULTILINE):
+            yield yaml.safe_load(textwrap.dedent(block))
+
+
 def documented_values() -> list[JsonObject]:
     """The YAML of README and docs that is values, and one with all profiles of the others."""
     found: list[JsonObject] = []
     profiles: list[Any] = []
-    for path in sorted([rendering.ROOT / "README.md", *(rendering.ROOT / "docs").glob("*.md")]):
-        for block in re.findall(r"^```yaml\n(.*?)^```", path.read_text(), re.DOTALL | re.MULTILINE):
-            value = yaml.safe_load(block)
-            if isinstance(value, dict) and "device_claims" in value:
-                profiles.append({"kubespawner_override": value})
-            elif isinstance(value, dict) and "kubespawner_override" in value:
-                profiles.append(value)
-            elif isinstance(value, list) and all(isinstance(each, dict) and "display_name" in each for each in value):
-                profiles.extend(value)
-            elif isinstance(value, dict) and value.keys() <= _TOP:
-                found.append(value)
+    for value in documented_yaml():
+        if isinstance(value, dict) and "device_claims" in value:
+            profiles.append({"kubespawner_override": value})
+        elif isinstance(value, dict) and "kubespawner_override" in value:
+            profiles.append(value)
+        elif isinstance(value, list) and all(isinstance(each, dict) and "display_name" in each for each in value):
+            profiles.extend(value)
+        elif isinstance(value, dict) and value.keys() <= _TOP:
+            found.append(value)
     named = [{"display_name": f"Profile {number}", **each} for number, each in enumerate(profiles)]
     return [*found, {"singleuser": {"profileList": named}}]
