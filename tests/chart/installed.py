@@ -13,8 +13,8 @@ from tests.cluster.under_test import ClusterUnderTest
 
 @contextlib.asynccontextmanager
 async def installed(cluster: ClusterUnderTest, values: JsonObject, *, release: str) -> AsyncIterator[list[JsonObject]]:
-    """The objects of the chart, which are in the cluster meanwhile."""
-    objects = rendered(values, release=release, namespace=cluster.namespace)
+    """The objects of the chart, which are in the cluster meanwhile; Deployment and test pod are only validated."""
+    objects = rendered(values, release=release, namespace=cluster.namespace, with_tests=True)
     try:
         await apply_chart(cluster, objects)
         yield objects

@@ -61,9 +61,12 @@ def run_helm(*arguments: str, values: JsonObject | None = None) -> str:
     return done.stdout
 
 
-def rendered(values: JsonObject, *, release: str = "dra-spawner", namespace: str = "jupyterhub") -> list[JsonObject]:
-    """The objects of the chart, without those of `helm test`."""
-    text = run_helm("template", release, str(CHART), "--namespace", namespace, "--skip-tests", values=values)
+def rendered(
+    values: JsonObject, *, release: str = "dra-spawner", namespace: str = "jupyterhub", with_tests: bool = False
+) -> list[JsonObject]:
+    """The objects of the chart; those of `helm test` only if asked for."""
+    more = () if with_tests else ("--skip-tests",)
+    text = run_helm("template", release, str(CHART), "--namespace", namespace, *more, values=values)
     return [each for each in yaml.safe_load_all(text) if each]
 
 

@@ -29,6 +29,7 @@ async def test_every_object_is_valid(real_cluster: ClusterUnderTest) -> None:
     one_replica = {"service": {"replicas": 1}, "history": {"persistence": {"enabled": True}}}
     async with installed(real_cluster, {**EVERYTHING, **one_replica}, release=RELEASE) as objects:
         assert len(objects) > 30
+        assert {"Deployment", "Pod", "PersistentVolumeClaim"} <= {each["kind"] for each in objects}
 
 
 async def test_the_service_works_and_a_thief_does_not(real_cluster: ClusterUnderTest) -> None:

@@ -58,7 +58,11 @@ def test_the_word_from_policy_alone_does_not_render() -> None:
     [
         pytest.param({}, {}, id="defaults"),
         pytest.param(
-            {"hub": {"baseUrl": "/jupyter/", "fullname": "z2jh-hub", "serviceName": "gpus"}, "userNamespaces": True},
+            {
+                "hub": {"baseUrl": "/jupyter/", "fullname": "z2jh-hub", "serviceName": "gpus"},
+                "userNamespaces": True,
+                "serviceMonitor": {"enabled": True},
+            },
             {"fullnameOverride": "z2jh"},
             id="other-names",
         ),
@@ -86,7 +90,10 @@ def test_both_charts_fit(version: str, chart: JsonObject, theirs: JsonObject, tm
         if (each["kind"], each["metadata"]["name"]) == ("Service", hub_name)
     )
     assert environment["JUPYTERHUB_API_URL"] == f"http://{hub_name}:{port}{base}hub/api"
-    ((name, service),) = settings["hub"]["services"].items()
+    name = chart.get("hub", {}).get("serviceName", "dra-spawner")
+    service = settings["hub"]["services"][name]
+    for monitor in [each for each in ours if each["kind"] == "ServiceMonitor"]:
+        assert monitor["spec"]["endpoints"][0]["authorization"]["credentials"]["key"] in secret["data"]
     assert environment["JUPYTERHUB_SERVICE_PREFIX"] == f"{base}services/{name}/"
     assert service["url"] == "http://gpus-dra-spawner:8181"
     # The hub's account has our rights.
