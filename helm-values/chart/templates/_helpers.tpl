@@ -113,6 +113,8 @@ hub:
   {{- if ne (include "dra-spawner.base" .) "/" }}
   baseUrl: {{ include "dra-spawner.base" . }}
   {{- end }}
+  # A server that finds no device in time is no failure of the hub.
+  consecutiveFailureLimit: 0
   extraConfig:
     10-dra-spawner: |
       from dra_spawner.hub import setup
@@ -185,4 +187,11 @@ proxy:
     networkPolicy:
       # The proxy passes requests for the page on.
       egress: *dra-spawner
+scheduling:
+  # Up to chart 4.4 of zero-to-jupyterhub it binds pods without their devices.
+  userScheduler:
+    enabled: false
+  # These placeholders ignore devices.
+  userPlaceholder:
+    enabled: false
 {{- end -}}
