@@ -85,14 +85,16 @@ app.kubernetes.io/component: service
 {{- merge $settings .Values.service.config | toJson -}}
 {{- end -}}
 
-{{- /* A role binding; arguments: context, kind, name, account. */ -}}
+{{- /* A role binding; arguments: context, kind, name, account, and the namespace of a Role elsewhere. */ -}}
 {{- define "dra-spawner.binding" -}}
 {{- $context := index . 0 -}}{{- $kind := index . 1 -}}{{- $name := index . 2 -}}
 apiVersion: rbac.authorization.k8s.io/v1
 kind: {{ $kind }}Binding
 metadata:
   name: {{ $name }}
-  {{- if eq $kind "Role" }}
+  {{- if gt (len .) 4 }}
+  namespace: {{ index . 4 }}
+  {{- else if eq $kind "Role" }}
   namespace: {{ $context.Release.Namespace }}
   {{- end }}
   labels: {{- include "dra-spawner.labels" $context | nindent 4 }}
