@@ -27,7 +27,7 @@ def test_names_and_addresses_are_those_of_the_installation() -> None:
     elsewhere = {
         each["metadata"]["name"] for each in found if each["metadata"].get("namespace", "gpu-hub") != "gpu-hub"
     }
-    assert elsewhere == {"gpu-hub-dra-spawner-node-events"}, (
+    assert elsewhere == {"dra-spawner-gpu-hub.dra-spawner-node-events"}, (
         "Kubernetes has events about nodes in the namespace default"
     )
     subjects = {each["name"] for obj in found for each in obj.get("subjects", ())}
