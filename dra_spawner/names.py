@@ -181,7 +181,8 @@ LEASE: Final = PROJECT
 BUFFER_PREFIX: Final = "dra-spawner-buffer-"
 #: Beginning of the name of a claim that is created by dry run only.
 PROBE_PREFIX: Final = "dra-spawner-probe-"
-#: Name of the JupyterHub service, and scopes of its users.
+#: Name of the JupyterHub service, and scopes of its users; each includes the scopes before it.
 HUB_SERVICE: Final = PROJECT
 READ_SCOPE: Final = "custom:dra-spawner:read"
-MANAGE_SCOPE: Final = "custom:dra-spawner:manage"
+OPERATE_SCOPE: Final = "custom:dra-spawner:operate"
+ADMIN_SCOPE: Final = "custom:dra-spawner:admin"

@@ -20,9 +20,13 @@ _PASSED_ON = ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 c.JupyterHub.custom_scopes.update(
     {
         "custom:dra-spawner:read": {"description": "See who uses which device, and what was decided about them"},
-        "custom:dra-spawner:manage": {
-            "description": "Change what the dra-spawner service does",
+        "custom:dra-spawner:operate": {
+            "description": "Steer placeholders and nodes for a time",
             "subscopes": ["custom:dra-spawner:read"],
+        },
+        "custom:dra-spawner:admin": {
+            "description": "Change everything that the dra-spawner service can change",
+            "subscopes": ["custom:dra-spawner:operate"],
         },
     }
 )
@@ -37,11 +41,16 @@ c.JupyterHub.services.append(
         # The service belongs to the hub, so users need not confirm the login.
         "oauth_no_confirm": True,
         # What a browser's login lets it find out about a user; `admin-ui` tells an administrator of the hub.
-        "oauth_client_allowed_scopes": ["custom:dra-spawner:read", "custom:dra-spawner:manage", "admin-ui"],
+        "oauth_client_allowed_scopes": [
+            "custom:dra-spawner:read",
+            "custom:dra-spawner:operate",
+            "custom:dra-spawner:admin",
+            "admin-ui",
+        ],
     }
 )
 
-# Administrators of the hub may look without more ado. Others need a role: here the members of two groups.
+# Administrators of the hub may look without more ado. Others need a role: here the members of three groups.
 c.JupyterHub.load_roles.extend(
     [
         {
@@ -51,10 +60,16 @@ c.JupyterHub.load_roles.extend(
             "groups": ["gpu-watchers"],
         },
         {
-            "name": "dra-spawner-manager",
-            "description": "Change what the dra-spawner service does",
-            "scopes": ["custom:dra-spawner:manage", "access:services!service=dra-spawner"],
+            "name": "dra-spawner-operator",
+            "description": "Steer placeholders and nodes for a time",
+            "scopes": ["custom:dra-spawner:operate", "access:services!service=dra-spawner"],
             "groups": ["gpu-operators"],
+        },
+        {
+            "name": "dra-spawner-admin",
+            "description": "Change everything that the dra-spawner service can change",
+            "scopes": ["custom:dra-spawner:admin", "access:services!service=dra-spawner"],
+            "groups": ["gpu-admins"],
         },
         # The service itself. Without this role it counts servers that the hub is starting only when they have a pod.
         {

@@ -92,6 +92,7 @@ class DecisionLog:
         limit: int = 100,
         *,
         after: int = 0,
+        before: int | None = None,
         matches: Callable[[Decision], bool] = lambda decision: True,
     ) -> tuple[NumberedDecision, ...]:
         """The newest decisions, newest first.
@@ -100,12 +101,14 @@ class DecisionLog:
         ----------
         after
             Only decisions with a higher number.
+        before
+            Only decisions with a lower number.
         """
         found: list[NumberedDecision] = []
         for numbered in reversed(self._kept):
             if numbered.number <= after or len(found) >= limit:
                 break
-            if matches(numbered.decision):
+            if (before is None or numbered.number < before) and matches(numbered.decision):
                 found.append(numbered)
         return tuple(found)
 

@@ -29,12 +29,16 @@ class HubTraits(HasTraits):
         default_value={names.READ_SCOPE, "admin-ui"},
         help="JupyterHub scopes, any of which grants reading; administrators of the hub have `admin-ui`.",
     ).tag(config=True)
-    manage_scopes = Set(
+    operate_scopes = Set(
         Unicode(),
-        default_value={names.MANAGE_SCOPE, "admin:servers"},
+        default_value={names.OPERATE_SCOPE},
+        help="JupyterHub scopes, any of which grants reading and operating, as docs/api.md lists it.",
+    ).tag(config=True)
+    admin_scopes = Set(
+        Unicode(),
+        default_value={names.ADMIN_SCOPE, "admin:servers"},
         help="""
-        JupyterHub scopes, any of which grants reading and changing; tokens of the hub's administrators have
-        `admin:servers`.
+        JupyterHub scopes, any of which grants everything; tokens of the hub's administrators have `admin:servers`.
         """,
     ).tag(config=True)
     metrics_scopes = Set(
@@ -55,7 +59,8 @@ class HubTraits(HasTraits):
             prefix=str(self.prefix),
             hub_auth=self._hub_auth() if token else None,
             read_scopes=frozenset(self.read_scopes),
-            manage_scopes=frozenset(self.manage_scopes),
+            operate_scopes=frozenset(self.operate_scopes),
+            admin_scopes=frozenset(self.admin_scopes),
             metrics_scopes=frozenset(self.metrics_scopes),
             authenticate_metrics=self.authenticate_prometheus,
             own_token=token,

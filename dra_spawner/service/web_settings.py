@@ -24,8 +24,8 @@ class WebSettings:
         Path of all addresses, with a slash at both ends.
     hub_auth
         The hub's OAuth client; None without a hub: then every protected address answers 503.
-    read_scopes, manage_scopes
-        Any of the first scopes grants reading, any of the second reading and changing.
+    read_scopes, operate_scopes, admin_scopes
+        Any of the first scopes grants reading, any of the second also operating, any of the third all.
     metrics_scopes
         Any of these grants reading the metrics.
     authenticate_metrics
@@ -37,7 +37,8 @@ class WebSettings:
     prefix: str
     hub_auth: HubOAuth | None = None
     read_scopes: frozenset[str] = frozenset({names.READ_SCOPE})
-    manage_scopes: frozenset[str] = frozenset({names.MANAGE_SCOPE})
+    operate_scopes: frozenset[str] = frozenset({names.OPERATE_SCOPE})
+    admin_scopes: frozenset[str] = frozenset({names.ADMIN_SCOPE})
     metrics_scopes: frozenset[str] = frozenset({"read:metrics"})
     authenticate_metrics: bool = True
     own_token: str = field(default="", repr=False)

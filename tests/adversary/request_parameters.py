@@ -7,6 +7,7 @@ from typing import Final
 PARAMETERS: Final = (
     "limit",
     "after",
+    "continue",
     "name",
     "kind",
     "profile",

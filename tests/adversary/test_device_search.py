@@ -227,7 +227,7 @@ async def test_the_service_answers_and_serves_others_while_a_tenant_asks_for_too
                 status, answer = await service.ask({"shape": ENDLESS.id, "pod": "eve", "namespace": ada})
                 profiles = await service.get_json("profiles")
         assert max(stalls) < LONGEST_STALL
-        assert (status, "it is not known where a server" in answer["message"]) == (503, True)
+        assert (status, "it is not known where a server" in answer["detail"]) == (503, True)
         assert {each["name"] for each in profiles["items"] if each["availability"] is None} == {"endless"}
         items = [each for each in waiting["items"] if each["namespace"] == mallory]
         assert {each["is_known"] for each in items} == {False}

@@ -87,4 +87,4 @@ async def check_hostile_questions(service: Replica, definition: str, identity: s
             question["definition"] = definition[:begin] + random.choice(parts) + definition[end:]
         status, answer = await service.ask(question)
         assert status in (200, 400, 404), (question, answer)
-        assert status == 200 or answer["message"].endswith(".")
+        assert status == 200 or answer["detail"].endswith(".")

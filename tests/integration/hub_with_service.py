@@ -26,7 +26,8 @@ c.JupyterHub.services[-1]["api_token"] = "{token}service"
 c.JupyterHub.services.append({{"name": "prometheus", "api_token": "{token}prometheus"}})
 c.JupyterHub.load_roles.append({{"name": "prometheus", "services": ["prometheus"], "scopes": ["read:metrics"]}})
 c.Authenticator.admin_users = {{"admin"}}
-c.JupyterHub.load_groups = {{"gpu-watchers": {{"users": ["watcher"]}}, "gpu-operators": {{"users": ["operator"]}}}}
+c.JupyterHub.load_groups = {{"gpu-watchers": {{"users": ["watcher"]}}, "gpu-operators": {{"users": ["operator"]}},
+                              "gpu-admins": {{"users": ["manager"]}}}}
 c.JupyterHub.load_roles[0]["scopes"].append("tokens")
 """
 TOKEN = "0" * 32
@@ -57,7 +58,7 @@ class Service:
             session.request(method, self.url + path, data=data, headers=headers, allow_redirects=False) as answer,
         ):
             text = await answer.text()
-            is_json = answer.content_type == "application/json"
+            is_json = answer.content_type in ("application/json", "application/problem+json")
             return answer.status, answer.headers, json.loads(text) if is_json and text else text
 
     async def ready(self) -> None:
@@ -83,7 +84,7 @@ async def hub_with_service(cluster: ClusterUnderTest) -> AsyncIterator[Service]:
     url = free_url()
     more = GROUPS.format(config=str(CONFIG), url=url, namespace=cluster.namespace, token=TOKEN)
     async with HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, more) as hub:
-        for user in ("admin", "watcher", "operator", "user"):
+        for user in ("admin", "watcher", "operator", "manager", "user"):
             await hub.add_user(user)
         yield Service(hub, url)
 

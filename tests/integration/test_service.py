@@ -52,14 +52,16 @@ async def test_programs_are_let_in_by_scope(hub: HubProcess):
             assert "default-src 'none'" in headers["Content-Security-Policy"]
     refused = (await service.get("api/nodes", await service.token("user")))[2]
     assert refused == {
+        "type": "about:blank",
+        "title": "Forbidden",
         "status": 403,
-        "message": "user user has none of the scopes that this address needs: "
-        "admin-ui, admin:servers, custom:dra-spawner:manage, custom:dra-spawner:read.",
+        "detail": "user user has none of the scopes that this address needs: admin-ui, admin:servers, "
+        "custom:dra-spawner:admin, custom:dra-spawner:operate, custom:dra-spawner:read.",
     }
     for token in ("", "wrong"):
         status, _, body = await service.get("api/nodes", token)
         assert (status, body["status"]) == (401, 401)
-        assert "Send a valid JupyterHub API token" in body["message"]
+        assert "Send a valid JupyterHub API token" in body["detail"]
     assert (await service.get("metrics", TOKEN + "prometheus"))[0] == 200
     assert (await service.get("api/nodes", TOKEN + "prometheus"))[0] == 403
     assert (await service.get("metrics"))[0] == 401
@@ -88,7 +90,7 @@ async def test_answers(hub: HubProcess):
     token = await service.token("watcher")
     _, _, answer = await service.get("api/nodes", token)
     (node,) = answer["items"]
-    assert (answer["next"], answer["total"], answer["broken"]) == ("", 1, [])
+    assert (answer["continue"], answer["total"], answer["broken"]) == ("", 1, [])
     assert (node["name"], node["node_pool"], node["ready"], node["pods"]) == ("n1", "gpus", True, 1)
     # A share of a quarter: the autoscaler counts the whole device.
     assert node["utilization"]["autoscaler"] == {"value": 1.0, "unknown_because": ""}
@@ -105,7 +107,7 @@ async def test_answers(hub: HubProcess):
     assert re.search(r"^dra_spawner_staleness_seconds \d", metrics, re.M)
     assert re.search(r"^dra_spawner_decision_age_seconds \d", metrics, re.M)
     _, _, decisions = await service.get("api/decisions", token)
-    assert decisions == {"items": [], "total": 0, "incomplete_because": ""}
+    assert decisions == {"items": [], "continue": "", "total": 0, "incomplete_because": ""}
     _, _, status = await service.get("api/status", token)
     assert (status["ready"], status["role"], status["problems"]) == (True, "leader", [])
     assert {each["resource"] for each in status["resources"]} >= {"nodes", "pods", "resourceslices.resource.k8s.io"}
@@ -117,7 +119,7 @@ async def test_answers(hub: HubProcess):
     ):
         found, _, body = await service.get(path, token)
         assert (found, body["status"]) == (code, code)
-        assert body["message"].endswith(".")
+        assert body["detail"].endswith(".")
     assert (await service.get("api/nodes", token, "DELETE"))[2]["status"] == 405
 
 

@@ -18,7 +18,7 @@ def open_to_all(handler: type[SecureHandler], user: str = "ada") -> type[SecureH
     """The handler for a user with all rights; rights are tested with a real hub (tests/integration/test_service.py)."""
 
     async def prepare(self: Any) -> None:
-        self.hub_user = {"name": user, "scopes": [names.MANAGE_SCOPE]}
+        self.hub_user = {"name": user, "scopes": [names.ADMIN_SCOPE]}
 
     return type(handler.__name__, (handler,), {"prepare": prepare})
 

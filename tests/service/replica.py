@@ -151,7 +151,7 @@ OPEN = (
     ("decisions", open_to_all(handlers.DecisionsHandler)),
     ("forecasts", open_to_all(forecast_handler.ForecastsHandler)),
     ("calendar-entries", open_to_all(calendar_entry_handlers.CalendarEntriesHandler)),
-    ("calendar-entries/(.*)", open_to_all(calendar_entry_handlers.CalendarEntryHandler)),
+    ("calendar-entries/{id}", open_to_all(calendar_entry_handlers.CalendarEntryHandler)),
     ("resume", open_to_all(resume_handler.ResumeHandler)),
     ("rehearsals", open_to_all(rehearsal_handler.RehearsalsHandler)),
     ("status", open_to_all(handlers.StatusHandler)),

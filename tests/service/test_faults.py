@@ -59,7 +59,7 @@ async def test_while_the_api_server_is_away_nothing_is_decided_and_then_all_goes
             # Meanwhile things change that would call for decisions.
             await cluster.admin.delete(cluster.path("pods", kept.name), grace_period_seconds=0)
             status, answer = await service.ask({"shape": GPU.id, "pod": "ada", "namespace": cluster.namespace})
-            assert (status, answer["message"].startswith("This replica does not lead")) == (503, True)
+            assert (status, answer["detail"].startswith("This replica does not lead")) == (503, True)
             watch = service.context.watch
             assert watch is not None
             await service.until(lambda: watch.staleness_seconds() > 3, "what is known gets old")
@@ -145,7 +145,7 @@ async def test_a_leader_that_dies_while_it_acts(cluster: ClusterUnderTest, verb:
                     question = {"shape": GPU.id, "pod": "ada", "namespace": cluster.namespace}
                     # A hub that still reaches the old one gets nothing from it, and its place from the leader.
                     status, answer = await old.ask(question)
-                    assert (status, answer["message"]) == (503, f"This replica stands by: the leader is {leader}.")
+                    assert (status, answer["detail"]) == (503, f"This replica stands by: the leader is {leader}.")
                     status, answer = await new.ask(question)
                     assert (status, answer["kind"]) == (200, "warm")
                     assert (await new.ask({**question, "shape": "0" * 16}))[0] == 404

@@ -81,13 +81,13 @@ async def test_nothing_is_promised_while_nothing_is_decided(
         monkeypatch.setattr(service.controller.watch, "staleness_seconds", lambda: 1200.0)
         body = {"shape": GPU.id, "pod": "ada", "namespace": cluster.namespace}
         status, answer = await service.ask(body)
-        assert (status, answer["message"]) == (
+        assert (status, answer["detail"]) == (
             503,
             "No placeholder is reserved at present: nothing is decided: the view of the cluster is 1200 seconds old.",
         )
         refused = service.context.decisions.newest(1, matches=lambda each: each.kind == "refuse-reservation")
         assert [(each.decision.code, each.decision.reason + ".") for each in refused] == [
-            ("on-hold", answer["message"][0].lower() + answer["message"][1:])
+            ("on-hold", answer["detail"][0].lower() + answer["detail"][1:])
         ]
         monkeypatch.undo()
         assert (await service.place(GPU, "ada"))["kind"] == "warm"
@@ -198,7 +198,7 @@ async def test_a_new_replica_without_a_hub_leaves_what_is_there(embedded_cluster
 async def test_questions_that_make_no_sense(embedded_cluster: ClusterUnderTest, body: Any, message: str) -> None:
     async with replica(embedded_cluster, placeholders={"gpu-whole": {"min": 1}}) as service:
         status, answer = await service.ask(body)
-        assert (status, answer["message"]) == (400, message)
+        assert (status, answer["detail"]) == (400, message)
 
 
 async def test_only_the_hub_may_ask_for_places(embedded_cluster: ClusterUnderTest) -> None:

@@ -216,7 +216,7 @@ async def test_a_database_that_fails_is_said_once_and_all_else_works(
                 status, answer = await post(f"{found.url}/rehearsals", {"line": "1 of gpu now"})
                 assert (status, answer["is_possible"]) == (200, True)
                 status, answer = await post(f"{found.url}/calendar-entries", CLASS)
-                assert (status, "not available" in answer["message"]) == (503, True)
+                assert (status, "not available" in answer["detail"]) == (503, True)
             await asyncio.sleep(A_FEW_ATTEMPTS_SECONDS)
             problems = [each for each in found.context.problems() if "istory" in each]
             assert len(problems) == 1, problems

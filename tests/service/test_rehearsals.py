@@ -305,12 +305,13 @@ async def test_wrong_questions_are_told(url: str, context: ServiceContext, body:
     service = controller()
     context.follow(service.watch, service)
     status, found = await post(url, body)
-    assert (status, told in found["message"]) == (400, True), found
+    assert (status, told in found["detail"]) == (400, True), found
 
 
 async def test_before_the_cluster_and_the_profiles_are_known(url: str, context: ServiceContext) -> None:
     question = {"line": "24 of gpu-slice now"}
-    assert await post(url, question) == (503, {"status": 503, "message": "The cluster is not read completely yet."})
+    status, found = await post(url, question)
+    assert (status, found["detail"]) == (503, "The cluster is not read completely yet.")
     service = controller()
     context.follow(service.watch, service)
     _Watch.is_read = False
@@ -323,7 +324,7 @@ async def test_before_the_cluster_and_the_profiles_are_known(url: str, context: 
     )
     context.follow(unpublished.watch, unpublished)
     status, found = await post(url, question)
-    assert (status, found["message"]) == (503, "The profiles are not known: no placeholders are configured.")
+    assert (status, found["detail"]) == (503, "The profiles are not known: no placeholders are configured.")
 
 
 def test_now_has_a_time_zone() -> None:

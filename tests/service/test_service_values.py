@@ -10,7 +10,7 @@ from dra_spawner.service.application import DRASpawnerService
 from tests.chart_values import ROOT, needs_schema, problems
 from tests.cluster.access import manifests
 
-SERVICE_SCOPES = {"custom:dra-spawner:read", "custom:dra-spawner:manage"}
+SERVICE_SCOPES = {f"custom:dra-spawner:{each}" for each in ("read", "operate", "admin")}
 
 
 def documents(name):
@@ -35,7 +35,8 @@ def test_scopes_of_the_service_are_defined_before_they_are_used(service_values):
     used |= set(hub["services"]["dra-spawner"]["oauth_client_allowed_scopes"])
     assert {scope for scope in used if scope.startswith("custom:")} == SERVICE_SCOPES
     known = DRASpawnerService()
-    assert {scope for scope in known.read_scopes | known.manage_scopes if scope.startswith("custom:")} == SERVICE_SCOPES
+    checked = known.read_scopes | known.operate_scopes | known.admin_scopes
+    assert {scope for scope in checked if scope.startswith("custom:")} == SERVICE_SCOPES
 
 
 def test_values_and_configuration_file_of_the_service_say_the_same(service_values):

@@ -66,8 +66,9 @@ async def test_a_standby_reserves_nothing_and_names_the_leader(cluster: ClusterU
         async with replica(cluster, placeholders=placeholders) as standby:
             await until_standby(standby)
             await standby.until_warm(GPU, 1)
-            said = (503, {"status": 503, "message": f"This replica stands by: the leader is {leader.identity}."})
-            assert await standby.ask(question(cluster)) == said
+            status, refused = await standby.ask(question(cluster))
+            said = f"This replica stands by: the leader is {leader.identity}."
+            assert (status, refused["detail"]) == (503, said)
             assert [each.reservation for each in leader.placeholders().values()] == [None]
             assert standby.context.decisions.count == 0
             answer = await leader.place(GPU, "ada")
@@ -105,7 +106,7 @@ async def test_a_standby_answers_reads_from_its_own_view(embedded_cluster: Clust
             assert "placeholders of tpu" in page
             assert "stands by" not in await leader.get("page")
             status, refused = await send(standby, "decisions?limit=many")
-            assert (status, refused["message"]) == (400, "limit must be a whole number from 0 to 1000.")
+            assert (status, refused["detail"]) == (400, "limit must be a whole number from 0 to 1000.")
 
 
 def shared(item: dict[str, Any]) -> dict[str, Any]:
@@ -121,7 +122,7 @@ async def test_whoever_wrote_the_lease_is_asked_nothing(
     async with replica(cluster, placeholders={"gpu-whole": {"min": 1}}, lease_seconds=3600.0) as standby:
         await until_standby(standby)
         status, answer = await standby.ask(question(cluster))
-        assert (status, answer["message"]) == (503, f"This replica stands by: the leader is {stranger[0]}.")
+        assert (status, answer["detail"]) == (503, f"This replica stands by: the leader is {stranger[0]}.")
         for address in ("decisions", "placeholders", "pending-servers"):
             told = await standby.get_json(address)
             assert (told["items"], told["total"]) == ([], 0)

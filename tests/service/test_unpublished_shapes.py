@@ -65,7 +65,7 @@ async def test_placeholders_make_way_for_them(cluster: ClusterUnderTest) -> None
         decisions = [each.decision for each in service.context.decisions.newest(100)]
         assert [each.code for each in decisions if each.kind == "delete-placeholder"] == ["preempted"] * 2
         status, answer = await ask(service, LARGE, "eve", definition_of(PART))
-        assert (status, answer["message"]) == (400, f"definition: it is of shape {PART.id}, not of {LARGE.id}.")
+        assert (status, answer["detail"]) == (400, f"definition: it is of shape {PART.id}, not of {LARGE.id}.")
 
 
 async def test_a_placeholder_waits_beside_them_for_a_node(cluster: ClusterUnderTest) -> None:

@@ -8,16 +8,22 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, Final, TypeVar
 
 from jupyterhub.services.auth import HubOAuth, HubOAuthCallbackHandler, HubOAuthenticated
 from tornado.web import HTTPError
 
 from dra_spawner.service.context import ServiceContext
+from dra_spawner.service.http.endpoints import HTML, JSON, Access, Endpoint, endpoint, endpoints_of
 from dra_spawner.service.http.guarded_handler import GuardedHandler, sentence_of
+from dra_spawner.service.http.paging import Unreadable, page_of, read_token
 from dra_spawner.service.web_settings import WebSettings
 
-__all__ = ["HUB_SECONDS", "ApiHandler", "CallbackHandler", "PageHandler", "SecureHandler"]
+__all__ = ["HUB_SECONDS", "ApiHandler", "CallbackHandler", "PageHandler", "SecureHandler", "bearer_token", "scopes_of"]
+
+T = TypeVar("T")
 
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -34,14 +40,60 @@ _HEADERS = {
 #: Limit of the time for the hub's answer about a token.
 HUB_SECONDS: Final = 10.0
 #: Limit of items in one answer.
-_MOST_ITEMS = 1000
+_MOST_ITEMS: Final = 1000
+_DEFAULT_ITEMS: Final = 100
+_PROBLEM: Final = "application/problem+json"
+_STATUSES: Final = frozenset(HTTPStatus)
+
+
+def scopes_of(access: Access, web: WebSettings) -> frozenset[str]:
+    """Scopes, any of which is needed; empty for an endpoint that answers everybody."""
+    match access:
+        case Access.EVERYBODY:
+            return frozenset()
+        case Access.METRICS:
+            return scopes_of(Access.READ, web) | web.metrics_scopes if web.authenticate_metrics else frozenset()
+        case Access.READ:
+            return web.read_scopes | scopes_of(Access.OPERATE, web)
+        case Access.OPERATE:
+            return web.operate_scopes | web.admin_scopes
+        case Access.ADMIN:
+            return web.admin_scopes
+
+
+def bearer_token(headers: Mapping[str, str]) -> str:
+    """The token of a request; empty if there is none."""
+    kind, _, token = headers.get("Authorization", "").partition(" ")
+    return token.strip() if kind.lower() in ("token", "bearer") else ""
 
 
 class SecureHandler(GuardedHandler):
-    """Headers and error answers of all handlers."""
+    """Headers, methods and error answers of all handlers; methods are declared by `endpoints.endpoint`."""
 
     def initialize(self, context: ServiceContext) -> None:
         self.context = context
+        self.body = bytearray()
+
+    @property
+    def declared(self) -> Endpoint | None:
+        """The declaration of what is asked; None if the address does not have this method."""
+        return endpoints_of(type(self)).get(self.request.method or "")
+
+    async def prepare(self) -> None:
+        """Refuse methods that the address does not have."""
+        if self.declared is None:
+            self.refuse(405, Allow=", ".join(endpoints_of(type(self))))
+
+    def data_received(self, chunk: bytes) -> None:
+        """Collect a declared body: the caller is authorized by now, and the server limits the size."""
+        if self.declared is not None and self.declared.body is not None:
+            self.body += chunk
+
+    async def head(self, *arguments: str) -> None:
+        """Answer as to a ``GET``; tornado leaves the body out."""
+        work = self.get(*arguments)
+        if work is not None:
+            await work
 
     @property
     def web(self) -> WebSettings:
@@ -54,16 +106,22 @@ class SecureHandler(GuardedHandler):
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         error = (kwargs.get("exc_info") or (None, None, None))[1]
-        self.write_json({"status": status_code, "message": sentence_of(status_code, error)})
+        self.write_problem(status_code, sentence_of(status_code, error))
 
-    def write_json(self, body: Any) -> None:
+    def write_problem(self, status: int, detail: str, **more: str) -> None:
+        """Answer with a problem, as in RFC 9457."""
+        self.set_status(status)
+        title = HTTPStatus(status).phrase if status in _STATUSES else "Problem"
+        self.write_json({"type": "about:blank", "title": title, "status": status, "detail": detail, **more}, _PROBLEM)
+
+    def write_json(self, body: Any, media_type: str = JSON) -> None:
         """Answer with JSON in ASCII, which can also express text that is not valid Unicode."""
-        self.set_header("Content-Type", "application/json")
+        self.set_header("Content-Type", media_type)
         self.finish(json.dumps(body, allow_nan=False, separators=(",", ":")))
 
 
 class _HubHandler(HubOAuthenticated, SecureHandler):
-    """Answers only callers with one of `accepted_scopes`."""
+    """Answers only callers with one of the scopes of the endpoint."""
 
     hub_user: dict[str, Any]
     """Model of the user or service that calls."""
@@ -73,13 +131,15 @@ class _HubHandler(HubOAuthenticated, SecureHandler):
         assert self.web.hub_auth is not None
         return self.web.hub_auth
 
-    @property
-    def accepted_scopes(self) -> frozenset[str]:
-        return self.web.read_scopes | self.web.manage_scopes
-
     async def prepare(self) -> None:
-        if self.request.method == "OPTIONS" or not self.is_protected:
+        await SecureHandler.prepare(self)
+        declared = self.declared
+        assert declared is not None  # or it was refused
+        accepted, token = scopes_of(declared.access, self.web), bearer_token(self.request.headers)
+        if not accepted or (declared.hub and self.web.is_own_token(token)):
             return
+        if not token and not declared.cookie:
+            self.reject_unauthenticated()
         if self.web.hub_auth is None:
             raise HTTPError(
                 503, "This service was started without a JupyterHub ($JUPYTERHUB_API_TOKEN), so no user can log in."
@@ -89,9 +149,9 @@ class _HubHandler(HubOAuthenticated, SecureHandler):
         self.current_user = user
         if user is None:
             self.reject_unauthenticated()
-        elif not self.hub_auth.check_scopes(set(self.accepted_scopes), user):
+        elif not self.hub_auth.check_scopes(set(accepted), user):
             caller = f"{user.get('kind', 'user')} {user['name']}"
-            needed = ", ".join(sorted(self.accepted_scopes))
+            needed = ", ".join(sorted(accepted))
             raise HTTPError(403, f"{caller} has none of the scopes that this address needs: {needed}.")
         else:
             self.hub_user = user
@@ -112,20 +172,19 @@ class _HubHandler(HubOAuthenticated, SecureHandler):
         """None; `prepare` sets the user. The parent's method would ask the hub, and block."""
         return
 
-    @property
-    def is_protected(self) -> bool:
-        return True
-
     def reject_unauthenticated(self) -> None:
         """Answer a caller that the hub does not know."""
-        self.set_header("WWW-Authenticate", 'Bearer realm="JupyterHub"')
-        raise HTTPError(401, "Send a valid JupyterHub API token (Authorization: token …), or log in.")
+        self.refuse(
+            401,
+            "Send a valid JupyterHub API token (Authorization: token …), or log in.",
+            WWW_Authenticate='Bearer realm="JupyterHub"',
+        )
 
 
 class ApiHandler(_HubHandler):
     """Handler of the API: errors are JSON, and unauthenticated callers get 401."""
 
-    def number(self, name: str, default: int, most: int = _MOST_ITEMS) -> int:
+    def number(self, name: str, default: int = _DEFAULT_ITEMS, most: int = _MOST_ITEMS) -> int:
         """A whole number from the query.
 
         Raises
@@ -140,6 +199,30 @@ class ApiHandler(_HubHandler):
             raise HTTPError(400, f"{name} must be a whole number from 0 to {most}.")
         return int(text)
 
+    def page(self, found: Sequence[T], key: Callable[[T], str]) -> dict[str, Any]:
+        """The wanted page of a list that is sorted by `key`, as members of the answer; all without a limit.
+
+        Raises
+        ------
+        HTTPError
+            400 if `limit` or `continue` is wrong.
+        """
+        chosen, following = page_of(found, self.number("limit", len(found)), self.continues_after(), key)
+        return {"items": list(chosen), "continue": following, "total": len(found)}
+
+    def continues_after(self) -> str:
+        """The key of the last item of the page before; empty for the first page.
+
+        Raises
+        ------
+        HTTPError
+            400 if `continue` is none of our tokens.
+        """
+        try:
+            return read_token(self.get_query_argument("continue", ""))
+        except Unreadable:
+            raise HTTPError(400, "continue: allowed: the text that the page before has in `continue`.") from None
+
 
 class PageHandler(_HubHandler):
     """Handler of pages: unauthenticated callers are redirected to the hub's login."""
@@ -147,8 +230,6 @@ class PageHandler(_HubHandler):
     def reject_unauthenticated(self) -> None:
         if self.request.headers.get("Authorization"):
             super().reject_unauthenticated()
-        if self.request.method not in ("GET", "HEAD"):
-            raise HTTPError(403, "Log in first.")
         self.redirect(self.get_login_url())
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
@@ -169,6 +250,7 @@ class CallbackHandler(HubOAuthCallbackHandler, SecureHandler):
         """None. The parent's method would ask the hub, and block."""
         return
 
+    @endpoint("The end of a login by JupyterHub.", Access.EVERYBODY, media_type=HTML)
     async def get(self) -> None:
         """End a login, unless another browser began it. The parent's method would then log the states of both."""
         state = self.get_query_argument("state", "")

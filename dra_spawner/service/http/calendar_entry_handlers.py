@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from tornado.web import HTTPError
 
 from dra_spawner.profiles.settings_reader import SettingsError
 from dra_spawner.service.added_entries import AddedEntries, AddedEntry, EntriesUnavailable, TooManyEntries
 from dra_spawner.service.context import Role
+from dra_spawner.service.http.demand_schemas import CALENDAR_ENTRIES, CALENDAR_ENTRY, NEW_CALENDAR_ENTRY
+from dra_spawner.service.http.endpoints import CONTINUE, LIMIT_OR_ALL, Access, endpoint
 from dra_spawner.service.http.json_body import json_value
-from dra_spawner.service.http.placeholder_handlers import PlaceholderHandler, PostHandler
+from dra_spawner.service.http.placeholder_handlers import PlaceholderHandler
 
 __all__ = ["CalendarEntriesHandler", "CalendarEntryHandler"]
 
-_READING: Final = ("GET", "HEAD")
 
-
-class _EntriesHandler(PostHandler):
-    """Base: readers of the service see the entries; its managers also change them."""
-
-    @property
-    def accepted_scopes(self) -> frozenset[str]:
-        manage = self.web.manage_scopes
-        return self.web.read_scopes | manage if self.request.method in _READING else manage
-
-    async def prepare(self) -> None:
-        if self.request.method in _READING:
-            await PlaceholderHandler.prepare(self)
-        else:
-            await super().prepare()
+class _EntriesHandler(PlaceholderHandler):
+    """Base: only the leader knows the entries."""
 
     @property
     def entries(self) -> AddedEntries:
@@ -46,9 +35,24 @@ class CalendarEntriesHandler(_EntriesHandler):
     entry; the keys are those of the setting ``calendar_entries``.
     """
 
+    @endpoint(
+        "The calendar entries that were added by the API.",
+        Access.READ,
+        answer=CALENDAR_ENTRIES,
+        query=(LIMIT_OR_ALL, CONTINUE),
+    )
     async def get(self) -> None:
-        self.write_json({"items": [_json(each) for each in self.entries.items]})
+        found = self.page(self.entries.items, lambda each: f"{each.entry.begins.isoformat()} {each.id}")
+        self.write_json({**found, "items": [_json(each) for each in found["items"]]})
 
+    @endpoint(
+        "Add a calendar entry.",
+        Access.OPERATE,
+        body=NEW_CALENDAR_ENTRY,
+        answer=CALENDAR_ENTRY,
+        status=201,
+        problems=(409,),
+    )
     async def post(self) -> None:
         written = json_value(bytes(self.body))
         try:
@@ -66,10 +70,7 @@ class CalendarEntriesHandler(_EntriesHandler):
 class CalendarEntryHandler(_EntriesHandler):
     """``DELETE api/calendar-entries/<id>``."""
 
-    @property
-    def accepted_scopes(self) -> frozenset[str]:
-        return self.web.manage_scopes
-
+    @endpoint("Delete an added calendar entry.", Access.OPERATE, status=204, problems=(404,))
     async def delete(self, name: str) -> None:
         try:
             if not await self.entries.delete(name):

@@ -13,6 +13,8 @@ from dra_spawner.placeholders.controller.scale_ahead import GroupForecast
 from dra_spawner.placeholders.planner.choice_names import find_choice
 from dra_spawner.placeholders.planner.demand.minutes import datetime_of
 from dra_spawner.rehearsal.rehearsal_result import Rehearsal
+from dra_spawner.service.http.demand_schemas import FORECASTS
+from dra_spawner.service.http.endpoints import Access, endpoint
 from dra_spawner.service.http.placeholder_handlers import PlaceholderHandler
 from dra_spawner.service.scale_ahead_runner import ScaleAheadRunner
 
@@ -24,6 +26,7 @@ _AHEAD: Final = timedelta(days=7)
 class ForecastsHandler(PlaceholderHandler):
     """``GET api/forecasts``: the placeholders that each choice needs, and why; calendar entries of the next week."""
 
+    @endpoint("Forecasts of each choice, and calendar entries of the next week.", Access.READ, answer=FORECASTS)
     async def get(self) -> None:
         ahead = self.controller.scale_ahead
         self.write_json(

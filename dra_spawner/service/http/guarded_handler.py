@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from http import HTTPStatus
-from types import TracebackType
+from types import MappingProxyType, TracebackType
+from typing import NoReturn
 
 from tornado.web import HTTPError, RequestHandler, stream_request_body
 
@@ -26,8 +28,27 @@ _SENTENCES = {
 class GuardedHandler(RequestHandler):
     """Reads no body before `prepare` is done, and then drops it, unless a subclass overrides `data_received`."""
 
+    _refusal_headers: Mapping[str, str] = MappingProxyType({})
+
     def data_received(self, chunk: bytes) -> None:
         """Drop a part of the body."""
+
+    def refuse(self, status: int, message: str | None = None, **headers: str) -> NoReturn:
+        """Answer an error with headers, in which ``_`` stands for ``-``.
+
+        Raises
+        ------
+        HTTPError
+            Always. Without this method tornado drops headers that were set before an error.
+        """
+        self._refusal_headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        raise HTTPError(status, message)
+
+    def clear(self) -> None:
+        """Drop the answer that was begun, but not the headers of a refusal."""
+        super().clear()
+        for name, value in self._refusal_headers.items():
+            self.set_header(name, value)
 
     def decode_argument(self, value: bytes, name: str | None = None) -> str:
         """A decoded part of the address.

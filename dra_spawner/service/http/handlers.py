@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from tornado.web import HTTPError
@@ -13,6 +13,10 @@ from dra_spawner.placeholders.controller.wait_calibration import EstimateOutcome
 from dra_spawner.placeholders.planner.waits import SHARE_INSIDE
 from dra_spawner.service.context import Role, ServiceContext
 from dra_spawner.service.http.authentication import ApiHandler, SecureHandler
+from dra_spawner.service.http.cluster_schemas import DECISIONS, LIVENESS, NODES, READINESS, STATUS
+from dra_spawner.service.http.endpoints import CONTINUE, LIMIT, TEXT, Access, Query, endpoint
+from dra_spawner.service.http.paging import write_token
+from dra_spawner.service.http.schema_words import integer, text
 from dra_spawner.service.node_figures import NodeFigures
 
 __all__ = [
@@ -28,9 +32,14 @@ __all__ = [
 ]
 
 
+#: Digits of a decision's number.
+_LONGEST_NUMBER: Final = 16
+
+
 class LivenessHandler(SecureHandler):
     """``/healthz``: 200 while the process and its event loop run."""
 
+    @endpoint("Whether the process and its event loop run.", Access.EVERYBODY, answer=LIVENESS)
     def get(self) -> None:
         self.write_json({"alive": True})
 
@@ -38,6 +47,7 @@ class LivenessHandler(SecureHandler):
 class ReadinessHandler(SecureHandler):
     """``/readyz``: whether the data of this replica are complete and fresh; 503 if not."""
 
+    @endpoint("Whether this replica can answer; 503 if not.", Access.EVERYBODY, answer=READINESS, unready=True)
     def get(self) -> None:
         readiness = self.context.readiness()
         self.set_status(200 if readiness.ready else 503)
@@ -47,6 +57,7 @@ class ReadinessHandler(SecureHandler):
 class StatusHandler(ApiHandler):
     """``GET api/status``: version, role, watched resources, and every problem of this replica."""
 
+    @endpoint("Version, role, watched kinds of objects, and problems of this replica.", Access.READ, answer=STATUS)
     async def get(self) -> None:
         context = self.context
         readiness = context.readiness()
@@ -87,15 +98,20 @@ def wait_estimates_json(context: ServiceContext) -> dict[str, Any]:
 class NodesHandler(ApiHandler):
     """``GET api/nodes``: nodes with their devices, the claims and pods of each device, and both utilizations.
 
-    Query: ``limit`` and ``after`` (a name) for pages, ``name`` for one node.
+    Query: ``limit`` and ``continue`` for pages, ``name`` for one node.
     """
 
+    @endpoint(
+        "Nodes with their devices, the shares and users of each device, and the utilization.",
+        Access.READ,
+        answer=NODES,
+        query=(LIMIT, CONTINUE, Query("name", "Only this node.", text("n1"))),
+        problems=(404,),
+    )
     async def get(self) -> None:
         figures = required(self.context.figures)
         name = self.get_query_argument("name", "")
-        nodes, after = await figures.nodes(
-            after=self.get_query_argument("after", ""), limit=self.number("limit", 100), name=name
-        )
+        nodes, after = await figures.nodes(after=self.continues_after(), limit=self.number("limit"), name=name)
         if name and not nodes:
             raise HTTPError(404, "There is no node of this name.")
         watch = self.context.watch
@@ -103,9 +119,8 @@ class NodesHandler(ApiHandler):
         self.write_json(
             {
                 "items": nodes,
-                "next": after,
+                "continue": write_token(after),
                 "total": len(watch.snapshot.nodes),
-                "staleness_seconds": _finite(watch.staleness_seconds()),
                 "broken": [str(each) for each in watch.snapshot.broken],
             }
         )
@@ -114,21 +129,40 @@ class NodesHandler(ApiHandler):
 class DecisionsHandler(ApiHandler):
     """``GET api/decisions``: the decisions of this replica with time and reason, newest first.
 
-    Query: ``limit``, ``after`` (a number: only newer decisions), and the filters ``kind``, ``profile``, ``node``.
+    Query: ``limit``, ``continue``, ``after`` (a number: only newer decisions), and the filters ``kind``, ``profile``,
+    ``node``.
     """
 
+    @endpoint(
+        "Decisions with their reasons, newest first.",
+        Access.READ,
+        answer=DECISIONS,
+        query=(
+            LIMIT,
+            CONTINUE,
+            Query("after", "Only decisions with a higher number.", integer(16, maximum=10**15)),
+            Query("kind", "Only decisions of this kind.", text("delete-placeholder")),
+            Query("profile", "Only decisions about this profile.", text("gpu-slice")),
+            Query("node", "Only decisions about this node.", text("n1")),
+        ),
+    )
     async def get(self) -> None:
+        before, limit = self.continues_after(), self.number("limit")
+        if before and not (before.isdecimal() and len(before) < _LONGEST_NUMBER):
+            raise HTTPError(400, "continue: allowed: the text that the page before has in `continue`.")
         wanted = {name: self.get_query_argument(name, "") for name in ("kind", "profile", "node")}
         found = self.context.decisions.newest(
-            self.number("limit", 100),
+            limit + 1,
             after=self.number("after", 0, most=10**15),
+            before=int(before) if before else None,
             matches=lambda decision: all(
                 not value or getattr(decision, name) == value for name, value in wanted.items()
             ),
         )
         self.write_json(
             {
-                "items": [decision_json(each) for each in found],
+                "items": [decision_json(each) for each in found[:limit]],
+                "continue": write_token(str(found[limit - 1].number)) if 0 < limit < len(found) else "",
                 "total": self.context.decisions.count,
                 "incomplete_because": self.context.incomplete_because(),
             }
@@ -138,14 +172,7 @@ class DecisionsHandler(ApiHandler):
 class MetricsHandler(ApiHandler):
     """``GET metrics``, for Prometheus."""
 
-    @property
-    def is_protected(self) -> bool:
-        return self.web.authenticate_metrics
-
-    @property
-    def accepted_scopes(self) -> frozenset[str]:
-        return super().accepted_scopes | self.web.metrics_scopes
-
+    @endpoint("Metrics for Prometheus.", Access.METRICS, media_type=TEXT)
     async def get(self) -> None:
         context = self.context
         if context.figures is not None:
@@ -159,7 +186,7 @@ class MetricsHandler(ApiHandler):
 class NotFoundHandler(SecureHandler):
     """Every other address: 404."""
 
-    def prepare(self) -> None:
+    async def prepare(self) -> None:
         raise HTTPError(404)
 
 

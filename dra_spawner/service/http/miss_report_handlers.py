@@ -16,6 +16,8 @@ from dra_spawner.reports.miss_rows import entry_line, miss_json, miss_row
 from dra_spawner.reports.timeline import days
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http.authentication import ApiHandler, PageHandler
+from dra_spawner.service.http.demand_schemas import MISSES
+from dra_spawner.service.http.endpoints import HTML, Access, endpoint
 
 __all__ = ["MissReportPage", "MissesHandler"]
 
@@ -25,6 +27,7 @@ log = logging.getLogger(__name__)
 class MissReportPage(PageHandler):
     """``GET report``: the ten largest misses of the last seven days, and the launches of each day."""
 
+    @endpoint("Page: the largest misses of the last seven days.", Access.READ, media_type=HTML, is_page=True)
     async def get(self) -> None:
         found = await _report(self.context)
         await self.render(
@@ -46,6 +49,7 @@ class MissReportPage(PageHandler):
 class MissesHandler(ApiHandler):
     """``GET api/misses``: the same as JSON."""
 
+    @endpoint("The largest misses of the last seven days.", Access.READ, answer=MISSES)
     async def get(self) -> None:
         self.write_json(_report_json(await _report(self.context)))
 

@@ -15,7 +15,8 @@ from dra_spawner import names
 from dra_spawner.placeholders.controller.demand_settings import ScaleAheadMode
 from dra_spawner.placeholders.planner.demand.estimates import Source
 from dra_spawner.service.context import Role, ServiceContext
-from dra_spawner.service.http.authentication import PageHandler
+from dra_spawner.service.http.authentication import PageHandler, scopes_of
+from dra_spawner.service.http.endpoints import HTML, Access, endpoint
 from dra_spawner.service.http.forecast_handler import expected_json, forecasts_json
 from dra_spawner.service.http.handlers import decision_json, wait_estimates_json
 from dra_spawner.service.http.pending_handlers import pending_json
@@ -81,6 +82,7 @@ _DEMAND_MEANINGS = {
 class NodesPage(PageHandler):
     """``GET`` of the prefix: the page."""
 
+    @endpoint("The page.", Access.READ, media_type=HTML, is_page=True)
     async def get(self) -> None:
         nodes: list[dict[str, Any]] = []
         shown_after, after = self.get_query_argument("after", ""), ""
@@ -151,7 +153,7 @@ class NodesPage(PageHandler):
         auth = self.web.hub_auth
         if auth is None or self.request.headers.get("Authorization"):
             return ""
-        if not auth.check_scopes(set(self.web.manage_scopes), self.hub_user):
+        if not auth.check_scopes(set(scopes_of(Access.OPERATE, self.web)), self.hub_user):
             return ""
         return url_concat(self.web.url("api/placeholders/resume"), {"_xsrf": to_unicode(self.xsrf_token)})
 

@@ -8,7 +8,9 @@ from dra_spawner import names
 from dra_spawner.placeholders.controller.pending_servers import PendingServer, pending_servers
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.planner.view import age
+from dra_spawner.service.http.endpoints import CONTINUE, LIMIT_OR_ALL, Access, endpoint
 from dra_spawner.service.http.placeholder_handlers import PlaceholderHandler
+from dra_spawner.service.http.placeholder_schemas import PENDING_SERVERS
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 
@@ -18,15 +20,20 @@ __all__ = ["PendingServersHandler", "pending_json"]
 class PendingServersHandler(PlaceholderHandler):
     """``GET api/pending-servers``: users' servers without a node, each with its cause.
 
-    Query: ``limit``.
+    Query: ``limit`` and ``continue``. A page begins at a number of servers, as the order is that of serving them.
     """
 
+    @endpoint(
+        "Users' servers without a node, each with its cause.",
+        Access.READ,
+        answer=PENDING_SERVERS,
+        query=(LIMIT_OR_ALL, CONTINUE),
+    )
     async def get(self) -> None:
-        items = pending_json(self.controller)
-        limit = self.number("limit", len(items))
-        self.write_json(
-            {"items": items[:limit], "total": len(items), "incomplete_because": self.context.incomplete_because()}
-        )
+        numbered = [(f"{number:08}", each) for number, each in enumerate(pending_json(self.controller))]
+        found = self.page(numbered, lambda each: each[0])
+        items = [each for _, each in found["items"]]
+        self.write_json({**found, "items": items, "incomplete_because": self.context.incomplete_because()})
 
 
 def pending_json(controller: PlaceholderController) -> list[dict[str, Any]]:

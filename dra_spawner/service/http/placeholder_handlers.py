@@ -23,6 +23,9 @@ from dra_spawner.placeholders.planner.view import Placeholder, View, age
 from dra_spawner.placeholders.planner.waits import WaitInterval
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http.authentication import ApiHandler
+from dra_spawner.service.http.endpoints import CONTINUE, LIMIT_OR_ALL, Access, Query, endpoint
+from dra_spawner.service.http.placeholder_schemas import PLACEHOLDERS, PROFILES
+from dra_spawner.service.http.schema_words import text
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.pods import Pod
@@ -30,7 +33,6 @@ from dra_spawner.simulator.pods import Pod
 __all__ = [
     "PlaceholderHandler",
     "PlaceholdersHandler",
-    "PostHandler",
     "ProfilesHandler",
     "availability_json",
     "limited_json",
@@ -54,51 +56,22 @@ class PlaceholderHandler(ApiHandler):
         return self.context.controller
 
 
-class PostHandler(PlaceholderHandler):
-    """Base of the handlers that answer a ``POST`` of a token with the right to manage the service.
-
-    A login cookie is not accepted, as another site's page could send it.
-    """
-
-    def initialize(self, context: ServiceContext) -> None:
-        super().initialize(context)
-        self.body = bytearray()
-
-    def data_received(self, chunk: bytes) -> None:
-        """Collect the body: the caller is authenticated by now, and the server limits the size."""
-        self.body += chunk
-
-    @property
-    def accepted_scopes(self) -> frozenset[str]:
-        return self.web.manage_scopes
-
-    def is_authorized(self, token: str) -> bool:
-        """Whether a token is accepted without a question to the hub."""
-        return False
-
-    async def prepare(self) -> None:
-        token = bearer_token(self.request.headers)
-        if not token:
-            self.reject_unauthenticated()
-        if not self.is_authorized(token):
-            await super().prepare()
-
-
 class PlaceholdersHandler(PlaceholderHandler):
     """``GET api/placeholders``: each placeholder with its node, its state, and the reasons.
 
-    Query: ``limit``.
+    Query: ``limit`` and ``continue``.
     """
 
+    @endpoint(
+        "Placeholders with node, state and reasons.", Access.READ, answer=PLACEHOLDERS, query=(LIMIT_OR_ALL, CONTINUE)
+    )
     async def get(self) -> None:
         items = placeholders_json(self.controller, self.context)
         safeguard = safeguard_json(self.controller)
         on_hold = safeguard["reason"] if safeguard is not None and safeguard["holds_everything"] else ""
-        limit = self.number("limit", len(items))
         self.write_json(
             {
-                "items": items[:limit],
-                "total": len(items),
+                **self.page(items, lambda each: f"{each['node']}\0{each['name']}"),
                 "on_hold": on_hold,
                 "safeguard": safeguard,
                 "limited": limited_json(self.controller),
@@ -115,25 +88,26 @@ class ProfilesHandler(PlaceholderHandler):
     The hub sends the service's own token, for its spawn forms.
     """
 
-    async def prepare(self) -> None:
-        if not self.web.is_own_token(bearer_token(self.request.headers)):
-            await super().prepare()
-
+    @endpoint(
+        "Choices that the hub publishes, with their availability.",
+        Access.READ,
+        answer=PROFILES,
+        query=(
+            LIMIT_OR_ALL,
+            CONTINUE,
+            Query("name", "Only this choice; any combination of options is allowed.", text("gpu-slice")),
+        ),
+        problems=(404,),
+        hub=True,
+    )
     async def get(self) -> None:
         controller = self.controller
         name = self.get_query_argument("name", "")
         items = await profiles_json(self.context, name)
         if name and not items:
             raise HTTPError(404, "The hub publishes no choice of this name.")
-        self.write_json(
-            {"items": items, "total": len(items), "problem": controller.shapes.problem if controller.is_on else ""}
-        )
-
-
-def bearer_token(headers: Mapping[str, str]) -> str:
-    """The token of a request; empty if there is none."""
-    kind, _, token = headers.get("Authorization", "").partition(" ")
-    return token.strip() if kind.lower() in ("token", "bearer") else ""
+        problem = controller.shapes.problem if controller.is_on else ""
+        self.write_json({**self.page(items, lambda each: str(each["name"])), "problem": problem})
 
 
 def placement_json(placement: Placement) -> dict[str, Any]:

@@ -13,8 +13,10 @@ from dra_spawner.kube.leader import NotLeading
 from dra_spawner.placeholders.controller.placeholder_controller import UnknownShape
 from dra_spawner.placeholders.controller.reservations import OnHold, ReservedPlacement
 from dra_spawner.placeholders.planner.shape_definition import MOST_BYTES, DefinitionError
+from dra_spawner.service.http.endpoints import Access, endpoint
 from dra_spawner.service.http.json_body import json_object
-from dra_spawner.service.http.placeholder_handlers import PostHandler, placement_json
+from dra_spawner.service.http.placeholder_handlers import PlaceholderHandler, placement_json
+from dra_spawner.service.http.placeholder_schemas import PLACEMENT, PLACEMENT_QUESTION
 
 __all__ = ["KEYS", "MOST_BODY_BYTES", "PlacementsHandler"]
 
@@ -28,18 +30,23 @@ _SHAPE = re.compile(r"[0-9a-f]{16}")
 KEYS = ("shape", "pod", "namespace", "definition")
 
 
-class PlacementsHandler(PostHandler):
+class PlacementsHandler(PlaceholderHandler):
     """``POST api/placements`` with ``{"shape", "pod", "namespace"}``: the placement of a server.
 
     A shape that is not published needs its ``definition`` (`planner.shape_definition`); without it the answer is 404.
 
-    The hub sends the service's own token; other callers need the right to manage the service. A standby answers 503
-    with the leader's name.
+    The hub sends the service's own token. A standby answers 503 with the leader's name.
     """
 
-    def is_authorized(self, token: str) -> bool:
-        return self.web.is_own_token(token)
-
+    @endpoint(
+        "Reserve a placeholder for a server, or find its node.",
+        Access.OPERATE,
+        body=PLACEMENT_QUESTION,
+        answer=PLACEMENT,
+        problems=(404,),
+        hub=True,
+        cookie=False,
+    )
     async def post(self) -> None:
         question = _question(bytes(self.body))
         try:
@@ -47,8 +54,7 @@ class PlacementsHandler(PostHandler):
                 question["shape"], question["namespace"], question["pod"], question.get("definition", "")
             )
         except UnknownShape:
-            self.set_status(404)
-            self.write_json({"kind": "unknown", "status": 404, "message": "The hub does not publish this shape."})
+            self.write_problem(404, "The hub does not publish this shape.", kind="unknown")
             return
         except DefinitionError as error:
             raise HTTPError(400, "definition: %s.", error) from None

@@ -9,8 +9,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from tornado.web import HTTPError
 
 from dra_spawner.rehearsal.rehearsal_table import rehearsal_json
+from dra_spawner.service.http.demand_schemas import REHEARSAL, REHEARSAL_QUESTION
+from dra_spawner.service.http.endpoints import Access, endpoint
 from dra_spawner.service.http.json_body import json_object
-from dra_spawner.service.http.placeholder_handlers import PostHandler
+from dra_spawner.service.http.placeholder_handlers import PlaceholderHandler
 from dra_spawner.service.rehearsals import RehearsalAssumptions, Rehearsals, TooManyRehearsals
 
 __all__ = ["RehearsalsHandler"]
@@ -22,13 +24,16 @@ _MINUTES: Final = ("lead_minutes", "image_minutes", "margin_minutes")
 _KEYS: Final = ("line", "zone", *_MINUTES)
 
 
-class RehearsalsHandler(PostHandler):
+class RehearsalsHandler(PlaceholderHandler):
     """``POST api/rehearsals`` with ``{"line": "350 of gpu-slice at 17:00"}``: verdict, orders, problems, waits.
 
     Further keys: ``zone`` (of the line), ``lead_minutes`` (of kinds of nodes without recorded lead times),
-    ``image_minutes``, ``margin_minutes``. Callers need the right to manage the service.
+    ``image_minutes``, ``margin_minutes``.
     """
 
+    @endpoint(
+        "Whether announced users can all start at a time.", Access.OPERATE, body=REHEARSAL_QUESTION, answer=REHEARSAL
+    )
     async def post(self) -> None:
         question = _question(bytes(self.body))
         rehearsals = self._rehearsals

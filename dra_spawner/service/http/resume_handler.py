@@ -8,9 +8,10 @@ from tornado.web import HTTPError
 
 from dra_spawner.kube.leader import NotLeading
 from dra_spawner.placeholders.controller.placeholder_controller import UnknownShape
-from dra_spawner.service.context import ServiceContext
+from dra_spawner.service.http.endpoints import Access, endpoint
 from dra_spawner.service.http.json_body import json_object
 from dra_spawner.service.http.placeholder_handlers import PlaceholderHandler
+from dra_spawner.service.http.placeholder_schemas import RESUME_QUESTION, RESUMED
 
 __all__ = ["ResumeHandler"]
 
@@ -25,21 +26,16 @@ class ResumeHandler(PlaceholderHandler):
     token is in the query, as the body is read after authentication. A standby answers 503 with the leader's name.
     """
 
-    def initialize(self, context: ServiceContext) -> None:
-        super().initialize(context)
-        self._body = bytearray()
-
-    def data_received(self, chunk: bytes) -> None:
-        """Collect the body: the caller is authenticated by now, and the server limits the size."""
-        self._body += chunk
-
-    @property
-    def accepted_scopes(self) -> frozenset[str]:
-        return self.web.manage_scopes
-
+    @endpoint(
+        "Create placeholders of a choice again, after failures or at the autoscaler's maximum.",
+        Access.OPERATE,
+        body=RESUME_QUESTION,
+        answer=RESUMED,
+        problems=(404,),
+    )
     async def post(self) -> None:
         is_form = self.request.headers.get("Content-Type", "").partition(";")[0].strip().lower() == _FORM
-        profile = _profile_of_form(bytes(self._body)) if is_form else _profile_of_json(bytes(self._body))
+        profile = _profile_of_form(bytes(self.body)) if is_form else _profile_of_json(bytes(self.body))
         try:
             was_capped = self.controller.resume(profile)
         except UnknownShape:

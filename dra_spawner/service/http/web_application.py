@@ -10,32 +10,32 @@ from tornado.web import Application, StaticFileHandler, URLSpec
 
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http import handlers, pending_handlers, placeholder_handlers
-from dra_spawner.service.http.authentication import CallbackHandler, SecureHandler
+from dra_spawner.service.http.addresses import Address, pattern_of
+from dra_spawner.service.http.authentication import CallbackHandler
 from dra_spawner.service.http.calendar_entry_handlers import CalendarEntriesHandler, CalendarEntryHandler
 from dra_spawner.service.http.forecast_handler import ForecastsHandler
 from dra_spawner.service.http.guarded_handler import GuardedHandler
 from dra_spawner.service.http.miss_report_handlers import MissesHandler, MissReportPage
 from dra_spawner.service.http.nodes_page import NodesPage
+from dra_spawner.service.http.openapi_handler import OpenApiHandler
 from dra_spawner.service.http.placement_handler import PlacementsHandler
 from dra_spawner.service.http.rehearsal_handler import RehearsalsHandler
 from dra_spawner.service.http.resume_handler import ResumeHandler
 from dra_spawner.service.metrics.service_metrics import register
 
-__all__ = ["Address", "web_application"]
+__all__ = ["ADDRESSES", "web_application"]
 
 _HERE = Path(__file__).parent
 
-Address = tuple[str, type[SecureHandler]]
-"""Pattern below the service's prefix, and its handler."""
-
-#: tests/adversary/test_requests.py has a row for each address: the answer that each kind of caller gets.
+#: docs/api.md and tests/adversary/test_requests.py have a row for each address: the answer that each caller gets.
 ADDRESSES: tuple[Address, ...] = (
     ("", NodesPage),
+    ("api/openapi.json", OpenApiHandler),
     ("api/status", handlers.StatusHandler),
     ("api/nodes", handlers.NodesHandler),
     ("api/decisions", handlers.DecisionsHandler),
     ("api/calendar-entries", CalendarEntriesHandler),
-    ("api/calendar-entries/(.*)", CalendarEntryHandler),
+    ("api/calendar-entries/{id}", CalendarEntryHandler),
     ("api/forecasts", ForecastsHandler),
     ("api/placeholders", placeholder_handlers.PlaceholdersHandler),
     ("api/placeholders/resume", ResumeHandler),
@@ -59,6 +59,10 @@ class _StaticHandler(GuardedHandler, StaticFileHandler):
         self.clear_header("Server")
         self.set_header("X-Content-Type-Options", "nosniff")
 
+    async def prepare(self) -> None:
+        if self.request.method not in ("GET", "HEAD"):
+            self.refuse(405, Allow="GET, HEAD")
+
     def set_extra_headers(self, path: str) -> None:
         self.set_header("Cache-Control", "max-age=3600")
 
@@ -73,7 +77,7 @@ def web_application(
     """The application with all handlers. A handler that needs the cluster answers 503 until the cluster is found."""
     register(context)
     prefix, arguments = context.web.prefix, {"context": context}
-    rules = [URLSpec(f"{prefix}{pattern}", handler, arguments) for pattern, handler in (*ADDRESSES, *more)]
+    rules = [URLSpec(prefix + pattern_of(address), handler, arguments) for address, handler in (*ADDRESSES, *more)]
     rules.append(URLSpec(f"{prefix}static/(.*)", _StaticHandler, {"path": str(_HERE / "static")}))
     if prefix != "/":
         # The kubelet probes the pod without the prefix.
@@ -85,5 +89,6 @@ def web_application(
         default_handler_args=arguments,
         template_path=str(_HERE / "templates"),
         cookie_secret=cookie_secret,
+        addresses=ADDRESSES,
         log_function=log_function or (lambda handler: None),
     )

@@ -145,7 +145,7 @@ async def _post(address: ServiceAddress, question: Mapping[str, Any]) -> object:
 
 def _message(body: bytes | bytearray) -> str:
     """The message of the service's error response, for the end of a sentence; empty if there is none."""
-    message = _json_text(body, "message")
+    message = _json_text(body, "detail")
     return f": {message[:200]!r}" if message else ""
 
 

@@ -52,7 +52,7 @@ async def test_a_hub_that_says_nothing(silent: str, monkeypatch: pytest.MonkeyPa
     async with service_of(silent) as url:
         first, body = await ask(url)
         assert first == b"HTTP/1.1 502 Bad Gateway"
-        assert json.loads(body) == {"status": 502, "message": SENTENCE}
+        assert json.loads(body)["detail"] == SENTENCE
         first, page = await ask(url, "/")
         assert first == b"HTTP/1.1 502 Bad Gateway"
         assert SENTENCE.encode() in page
@@ -65,7 +65,7 @@ async def test_a_hub_that_is_not_there() -> None:
         async with service_of(hub_url) as url:
             first, body = await ask(url)
             assert first == b"HTTP/1.1 502 Bad Gateway"
-            assert json.loads(body)["message"] == SENTENCE
+            assert json.loads(body)["detail"] == SENTENCE
             assert hub_url.encode() not in body
 
 
@@ -81,4 +81,4 @@ async def test_a_hub_that_is_broken(answer: bytes) -> None:
     async with hub, service_of(f"http://127.0.0.1:{hub.sockets[0].getsockname()[1]}/hub/api") as url:
         first, body = await ask(url)
         assert first == b"HTTP/1.1 502 Bad Gateway"
-        assert json.loads(body)["message"] == SENTENCE
+        assert json.loads(body)["detail"] == SENTENCE

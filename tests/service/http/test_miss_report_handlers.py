@@ -149,7 +149,7 @@ async def test_a_history_that_is_away_is_told_in_a_sentence(url: str, context: S
         status, text = await get(f"{url}/misses")
         page_status, page = await get(f"{url}/page")
         assert status == page_status == 503
-        message: str = json.loads(text)["message"]
+        message: str = json.loads(text)["detail"]
         assert message in unescape(page)
         return message
 
@@ -175,5 +175,5 @@ async def test_a_database_that_fails_is_told_without_its_words(
     with caplog.at_level(logging.ERROR):
         status, text = await get(f"{url}/misses")
     assert status == 503
-    assert json.loads(text)["message"] == "The history is not available: it cannot be read."
+    assert json.loads(text)["detail"] == "The history is not available: it cannot be read."
     assert "The history cannot be read: error=OperationalError" in caplog.text

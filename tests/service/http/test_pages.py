@@ -105,17 +105,21 @@ async def test_decisions_are_told_with_their_reasons(url: str, context: ServiceC
                 "details": {},
             }
         ],
+        "continue": "Mw",
         "total": 3,
         "incomplete_because": "This replica does not lead, and no leader is known. "
         "Only the leader knows decisions and their reasons.",
     }
+    _, text = await get(f"{url}/decided?profile=gpu0&limit=1&continue=Mw")
+    answer = json.loads(text)
+    assert ([each["number"] for each in answer["items"]], answer["continue"]) == ([1], "")
     _, text = await get(f"{url}/decided?after=2")
     assert [each["number"] for each in json.loads(text)["items"]] == [3]
 
 
 async def test_what_a_bug_says_is_not_told(url: str):
     status, text = await get(f"{url}/faulty")
-    assert json.loads(text) == {"status": 500, "message": "The service has failed. Its log has the cause."}
+    assert json.loads(text)["detail"] == "The service has failed. Its log has the cause."
     assert status == 500
 
 

@@ -1,0 +1,25 @@
+"""Addresses below the service's prefix, in the form of OpenAPI: ``api/calendar-entries/{id}``."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, TypeAlias
+
+from dra_spawner.service.http.authentication import SecureHandler
+
+__all__ = ["Address", "parameters_of", "pattern_of"]
+
+Address: TypeAlias = tuple[str, type[SecureHandler]]
+"""An address, and its handler, whose methods are declared by `endpoints.endpoint`."""
+
+_PARAMETER: Final = re.compile(r"\{([a-z]+)\}")
+
+
+def parameters_of(address: str) -> tuple[str, ...]:
+    """Names of the parameters in an address, in their order."""
+    return tuple(_PARAMETER.findall(address))
+
+
+def pattern_of(address: str) -> str:
+    """The address as a regular expression: a parameter is one part of the path."""
+    return _PARAMETER.sub("([^/]+)", address)
