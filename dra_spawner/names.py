@@ -118,6 +118,8 @@ ATTRACT: Final = "hub.jupyter.org/attract-placeholders"
 #: On a node: it is to become empty; no new server and no placeholder goes there.
 DRAINING: Final = "hub.jupyter.org/draining"
 TRUE: Final = "true"
+#: Value of `DRAINING` where a person ordered it.
+ORDERED: Final = "ordered"
 #: Value of `IMAGES_READY` where an image or a driver is missing, but servers there require the label, or the deadline
 #: has passed.
 LATE: Final = "late"
@@ -170,6 +172,8 @@ PUBLISHER: Final = "hub.jupyter.org/publisher"
 # Names of objects, unless the administrator chose others.
 
 SHAPES_CONFIG_MAP: Final = "dra-spawner-shapes"
+#: In the namespace of the service: what people set by its API.
+SETTINGS_CONFIG_MAP: Final = "dra-spawner-settings"
 #: In the namespace of the hub's servers; helm-values/rbac.yaml and the chart name it, too.
 VLANS_CONFIG_MAP: Final = "dra-spawner-vlans"
 #: Of a service without the chart, which names the class itself.

@@ -107,6 +107,8 @@ class Cause(StrEnum):
     SURPLUS = "surplus"
     #: No choice has its shape any more.
     OUTDATED = "outdated"
+    #: A person ordered it.
+    EVICTED = "evicted"
     #: It has failed, or its claims are gone.
     BROKEN = "broken"
 
@@ -206,6 +208,7 @@ _NOT_FOR_A_USER: Final[_Transitions] = {
     Cause.QUOTA: _DELETE,
     Cause.SURPLUS: _DELETE,
     Cause.OUTDATED: _DELETE,
+    Cause.EVICTED: _DELETE,
 }
 _ON_A_NODE: Final[_Transitions] = {**_NOT_FOR_A_USER, Cause.REBALANCE: _DELETE, Cause.DRAIN: _DELETE}
 _ENDED: Final[_Transitions] = {_S.ENDED: _Placeholder(_P.TERMINATING)}

@@ -204,6 +204,8 @@ class _Planning:
     def _decide_about_config_map(self, found: FoundObject) -> None:
         if found.name == names.SHAPES_CONFIG_MAP or names.PUBLISHER in found.annotations:
             self.removals.append(Removal(found, "the profiles that the hub published"))
+        elif found.name == names.SETTINGS_CONFIG_MAP:
+            self.removals.append(Removal(found, "what people set by the service's API"))
         elif found.name != names.VLANS_CONFIG_MAP:
             advice = f"Look at it: kubectl get configmaps {found.name} -n {found.namespace} -o yaml"
             self.left.append(LeftObject(found, "its purpose is unknown", advice, is_administrators=True))

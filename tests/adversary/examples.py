@@ -361,13 +361,20 @@ def templates() -> list[Json]:
 
 
 def config_maps() -> list[Json]:
-    """What the hub publishes, and who has which VLAN."""
+    """What the hub publishes, who has which VLAN, and what people set."""
+    setting = {"kind": "placeholders", "name": "gpu", "by": "user ada", "at": STAMP, "until": STAMP, "reason": "r"}
+    audited = {"at": STAMP, "by": "user ada", "change": "set", "subject": "placeholders gpu", "details": "d"}
+    set_by_people = {
+        "settings.json": json.dumps([{**setting, "min": 1, "max": 2}]),
+        "audit.json": json.dumps([audited]),
+    }
     holder = {"owner": "user:ada", "server": "hub/ada", "start": "nonce", "until": STAMP, "note": "n"}
     vlans = {"name": names.VLANS_CONFIG_MAP, "namespace": NAMESPACE, "resourceVersion": "1"}
     return [
         published_config_map(
             PublishedShapes({"gpu": GPU}, {"other": "why"}), NAMESPACE, {}, names.SHAPES_CONFIG_MAP, "hub"
         ),
+        {"kind": "ConfigMap", "metadata": {"name": names.SETTINGS_CONFIG_MAP}, "data": set_by_people},
         {"kind": "ConfigMap", "metadata": vlans, "binaryData": {}, "data": {"100": json.dumps([holder])}},
     ]
 

@@ -24,6 +24,7 @@ from dra_spawner.kube.cluster_watch import RESOURCES, ClusterWatch
 from dra_spawner.kube.leader import LeaderElector
 from dra_spawner.kube.observed import ObservedObject
 from dra_spawner.placeholders.controller.cluster_limits import ClusterLimits
+from dra_spawner.placeholders.controller.settings_store import SettingsStore
 from dra_spawner.placeholders.controller.shapes_source import ShapesSource
 from dra_spawner.placeholders.planner.capacity_buffers import decide_buffers
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
@@ -209,6 +210,13 @@ async def _shapes(api: ExamplesApi) -> None:
     assert source.is_usable, source.problem
 
 
+async def _settings(api: ExamplesApi) -> None:
+    store = SettingsStore(api, NAMESPACE, now=lambda: datetime(2000, 1, 1, tzinfo=UTC))
+    store.put((await api.list("/api/v1/configmaps"))["items"][1])
+    assert store.present.replicas
+    assert store.present.audit
+
+
 async def _buffers(api: ExamplesApi) -> None:
     """But for the listing, which asks first whether buffers are served."""
     policy = Policy(shapes={PLAIN.id: PLAIN}, replicas={PLAIN.id: ReplicaRange(3, 3)})
@@ -246,6 +254,7 @@ FLOWS: Final[Mapping[str, Callable[[ExamplesApi], Awaitable[None]]]] = {
     "dra_spawner.spawner.devices.other_nodes": _other_nodes,
     "dra_spawner.spawner.accounts.vlan_leases": _vlans,
     "dra_spawner.placeholders.controller.shapes_source": _shapes,
+    "dra_spawner.placeholders.controller.settings_store": _settings,
     "dra_spawner.placeholders.controller.capacity_buffers": _buffers,
     "dra_spawner.placeholders.controller.cluster_limits": _cluster_limits,
     "dra_spawner.rehearsal_commands.cluster_sources": _rehearse,

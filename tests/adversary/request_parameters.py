@@ -9,6 +9,7 @@ PARAMETERS: Final = (
     "after",
     "continue",
     "name",
+    "server",
     "kind",
     "profile",
     "node",

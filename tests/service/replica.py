@@ -26,10 +26,12 @@ from dra_spawner.service.http import (
     forecast_handler,
     handlers,
     nodes_page,
+    order_handlers,
     pending_handlers,
     placeholder_handlers,
     rehearsal_handler,
     resume_handler,
+    setting_handlers,
 )
 from dra_spawner.service.http.limited_server import LimitedServer
 from dra_spawner.service.http.web_application import web_application
@@ -152,6 +154,14 @@ OPEN = (
     ("forecasts", open_to_all(forecast_handler.ForecastsHandler)),
     ("calendar-entries", open_to_all(calendar_entry_handlers.CalendarEntriesHandler)),
     ("calendar-entries/{id}", open_to_all(calendar_entry_handlers.CalendarEntryHandler)),
+    ("settings/placeholders/{name}", open_to_all(setting_handlers.PlaceholderSettingHandler)),
+    ("settings/paused/{name}", open_to_all(setting_handlers.PausedHandler)),
+    ("settings/draining/{node}", open_to_all(setting_handlers.DrainingHandler)),
+    ("settings/observing", open_to_all(setting_handlers.ObservingHandler)),
+    ("settings", open_to_all(setting_handlers.SettingsHandler)),
+    ("audit", open_to_all(setting_handlers.AuditHandler)),
+    ("placeholders/{name}", open_to_all(order_handlers.EvictionHandler)),
+    ("placeholders/{name}/reservation", open_to_all(order_handlers.ReleaseHandler)),
     ("resume", open_to_all(resume_handler.ResumeHandler)),
     ("rehearsals", open_to_all(rehearsal_handler.RehearsalsHandler)),
     ("status", open_to_all(handlers.StatusHandler)),

@@ -35,7 +35,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def of_kind(kind: str) -> dict[str, Any]:
-    (found,) = [each for each in manifests("jupyterhub") if each["kind"] == kind]
+    """The object of a kind; of the ConfigMaps the one with data."""
+    of_it = [each for each in manifests("jupyterhub") if each["kind"] == kind]
+    (found,) = [each for each in of_it if kind != "ConfigMap" or "data" in each]
     return found
 
 
@@ -68,6 +70,7 @@ def test_rules_of_placeholders_are_the_ones_that_are_used() -> None:
         ("ClusterRole", "", "nodes", "patch"),
         ("ClusterRole", dra, "resourceclaims/binding", "patch"),
         *(("Role", "", "configmaps", verb, names.SHAPES_CONFIG_MAP) for verb in ("list", "watch")),
+        *(("Role", "", "configmaps", verb, names.SETTINGS_CONFIG_MAP) for verb in ("get", "list", "watch", "update")),
         *(("Role", "", "pods", verb) for verb in ("create", "delete", "patch")),
         *(("Role", dra, "resourceclaims", verb) for verb in ("create", "delete", "get", "patch")),
         ("Role", dra, "resourceclaims/status", "patch"),

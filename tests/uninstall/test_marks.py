@@ -70,4 +70,4 @@ def test_what_administrators_apply_is_looked_for():
         assert obj["apiVersion"] in versions, obj["apiVersion"]
         assert plurals & {f"{kind}s", f"{kind}es", f"{kind[:-1]}ies"}, kind
         assert marks.is_administrators_name(name), name
-        assert kind != "configmap" or name == f"{names.MANAGER}-service", name
+        assert kind != "configmap" or name in (f"{names.MANAGER}-service", names.SETTINGS_CONFIG_MAP), name

@@ -8,7 +8,7 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Final, Self
@@ -34,19 +34,22 @@ from dra_spawner.placeholders.controller.reservations import OnHold, Reservation
 from dra_spawner.placeholders.controller.scale_ahead import ProfileGroup, ScaleAhead, ScaleAheadSettings
 from dra_spawner.placeholders.controller.session_records import SessionRecords
 from dra_spawner.placeholders.controller.settings import ControllerSettings
+from dra_spawner.placeholders.controller.settings_store import SettingsStore
 from dra_spawner.placeholders.controller.shapes_source import ShapesSource
 from dra_spawner.placeholders.controller.steady_clock import SteadyClock
+from dra_spawner.placeholders.controller.wanted_policy import PolicySources, WantedPolicies, WantedPolicy
 from dra_spawner.placeholders.planner.choice_names import find_choice
 from dra_spawner.placeholders.planner.cluster_index import ClusterIndex
 from dra_spawner.placeholders.planner.decide import Decisions
+from dra_spawner.placeholders.planner.orders import ordered_placeholder
 from dra_spawner.placeholders.planner.placement import PlacementKind
-from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
-from dra_spawner.placeholders.planner.published_shapes import PublishedShapes, policy_with
+from dra_spawner.placeholders.planner.policy import DeletionOrder, Policy, ReplicaRange
+from dra_spawner.placeholders.planner.published_shapes import PublishedShapes
 from dra_spawner.placeholders.planner.quotas import Quota
 from dra_spawner.placeholders.planner.search_ledger import SearchLedger
 from dra_spawner.placeholders.planner.shape_definition import DefinitionError, read_definition
 from dra_spawner.placeholders.planner.shapes import Shape
-from dra_spawner.placeholders.planner.view import AwaitedServer, View
+from dra_spawner.placeholders.planner.view import AwaitedServer, Placeholder, View
 from dra_spawner.simulator.claims import ObjectKey
 
 __all__ = ["ControllerCounts", "PlaceholderController", "UnknownShape"]
@@ -59,26 +62,6 @@ _NEVER: Final = 10.0**6
 
 class UnknownShape(Exception):
     """Raised for a shape that the hub does not publish."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """Results derived from the published shapes.
-
-    Attributes
-    ----------
-    replicas
-        By published name of the choice, without settings that name no choice.
-    names
-        Names of choices by id of their shape.
-    """
-
-    published: PublishedShapes
-    has_devices: bool
-    policy: Policy
-    problems: tuple[str, ...] = ()
-    replicas: Mapping[str, ReplicaRange] = field(default_factory=dict)
-    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class PlaceholderController:
@@ -98,9 +81,12 @@ class PlaceholderController:
         self.settings = settings
         self.scale_ahead = scale_ahead or ScaleAhead(ScaleAheadSettings())
         self.shapes = ShapesSource(api, settings.hub_namespace, settings.shapes_config_map, on_change=self.wake)
+        self.now = now or SteadyClock()
+        self.operators = SettingsStore(
+            api, settings.hub_namespace, settings.settings_config_map, now=self.now, on_change=self.wake
+        )
         self.watch = watch
         self.handover_times = HandoverTimes(watch)
-        self.now = now or SteadyClock()
         self.launch_waits = LaunchWaits(watch, settings.namespaces, now=self.now)
         self.node_lead_times = NodeLeadTimes(
             watch, settings.policy.readiness.kind_label, self._drivers_of, now=self.now
@@ -114,11 +100,11 @@ class PlaceholderController:
         self._times = times or ReconcilerTimes()
         self._found_out = ClusterIndex()
         self._searches = SearchLedger(time.monotonic)
+        self._orders: tuple[DeletionOrder, ...] = ()
         self._reconciler: Reconciler | None = None
         self._reservations: Reservations | None = None
-        self._index: _Wanted | None = None
+        self._index = WantedPolicies(settings)
         self._followed: tuple[Policy, int, Policy] | None = None
-        self._told: frozenset[str] = frozenset()
         self._reservation_problem = ""
         self._record = ReservationLog(decisions, self.now, self.name_of)
         self._buffers = CapacityBuffers(
@@ -143,7 +129,9 @@ class PlaceholderController:
 
         Shapes with a CapacityBuffer have no target. It is the same object until something changes.
         """
-        return self._buffers.for_pods(self._wanted_policy)
+        policy = self._buffers.for_pods(self._wanted_policy)
+        self._orders = tuple(each for each in self._orders if each.key in self.watch.snapshot.pods)
+        return replace(policy, orders=self._orders) if self._orders else policy
 
     @property
     def _wanted_policy(self) -> Policy:
@@ -193,6 +181,8 @@ class PlaceholderController:
         found = [f"{each}." for each in self._wanted.problems]
         if self.shapes.problem:
             found.insert(0, f"Placeholders: {self.shapes.problem}.")
+        if self.operators.problem:
+            found.append(f"Settings by the API: {self.operators.problem}.")
         if self._reconciler is not None:
             found += self._reconciler.problems()
         found += (f"Scale-ahead: {each}." for each in self.scale_ahead.problems(self.now()))
@@ -202,38 +192,11 @@ class PlaceholderController:
         return tuple(found)
 
     @property
-    def _wanted(self) -> _Wanted:
-        published, has_devices = self.shapes.published, self.watch.has_devices
-        known = self._index
-        if known is None or known.published is not published or known.has_devices != has_devices:
-            known = self._index = self._want(published, has_devices)
-        return known
-
-    def _want(self, published: PublishedShapes, has_devices: bool) -> _Wanted:
-        base, replicas = self.settings.policy, self.settings.replicas
-        if not self.is_on:
-            return _Wanted(published, has_devices, replace(base, shapes={}, replicas={}), names=_names(published, {}))
-        if not self.shapes.is_usable:
-            return _Wanted(published, has_devices, replace(base, shapes={}, replicas={}, is_complete=False))
-        policy, problems = policy_with(base, published, replicas)
-        by_choice = {
-            choice: each
-            for name, each in replicas.items()
-            if (choice := find_choice(name, published.shapes)) is not None
-        }
-        if not has_devices:
-            with_devices = {name for name in by_choice if published.shapes[name].wants_devices}
-            kept = {shape: each for shape, each in policy.replicas.items() if not policy.shapes[shape].wants_devices}
-            policy = replace(policy, replicas=kept)
-            if with_devices:
-                names = ", ".join(sorted(with_devices))
-                problems.append(f"placeholders of {names}: none are created, as the cluster has no devices")
-        told = frozenset(problems)
-        for problem in sorted(told - self._told):
-            log.warning("Placeholders: %s", problem)
-        self._told = told
-        by_shape = _names(published, by_choice)
-        return _Wanted(published, has_devices, policy, tuple(problems), by_choice, by_shape)
+    def _wanted(self) -> WantedPolicy:
+        sources = PolicySources(
+            self.shapes.published, self.shapes.is_usable, self.watch.has_devices, self.operators.present
+        )
+        return self._index.of(sources)
 
     @property
     def latest(self) -> Decisions | None:
@@ -271,6 +234,7 @@ class PlaceholderController:
         await self.watch.wait_synced()
         if self.is_on:
             await self.shapes.wait_synced()
+            await self.operators.wait_synced()
         placeholders = self.settings.placeholders
         events = EventRecorder(
             self._api,
@@ -310,6 +274,7 @@ class PlaceholderController:
                 await reconciler.run()
         finally:
             self._reconciler = self._reservations = None
+            self._orders = ()
             for task in tasks:
                 task.cancel()
 
@@ -339,6 +304,30 @@ class PlaceholderController:
         if found is None:
             raise UnknownShape(choice)
         return self._reconciler.resume(self.published.shapes[found].id)
+
+    def order_deletion(self, name: str, by: str, *, releases: bool) -> None:
+        """Let the next round evict a placeholder, or release its reservation, which deletes it, too.
+
+        It raises as `check_order`.
+        """
+        found = self.check_order(name, releases=releases)
+        reason = f"{by} released its reservation" if releases else f"{by} evicted it"
+        self._orders = (*self._orders, DeletionOrder(found.key, found.pod.uid, releases, reason))
+        self.wake()
+
+    def check_order(self, name: str, *, releases: bool) -> Placeholder:
+        """The placeholder of an order.
+
+        Raises
+        ------
+        NotLeading
+        UnknownPlaceholder
+        RefusedOrder
+            If its state does not allow the order.
+        """
+        if self._reconciler is None:
+            raise NotLeading("this replica does not manage placeholders at present")
+        return ordered_placeholder(self.view(), ObjectKey(self.settings.placeholders.namespace, name), releases)
 
     def _cluster_limits(self, reconciler: Reconciler) -> ClusterLimits:
         settings = self.settings.placeholders
@@ -409,18 +398,28 @@ class PlaceholderController:
     async def wait_ended(self) -> None:
         """Wait until the informer of the published shapes ends, and raise the cause; return if there is none."""
         if self.is_on:
-            await self.shapes.wait_ended()
+            informers = [asyncio.create_task(each.wait_ended()) for each in (self.shapes, self.operators)]
+            try:
+                await asyncio.wait(informers, return_when=asyncio.FIRST_COMPLETED)
+                for each in informers:
+                    if each.done():
+                        await each
+            finally:
+                for each in informers:
+                    each.cancel()
 
     async def __aenter__(self) -> Self:
         """Follow the published shapes, if placeholders are configured."""
         if self.is_on:
             await self.shapes.__aenter__()
+            await self.operators.__aenter__()
         return self
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self.is_on:
+            await self.operators.__aexit__(exc_type, exc, traceback)
             await self.shapes.__aexit__(exc_type, exc, traceback)
 
     def _drivers_of(self, kind: str) -> Collection[str]:
@@ -432,13 +431,3 @@ class PlaceholderController:
 
     def _new_name(self, shape: Shape) -> str:
         return f"placeholder-{shape.id[:8]}-{secrets.token_hex(4)}"
-
-
-def _names(published: PublishedShapes, first: Collection[str]) -> dict[str, tuple[str, ...]]:
-    found: dict[str, list[str]] = {}
-    for name, shape in published.shapes.items():
-        found.setdefault(shape.id, []).append(name)
-    return {
-        shape: tuple(sorted(names, key=lambda name: (name not in first, len(name), name)))
-        for shape, names in found.items()
-    }

@@ -32,6 +32,8 @@ class ControllerSettings:
         Whether each user has a namespace, as with KubeSpawner's ``enable_user_namespaces``.
     shapes_config_map
         Name of the ConfigMap with the published shapes.
+    settings_config_map
+        Name of the ConfigMap with what people set by the API.
     capacity_buffers
         Whether shapes without devices have CapacityBuffers instead of placeholders.
     most_nodes
@@ -44,6 +46,7 @@ class ControllerSettings:
     placeholders: PlaceholderSettings = field(default_factory=PlaceholderSettings)
     user_namespaces: bool = False
     shapes_config_map: str = names.SHAPES_CONFIG_MAP
+    settings_config_map: str = names.SETTINGS_CONFIG_MAP
     capacity_buffers: bool = False
     most_nodes: Mapping[str, int] = field(default_factory=dict)
 

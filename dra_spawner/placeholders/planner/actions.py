@@ -36,6 +36,8 @@ class Hold(StrEnum):
     STALE = "stale"
     #: The API server fails.
     API = "api"
+    #: A person ordered that nothing is decided.
+    OBSERVING = "observing"
 
     @property
     def because(self) -> str:
@@ -54,6 +56,7 @@ _BECAUSE = {
     Hold.TERMINATING: "other placeholders are terminating",
     Hold.STALE: "the view of the cluster is too old",
     Hold.API: "the API server fails",
+    Hold.OBSERVING: "the service only observes, by order of a person",
 }
 
 

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import Action, CreatePlaceholder, DeletePlaceholder, Hold, LabelNode
 from dra_spawner.placeholders.planner.broken_placeholders import decide_broken, has_failed
 from dra_spawner.placeholders.planner.busyness import NodesBusyness
 from dra_spawner.placeholders.planner.handover import decide_handovers, decide_unused_reservations, is_under_way
 from dra_spawner.placeholders.planner.limited_targets import Denial, limit_targets
+from dra_spawner.placeholders.planner.orders import decide_orders
 from dra_spawner.placeholders.planner.outdated_shapes import decide_outdated
 from dra_spawner.placeholders.planner.planner_state import PlannerState
 from dra_spawner.placeholders.planner.policy import Policy
@@ -21,6 +23,7 @@ from dra_spawner.placeholders.planner.rebalancing import (
     decide_attraction,
     decide_draining,
     decide_rebalancing,
+    evict_from_drained,
     remember_users,
     should_rebalance,
 )
@@ -97,10 +100,11 @@ def decide(view: View, policy: Policy, planner_state: PlannerState) -> Decisions
     # The remaining decisions have a search budget of their own.
     view.searches.begin_part()
     unused_reservations = decide_unused_reservations(view, _ended((*handovers, *broken, *preemptions)))
+    ordered = decide_orders(view, policy, _ended((*handovers, *broken, *preemptions, *unused_reservations)))
     readiness, planner_state = decide_readiness(view, policy, planner_state)
     planner_state = replace(remember_users(view, planner_state), pending_records=pending_records)
     servers = pending_servers_of(view, policy, pending)
-    ends = (*handovers, *broken, *preemptions, *unused_reservations)
+    ends = (*handovers, *broken, *preemptions, *unused_reservations, *ordered)
     ended = ended_placeholders(view, planner_state.ended, ends)
     yields = decide_quota_yields(view, policy, servers.needing_node, _ended(ends), ended)
     shortage = planner_state.quota_shortage.after(yields, view.now)
@@ -108,7 +112,7 @@ def decide(view: View, policy: Policy, planner_state: PlannerState) -> Decisions
     yields = yields if shortage.lasts(view.now) else ()
     ending = _ended((*ends, *yields))
     creations = planner_state.creations.after(
-        view, policy, broken, _ends((*handovers, *preemptions, *unused_reservations))
+        view, policy, broken, _ends((*handovers, *preemptions, *unused_reservations, *ordered))
     )
     planner_state = replace(planner_state, creations=creations)
     planner_state = replace(
@@ -132,6 +136,7 @@ def decide(view: View, policy: Policy, planner_state: PlannerState) -> Decisions
         *broken,
         *preemptions,
         *unused_reservations,
+        *ordered,
         *yields,
         *readiness,
         *numbers,
@@ -168,14 +173,33 @@ def _numbers(
 ) -> tuple[tuple[Action, ...], PlannerState, dict[ObjectKey, Hold], Mapping[str, Denial]]:
     """Allowed creations and deletions towards the target; placeholders that must stay for now; denied creations."""
     limited = limit_targets(view, policy, planner_state, servers.needing_node, ending)
-    numbers = decide_numbers(view, limited.policy(policy), servers, ending, limited.reason)
+    numbers = _unpaused(view, policy, decide_numbers(view, limited.policy(policy), servers, ending, limited.reason))
     wanted, denials = limited.within_quotas(numbers)
     outdated, denied, planner_state = decide_outdated(view, policy, planner_state, wanted, ending)
     allowed, creations = planner_state.creations.allow(view, policy, _not_now(view, policy, pending, wanted))
     tokens = planner_state.tokens.refilled(policy.budget, view.now)
-    numbers, tokens, over_budget = _within_budget((*allowed, *outdated), tokens)
+    drained = evict_from_drained(view, policy, ending | _ended((*allowed, *outdated)))
+    numbers, tokens, over_budget = _within_budget((*allowed, *outdated, *drained), tokens)
     planner_state = replace(planner_state, tokens=tokens, creations=creations)
     return numbers, planner_state, {**denied, **over_budget}, denials
+
+
+def _unpaused(view: View, policy: Policy, numbers: tuple[Action, ...]) -> tuple[Action, ...]:
+    """The same without creations and deletions for the targets of paused shapes."""
+    if not policy.paused:
+        return numbers
+    return tuple(
+        each
+        for each in numbers
+        if not (
+            (isinstance(each, CreatePlaceholder) and each.for_pending_pod is None and each.shape in policy.paused)
+            or (
+                isinstance(each, DeletePlaceholder)
+                and each.cause is Cause.SURPLUS
+                and view.placeholders[each.key].shape in policy.paused
+            )
+        )
+    )
 
 
 def _not_now(

@@ -10,6 +10,7 @@ from typing import Final
 from dra_spawner import names
 from dra_spawner.placeholders.planner.limits import Limit
 from dra_spawner.placeholders.planner.shapes import Shape
+from dra_spawner.simulator.claims import ObjectKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +177,24 @@ class Readiness:
 
 
 @dataclass(frozen=True, slots=True)
+class DeletionOrder:
+    """A person's order to delete one placeholder.
+
+    Attributes
+    ----------
+    uid
+        Of its pod.
+    releases
+        Whether the placeholder is reserved, and the reservation is to end; other placeholders are evicted.
+    """
+
+    key: ObjectKey
+    uid: str
+    releases: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """All settings of decisions.
 
@@ -199,6 +218,14 @@ class Policy:
         Limits of placeholders for targets; placeholders for pending pods are not limited.
     stale_after
         With a view older than this, nothing is decided.
+    paused
+        Ids of shapes of which no placeholder is created or deleted for the target.
+    drained
+        Nodes that people ordered to be drained, each with the order as the end of a sentence.
+    orders
+        Placeholders that people ordered to be deleted.
+    observing_because
+        Why nothing may be decided by order of a person, as a clause; empty if decisions may be made.
     """
 
     shapes: Mapping[str, Shape] = field(default_factory=dict)
@@ -215,6 +242,10 @@ class Policy:
     most_for_pending_pods: int = 500
     keeps_surplus: bool = False
     limits: tuple[Limit, ...] = ()
+    paused: frozenset[str] = frozenset()
+    drained: Mapping[str, str] = field(default_factory=dict)
+    orders: tuple[DeletionOrder, ...] = ()
+    observing_because: str = ""
 
     def replicas_of(self, shape: str) -> ReplicaRange:
         """The range of a shape; for one without a setting, no target, only placeholders for pending pods."""

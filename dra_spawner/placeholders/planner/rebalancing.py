@@ -76,8 +76,10 @@ def decide_draining(
     view: View, policy: Policy, planner_state: PlannerState, busyness: NodesBusyness
 ) -> tuple[tuple[LabelNode, ...], PlannerState]:
     """Choose nodes to drain so that the autoscaler removes them: never one with a user's server."""
-    actions: list[LabelNode] = []
+    actions = decide_ordered_draining(view, policy)
     for name, state in view.nodes_labelled(names.DRAINING):
+        if state.node.labels[names.DRAINING] == names.ORDERED or name in policy.drained:
+            continue
         if is_labelled(state, names.DRAINING) and (view.users_of_node.get(name) or view.pending_users):
             why = "a user's server is there" if view.users_of_node.get(name) else "users' servers are pending"
             actions.append(LabelNode(name, names.DRAINING, None, why))
@@ -104,6 +106,30 @@ def decide_draining(
         reason = "no users, and its placeholders fit on other nodes"
         return (LabelNode(chosen, names.DRAINING, names.TRUE, reason),), planner_state
     return (), planner_state
+
+
+def decide_ordered_draining(view: View, policy: Policy) -> list[LabelNode]:
+    """Label the nodes that people ordered to be drained, also with users' servers there; no new ones come."""
+    nodes = view.snapshot.nodes
+    actions = [
+        LabelNode(name, names.DRAINING, names.ORDERED, f"it is drained, {because}")
+        for name, because in policy.drained.items()
+        if name in nodes and nodes[name].node.labels.get(names.DRAINING) != names.ORDERED
+    ]
+    for name, state in view.nodes_labelled(names.DRAINING):
+        if state.node.labels[names.DRAINING] == names.ORDERED and name not in policy.drained:
+            actions.append(LabelNode(name, names.DRAINING, None, "the order to drain it is over"))
+    return actions
+
+
+def evict_from_drained(view: View, policy: Policy, ending: Collection[ObjectKey]) -> tuple[DeletePlaceholder, ...]:
+    """Evictions from nodes that people ordered to be drained, whether or not the replacements fit elsewhere."""
+    return tuple(
+        delete_placeholder(each.pod, each.state, Cause.DRAIN, f"its node {name} is drained, {because}")
+        for name, because in policy.drained.items()
+        for each in view.placeholders_of_node.get(name, ())
+        if each.key not in ending and each.may_end(Cause.DRAIN)
+    )
 
 
 def _first_to_drain(view: View, policy: Policy, candidates: Sequence[str], last: str) -> tuple[str, str]:

@@ -54,6 +54,8 @@ def safeguard_of(view: View, policy: Policy) -> Safeguard | None:
 
 
 def _total_hold(view: View, policy: Policy) -> Safeguard | None:
+    if policy.observing_because:
+        return Safeguard(Hold.OBSERVING, f"nothing is decided: {policy.observing_because}", holds_everything=True)
     if view.problem:
         return Safeguard(Hold.API, f"nothing is decided: {view.problem}", holds_everything=True)
     if view.stale > policy.stale_after:

@@ -372,7 +372,7 @@ def wants_devices(pod: Pod) -> bool:
 
 def is_labelled(state: NodeState | None, label: str) -> bool:
     """Whether a node has one of this project's labels."""
-    return state is not None and state.node.labels.get(label) == names.TRUE
+    return state is not None and state.node.labels.get(label) in (names.TRUE, names.ORDERED)
 
 
 def is_ready_for_users(state: NodeState | None) -> bool:

@@ -6,6 +6,7 @@ Requests to the hub do not block the event loop, unlike those of `HubAuthenticat
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import hmac
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +22,16 @@ from dra_spawner.service.http.guarded_handler import GuardedHandler, sentence_of
 from dra_spawner.service.http.paging import Unreadable, page_of, read_token
 from dra_spawner.service.web_settings import WebSettings
 
-__all__ = ["HUB_SECONDS", "ApiHandler", "CallbackHandler", "PageHandler", "SecureHandler", "bearer_token", "scopes_of"]
+__all__ = [
+    "HUB_SECONDS",
+    "ApiHandler",
+    "CallbackHandler",
+    "PageHandler",
+    "SecureHandler",
+    "bearer_token",
+    "etag_of",
+    "scopes_of",
+]
 
 T = TypeVar("T")
 
@@ -65,6 +75,15 @@ def bearer_token(headers: Mapping[str, str]) -> str:
     """The token of a request; empty if there is none."""
     kind, _, token = headers.get("Authorization", "").partition(" ")
     return token.strip() if kind.lower() in ("token", "bearer") else ""
+
+
+def etag_of(body: Any) -> str:
+    """The ETag that a ``GET`` of this JSON has, as tornado computes it."""
+    return f'"{hashlib.sha1(_encoded(body), usedforsecurity=False).hexdigest()}"'
+
+
+def _encoded(body: Any) -> bytes:
+    return json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
 
 
 class SecureHandler(GuardedHandler):
@@ -117,7 +136,7 @@ class SecureHandler(GuardedHandler):
     def write_json(self, body: Any, media_type: str = JSON) -> None:
         """Answer with JSON in ASCII, which can also express text that is not valid Unicode."""
         self.set_header("Content-Type", media_type)
-        self.finish(json.dumps(body, allow_nan=False, separators=(",", ":")))
+        self.finish(_encoded(body))
 
 
 class _HubHandler(HubOAuthenticated, SecureHandler):

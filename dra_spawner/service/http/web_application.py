@@ -9,7 +9,7 @@ from typing import Any
 from tornado.web import Application, StaticFileHandler, URLSpec
 
 from dra_spawner.service.context import ServiceContext
-from dra_spawner.service.http import handlers, pending_handlers, placeholder_handlers
+from dra_spawner.service.http import handlers, order_handlers, pending_handlers, placeholder_handlers, setting_handlers
 from dra_spawner.service.http.addresses import Address, pattern_of
 from dra_spawner.service.http.authentication import CallbackHandler
 from dra_spawner.service.http.calendar_entry_handlers import CalendarEntriesHandler, CalendarEntryHandler
@@ -39,6 +39,15 @@ ADDRESSES: tuple[Address, ...] = (
     ("api/forecasts", ForecastsHandler),
     ("api/placeholders", placeholder_handlers.PlaceholdersHandler),
     ("api/placeholders/resume", ResumeHandler),
+    ("api/placeholders/{name}", order_handlers.EvictionHandler),
+    ("api/placeholders/{name}/reservation", order_handlers.ReleaseHandler),
+    ("api/servers/{user}", order_handlers.ServerHandler),
+    ("api/settings", setting_handlers.SettingsHandler),
+    ("api/settings/placeholders/{name}", setting_handlers.PlaceholderSettingHandler),
+    ("api/settings/paused/{name}", setting_handlers.PausedHandler),
+    ("api/settings/draining/{node}", setting_handlers.DrainingHandler),
+    ("api/settings/observing", setting_handlers.ObservingHandler),
+    ("api/audit", setting_handlers.AuditHandler),
     ("api/placements", PlacementsHandler),
     ("api/rehearsals", RehearsalsHandler),
     ("api/profiles", placeholder_handlers.ProfilesHandler),

@@ -1,0 +1,252 @@
+"""What people set for a time: targets of placeholders, pauses, nodes to drain, and whether anything is decided at all.
+
+It is stored in a ConfigMap, with an audit trail of the latest changes. An invalid part is left out, as another writer
+may have written it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Final, TypeAlias
+
+from dra_spawner.json_types import JsonObject
+from dra_spawner.placeholders.planner.policy import MOST_PLACEHOLDERS, Policy, ReplicaRange
+
+__all__ = [
+    "MOST_SETTINGS",
+    "AuditEntry",
+    "OperatorSetting",
+    "OperatorSettings",
+    "SettingKey",
+    "SettingKind",
+    "read_settings",
+    "settings_data",
+]
+
+#: Limit of settings at a time, so that the ConfigMap stays small.
+MOST_SETTINGS: Final = 200
+#: Limit of entries in the audit trail; the oldest ones are dropped.
+_MOST_AUDITED: Final = 500
+_SETTINGS_KEY: Final = "settings.json"
+_AUDIT_KEY: Final = "audit.json"
+_LONGEST: Final = 1_000
+
+
+class SettingKind(StrEnum):
+    """What a setting is about; also its part of the API's address."""
+
+    #: Other numbers of placeholders of a choice.
+    PLACEHOLDERS = "placeholders"
+    #: No placeholder of a choice is created or deleted for its target.
+    PAUSED = "paused"
+    #: A node is drained.
+    DRAINING = "draining"
+    #: Nothing is decided; its name is always `OBSERVING_NAME`.
+    OBSERVING = "observing"
+
+
+SettingKey: TypeAlias = tuple[SettingKind, str]
+"""Kind and name of a setting: the name of a choice, or of a node."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSetting:
+    """One setting.
+
+    Attributes
+    ----------
+    by
+        Who set it, such as ``user ada``.
+    until
+        When it ends; None if it ends only by being deleted.
+    reason
+        Why, in the words of the person; may be empty.
+    replicas
+        Of the kind `SettingKind.PLACEHOLDERS`.
+    """
+
+    kind: SettingKind
+    name: str
+    by: str
+    at: datetime
+    until: datetime | None = None
+    reason: str = ""
+    replicas: ReplicaRange | None = None
+
+    @property
+    def key(self) -> SettingKey:
+        return self.kind, self.name
+
+    def is_over(self, now: datetime) -> bool:
+        """Whether it has ended."""
+        return self.until is not None and self.until <= now
+
+    @property
+    def because(self) -> str:
+        """Who set it, until when and why, as the end of a sentence."""
+        until = f" until {self.until:%Y-%m-%d %H:%M %Z}" if self.until is not None else ""
+        return f"set by {self.by}{until}" + (f": {self.reason}" if self.reason else "")
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """A change that a person made.
+
+    Attributes
+    ----------
+    change
+        ``set``, ``deleted``, or the name of an operation.
+    subject
+        What it was about.
+    details
+        The setting, or the reason.
+    """
+
+    at: datetime
+    by: str
+    change: str
+    subject: str
+    details: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSettings:
+    """All settings, and the audit trail with the newest entry last."""
+
+    settings: Mapping[SettingKey, OperatorSetting] = field(default_factory=dict)
+    audit: tuple[AuditEntry, ...] = ()
+
+    def active(self, now: datetime) -> OperatorSettings:
+        """The same without settings that have ended; the same object if none has."""
+        if not any(each.is_over(now) for each in self.settings.values()):
+            return self
+        return replace(self, settings={key: each for key, each in self.settings.items() if not each.is_over(now)})
+
+    def of_kind(self, kind: SettingKind) -> dict[str, OperatorSetting]:
+        """Settings of a kind by name."""
+        return {name: each for (found, name), each in sorted(self.settings.items()) if found is kind}
+
+    def with_setting(self, setting: OperatorSetting) -> OperatorSettings:
+        """The same with one more setting, in place of an earlier one."""
+        return replace(self, settings={**self.settings, setting.key: setting}).audited(
+            AuditEntry(setting.at, setting.by, "set", " ".join(setting.key), json.dumps(_setting_json(setting)))
+        )
+
+    def without(self, key: SettingKey, by: str, at: datetime) -> OperatorSettings:
+        """The same without a setting."""
+        rest = {each: setting for each, setting in self.settings.items() if each != key}
+        return replace(self, settings=rest).audited(AuditEntry(at, by, "deleted", " ".join(key)))
+
+    def audited(self, entry: AuditEntry) -> OperatorSettings:
+        """The same with one more entry in the audit trail."""
+        return replace(self, audit=(*self.audit, entry)[-_MOST_AUDITED:])
+
+    @property
+    def replicas(self) -> dict[str, ReplicaRange]:
+        """Targets by name of the choice."""
+        found = self.of_kind(SettingKind.PLACEHOLDERS)
+        return {name: each.replicas for name, each in found.items() if each.replicas is not None}
+
+    def applied_to(self, policy: Policy, shape_of: Mapping[str, str]) -> Policy:
+        """A policy with pauses, draining and observing; targets are in `replicas`.
+
+        Parameters
+        ----------
+        shape_of
+            Id of the shape by name of the choice.
+        """
+        if not self.settings:
+            return policy
+        observing = next(iter(self.of_kind(SettingKind.OBSERVING).values()), None)
+        return replace(
+            policy,
+            paused=frozenset(shape_of[name] for name in self.of_kind(SettingKind.PAUSED) if name in shape_of),
+            drained={name: each.because for name, each in self.of_kind(SettingKind.DRAINING).items()},
+            observing_because=f"the service only observes, {observing.because}" if observing is not None else "",
+        )
+
+
+def settings_data(settings: OperatorSettings) -> dict[str, str]:
+    """The data of the ConfigMap."""
+    audit = [
+        {"at": each.at.isoformat(), "by": each.by, "change": each.change, "subject": each.subject}
+        | ({"details": each.details} if each.details else {})
+        for each in settings.audit
+    ]
+    return {
+        _SETTINGS_KEY: json.dumps([_setting_json(each) for _, each in sorted(settings.settings.items())], indent=1),
+        _AUDIT_KEY: json.dumps(audit),
+    }
+
+
+def read_settings(obj: JsonObject | None) -> OperatorSettings:
+    """The settings in a ConfigMap; empty without one."""
+    data = obj.get("data") if obj is not None else None
+    data = data if isinstance(data, dict) else {}
+    settings = [each for each in map(_read_setting, _read_list(data.get(_SETTINGS_KEY))) if each is not None]
+    audit = [each for each in map(_read_audit, _read_list(data.get(_AUDIT_KEY))) if each is not None]
+    return OperatorSettings({each.key: each for each in settings[:MOST_SETTINGS]}, tuple(audit[-_MOST_AUDITED:]))
+
+
+def _setting_json(setting: OperatorSetting) -> JsonObject:
+    found: JsonObject = {"kind": setting.kind, "name": setting.name, "by": setting.by, "at": setting.at.isoformat()}
+    if setting.until is not None:
+        found["until"] = setting.until.isoformat()
+    if setting.reason:
+        found["reason"] = setting.reason
+    if setting.replicas is not None:
+        found |= {"min": setting.replicas.min, "max": setting.replicas.max}
+    return found
+
+
+def _read_list(text: object) -> Iterable[Any]:
+    try:
+        found = json.loads(text) if isinstance(text, str) else []
+    except (ValueError, RecursionError):
+        return []
+    return found if isinstance(found, list) else []
+
+
+def _read_setting(written: Any) -> OperatorSetting | None:
+    try:
+        kind = SettingKind(written["kind"])
+        replicas = None
+        if kind is SettingKind.PLACEHOLDERS:
+            replicas = ReplicaRange(_number(written["min"]), _number(written["max"]))
+            if replicas.min > replicas.max:
+                return None
+        until = _moment(written["until"]) if "until" in written else None
+        texts = (_text(written["name"]), _text(written["by"]))
+        return OperatorSetting(kind, *texts, _moment(written["at"]), until, _text(written.get("reason", "")), replicas)
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
+
+
+def _read_audit(written: Any) -> AuditEntry | None:
+    try:
+        by, change, subject = (_text(written[key]) for key in ("by", "change", "subject"))
+        return AuditEntry(_moment(written["at"]), by, change, subject, _text(written.get("details", "")))
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
+
+
+def _number(found: object) -> int:
+    if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found <= MOST_PLACEHOLDERS:
+        raise ValueError(found)
+    return found
+
+
+def _text(found: object) -> str:
+    if not isinstance(found, str) or len(found) > 4 * _LONGEST:
+        raise ValueError(found)
+    return found
+
+
+def _moment(found: object) -> datetime:
+    if not isinstance(found, str):
+        raise ValueError(found)
+    return datetime.fromisoformat(found).astimezone(UTC)

@@ -1,0 +1,120 @@
+"""Handlers of orders: evict a placeholder, release a reservation, stop a server."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+from urllib.parse import quote
+
+from jupyterhub.utils import url_path_join
+from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
+from tornado.web import HTTPError
+
+from dra_spawner.kube.leader import NotLeading
+from dra_spawner.placeholders.planner.orders import RefusedOrder, UnknownPlaceholder
+from dra_spawner.service.http.authentication import HUB_SECONDS
+from dra_spawner.service.http.endpoints import Access, Query, endpoint
+from dra_spawner.service.http.operator_schemas import ORDER_TAKEN
+from dra_spawner.service.http.schema_words import text
+from dra_spawner.service.http.setting_handlers import OperatorHandler
+
+__all__ = ["EvictionHandler", "ReleaseHandler", "ServerHandler"]
+
+log = logging.getLogger(__name__)
+
+_LONGEST_NAME: Final = 255
+
+
+class _PlaceholderOrderHandler(OperatorHandler):
+    """Base: the leader deletes the placeholder in its next round."""
+
+    async def order(self, name: str, order: str) -> None:
+        """Check the order, write it into the audit trail, and take it."""
+        releases = order == "release"
+        try:
+            self.controller.check_order(name, releases=releases)
+            await self.note(order, f"Pod {self.controller.settings.placeholders.namespace}/{name}")
+            self.controller.order_deletion(name, self.caller, releases=releases)
+        except UnknownPlaceholder:
+            raise HTTPError(404, "There is no placeholder of this name.") from None
+        except RefusedOrder as error:
+            raise HTTPError(409, "%s", error) from None
+        except NotLeading:
+            because = self.context.not_leading_because() or "This replica has ceased to lead."
+            raise HTTPError(503, "%s", because) from None
+        self.set_status(202)
+        self.write_json({"subject": name, "order": order})
+
+
+class EvictionHandler(_PlaceholderOrderHandler):
+    """``DELETE api/placeholders/<name>``."""
+
+    @endpoint(
+        "Evict a placeholder; another one may be created for the target.",
+        Access.OPERATE,
+        answer=ORDER_TAKEN,
+        status=202,
+        problems=(409,),
+    )
+    async def delete(self, name: str) -> None:
+        await self.order(name, "evict")
+
+
+class ReleaseHandler(_PlaceholderOrderHandler):
+    """``DELETE api/placeholders/<name>/reservation``."""
+
+    @endpoint(
+        "Release the reservation of a placeholder whose server has not come; its devices are free again.",
+        Access.OPERATE,
+        answer=ORDER_TAKEN,
+        status=202,
+        problems=(409,),
+    )
+    async def delete(self, name: str) -> None:
+        await self.order(name, "release")
+
+
+class ServerHandler(OperatorHandler):
+    """``DELETE api/servers/<user>``: the hub stops a server, if the caller's own token may do that at the hub.
+
+    The service has no such right itself, so that its token stops no server.
+    """
+
+    @endpoint(
+        "Stop a user's server, by the hub and with the caller's rights there.",
+        Access.ADMIN,
+        answer=ORDER_TAKEN,
+        status=202,
+        problems=(409,),
+        query=(Query("server", "Name of the server; empty for the default one.", text("")),),
+    )
+    async def delete(self, user: str) -> None:
+        server = self.get_query_argument("server", "")
+        if max(len(user), len(server)) > _LONGEST_NAME or {user, server} & {".", ".."}:
+            raise HTTPError(404, "The hub knows no such server.")
+        token = self.hub_auth.get_token(self)
+        await self.note("stop server", f"{user}/{server}")
+        await self._stop(user, server, token or "")
+        self.set_status(202)
+        self.write_json({"subject": f"{user}/{server}", "order": "stop server"})
+
+    async def _stop(self, user: str, server: str, token: str) -> None:
+        quoted = [quote(each, safe="") for each in (user, server)]
+        parts = ("users", quoted[0], "servers", quoted[1]) if server else ("users", quoted[0], "server")
+        request = HTTPRequest(
+            url_path_join(self.hub_auth.api_url, *parts),
+            method="DELETE",
+            headers={"Authorization": f"token {token}"},
+            request_timeout=HUB_SECONDS,
+            follow_redirects=False,
+        )
+        try:
+            await AsyncHTTPClient().fetch(request)
+        except HTTPClientError as error:
+            if error.code in (403, 404):
+                known = {403: "The hub does not let you stop this server.", 404: "The hub knows no such server."}
+                raise HTTPError(error.code, known[error.code]) from None
+            log.warning("The hub did not stop a server: status=%s", error.code)
+            raise HTTPError(502, "The hub did not stop the server.") from None
+        except OSError:
+            raise HTTPError(502, "The hub did not stop the server.") from None

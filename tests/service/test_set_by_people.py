@@ -1,0 +1,157 @@
+"""What people set and order by the API, with a cluster: it is decided by, shown, audited, and survives a restart."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import aiohttp
+import yaml
+
+from dra_spawner import names
+from dra_spawner.kube.api import resource_path
+from tests.cluster.access import PLACEHOLDER_RULES
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.devices import whole
+from tests.placeholders.controller.objects import WHOLE, node, prepare, shape
+from tests.polling import eventually
+from tests.service.replica import Replica, publish_shapes, replica
+
+GPU = shape(WHOLE)
+TARGETS = {"gpu-whole": {"min": 1}}
+
+
+async def ask(service: Replica, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any, str]:
+    """Status, answer and ETag."""
+    async with (
+        aiohttp.ClientSession() as session,
+        session.request(method, f"{service.url}/{path}", json=body, headers=headers) as answer,
+    ):
+        return answer.status, json.loads(await answer.text() or "null"), answer.headers.get("ETag", "")
+
+
+async def two_nodes(cluster: ClusterUnderTest) -> None:
+    nodes = [node(name, whole("gpu-0"), whole("gpu-1")) for name in ("node-a", "node-b")]
+    await prepare(cluster, *nodes[0], *nodes[1])
+    await publish_shapes(cluster, {"gpu-whole": GPU})
+    documents = yaml.safe_load_all(PLACEHOLDER_RULES.read_text())
+    (settings,) = [each for each in documents if each["metadata"]["name"] == names.SETTINGS_CONFIG_MAP]
+    await cluster.admin.create(resource_path("v1", "configmaps", cluster.namespace), settings)
+
+
+async def test_numbers_are_set_and_survive_a_restart(cluster: ClusterUnderTest) -> None:
+    await two_nodes(cluster)
+    path = "settings/placeholders/gpu-whole"
+    async with replica(cluster, placeholders=TARGETS) as service:
+        await service.until_warm(GPU, 1)
+        assert (await ask(service, "GET", path))[0] == 404
+        until = (service.controller.now() + timedelta(hours=1)).isoformat()
+        body = {"min": 3, "max": 4, "until": until, "reason": "exam"}
+        status, answer, _ = await ask(service, "PUT", path, body)
+        assert (status, answer["min"], answer["by"], answer["reason"]) == (200, 3, "user ada", "exam"), answer
+        await service.until_warm(GPU, 3)
+        _, _, tag = await ask(service, "GET", path)
+        assert (await ask(service, "GET", path, None, **{"If-None-Match": tag}))[0] == 304
+        assert (await ask(service, "PUT", path, {"min": 2, "max": 2}, **{"If-Match": '"old"'}))[0] == 412
+        assert (await ask(service, "PUT", path, {"min": 2, "max": 2}, **{"If-Match": tag}))[0] == 200
+        await service.until_warm(GPU, 2)
+        for wrong in (
+            {"min": 3},
+            {"min": 3, "max": 2},
+            {"min": 1, "max": 2, "until": "2020-01-01T00:00:00Z"},
+            {"x": 1},
+        ):
+            status, problem, _ = await ask(service, "PUT", path, wrong)
+            assert (status, problem["title"]) == (400, "Bad Request")
+        assert (await ask(service, "PUT", "settings/placeholders/nothing", body))[0] == 404
+    async with replica(cluster, placeholders=TARGETS) as service:
+        await service.until_warm(GPU, 2)
+        assert (await service.get_json("settings"))["items"][0]["min"] == 2
+        assert (await ask(service, "DELETE", path))[0] == 204
+        await service.until_warm(GPU, 1)
+        assert (await ask(service, "DELETE", path))[0] == 404
+        audit = (await service.get_json("audit"))["items"]
+        assert [(each["by"], each["change"], each["subject"]) for each in audit] == [
+            ("user ada", "deleted", "placeholders gpu-whole"),
+            *[("user ada", "set", "placeholders gpu-whole")] * 2,
+        ]
+
+
+async def test_a_setting_ends_by_itself(embedded_cluster: ClusterUnderTest) -> None:
+    cluster = embedded_cluster
+    await two_nodes(cluster)
+    async with replica(cluster, placeholders=TARGETS) as service:
+        await service.until_warm(GPU, 1)
+        until = (service.controller.now() + timedelta(seconds=3)).isoformat()
+        await ask(service, "PUT", "settings/placeholders/gpu-whole", {"min": 2, "max": 2, "until": until})
+        await service.until_warm(GPU, 2)
+        await service.until_warm(GPU, 1)
+        assert (await service.get_json("settings"))["items"] == []
+
+
+async def test_pause_and_observe(embedded_cluster: ClusterUnderTest) -> None:
+    cluster = embedded_cluster
+    await two_nodes(cluster)
+    async with replica(cluster, placeholders=TARGETS) as service:
+        await service.until_warm(GPU, 1)
+        assert (await ask(service, "PUT", "settings/paused/gpu-whole", {}))[0] == 200
+        (key,) = service.placeholders()
+        status, taken, _ = await ask(service, "DELETE", f"placeholders/{key.name}")
+        assert (status, taken) == (202, {"subject": key.name, "order": "evict"})
+        await service.until(lambda: not service.placeholders(), "it is evicted")
+        await service.decide()
+        assert not service.placeholders(), "no other one is created"
+        evicted = [each.decision for each in service.context.decisions.newest() if each.decision.code == "evicted"]
+        assert [(each.reason, each.outcome) for each in evicted] == [("user ada evicted it", "done")]
+        assert (await ask(service, "DELETE", f"placeholders/{key.name}"))[0] == 404
+        assert (await ask(service, "PUT", "settings/observing", {"reason": "test"}))[0] == 200
+        assert (await ask(service, "DELETE", "settings/paused/gpu-whole"))[0] == 204
+        await service.decide()
+        assert not service.placeholders()
+        told = "nothing is decided: the service only observes, set by user ada: test"
+        assert (await service.get_json("placeholders"))["on_hold"] == told
+        assert (await ask(service, "DELETE", "settings/observing"))[0] == 204
+        await service.until_warm(GPU, 1)
+
+
+async def test_a_reservation_is_released(embedded_cluster: ClusterUnderTest) -> None:
+    cluster = embedded_cluster
+    await two_nodes(cluster)
+    async with replica(cluster, placeholders=TARGETS) as service:
+        await service.until_warm(GPU, 1)
+        (key,) = service.placeholders()
+        path = f"placeholders/{key.name}/reservation"
+        assert (await ask(service, "DELETE", path))[0] == 409
+        await service.place(GPU, "ada")
+        assert (await ask(service, "DELETE", f"placeholders/{key.name}"))[0] == 409, "it is reserved"
+        assert (await ask(service, "DELETE", path))[0] == 202
+        await service.until(lambda: key not in service.placeholders(), "it is deleted")
+        await service.until_warm(GPU, 1)
+
+
+async def test_a_node_is_drained_and_used_again(cluster: ClusterUnderTest) -> None:
+    await two_nodes(cluster)
+    async with replica(cluster, placeholders={"gpu-whole": {"min": 2}}) as service:
+        await service.until_warm(GPU, 2)
+        (drained, *_) = {each.node for each in service.placeholders().values()}
+        status, _, _ = await ask(service, "PUT", f"settings/draining/{drained}", {"reason": "repair"})
+        assert status == 200
+
+        def nodes() -> list[str]:
+            return [each.node for each in service.placeholders().values()]
+
+        await service.until(lambda: len(nodes()) == 2 and drained not in nodes(), "its placeholders are elsewhere")
+        await service.until_warm(GPU, 2)
+        assert await label_of(cluster, drained) == names.ORDERED
+        assert (await ask(service, "DELETE", f"settings/draining/{drained}"))[0] == 204
+
+        async def is_back() -> bool:
+            return await label_of(cluster, drained) == ""
+
+        await eventually(is_back, "the label is removed")
+
+
+async def label_of(cluster: ClusterUnderTest, name: str) -> str:
+    found = await cluster.admin.get(f"/api/v1/nodes/{name}")
+    return str(found["metadata"]["labels"].get(names.DRAINING, ""))
