@@ -16,6 +16,7 @@ from dra_spawner.kube.leader import LeaderElector
 from dra_spawner.placeholders.controller.availability import Availability
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.rehearsal.node_kinds import NodeKind
+from dra_spawner.service.change_feed import ChangeFeed
 from dra_spawner.service.chart_parts import ChartParts
 from dra_spawner.service.history_recording import HistoryRecording
 from dra_spawner.service.idle_devices import IdleDevices
@@ -78,6 +79,8 @@ class ServiceContext:
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     """Metrics of the service."""
     idle_devices: IdleDevices = field(default_factory=IdleDevices)
+    feed: ChangeFeed = field(default_factory=ChangeFeed)
+    """Changes, for streams."""
 
     def __post_init__(self) -> None:
         self.registry.register(self.idle_devices)
@@ -95,7 +98,9 @@ class ServiceContext:
         self.watch, self.startup_problem = watch, ""
         self.figures = NodeFigures(watch, self.node_pool_labels)
         self.controller = controller
+        watch.on_change(self.feed.note_change)
         if controller is not None:
+            controller.operators.on_change(lambda: self.feed.note(("audit", "placeholders", "profiles", "settings")))
             namespaces = {controller.settings.hub_namespace, controller.settings.placeholders.namespace}
             self.chart_parts = ChartParts(watch, namespaces, with_placeholders=controller.is_on)
             self.availability = Availability(controller)

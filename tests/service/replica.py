@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -33,6 +33,7 @@ from dra_spawner.service.http import (
     resume_handler,
     setting_handlers,
 )
+from dra_spawner.service.http.addresses import Address
 from dra_spawner.service.http.limited_server import LimitedServer
 from dra_spawner.service.http.web_application import web_application
 from dra_spawner.service.web_settings import WebSettings
@@ -193,6 +194,7 @@ async def replica(
     orphan_seconds: float = 60.0,
     service: Callable[..., Service] = Service,
     prefix: str = "/",
+    more: Sequence[Address] = (),
     **traits: Any,
 ) -> AsyncIterator[Replica]:
     """A replica at work; the service's traits as given.
@@ -205,6 +207,8 @@ async def replica(
         Makes it of its traits.
     prefix
         Of all addresses, with a slash at both ends: a hub asks below its own.
+    more
+        Further addresses.
     """
     kubeconfig = kubeconfig or await service_kubeconfig(cluster)
     application = service(
@@ -223,7 +227,7 @@ async def replica(
         max_staleness_seconds=application.max_staleness_seconds,
     )
     server = LimitedServer(
-        web_application(context, cookie_secret=b"x" * 32, more=OPEN), limits=application.server_limits()
+        web_application(context, cookie_secret=b"x" * 32, more=(*OPEN, *more)), limits=application.server_limits()
     )
     async with serving_tornado(server) as url, running(application.work(context)):
         found = Replica(context, f"{url}{prefix}".rstrip("/"), cluster)

@@ -57,12 +57,16 @@ class SettingsStore:
         self._name = name
         self._namespace = namespace
         self._now = now
-        self._on_change = on_change
+        self._callbacks = [on_change]
         self._present = OperatorSettings()
         resource = Resource("ConfigMap", "v1", "configmaps", namespace, name)
         self._informer = Informer(api, resource, self, settings=settings)
         self._exists = False
         self._task: asyncio.Task[None] | None = None
+
+    def on_change(self, callback: Callable[[], None]) -> None:
+        """Call a function after each change; it must not raise."""
+        self._callbacks.append(callback)
 
     @property
     def present(self) -> OperatorSettings:
@@ -159,4 +163,5 @@ class SettingsStore:
     def _take(self, settings: OperatorSettings) -> None:
         if settings != self._present:
             self._present = settings
-            self._on_change()
+            for each in self._callbacks:
+                each()

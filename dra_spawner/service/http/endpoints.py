@@ -11,6 +11,7 @@ from dra_spawner.service.http.schema_words import Schema, integer, text
 
 __all__ = [
     "CONTINUE",
+    "EVENTS",
     "HTML",
     "JSON",
     "LIMIT",
@@ -27,6 +28,7 @@ __all__ = [
 JSON: Final = "application/json"
 HTML: Final = "text/html"
 TEXT: Final = "text/plain"
+EVENTS: Final = "text/event-stream"
 METHODS: Final = ("GET", "POST", "PUT", "DELETE")
 _MARK: Final = "endpoint_declaration"
 

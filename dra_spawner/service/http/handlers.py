@@ -28,6 +28,7 @@ __all__ = [
     "ReadinessHandler",
     "StatusHandler",
     "decision_json",
+    "publish_decisions",
     "wait_estimates_json",
 ]
 
@@ -195,6 +196,11 @@ def required(figures: NodeFigures | None) -> NodeFigures:
     if figures is None:
         raise HTTPError(503, "The cluster is not found yet.")
     return figures
+
+
+def publish_decisions(context: ServiceContext) -> None:
+    """Give each decision to the streams of events."""
+    context.decisions.on_append(lambda numbered: context.feed.publish("decision", decision_json(numbered)))
 
 
 def decision_json(numbered: NumberedDecision) -> dict[str, Any]:

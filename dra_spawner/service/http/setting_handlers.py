@@ -257,7 +257,7 @@ class ObservingHandler(_SettingHandler):
 
     kind = SettingKind.OBSERVING
 
-    @endpoint("Whether the service only observes.", Access.READ, answer=SETTING)
+    @endpoint("Whether the service only observes.", Access.READ, answer=SETTING, problems=(404,))
     async def get(self) -> None:
         self.read(_SERVICE)
 
@@ -265,7 +265,7 @@ class ObservingHandler(_SettingHandler):
     async def put(self) -> None:
         await self.save(_SERVICE)
 
-    @endpoint("Decide again.", Access.ADMIN, **_DELETE)
+    @endpoint("Decide again.", Access.ADMIN, **{**_DELETE, "problems": (404, 409)})
     async def delete(self) -> None:
         await self.remove(_SERVICE)
 

@@ -13,6 +13,7 @@ from dra_spawner.service.http import handlers, order_handlers, pending_handlers,
 from dra_spawner.service.http.addresses import Address, pattern_of
 from dra_spawner.service.http.authentication import CallbackHandler
 from dra_spawner.service.http.calendar_entry_handlers import CalendarEntriesHandler, CalendarEntryHandler
+from dra_spawner.service.http.event_handler import EventsHandler
 from dra_spawner.service.http.forecast_handler import ForecastsHandler
 from dra_spawner.service.http.guarded_handler import GuardedHandler
 from dra_spawner.service.http.miss_report_handlers import MissesHandler, MissReportPage
@@ -31,6 +32,7 @@ _HERE = Path(__file__).parent
 ADDRESSES: tuple[Address, ...] = (
     ("", NodesPage),
     ("api/openapi.json", OpenApiHandler),
+    ("api/events", EventsHandler),
     ("api/status", handlers.StatusHandler),
     ("api/nodes", handlers.NodesHandler),
     ("api/decisions", handlers.DecisionsHandler),
@@ -85,6 +87,7 @@ def web_application(
 ) -> Application:
     """The application with all handlers. A handler that needs the cluster answers 503 until the cluster is found."""
     register(context)
+    handlers.publish_decisions(context)
     prefix, arguments = context.web.prefix, {"context": context}
     rules = [URLSpec(prefix + pattern_of(address), handler, arguments) for address, handler in (*ADDRESSES, *more)]
     rules.append(URLSpec(f"{prefix}static/(.*)", _StaticHandler, {"path": str(_HERE / "static")}))
