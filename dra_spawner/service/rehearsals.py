@@ -7,7 +7,7 @@ import contextlib
 import gc
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from typing import Final
@@ -15,6 +15,7 @@ from typing import Final
 from sqlalchemy.exc import SQLAlchemyError
 
 from dra_spawner.calendars.occurrences import Occurrence
+from dra_spawner.dra.budget import SearchBudget
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.seen_lead_times import seen_lead_times
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
@@ -34,6 +35,7 @@ from dra_spawner.rehearsal.rehearsal_result import (
 )
 from dra_spawner.rehearsal.rehearse import rehearse
 from dra_spawner.rehearsal.seen_nodes import SeenNode, SeenNodes
+from dra_spawner.rehearsal.what_if import Simulation, WhatIf, simulate
 from dra_spawner.service.blocking_calls import BlockingCalls
 from dra_spawner.simulator.cluster_objects import BrokenObject, ClusterObject
 from dra_spawner.simulator.snapshot import Snapshot
@@ -158,22 +160,42 @@ class Rehearsals:
         TooManyRehearsals
             If the limit of waiting rehearsals is reached.
         """
+        async with self._turn():
+            self.look()
+            controller = self._controller
+            replicas = controller.policy.replicas.get(expected.shape.id)
+            most = replicas.max if replicas is not None else MOST_PLACEHOLDERS
+            now = controller.now()
+            leads = await self._seen_leads(now - _LOOK_BACK)
+            copy = _Copy(controller.watch.snapshot.items(), now, most, self._seen.found(now), leads)
+            with _without_collections():
+                return await asyncio.to_thread(self._rehearse, expected, copy, assumptions or RehearsalAssumptions())
+
+    async def what_if(self, question: WhatIf) -> Simulation:
+        """Simulate a change of the present cluster. It takes turns with rehearsals.
+
+        Raises
+        ------
+        TooManyRehearsals
+            If the limit of waiting rehearsals is reached.
+        ImpossibleChange
+        SearchStopped
+            If the search takes too long.
+        """
+        async with self._turn():
+            controller = self._controller
+            objects, now = controller.watch.snapshot.items(), controller.now()
+            with _without_collections():
+                return await asyncio.to_thread(self._simulate, question, objects, now)
+
+    @contextlib.asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
         if self._waiting >= _MOST_WAITING:
             raise TooManyRehearsals
         self._waiting += 1
         try:
             async with self._working:
-                self.look()
-                controller = self._controller
-                replicas = controller.policy.replicas.get(expected.shape.id)
-                most = replicas.max if replicas is not None else MOST_PLACEHOLDERS
-                now = controller.now()
-                leads = await self._seen_leads(now - _LOOK_BACK)
-                copy = _Copy(controller.watch.snapshot.items(), now, most, self._seen.found(now), leads)
-                with _without_collections():
-                    return await asyncio.to_thread(
-                        self._rehearse, expected, copy, assumptions or RehearsalAssumptions()
-                    )
+                yield
         finally:
             self._waiting -= 1
 
@@ -212,6 +234,19 @@ class Rehearsals:
                 kinds_are_all=bool(self._kinds) or (settings.policy.node_kinds_are_all and bool(supplies)),
             ),
             is_over=lambda: time.monotonic() > end,
+        )
+
+    def _simulate(self, question: WhatIf, objects: Sequence[ClusterObject | BrokenObject], now: datetime) -> Simulation:
+        end = time.monotonic() + _MOST_SECONDS
+        settings, shapes = self._controller.settings, self._controller.published.shapes
+        return simulate(
+            Snapshot(objects),
+            now,
+            settings.namespaces,
+            settings.placeholders.namespace,
+            {each.id: each for each in shapes.values()},
+            question,
+            SearchBudget(None, lambda: time.monotonic() > end),
         )
 
     def _supplies(

@@ -32,6 +32,7 @@ from dra_spawner.service.http import (
     rehearsal_handler,
     resume_handler,
     setting_handlers,
+    simulation_handler,
 )
 from dra_spawner.service.http.addresses import Address
 from dra_spawner.service.http.limited_server import LimitedServer
@@ -164,6 +165,7 @@ OPEN = (
     ("placeholders/{name}", open_to_all(order_handlers.EvictionHandler)),
     ("placeholders/{name}/reservation", open_to_all(order_handlers.ReleaseHandler)),
     ("resume", open_to_all(resume_handler.ResumeHandler)),
+    ("simulations", open_to_all(simulation_handler.SimulationsHandler)),
     ("rehearsals", open_to_all(rehearsal_handler.RehearsalsHandler)),
     ("status", open_to_all(handlers.StatusHandler)),
 )

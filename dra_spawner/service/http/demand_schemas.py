@@ -27,6 +27,8 @@ __all__ = [
     "NEW_CALENDAR_ENTRY",
     "REHEARSAL",
     "REHEARSAL_QUESTION",
+    "SIMULATION",
+    "SIMULATION_QUESTION",
 ]
 
 _PROFILE: Final = text("gpu-slice")
@@ -163,6 +165,32 @@ REHEARSAL: Final = record(
                 }
             )
         ),
+    }
+)
+
+_NODE: Final = text("n1", maxLength=253)
+_USERS: Final = integer(10, maximum=1000)
+SIMULATION_QUESTION: Final = record(
+    {
+        "profile": text("gpu-slice", minLength=1, maxLength=1000),
+        "users": _USERS,
+        "added_nodes": items(record({"like": _NODE, "count": integer(1, minimum=1, maximum=50)}), maxItems=5),
+        "lost_nodes": items(text("n2", maxLength=253), maxItems=50),
+    },
+    optional=("users", "added_nodes", "lost_nodes"),
+)
+SIMULATION: Final = record(
+    {
+        "sentence": text("8 of 10 more users of gpu-slice can start: no node has a free device."),
+        "profile": _PROFILE,
+        "users": _USERS,
+        "starting": integer(8),
+        "on_placeholders": integer(2),
+        "on_ready_nodes": integer(6),
+        "on_other_nodes": integer(0),
+        "because": text("no node has a free device"),
+        "lost_servers": integer(3),
+        "moved_servers": integer(1),
     }
 )
 

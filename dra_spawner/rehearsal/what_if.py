@@ -1,0 +1,186 @@
+"""What if: more users of a profile now, more nodes like a present one, and nodes that are lost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Final
+
+from dra_spawner import names
+from dra_spawner.dra.budget import SearchBudget
+from dra_spawner.placeholders.planner.cluster_index import Namespaces
+from dra_spawner.placeholders.planner.hypothetical_pods import simulated_user
+from dra_spawner.placeholders.planner.shapes import Shape
+from dra_spawner.placeholders.planner.view import View, without_label
+from dra_spawner.rehearsal.capacity import measure_capacity
+from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.simulator.failed_fits import FailedFits
+from dra_spawner.simulator.node_templates import TemplateError, add_node, template_of
+from dra_spawner.simulator.search_limits import CommonBudget
+from dra_spawner.simulator.snapshot import Snapshot, Undecided
+
+__all__ = ["ImpossibleChange", "Simulation", "WhatIf", "simulate"]
+
+#: Cost of an attempt to place a server, in steps of the search's budget, besides the search for devices.
+_ATTEMPT_STEPS: Final = 10
+
+
+class ImpossibleChange(ValueError):
+    """Raised for a node that cannot be added or lost; the message is a clause."""
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """A question.
+
+    Attributes
+    ----------
+    users
+        Number of users of the profile who start a server now.
+    added
+        Number of new nodes by the name of the present node that they equal.
+    lost
+        Names of nodes that are lost, with all pods there.
+    """
+
+    profile: str
+    shape: Shape
+    users: int = 0
+    added: Mapping[str, int] = field(default_factory=dict)
+    lost: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """The answer.
+
+    Attributes
+    ----------
+    on_placeholders, on_ready_nodes, on_other_nodes
+        Users who get a warm placeholder, free capacity on a node with the images, or on another node.
+    refusal
+        Why a further user cannot start; empty if all can.
+    lost_servers, moved_servers
+        Servers on lost nodes, and the number of them that would fit elsewhere if they were started again, before the
+        further users.
+    """
+
+    question: WhatIf
+    on_placeholders: int
+    on_ready_nodes: int
+    on_other_nodes: int
+    refusal: str
+    lost_servers: int
+    moved_servers: int
+
+    @property
+    def starting(self) -> int:
+        """Users who can start."""
+        return self.on_placeholders + self.on_ready_nodes + self.on_other_nodes
+
+    @property
+    def sentence(self) -> str:
+        """The answer for people."""
+        users, profile = self.question.users, self.question.profile
+        parts = []
+        if users:
+            why = f": {self.refusal}" if self.refusal else ""
+            parts.append(f"{self.starting} of {users} more users of {profile} can start{why}.")
+        if self.question.lost:
+            parts.append(f"{self.moved_servers} of {self.lost_servers} servers on lost nodes fit elsewhere.")
+        return " ".join(parts) or "Nothing was asked."
+
+
+def simulate(
+    snapshot: Snapshot,
+    now: datetime,
+    namespaces: Namespaces,
+    namespace: str,
+    shapes: Mapping[str, Shape],
+    question: WhatIf,
+    budget: SearchBudget,
+) -> Simulation:
+    """Answer a question; quotas and limits of placeholders do not count.
+
+    Parameters
+    ----------
+    snapshot
+        A copy: it is changed.
+    namespace
+        Of the servers.
+    shapes
+        By id; servers on lost nodes of other shapes count as lost for good.
+
+    Raises
+    ------
+    ImpossibleChange
+    SearchStopped
+        If the budget is exceeded.
+    """
+    snapshot.limit_searches(CommonBudget(lambda: budget))
+    _add_nodes(snapshot, question.added)
+    before = View(snapshot, now, namespaces=namespaces)
+    lost = Counter(before.shape_of(pod) for name in question.lost for pod in before.users_of_node.get(name, ()))
+    for name in question.lost:
+        _lose_node(snapshot, name)
+    view = View(snapshot, now, namespaces=namespaces)
+    moved = sum(
+        _place(snapshot, shapes[each], namespace, count, budget)
+        for each, count in sorted(lost.items())
+        if each in shapes
+    )
+    warm = sum(each.is_free for each in view.placeholders_of_shape.get(question.shape.id, ()))
+    on_placeholders = min(warm, question.users)
+    capacity = measure_capacity(view, question.shape, namespace, question.users - on_placeholders, (), budget)
+    return Simulation(
+        question,
+        on_placeholders,
+        capacity.ready,
+        capacity.without_image,
+        capacity.refusal,
+        lost.total(),
+        moved,
+    )
+
+
+def _add_nodes(snapshot: Snapshot, added: Mapping[str, int]) -> None:
+    for name, count in sorted(added.items()):
+        if name not in snapshot.nodes:
+            raise ImpossibleChange(f"there is no node {name}")
+        try:
+            template = template_of(snapshot, name)
+        except TemplateError as error:
+            raise ImpossibleChange(str(error)) from None
+        for number in range(count):
+            add_node(snapshot, template, f"what-if-{number}")
+
+
+def _lose_node(snapshot: Snapshot, name: str) -> None:
+    if name not in snapshot.nodes:
+        raise ImpossibleChange(f"there is no node {name}")
+    for pod in tuple(snapshot.nodes[name].pods):
+        snapshot.remove_pod(ObjectKey.of(pod))
+    for key, item in tuple(snapshot.slices.items()):
+        if item.node_name == name:
+            snapshot.remove(Kind.RESOURCE_SLICE, ObjectKey("", key))
+    snapshot.remove(Kind.NODE, ObjectKey("", name))
+
+
+def _place(snapshot: Snapshot, shape: Shape, namespace: str, count: int, budget: SearchBudget) -> int:
+    """Place servers of a shape for good; returns how many fit."""
+    pod, templates = simulated_user(shape, namespace)
+    pod = without_label(pod, names.IMAGES_READY)
+    for template in templates:
+        snapshot.put(template)
+    failed = FailedFits()
+    placed = 0
+    for number in range(count):
+        budget.spend(_ATTEMPT_STEPS)
+        name = f"lost-{shape.id}-{number}"
+        with suppress(Undecided):
+            placed += bool(snapshot.place_quickly(replace(pod, name=name, uid=name), failed))
+    return placed

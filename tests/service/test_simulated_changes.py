@@ -1,0 +1,53 @@
+"""What would be: more users, one more node, a node lost; answered from a copy of the cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.devices import whole
+from tests.placeholders.controller.objects import WHOLE, node, prepare, shape
+from tests.service.replica import Replica, publish_shapes, replica
+
+GPU = shape(WHOLE)
+
+
+async def ask(service: Replica, **question: Any) -> tuple[int, Any]:
+    body = {"profile": "gpu-whole", **question}
+    async with aiohttp.ClientSession() as session, session.post(f"{service.url}/simulations", json=body) as answer:
+        return answer.status, await answer.json()
+
+
+@pytest.mark.timeout(120)
+async def test_users_and_nodes_that_may_come_and_go(embedded_cluster: ClusterUnderTest) -> None:
+    cluster = embedded_cluster
+    nodes = [node(name, whole("gpu-0"), whole("gpu-1")) for name in ("node-a", "node-b")]
+    await prepare(cluster, *nodes[0], *nodes[1])
+    await publish_shapes(cluster, {"gpu-whole": GPU})
+    async with replica(cluster, placeholders={"gpu-whole": {"min": 1}}) as service:
+        await service.until_warm(GPU, 1)
+        status, found = await ask(service, users=4)
+        assert (status, found["starting"], found["on_placeholders"], found["because"]) == (200, 4, 1, ""), found
+        _, found = await ask(service, users=5)
+        assert (found["starting"], found["because"] != "") == (4, True)
+        assert found["sentence"].startswith("4 of 5 more users of gpu-whole can start: ")
+        _, found = await ask(service, users=7, added_nodes=[{"like": "node-a", "count": 1}])
+        assert found["starting"] == 6
+        answer = await service.place(GPU, "ada")
+        pod = await service.start(GPU, "ada", WHOLE, answer)
+        await cluster.wait_running(pod["metadata"]["name"])
+        await service.until_warm(GPU, 1)
+        lost = answer["node"]
+        _, found = await ask(service, users=0, lost_nodes=[lost])
+        assert (found["lost_servers"], found["moved_servers"], found["starting"]) == (1, 1, 0), found
+        assert found["sentence"] == "1 of 1 servers on lost nodes fit elsewhere."
+        assert lost in service.controller.view().snapshot.nodes, "the cluster itself is as before"
+        for question in ({"lost_nodes": ["nothing"]}, {"added_nodes": [{"like": "nothing", "count": 1}]}):
+            assert (await ask(service, **question))[0] == 404
+        wrong: dict[str, Any]
+        for wrong in ({"users": -1}, {"users": True}, {"lost_nodes": "n"}, {"added_nodes": [{}]}, {"x": 1}):
+            status, problem = await ask(service, **wrong)
+            assert (status, problem["detail"][-1]) == (400, ".")
