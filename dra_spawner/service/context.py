@@ -22,6 +22,7 @@ from dra_spawner.service.history_recording import HistoryRecording
 from dra_spawner.service.idle_devices import IdleDevices
 from dra_spawner.service.leader_label import LeaderLabel
 from dra_spawner.service.node_figures import NodeFigures
+from dra_spawner.service.profile_answers import ProfileAnswers
 from dra_spawner.service.rehearsals import Rehearsals
 from dra_spawner.service.scale_ahead_runner import ScaleAheadRunner
 from dra_spawner.service.wait_keeper import WaitKeeper
@@ -79,6 +80,7 @@ class ServiceContext:
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     """Metrics of the service."""
     idle_devices: IdleDevices = field(default_factory=IdleDevices)
+    profile_answers: ProfileAnswers = field(default_factory=ProfileAnswers)
     feed: ChangeFeed = field(default_factory=ChangeFeed)
     """Changes, for streams."""
 

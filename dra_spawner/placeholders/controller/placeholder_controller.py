@@ -204,6 +204,11 @@ class PlaceholderController:
         return self._reconciler.latest if self._reconciler is not None else None
 
     @property
+    def changes(self) -> int:
+        """A number that grows with each change that this process knows before the watch shows it."""
+        return self._reconciler.changes if self._reconciler is not None else 0
+
+    @property
     def leads(self) -> bool:
         """Whether this process manages placeholders."""
         return self._reconciler is not None

@@ -103,11 +103,14 @@ class ProfilesHandler(PlaceholderHandler):
     async def get(self) -> None:
         controller = self.controller
         name = self.get_query_argument("name", "")
-        items = await profiles_json(self.context, name)
+        items = await self.context.profile_answers.items(controller, name, lambda: profiles_json(self.context, name))
         if name and not items:
             raise HTTPError(404, "The hub publishes no choice of this name.")
         problem = controller.shapes.problem if controller.is_on else ""
-        self.write_json({**self.page(items, lambda each: str(each["name"])), "problem": problem})
+        # In their own order: small amounts come first.
+        numbered = [(f"{number:08}", each) for number, each in enumerate(items)]
+        found = self.page(numbered, lambda each: each[0])
+        self.write_json({**found, "items": [each for _, each in found["items"]], "problem": problem})
 
 
 def placement_json(placement: Placement) -> dict[str, Any]:
