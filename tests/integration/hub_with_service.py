@@ -74,8 +74,10 @@ class Service:
 
 
 @contextlib.asynccontextmanager
-async def hub_with_service(cluster: ClusterUnderTest) -> AsyncIterator[Service]:
-    """The service of a hub; a pod with a share of a GPU is there."""
+async def hub_with_service(cluster: ClusterUnderTest, settings: str = "") -> AsyncIterator[Service]:
+    """The service of a hub, with the settings of a configuration file; a pod with a share of a GPU is there."""
+    (cluster.directory / "hub").mkdir(parents=True, exist_ok=True)
+    (cluster.directory / "hub" / "dra_spawner_service_config.py").write_text(settings)
     await cluster.start_kubelet(fake=True)
     node = {"metadata": {"name": "n1", "labels": {"karpenter.sh/nodepool": "gpus"}}, "kind": "Node", "apiVersion": "v1"}
     await cluster.publish(node, gpu_slice("n1"), gpu_class(), share_template("t", "10Gi"))

@@ -23,6 +23,12 @@ __all__ = ["EvictionHandler", "ReleaseHandler", "ServerHandler"]
 log = logging.getLogger(__name__)
 
 _LONGEST_NAME: Final = 255
+#: By status of the hub; 404 also if the caller's token may not know of the server.
+_REFUSALS: Final = {
+    400: (409, "The hub cannot stop this server now."),
+    403: (403, "The hub does not let you stop this server."),
+    404: (404, "The hub knows no such server, or does not let you stop it."),
+}
 
 
 class _PlaceholderOrderHandler(OperatorHandler):
@@ -111,9 +117,8 @@ class ServerHandler(OperatorHandler):
         try:
             await AsyncHTTPClient().fetch(request)
         except HTTPClientError as error:
-            if error.code in (403, 404):
-                known = {403: "The hub does not let you stop this server.", 404: "The hub knows no such server."}
-                raise HTTPError(error.code, known[error.code]) from None
+            if error.code in _REFUSALS:
+                raise HTTPError(*_REFUSALS[error.code]) from None
             log.warning("The hub did not stop a server: status=%s", error.code)
             raise HTTPError(502, "The hub did not stop the server.") from None
         except OSError:
