@@ -97,6 +97,14 @@ class PlaceholderTraits(HasTraits):
         """,
     ).tag(config=True)
 
+    settings_config_map = Unicode(
+        names.SETTINGS_CONFIG_MAP,
+        help="""
+        Name of the ConfigMap with what people set by the API. Two services in one namespace need two names, and their
+        roles name them.
+        """,
+    ).tag(config=True)
+
     servers_namespace = Unicode(
         help="Namespace of the users' servers and of the placeholders; by default that of the service."
     ).tag(config=True)
@@ -246,5 +254,6 @@ class PlaceholderTraits(HasTraits):
             placeholders=placeholders,
             user_namespaces=self.user_namespaces,
             shapes_config_map=self.shapes_config_map,
+            settings_config_map=self.settings_config_map,
             capacity_buffers=self.capacity_buffers,
         )

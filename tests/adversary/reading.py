@@ -34,9 +34,11 @@ from dra_spawner.rehearsal_commands.cluster_sources import cluster_of_api
 from dra_spawner.simulator.cluster_objects import BrokenObject, decode
 from dra_spawner.spawner.accounts.intel_gas_ledger import GpuLedger
 from dra_spawner.spawner.accounts.vlan_leases import VlanLeases
+from dra_spawner.spawner.devices.claim_reader import ClaimReader
 from dra_spawner.spawner.devices.diagnosis import diagnose
 from dra_spawner.spawner.devices.facts import read_facts
-from dra_spawner.spawner.devices.held import held_devices, place_words
+from dra_spawner.spawner.devices.held import claim_names, held_devices, place_words
+from dra_spawner.spawner.devices.held import devices_of as held_devices_of
 from dra_spawner.spawner.devices.other_nodes import devices_of, fits_elsewhere
 from dra_spawner.spawner.devices.reader import DeviceReader
 from dra_spawner.spawner.my_devices.reader import read_own_devices
@@ -159,6 +161,12 @@ async def _held(api: ExamplesApi) -> None:
     place_words(await held_devices(api, pod), pod["spec"].get("nodeName") or "")
 
 
+async def _claims(api: ExamplesApi) -> None:
+    pod, *_ = (await api.list("/api/v1/pods"))["items"]
+    claims = await ClaimReader(api, NAMESPACE).claims(claim_names(pod))
+    place_words(held_devices_of(claims), pod["spec"].get("nodeName") or "")
+
+
 async def _own_devices(api: ExamplesApi) -> None:
     for pod in (await api.list("/api/v1/pods"))["items"]:
         (await read_own_devices(api, pod)).as_json()
@@ -245,6 +253,7 @@ FLOWS: Final[Mapping[str, Callable[[ExamplesApi], Awaitable[None]]]] = {
     "dra_spawner.kube.cluster_watch": _watch,
     "dra_spawner.spawner.devices.diagnosis": _diagnose,
     "dra_spawner.spawner.devices.facts": _facts,
+    "dra_spawner.spawner.devices.claim_reader": _claims,
     "dra_spawner.spawner.devices.held": _held,
     "dra_spawner.spawner.my_devices.reader": _own_devices,
     "dra_spawner.spawner.devices.reader": _devices,

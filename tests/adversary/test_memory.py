@@ -178,6 +178,7 @@ async def test_ever_new_shapes_that_ask_for_a_place(embedded_cluster: ClusterUnd
 #: What grows with what was asked, by the attribute that holds it, and why it does not for ever.
 BOUNDED: Final = {
     "DecisionLog._kept": "decisions_kept",
+    "ChangeFeed._kept": "change_feed._KEPT",
     "Recorder._queue": "RecorderLimits.queue",
     "ReservationLog._noted": "10 minutes",
     "Backoff._reservations": "by age",

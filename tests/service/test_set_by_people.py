@@ -7,11 +7,10 @@ from datetime import timedelta
 from typing import Any
 
 import aiohttp
-import yaml
 
 from dra_spawner import names
 from dra_spawner.kube.api import resource_path
-from tests.cluster.access import PLACEHOLDER_RULES
+from tests.cluster.access import manifests
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.placeholders.controller.objects import WHOLE, node, prepare, shape
@@ -35,8 +34,8 @@ async def two_nodes(cluster: ClusterUnderTest) -> None:
     nodes = [node(name, whole("gpu-0"), whole("gpu-1")) for name in ("node-a", "node-b")]
     await prepare(cluster, *nodes[0], *nodes[1])
     await publish_shapes(cluster, {"gpu-whole": GPU})
-    documents = yaml.safe_load_all(PLACEHOLDER_RULES.read_text())
-    (settings,) = [each for each in documents if each["metadata"]["name"] == names.SETTINGS_CONFIG_MAP]
+    found = manifests(cluster.namespace)
+    (settings,) = [each for each in found if each["metadata"]["name"] == names.SETTINGS_CONFIG_MAP]
     await cluster.admin.create(resource_path("v1", "configmaps", cluster.namespace), settings)
 
 

@@ -50,6 +50,7 @@ _REASONS: Final = {
     Cause.QUOTA: "PlaceholderOverQuota",
     Cause.SURPLUS: "PlaceholderSurplus",
     Cause.OUTDATED: "PlaceholderOutdated",
+    Cause.EVICTED: "PlaceholderEvicted",
     Cause.BROKEN: "PlaceholderBroken",
 }
 _NODE_REASONS: Final = {

@@ -75,6 +75,7 @@ app.kubernetes.io/component: service
 {{- /* The settings of the service, as JSON. */ -}}
 {{- define "dra-spawner.config" -}}
 {{- $settings := dict "lease_name" (include "dra-spawner.fullname" .) -}}
+{{- if .Values.placeholders.enabled }}{{ $_ := set $settings "settings_config_map" (include "dra-spawner.settingsName" .) }}{{ end -}}
 {{- $_ := set $settings "placeholder_priority_class" (include "dra-spawner.priorityClass" .) -}}
 {{- if .Values.placeholders.enabled }}{{ $_ := set $settings "placeholders" .Values.placeholders.targets }}{{ end -}}
 {{- if .Values.userNamespaces }}{{ $_ := set $settings "user_namespaces" true }}{{ end -}}
@@ -83,6 +84,11 @@ app.kubernetes.io/component: service
 {{- with .Values.history.url }}{{ $_ := set $history "url" . }}{{ end -}}
 {{- $_ := set $settings "history" $history -}}
 {{- merge $settings .Values.service.config | toJson -}}
+{{- end -}}
+
+{{- /* The ConfigMap with what people set by the API. */ -}}
+{{- define "dra-spawner.settingsName" -}}
+{{ printf "%s-settings" (include "dra-spawner.fullname" .) }}
 {{- end -}}
 
 {{- /* A role binding; arguments: context, kind, name, account, and the namespace of a Role elsewhere. */ -}}
@@ -137,7 +143,7 @@ hub:
       url: http://{{ include "dra-spawner.fullname" . }}:8181
       display: true
       oauth_no_confirm: true
-      oauth_client_allowed_scopes: ["custom:dra-spawner:read", "custom:dra-spawner:manage", admin-ui]
+      oauth_client_allowed_scopes: ["custom:dra-spawner:read", "custom:dra-spawner:operate", "custom:dra-spawner:admin", admin-ui]
     {{- if .Values.serviceMonitor.enabled }}
     {{ .Values.serviceMonitor.hubServiceName }}: {}
     {{- end }}
@@ -151,9 +157,12 @@ hub:
       custom_scopes:
         "custom:dra-spawner:read":
           description: See who uses which device, and what was decided about them
-        "custom:dra-spawner:manage":
-          description: Change what the dra-spawner service does
+        "custom:dra-spawner:operate":
+          description: Steer placeholders and nodes for a time
           subscopes: ["custom:dra-spawner:read"]
+        "custom:dra-spawner:admin":
+          description: Change everything that the dra-spawner service can change
+          subscopes: ["custom:dra-spawner:operate"]
   loadRoles:
     # What the service itself reads: the servers that the hub is starting.
     {{ $name }}-service:
