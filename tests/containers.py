@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-__all__ = ["containers", "most_held"]
+__all__ = ["containers", "max_held"]
 
 
 def containers(root: object) -> dict[str, int]:
@@ -35,6 +35,6 @@ def containers(root: object) -> dict[str, int]:
     return found
 
 
-def most_held(root: object, *, but: frozenset[str] = frozenset()) -> int:
+def max_held(root: object, *, but: frozenset[str] = frozenset()) -> int:
     """How much is in the biggest collection; `but` has the names of collections that are bounded otherwise."""
     return max((size for path, size in containers(root).items() if path not in but), default=0)

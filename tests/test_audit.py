@@ -79,10 +79,10 @@ def test_what_is_accepted_is_told_with_its_reason_and_never_holds_for_the_lock()
 
 
 def test_what_is_old_is_a_warning_alone() -> None:
-    long_ago = TODAY - timedelta(days=audit.MOST_DAYS + 1)
+    long_ago = TODAY - timedelta(days=audit.MAX_DAYS + 1)
     found = audited(entry(looked_up=str(long_ago)))
     assert found.problems == ()
-    assert found.warnings == (f"tornado: was last looked up on {long_ago}, more than {audit.MOST_DAYS} days ago",)
+    assert found.warnings == (f"tornado: was last looked up on {long_ago}, more than {audit.MAX_DAYS} days ago",)
 
 
 def test_what_could_not_be_looked_up_is_told() -> None:

@@ -14,7 +14,7 @@ from typing import Final
 
 import aiohttp
 
-from dra_spawner.calendars.ical_events import MOST_BYTES, CalendarReading, CalendarUnreadable, read_ical
+from dra_spawner.calendars.ical_events import MAX_BYTES, CalendarReading, CalendarUnreadable, read_ical
 from dra_spawner.calendars.occurrences import Occurrence
 
 __all__ = ["CalendarSource", "read_location"]
@@ -46,17 +46,17 @@ async def read_location(location: str) -> str:
         timeout = aiohttp.ClientTimeout(total=_TIMEOUT_SECONDS)
         async with aiohttp.ClientSession(timeout=timeout) as session, session.get(location) as answer:
             answer.raise_for_status()
-            content = await answer.content.read(MOST_BYTES + 1)
-            while len(content) <= MOST_BYTES and (more := await answer.content.read(MOST_BYTES + 1 - len(content))):
+            content = await answer.content.read(MAX_BYTES + 1)
+            while len(content) <= MAX_BYTES and (more := await answer.content.read(MAX_BYTES + 1 - len(content))):
                 content += more
-    if len(content) > MOST_BYTES:
-        raise CalendarUnreadable(f"it has more than {MOST_BYTES} bytes")
+    if len(content) > MAX_BYTES:
+        raise CalendarUnreadable(f"it has more than {MAX_BYTES} bytes")
     return content.decode("utf-8-sig", "replace")
 
 
 def _file(path: Path) -> bytes:
     with path.open("rb") as file:
-        return file.read(MOST_BYTES + 1)
+        return file.read(MAX_BYTES + 1)
 
 
 class CalendarSource:

@@ -17,11 +17,11 @@ from typing import Final
 
 from dra_spawner.calendars.occurrences import ADDITIONAL, IN_TOTAL, Counts
 
-__all__ = ["MOST_USERS", "DemandLine", "looks_like_demand", "read_demand_line"]
+__all__ = ["MAX_USERS", "DemandLine", "looks_like_demand", "read_demand_line"]
 
 #: Limit of users in one line; no hub has more.
-MOST_USERS: Final = 100_000
-_MOST_RAMP_MINUTES: Final = 24 * 60
+MAX_USERS: Final = 100_000
+_MAX_RAMP_MINUTES: Final = 24 * 60
 _ALLOWED: Final = 'a line like "350 of gpu-slice", then "in total" or "additional", and "within 20 min" if needed'
 _LINE: Final = re.compile(
     r'(?P<users>\d{1,9})\s+of\s+(?:"(?P<quoted>[^"]{1,250})"|(?P<plain>[^\s"]{1,250}))'
@@ -71,10 +71,10 @@ def read_demand_line(line: str) -> DemandLine:
     if found is None:
         raise ValueError(f"found {line.strip()[:100]!r}; allowed is {_ALLOWED}")
     users, ramp = int(found["users"]), found["ramp"]
-    if users > MOST_USERS:
-        raise ValueError(f"found {users} users; allowed are at most {MOST_USERS}")
-    if ramp is not None and int(ramp) > _MOST_RAMP_MINUTES:
-        raise ValueError(f"found {ramp} min; allowed are at most {_MOST_RAMP_MINUTES} min")
+    if users > MAX_USERS:
+        raise ValueError(f"found {users} users; allowed are at most {MAX_USERS}")
+    if ramp is not None and int(ramp) > _MAX_RAMP_MINUTES:
+        raise ValueError(f"found {ramp} min; allowed are at most {_MAX_RAMP_MINUTES} min")
     counts = IN_TOTAL if (found["counts"] or "").lower().startswith("in") else ADDITIONAL
     within = timedelta(minutes=int(ramp)) if ramp is not None else None
     return DemandLine(users, found["quoted"] or found["plain"], counts, within)

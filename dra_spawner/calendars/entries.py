@@ -13,7 +13,7 @@ from dra_spawner.calendars.occurrences import Occurrence
 __all__ = ["CalendarEntry"]
 
 _WEEK: Final = timedelta(weeks=1)
-_MOST_WEEKS: Final = 520
+_MAX_WEEKS: Final = 520
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class CalendarEntry:
         A local time that does not exist, as summer time begins, is moved by the change. Of a local time that exists
         twice, the first one counts.
         """
-        for number in range(_MOST_WEEKS if self.weekly_until is not None else 1):
+        for number in range(_MAX_WEEKS if self.weekly_until is not None else 1):
             local = self.begins + number * _WEEK
             if self.weekly_until is not None and local.date() > self.weekly_until:
                 return

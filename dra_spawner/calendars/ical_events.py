@@ -22,12 +22,12 @@ from dra_spawner.calendars.occurrences import Occurrence
 if TYPE_CHECKING:
     from ical.event import Event
 
-__all__ = ["MOST_BYTES", "CalendarReading", "CalendarUnreadable", "read_ical"]
+__all__ = ["MAX_BYTES", "CalendarReading", "CalendarUnreadable", "read_ical"]
 
-MOST_BYTES: Final = 4_000_000
-_MOST_EVENTS: Final = 5_000
-_MOST_OCCURRENCES: Final = 2_000
-_MOST_TEXT: Final = 20_000
+MAX_BYTES: Final = 4_000_000
+_MAX_EVENTS: Final = 5_000
+_MAX_OCCURRENCES: Final = 2_000
+_MAX_TEXT: Final = 20_000
 #: Limit of the age of a repeated event: an older daily event takes long to expand.
 _OLDEST_RECURRING: Final = timedelta(days=20 * 366)
 _SLOW_ENOUGH: Final = frozenset({"DAILY", "WEEKLY", "MONTHLY", "YEARLY"})
@@ -75,12 +75,12 @@ def read_ical(text: str, begins: datetime, ends: datetime, *, source: str, zone:
     from ical.calendar import Calendar
     from ical.exceptions import CalendarError
 
-    if len(text) > MOST_BYTES:
-        raise CalendarUnreadable(f"it has {len(text)} characters, more than {MOST_BYTES}")
+    if len(text) > MAX_BYTES:
+        raise CalendarUnreadable(f"it has {len(text)} characters, more than {MAX_BYTES}")
     if "BEGIN:VCALENDAR" not in text[:1_000].upper():
         raise CalendarUnreadable("it does not begin like an iCal calendar (BEGIN:VCALENDAR)")
-    if (count := text.upper().count(_EVENT[0])) > _MOST_EVENTS:
-        raise CalendarUnreadable(f"it has {count} events, more than {_MOST_EVENTS}")
+    if (count := text.upper().count(_EVENT[0])) > _MAX_EVENTS:
+        raise CalendarUnreadable(f"it has {count} events, more than {_MAX_EVENTS}")
     problems: list[str] = []
     calendar = Calendar()
     for event in _events(text, problems):
@@ -91,7 +91,7 @@ def read_ical(text: str, begins: datetime, ends: datetime, *, source: str, zone:
             problems.append(f"event {_title(event)!r} {problem}")
     occurrences: list[Occurrence] = []
     try:
-        for event in islice(calendar.timeline_tz(zone).overlapping(begins, ends), _MOST_OCCURRENCES):
+        for event in islice(calendar.timeline_tz(zone).overlapping(begins, ends), _MAX_OCCURRENCES):
             occurrences += _occurrences(event, source, zone, problems)
     except (CalendarError, ValueError, OverflowError) as error:
         problems.append(f"repeated events cannot be computed: {str(error)[:200]}")
@@ -193,7 +193,7 @@ def _demand_texts(event: Event) -> Iterator[str]:
 
 def _plain_text(text: str) -> str:
     """The text without HTML, which web calendars write into descriptions."""
-    text = text[:_MOST_TEXT]
+    text = text[:_MAX_TEXT]
     if "<" not in text and "&" not in text:
         return text
     reader = _TextOfHtml()

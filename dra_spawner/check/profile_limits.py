@@ -11,18 +11,18 @@ from dra_spawner.profiles.choices import profiles_of
 
 __all__ = ["check_size"]
 
-MOST_PROFILES: Final = 1_000
-MOST_OPTIONS: Final = 50
+MAX_PROFILES: Final = 1_000
+MAX_OPTIONS: Final = 50
 """Maximum of one profile."""
-MOST_CHOICES: Final = 5_000
+MAX_CHOICES: Final = 5_000
 """Maximum of all profiles together."""
-MOST_VALUES: Final = 200_000
+MAX_VALUES: Final = 200_000
 """Maximum of values in all choices together, each counted with its profile's values."""
-MOST_RENDERED_VALUES: Final = 50_000
+MAX_RENDERED_VALUES: Final = 50_000
 """The same maximum where all choices are printed, which takes more time for each value."""
 
 
-def check_size(found: ProfilesFound, most_values: int = MOST_VALUES) -> None:
+def check_size(found: ProfilesFound, max_values: int = MAX_VALUES) -> None:
     """Refuse profiles that are too many or too large, as checking them would take minutes.
 
     Raises
@@ -33,26 +33,26 @@ def check_size(found: ProfilesFound, most_values: int = MOST_VALUES) -> None:
     profile_list = found.profile_list
     if not isinstance(profile_list, list | tuple | Mapping):
         return
-    if len(profile_list) > MOST_PROFILES:
-        _refuse(found, found.list_path, len(profile_list), "profiles", MOST_PROFILES)
+    if len(profile_list) > MAX_PROFILES:
+        _refuse(found, found.list_path, len(profile_list), "profiles", MAX_PROFILES)
     choices = values = 0
-    own = _count_values(found.settings, most_values)
+    own = _count_values(found.settings, max_values)
     for path, profile in profiles_of(profile_list, found.list_path):
         if not isinstance(profile, Mapping):
             continue
         options = profile.get("profile_options")
         options = options if isinstance(options, Mapping) else {}
-        if len(options) > MOST_OPTIONS:
-            _refuse(found, f"{path}.profile_options", len(options), "options", MOST_OPTIONS)
+        if len(options) > MAX_OPTIONS:
+            _refuse(found, f"{path}.profile_options", len(options), "options", MAX_OPTIONS)
         offered = 1 + sum(map(len, _choices(options)))
         choices += offered
         # A choice's override counts where it is picked, and where it is the default beside other options.
         defaults = [next(iter(each.values()), None) for each in _choices(options)]
-        values += offered * (own + _count_values([profile.get("kubespawner_override"), defaults], most_values))
-        if choices > MOST_CHOICES:
-            _refuse(found, path, choices, "choices up to here", MOST_CHOICES)
-        if values > most_values:
-            _refuse(found, path, values, "values in all choices up to here", most_values)
+        values += offered * (own + _count_values([profile.get("kubespawner_override"), defaults], max_values))
+        if choices > MAX_CHOICES:
+            _refuse(found, path, choices, "choices up to here", MAX_CHOICES)
+        if values > max_values:
+            _refuse(found, path, values, "values in all choices up to here", max_values)
 
 
 def _choices(options: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -21,7 +21,7 @@ from kubernetes_asyncio.client import (
 from kubespawner.slugs import is_valid_label, safe_slug
 
 from dra_spawner.check.check_outcome import title
-from dra_spawner.check.profile_limits import MOST_RENDERED_VALUES, MOST_VALUES
+from dra_spawner.check.profile_limits import MAX_RENDERED_VALUES, MAX_VALUES
 from dra_spawner.check.profiles_found import ProfilesFound
 from dra_spawner.check.sources import read_profiles
 from dra_spawner.check.user_values import user_values
@@ -71,8 +71,8 @@ def run_render(options: RenderOptions, standard_input: BinaryIO, output: TextIO,
     """
     progress = Progress(messages)
     try:
-        most_values = MOST_VALUES if options.profile or options.picks else MOST_RENDERED_VALUES
-        found = read_profiles(options.profiles, standard_input, progress, most_values)
+        max_values = MAX_VALUES if options.profile or options.picks else MAX_RENDERED_VALUES
+        found = read_profiles(options.profiles, standard_input, progress, max_values)
         listed = _chosen(found, options)
     except (InputError, LookupError) as error:
         messages.write(f"dra-spawner render: {error}\n")

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 
 from dra_spawner.check.helm_values import is_helm_values, profiles_of_values
 from dra_spawner.check.hub_config import profiles_of_hub_config
-from dra_spawner.check.profile_limits import MOST_VALUES, check_size
+from dra_spawner.check.profile_limits import MAX_VALUES, check_size
 from dra_spawner.check.profiles_found import ProfilesFound
 from dra_spawner.fit.input_errors import InputError
 from dra_spawner.fit.limits import PROFILE_FILES
@@ -25,7 +25,7 @@ _LOADING = "loading JupyterHub"
 
 
 def read_profiles(
-    files: Sequence[str], standard_input: BinaryIO, progress: Progress, most_values: int = MOST_VALUES
+    files: Sequence[str], standard_input: BinaryIO, progress: Progress, max_values: int = MAX_VALUES
 ) -> ProfilesFound:
     """The profiles in a hub's configuration, Helm values, or a list by itself.
 
@@ -34,7 +34,7 @@ def read_profiles(
     files
         One file, or several files of Helm values, which are merged as ``helm -f`` merges them. None means the
         configuration file of a hub in the current directory.
-    most_values
+    max_values
         See `check_size`.
 
     Raises
@@ -43,7 +43,7 @@ def read_profiles(
         If a file cannot be read, has no profiles, or exceeds the limits.
     """
     found = _read(files, standard_input, progress)
-    check_size(found, most_values)
+    check_size(found, max_values)
     return found
 
 

@@ -15,7 +15,7 @@ __all__ = ["MAX_INT64", "MIN_INT64", "Json", "ObjectError", "Reader", "is_deeper
 
 _TYPE_NAMES: Final = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", int: "an integer"}
 
-_MOST_SHOWN: Final = 500
+_MAX_SHOWN: Final = 500
 """Characters of a problem, a path or a name; an object may have a megabyte where a word is expected."""
 _NO_UNICODE: Final = "must be Unicode text; it has half of a surrogate pair"
 
@@ -273,7 +273,7 @@ def is_unicode(text: str) -> bool:
 
 def _printable(text: str) -> str:
     """The text for logs and answers: long texts are cut, lone surrogates escaped."""
-    shown = text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]} ..."
+    shown = text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]} ..."
     return shown if shown.isascii() else shown.encode("utf-8", "backslashreplace").decode()
 
 

@@ -12,7 +12,7 @@ from dra_spawner.dra.quantity import Quantity
 
 __all__ = ["miscounts"]
 
-_MOST_CHARACTERS = 40
+_MAX_CHARACTERS = 40
 _EVERYTHING: Mapping[str, Quantity] = {}
 
 
@@ -57,4 +57,4 @@ def _why(wanted: Quantity) -> str:
 
 def _short(amount: Quantity) -> str:
     text = str(amount)
-    return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 3]}..."
+    return text if len(text) <= _MAX_CHARACTERS else f"{text[: _MAX_CHARACTERS - 3]}..."

@@ -37,7 +37,7 @@ Step = Generator["Step", Outcome, Outcome]
 # What costs about as much as one step: looking at so many devices. Checking a constraint costs two of these looks.
 _LOOKS_OF_A_STEP: Final = 16
 _LOOKS_OF_A_CONSTRAINT: Final = 2
-_MOST_LOOKS_UNPAID: Final = 1024
+_MAX_LOOKS_UNPAID: Final = 1024
 
 
 class Search:
@@ -329,7 +329,7 @@ class Search:
             return None
         constraints = self.constraints[alternative.claim_index]
         self._looks += _LOOKS_OF_A_CONSTRAINT * len(constraints)
-        if self._looks > _MOST_LOOKS_UNPAID:
+        if self._looks > _MAX_LOOKS_UNPAID:
             self._pay(0)
         for constraint in constraints:
             if not constraint.add(alternative.request_name, alternative.alternative_name, device):

@@ -18,7 +18,7 @@ __all__ = ["YamlPlaces", "load"]
 
 _Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG_DIRECTIVE: Final = re.compile(r"^%TAG", re.MULTILINE)
-_MOST_TAG_DIRECTIVES: Final = 100
+_MAX_TAG_DIRECTIVES: Final = 100
 _REMEMBERED_SCALARS: Final = 10_000
 _LONGEST_REMEMBERED: Final = 64
 _NO_KEY: Final = object()
@@ -58,9 +58,9 @@ def load(file: str, text: str, limits: Limits) -> Iterator[tuple[object, YamlPla
     InputError
         Where the text is no YAML, has a value that JSON lacks, or exceeds a limit.
     """
-    if len(_TAG_DIRECTIVE.findall(text)) > _MOST_TAG_DIRECTIVES:
+    if len(_TAG_DIRECTIVE.findall(text)) > _MAX_TAG_DIRECTIVES:
         # The parser compares each directive with all others.
-        raise InputError(file, 0, "", f"has more than {_MOST_TAG_DIRECTIVES} directives %TAG")
+        raise InputError(file, 0, "", f"has more than {_MAX_TAG_DIRECTIVES} directives %TAG")
     builder = _Builder(file, limits)
     try:
         for event in yaml.parse(text, _Loader):

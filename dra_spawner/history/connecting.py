@@ -29,7 +29,7 @@ _KEEPALIVES: Final = {
     "tcp_user_timeout": 60_000,
 }
 #: Limit of a database in memory. When it is full, nothing is recorded until old records are deleted.
-_MOST_MEMORY_BYTES: Final = 64 * 2**20
+_MAX_MEMORY_BYTES: Final = 64 * 2**20
 _PAGE_BYTES: Final = 4096
 
 
@@ -106,7 +106,7 @@ def _sqlite(url: URL) -> Engine:
         connection.isolation_level = None
         cursor = connection.cursor()
         if in_memory:
-            cursor.execute(f"PRAGMA max_page_count = {_MOST_MEMORY_BYTES // _PAGE_BYTES}")
+            cursor.execute(f"PRAGMA max_page_count = {_MAX_MEMORY_BYTES // _PAGE_BYTES}")
         else:
             cursor.execute("PRAGMA journal_mode = WAL")
             cursor.execute("PRAGMA synchronous = NORMAL")

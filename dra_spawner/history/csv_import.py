@@ -39,7 +39,7 @@ COLUMNS: Final = (
 """Columns of an export. An import needs only ``asked``; it may also have ``count``."""
 
 _COUNT: Final = "count"
-_MOST_COUNT: Final = 100_000
+_MAX_COUNT: Final = 100_000
 _TRUTHS: Final = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 _LONGEST_FIELD: Final = 65_536
 
@@ -203,9 +203,9 @@ class CsvSource:
 
 
 def _count(value: str) -> int:
-    if value.strip().isascii() and value.strip().isdigit() and int(value) <= _MOST_COUNT:
+    if value.strip().isascii() and value.strip().isdigit() and int(value) <= _MAX_COUNT:
         return int(value)
-    raise _InvalidRow(f"{_COUNT}: found {quoted(value)}; allowed: a whole number from 0 to {_MOST_COUNT}")
+    raise _InvalidRow(f"{_COUNT}: found {quoted(value)}; allowed: a whole number from 0 to {_MAX_COUNT}")
 
 
 def _truth(name: str, value: str) -> bool | None:

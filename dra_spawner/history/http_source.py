@@ -14,7 +14,7 @@ from dra_spawner.history.imported_rows import SourceError
 __all__ = ["get_json", "is_http", "read_json", "read_token"]
 
 _SECONDS: Final = 60
-_MOST_BYTES: Final = 256 * 2**20
+_MAX_BYTES: Final = 256 * 2**20
 
 
 def is_http(source: str) -> bool:
@@ -51,7 +51,7 @@ def get_json(url: str, headers: dict[str, str]) -> Any:
     request = Request(url, headers=headers)  # noqa: S310 (`is_http`)
     try:
         with urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310
-            content = answer.read(_MOST_BYTES + 1)
+            content = answer.read(_MAX_BYTES + 1)
     except HTTPError as error:
         detail = error.read(300).decode(errors="replace")
         raise SourceError(f"{url}: answered {error.code} {error.reason}: {' '.join(detail.split())}") from None
@@ -70,15 +70,15 @@ def read_json(path: str) -> Any:
     """
     try:
         with Path(path).open("rb") as stream:
-            content = stream.read(_MOST_BYTES + 1)
+            content = stream.read(_MAX_BYTES + 1)
     except OSError as error:
         raise SourceError(f"{path}: {error.strerror}") from None
     return _decoded(path, content)
 
 
 def _decoded(source: str, content: bytes) -> Any:
-    if len(content) > _MOST_BYTES:
-        raise SourceError(f"{source}: has more than {_MOST_BYTES // 2**20} MiB, which is the limit")
+    if len(content) > _MAX_BYTES:
+        raise SourceError(f"{source}: has more than {_MAX_BYTES // 2**20} MiB, which is the limit")
     try:
         return json.loads(content)
     except (ValueError, RecursionError) as error:

@@ -16,7 +16,7 @@ __all__ = ["BadRow", "Rows", "SourceError", "misordered", "parsed_time", "quoted
 _LONGEST_QUOTED: Final = 80
 _STEPS: Final = ("asked", "bound", "running", "ended")
 #: The end of the year 9999; a larger number is not in seconds.
-_MOST_SECONDS: Final = 253402300799
+_MAX_SECONDS: Final = 253402300799
 
 
 class SourceError(Exception):
@@ -77,7 +77,7 @@ def _of_seconds(value: str) -> datetime | None:
         seconds = float(value)
     except ValueError:
         return None
-    if not math.isfinite(seconds) or not 0 <= seconds <= _MOST_SECONDS:
+    if not math.isfinite(seconds) or not 0 <= seconds <= _MAX_SECONDS:
         raise ValueError(value)
     return datetime.fromtimestamp(seconds, UTC)
 

@@ -26,8 +26,8 @@ DEFAULT_QUERY: Final = 'jupyterhub_server_spawn_duration_seconds_count{status="s
 
 _SOURCE: Final = "prometheus"
 #: Prometheus answers with 11,000 points of a series at most.
-_MOST_POINTS: Final = 10_000
-_MOST_IN_STEP: Final = 100_000
+_MAX_POINTS: Final = 10_000
+_MAX_IN_STEP: Final = 100_000
 #: Limit of a time without samples, in steps; the launches of a longer gap cannot be assigned to times.
 _MAX_GAP_STEPS: Final = 5
 #: Value of JupyterHub's label ``status``; other starts have failed.
@@ -83,7 +83,7 @@ class PrometheusSource:
     def _answers(self) -> Iterator[Any]:
         token = read_token(self.token_file)
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        begin, longest = self.begin, self.step * _MOST_POINTS
+        begin, longest = self.begin, self.step * _MAX_POINTS
         while begin <= self.end:
             end = min(begin + longest, self.end)
             question = {
@@ -113,8 +113,8 @@ class PrometheusSource:
                 continue
             # A counter that falls was reset to 0 by a restart.
             rise = (value - before if value >= before else value) if is_counter else value
-            if not 0 <= rise <= _MOST_IN_STEP:
-                allowed = f"0 to {_MOST_IN_STEP} launches in a step"
+            if not 0 <= rise <= _MAX_IN_STEP:
+                allowed = f"0 to {_MAX_IN_STEP} launches in a step"
                 yield BadRow(f"{location}, {at.isoformat()}", f"found {rise:g} launches; allowed: {allowed}")
                 continue
             # increase() extrapolates, so its values are not whole numbers.

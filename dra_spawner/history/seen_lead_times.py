@@ -10,7 +10,7 @@ from dra_spawner.history.database import HistoryDatabase
 
 __all__ = ["seen_lead_times"]
 
-_MOST: Final = 50
+_MAX: Final = 50
 _LONGEST: Final = timedelta(hours=2)
 
 
@@ -31,5 +31,5 @@ def seen_lead_times(database: HistoryDatabase, since: datetime | None = None) ->
             continue
         lead = each.images - min(each.asked or each.created, each.created)
         if timedelta(0) < lead <= _LONGEST:
-            found.setdefault(each.kind, deque(maxlen=_MOST)).append(lead)
+            found.setdefault(each.kind, deque(maxlen=_MAX)).append(lead)
     return {kind: tuple(leads) for kind, leads in found.items()}

@@ -42,10 +42,10 @@ DEFAULT_TIMEOUT_SECONDS = 10.0
 # A watch is ended by the server after timeoutSeconds; if it has not done so this much later, the connection is dead.
 _WATCH_GRACE_SECONDS = 10.0
 # 500 common objects have 2 MB.
-_MOST_PAGE_BYTES = 16 * 2**20
+_MAX_PAGE_BYTES = 16 * 2**20
 # A larger page is requested again with its limit divided by this; without a limit, from this number of objects.
 _FEWER_OBJECTS = 8
-_MOST_OBJECTS = 4000
+_MAX_OBJECTS = 4000
 
 
 class KubernetesApi:
@@ -73,7 +73,7 @@ class KubernetesApi:
     ) -> None:
         self.connection = ApiConnection(api_client, timeout_seconds)
         self._owns_client = owns_client
-        self.most_page_bytes = _MOST_PAGE_BYTES
+        self.max_page_bytes = _MAX_PAGE_BYTES
 
     @classmethod
     async def from_kubeconfig(
@@ -189,7 +189,7 @@ class KubernetesApi:
     ) -> AsyncGenerator[JsonObject, None]:
         """Read a collection page by page, all of the first one's version; parameters as of `list`.
 
-        A page larger than `most_page_bytes` is requested again with fewer objects: an object may have 3 MB, and
+        A page larger than `max_page_bytes` is requested again with fewer objects: an object may have 3 MB, and
         parsing blocks the event loop.
         """
         params: dict[str, str | int | bool] = {}
@@ -211,11 +211,11 @@ class KubernetesApi:
                         path,
                         params=params,
                         timeout_seconds=timeout_seconds,
-                        most_bytes=self.most_page_bytes if limit != 1 else None,
+                        max_bytes=self.max_page_bytes if limit != 1 else None,
                     )
                 )
             except AnswerTooLarge:
-                limit = params["limit"] = max(1, (limit or _MOST_OBJECTS) // _FEWER_OBJECTS)
+                limit = params["limit"] = max(1, (limit or _MAX_OBJECTS) // _FEWER_OBJECTS)
                 continue
             next_page = page.setdefault("metadata", {}).pop("continue", None)
             page["metadata"].pop("remainingItemCount", None)

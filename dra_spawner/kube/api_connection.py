@@ -28,7 +28,7 @@ __all__ = ["ApiConnection", "ApiRequest", "Params", "lines_of"]
 
 log = logging.getLogger(__name__)
 
-_MOST_LOGGED: Final = 1000
+_MAX_LOGGED: Final = 1000
 """Objects that the log names; accounts that may write objects could fill it otherwise."""
 
 Params = Mapping[str, str | int | bool]
@@ -44,7 +44,7 @@ class ApiRequest:
         For errors, as in the rules of a Role.
     timeout_seconds
         None for the connection's own.
-    most_bytes
+    max_bytes
         Limit of the answer; a longer one raises `AnswerTooLarge`. None for no limit.
     """
 
@@ -55,7 +55,7 @@ class ApiRequest:
     body: Any = None
     headers: Mapping[str, str] = field(default_factory=dict)
     timeout_seconds: float | None = None
-    most_bytes: int | None = None
+    max_bytes: int | None = None
 
     @property
     def target(self) -> RequestTarget:
@@ -116,7 +116,7 @@ class ApiConnection:
             # In a thread: a megabyte takes 50 ms, and accounts that may write objects can cause it again and again.
             answer = await asyncio.to_thread(read_unusual, data)
         for name in names_of_cut_objects(answer):
-            if (request.path, name) not in self._logged and len(self._logged) < _MOST_LOGGED:
+            if (request.path, name) not in self._logged and len(self._logged) < _MAX_LOGGED:
                 self._logged.add((request.path, name))
                 log.warning(
                     "An object is nested deeper than %d levels; deeper values are left out: path=%s object=%s",
@@ -130,15 +130,15 @@ class ApiConnection:
         """Send a request; the bytes of the answer."""
         seconds = self.timeout_seconds if request.timeout_seconds is None else request.timeout_seconds
         async with self.send(request, aiohttp.ClientTimeout(total=seconds)) as response:
-            if request.most_bytes is None:
+            if request.max_bytes is None:
                 return await response.read()
             pieces: list[bytes] = []
             size = 0
             async for piece in response.content.iter_any():
                 pieces.append(piece)
                 size += len(piece)
-                if size > request.most_bytes:
-                    message = f"the answer has more than {request.most_bytes} bytes"
+                if size > request.max_bytes:
+                    message = f"the answer has more than {request.max_bytes} bytes"
                     raise AnswerTooLarge(request.target, status=0, reason="TooLarge", message=message)
             return b"".join(pieces)
 

@@ -37,7 +37,7 @@ __all__ = ["LeaderElector", "LeaseTimes", "NotLeading", "new_identity"]
 
 log = logging.getLogger(__name__)
 
-_MOST_TRANSITIONS: Final = 2**31 - 1
+_MAX_TRANSITIONS: Final = 2**31 - 1
 """The greatest count that the API server takes: an int32."""
 _RULE: Final = f'{{apiGroups: ["{names.COORDINATION_GROUP}"], resources: [leases], verbs: [get, create, update]}}'
 
@@ -295,7 +295,7 @@ class LeaderElector:
     def _new_spec(self, before: JsonObject) -> JsonObject:
         now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
         # A count that another writer set may be the greatest that there is.
-        transitions = min(before.get("leaseTransitions") or 0, _MOST_TRANSITIONS - 1)
+        transitions = min(before.get("leaseTransitions") or 0, _MAX_TRANSITIONS - 1)
         is_renewal = before.get("holderIdentity") == self.identity
         return {
             "holderIdentity": self.identity,

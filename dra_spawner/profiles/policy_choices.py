@@ -21,7 +21,7 @@ FROM_POLICY: Final = "from_policy"
 #: Key of a choice that is not available now; the value tells the user why.
 UNAVAILABLE: Final = "unavailable"
 
-_AT_MOST: Final = 8
+_AT_MAX: Final = 8
 _LONGEST_SLUG: Final = 32
 _NOT_KNOWN: Final = "The sizes are not known at the moment; please reload this page later"
 
@@ -67,7 +67,7 @@ class PolicyChoices:
     request: str
     capacity: str
     override: tuple[str, ...]
-    at_most: int = _AT_MOST
+    at_most: int = _AT_MAX
     smallest: Quantity | None = None
     largest: Quantity | None = None
     default: Quantity | None = None
@@ -256,7 +256,7 @@ class _PolicyReader(ValueReader):
             request,
             self.text(rules.CAPACITY_NAME, capacity, f"{path}.capacity"),
             override,
-            at_most=most if isinstance(most, int) else _AT_MOST,
+            at_most=most if isinstance(most, int) else _AT_MAX,
             smallest=self._quantity(entry.get("smallest"), f"{path}.smallest"),
             largest=self._quantity(entry.get("largest"), f"{path}.largest"),
             default=self._quantity(entry.get("default"), f"{path}.default"),

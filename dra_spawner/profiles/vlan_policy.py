@@ -70,7 +70,7 @@ class VlanPolicy:
 
 
 #: Maximum of entries of a mapping or list: the number of VLANs.
-_MOST = MAX_VLAN
+_MAX = MAX_VLAN
 _GROUP_OR_USER = {"type": "string", "minLength": 1}
 _ID = {"type": "integer", "minimum": MIN_VLAN, "maximum": MAX_VLAN}
 _RANGE_PATTERN = r"[0-9]{1,4}(?: ?- ?[0-9]{1,4})?(?: ?, ?[0-9]{1,4}(?: ?- ?[0-9]{1,4})?)*"
@@ -215,7 +215,7 @@ class _PolicyReader(ValueReader):
                 self.refuse(where, name, "a group that has a VLAN in the mapping, as there is no range")
             return name
 
-        groups = self.listed(value, path, "names of groups", _MOST, group)
+        groups = self.listed(value, path, "names of groups", _MAX, group)
         if isinstance(value, list | tuple) and not value:
             self.missing(path, "at least one group")
         return tuple(dict.fromkeys(groups))

@@ -31,9 +31,9 @@ from dra_spawner.simulator.snapshot import Undecided
 __all__ = ["Capacity", "NewNodes", "measure_capacity"]
 
 #: Limit of distinct nodes of a kind that are tried as templates.
-_MOST_TEMPLATES: Final = 5
+_MAX_TEMPLATES: Final = 5
 #: Limit of other pending servers that are placed first.
-_MOST_PENDING: Final = 500
+_MAX_PENDING: Final = 500
 #: Cost of one attempt to place a server, without the search for devices, in steps of the search's budget.
 _ATTEMPT_STEPS: Final = 10
 _NEW: Final = "rehearsed"
@@ -169,7 +169,7 @@ class _Placing:
     def place_pending(self, are_included: bool) -> None:
         """Place pending servers first: they wait already."""
         failed_fits: defaultdict[str, FailedFits] = defaultdict(FailedFits)
-        for pod in self._view.pending_users[:_MOST_PENDING]:
+        for pod in self._view.pending_users[:_MAX_PENDING]:
             shape = self._view.shape_of(pod)
             if not (are_included and shape == self._shape.id):
                 self._budget.spend(_ATTEMPT_STEPS)
@@ -231,7 +231,7 @@ class _Placing:
             *((each, None) for each in dict.fromkeys(rest)),
         ):
             key = past.key if past is not None else alike_key(self._view, self._snapshot.nodes[name])
-            if key not in tried and len(tried) < _MOST_TEMPLATES:
+            if key not in tried and len(tried) < _MAX_TEMPLATES:
                 tried.add(key)
                 yield name, past
 

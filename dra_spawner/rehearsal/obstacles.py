@@ -18,9 +18,9 @@ from dra_spawner.rehearsal.wording import clock, nodes_of
 
 __all__ = ["limit_obstacles", "node_obstacles", "notes", "time_obstacles"]
 
-_MOST_NAMED: Final = 3
+_MAX_NAMED: Final = 3
 #: Limit of the images that a node lists (``nodeStatusMaxImages``); it may have more.
-_MOST_LISTED: Final = 50
+_MAX_LISTED: Final = 50
 _DESCRIBE: Final = "describe the kinds of nodes (node_kinds of the service, --nodes of the command)"
 
 
@@ -70,9 +70,9 @@ def node_obstacles(situation: RehearsalSituation, capacity: Capacity) -> Iterato
 
 def _no_kind(situation: RehearsalSituation, capacity: Capacity) -> RehearsalProblem:
     new, profile = capacity.new, situation.expected.profile
-    reasons = [f"{each.supply.name}: {each.refusal}" for each in new[:_MOST_NAMED]]
-    if len(new) > _MOST_NAMED:
-        reasons.append(f"and {len(new) - _MOST_NAMED} more kinds")
+    reasons = [f"{each.supply.name}: {each.refusal}" for each in new[:_MAX_NAMED]]
+    if len(new) > _MAX_NAMED:
+        reasons.append(f"and {len(new) - _MAX_NAMED} more kinds")
     if _is_about_selectors(new):
         return RehearsalProblem(
             ProblemCode.NO_DEVICE_SELECTED,
@@ -177,8 +177,8 @@ def time_obstacles(
 def notes(situation: RehearsalSituation, capacity: Capacity) -> Iterator[RehearsalProblem]:
     """Notes on assumptions of the answer; they keep no user from starting."""
     if images := _missing_images(situation, capacity):
-        named = ", ".join(images[:_MOST_NAMED])
-        more = f" and {len(images) - _MOST_NAMED} more" if len(images) > _MOST_NAMED else ""
+        named = ", ".join(images[:_MAX_NAMED])
+        more = f" and {len(images) - _MAX_NAMED} more" if len(images) > _MAX_NAMED else ""
         yield _note(
             ProblemCode.IMAGE_MISSING,
             f"no node has image {named}{more}: check that it exists; its first pull takes a while",
@@ -227,7 +227,7 @@ def _missing_images(situation: RehearsalSituation, capacity: Capacity) -> list[s
     for each in (past for new in capacity.new for past in new.supply.past):
         wanted -= set(map(image_name, each.template.node.images))
     for state in situation.view.snapshot.nodes.values():
-        if not wanted or len(state.node.images) >= _MOST_LISTED:
+        if not wanted or len(state.node.images) >= _MAX_LISTED:
             return []
         wanted -= images_on(situation.view, state)
     return sorted(wanted)

@@ -17,7 +17,7 @@ from typing import Final, NoReturn
 
 from dra_spawner.calendars.demand_lines import DemandLine, read_demand_line
 from dra_spawner.placeholders.planner.choice_names import find_choice, is_combination
-from dra_spawner.placeholders.planner.policy import MOST_PLACEHOLDERS
+from dra_spawner.placeholders.planner.policy import MAX_PLACEHOLDERS
 from dra_spawner.placeholders.planner.published_shapes import PublishedShapes
 
 __all__ = ["RehearsalLine", "published_choice", "read_rehearsal_line"]
@@ -31,7 +31,7 @@ _WHEN: Final = re.compile(
 )
 _FARTHEST: Final = timedelta(days=366)
 _MINUTE: Final = timedelta(minutes=1)
-_MOST_NAMES: Final = 20
+_MAX_NAMES: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,8 @@ def read_rehearsal_line(line: str, now: datetime, zone: tzinfo = UTC) -> Rehears
         found = f"{len(when)} times" if when else "no time"
         raise ValueError(f"found {found} in {line.strip()[:100]!r}; allowed is {_ALLOWED}")
     demand = read_demand_line(head[0] + rest[: when[0].start()] + rest[when[0].end() :])
-    if demand.users > MOST_PLACEHOLDERS:
-        raise ValueError(f"found {demand.users} users; a rehearsal allows at most {MOST_PLACEHOLDERS}")
+    if demand.users > MAX_PLACEHOLDERS:
+        raise ValueError(f"found {demand.users} users; a rehearsal allows at most {MAX_PLACEHOLDERS}")
     begins = _moment(when[0], now.astimezone(zone), zone)
     if begins.astimezone(UTC) - now.astimezone(UTC) > _FARTHEST:
         raise ValueError(f"found {begins:%Y-%m-%d}; allowed is a day within a year from now")
@@ -132,7 +132,7 @@ def published_choice(line: RehearsalLine, published: PublishedShapes) -> Rehears
         if skipped is not None:
             raise ValueError(f"found the profile {name!r}, which is left out: {published.skipped[skipped][:200]}")
         known = sorted(each for each in published.shapes if not is_combination(each))
-        more = f" and {len(known) - _MOST_NAMES} more" if len(known) > _MOST_NAMES else ""
-        listed = ", ".join(known[:_MOST_NAMES]) or "none"
+        more = f" and {len(known) - _MAX_NAMES} more" if len(known) > _MAX_NAMES else ""
+        listed = ", ".join(known[:_MAX_NAMES]) or "none"
         raise ValueError(f"found the profile {name[:100]!r}; the hub publishes {listed}{more}")
     return replace(line, demand=replace(line.demand, profile=choice))

@@ -23,7 +23,7 @@ from dra_spawner.rehearsal.wording import verdict
 __all__ = ["rehearse"]
 
 #: Limit of the steps of all searches for devices in one rehearsal, 5 to 10 µs each.
-_MOST_STEPS: Final = 2_000_000
+_MAX_STEPS: Final = 2_000_000
 
 
 def rehearse(
@@ -58,7 +58,7 @@ def rehearse(
             namespace,
             situation.to_place,
             in_time_first,
-            SearchBudget(_MOST_STEPS, is_over),
+            SearchBudget(_MAX_STEPS, is_over),
             are_pending_included=expected.counts == IN_TOTAL,
         )
     except SearchStopped as stopped:

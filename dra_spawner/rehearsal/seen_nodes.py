@@ -19,10 +19,10 @@ _AGAIN: Final = timedelta(minutes=10)
 #: Age at which a kind without present nodes is forgotten.
 _LONGEST: Final = timedelta(days=14)
 #: Limit of kinds, as a wrong label may differ on every node.
-_MOST_KINDS: Final = 50
+_MAX_KINDS: Final = 50
 #: Limits of distinct nodes of a kind that are remembered, and of nodes of a kind that are compared for this.
-_MOST_DISTINCT: Final = 5
-_MOST_COMPARED: Final = 50
+_MAX_DISTINCT: Final = 5
+_MAX_COMPARED: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +72,12 @@ class SeenNodes:
                 if self._is_due(kind, view.now):
                     due.setdefault(kind, []).append(name)
         for kind, nodes in due.items():
-            seen = {each.key: each for each in self._of_kind(view, kind, sorted(nodes)[:_MOST_COMPARED])}
+            seen = {each.key: each for each in self._of_kind(view, kind, sorted(nodes)[:_MAX_COMPARED])}
             old = [each for each in self._kinds.get(kind, {}).values() if each.key not in seen]
             newest = sorted((*seen.values(), *old), key=lambda each: each.at, reverse=True)
-            self._kinds[kind] = {each.key: each for each in newest[:_MOST_DISTINCT]}
+            self._kinds[kind] = {each.key: each for each in newest[:_MAX_DISTINCT]}
             self._looked[kind] = view.now
-        while len(self._looked) > _MOST_KINDS:
+        while len(self._looked) > _MAX_KINDS:
             oldest = min(self._looked, key=self._looked.__getitem__)
             del self._looked[oldest], self._kinds[oldest]
 
@@ -96,7 +96,7 @@ class SeenNodes:
         found: dict[Hashable, SeenNode] = {}
         for name in nodes:
             key = alike_key(view, view.snapshot.nodes[name])
-            if key in found or len(found) >= _MOST_DISTINCT:
+            if key in found or len(found) >= _MAX_DISTINCT:
                 continue
             try:
                 found[key] = SeenNode(template_of(view.snapshot, name), kind, key, view.now)

@@ -11,7 +11,7 @@ from dra_spawner import names
 
 __all__ = ["add_commands"]
 
-_MOST_MINUTES = 7 * 24 * 60
+_MAX_MINUTES = 7 * 24 * 60
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -125,8 +125,8 @@ def _whole(text: str) -> int:
 
 
 def _minutes(text: str) -> timedelta:
-    if not re.fullmatch(r"[0-9]{1,5}(\.[0-9]{1,6})?", text) or float(text) > _MOST_MINUTES:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of minutes from 0 to {_MOST_MINUTES}")
+    if not re.fullmatch(r"[0-9]{1,5}(\.[0-9]{1,6})?", text) or float(text) > _MAX_MINUTES:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of minutes from 0 to {_MAX_MINUTES}")
     return timedelta(minutes=float(text))
 
 

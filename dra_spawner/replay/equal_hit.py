@@ -10,7 +10,7 @@ from dra_spawner.replay.results import ReplayResult
 
 __all__ = ["smallest_buffer"]
 
-_MOST: Final = 1 << 20
+_MAX: Final = 1 << 20
 
 
 def smallest_buffer(scenario: Scenario, hit_rate: float, *, guess: int = 1) -> tuple[int, ReplayResult]:
@@ -38,7 +38,7 @@ def smallest_buffer(scenario: Scenario, hit_rate: float, *, guess: int = 1) -> t
     low, high = 0, max(guess, 1)
     while not reaches(high):
         low, high = high + 1, 2 * high
-        if high > _MOST:
+        if high > _MAX:
             raise ValueError(f"no fixed number of placeholders reaches a hit rate of {hit_rate}")
     while low < high:
         middle = (low + high) // 2

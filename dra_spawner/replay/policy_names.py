@@ -30,7 +30,7 @@ _SETTINGS: Final = {
     "calibration_days": float,
 }
 _MINUTES: Final = "_minutes"
-_MOST: Final = 1_000_000
+_MAX: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +87,8 @@ def parse_policy(text: str, settings: DemandSettings) -> NamedPolicy:
 
 
 def _number(text: str, digits: str) -> int:
-    if not (digits.isascii() and digits.isdecimal()) or int(digits) > _MOST:
-        raise ValueError(f"{text!r} needs a whole number from 0 to {_MOST:,} after the colon")
+    if not (digits.isascii() and digits.isdecimal()) or int(digits) > _MAX:
+        raise ValueError(f"{text!r} needs a whole number from 0 to {_MAX:,} after the colon")
     return int(digits)
 
 

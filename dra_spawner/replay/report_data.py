@@ -14,7 +14,7 @@ from dra_spawner.reports.timeline import Timeline
 
 __all__ = ["KindReport", "PolicyReport", "detailed_policies", "kind_report"]
 
-_MOST_DETAILED: Final = 4
+_MAX_DETAILED: Final = 4
 _FIXED: Final = "fixed:"
 
 
@@ -68,7 +68,7 @@ def detailed_policies(policies: Sequence[NamedPolicy]) -> frozenset[int]:
     single = [index for index, each in enumerate(policies) if each.policy is not None]
     with_calendar = [index for index in single if policies[index].uses_calendar]
     with_placeholders = [index for index in single if policies[index].name != "none"]
-    return frozenset((with_calendar or with_placeholders or single)[:_MOST_DETAILED])
+    return frozenset((with_calendar or with_placeholders or single)[:_MAX_DETAILED])
 
 
 def kind_report(

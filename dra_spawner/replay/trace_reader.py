@@ -26,7 +26,7 @@ _PROFILE: Final = "profile"
 _SECONDS: Final = "seconds"
 _USER: Final = "user"
 _LONGEST: Final = 20 * 366 * MINUTES_A_DAY
-_MOST_AT_ONCE: Final = 1_000_000
+_MAX_AT_ONCE: Final = 1_000_000
 _NEVER: Final = -1
 _GZIP: Final = b"\x1f\x8b"
 
@@ -247,8 +247,8 @@ def _count(text: str) -> int:
         number = int(text)
     except ValueError:
         raise _Bad(f"has {text!r} launches; it must be a whole number") from None
-    if not 0 <= number <= _MOST_AT_ONCE:
-        raise _Bad(f"has {number} launches; it must be 0 to {_MOST_AT_ONCE:,}")
+    if not 0 <= number <= _MAX_AT_ONCE:
+        raise _Bad(f"has {number} launches; it must be 0 to {_MAX_AT_ONCE:,}")
     return number
 
 

@@ -14,7 +14,7 @@ __all__ = ["DayOfTimeline", "Steps", "Timeline", "days", "steps", "worst_day"]
 
 #: Lengths of steps, in minutes: each divides a day.
 _LENGTHS: Final = (1, 5, 10, 15, 30, 60, 120, 180, 240, 360, 720, 1440)
-_MOST_STEPS: Final = 400
+_MAX_STEPS: Final = 400
 
 
 def _counts() -> array[int]:
@@ -88,7 +88,7 @@ class DayOfTimeline:
     missed: int
 
 
-def steps(timeline: Timeline, begin: int | None = None, end: int | None = None, *, most: int = _MOST_STEPS) -> Steps:
+def steps(timeline: Timeline, begin: int | None = None, end: int | None = None, *, most: int = _MAX_STEPS) -> Steps:
     """A timeline, or a part of it, in equal steps.
 
     Parameters

@@ -23,7 +23,7 @@ __all__ = ["AddedEntries", "AddedEntry", "EntriesUnavailable", "TooManyEntries"]
 
 log = logging.getLogger(__name__)
 
-_MOST: Final = 1000
+_MAX: Final = 1000
 _ID_BYTES: Final = 6
 #: Limit of the time in which no placeholder counts as surplus because the entries could not be read yet.
 _LOAD_TIMEOUT: Final = timedelta(days=1)
@@ -130,7 +130,7 @@ class AddedEntries:
         entry = self._read(written)
         async with self._lock:
             database = self._writable()
-            if len(self._entries) >= _MOST:
+            if len(self._entries) >= _MAX:
                 raise TooManyEntries
             added = AddedEntry(secrets.token_hex(_ID_BYTES), dict(written), entry)
             await self._write(database.add_calendar_entry, added.id, json.dumps(added.written), self._controller.now())

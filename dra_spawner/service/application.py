@@ -349,8 +349,8 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
         return ClusterWatch(api)
 
     def new_controller(self, api: KubernetesApi, watch: ClusterWatch, decisions: DecisionLog) -> PlaceholderController:
-        most_nodes = max_nodes_by_kind(read_node_kinds(self.node_kinds), self.node_kind_label)
-        settings = replace(self.controller_settings(), most_nodes=most_nodes)
+        max_nodes = max_nodes_by_kind(read_node_kinds(self.node_kinds), self.node_kind_label)
+        settings = replace(self.controller_settings(), max_nodes=max_nodes)
         return PlaceholderController(api, watch, decisions, settings, scale_ahead=self.new_scale_ahead())
 
     def new_history(self, controller: PlaceholderController, decisions: DecisionLog) -> HistoryRecording:

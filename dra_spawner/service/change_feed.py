@@ -15,7 +15,7 @@ from dra_spawner.simulator.cluster_objects import Kind
 
 __all__ = ["ChangeFeed", "TooManyStreams"]
 
-_MOST_STREAMS: Final = 200
+_MAX_STREAMS: Final = 200
 #: Limit of past events, for clients that come back.
 _KEPT: Final = 1_000
 #: Time in which changes are gathered to one event.
@@ -86,7 +86,7 @@ class ChangeFeed:
         ------
         TooManyStreams
         """
-        if self._streams >= _MOST_STREAMS:
+        if self._streams >= _MAX_STREAMS:
             raise TooManyStreams
         self._streams += 1
         try:

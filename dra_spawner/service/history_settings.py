@@ -16,7 +16,7 @@ from dra_spawner.profiles.settings_reader import SettingsReader, refuse_settings
 
 __all__ = ["read_history"]
 
-_MOST_DAYS: Final = 3650
+_MAX_DAYS: Final = 3650
 
 
 def read_history(value: object, path: str = "history") -> HistorySettings:
@@ -37,7 +37,7 @@ def read_history(value: object, path: str = "history") -> HistorySettings:
             parsed_url(url)
         except HistoryUrlError as error:
             reader.refuse("url", str(error), shown(_without_password(url)))
-    days = reader.whole_number("keep_days", default.keep.days, 0, _MOST_DAYS)
+    days = reader.whole_number("keep_days", default.keep.days, 0, _MAX_DAYS)
     mode = reader.checked("user_names", UserNameMode, " or ".join(UserNameMode)) or default.user_names
     key_file = reader.text("key_file", allowed="the path of a file")
     reader.refuse_other_keys()

@@ -48,8 +48,8 @@ _LONGEST_AGE_SECONDS: Final = 120.0
 _COUNT_SECONDS: Final = 1.0
 _TIMEOUT_SECONDS: Final = 20.0
 _PAGE: Final = 200
-_MOST_PAGES: Final = 500
-_MOST_BYTES: Final = 32 * 2**20
+_MAX_PAGES: Final = 500
+_MAX_BYTES: Final = 32 * 2**20
 _PAGINATED: Final = "application/jupyterhub-pagination+json"
 _NO_RIGHT: Final = (
     "the hub refuses it; the service's role there needs the scopes list:users and read:servers (helm-values/full.yaml)"
@@ -191,14 +191,14 @@ class HubSpawns:
             headers=headers, timeout=timeout, connector=connector, cookie_jar=aiohttp.DummyCookieJar()
         ) as session:
             offset = 0
-            for _ in range(_MOST_PAGES):
+            for _ in range(_MAX_PAGES):
                 page = await self._page(session, offset)
                 found.update(_starting(page))
                 following = _next_offset(page, offset)
                 if following is None:
                     return found
                 offset = following
-        raise _Unusable(f"the hub has more than {_MOST_PAGES} pages of users")
+        raise _Unusable(f"the hub has more than {_MAX_PAGES} pages of users")
 
     async def _page(self, session: aiohttp.ClientSession, offset: int) -> Any:
         query = {"state": "active", "limit": str(_PAGE), "offset": str(offset)}
@@ -208,10 +208,10 @@ class HubSpawns:
             if answer.status != 200:
                 raise _Unusable(f"the hub answers with status {answer.status}")
             content = b""
-            while len(content) <= _MOST_BYTES and (more := await answer.content.read(_MOST_BYTES + 1 - len(content))):
+            while len(content) <= _MAX_BYTES and (more := await answer.content.read(_MAX_BYTES + 1 - len(content))):
                 content += more
-        if len(content) > _MOST_BYTES:
-            raise _Unusable(f"the hub answers with more than {_MOST_BYTES // 2**20} MiB")
+        if len(content) > _MAX_BYTES:
+            raise _Unusable(f"the hub answers with more than {_MAX_BYTES // 2**20} MiB")
         try:
             return json.loads(content)
         except (ValueError, RecursionError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from traitlets import Float, HasTraits, Integer
 
 from dra_spawner.service.http.limited_server import ServerLimits
-from dra_spawner.service.http.placement_handler import MOST_BODY_BYTES
+from dra_spawner.service.http.placement_handler import MAX_BODY_BYTES
 
 __all__ = ["LimitTraits"]
 
@@ -44,7 +44,7 @@ class LimitTraits(HasTraits):
             connections=self.max_connections,
             header_bytes=self.max_header_bytes,
             header_seconds=self.header_seconds,
-            body_bytes=MOST_BODY_BYTES,
+            body_bytes=MAX_BODY_BYTES,
             body_seconds=self.body_seconds,
             answer_seconds=self.answer_seconds,
         )

@@ -12,10 +12,10 @@ from dra_spawner.rehearsal.node_kinds import NodeKind
 
 __all__ = ["max_nodes_by_kind", "read_node_kinds"]
 
-_MOST_KINDS: Final = 100
-_MOST_SLOTS: Final = 10_000
-_MOST_NODES: Final = 100_000
-_MOST_PRICE: Final = 1_000_000_000
+_MAX_KINDS: Final = 100
+_MAX_SLOTS: Final = 10_000
+_MAX_NODES: Final = 100_000
+_MAX_PRICE: Final = 1_000_000_000
 _A_WEEK: Final = 7 * 24 * 60
 #: Half a second.
 _SHORTEST: Final = 1 / 120
@@ -32,7 +32,7 @@ def read_node_kinds(value: object, path: str = "node_kinds") -> tuple[NodeKind, 
     """
     problems: list[Problem] = []
     found: dict[str, NodeKind] = {}
-    for reader in readers_of_list(value, path, _MOST_KINDS, _A_KIND, problems):
+    for reader in readers_of_list(value, path, _MAX_KINDS, _A_KIND, problems):
         kind = _node_kind(reader)
         if kind is not None and kind.name in found:
             reader.refuse("name", "a name that no other kind has")
@@ -47,14 +47,14 @@ def _node_kind(reader: SettingsReader) -> NodeKind | None:
         return None
     name = reader.text("name") if reader.required("name", "a text") else ""
     reader.required("slots", "servers on a node")
-    slots = reader.whole_number("slots", 0, 1, _MOST_SLOTS)
+    slots = reader.whole_number("slots", 0, 1, _MAX_SLOTS)
     reader.required("lead_minutes", "minutes from the order of a node until it has its devices")
     leads = reader.numbers("lead_minutes", _SHORTEST, _A_WEEK)
     image = reader.number("image_minutes", 0, 0, _A_WEEK)
-    max_nodes = reader.whole_number("max_nodes", 0, 0, _MOST_NODES) if reader.value("max_nodes") is not None else None
+    max_nodes = reader.whole_number("max_nodes", 0, 0, _MAX_NODES) if reader.value("max_nodes") is not None else None
     starts = reader.number("starts_per_minute", 0, 0.01, 10_000)
     # These are for `dra-spawner simulate`, which reads the same form.
-    unneeded, price = reader.number("unneeded_minutes", 10, 0, _A_WEEK), reader.number("price", 0, 0, _MOST_PRICE)
+    unneeded, price = reader.number("unneeded_minutes", 10, 0, _A_WEEK), reader.number("price", 0, 0, _MAX_PRICE)
     profiles, labels = reader.texts("profiles"), reader.text_map("labels")
     reader.refuse_other_keys()
     if not (name and slots and leads):

@@ -237,8 +237,8 @@ class PlaceholderTraits(HasTraits):
             drain_below=self.drain_below,
             stale_after=timedelta(seconds=self.max_staleness_seconds),
             node_kinds_are_all=self.node_kinds_are_all,
-            most_for_pending_pods=self.max_for_pending_servers,
-            renewal=Renewal(most_failed=self.max_failed_replacements),
+            max_for_pending_pods=self.max_for_pending_servers,
+            renewal=Renewal(max_failed=self.max_failed_replacements),
             limits=read_limits(self.limits, read_groups(self.profile_groups)),
         )
         placeholders = PlaceholderSettings(

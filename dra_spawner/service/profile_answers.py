@@ -13,9 +13,9 @@ from dra_spawner.placeholders.planner.policy import Policy
 __all__ = ["ProfileAnswers"]
 
 #: Age after which an answer is computed again although nothing has changed: waits pass.
-_MOST_SECONDS: Final = 1.0
+_MAX_SECONDS: Final = 1.0
 #: Limit of names that are remembered.
-_MOST_NAMES: Final = 64
+_MAX_NAMES: Final = 64
 
 _Items = list[dict[str, Any]]
 
@@ -51,14 +51,14 @@ class ProfileAnswers:
                 if found is None:
                     version, policy = (controller.watch.version, controller.changes), controller.policy
                     found = await compute()
-                    if len(self._known) >= _MOST_NAMES:
+                    if len(self._known) >= _MAX_NAMES:
                         self._known.clear()
                     self._known[name] = version, policy, self._seconds(), found
         return found
 
     def _fresh(self, controller: PlaceholderController, name: str) -> _Items | None:
         known = self._known.get(name)
-        if known is None or self._seconds() - known[2] > _MOST_SECONDS:
+        if known is None or self._seconds() - known[2] > _MAX_SECONDS:
             return None
         is_same = known[0] == (controller.watch.version, controller.changes) and known[1] is controller.policy
         return known[3] if is_same else None

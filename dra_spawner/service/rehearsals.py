@@ -20,7 +20,7 @@ from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.seen_lead_times import seen_lead_times
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.planner.choice_names import find_choice
-from dra_spawner.placeholders.planner.policy import MOST_PLACEHOLDERS
+from dra_spawner.placeholders.planner.policy import MAX_PLACEHOLDERS
 from dra_spawner.placeholders.planner.quotas import Quota
 from dra_spawner.placeholders.planner.view import View
 from dra_spawner.rehearsal.node_kinds import NodeKind
@@ -45,12 +45,12 @@ __all__ = ["RehearsalAssumptions", "Rehearsals", "TooManyRehearsals"]
 log = logging.getLogger(__name__)
 
 #: Seconds after which a rehearsal ends without a verdict.
-_MOST_SECONDS: Final = 20.0
+_MAX_SECONDS: Final = 20.0
 _PATIENCE_SECONDS: Final = 10.0
 #: Age of the oldest nodes whose lead times count.
 _LOOK_BACK: Final = timedelta(days=14)
 #: Limit of waiting rehearsals.
-_MOST_WAITING: Final = 8
+_MAX_WAITING: Final = 8
 
 
 class TooManyRehearsals(Exception):
@@ -164,7 +164,7 @@ class Rehearsals:
             self.look()
             controller = self._controller
             replicas = controller.policy.replicas.get(expected.shape.id)
-            most = replicas.max if replicas is not None else MOST_PLACEHOLDERS
+            most = replicas.max if replicas is not None else MAX_PLACEHOLDERS
             now = controller.now()
             leads = await self._seen_leads(now - _LOOK_BACK)
             copy = _Copy(controller.watch.snapshot.items(), now, most, self._seen.found(now), leads)
@@ -190,7 +190,7 @@ class Rehearsals:
 
     @contextlib.asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
-        if self._waiting >= _MOST_WAITING:
+        if self._waiting >= _MAX_WAITING:
             raise TooManyRehearsals
         self._waiting += 1
         try:
@@ -217,7 +217,7 @@ class Rehearsals:
     # --- in a thread --------------------------------------------------------------------------------------------------
 
     def _rehearse(self, expected: ExpectedUsers, copy: _Copy, assumptions: RehearsalAssumptions) -> Rehearsal:
-        end = time.monotonic() + _MOST_SECONDS
+        end = time.monotonic() + _MAX_SECONDS
         settings = self._controller.settings
         view = View(Snapshot(copy.objects), copy.now, namespaces=settings.namespaces)
         supplies = self._supplies(view, expected.profile, copy, assumptions)
@@ -237,7 +237,7 @@ class Rehearsals:
         )
 
     def _simulate(self, question: WhatIf, objects: Sequence[ClusterObject | BrokenObject], now: datetime) -> Simulation:
-        end = time.monotonic() + _MOST_SECONDS
+        end = time.monotonic() + _MAX_SECONDS
         settings, shapes = self._controller.settings, self._controller.published.shapes
         return simulate(
             Snapshot(objects),

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 _AHEAD: Final = timedelta(days=1)
 _INTERVAL_SECONDS: Final = 600.0
 #: Limit of rehearsed entries; a rehearsal takes seconds on a big cluster.
-_MOST: Final = 20
+_MAX: Final = 20
 #: Time for the first calendars and nodes to be read.
 _INITIAL_DELAY_SECONDS: Final = 30.0
 
@@ -55,7 +55,7 @@ class RehearsedEntries:
             ahead.settings.options.node_lead, margin=ahead.settings.options.settings.calendar_margin
         )
         found = {}
-        for each in coming[:_MOST]:
+        for each in coming[:_MAX]:
             try:
                 result = await self._rehearsals.of_occurrence(each, assumptions)
             except TooManyRehearsals:

@@ -29,7 +29,7 @@ _LOOK_AGAIN_SECONDS: Final = 1.0
 #: Time in which the database is to open, before nothing is learned from it.
 _OPENING_SECONDS: Final = 10.0
 #: Servers whose waits are estimated in one look; others have no estimate.
-_MOST_AT_ONCE: Final = 20
+_MAX_AT_ONCE: Final = 20
 #: A server that has been pending for longer when it is seen first has no estimate at its creation.
 _JUST_CREATED: Final = timedelta(seconds=30)
 
@@ -80,7 +80,7 @@ class WaitKeeper:
             now = controller.now()
             waited = age(pod.created, now)
             interval = None
-            if number < _MOST_AT_ONCE and waited < _JUST_CREATED:
+            if number < _MAX_AT_ONCE and waited < _JUST_CREATED:
                 interval = await self._availability.wait_of(pod)
             calibration.note(pod.uid, now - waited, now, interval)
 

@@ -18,7 +18,7 @@ __all__ = ["WeeklyMisses"]
 _MAX_AGE: Final = timedelta(minutes=10)
 _TIMEOUT_SECONDS: Final = 30.0
 #: One step an hour.
-_MOST_STEPS: Final = 7 * 24 + 1
+_MAX_STEPS: Final = 7 * 24 + 1
 
 
 class WeeklyMisses:
@@ -72,5 +72,5 @@ class WeeklyMisses:
 def _drawn(report: MissReport) -> str:
     if not report.launches or not can_plot():
         return ""
-    found = steps(report.timeline, most=_MOST_STEPS)
+    found = steps(report.timeline, most=_MAX_STEPS)
     return timeline_svg(found, UTC, prefix="week-", label="Launches of the last seven days")

@@ -14,9 +14,9 @@ from dra_spawner.dra.requests import PreparedClaim, prepare_claims
 from dra_spawner.dra.selectors import SelectorCache
 from dra_spawner.simulator.caching import Cache, CacheSizes
 
-__all__ = ["MOST_SELECTOR_VERDICTS", "ClaimShape", "ClaimShapes"]
+__all__ = ["MAX_SELECTOR_VERDICTS", "ClaimShape", "ClaimShapes"]
 
-MOST_SELECTOR_VERDICTS: Final = 1_000_000
+MAX_SELECTOR_VERDICTS: Final = 1_000_000
 """Maximum of cached verdicts of selectors, about a hundred bytes each."""
 
 
@@ -59,7 +59,7 @@ class ClaimShapes:
         AllocationError
             When they cannot be allocated on any node.
         """
-        if self._selectors.kept >= MOST_SELECTOR_VERDICTS:
+        if self._selectors.kept >= MAX_SELECTOR_VERDICTS:
             self._shapes.clear()
             self._selectors = SelectorCache(list_attributes=self._features.list_type_attributes)
         key = tuple([self._key(claim) for claim in claims])

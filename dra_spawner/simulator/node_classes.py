@@ -23,7 +23,7 @@ __all__ = ["CommonDevices", "NodeClass", "NodeClasses"]
 _SPARE: Final = 2_000
 """Maximum of empty classes; they are kept as nodes return to them when devices are freed."""
 
-_MOST_USES: Final = 1_000
+_MAX_USES: Final = 1_000
 
 VerdictKey = tuple[int, int]
 """Number of a claim shape, and of the use of common devices."""
@@ -36,7 +36,7 @@ class CommonDevices:
 
     def __init__(self, devices: tuple[PoolDevices, ...]) -> None:
         self.devices = devices
-        self._numbers: Cache[tuple[DeviceUse, ...], int] = Cache(_MOST_USES)
+        self._numbers: Cache[tuple[DeviceUse, ...], int] = Cache(_MAX_USES)
         self._number = 0
         self._next_number = count(1)
         self._checked = -1
@@ -78,13 +78,13 @@ class NodeClass:
 
     __slots__ = ("_queue", "common", "nodes", "reasons", "structure", "uses", "verdicts")
 
-    def __init__(self, structure: int, uses: tuple[DeviceUse, ...], common: CommonDevices, most_verdicts: int) -> None:
+    def __init__(self, structure: int, uses: tuple[DeviceUse, ...], common: CommonDevices, max_verdicts: int) -> None:
         self.structure = structure
         self.uses = uses
         self.common = common
         self.nodes: set[str] = set()
-        self.verdicts: Cache[VerdictKey, ClassVerdict] = Cache(most_verdicts)
-        self.reasons: Cache[VerdictKey, Reason] = Cache(most_verdicts)
+        self.verdicts: Cache[VerdictKey, ClassVerdict] = Cache(max_verdicts)
+        self.reasons: Cache[VerdictKey, Reason] = Cache(max_verdicts)
         self._queue: list[tuple[int, str]] = []
 
     def add(self, name: str, rank: int) -> None:
@@ -116,7 +116,7 @@ class NodeClasses:
         Returns the present view of a node by name.
     ranks
         Rank of each node in the order of addition, by name.
-    most_verdicts
+    max_verdicts
         Maximum of cached verdicts of each class.
     """
 
@@ -127,9 +127,9 @@ class NodeClasses:
         view_of: Callable[[str], NodeView],
         allocated: AllocatedState,
         ranks: Mapping[str, int],
-        most_verdicts: int,
+        max_verdicts: int,
     ) -> None:
-        self._most_verdicts = most_verdicts
+        self._most_verdicts = max_verdicts
         self._signatures = Signatures(attributes, serials)
         self._view_of = view_of
         self._allocated = allocated

@@ -31,8 +31,8 @@ from dra_spawner.simulator.snapshot_errors import SnapshotError, SnapshotProblem
 __all__ = ["AddedNode", "NodeTemplate", "TemplateError", "add_node", "template_of"]
 
 _NODE_NAME_FIELD: Final = "metadata.name"
-_MOST_LABEL: Final = 63
-_MOST_NAME: Final = 253
+_MAX_LABEL: Final = 63
+_MAX_NAME: Final = 253
 _DAEMON_SET: Final = "DaemonSet"
 _STATIC: Final = "Node"
 """Controller of a static pod, which the kubelet starts without the scheduler."""
@@ -217,7 +217,7 @@ class _Names:
 
     def new_node(self) -> SchedulableNode:
         node = self._template.node
-        hostname = {HOSTNAME: self._new(node.labels[HOSTNAME], _MOST_LABEL)} if HOSTNAME in node.labels else {}
+        hostname = {HOSTNAME: self._new(node.labels[HOSTNAME], _MAX_LABEL)} if HOSTNAME in node.labels else {}
         return replace(node, name=self.node, labels={**node.labels, **hostname})
 
     def new_slice(self, item: ResourceSlice) -> ResourceSlice:
@@ -258,7 +258,7 @@ class _Names:
             required_nodes=self._new_selector(pod.required_nodes) if pod.required_nodes is not None else None,
         )
 
-    def _new(self, name: str, most: int = _MOST_NAME) -> str:
+    def _new(self, name: str, most: int = _MAX_NAME) -> str:
         """Name with the suffix, shortened to the limit."""
         return f"{name[: most - len(self._suffix) - 1].rstrip('-.')}-{self._suffix}" if name else ""
 

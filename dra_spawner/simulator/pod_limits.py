@@ -27,9 +27,9 @@ MAX_RESOURCES: Final = 500
 
 _PARTS: Final = ("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints")
 #: Maximum of a pod's conditions on other pods, each compared with all pods of the cluster. Real pods have one or two.
-_MOST_ABOUT_PODS: Final = 50
+_MAX_ABOUT_PODS: Final = 50
 #: Maximum of its other conditions on nodes, tolerations and ports included.
-_MOST_ABOUT_NODES: Final = 500
+_MAX_ABOUT_NODES: Final = 500
 _VALUES_OF_A_CONDITION: Final = 16
 
 
@@ -61,11 +61,11 @@ def within_limits(pod: Pod) -> Pod:
     about_nodes += sum(
         1 + _size(term.match_expressions) + _size(term.match_fields) for each in selectors for term in each.terms
     )
-    if about_pods <= _MOST_ABOUT_PODS and about_nodes <= _MOST_ABOUT_NODES:
+    if about_pods <= _MAX_ABOUT_PODS and about_nodes <= _MAX_ABOUT_NODES:
         return pod
-    found, most, of = about_nodes, _MOST_ABOUT_NODES, "nodes"
-    if about_pods > _MOST_ABOUT_PODS:
-        found, most, of = about_pods, _MOST_ABOUT_PODS, "other pods"
+    found, most, of = about_nodes, _MAX_ABOUT_NODES, "nodes"
+    if about_pods > _MAX_ABOUT_PODS:
+        found, most, of = about_pods, _MAX_ABOUT_PODS, "other pods"
     too_many = f"{found:,} conditions on {of}; at most {most} are modelled"
     return replace(
         pod,

@@ -40,7 +40,7 @@ T = TypeVar("T")
 Choose = Callable[[Sequence[T]], T]
 """Picks one of several equally good items; the scheduler does so at random."""
 
-_MOST_ALTERNATIVES: Final = 8
+_MAX_ALTERNATIVES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,7 +345,7 @@ class SchedulingAttempt:
             for request in claim.requests:
                 for position, alternative in enumerate(request.first_available):
                     if f"{request.name}/{alternative.name}" in given:
-                        score += _MOST_ALTERNATIVES - position
+                        score += _MAX_ALTERNATIVES - position
         return score
 
 

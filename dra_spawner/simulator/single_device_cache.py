@@ -22,8 +22,8 @@ from dra_spawner.simulator.pool_views import NodeView
 
 __all__ = ["SingleDeviceCache", "SingleDeviceKey"]
 
-_MOST_STRUCTURES: Final = 10_000
-_MOST_USES: Final = 10_000
+_MAX_STRUCTURES: Final = 10_000
+_MAX_USES: Final = 10_000
 
 SingleDeviceKey = tuple[int, tuple[tuple[bool, ...], ...]]
 """Structure of a node; for each device whether it is taken, and for each alternative whether its share fits."""
@@ -45,7 +45,7 @@ class SingleDeviceCache:
         self._alternatives = shape.prepared[0].requests[0]
         self._with_capacity = features.consumable_capacity
         self._by_shares: dict[tuple[Share | ShareRefused | None, ...], _FitsByUse] = {}
-        self._structures: Cache[int, tuple[_FitsByUse, ...] | None] = Cache(_MOST_STRUCTURES)
+        self._structures: Cache[int, tuple[_FitsByUse, ...] | None] = Cache(_MAX_STRUCTURES)
 
     @staticmethod
     def picks_one_device(shape: ClaimShape) -> bool:
@@ -113,7 +113,7 @@ class _FitsByUse(dict[DeviceUse, tuple[bool, ...]]):
         self._shares = shares
 
     def __missing__(self, use: DeviceUse) -> tuple[bool, ...]:
-        if len(self) >= _MOST_USES:
+        if len(self) >= _MAX_USES:
             self.clear()
         is_taken, consumed = consumed_in(use)
         fits = [isinstance(share, Share) and shortage(share, consumed, None) is None for share in self._shares]

@@ -50,7 +50,7 @@ __all__ = [
 AGAIN_SECONDS: Final = 300.0
 _FIRST_WAIT_SECONDS: Final = 1.0
 #: Maximum combinations of a profile's options; with more, only choices with a single option can have placeholders.
-_MOST_COMBINATIONS: Final = 200
+_MAX_COMBINATIONS: Final = 200
 #: Name of the choice of a hub without profiles.
 _NO_PROFILES: Final = "default"
 
@@ -215,9 +215,9 @@ async def published_shapes(new_spawner: NewSpawner) -> PublishedShapes:
     profiles = _profiles(spawner)
     for slug, options in _choices_of_options(profiles):
         number = _number_of_combinations(options or {})
-        if number > _MOST_COMBINATIONS:
+        if number > _MAX_COMBINATIONS:
             skipped |= skipped_combinations(slug, number)
-        most = 1 if number > _MOST_COMBINATIONS else len(options or {})
+        most = 1 if number > _MAX_COMBINATIONS else len(options or {})
         for chosen in _choices(options or {}, most):
             name = choice_name(slug, chosen)
             user_options = {"profile": slug, **chosen} if options is not None else {}

@@ -29,7 +29,7 @@ from dra_spawner.spawner.spawn_form import SpawnForm
 __all__ = ["SmallerChoice", "claims_size", "free_smaller_choice", "is_smaller"]
 
 #: Smaller choices that are looked at, the largest first; each is a search.
-_MOST_LOOKED_AT: Final = 6
+_MAX_LOOKED_AT: Final = 6
 #: Until an answer of the service is not awaited any more, and its greatest age.
 _WAIT_SECONDS: Final = 0.4
 _OLDEST_SECONDS: Final = 5.0
@@ -111,7 +111,7 @@ async def _free_by_service(client: AvailabilityClient, names: Sequence[str]) -> 
     view = await client.latest(_WAIT_SECONDS)
     if view.age_seconds is None or view.age_seconds > _OLDEST_SECONDS:
         return None
-    missing = [name for name in names if name not in view.choices][:_MOST_LOOKED_AT]
+    missing = [name for name in names if name not in view.choices][:_MAX_LOOKED_AT]
     answers = await asyncio.gather(*(client.of_combination(name, _WAIT_SECONDS) for name in missing))
     states = {name: view.of(name).state for name in names}
     states |= {name: answer.state for name, answer in zip(missing, answers, strict=True)}
@@ -134,7 +134,7 @@ async def _free_by_devices(
     suitable_nodes.read(seen.nodes, [(each, each["spec"].get("nodeName") or "") for each in others])
     suitable = suitable_nodes.for_pod(pod)
     nodes = [node for node in seen.nodes if node["metadata"]["name"] in suitable]
-    for each in candidates[:_MOST_LOOKED_AT]:
+    for each in candidates[:_MAX_LOOKED_AT]:
         if (await assess_within_limits(each.specs, seen, nodes, seen.claims)).fits:
             return each.choice
     return None

@@ -18,7 +18,7 @@ _LOOK_SECONDS: Final = 1.0
 #: Seconds below which a start is too young to tell its duration.
 _SHORT_SECONDS: Final = 10.0
 #: Each event brings the bar a third of the way to this.
-_MOST_PROGRESS: Final = 90
+_MAX_PROGRESS: Final = 90
 
 
 async def progress_items(
@@ -39,7 +39,7 @@ async def progress_items(
         is_last = has_ended()
         found, now = events(), line()
         for event in found[shown:]:
-            progress += (_MOST_PROGRESS - progress) / 3
+            progress += (_MAX_PROGRESS - progress) / 3
             text = event_text(event)
             html = page_html(now, text)
             yield {"progress": int(progress), "raw_event": event, "message": text, "html_message": html}

@@ -25,7 +25,7 @@ _PARTS: Final = {
 }
 _STOP: Final = "It is removed when the server is stopped in the hub, or by the next uninstall after that."
 _AGAIN: Final = "Run uninstall again then, or now with --force if no hub starts servers any more."
-_MOST_NAMED: Final = 3
+_MAX_NAMED: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,8 +300,8 @@ def _resource(found: FoundObject) -> str:
 
 def _names(pods: Iterable[FoundPod]) -> str:
     titles = sorted(f"{pod.found.namespace}/{pod.found.name}" for pod in pods)
-    more = len(titles) - _MOST_NAMED
-    return ", ".join(titles[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    more = len(titles) - _MAX_NAMED
+    return ", ".join(titles[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _uses(pods: list[FoundPod]) -> str:

@@ -18,7 +18,7 @@ __all__ = ["NotKnown", "ask_hub"]
 _ADDRESS: Final = "dra-spawner/devices"
 #: The hub itself waits up to 3 s for the cluster.
 _LIMIT_SECONDS: Final = 5.0
-_MOST_BYTES: Final = 2**20
+_MAX_BYTES: Final = 2**20
 
 
 class NotKnown(Exception):
@@ -84,7 +84,7 @@ def _ask(url: str, token: str, environment: Mapping[str, str], limit_seconds: fl
         headers = {"Authorization": f"token {token}", "Accept": "application/json"}
         connection.request("GET", prefix + _ADDRESS, headers=headers)
         response = connection.getresponse()
-        return _read(response.status, response.read(_MOST_BYTES))
+        return _read(response.status, response.read(_MAX_BYTES))
     finally:
         connection.close()
 

@@ -22,15 +22,15 @@ _KINDS: Final = ("resourceclaims", "resourceclaimtemplates")
 #: The fields that are read are the same in all of them.
 _VERSIONS: Final = frozenset(f"{names.METADATA_GROUP}/{version}" for version in ("v1", "v1beta1", "v1alpha1"))
 _PRODUCT: Final = ("productName", "model")
-_MOST_FILES: Final = 64
-_MOST_BYTES: Final = 2**20
+_MAX_FILES: Final = 64
+_MAX_BYTES: Final = 2**20
 
 
 def devices_in_files(directory: Path = DIRECTORY) -> list[ShownDevice]:
     """Return the devices of which drivers have written files. A file that cannot be read counts as absent."""
     files = (path for kind in _KINDS for path in sorted(directory.glob(f"{kind}/*/*/*-metadata.json")))
     found: dict[tuple[str, str, str], ShownDevice] = {}
-    for path in islice(files, _MOST_FILES):
+    for path in islice(files, _MAX_FILES):
         for device in _devices(path):
             found[device.key] = device
     return list(found.values())
@@ -59,7 +59,7 @@ def _metadata(path: Path) -> Mapping[str, Any]:
     """The first object of a known version; empty if there is none."""
     try:
         with path.open(encoding="utf-8") as file:
-            content = file.read(_MOST_BYTES)
+            content = file.read(_MAX_BYTES)
         decoder, position = json.JSONDecoder(), 0
         while rest := content[position:].lstrip():
             position = len(content) - len(rest)

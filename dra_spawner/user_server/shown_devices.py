@@ -11,7 +11,7 @@ __all__ = ["InvalidAnswer", "NetworkInterface", "Share", "ShownDevice", "ShownDe
 #: The only version of the hub's answer that is understood.
 _VERSION: Final = 1
 _LONGEST_TEXT: Final = 300
-_MOST_ITEMS: Final = 256
+_MAX_ITEMS: Final = 256
 
 _UNKNOWN: Final = "unknown"
 #: States of a device's health that are no news.
@@ -139,7 +139,7 @@ def read_answer(answer: object) -> ShownDevices:
         raise InvalidAnswer("it has no list of devices")
     warm = answer.get("warm")
     return ShownDevices(
-        devices=tuple(_device(each) for each in devices[:_MOST_ITEMS] if isinstance(each, Mapping)),
+        devices=tuple(_device(each) for each in devices[:_MAX_ITEMS] if isinstance(each, Mapping)),
         node=text(answer.get("node")),
         warm=warm if isinstance(warm, bool) else None,
         place=text(answer.get("place")),
@@ -188,4 +188,4 @@ def _object(value: object) -> Mapping[str, Any]:
 
 
 def _list(value: object) -> list[Any]:
-    return value[:_MOST_ITEMS] if isinstance(value, list) else []
+    return value[:_MAX_ITEMS] if isinstance(value, list) else []

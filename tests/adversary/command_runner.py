@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 _CPU_SECONDS = 20
-_MOST_SHOWN = 4_000
+_MAX_SHOWN = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def _resident_bytes() -> int:
 def _text(file: Any) -> str:
     file.seek(0)
     text: str = file.read().decode(errors="replace")
-    return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN // 2]}\n...\n{text[-_MOST_SHOWN // 2 :]}"
+    return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN // 2]}\n...\n{text[-_MAX_SHOWN // 2 :]}"
 
 
 def _serve() -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 Json = dict[str, Any]
 
 DEVICE_CLASS: Final = "gpu.example.com"
-MOST_REQUESTS: Final = 32
+MAX_REQUESTS: Final = 32
 """Of a claim; so many devices, too."""
 _IMPOSSIBLE: Final = [{"cel": {"expression": "device.driver == 'nobody'"}}]
 
@@ -52,7 +52,7 @@ def alternatives() -> Json:
     """Eight ways for each request."""
     found: list[Json] = [
         {"name": f"r{number}", "firstAvailable": [{"name": f"a{way}", **_devices(1 + way)} for way in range(8)]}
-        for number in range(MOST_REQUESTS - 1)
+        for number in range(MAX_REQUESTS - 1)
     ]
     return _claim([*found, {"name": "last", "exactly": _devices(selectors=_IMPOSSIBLE)}])
 

@@ -11,8 +11,8 @@ Json = dict[str, Any]
 RESOURCE_API: Final = "resource.k8s.io/v1"
 PARAMETERS_BYTES: Final = 10 * 1024
 """Of opaque parameters (``OpaqueParametersMaxLength``)."""
-_MOST_CONFIGS: Final = 32
-_MOST_REQUESTS: Final = 32
+_MAX_CONFIGS: Final = 32
+_MAX_REQUESTS: Final = 32
 _HERE: Final = "@parameters@"
 
 
@@ -84,9 +84,9 @@ def largest_devices() -> Json:
         }
         for each in range(8)
     ]
-    requests = [{"name": f"r{each}", "firstAvailable": alternatives} for each in range(_MOST_REQUESTS)]
+    requests = [{"name": f"r{each}", "firstAvailable": alternatives} for each in range(_MAX_REQUESTS)]
     constraints = [{"matchAttribute": f"example.com/a{each}"} for each in range(32)]
-    config = [{"opaque": {"driver": "gpu.example.com", "parameters": {"text": text}}} for _ in range(_MOST_CONFIGS)]
+    config = [{"opaque": {"driver": "gpu.example.com", "parameters": {"text": text}}} for _ in range(_MAX_CONFIGS)]
     return {"requests": requests, "constraints": constraints, "config": config}
 
 

@@ -14,7 +14,7 @@ from dra_spawner.dra.objects import DeviceClass, ResourceClaim, ResourceSlice
 from dra_spawner.kube.api import resource_path
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder
-from dra_spawner.placeholders.planner.search_ledger import FIRST_REST, MOST_OF_A_PART, MOST_OF_A_SEARCH
+from dra_spawner.placeholders.planner.search_ledger import FIRST_REST, MAX_OF_A_PART, MAX_OF_A_SEARCH
 from dra_spawner.placeholders.planner.undecided import Unknown
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.lint import Inventory
@@ -59,7 +59,7 @@ def _decide(world: World) -> dict[str, Any]:
     """What is said of each pod after a round, whose searches are counted."""
     before = world.searches.spent
     world.decide()
-    assert world.searches.spent - before <= 2 * (MOST_OF_A_PART + 100)
+    assert world.searches.spent - before <= 2 * (MAX_OF_A_PART + 100)
     assert world.last is not None
     return {each.pod.name: each for each in world.last.pending}
 
@@ -118,7 +118,7 @@ def test_it_is_not_searched_for_again_before_a_while_has_passed() -> None:
     assert world.searches.spent == spent
     world.pass_time(seconds=FIRST_REST.total_seconds() / 10)
     told = _decide(world)["mallory-0"]
-    assert MOST_OF_A_SEARCH - 100 < world.searches.spent - spent <= MOST_OF_A_PART
+    assert MAX_OF_A_SEARCH - 100 < world.searches.spent - spent <= MAX_OF_A_PART
     assert "it is tried again in 60 s" in told.reason
 
 
@@ -131,7 +131,7 @@ def test_a_place_that_was_made_for_a_pod_stays_its_place_when_nothing_more_is_kn
     for claims in range(50):
         world.searches.begin(world.now)
         with contextlib.suppress(SearchStopped), world.searches.search(claims) as budget:
-            budget.spend(MOST_OF_A_SEARCH + 1)
+            budget.spend(MAX_OF_A_SEARCH + 1)
     told = _decide(world)["ada"]
     assert told.unknown is Unknown.STOPPED
     assert told.has_preemption

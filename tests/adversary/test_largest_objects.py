@@ -38,7 +38,7 @@ pytestmark = pytest.mark.timeout(180)
 
 CLUSTER_WIDE = ("Namespace", "Node", "ResourceSlice", "DeviceClass")
 LEASES = "coordination.k8s.io/v1", "leases"
-_MOST_LOGGED = 3000
+_MAX_LOGGED = 3000
 """Characters of a line, whatever stands in an object."""
 
 
@@ -68,7 +68,7 @@ async def test_largest_objects_of_nodes_drivers_and_administrators(real_cluster:
         finally:
             for kind, name in written:
                 await cluster.admin.delete(resource_path(*RESOURCES[kind], name=name), missing_ok=True)
-    assert max(len(record.getMessage()) for record in caplog.records) < _MOST_LOGGED
+    assert max(len(record.getMessage()) for record in caplog.records) < _MAX_LOGGED
 
 
 async def until_seen(service: Replica, wanted: set[tuple[str, str]]) -> None:
@@ -81,7 +81,7 @@ async def until_seen(service: Replica, wanted: set[tuple[str, str]]) -> None:
     await service.until(lambda: wanted <= seen(), "all are seen", 60)
     assert max(status.lists for status in watch.status()) == 1
     # What makes no sense is one broken object, with a short problem.
-    assert all(len(str(each)) < _MOST_LOGGED for each in watch.snapshot.broken)
+    assert all(len(str(each)) < _MAX_LOGGED for each in watch.snapshot.broken)
 
 
 async def a_hub_reads(api: KubernetesApi, namespace: str) -> None:
@@ -127,11 +127,11 @@ async def test_largest_shapes_in_the_place_of_the_hubs(real_cluster: ClusterUnde
             await service.until(logged, what)
             before = len(caplog.records)
             problems = service.context.problems()
-            assert max(map(len, problems), default=0) < _MOST_LOGGED, what
+            assert max(map(len, problems), default=0) < _MAX_LOGGED, what
         await publish_shapes(cluster, {"plain": PLAIN})
         await still_decides(service, 2)
         assert service.context.role is Role.LEADER
-    assert max(len(record.getMessage()) for record in caplog.records) < _MOST_LOGGED
+    assert max(len(record.getMessage()) for record in caplog.records) < _MAX_LOGGED
     assert len(caplog.records) < 1000
 
 
@@ -152,7 +152,7 @@ async def test_largest_account_of_vlans(real_cluster: ClusterUnderTest) -> None:
                 refused.append(f"{what}: {error}")
     assert set(given) <= {100, 101}
     assert given
-    assert max(map(len, refused)) < _MOST_LOGGED
+    assert max(map(len, refused)) < _MAX_LOGGED
 
 
 @pytest.mark.parametrize("what", large_leases("x"))
@@ -173,4 +173,4 @@ async def test_largest_lease(real_cluster: ClusterUnderTest, what: str, caplog: 
         await eventually(leads.is_set, "it leads", shows=lambda: elector.problem[:500])
     found = await cluster.admin.get(resource_path(*LEASES, cluster.namespace, "dra-spawner"))
     assert found["spec"]["holderIdentity"] == ""
-    assert max((len(record.getMessage()) for record in caplog.records), default=0) < _MOST_LOGGED
+    assert max((len(record.getMessage()) for record in caplog.records), default=0) < _MAX_LOGGED

@@ -13,7 +13,7 @@ from dra_spawner import names
 from dra_spawner.dra.claims import ResourceClaim
 from dra_spawner.kube.api import resource_path
 from dra_spawner.placeholders.controller.expectations import Expectations
-from dra_spawner.placeholders.controller.reservations import MOST_ANSWERS
+from dra_spawner.placeholders.controller.reservations import MAX_ANSWERS
 from dra_spawner.placeholders.planner import cluster_index as known_module
 from dra_spawner.placeholders.planner.busyness import NodesBusyness
 from dra_spawner.placeholders.planner.cluster_index import ClusterIndex
@@ -29,7 +29,7 @@ from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from tests.cluster.example_objects import gpu_class, gpu_slice
 from tests.cluster.under_test import ClusterUnderTest
-from tests.containers import containers, most_held
+from tests.containers import containers, max_held
 from tests.integration.devices import whole
 from tests.placeholders.controller.objects import WHOLE, claim_spec, node, prepare, shape, user_pod
 from tests.placeholders.controller.world import at_work
@@ -59,8 +59,8 @@ def test_pods_on_nodes_that_are_not_there() -> None:
         known.refresh(watch.snapshot, None)
         watch.remove(Kind.POD, ObjectKey("eve", "p"))
         known.refresh(watch.snapshot, None)
-    assert most_held(known, but=frozenset(("Table._latest",))) <= known_module.SPARE
-    assert most_held(figures, but=frozenset(("Table._latest",))) <= stale_nodes.SPARE
+    assert max_held(known, but=frozenset(("Table._latest",))) <= known_module.SPARE
+    assert max_held(figures, but=frozenset(("Table._latest",))) <= stale_nodes.SPARE
 
 
 async def test_figures_are_right_after_many_names() -> None:
@@ -96,7 +96,7 @@ def test_pods_that_name_claims_that_are_not_there(monkeypatch: pytest.MonkeyPatc
 
 
 def test_ever_new_selectors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claim_shapes, "MOST_SELECTOR_VERDICTS", 300)
+    monkeypatch.setattr(claim_shapes, "MAX_SELECTOR_VERDICTS", 300)
     world = World(Policy())
     world.node("a", gpus=4)
     for number in range(1_000):
@@ -116,7 +116,7 @@ def test_names_of_shapes_that_nobody_wants_any_more() -> None:
     for number in range(MANY // 10):
         names.keep_unanswered(f"shape-{number}", "placeholder")
         clock.now += 1
-    assert most_held(names) <= 121
+    assert max_held(names) <= 121
     assert names.take_unanswered(f"shape-{MANY // 10 - 1}") == "placeholder"
 
 
@@ -170,9 +170,9 @@ async def test_ever_new_shapes_that_ask_for_a_place(embedded_cluster: ClusterUnd
     gpu = shape(WHOLE)
     async with at_work(cluster, (gpu, ReplicaRange(0, 1))) as world:
         await world.until(lambda: world.reconciler.latest is not None)
-        for number in range(1, 2 * MOST_ANSWERS):
+        for number in range(1, 2 * MAX_ANSWERS):
             await world.reservations.place(shape({}, cpu=f"{number}m"), cluster.namespace, f"eve-{number}")
-            assert 0 < containers(world.reservations)["Reservations._answers"] <= MOST_ANSWERS
+            assert 0 < containers(world.reservations)["Reservations._answers"] <= MAX_ANSWERS
 
 
 #: What grows with what was asked, by the attribute that holds it, and why it does not for ever.
@@ -184,7 +184,7 @@ BOUNDED: Final = {
     "Backoff._reservations": "by age",
     "LaunchWaits._reserved": "by age",
     "HandoverTimes._begun": "by age",
-    "Reservations._answers": "MOST_ANSWERS",
+    "Reservations._answers": "MAX_ANSWERS",
     "Table._latest": "MAX_REMEMBERED",
 }
 

@@ -212,7 +212,7 @@ async def test_a_page_of_large_objects_is_read_in_smaller_ones(cluster: ClusterU
     async with tenant_of(cluster) as tenant, await KubernetesApi.from_kubeconfig(cluster.admin_kubeconfig) as api:
         for name in names:
             await tenant.create("ResourceClaim", claim_with(name, metadata=metadata))
-        api.most_page_bytes = 450_000
+        api.max_page_bytes = 450_000
         pages = [page async for page in api.list_pages(resource_path(DRA, "resourceclaims"), page_size=20)]
         sizes = [len(page["items"]) for page in pages]
         assert sum(sizes) >= len(names)
@@ -220,7 +220,7 @@ async def test_a_page_of_large_objects_is_read_in_smaller_ones(cluster: ClusterU
         found = {item["metadata"]["name"] for page in pages for item in page["items"]}
         assert names <= found
         # One object alone may be as large as it is.
-        api.most_page_bytes = 10_000
+        api.max_page_bytes = 10_000
         listed = await api.list(resource_path(DRA, "resourceclaims", tenant.namespace))
         assert {item["metadata"]["name"] for item in listed["items"]} == names
 

@@ -32,7 +32,7 @@ ORDINARY = ["1n", "-1Gi", "0", "-9223372036854775808", "7Gi", "12Gi", "40Gi", "1
 _FEATURES = ("AdminAccess", "ConsumableCapacity", "DeviceBindingAndStatus", "DeviceTaints", "PartitionableDevices")
 _SIZES = st.tuples(texts, st.sampled_from(CAPACITIES))
 #: Of one claim's allocation.
-_MOST_REQUESTS = 32
+_MAX_REQUESTS = 32
 
 
 def parsed(text: str) -> Quantity | None:
@@ -129,8 +129,8 @@ def test_claims_consume_what_we_say(cluster: ClusterUnderTest, random_texts: lis
     )
     requests = [request(name, int(name[1:]), stored[int(name[1:])]) for name in expected]
     claims = [
-        claim(f"fits-{start}", *requests[start : start + _MOST_REQUESTS])
-        for start in range(0, len(requests), _MOST_REQUESTS)
+        claim(f"fits-{start}", *requests[start : start + _MAX_REQUESTS])
+        for start in range(0, len(requests), _MAX_REQUESTS)
     ]
     misfits = [place for place, amount in enumerate(told) if amount is None][:4]
     claims += [claim(f"waits-{place}", request(f"r{place}", place, stored[place])) for place in misfits]

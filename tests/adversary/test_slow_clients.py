@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from dra_spawner.placeholders.planner.shape_definition import MOST_BYTES
-from dra_spawner.service.http.placement_handler import MOST_BODY_BYTES
+from dra_spawner.placeholders.planner.shape_definition import MAX_BYTES
+from dra_spawner.service.http.placement_handler import MAX_BODY_BYTES
 from tests.adversary.raw_client import RawClient, request
 from tests.integration.service_process import ServiceProcess
 from tests.polling import eventually
@@ -147,15 +147,15 @@ async def test_a_body_that_never_comes_from_who_is_let_in(service: ServiceProces
 
 async def test_the_biggest_body_is_taken_and_no_bigger_one(service: ServiceProcess) -> None:
     """The cluster is not known, so a question that can be read is answered 503."""
-    definition = b"\\\\\\u00e9" * (MOST_BYTES // 8)
+    definition = b"\\\\\\u00e9" * (MAX_BYTES // 8)
     body = b'{"shape":"%s","pod":"p","namespace":"n","definition":"%s"}' % (b"0" * 16, definition)
-    assert MOST_BYTES < len(body) <= MOST_BODY_BYTES
+    assert MAX_BYTES < len(body) <= MAX_BODY_BYTES
     async with clients(service, 3) as (good, much, chunks):
         await good.send(
             request("POST", PLACEMENTS, HUB, f"Content-Length: {len(body)}", "Connection: close", body=body)
         )
         assert (await good.until_closed(CLOSED_WITHIN)).startswith(b"HTTP/1.1 503 ")
-        await much.send(request("POST", PLACEMENTS, HUB, f"Content-Length: {MOST_BODY_BYTES + 1}"))
+        await much.send(request("POST", PLACEMENTS, HUB, f"Content-Length: {MAX_BODY_BYTES + 1}"))
         assert (await much.until_closed(CLOSED_WITHIN)).startswith(b"HTTP/1.1 400 ")
         await chunks.send(request("POST", PLACEMENTS, HUB, "Transfer-Encoding: chunked", body=b"%x\r\n" % 2**40))
         assert (await chunks.until_closed(CLOSED_WITHIN)).startswith(b"HTTP/1.1 400 ")
@@ -164,7 +164,7 @@ async def test_the_biggest_body_is_taken_and_no_bigger_one(service: ServiceProce
 async def test_nothing_is_unpacked(service: ServiceProcess) -> None:
     before = memory_bytes(service)
     bomb = gzip.compress(b'{"shape":' + b" " * 50 * 2**20)
-    assert len(bomb) < MOST_BODY_BYTES
+    assert len(bomb) < MAX_BODY_BYTES
     headers = (HUB, "Content-Encoding: gzip", f"Content-Length: {len(bomb)}", "Connection: close")
     async with RawClient(service.url) as client:
         await client.send(request("POST", PLACEMENTS, *headers, body=bomb))

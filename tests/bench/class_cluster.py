@@ -120,7 +120,7 @@ class ClassCluster:
     ----------
     autoscaler
         Orders and removes nodes; all begin at zero.
-    most_nodes
+    max_nodes
         Nodes that were paid for at once.
     """
 
@@ -128,7 +128,7 @@ class ClassCluster:
         self.world = world
         self.time = time
         self.autoscaler = Autoscaler(world, NODES)
-        self.most_nodes = 0
+        self.max_nodes = 0
 
     @property
     def now(self) -> datetime:
@@ -141,7 +141,7 @@ class ClassCluster:
             replica.running.controller.advance_forecasts()
         self.autoscaler.run()
         await self.world.flush()
-        self.most_nodes = max(self.most_nodes, self.autoscaler.nodes)
+        self.max_nodes = max(self.max_nodes, self.autoscaler.nodes)
 
     async def jump(self, moment: datetime) -> None:
         """Go to a moment, once all that happens by itself has happened."""

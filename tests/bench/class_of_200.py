@@ -97,7 +97,7 @@ class Outcome:
     refused: list[str] = field(default_factory=list)
     ordered_at: dict[str, datetime] = field(default_factory=dict)
     complete_at: dict[str, datetime] = field(default_factory=dict)
-    most_nodes: int = 0
+    max_nodes: int = 0
     idle_nodes: int = 0
     node_hours: float = 0.0
 
@@ -228,7 +228,7 @@ class ClassDay:
         await cluster.jump_on(_COUNTED, timedelta(minutes=2))
         autoscaler = cluster.autoscaler
         outcome.ordered_at, outcome.complete_at = autoscaler.ordered_at, autoscaler.complete_at
-        outcome.most_nodes, outcome.idle_nodes = cluster.most_nodes, autoscaler.nodes
+        outcome.max_nodes, outcome.idle_nodes = cluster.max_nodes, autoscaler.nodes
         outcome.node_hours = autoscaler.node_seconds / 3600
         self.report("the day is over")
 

@@ -99,7 +99,7 @@ def _together(outcomes: Sequence[Outcome]) -> list[str]:
         *(f"{_wait(outcomes, percent):.2f}" for percent in (50, 95)),
         f"{max(max(each.waits.values()) for each in outcomes):.0f}",
         f"{_node_hours(outcomes):.1f}",
-        str(max(each.most_nodes for each in outcomes)),
+        str(max(each.max_nodes for each in outcomes)),
         *(str(sum(getattr(each, name) for each in outcomes)) for name in ("left_over", "evictions")),
     ]
 

@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from dra_spawner.calendars.calendar_source import CalendarSource, read_location
-from dra_spawner.calendars.ical_events import MOST_BYTES
+from dra_spawner.calendars.ical_events import MAX_BYTES
 from tests.calendars.ics_text import calendar, event
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -110,7 +110,7 @@ async def test_files(tmp_path: Path) -> None:
     path = tmp_path / "courses.ics"
     path.write_text(CLASS, "utf-8-sig")
     assert (await read_location(str(path))).startswith("BEGIN:VCALENDAR")
-    path.write_bytes(b"x" * (MOST_BYTES + 1))
+    path.write_bytes(b"x" * (MAX_BYTES + 1))
     with pytest.raises(ValueError, match="more than"):
         await read_location(str(path))
     with pytest.raises(FileNotFoundError):

@@ -20,7 +20,7 @@ from dra_spawner.kube.api_errors import RequestTarget
 
 _HOP_BY_HOP = frozenset({"connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "host"})
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-_MOST_BODY_BYTES = 8 * 2**20
+_MAX_BODY_BYTES = 8 * 2**20
 # The longest that a delayed request is held if the client does not give up.
 _LONGEST_HOLD_SECONDS = 120.0
 
@@ -163,7 +163,7 @@ class FaultProxy:
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=context, limit=0), auto_decompress=False
         )
-        app = web.Application(client_max_size=_MOST_BODY_BYTES)
+        app = web.Application(client_max_size=_MAX_BODY_BYTES)
         app.router.add_route("*", "/{path:.*}", self._handle)
         self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.5)
         await self._runner.setup()

@@ -10,7 +10,7 @@ from dra_spawner.dra import selectors
 from dra_spawner.dra.cel.device import CelDevice
 from dra_spawner.dra.errors import FatalReason
 from dra_spawner.dra.selectors import SelectorCache, SelectorFailure
-from tests.containers import most_held
+from tests.containers import max_held
 from tests.dra.builders import DRIVER, make_device
 
 OWN = f"device.attributes['{DRIVER}']"
@@ -96,4 +96,4 @@ def test_old_selectors_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     cache = SelectorCache(list_attributes=False)
     for index in range(25):
         assert cache.filter((f"{index} == {index}", "true")).verdict(A) is True
-    assert most_held(cache) <= 10
+    assert max_held(cache) <= 10

@@ -40,7 +40,7 @@ _IMPORTED: Final = (
 #: Reads ``$KUBECONFIG``.
 _AGAIN: Final = "kubernetes_asyncio.config"
 _START_SECONDS: Final = 120.0
-_MOST_BYTES: Final = 1 << 20
+_MAX_BYTES: Final = 1 << 20
 
 
 class ForkedProcess:
@@ -211,7 +211,7 @@ def _serve() -> dict[str, Any] | None:
             for pid, status in _ended():
                 tell(pid, os.waitstatus_to_exitcode(status))
         if connection in ready:
-            part = connection.recv(_MOST_BYTES)
+            part = connection.recv(_MAX_BYTES)
             if not part:
                 return None
             *lines, received = (received + part).split(b"\n")

@@ -20,7 +20,7 @@ PAIR = {"gpu": claim_spec()}
 PAIR["gpu"]["devices"]["requests"][0]["exactly"]["count"] = 2
 BOTH = {"one": claim_spec(), "other": claim_spec()}
 #: Of a node's eight: no user's pod has room beside its placeholder, which goes before that is there.
-_MOST_OF_A_NODE = "5"
+_MAX_OF_A_NODE = "5"
 
 
 def _choice(claims: Mapping[str, Any], cpu: str = "1") -> Choice:
@@ -30,14 +30,14 @@ def _choice(claims: Mapping[str, Any], cpu: str = "1") -> Choice:
 CHOICES = {
     "gpu": _choice(WHOLE),
     "plain": _choice({}),
-    "full": _choice(WHOLE, _MOST_OF_A_NODE),
-    "both": _choice(BOTH, _MOST_OF_A_NODE),
+    "full": _choice(WHOLE, _MAX_OF_A_NODE),
+    "both": _choice(BOTH, _MAX_OF_A_NODE),
     # Nothing is kept for it; placeholders make way.
     "pair": _choice(PAIR),
 }
 #: How often each is chosen.
 _SHARES = (4, 2, 6, 2, 1)
-MAX_NODES, MOST_USERS = 6, 8
+MAX_NODES, MAX_USERS = 6, 8
 FAULTS = (
     Fault.lose_answer(),
     Fault.refuse(),
@@ -106,7 +106,7 @@ class Chaos(ChaosWorld):
 
     async def arrive(self) -> None:
         """With a question where there is a place, at once or slowly, or without; some hubs die midway."""
-        if len(self.hub.users) >= MOST_USERS:
+        if len(self.hub.users) >= MAX_USERS:
             return
         self.number += 1
         choice = self.random.choices(list(CHOICES), _SHARES)[0]

@@ -15,7 +15,7 @@ from traitlets.config import Config
 from dra_spawner.placeholders.controller.settings import read_replicas
 from dra_spawner.placeholders.planner.cluster_index import Namespaces
 from dra_spawner.placeholders.planner.placeholder_objects import placeholder_pod
-from dra_spawner.placeholders.planner.policy import MOST_PLACEHOLDERS, ReplicaRange
+from dra_spawner.placeholders.planner.policy import MAX_PLACEHOLDERS, ReplicaRange
 from dra_spawner.profiles.settings_reader import SettingsError
 from dra_spawner.service.application import DRASpawnerService
 from dra_spawner.service.http.limited_server import ServerLimits
@@ -30,7 +30,7 @@ from tests.placeholders.planner.objects import PLAIN
         pytest.param({}, {}, id="nothing"),
         pytest.param({"a": {"min": 2, "max": 20}}, {"a": ReplicaRange(2, 20)}, id="min-and-max"),
         pytest.param({"a": {"min": 3}}, {"a": ReplicaRange(3, 6)}, id="max-by-default"),
-        pytest.param({"a": {"min": 0}}, {"a": ReplicaRange(0, MOST_PLACEHOLDERS)}, id="as-many-as-users-wait"),
+        pytest.param({"a": {"min": 0}}, {"a": ReplicaRange(0, MAX_PLACEHOLDERS)}, id="as-many-as-users-wait"),
         pytest.param({"a": {"min": 0, "max": 0}}, {"a": ReplicaRange(0, 0)}, id="none"),
         pytest.param({"a": {"min": 0, "max": 2}}, {"a": ReplicaRange(0, 2)}, id="only-beside-waiting-users"),
         pytest.param({"a/b=c": {"min": 4, "floor": 0}}, {"a/b=c": ReplicaRange(4, 8, 0)}, id="floor"),

@@ -41,7 +41,7 @@ async def test_an_administrator_resumes_a_choice(embedded_cluster: ClusterUnderT
     await prepare(cluster, *node("node-a", whole("gpu-0"), whole("gpu-1")))
     await publish_shapes(cluster, {"gpu-whole": GPU})
     async with replica(cluster, placeholders={"gpu-whole": {"min": 1}}, max_failed_replacements=1) as service:
-        assert service.controller.policy.renewal == Renewal(most_failed=1)
+        assert service.controller.policy.renewal == Renewal(max_failed=1)
         await service.until_warm(GPU, 1)
         assert await resume(service, {"profile": "gpu-whole"}) == (200, {"profile": "gpu-whole", "resumed": False})
         for _ in range(2):

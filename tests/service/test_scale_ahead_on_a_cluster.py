@@ -32,7 +32,7 @@ from tests.service.virtual_replica import PATIENT, VirtualReplica, VirtualTime
 from tests.virtual_time.api import VirtualTimeApi
 
 PLAIN = shape({}, cpu="100m")
-FLOOR, MOST = 4, 60
+FLOOR, MAX = 4, 60
 QUIET, BUSY, MINUTES = 12, 45, 68
 #: Other than the defaults, so that both sides have to read them.
 DEMAND = {"hit_rate": 0.95, "hold": 1.5, "node_lead_minutes": 9, "calendar_margin_minutes": 4}
@@ -83,7 +83,7 @@ async def service_on(cluster: ClusterUnderTest, time: VirtualTime, **traits: Any
     async with await VirtualTimeApi.connect(cluster.admin_kubeconfig, time.stamps) as api:
         await api.get(resource_path("v1", "nodes"))
     time.clock.jump_to(time.now() + timedelta(seconds=20))
-    settings = {"placeholders": {"cpu": {"min": FLOOR, "max": MOST}}, "history": {"keep_days": 0}, **traits}
+    settings = {"placeholders": {"cpu": {"min": FLOOR, "max": MAX}}, "history": {"keep_days": 0}, **traits}
     async with cluster.fault_proxy() as proxy:
         running = VirtualReplica(cluster, time, proxy, settings, PATIENT)
         await running.start()

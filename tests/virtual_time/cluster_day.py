@@ -77,7 +77,7 @@ class ClusterDay(Schedule):
         if self._settles <= world.now:
             self._settles = world.now + _A_MINUTE
             await world.settle()
-        self.outcome.most_nodes = max(self.outcome.most_nodes, self.autoscaler.nodes)
+        self.outcome.max_nodes = max(self.outcome.max_nodes, self.autoscaler.nodes)
         if self._reports <= world.now:
             self._reports = world.now + timedelta(hours=1)
             self._report(f"{world.now:%H:%M} users={len(self._came)} nodes={self.autoscaler.nodes}")

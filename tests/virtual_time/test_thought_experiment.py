@@ -76,7 +76,7 @@ async def test_a_morning(real_cluster: ClusterUnderTest, shares: bool) -> None:
         assert outcome.for_node == set(_BETWEEN)
         assert {places.nodes[name] for name in _EARLY} == {"node-001"}
         assert {places.nodes[name] for name in (*_BETWEEN, *_LATE)} == {"node-002"}
-        assert outcome.most_nodes == 2
+        assert outcome.max_nodes == 2
         # An hour later nothing is left but what is kept: the node with its placeholders, and their claims.
         assert outcome.left_over == 1
         pods = list(world.snapshot.pods.values())

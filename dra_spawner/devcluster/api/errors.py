@@ -114,9 +114,9 @@ def too_many(field: str, count: int, most: int) -> FieldError:
     return FieldError(CauseType.TOO_MANY, field, f"Too many: {count}: must have at most {most} items")
 
 
-def too_long(field: str, most_bytes: int) -> FieldError:
-    """The text is longer than `most_bytes` bytes."""
-    return FieldError(CauseType.TOO_LONG, field, f"Too long: may not be more than {most_bytes} bytes")
+def too_long(field: str, max_bytes: int) -> FieldError:
+    """The text is longer than `max_bytes` bytes."""
+    return FieldError(CauseType.TOO_LONG, field, f"Too long: may not be more than {max_bytes} bytes")
 
 
 def _shown(value: Any) -> str:

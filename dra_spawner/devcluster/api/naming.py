@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_CHARACTERS = 5
-_MOST_BASE_CHARACTERS = 58
+_MAX_BASE_CHARACTERS = 58
 _TRIES = 8
 
 
@@ -59,7 +59,7 @@ def generated_name(resource_type: ResourceType, obj: JsonObject, store: "Store",
     ApiError
         ``AlreadyExists`` if all random names are taken.
     """
-    base = str(obj["metadata"]["generateName"])[:_MOST_BASE_CHARACTERS]
+    base = str(obj["metadata"]["generateName"])[:_MAX_BASE_CHARACTERS]
     for _ in range(_TRIES):
         name = base + "".join(random.choices(_ALPHABET, k=_SUFFIX_CHARACTERS))
         if store.find(resource_type, obj["metadata"].get("namespace"), name) is None:

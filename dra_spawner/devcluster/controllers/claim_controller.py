@@ -25,7 +25,7 @@ __all__ = ["ClaimController", "claim_generate_name"]
 
 log = logging.getLogger(__name__)
 
-_MOST_BASE = 57  # a DNS label without a hyphen and five random characters
+_MAX_BASE = 57  # a DNS label without a hyphen and five random characters
 
 
 class _Kind(StrEnum):
@@ -259,10 +259,10 @@ class ClaimController(Controller):
 def claim_generate_name(pod_name: str, entry_name: str) -> str:
     """``metadata.generateName`` of a pod's generated claim: both names, shortened in proportion."""
     base = f"{pod_name}-{entry_name}-"
-    if len(base) <= _MOST_BASE:
+    if len(base) <= _MAX_BASE:
         return base
-    pod_part = pod_name[: len(pod_name) * _MOST_BASE // len(base)]
-    return f"{pod_part}-{entry_name[: len(entry_name) * _MOST_BASE // len(base)]}"
+    pod_part = pod_name[: len(pod_name) * _MAX_BASE // len(base)]
+    return f"{pod_part}-{entry_name[: len(entry_name) * _MAX_BASE // len(base)]}"
 
 
 def _claim_from(template: JsonObject, pod: JsonObject, entry_name: str) -> JsonObject:

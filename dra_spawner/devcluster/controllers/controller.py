@@ -72,15 +72,15 @@ class Controller(ABC):
                 await self._task
             self._task = None
 
-    def settle(self, most_steps: int = 100_000) -> None:
+    def settle(self, max_steps: int = 100_000) -> None:
         """Process all due items; for tests.
 
         Raises
         ------
         RuntimeError
-            If items are still due after `most_steps` steps.
+            If items are still due after `max_steps` steps.
         """
-        for _ in range(most_steps):
+        for _ in range(max_steps):
             if self.step() != 0:
                 return
         raise RuntimeError(f"{type(self).__name__} does not come to rest")

@@ -14,7 +14,7 @@ __all__ = ["EventWriter"]
 
 _LONGEST_NAME = 230
 _LONGEST_MESSAGE = 1024
-_MOST_REMEMBERED = 4096
+_MAX_REMEMBERED = 4096
 
 
 class EventWriter:
@@ -74,7 +74,7 @@ class EventWriter:
             self._store.create(EVENTS, event)
         except ApiError:
             return  # a terminating namespace refuses events
-        if len(self._written) >= _MOST_REMEMBERED:
+        if len(self._written) >= _MAX_REMEMBERED:
             del self._written[next(iter(self._written))]
         self._written[key] = event["metadata"]["name"]
 

@@ -42,7 +42,7 @@ __all__ = ["Scheduler"]
 
 #: Maximum steps of the searches in one attempt: a few tenths of a second. kube-scheduler may take ten seconds on each
 #: node, but blocks no other program meanwhile; here all parts share one thread.
-_MOST_STEPS: Final = 20_000
+_MAX_STEPS: Final = 20_000
 
 
 class Scheduler(Controller):
@@ -154,7 +154,7 @@ class Scheduler(Controller):
             )
             return
         question = self._cache.question(pod)
-        attempt = SchedulingAttempt(self._cache.view(), question, self._random.choice, SearchBudget(_MOST_STEPS))
+        attempt = SchedulingAttempt(self._cache.view(), question, self._random.choice, SearchBudget(_MAX_STEPS))
         match attempt.decide():
             case ChosenNode() as placement:
                 self._place(entry, obj, question, placement)

@@ -26,7 +26,7 @@ __all__ = [
     "is_dynamic",
     "list_of",
     "map_of",
-    "most_general",
+    "max_general",
     "optional_of",
     "parse_type",
 ]
@@ -128,7 +128,7 @@ def _less_specific_or_equal(one: CelType, other: CelType) -> bool:
     return one.name == "type" or all(map(_less_specific_or_equal, one.params, other.params))
 
 
-def most_general(one: CelType, other: CelType) -> CelType:
+def max_general(one: CelType, other: CelType) -> CelType:
     """The more general of two types that unify."""
     return one if _less_specific_or_equal(one, other) else other
 
@@ -196,7 +196,7 @@ class Substitution:
                 return True, True
             if not self._assignable(kind, known):
                 return False, True
-            general = most_general(kind, known)
+            general = max_general(kind, known)
             if not self._occurs(param, general):
                 self._known[param] = general
             return True, True

@@ -25,7 +25,7 @@ from dra_spawner.dra.cel.cel_types import (
     is_dynamic,
     list_of,
     map_of,
-    most_general,
+    max_general,
     optional_of,
     type_of,
 )
@@ -283,7 +283,7 @@ class _Checker:
     def join(self, previous: CelType | None, current: CelType) -> CelType:
         if previous is None:
             return current
-        return most_general(previous, current) if self.known.assign((previous,), (current,)) else DYN
+        return max_general(previous, current) if self.known.assign((previous,), (current,)) else DYN
 
     def unwrapped(self, node: Node) -> CelType:
         """Type inside of the optional that an element with a question mark must be."""

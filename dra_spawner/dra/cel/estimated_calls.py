@@ -14,7 +14,7 @@ from dra_spawner.dra.cel.cel_types import CelType, is_dynamic
 from dra_spawner.dra.cel.cost import LIST_COST
 from dra_spawner.dra.cel.functions import Overload
 from dra_spawner.dra.cel.nodes import Literal, Node
-from dra_spawner.dra.cel.size_estimates import MOST, UNKNOWN, Path, Size, add, device_size, multiply, scale, wrap
+from dra_spawner.dra.cel.size_estimates import MAX, UNKNOWN, Path, Size, add, device_size, multiply, scale, wrap
 
 __all__ = ["Argument", "CallEstimate", "call_estimate", "sort_estimate"]
 
@@ -144,7 +144,7 @@ def _replace(args: Sequence[Argument]) -> CallEstimate:
 
 
 def _rounded_up(number: int, divisor: int) -> int:
-    return min(math.ceil(float(number) / float(divisor)), MOST)
+    return min(math.ceil(float(number) / float(divisor)), MAX)
 
 
 def _split(args: Sequence[Argument]) -> CallEstimate:
@@ -200,7 +200,7 @@ def _slice(args: Sequence[Argument]) -> CallEstimate:
 
 
 def _range(args: Sequence[Argument]) -> CallEstimate:
-    count = _literal_int(args[0], MOST)
+    count = _literal_int(args[0], MAX)
     return _new_list(Size(count, count))
 
 
@@ -209,7 +209,7 @@ def _reverse(args: Sequence[Argument]) -> CallEstimate:
 
 
 def _flatten(args: Sequence[Argument]) -> CallEstimate:
-    depth = _literal_int(args[1], MOST) if len(args) == 2 else 1
+    depth = _literal_int(args[1], MAX) if len(args) == 2 else 1
     return _new_list(args[0].size, float(depth))
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 __all__ = [
-    "MOST",
+    "MAX",
     "UNKNOWN",
     "Entries",
     "Path",
@@ -24,28 +24,28 @@ __all__ = [
 ]
 
 #: The highest number; also stands for "unknown".
-MOST: Final = 2**64 - 1
+MAX: Final = 2**64 - 1
 
 
 def add(one: int, other: int) -> int:
     """The sum."""
-    return min(one + other, MOST)
+    return min(one + other, MAX)
 
 
 def multiply(one: int, other: int) -> int:
     """The product."""
-    return min(one * other, MOST)
+    return min(one * other, MAX)
 
 
 def scale(number: int, factor: float) -> int:
     """The product with a factor, rounded up."""
     product = float(number) * factor
-    return MOST if product >= 2.0**64 else math.ceil(product)
+    return MAX if product >= 2.0**64 else math.ceil(product)
 
 
 def wrap(number: int) -> int:
     """The number as unchecked 64-bit arithmetic leaves it."""
-    return number & MOST
+    return number & MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Size:
         return Size(min(self.low, other.low), max(self.high, other.high))
 
 
-UNKNOWN: Final = Size(0, MOST)
+UNKNOWN: Final = Size(0, MAX)
 
 
 def fixed(size: int) -> Size:

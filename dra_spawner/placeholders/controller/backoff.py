@@ -18,7 +18,7 @@ from dra_spawner.placeholders.planner.actions import Action, ReservePlaceholder
 __all__ = ["Backoff"]
 
 #: Failures in a row after which the API counts as failing.
-_MOST_FAILURES: Final = 3
+_MAX_FAILURES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class Backoff:
     @property
     def api_problem(self) -> str:
         """Why no request is sent to the API server for now; empty if requests may be sent."""
-        if self._failures < _MOST_FAILURES or self._clock() - self._failed_at >= self._pause:
+        if self._failures < _MAX_FAILURES or self._clock() - self._failed_at >= self._pause:
             return ""
         return f"the API server fails: {self._last_failure}"
 

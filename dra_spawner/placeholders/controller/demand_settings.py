@@ -24,7 +24,7 @@ __all__ = [
     "read_demand",
 ]
 
-_MOST_ENTRIES: Final = 1000
+_MAX_ENTRIES: Final = 1000
 _HIT_RATES: Final = (0.5, 0.9999)
 _COSTS: Final = (0.000_001, 1_000_000)
 _TIME: Final = 'a local time like "2026-11-24 17:00"'
@@ -146,7 +146,7 @@ def read_calendar_entries(value: object, zone: tzinfo, path: str = "calendar_ent
         With path, found and allowed values of every problem.
     """
     problems: list[Problem] = []
-    readers = readers_of_list(value, path, _MOST_ENTRIES, f"a mapping like {_AN_ENTRY}", problems)
+    readers = readers_of_list(value, path, _MAX_ENTRIES, f"a mapping like {_AN_ENTRY}", problems)
     entries = [_calendar_entry(each, zone) for each in readers]
     refuse_settings(problems)
     return tuple(each for each in entries if each is not None)

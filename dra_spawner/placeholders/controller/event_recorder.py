@@ -36,8 +36,8 @@ _WINDOW: Final = timedelta(minutes=10)
 _PAUSE: Final = timedelta(minutes=5)
 """Time without events in a namespace after one could not be written there."""
 _EVERY_SECONDS: Final = 1.0
-_MOST_AT_ONCE: Final = 5
-_MOST_DUE: Final = 200
+_MAX_AT_ONCE: Final = 5
+_MAX_DUE: Final = 200
 _LONGEST_NOTE: Final = 1000
 _LONGEST_NAME: Final = 200
 
@@ -172,7 +172,7 @@ class EventRecorder:
             found = self._known.get(key)
             if found is not None and now - found.since < _WINDOW:
                 found.due += 1
-            elif sum(each.due > 0 for each in self._known.values()) < _MOST_DUE:
+            elif sum(each.due > 0 for each in self._known.values()) < _MAX_DUE:
                 name = f"{event.key.name[:_LONGEST_NAME]}.{uuid.uuid4().hex[:16]}"
                 self._known[key] = _Written(event, name, now, due=1)
 
@@ -193,7 +193,7 @@ class EventRecorder:
         """Write some of the events that are due, and forget old ones."""
         now = self._now()
         due = [each for each in self._known.values() if each.due]
-        for each in due[:_MOST_AT_ONCE]:
+        for each in due[:_MAX_AT_ONCE]:
             if not each.due:
                 continue  # its namespace was refused a moment ago
             # A later occurrence counts for the next write.

@@ -29,7 +29,7 @@ __all__ = ["Expectation", "Expectations"]
 _UNANSWERED_SECONDS: Final = 120.0
 #: Time for which a server's pod is awaited.
 _AWAITED: Final = timedelta(minutes=2)
-_MOST_AWAITED: Final = 500
+_MAX_AWAITED: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Expectations:
     def expect_server(self, server: AwaitedServer) -> None:
         """Await a server's pod for two minutes: if the API server refuses it, the user may try again."""
         self.awaited.pop(server.pod, None)
-        while len(self.awaited) >= _MOST_AWAITED:
+        while len(self.awaited) >= _MAX_AWAITED:
             del self.awaited[next(iter(self.awaited))]
         self.awaited[server.pod] = server
 

@@ -9,14 +9,14 @@ from dra_spawner.dra.cel import CelCompileError, compile_selector
 from dra_spawner.dra.claim_sizes import SIZE_ALLOWED, is_size
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.placeholders.planner.limits import Limit
-from dra_spawner.placeholders.planner.policy import MOST_PLACEHOLDERS
+from dra_spawner.placeholders.planner.policy import MAX_PLACEHOLDERS
 from dra_spawner.profiles.problems import Problem, shown
 from dra_spawner.profiles.settings_reader import SettingsReader, readers_of_list, refuse_settings
 
 __all__ = ["read_groups", "read_limits"]
 
 _BOUNDS: Final = ("placeholders", "devices", "capacity")
-_MOST_LIMITS: Final = 100
+_MAX_LIMITS: Final = 100
 _LONGEST_NAME: Final = 253
 _EXAMPLE: Final = '{"name": "a100", "device_class": "gpu.nvidia.com", "devices": 8}'
 
@@ -57,7 +57,7 @@ def read_limits(value: object, groups: Mapping[str, tuple[str, ...]], path: str 
     """
     problems: list[Problem] = []
     found: list[Limit] = []
-    for each in readers_of_list(value, path, _MOST_LIMITS, f"a mapping like {_EXAMPLE}", problems):
+    for each in readers_of_list(value, path, _MAX_LIMITS, f"a mapping like {_EXAMPLE}", problems):
         if each.is_mapping:
             limit = _limit(each, groups)
             if limit.name in {other.name for other in found}:
@@ -96,7 +96,7 @@ def _name(reader: SettingsReader, key: str) -> str:
 
 
 def _number(reader: SettingsReader, key: str) -> int | None:
-    return reader.whole_number(key, 0, 0, MOST_PLACEHOLDERS) if reader.value(key) is not None else None
+    return reader.whole_number(key, 0, 0, MAX_PLACEHOLDERS) if reader.value(key) is not None else None
 
 
 def _capacity(reader: SettingsReader) -> dict[str, Quantity]:

@@ -20,9 +20,9 @@ __all__ = ["NodeCeilings"]
 
 _LOOK_BACK: Final = timedelta(days=7)
 #: Limit of remembered nodes.
-_MOST_NODES: Final = 1_000
+_MAX_NODES: Final = 1_000
 #: Limit of kinds, as a wrong label may differ on every node.
-_MOST_KINDS: Final = 200
+_MAX_KINDS: Final = 200
 #: A node that takes longer counts as broken.
 _LONGEST: Final = timedelta(hours=2)
 
@@ -34,16 +34,16 @@ class NodeCeilings:
     ----------
     kind_label
         Nodes with the same value are of one kind.
-    most_nodes
+    max_nodes
         The most nodes that there may be, by kind, as configured.
     """
 
     def __init__(
-        self, watch: ClusterWatch, kind_label: str, most_nodes: Mapping[str, int], *, now: Callable[[], datetime]
+        self, watch: ClusterWatch, kind_label: str, max_nodes: Mapping[str, int], *, now: Callable[[], datetime]
     ) -> None:
         self._watch = watch
         self._kind_label = kind_label
-        self._most_nodes = most_nodes
+        self._most_nodes = max_nodes
         self._now = now
         self._kind_of: dict[str, str] = {}
         self._open: dict[str, str] = {}
@@ -60,7 +60,7 @@ class NodeCeilings:
         if isinstance(record, NodeLeadTime):
             self._seen.pop(record.uid, None)
             self._seen[record.uid] = record
-            if len(self._seen) > _MOST_NODES:
+            if len(self._seen) > _MAX_NODES:
                 del self._seen[next(iter(self._seen))]
 
     def record_all(self, records: Iterable[Record]) -> None:
@@ -116,7 +116,7 @@ class NodeCeilings:
             self._note_peak(kind)
 
     def _note_peak(self, kind: str) -> None:
-        if kind not in self._peaks and len(self._peaks) >= _MOST_KINDS:
+        if kind not in self._peaks and len(self._peaks) >= _MAX_KINDS:
             return
         day = int(self._now().timestamp() // 86_400)
         peaks = self._peaks.setdefault(kind, {})

@@ -20,7 +20,7 @@ __all__ = ["LeadPhase", "NodeLeadTimes", "ReachedPhase"]
 #: Longest lead time; a node that takes longer counts as broken.
 _LONGEST: Final = timedelta(hours=2)
 #: Limit of kinds, as a wrong label may differ on every node.
-_MOST_KINDS: Final = 50
+_MAX_KINDS: Final = 50
 _OTHER: Final = "other"
 _NO_KIND: Final = "none"
 
@@ -168,7 +168,7 @@ class NodeLeadTimes:
     def _told_kind(self, kind: str) -> str:
         if not kind:
             return _NO_KIND
-        if kind not in self._kinds and len(self._kinds) >= _MOST_KINDS:
+        if kind not in self._kinds and len(self._kinds) >= _MAX_KINDS:
             return _OTHER
         self._kinds.add(kind)
         return kind

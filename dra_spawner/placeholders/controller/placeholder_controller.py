@@ -91,9 +91,7 @@ class PlaceholderController:
         self.node_lead_times = NodeLeadTimes(
             watch, settings.policy.readiness.kind_label, self._drivers_of, now=self.now
         )
-        self.node_ceilings = NodeCeilings(
-            watch, settings.policy.readiness.kind_label, settings.most_nodes, now=self.now
-        )
+        self.node_ceilings = NodeCeilings(watch, settings.policy.readiness.kind_label, settings.max_nodes, now=self.now)
         self.sessions = SessionRecords(self.now)
         self._api = api
         self._decisions = decisions

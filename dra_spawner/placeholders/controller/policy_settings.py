@@ -23,7 +23,7 @@ from dra_spawner.placeholders.planner.demand.policies import (
     Webhook,
     Window,
 )
-from dra_spawner.placeholders.planner.policy import MOST_PLACEHOLDERS
+from dra_spawner.placeholders.planner.policy import MAX_PLACEHOLDERS
 from dra_spawner.profiles.problems import Problem, shown
 from dra_spawner.profiles.settings_reader import SettingsReader, refuse_settings, shown_setting
 
@@ -37,10 +37,10 @@ _DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _TIME: Final = re.compile(r"(?:[01][0-9]|2[0-3]):[0-5][0-9]")
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _ADDRESS: Final = re.compile(r"[!-~]{1,2000}")
-_MOST_LEVELS: Final = 5
-_MOST_PERCENT: Final = 1_000
-_MOST_SECONDS: Final = 30
-_MOST_MINUTES: Final = 24 * 60
+_MAX_LEVELS: Final = 5
+_MAX_PERCENT: Final = 1_000
+_MAX_SECONDS: Final = 30
+_MAX_MINUTES: Final = 24 * 60
 _KINDS: Final = ("buffer", "percent", "schedule", "webhook", "forecast", "calendar")
 _A_POLICY: Final = f'a policy like {{"kind": "buffer", "placeholders": 5}}; kinds are {", ".join(_KINDS)}'
 
@@ -114,8 +114,8 @@ class _Policies:
 
     def read(self, value: object, path: str, level: int = 1) -> Policy | None:
         """A policy or a chain of policies; None if there is a problem."""
-        if level > _MOST_LEVELS:
-            allowed = f"policies within policies of at most {_MOST_LEVELS} levels"
+        if level > _MAX_LEVELS:
+            allowed = f"policies within policies of at most {_MAX_LEVELS} levels"
             self._problems.append(Problem(path, "one more level", allowed))
             return None
         if isinstance(value, list | tuple) and value:
@@ -141,8 +141,8 @@ class _Policies:
         policy: Policy | None
         match kind:
             case "buffer":
-                reader.required("placeholders", f"a whole number from 0 to {MOST_PLACEHOLDERS}")
-                policy = Buffer(reader.whole_number("placeholders", 0, 0, MOST_PLACEHOLDERS))
+                reader.required("placeholders", f"a whole number from 0 to {MAX_PLACEHOLDERS}")
+                policy = Buffer(reader.whole_number("placeholders", 0, 0, MAX_PLACEHOLDERS))
             case "percent":
                 policy = _percent(reader)
             case "schedule":
@@ -177,8 +177,8 @@ class _Policies:
         problem = _address_problem(url)
         if problem:
             reader.refuse("url", "an address that begins with https:// or http://", problem if url is not None else "")
-        seconds = reader.number("timeout_seconds", 2.0, 0.1, _MOST_SECONDS)
-        minutes = reader.number("longest_age_minutes", 10.0, 1, _MOST_MINUTES)
+        seconds = reader.number("timeout_seconds", 2.0, 0.1, _MAX_SECONDS)
+        minutes = reader.number("longest_age_minutes", 10.0, 1, _MAX_MINUTES)
         if not name or problem:
             return None
         found = WebhookSettings(name, timedelta(minutes=minutes), str(url), timedelta(seconds=seconds))
@@ -188,10 +188,10 @@ class _Policies:
 
 
 def _percent(reader: SettingsReader) -> Policy:
-    reader.required("percent", f"a number from 0 to {_MOST_PERCENT}")
-    percent = reader.number("percent", 0, 0, _MOST_PERCENT)
-    least = reader.whole_number("min", 0, 0, MOST_PLACEHOLDERS)
-    most = reader.whole_number("max", MOST_PLACEHOLDERS, least, MOST_PLACEHOLDERS)
+    reader.required("percent", f"a number from 0 to {_MAX_PERCENT}")
+    percent = reader.number("percent", 0, 0, _MAX_PERCENT)
+    least = reader.whole_number("min", 0, 0, MAX_PLACEHOLDERS)
+    most = reader.whole_number("max", MAX_PLACEHOLDERS, least, MAX_PLACEHOLDERS)
     return PercentBuffer(percent, least, most if reader.value("max") is not None else None)
 
 

@@ -32,14 +32,14 @@ from dra_spawner import names
 from dra_spawner.placeholders.controller.policy_settings import WebhookSettings, policy_for
 from dra_spawner.placeholders.planner.demand.forecast import Situation
 from dra_spawner.placeholders.planner.demand.policies import Chain, OrForecast, Policy, Scheduled, WebhookAnswer
-from dra_spawner.placeholders.planner.policy import MOST_PLACEHOLDERS
+from dra_spawner.placeholders.planner.policy import MAX_PLACEHOLDERS
 from dra_spawner.profiles.problems import shown
 
 __all__ = ["PolicyWebhooks"]
 
 log = logging.getLogger(__name__)
 
-_MOST_BYTES: Final = 16 * 1024
+_MAX_BYTES: Final = 16 * 1024
 #: Requests to one webhook at the same time.
 _AT_ONCE: Final = 8
 _HEADERS: Final = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": names.PROJECT}
@@ -201,10 +201,10 @@ class PolicyWebhooks:
                 what = "a redirect, which is not followed" if 300 <= answer.status < 400 else "200 is expected"
                 raise _BadAnswer(f"it answers {answer.status} ({what})")
             content = b""
-            while len(content) <= _MOST_BYTES and (more := await answer.content.read(_MOST_BYTES + 1 - len(content))):
+            while len(content) <= _MAX_BYTES and (more := await answer.content.read(_MAX_BYTES + 1 - len(content))):
                 content += more
-        if len(content) > _MOST_BYTES:
-            raise _BadAnswer(f"its answer has more than {_MOST_BYTES} bytes")
+        if len(content) > _MAX_BYTES:
+            raise _BadAnswer(f"its answer has more than {_MAX_BYTES} bytes")
         return _number_of(content)
 
     def _body(self, question: _Question) -> dict[str, Any]:
@@ -238,13 +238,13 @@ def _webhooks_of(policy: Policy) -> Iterator[WebhookSettings]:
 
 
 def _number_of(content: bytes) -> int:
-    allowed = f'{{"placeholders": a whole number from 0 to {MOST_PLACEHOLDERS}}}'
+    allowed = f'{{"placeholders": a whole number from 0 to {MAX_PLACEHOLDERS}}}'
     try:
         found = json.loads(content)
     except (ValueError, RecursionError):
         raise _BadAnswer(f"its answer is not JSON; allowed is {allowed}") from None
     number = found.get("placeholders") if isinstance(found, dict) else None
-    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= MOST_PLACEHOLDERS:
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= MAX_PLACEHOLDERS:
         raise _BadAnswer(f"it answers {shown(found)}; allowed is {allowed}")
     return number
 

@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 #: Limit of parallel requests.
 _AT_ONCE = 16
 #: Turns for the warm-up of one shape.
-_MOST_WARMING = 100
+_MAX_WARMING = 100
 #: Nodes that are read without a pause.
 _AT_A_TIME = 100
 #: Shortest time in seconds to gather changes, as related changes come close together.
@@ -201,7 +201,7 @@ class Reconciler:
                     busyness.of(name)
             await asyncio.sleep(0)
         for shape in self.policy().shapes.values():
-            for _ in range(_MOST_WARMING):
+            for _ in range(_MAX_WARMING):
                 is_done = group_alike_nodes(self.view(), shape)
                 await asyncio.sleep(0)
                 if is_done:

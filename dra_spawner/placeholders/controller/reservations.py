@@ -18,14 +18,14 @@ from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.placeholders.planner.view import View
 from dra_spawner.simulator.claims import ObjectKey
 
-__all__ = ["MOST_ANSWERS", "OnHold", "Reservations", "ReservedPlacement"]
+__all__ = ["MAX_ANSWERS", "OnHold", "Reservations", "ReservedPlacement"]
 
 #: Tries, as others may reserve the same placeholder at the same time.
 _TRIES: Final = 5
 #: Age up to which a cached answer is used.
 _SAME_SECONDS: Final = 1.0
 #: Limit of cached answers, as users can define shapes.
-MOST_ANSWERS: Final = 200
+MAX_ANSWERS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class Reservations:
         if placement.kind is PlacementKind.WARM:
             self._answers.pop((shape.id, namespace), None)
         else:
-            if len(self._answers) >= MOST_ANSWERS:
+            if len(self._answers) >= MAX_ANSWERS:
                 self._answers.clear()
             self._answers[shape.id, namespace] = ground, placement
         return placement, view

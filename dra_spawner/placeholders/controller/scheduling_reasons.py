@@ -12,7 +12,7 @@ from dra_spawner.simulator.pods import Pod
 __all__ = ["explain_scheduling"]
 
 #: Limit of nodes for the check whether a placeholder could run on another one.
-_MOST_NODES: Final = 500
+_MAX_NODES: Final = 500
 
 
 def explain_scheduling(view: View, pod: Pod) -> str:
@@ -48,4 +48,4 @@ def _grounds(view: View, state: NodeState, pod: Pod) -> list[str]:
 
 def _is_only_one(view: View, state: NodeState, pod: Pod) -> bool:
     nodes = view.snapshot.nodes
-    return len(nodes) <= _MOST_NODES and not any(each is not state and allows(each, pod) for each in nodes.values())
+    return len(nodes) <= _MAX_NODES and not any(each is not state and allows(each, pod) for each in nodes.values())

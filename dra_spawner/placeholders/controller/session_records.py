@@ -14,9 +14,9 @@ from dra_spawner.placeholders.planner.waits import FEWEST_EXAMPLES, SeenSession,
 __all__ = ["SessionRecords"]
 
 #: Limits of what is remembered: ended sessions of a choice, choices, and sessions that run.
-_MOST_ENDED: Final = 300
-_MOST_CHOICES: Final = 2_000
-_MOST_RUNNING: Final = 50_000
+_MAX_ENDED: Final = 300
+_MAX_CHOICES: Final = 2_000
+_MAX_RUNNING: Final = 50_000
 #: Age at which a distribution is computed again.
 _FRESH: Final = timedelta(seconds=30)
 
@@ -70,7 +70,7 @@ class SessionRecords:
         now = self._now()
         known = self._known.get(choice)
         if known is None or not timedelta(0) <= now - known[0] < _FRESH:
-            if len(self._known) > _MOST_CHOICES:
+            if len(self._known) > _MAX_CHOICES:
                 self._known = {}
             known = self._known[choice] = now, self._lengths(choice, now)
         return known[1]
@@ -97,17 +97,17 @@ class SessionRecords:
         if launch.bound is None or not launch.choice:
             return
         if launch.ended is None:
-            if launch.uid in self._running or len(self._running) < _MOST_RUNNING:
+            if launch.uid in self._running or len(self._running) < _MAX_RUNNING:
                 self._running[launch.uid] = launch.choice, launch.bound
             return
         self._running.pop(launch.uid, None)
         if launch.end_is_estimate or launch.ended <= launch.bound:
             return
-        if launch.choice not in self._choices and len(self._choices) >= _MOST_CHOICES:
+        if launch.choice not in self._choices and len(self._choices) >= _MAX_CHOICES:
             return
         known = self._choices.setdefault(launch.choice, _OfChoice(self._since))
         known.ended.setdefault(launch.uid, (launch.bound, launch.ended))
-        if len(known.ended) > _MOST_ENDED:
+        if len(known.ended) > _MAX_ENDED:
             _, forgotten_end = known.ended.pop(next(iter(known.ended)))
             known.since = max(known.since, forgotten_end)
 

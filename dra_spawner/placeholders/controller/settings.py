@@ -9,7 +9,7 @@ from datetime import timedelta
 from dra_spawner import names
 from dra_spawner.placeholders.planner.cluster_index import Namespaces
 from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
-from dra_spawner.placeholders.planner.policy import MOST_PLACEHOLDERS, Policy, ReplicaRange
+from dra_spawner.placeholders.planner.policy import MAX_PLACEHOLDERS, Policy, ReplicaRange
 from dra_spawner.profiles.problems import shown
 from dra_spawner.profiles.settings_reader import SettingsReader, refuse_settings
 
@@ -36,7 +36,7 @@ class ControllerSettings:
         Name of the ConfigMap with what people set by the API.
     capacity_buffers
         Whether shapes without devices have CapacityBuffers instead of placeholders.
-    most_nodes
+    max_nodes
         The most nodes that there may be, by kind of node.
     """
 
@@ -48,7 +48,7 @@ class ControllerSettings:
     shapes_config_map: str = names.SHAPES_CONFIG_MAP
     settings_config_map: str = names.SETTINGS_CONFIG_MAP
     capacity_buffers: bool = False
-    most_nodes: Mapping[str, int] = field(default_factory=dict)
+    max_nodes: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def namespaces(self) -> Namespaces:
@@ -87,9 +87,9 @@ def _replicas(reader: SettingsReader) -> ReplicaRange:
     if not reader.required("min", "the number of placeholders at all times"):
         minimum = 0
     else:
-        minimum = reader.whole_number("min", 0, 0, MOST_PLACEHOLDERS)
+        minimum = reader.whole_number("min", 0, 0, MAX_PLACEHOLDERS)
     # A target of 0 still allows placeholders for pending pods.
-    maximum = reader.whole_number("max", 2 * minimum or MOST_PLACEHOLDERS, minimum, MOST_PLACEHOLDERS)
+    maximum = reader.whole_number("max", 2 * minimum or MAX_PLACEHOLDERS, minimum, MAX_PLACEHOLDERS)
     floor = reader.whole_number("floor", 0, 0, minimum) if reader.value("floor") is not None else None
     reader.refuse_other_keys()
     return ReplicaRange(minimum, maximum, floor)

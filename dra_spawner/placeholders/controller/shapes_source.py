@@ -20,7 +20,7 @@ __all__ = ["ShapesSource"]
 log = logging.getLogger(__name__)
 
 _KIND: Final = "ConfigMap"
-_MOST_TOLD: Final = 100
+_MAX_TOLD: Final = 100
 """Limit of left-out choices in the log."""
 
 
@@ -127,6 +127,6 @@ class ShapesSource:
                 len(published.skipped),
             )
             # Another writer may list tens of thousands.
-            for name, why in sorted(published.skipped.items())[:_MOST_TOLD]:
+            for name, why in sorted(published.skipped.items())[:_MAX_TOLD]:
                 log.warning("A choice is left out: choice=%.200s because=%.500s", name, why)
         self._on_change()

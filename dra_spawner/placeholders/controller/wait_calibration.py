@@ -14,7 +14,7 @@ from dra_spawner.placeholders.planner.waits import WaitInterval
 __all__ = ["EstimateOutcome", "WaitCalibration"]
 
 #: Limit of pending servers that are remembered.
-_MOST_PENDING: Final = 5_000
+_MAX_PENDING: Final = 5_000
 
 
 class EstimateOutcome(StrEnum):
@@ -67,7 +67,7 @@ class WaitCalibration:
         interval
             From now on.
         """
-        if len(self._pending) < _MOST_PENDING:
+        if len(self._pending) < _MAX_PENDING:
             waited = max((now - created).total_seconds(), 0.0)
             self._pending[uid] = _Estimate(created, interval.later(waited)) if interval is not None else None
 

@@ -45,7 +45,7 @@ class Setback:
 
     def is_capped(self, renewal: Renewal) -> bool:
         """Whether so many replacements have failed that no more are created until an administrator resumes them."""
-        return self.in_a_row >= renewal.most_failed
+        return self.in_a_row >= renewal.max_failed
 
 
 @dataclass(frozen=True, slots=True)

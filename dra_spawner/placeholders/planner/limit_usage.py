@@ -30,7 +30,7 @@ __all__ = ["LimitUsage", "Usage", "claim_of_extended_resources"]
 
 _NAMESPACE: Final = "default"
 #: Verdicts of selectors after which they are forgotten; about a hundred bytes each.
-_MOST_VERDICTS: Final = 200_000
+_MAX_VERDICTS: Final = 200_000
 _NOTHING: Final[Mapping[str, int]] = {}
 
 
@@ -68,7 +68,7 @@ class LimitUsage:
         self._classes = view.snapshot.classes
         self._memo = view.index.of_devices
         self._memo.classes_are(self._classes)
-        if self._memo.of("selectors", _new_selectors).kept > _MOST_VERDICTS:
+        if self._memo.of("selectors", _new_selectors).kept > _MAX_VERDICTS:
             self._memo.forget("selectors")
         self._selectors = self._memo.of("selectors", _new_selectors)
 

@@ -50,8 +50,8 @@ class NodeMemo(Generic[V]):
         """Forget the figure of one node."""
         self._figures.pop(node, None)
 
-    def trim(self, most_keys: int) -> None:
+    def trim(self, max_keys: int) -> None:
         """Forget everything when it depends on more keys than there can be objects: pods may name any."""
-        if len(self._nodes_by_key) > most_keys:
+        if len(self._nodes_by_key) > max_keys:
             self._nodes_by_key.clear()
             self._figures.clear()

@@ -14,10 +14,10 @@ from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
 from dra_spawner.json_types import JsonObject
-from dra_spawner.placeholders.planner.policy import MOST_PLACEHOLDERS, Policy, ReplicaRange
+from dra_spawner.placeholders.planner.policy import MAX_PLACEHOLDERS, Policy, ReplicaRange
 
 __all__ = [
-    "MOST_SETTINGS",
+    "MAX_SETTINGS",
     "AuditEntry",
     "OperatorSetting",
     "OperatorSettings",
@@ -28,9 +28,9 @@ __all__ = [
 ]
 
 #: Limit of settings at a time, so that the ConfigMap stays small.
-MOST_SETTINGS: Final = 200
+MAX_SETTINGS: Final = 200
 #: Limit of entries in the audit trail; the oldest ones are dropped.
-_MOST_AUDITED: Final = 500
+_MAX_AUDITED: Final = 500
 _SETTINGS_KEY: Final = "settings.json"
 _AUDIT_KEY: Final = "audit.json"
 _LONGEST: Final = 1_000
@@ -143,7 +143,7 @@ class OperatorSettings:
 
     def audited(self, entry: AuditEntry) -> OperatorSettings:
         """The same with one more entry in the audit trail."""
-        return replace(self, audit=(*self.audit, entry)[-_MOST_AUDITED:])
+        return replace(self, audit=(*self.audit, entry)[-_MAX_AUDITED:])
 
     @property
     def replicas(self) -> dict[str, ReplicaRange]:
@@ -189,7 +189,7 @@ def read_settings(obj: JsonObject | None) -> OperatorSettings:
     data = data if isinstance(data, dict) else {}
     settings = [each for each in map(_read_setting, _read_list(data.get(_SETTINGS_KEY))) if each is not None]
     audit = [each for each in map(_read_audit, _read_list(data.get(_AUDIT_KEY))) if each is not None]
-    return OperatorSettings({each.key: each for each in settings[:MOST_SETTINGS]}, tuple(audit[-_MOST_AUDITED:]))
+    return OperatorSettings({each.key: each for each in settings[:MAX_SETTINGS]}, tuple(audit[-_MAX_AUDITED:]))
 
 
 def _setting_json(setting: OperatorSetting) -> JsonObject:
@@ -235,7 +235,7 @@ def _read_audit(written: Any) -> AuditEntry | None:
 
 
 def _number(found: object) -> int:
-    if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found <= MOST_PLACEHOLDERS:
+    if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found <= MAX_PLACEHOLDERS:
         raise ValueError(found)
     return found
 

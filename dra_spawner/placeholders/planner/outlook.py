@@ -26,12 +26,12 @@ from dra_spawner.simulator.pods import Pod
 __all__ = ["UNKNOWN", "BusyServers", "Outlook", "OutlookState", "Supply", "find_outlook"]
 
 #: Young nodes that are tried.
-_MOST_YOUNG: Final = 20
+_MAX_YOUNG: Final = 20
 #: Nodes that are tried without all of their servers.
-_MOST_EMPTIED: Final = 5
+_MAX_EMPTIED: Final = 5
 #: Servers of other shapes without which it is tried.
-_MOST_TRIED: Final = 16
-_MOST_TRIED_OF_SHAPE: Final = 4
+_MAX_TRIED: Final = 16
+_MAX_TRIED_OF_SHAPE: Final = 4
 
 
 class OutlookState(StrEnum):
@@ -213,7 +213,7 @@ class _WithoutCapacity:
         for state in self._view.nodes_younger_than(self._policy.readiness.deadline):
             if names.IMAGES_READY in state.node.labels or not is_open(state, self._unready):
                 continue
-            if (found := found + 1) > _MOST_YOUNG:
+            if (found := found + 1) > _MAX_YOUNG:
                 break
             if self._view.snapshot.fits_on(self._unready, state.node.name, explain=False).fits:
                 return state.node.name
@@ -257,12 +257,12 @@ class _WithoutCapacity:
         own = busy.groups.get(self._shape.id, {})
         found = [pods for node, pods in own.items() if self._is_open(node, busy)]
         others = (groups for shape, groups in busy.groups.items() if shape != self._shape.id)
-        left = _MOST_TRIED
+        left = _MAX_TRIED
         for groups in sorted(others, key=len):
             if left <= 0:
                 break
             nodes = (node for node in groups if self._is_open(node, busy))
-            tried = list(islice(nodes, min(_MOST_TRIED_OF_SHAPE, left)))
+            tried = list(islice(nodes, min(_MAX_TRIED_OF_SHAPE, left)))
             left -= len(tried)
             enough = [node for node in tried if self._fits_without(node, groups[node][:1])]
             taken = chain(enough, nodes) if len(enough) == len(tried) else enough
@@ -271,8 +271,8 @@ class _WithoutCapacity:
 
     def _fits_without_servers(self, busy: BusyServers) -> bool:
         """Whether it fits on an open node without all servers of users, as far as it is tried."""
-        nodes = dict.fromkeys(node for groups in busy.groups.values() for node in islice(groups, _MOST_EMPTIED))
-        tried = [node for node in nodes if self._is_open(node, busy)][:_MOST_EMPTIED]
+        nodes = dict.fromkeys(node for groups in busy.groups.values() for node in islice(groups, _MAX_EMPTIED))
+        tried = [node for node in nodes if self._is_open(node, busy)][:_MAX_EMPTIED]
         return any(self._fits_without(node, self._view.users_of_node.get(node, ())) for node in tried)
 
     def _is_open(self, node: str, busy: BusyServers) -> bool:
@@ -293,7 +293,7 @@ class _WithoutCapacity:
         """Whether it would fit on a cordoned node without the servers there, as far as it is tried."""
         snapshot = self._view.snapshot
         cordoned = [each for each in snapshot.nodes.values() if each.node.is_unschedulable and allows(each, self._pod)]
-        for state in cordoned[:_MOST_EMPTIED]:
+        for state in cordoned[:_MAX_EMPTIED]:
             taints = tuple(each for each in state.node.taints if each.key != names.UNSCHEDULABLE)
             with snapshot.trial():
                 snapshot.put(replace(state.node, is_unschedulable=False, taints=taints))

@@ -23,7 +23,7 @@ from dra_spawner.simulator.claims import ClaimTemplate
 from dra_spawner.simulator.fitting import NodeAnswer, PodFit
 from dra_spawner.simulator.snapshot import Snapshot, Undecided
 
-_MOST_REASONS = 3
+_MAX_REASONS = 3
 
 
 class PlacementKind(StrEnum):
@@ -199,7 +199,7 @@ def summarize_refusals(fit: PodFit) -> str:
     refused = [answer for answer in fit.nodes.values() if not answer.fits]
     reasons = Counter(str(each.reason) if each.reason else "; ".join(each.verdict.reasons) for each in refused)
     found = [
-        f"{reason} ({count} nodes)" if count > 1 else reason for reason, count in reasons.most_common(_MOST_REASONS)
+        f"{reason} ({count} nodes)" if count > 1 else reason for reason, count in reasons.most_common(_MAX_REASONS)
     ]
     return "; ".join(found) or "there is no node"
 

@@ -56,8 +56,8 @@ class ReplicaRange:
 
 
 #: More than a control plane likes in one namespace.
-MOST_PLACEHOLDERS: Final = 10_000
-_FOR_PENDING_PODS_ONLY: Final = ReplicaRange(0, MOST_PLACEHOLDERS)
+MAX_PLACEHOLDERS: Final = 10_000
+_FOR_PENDING_PODS_ONLY: Final = ReplicaRange(0, MAX_PLACEHOLDERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +70,14 @@ class Budget:
         A bucket of ``burst`` tokens that fills at ``per_second``; each eviction takes one.
     per_node
         Evictions from one node in one round.
-    most_pending
+    max_pending
         While more placeholders than this wait for a node, nothing is evicted.
     """
 
     per_second: float = 1.0
     burst: int = 5
     per_node: int = 2
-    most_pending: int = 0
+    max_pending: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Renewal:
         Time in which the whole target can be created.
     first_delay, longest_delay
         Time until a failed placeholder is replaced; the delay doubles while the replacements fail soon, too.
-    most_failed
+    max_failed
         Failed replacements in a row after which no more are created for the target.
     """
 
@@ -101,7 +101,7 @@ class Renewal:
     whole_in: timedelta = timedelta(seconds=30)
     first_delay: timedelta = timedelta(seconds=5)
     longest_delay: timedelta = timedelta(minutes=5)
-    most_failed: int = 5
+    max_failed: int = 5
 
     def rate(self, wanted: int) -> float:
         """Creations a second."""
@@ -210,7 +210,7 @@ class Policy:
         A node used less than this (0 to 1, placeholders not counted) is to become empty; 0 drains empty nodes only.
     node_kinds_are_all
         Whether new nodes are always of a present kind; only then the answer "never" is possible.
-    most_for_pending_pods
+    max_for_pending_pods
         The most placeholders for pending pods, of all shapes together.
     keeps_surplus
         Whether no placeholder counts as surplus, since targets are not known yet.
@@ -239,7 +239,7 @@ class Policy:
     drain_below: float = 0.0
     stale_after: timedelta = timedelta(seconds=60)
     node_kinds_are_all: bool = False
-    most_for_pending_pods: int = 500
+    max_for_pending_pods: int = 500
     keeps_surplus: bool = False
     limits: tuple[Limit, ...] = ()
     paused: frozenset[str] = frozenset()

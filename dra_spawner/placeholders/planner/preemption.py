@@ -34,7 +34,7 @@ from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot, Undecided
 
 #: Sets of up to this size are tried from the smallest on; a larger set is reduced one by one.
-_MOST_TRIED_TOGETHER = 2
+_MAX_TRIED_TOGETHER = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,7 +412,7 @@ def _cheapest_first(placeholder: Placeholder) -> tuple[int, ...]:
 
 def _small_sets(ordered: Sequence[Placeholder]) -> Iterator[tuple[Placeholder, ...]]:
     """Small sets of placeholders, the smallest first. Equal placeholders have different devices, so each is tried."""
-    for size in range(1, min(_MOST_TRIED_TOGETHER, len(ordered)) + 1):
+    for size in range(1, min(_MAX_TRIED_TOGETHER, len(ordered)) + 1):
         yield from combinations(ordered, size)
 
 

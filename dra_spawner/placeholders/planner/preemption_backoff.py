@@ -21,7 +21,7 @@ __all__ = ["NO_RECORD", "PendingRecord", "PreemptionBackoff", "PreemptionRecord"
 #: Factor of the delay from one preemption for a pod to the next.
 _BACK_OFF: Final = 4.0
 #: Number of preemptions from which on the delay stays the same, at more than a day.
-_MOST_TIMES: Final = 8
+_MAX_TIMES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class PreemptionRecord:
         at = moment_of(seconds)
         if at is None:
             return None
-        return cls(at, min(int(times), _MOST_TIMES) if times.isascii() and times.isdigit() and len(times) < 4 else 1)
+        return cls(at, min(int(times), _MAX_TIMES) if times.isascii() and times.isdigit() and len(times) < 4 else 1)
 
     def waits(self, grace: Grace) -> timedelta:
         """Time until the next preemption for the pod."""
@@ -123,7 +123,7 @@ class PreemptionBackoff:
 
     def note_preemption(self, pod: Pod, node: str) -> PreemptionRecord:
         last = self.preempted(pod)
-        now = PreemptionRecord(self._view.now, min(last.times + 1, _MOST_TIMES) if last is not None else 1)
+        now = PreemptionRecord(self._view.now, min(last.times + 1, _MAX_TIMES) if last is not None else 1)
         self.pending_records[pod.uid] = replace(self._of(pod), preempted=now, tried=self.tried(pod) | {node})
         return now
 

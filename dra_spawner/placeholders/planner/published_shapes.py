@@ -28,8 +28,8 @@ __all__ = [
 _KEY: Final = "shapes.json"
 _FORMAT: Final = 2
 #: An object may have 1 MiB, including what the API server adds.
-_MOST_BYTES: Final = 900_000
-_MOST_SHOWN: Final = 500
+_MAX_BYTES: Final = 900_000
+_MAX_SHOWN: Final = 500
 """Characters of a problem; a hostile ConfigMap may have a megabyte where a number is expected."""
 
 
@@ -108,7 +108,7 @@ def _content(published: PublishedShapes) -> str:
 
 def within_bounds(published: PublishedShapes) -> PublishedShapes:
     """The part that fits into one object: all combinations of a profile are left out together, most first."""
-    while len(_content(published).encode()) > _MOST_BYTES:
+    while len(_content(published).encode()) > _MAX_BYTES:
         counts = Counter(profile_of(name) for name in published.shapes if is_combination(name))
         if not counts:
             break
@@ -163,7 +163,7 @@ def read_config_map(obj: Mapping[str, Any] | None, name: str = SHAPES_CONFIG_MAP
         }
         return PublishedShapes(shapes, skipped, defaults=defaults)
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        what = f"{type(error).__name__}: {str(error)[:_MOST_SHOWN]}"
+        what = f"{type(error).__name__}: {str(error)[:_MAX_SHOWN]}"
         return PublishedShapes(problem=f"ConfigMap {name} is invalid: {what}")
 
 

@@ -15,7 +15,7 @@ from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.view import View, allows
 from dra_spawner.simulator.nodes import NodeState
 
-_MOST_NAMES = 3
+_MAX_NAMES = 3
 
 
 def decide_readiness(
@@ -238,5 +238,5 @@ def _count(names: list[str], what: str) -> str:
 
 
 def _names(names: list[str]) -> str:
-    rest = len(names) - _MOST_NAMES
-    return ", ".join(names[:_MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
+    rest = len(names) - _MAX_NAMES
+    return ", ".join(names[:_MAX_NAMES]) + (f" and {rest} more" if rest > 0 else "")

@@ -42,7 +42,7 @@ from dra_spawner.simulator.pods import Pod
 _PLACED_BY_THEN = timedelta(seconds=30)
 #: Time between searches: a node needs minutes to become a candidate, and a search is slow with thousands of nodes.
 _DRAIN_AGAIN = timedelta(seconds=5)
-_MOST_DRAIN_TRIES = 3
+_MAX_DRAIN_TRIES = 3
 
 
 def decide_attraction(view: View, policy: Policy) -> tuple[LabelNode, ...]:
@@ -147,7 +147,7 @@ def _first_to_drain(view: View, policy: Policy, candidates: Sequence[str], last:
         last = name
         if _all_fit_elsewhere(view, policy, name, held):
             return name, name
-        if tries == _MOST_DRAIN_TRIES:
+        if tries == _MAX_DRAIN_TRIES:
             break
     return "", last
 

@@ -81,14 +81,14 @@ def decide_numbers(
 def _counted(view: View, policy: Policy, pending: Iterable[PendingUser]) -> list[tuple[PendingUser, str]]:
     """Pending servers that may have a placeholder, with their shapes: the oldest, in turn by namespace."""
     found = [(each, shape) for each in pending if (shape := view.shape_of(view.users[each.pod])) in policy.shapes]
-    if len(found) <= policy.most_for_pending_pods:
+    if len(found) <= policy.max_for_pending_pods:
         return found
     before: Counter[str] = Counter()
     turns: list[int] = []
     for each, _ in found:
         turns.append(before[each.pod.namespace])
         before[each.pod.namespace] += 1
-    chosen = sorted(range(len(found)), key=turns.__getitem__)[: policy.most_for_pending_pods]
+    chosen = sorted(range(len(found)), key=turns.__getitem__)[: policy.max_for_pending_pods]
     return [found[index] for index in sorted(chosen)]
 
 
@@ -108,11 +108,11 @@ def _of_shape(
     wanted = max(replicas.min, len(free) - len(pending) + len(pending_users) if pending_users else 0)
     wanted = min(wanted, most)
     # Users come first: they never wait for one another's nodes because of an administrator's `max`.
-    most_there = max(replicas.max, wanted if pending_users else 0)
-    missing = min(wanted - len(free), most_there - len(there) - ending_too)
+    max_there = max(replicas.max, wanted if pending_users else 0)
+    missing = min(wanted - len(free), max_there - len(there) - ending_too)
     if missing > 0:
         return [_create(shape, replicas, len(free) + number, pending_users) for number in range(missing)]
-    surplus = max(len(free) - wanted, min(len(there) - most_there, len(free)))
+    surplus = max(len(free) - wanted, min(len(there) - max_there, len(free)))
     if surplus <= 0:
         return []
     # If any is pending, only pending ones go, as a server may be about to be placed. Warm ones go last.

@@ -44,7 +44,7 @@ def safeguard_of(view: View, policy: Policy) -> Safeguard | None:
         servers = "a user's server is" if count == 1 else f"{count} users' servers are"
         return Safeguard(Hold.USERS_PENDING, f"no placeholder is evicted while {servers} pending")
     pending = sum(1 for each in view.placeholders.values() if each.is_pending)
-    if pending > policy.budget.most_pending:
+    if pending > policy.budget.max_pending:
         placeholders = "one is" if pending == 1 else f"{pending} are"
         return Safeguard(Hold.PENDING, f"no placeholder is evicted while {placeholders} pending")
     if count := len(view.terminating_soon):

@@ -26,7 +26,7 @@ __all__ = ["ScaleUpEstimate", "alike_key", "complete_nodes", "device_classes", "
 
 _NEW: Final = "one-more"
 #: Distinct nodes that are tried; with more of them the answer is uncertain.
-_MOST_TRIED: Final = 50
+_MAX_TRIED: Final = 50
 _OUR_LABELS: Final = frozenset((names.IMAGES_READY, names.ATTRACT, names.DRAINING))
 
 
@@ -71,7 +71,7 @@ def estimate_scale_up(
     for name, state in sorted(view.snapshot.nodes.items()):
         kinds.setdefault(state.node.labels.get(policy.readiness.kind_label, "") or name, []).append(name)
     is_certain = bool(kinds)
-    wanted, left = _any_devices(shape, pod.namespace), _MOST_TRIED
+    wanted, left = _any_devices(shape, pod.namespace), _MAX_TRIED
     refusals: list[NodeAnswer] = []
     for kind in sorted(kinds, key=lambda each: each not in kinds_first):
         nodes = kinds[kind]

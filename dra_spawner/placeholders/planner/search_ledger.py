@@ -19,20 +19,20 @@ __all__ = ["SearchLedger", "SearchPostponed"]
 
 #: Steps of one search on one node, 5 to 10 µs each. Most searches take less than ten; a proof that one device of 14 is
 #: missing takes 8,192.
-MOST_OF_A_SEARCH: Final = 10_000
+MAX_OF_A_SEARCH: Final = 10_000
 #: Steps of all searches in one round, without the first steps of each search.
-MOST_OF_A_PART: Final = 12_000
+MAX_OF_A_PART: Final = 12_000
 _SHORT: Final = 10
 #: Steps of long searches for one shape of claims within a time.
-MOST_OF_LONG_ONES: Final = 40_000
+MAX_OF_LONG_ONES: Final = 40_000
 _LONG: Final = 500
 _WHILE: Final = timedelta(minutes=1)
 #: Seconds of one search, for steps that are slow.
-MOST_SECONDS: Final = 1.0
+MAX_SECONDS: Final = 1.0
 #: Shortest and longest time for which a shape of claims is set aside.
 FIRST_REST: Final = timedelta(seconds=30)
 LONGEST_REST: Final = timedelta(minutes=30)
-_MOST_KEPT: Final = 5_000
+_MAX_KEPT: Final = 5_000
 #: Half-life of a recorded cost, and the steps up to which a cost does not matter.
 _HALVED_AFTER: Final = timedelta(seconds=10)
 _FREE: Final = 1_000
@@ -72,7 +72,7 @@ class SearchLedger:
     def __init__(self, clock: Callable[[], float] | None = None) -> None:
         self._clock = clock
         self._now = _LONG_AGO
-        self._left = MOST_OF_A_PART
+        self._left = MAX_OF_A_PART
         self.spent = 0
         self._resting: dict[int, _Rest] = {}
         self._long_ones: dict[int, tuple[datetime, int]] = {}
@@ -86,14 +86,14 @@ class SearchLedger:
         if not self._halved <= now < self._halved + _HALVED_AFTER:
             self._halved = now
             self._debts = {each: debt / 2 for each, debt in self._debts.items() if debt >= _FREE / 10}
-        if len(self._resting) > _MOST_KEPT:
+        if len(self._resting) > _MAX_KEPT:
             self._resting = {shape: each for shape, each in self._resting.items() if now < each.until}
-        if len(self._long_ones) > _MOST_KEPT:
+        if len(self._long_ones) > _MAX_KEPT:
             self._long_ones.clear()
 
     def begin_part(self) -> None:
         """Begin a part of a round with a budget of its own."""
-        self._left = MOST_OF_A_PART
+        self._left = MAX_OF_A_PART
 
     def check(self, shape: int) -> None:
         """SearchStopped if claims of this shape are set aside. See `SearchLimits`."""
@@ -106,12 +106,12 @@ class SearchLedger:
         """The budget of one search; SearchStopped where there is none. See `SearchLimits`."""
         self.check(shape)
         # A short search is always possible, so that simple claims never wait for others.
-        limit = max(_SHORT, min(MOST_OF_A_SEARCH, self._left))
+        limit = max(_SHORT, min(MAX_OF_A_SEARCH, self._left))
         budget = SearchBudget(limit, self._timer())
         try:
             yield budget
         except SearchStopped as stopped:
-            if budget.spent > limit and limit < MOST_OF_A_SEARCH:
+            if budget.spent > limit and limit < MAX_OF_A_SEARCH:
                 raise SearchPostponed(budget.spent) from stopped
             raise self._set_aside(shape, budget.spent) from stopped
         finally:
@@ -125,7 +125,7 @@ class SearchLedger:
         clock = self._clock
         if clock is None:
             return None
-        end = clock() + MOST_SECONDS
+        end = clock() + MAX_SECONDS
         return lambda: clock() > end
 
     def _count_long(self, shape: int, steps: int) -> None:
@@ -133,7 +133,7 @@ class SearchLedger:
         if not since <= self._now < since + _WHILE:
             since, before = self._now, 0
         self._long_ones[shape] = since, before + steps
-        if before + steps > MOST_OF_LONG_ONES:
+        if before + steps > MAX_OF_LONG_ONES:
             self._set_aside(shape, before + steps)
 
     def _set_aside(self, shape: int, steps: int) -> SearchStopped:

@@ -15,7 +15,7 @@ from dra_spawner.placeholders.planner.shapes import NODE_FIELDS, Shape, canonica
 
 __all__ = [
     "CONTAINER_FIELDS",
-    "MOST_BYTES",
+    "MAX_BYTES",
     "NODE_FIELDS_OF_SHAPES",
     "PARTS",
     "DefinitionError",
@@ -25,10 +25,10 @@ __all__ = [
 ]
 
 #: Bytes of a definition. All annotations of an object together may have 256 KiB.
-MOST_BYTES: Final = 2**15
-_MOST_CLAIMS: Final = 32
-_MOST_CONTAINERS: Final = 64
-_MOST_LEVELS: Final = 64
+MAX_BYTES: Final = 2**15
+_MAX_CLAIMS: Final = 32
+_MAX_CONTAINERS: Final = 64
+_MAX_LEVELS: Final = 64
 PARTS: Final = frozenset(("claims", "containers", "node_fields"))
 NODE_FIELDS_OF_SHAPES: Final = frozenset((*NODE_FIELDS, "affinity", "tolerations"))
 CONTAINER_FIELDS: Final = frozenset(("requests", "init", "sidecar", "claims"))
@@ -58,14 +58,14 @@ def read_definition(text: str, expected: str) -> Shape:
         If it defines another shape, or one that no pod can have.
     """
     try:
-        is_long = len(text.encode()) > MOST_BYTES
+        is_long = len(text.encode()) > MAX_BYTES
         value = json.loads(text) if not is_long else None
         # Half of a surrogate pair is valid JSON, but cannot be hashed, logged or shown.
         json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         raise DefinitionError("it is not JSON") from None
     if is_long:
-        raise DefinitionError(f"it has more than {MOST_BYTES} bytes")
+        raise DefinitionError(f"it has more than {MAX_BYTES} bytes")
     shape = shape_from(value)
     if shape.id != expected:
         raise DefinitionError(f"it is of shape {shape.id}, not of {expected}")
@@ -90,19 +90,19 @@ def shape_from(value: object, identity: str = "") -> Shape:
     if not isinstance(value, dict) or set(value) != PARTS:
         raise DefinitionError(f"it is not an object with {', '.join(sorted(PARTS))}")
     claims, containers, node_fields = value["claims"], value["containers"], value["node_fields"]
-    if not _are_objects(claims, _MOST_CLAIMS):
-        raise DefinitionError(f"claims: allowed: at most {_MOST_CLAIMS} specs of claims by name")
+    if not _are_objects(claims, _MAX_CLAIMS):
+        raise DefinitionError(f"claims: allowed: at most {_MAX_CLAIMS} specs of claims by name")
     for name, spec in claims.items():
         for where, _, size in wrong_sizes(spec, f"claims.{name}"):
             raise DefinitionError(f"{where}: found {str(size)[:80]!r}, allowed: {SIZE_ALLOWED}")
-    if not isinstance(containers, list) or not 0 < len(containers) <= _MOST_CONTAINERS:
-        raise DefinitionError(f"containers: allowed: a list of 1 to {_MOST_CONTAINERS}")
+    if not isinstance(containers, list) or not 0 < len(containers) <= _MAX_CONTAINERS:
+        raise DefinitionError(f"containers: allowed: a list of 1 to {_MAX_CONTAINERS}")
     if not all(map(_is_container, containers)):
         raise DefinitionError(f"containers: allowed: {', '.join(sorted(CONTAINER_FIELDS))}")
     if not isinstance(node_fields, dict) or not set(node_fields) <= NODE_FIELDS_OF_SHAPES:
         raise DefinitionError(f"node_fields: allowed: {', '.join(sorted(NODE_FIELDS_OF_SHAPES))}")
     if _is_deep(value):
-        raise DefinitionError(f"it has more than {_MOST_LEVELS} levels")
+        raise DefinitionError(f"it has more than {_MAX_LEVELS} levels")
     found = identity or shape_id(claims, containers, node_fields)
     shape = Shape(found, claims, tuple(containers), node_fields)
     _try_out(shape)
@@ -122,7 +122,7 @@ def _try_out(shape: Shape) -> None:
 def _is_deep(value: object) -> bool:
     """Whether it has so many levels that recursive functions might fail."""
     level = [value]
-    for _ in range(_MOST_LEVELS):
+    for _ in range(_MAX_LEVELS):
         level = [
             inner
             for each in level

@@ -35,9 +35,9 @@ _TAIL: Final = (1.0 - SHARE_INSIDE) / 2
 #: Narrower, as the distribution of lengths is known from examples only.
 _TAIL_OF_STOPS: Final = 0.09
 #: Servers that are looked at one by one.
-_MOST_SERVERS: Final = 200
+_MAX_SERVERS: Final = 200
 #: For a later stop than this, a normal distribution stands for the exact one.
-_MOST_EXACT: Final = 20
+_MAX_EXACT: Final = 20
 _HALVINGS: Final = 18
 
 
@@ -196,10 +196,10 @@ def _chance_of_stop(servers: Sequence[RunningServer], k: int) -> tuple[Callable[
         return None
     known = [each for each in servers if each.lengths.examples_after(each.age)]
     # Of very many servers some stand for all.
-    weight = max(len(known) / _MOST_SERVERS, 1.0)
+    weight = max(len(known) / _MAX_SERVERS, 1.0)
     if weight > 1.0:
         by_age = sorted(known, key=lambda each: each.age)
-        known = [by_age[int(number * weight)] for number in range(_MOST_SERVERS)]
+        known = [by_age[int(number * weight)] for number in range(_MAX_SERVERS)]
 
     def stopped(seconds: float) -> float:
         return _at_least(k, [each.lengths.ended_within(each.age, seconds) for each in known], weight)
@@ -210,7 +210,7 @@ def _chance_of_stop(servers: Sequence[RunningServer], k: int) -> tuple[Callable[
 def _at_least(k: int, chances: Sequence[float], weight: float) -> float:
     """The probability that at least k of independent events happen, of which each chance stands for a number."""
     mean = weight * sum(chances)
-    if k > _MOST_EXACT:
+    if k > _MAX_EXACT:
         spread = sqrt(weight * sum(each * (1.0 - each) for each in chances))
         if spread == 0.0:
             return 1.0 if mean >= k else 0.0

@@ -29,7 +29,7 @@ from dra_spawner.profiles.rules import one_of, whole_number
 
 _SENTENCE = "The share is not enforced: this is an example device, without hardware."
 #: Bits; the driver keeps bytes in 32 bits.
-_MOST_BURST = 8 * (2**32 - 1) - 1
+_MAX_BURST = 8 * (2**32 - 1) - 1
 
 
 def example_share(
@@ -68,7 +68,7 @@ _SHARING = Fields(
     },
     check=_strategy_has_its_own_settings,
 )
-_BURST = whole_number("bits, less than 4 GiB in bytes", 0, _MOST_BURST)
+_BURST = whole_number("bits, less than 4 GiB in bytes", 0, _MAX_BURST)
 
 EXAMPLE_GPU = Driver(
     name="gpu.example.com",

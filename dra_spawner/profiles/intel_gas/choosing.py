@@ -18,7 +18,7 @@ from dra_spawner.profiles.intel_gas.ledger import NO_NEED, CardCapacity, CardUse
 from dra_spawner.profiles.intel_gas.names import Policy
 
 #: Limit of ways that are tried on one node; then it counts as full.
-_MOST_STEPS = 20_000
+_MAX_STEPS = 20_000
 
 Uses = Mapping[str, CardUse]
 #: Cards for a container, and their tiles.
@@ -124,7 +124,7 @@ class _Search:
         unit, *rest = units
         for cards, tiles in self._options(unit, use):
             self._steps += 1
-            if self._steps > _MOST_STEPS:
+            if self._steps > _MAX_STEPS:
                 return None
             mine = {name: ContainerCards(cards, tiles, self._needs[name]) for name in unit.containers}
             used = dict(use)

@@ -50,7 +50,7 @@ _HEADERS = {
 #: Limit of the time for the hub's answer about a token.
 HUB_SECONDS: Final = 10.0
 #: Limit of items in one answer.
-_MOST_ITEMS: Final = 1000
+_MAX_ITEMS: Final = 1000
 _DEFAULT_ITEMS: Final = 100
 _PROBLEM: Final = "application/problem+json"
 _STATUSES: Final = frozenset(HTTPStatus)
@@ -203,7 +203,7 @@ class _HubHandler(HubOAuthenticated, SecureHandler):
 class ApiHandler(_HubHandler):
     """Handler of the API: errors are JSON, and unauthenticated callers get 401."""
 
-    def number(self, name: str, default: int = _DEFAULT_ITEMS, most: int = _MOST_ITEMS) -> int:
+    def number(self, name: str, default: int = _DEFAULT_ITEMS, most: int = _MAX_ITEMS) -> int:
         """A whole number from the query.
 
         Raises

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from dra_spawner.placeholders.planner.operator_settings import SettingKind
-from dra_spawner.placeholders.planner.policy import MOST_PLACEHOLDERS
+from dra_spawner.placeholders.planner.policy import MAX_PLACEHOLDERS
 from dra_spawner.service.http.cluster_schemas import paged
 from dra_spawner.service.http.schema_words import Schema, choice, integer, moment, nullable, record, text
 
@@ -13,12 +13,12 @@ __all__ = ["AUDIT", "MARK", "NUMBERS", "ORDER_TAKEN", "SETTING", "SETTINGS"]
 
 _UNTIL: Final = text("2027-01-31T18:00:00+01:00", maxLength=40)
 _REASON: Final = text("exam week", maxLength=200)
-_COUNT: Final = integer(5, maximum=MOST_PLACEHOLDERS)
+_COUNT: Final = integer(5, maximum=MAX_PLACEHOLDERS)
 
 MARK: Final = record({"until": _UNTIL, "reason": _REASON}, optional=("until", "reason"))
 """Of a setting without a value."""
 NUMBERS: Final = record(
-    {"min": _COUNT, "max": integer(20, maximum=MOST_PLACEHOLDERS), "until": _UNTIL, "reason": _REASON},
+    {"min": _COUNT, "max": integer(20, maximum=MAX_PLACEHOLDERS), "until": _UNTIL, "reason": _REASON},
     optional=("until", "reason"),
 )
 """Of numbers of placeholders."""

@@ -12,18 +12,18 @@ from dra_spawner.kube.api_errors import KubernetesError
 from dra_spawner.kube.leader import NotLeading
 from dra_spawner.placeholders.controller.placeholder_controller import UnknownShape
 from dra_spawner.placeholders.controller.reservations import OnHold, ReservedPlacement
-from dra_spawner.placeholders.planner.shape_definition import MOST_BYTES, DefinitionError
+from dra_spawner.placeholders.planner.shape_definition import MAX_BYTES, DefinitionError
 from dra_spawner.service.http.endpoints import Access, endpoint
 from dra_spawner.service.http.json_body import json_object
 from dra_spawner.service.http.placeholder_handlers import PlaceholderHandler, placement_json
 from dra_spawner.service.http.placeholder_schemas import PLACEMENT, PLACEMENT_QUESTION
 
-__all__ = ["KEYS", "MOST_BODY_BYTES", "PlacementsHandler"]
+__all__ = ["KEYS", "MAX_BODY_BYTES", "PlacementsHandler"]
 
 log = logging.getLogger(__name__)
 
 #: Limit of a body: quoting a definition in JSON doubles or triples some of its characters.
-MOST_BODY_BYTES = 4 * MOST_BYTES
+MAX_BODY_BYTES = 4 * MAX_BYTES
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*")
 _LONGEST_NAME = 253
 _SHAPE = re.compile(r"[0-9a-f]{16}")
@@ -75,8 +75,8 @@ def _question(body: bytes) -> dict[str, str]:
     """The validated body; errors name key, found and allowed values."""
     question = json_object(body, KEYS)
     definition = question.get("definition", "")
-    if not isinstance(definition, str) or len(definition) > MOST_BYTES:
-        raise HTTPError(400, "definition: allowed: JSON as text, %d bytes at most.", MOST_BYTES)
+    if not isinstance(definition, str) or len(definition) > MAX_BYTES:
+        raise HTTPError(400, "definition: allowed: JSON as text, %d bytes at most.", MAX_BYTES)
     for key in ("shape", "pod", "namespace"):
         value = question.get(key)
         pattern = _SHAPE if key == "shape" else _NAME

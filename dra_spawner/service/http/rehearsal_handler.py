@@ -19,7 +19,7 @@ __all__ = ["RehearsalsHandler"]
 
 _LONGEST_LINE: Final = 500
 _LONGEST_ZONE: Final = 100
-_MOST_MINUTES: Final = 7 * 24 * 60
+_MAX_MINUTES: Final = 7 * 24 * 60
 _MINUTES: Final = ("lead_minutes", "image_minutes", "margin_minutes")
 _KEYS: Final = ("line", "zone", *_MINUTES)
 
@@ -68,8 +68,8 @@ def _question(body: bytes) -> dict[str, Any]:
         raise HTTPError(400, '%s: %s; allowed: a line like "350 of gpu-slice at 17:00".', "line", found)
     for key in _MINUTES:
         value = question.get(key, 0)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= _MOST_MINUTES:
-            raise HTTPError(400, "%s: found %s; allowed: 0 to %d.", key, f"{value!r:.60}", _MOST_MINUTES)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= _MAX_MINUTES:
+            raise HTTPError(400, "%s: found %s; allowed: 0 to %d.", key, f"{value!r:.60}", _MAX_MINUTES)
     return question
 
 

@@ -11,13 +11,13 @@ from tornado.web import HTTPError
 from dra_spawner.placeholders.controller.settings_store import SettingsStore, SettingsUnavailable
 from dra_spawner.placeholders.planner.choice_names import find_choice
 from dra_spawner.placeholders.planner.operator_settings import (
-    MOST_SETTINGS,
+    MAX_SETTINGS,
     AuditEntry,
     OperatorSetting,
     OperatorSettings,
     SettingKind,
 )
-from dra_spawner.placeholders.planner.policy import MOST_PLACEHOLDERS, ReplicaRange
+from dra_spawner.placeholders.planner.policy import MAX_PLACEHOLDERS, ReplicaRange
 from dra_spawner.service.http.authentication import etag_of
 from dra_spawner.service.http.endpoints import CONTINUE, LIMIT_OR_ALL, Access, endpoint
 from dra_spawner.service.http.json_body import json_object
@@ -142,8 +142,8 @@ class _SettingHandler(OperatorHandler):
 
         def change(present: OperatorSettings) -> OperatorSettings:
             self._require_match(present.settings.get(setting.key))
-            if setting.key not in present.settings and len(present.settings) >= MOST_SETTINGS:
-                raise HTTPError(409, "Too much is set already (%d settings). Delete some.", MOST_SETTINGS)
+            if setting.key not in present.settings and len(present.settings) >= MAX_SETTINGS:
+                raise HTTPError(409, "Too much is set already (%d settings). Delete some.", MAX_SETTINGS)
             return present.with_setting(setting)
 
         await self._change(change)
@@ -311,9 +311,9 @@ def _reason(body: Mapping[str, Any]) -> str:
 def _replicas(body: Mapping[str, Any]) -> ReplicaRange:
     for key in ("min", "max"):
         found = body.get(key)
-        if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found <= MOST_PLACEHOLDERS:
+        if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found <= MAX_PLACEHOLDERS:
             told = f"found {found!r:.60}" if key in body else "nothing found"
-            raise HTTPError(400, "%s: %s; allowed: a whole number from 0 to %d.", key, told, MOST_PLACEHOLDERS)
+            raise HTTPError(400, "%s: %s; allowed: a whole number from 0 to %d.", key, told, MAX_PLACEHOLDERS)
     if body["min"] > body["max"]:
         raise HTTPError(400, "min: found %d; allowed: at most max, which is %d.", body["min"], body["max"])
     return ReplicaRange(body["min"], body["max"])

@@ -19,10 +19,10 @@ from dra_spawner.service.rehearsals import TooManyRehearsals
 __all__ = ["SimulationsHandler"]
 
 _KEYS: Final = ("profile", "users", "added_nodes", "lost_nodes")
-_MOST_USERS: Final = 1000
-_MOST_ADDED: Final = 50
-_MOST_KINDS: Final = 5
-_MOST_LOST: Final = 50
+_MAX_USERS: Final = 1000
+_MAX_ADDED: Final = 50
+_MAX_KINDS: Final = 5
+_MAX_LOST: Final = 50
 
 
 class SimulationsHandler(PlaceholderHandler):
@@ -40,7 +40,7 @@ class SimulationsHandler(PlaceholderHandler):
         profile = body.get("profile")
         if not isinstance(profile, str):
             raise HTTPError(400, "profile: allowed: the name of a profile or a choice, as in api/profiles.")
-        users = _count(body.get("users", 0), "users", 0, _MOST_USERS)
+        users = _count(body.get("users", 0), "users", 0, _MAX_USERS)
         added, lost = _added(body.get("added_nodes", [])), _lost(body.get("lost_nodes", []))
         rehearsals, watch = self.context.rehearsals, self.context.watch
         if rehearsals is None or watch is None or not watch.synced:
@@ -75,20 +75,20 @@ def _name(found: object, path: str) -> str:
 
 
 def _added(found: object) -> dict[str, int]:
-    if not isinstance(found, list) or len(found) > _MOST_KINDS:
-        raise HTTPError(400, "added_nodes: allowed: a list of at most %d items.", _MOST_KINDS)
+    if not isinstance(found, list) or len(found) > _MAX_KINDS:
+        raise HTTPError(400, "added_nodes: allowed: a list of at most %d items.", _MAX_KINDS)
     counts = Counter[str]()
     for number, each in enumerate(found):
         path = f"added_nodes[{number}]"
         if not isinstance(each, dict) or set(each) != {"like", "count"}:
             raise HTTPError(400, "%s: allowed: an object with like and count.", path)
-        counts[_name(each["like"], f"{path}.like")] += _count(each["count"], f"{path}.count", 1, _MOST_ADDED)
+        counts[_name(each["like"], f"{path}.like")] += _count(each["count"], f"{path}.count", 1, _MAX_ADDED)
     return dict(counts)
 
 
 def _lost(found: object) -> frozenset[str]:
-    if not isinstance(found, list) or len(found) > _MOST_LOST:
-        raise HTTPError(400, "lost_nodes: allowed: a list of at most %d names.", _MOST_LOST)
+    if not isinstance(found, list) or len(found) > _MAX_LOST:
+        raise HTTPError(400, "lost_nodes: allowed: a list of at most %d names.", _MAX_LOST)
     return frozenset(_name(each, f"lost_nodes[{number}]") for number, each in enumerate(found))
 
 

@@ -32,8 +32,8 @@ _INTERVAL_SECONDS: Final = 1.0
 _LIMIT_SECONDS: Final = 5.0
 #: An older answer says nothing.
 _LONGEST_AGE_SECONDS: Final = 30.0
-_MOST_BYTES: Final = 2**23
-_MOST_COMBINATIONS: Final = 500
+_MAX_BYTES: Final = 2**23
+_MAX_COMBINATIONS: Final = 500
 _COMBINATIONS_AT_ONCE: Final = 4
 
 _serials: Final = itertools.count(1)
@@ -111,7 +111,7 @@ class AvailabilityClient:
         """Availability of a combination of options, which the answer about all choices need not have."""
         question = self._combinations.setdefault(name, _Question())
         self._combinations.move_to_end(name)
-        if len(self._combinations) > _MOST_COMBINATIONS:
+        if len(self._combinations) > _MAX_COMBINATIONS:
             self._combinations.popitem(last=False)
         return (await self._answered(question, name, wait_seconds)).of(name)
 
@@ -188,8 +188,8 @@ async def _get(address: ServiceAddress, query: Mapping[str, str]) -> object:
         body = bytearray()
         async for chunk in response.content.iter_any():
             body += chunk
-            if len(body) > _MOST_BYTES:
-                raise _NoAnswer(f"its answer has more than {_MOST_BYTES} bytes")
+            if len(body) > _MAX_BYTES:
+                raise _NoAnswer(f"its answer has more than {_MAX_BYTES} bytes")
     try:
         return json.loads(body)
     except (ValueError, RecursionError):

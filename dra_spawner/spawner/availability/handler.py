@@ -28,8 +28,8 @@ __all__ = ["ADDRESS", "AvailabilityHandler", "HasAvailability", "serve_availabil
 ADDRESS: Final = "dra-spawner/availability"
 _WAIT_SECONDS: Final = 1.0
 #: As many as the script sends.
-_MOST_NAMES: Final = 32
-_MOST_ENCODED: Final = 32
+_MAX_NAMES: Final = 32
+_MAX_ENCODED: Final = 32
 
 
 @runtime_checkable
@@ -54,7 +54,7 @@ class AvailabilityHandler(BaseHandler):
         if client is None:
             raise HTTPError(404)
         form, view = await asyncio.gather(spawner.choices_of_form(), client.latest(_WAIT_SECONDS))
-        asked = {name: form.known_name(name) for name in self.get_query_arguments("name")[:_MOST_NAMES]}
+        asked = {name: form.known_name(name) for name in self.get_query_arguments("name")[:_MAX_NAMES]}
         single = set(form.names()) if asked else set()
         needed = sorted({known for known in asked.values() if known} - view.choices.keys() - single)
         answers = await asyncio.gather(*(client.of_combination(name, _WAIT_SECONDS) for name in needed))
@@ -102,7 +102,7 @@ def _encoded_choices(form: FormChoices, view: AvailabilityView) -> str:
     key = (form, view.serial)
     if key not in known:
         known[key] = _encoded({name: view.of(name) for name in form.names()})
-        if len(known) > _MOST_ENCODED:
+        if len(known) > _MAX_ENCODED:
             known.popitem(last=False)
     return known[key]
 

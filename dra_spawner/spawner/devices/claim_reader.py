@@ -80,8 +80,8 @@ class ClaimReader:
     async def _read(self, names: Collection[str]) -> dict[str, JsonObject]:
         if not names:
             return {}
-        most_alone = _FEW if self._total is None else max(_FEW, self._total // _LISTED_AT_THE_COST_OF_ONE)
-        if len(names) > most_alone:
+        max_alone = _FEW if self._total is None else max(_FEW, self._total // _LISTED_AT_THE_COST_OF_ONE)
+        if len(names) > max_alone:
             found = (await self._api.list(self._path))["items"]
             self._total = len(found)
         else:

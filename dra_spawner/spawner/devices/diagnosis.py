@@ -15,7 +15,7 @@ from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesError
 from dra_spawner.profiles.extended_resources import of_pod
 from dra_spawner.spawner.devices.reader import DeviceObjects, DeviceReader, decoded
-from dra_spawner.spawner.objects.standing_objects import MOST_PODS_OF_A_CLAIM
+from dra_spawner.spawner.objects.standing_objects import MAX_PODS_OF_A_CLAIM
 
 #: Limits of the search for an explanation.
 _EXPLAIN_SECONDS = 3.0
@@ -88,8 +88,8 @@ async def diagnose(
     except KubernetesError:
         return Diagnosis()
     allocated = _allocated(seen, standing, namespace)
-    if any(len(status.get("reservedFor") or ()) >= MOST_PODS_OF_A_CLAIM for status in allocated.values()):
-        return Diagnosis(f"The device is shared with {MOST_PODS_OF_A_CLAIM} other servers, which is the limit.")
+    if any(len(status.get("reservedFor") or ()) >= MAX_PODS_OF_A_CLAIM for status in allocated.values()):
+        return Diagnosis(f"The device is shared with {MAX_PODS_OF_A_CLAIM} other servers, which is the limit.")
     claims = {name: spec for name, spec in claims.items() if name not in allocated}
     nodes = seen.nodes
     if extended.names:

@@ -27,9 +27,9 @@ __all__ = [
 ]
 
 #: A pod has some claims; more than this are not read.
-_MOST_CLAIMS: Final = 32
+_MAX_CLAIMS: Final = 32
 #: More devices than this are counted, not named.
-_MOST_NAMED: Final = 3
+_MAX_NAMED: Final = 3
 #: Capacity whose amount says it all.
 _MEMORY: Final = "memory"
 
@@ -72,7 +72,7 @@ async def held_claims(api: KubernetesApi, pod: JsonObject) -> list[JsonObject]:
     """
     path = resource_path(RESOURCE_API, CLAIMS, pod["metadata"]["namespace"])
     found: list[JsonObject] = []
-    for name in claim_names(pod)[:_MOST_CLAIMS]:
+    for name in claim_names(pod)[:_MAX_CLAIMS]:
         # A list of one: the hub's account has the right to list.
         found += (await api.list(path, field_selector=f"metadata.name={name}"))["items"]
     return found
@@ -121,7 +121,7 @@ def place_words(devices: Sequence[HeldDevice], node: str, *, warm: bool = False)
     """Devices and node of a server, such as ``15 GiB of gpu-3 on node-2, warm``; empty without devices."""
     if not devices:
         return ""
-    if len(devices) > _MOST_NAMED:
+    if len(devices) > _MAX_NAMED:
         words = f"{len(devices)} devices"
     else:
         words = _listed(_device_words(each, node) for each in devices)

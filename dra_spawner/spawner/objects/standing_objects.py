@@ -26,10 +26,10 @@ from dra_spawner.kube.api import KubernetesApi, KubernetesError, PatchType
 from dra_spawner.spawner.objects.api_objects import STANDING_LABELS, ApiObject
 
 #: Maximum number of pods that share a claim (``ResourceClaimReservedForMaxSize``).
-MOST_PODS_OF_A_CLAIM = 256
+MAX_PODS_OF_A_CLAIM = 256
 
 _TRIES = 4
-_MOST_DIGITS = 9  # 31 years
+_MAX_DIGITS = 9  # 31 years
 
 
 class StandingRefused(Exception):
@@ -116,11 +116,11 @@ async def add_user(api: KubernetesApi, namespace: str, standing: StandingObject,
             return True
         if found["metadata"].get("deletionTimestamp"):
             raise StandingTerminating(f"{standing.object.description} is being removed")
-        if len(_reserved_for(found)) >= MOST_PODS_OF_A_CLAIM:
+        if len(_reserved_for(found)) >= MAX_PODS_OF_A_CLAIM:
             raise StandingRefused(
-                f"The device of this choice is shared by {MOST_PODS_OF_A_CLAIM} servers, which is the limit. Please "
+                f"The device of this choice is shared by {MAX_PODS_OF_A_CLAIM} servers, which is the limit. Please "
                 "try again when one of them has stopped.",
-                f"{path} has {MOST_PODS_OF_A_CLAIM} consumers, the most that Kubernetes allows",
+                f"{path} has {MAX_PODS_OF_A_CLAIM} consumers, the most that Kubernetes allows",
             )
         return True
     raise StandingTerminating(f"{standing.object.description} is created and deleted repeatedly")
@@ -227,7 +227,7 @@ def is_due(found: JsonObject, now: datetime, gone_pods: Collection[str] = ()) ->
     annotations: Mapping[str, str] = metadata.get("annotations") or {}
     keep = annotations.get(names.KEEP_SECONDS, "")
     # Another program may have written a number that is too large for a time.
-    is_kept_for_ever = not (keep.isascii() and keep.isdigit() and len(keep) <= _MOST_DIGITS)
+    is_kept_for_ever = not (keep.isascii() and keep.isdigit() and len(keep) <= _MAX_DIGITS)
     if metadata.get("deletionTimestamp") or users_of(found) or is_kept_for_ever:
         return False
     # Other pods than this hub's servers may use the claim, too; only Kubernetes lists them.

@@ -23,7 +23,7 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _NODE_NAME = "metadata.name"
 #: Node labels that pods require only because of the service's answers.
 _OUR_LABELS = frozenset((names.IMAGES_READY,))
-_MOST_WEIGHT = 100
+_MAX_WEIGHT = 100
 #: Small, as it favours every node but draining ones; without a preferred node it still decides.
 _STAYING_WEIGHT = 20
 
@@ -102,7 +102,7 @@ def _affinity(affinity: JsonObject, node: str) -> JsonObject:
     if node:
         # Not by the label kubernetes.io/hostname, as its value differs from the node's name on some clouds.
         named = {"matchFields": [{"key": _NODE_NAME, "operator": "In", "values": [node]}]}
-        ours.append({"weight": _MOST_WEIGHT, "preference": named})
+        ours.append({"weight": _MAX_WEIGHT, "preference": named})
     # Not required: if no other node is left, a draining node is better than none.
     staying = {"matchExpressions": [{"key": names.DRAINING, "operator": "DoesNotExist"}]}
     ours.append({"weight": _STAYING_WEIGHT, "preference": staying})
@@ -124,6 +124,6 @@ def without_node(affinity: JsonObject, node: str, *, required: bool) -> JsonObje
         fields = [[each for each in term.get("matchFields") or () if each != others] for term in terms]
         more = [{**term, "matchFields": [*old, others]} for term, old in zip(terms, fields, strict=True)]
         return {**affinity, "nodeAffinity": {**nodes, _REQUIRED: {"nodeSelectorTerms": more}}}
-    last = {"weight": _MOST_WEIGHT, "preference": {"matchFields": [others]}}
+    last = {"weight": _MAX_WEIGHT, "preference": {"matchFields": [others]}}
     rest = [each for each in nodes.get(_PREFERRED) or () if each != last]
     return {**affinity, "nodeAffinity": {**nodes, _PREFERRED: [last, *rest]}}

@@ -21,7 +21,7 @@ from dra_spawner.spawner.placement.answer import InvalidAnswer, PlacementAnswer,
 
 __all__ = ["ServiceAddress", "ask_for_placement", "is_configured", "service_of_hub"]
 
-_MOST_BYTES: Final = 2**16
+_MAX_BYTES: Final = 2**16
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +128,8 @@ async def _post(address: ServiceAddress, question: Mapping[str, Any]) -> object:
         body = bytearray()
         async for chunk in response.content.iter_any():
             body += chunk
-            if len(body) > _MOST_BYTES:
-                raise _InvalidResponse(f"its answer has more than {_MOST_BYTES} bytes")
+            if len(body) > _MAX_BYTES:
+                raise _InvalidResponse(f"its answer has more than {_MAX_BYTES} bytes")
         if response.status == 404 and _json_text(body, "kind") == "unknown":
             raise _UnknownShape(_message(body))
         if response.status == 404:

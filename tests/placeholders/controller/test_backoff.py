@@ -11,7 +11,7 @@ from dra_spawner.kube.api_errors import KubernetesError, RequestTarget
 from dra_spawner.placeholders.controller.backoff import Backoff
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder, LabelNode, ReservePlaceholder
 from dra_spawner.simulator.claims import ObjectKey
-from tests.containers import most_held
+from tests.containers import max_held
 from tests.set_clock import SetClock
 
 LABEL = LabelNode("a", "label", "true", "because")
@@ -126,4 +126,4 @@ def test_reservations_that_were_refused_long_ago_are_forgotten() -> None:
     for number in range(1_000):
         waits.backoff.failed(reservation(f"user-{number}"), refusal())
         waits.now += 1
-    assert most_held(waits.backoff) <= 11
+    assert max_held(waits.backoff) <= 11

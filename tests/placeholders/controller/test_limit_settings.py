@@ -165,4 +165,4 @@ def test_settings_reach_the_policy() -> None:
     for service in (DRASpawnerService(**settings), DRASpawnerService(config=Config(DRASpawnerService=settings))):
         policy = service.controller_settings().policy
         assert policy.limits == (Limit("l", devices=3, profiles=("a",)),)
-        assert policy.renewal.most_failed == 2
+        assert policy.renewal.max_failed == 2

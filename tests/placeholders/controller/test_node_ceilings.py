@@ -20,10 +20,10 @@ KIND = "node.kubernetes.io/instance-type"
 class Nodes:
     """Nodes that come and go, and a clock."""
 
-    def __init__(self, **most_nodes: int) -> None:
+    def __init__(self, **max_nodes: int) -> None:
         self.now = START
         self.watch = UnstartedWatch()
-        self.ceilings = NodeCeilings(self.watch, KIND, most_nodes, now=lambda: self.now)
+        self.ceilings = NodeCeilings(self.watch, KIND, max_nodes, now=lambda: self.now)
 
     def come(self, *node_names: str, kind: str = "large", is_open: bool = True) -> None:
         for name in node_names:

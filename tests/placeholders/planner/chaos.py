@@ -44,7 +44,7 @@ PUBLISHED = tuple(
         (PLAIN, user_shape({"gpu": gpu_claim()}, cpu="900m")),
     )
 )
-MOST_KEPT = 6
+MAX_KEPT = 6
 #: An administrator's limits, one after the other.
 LIMITS = (
     (),
@@ -75,7 +75,7 @@ class Chaos:
         self.number = 0
         self.begun = self.world.now
         self.restarts = 0
-        self.most_waiting = 0
+        self.max_waiting = 0
         self.handed: Counter[str] = Counter()
 
     def name(self, prefix: str) -> str:
@@ -250,15 +250,15 @@ class Chaos:
         seconds = (world.now - self.begun).total_seconds()
         assert len(tidied) <= BUDGET.burst + BUDGET.per_second * seconds
         # Nor are more made than may be; only a new leader has a whole bucket again.
-        self.most_waiting = max(self.most_waiting, len(view.pending_users), len(world.pending_records))
-        wanted = MOST_KEPT + self.most_waiting
+        self.max_waiting = max(self.max_waiting, len(view.pending_users), len(world.pending_records))
+        wanted = MAX_KEPT + self.max_waiting
         of_users = sum(each.cause.is_of_users for each in world.actions(DeletePlaceholder))
         most = (self.restarts + 1) * RENEWAL.most(wanted) + RENEWAL.rate(wanted) * seconds + of_users
         assert len(world.actions(CreatePlaceholder)) <= most
         # Never more than wanted, and one for each pending server.
         for shape, replicas in world.policy.replicas.items():
-            most_there = max(replicas.max, replicas.min + self.most_waiting)
-            assert len(view.placeholders_of_shape.get(shape, ())) <= most_there
+            max_there = max(replicas.max, replicas.min + self.max_waiting)
+            assert len(view.placeholders_of_shape.get(shape, ())) <= max_there
         # Every user that waited has a reason.
         if not world.last.on_hold:
             assert {each.pod for each in world.last.pending} == world.pending_records

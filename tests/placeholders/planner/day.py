@@ -155,7 +155,7 @@ class Outcome:
     blocked: set[str] = field(default_factory=set)
     """Users who waited where a placeholder was all that stood in the way."""
     node_hours: float = 0.0
-    most_nodes: int = 0
+    max_nodes: int = 0
     left_over: int = 0
     """Nodes an hour after the last user."""
     evictions: int = 0
@@ -171,7 +171,7 @@ class Outcome:
             *(f"{self.wait(percent):.2f}" for percent in (50, 95)),
             f"{max(self.waits.values()):.0f}",
             f"{self.node_hours:.1f}",
-            *(str(each) for each in (self.most_nodes, self.left_over, self.evictions)),
+            *(str(each) for each in (self.max_nodes, self.left_over, self.evictions)),
         ]
 
 
@@ -242,7 +242,7 @@ class Day(Schedule):
         if happened or world.now.second < 10:  # once a minute in any case
             self._settle()
         self._look()
-        self.outcome.most_nodes = max(self.outcome.most_nodes, self.autoscaler.nodes)
+        self.outcome.max_nodes = max(self.outcome.max_nodes, self.autoscaler.nodes)
 
     def _settle(self) -> None:
         """Scheduler and decisions take turns; each takes a tenth of a second."""

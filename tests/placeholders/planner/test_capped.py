@@ -43,7 +43,7 @@ def test_after_five_failed_replacements_no_more_are_created() -> None:
 
 def test_the_setting_says_after_how_many() -> None:
     world = hub((PLAIN, 2, 9))
-    world.policy = replace(world.policy, renewal=Renewal(most_failed=2))
+    world.policy = replace(world.policy, renewal=Renewal(max_failed=2))
     world.node("a", "40")
     world.run(10, every_seconds=1, each_round=world.fail_placeholders)
     assert made(world) == 2 * 3
@@ -84,7 +84,7 @@ def test_users_come_first() -> None:
 def test_one_that_works_ends_the_row() -> None:
     """Each third one runs for half a minute: they come later and later, and go on."""
     world = hub((PLAIN, 1, 9))
-    world.policy = replace(world.policy, renewal=Renewal(most_failed=4))
+    world.policy = replace(world.policy, renewal=Renewal(max_failed=4))
     world.node("a")
     begun: dict[str, datetime] = {}
 

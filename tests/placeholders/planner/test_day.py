@@ -46,4 +46,4 @@ def test_no_more_is_paid_for(days: dict[str, list[Outcome]], figure: Callable[[O
 def test_the_recipe_shows_what_it_is_about(days: dict[str, list[Outcome]]) -> None:
     """The comparison would say nothing on days on which nobody waited for anything."""
     assert sum(len(day.for_image) for day in days["recipe"]) > 0
-    assert min(day.most_nodes for day in days["recipe"]) >= 3
+    assert min(day.max_nodes for day in days["recipe"]) >= 3

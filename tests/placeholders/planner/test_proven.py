@@ -62,7 +62,7 @@ def test_what_does_not_come_up_is_replaced_elsewhere() -> None:
 
 def test_where_there_is_no_other_node_it_is_tried_later_and_later() -> None:
     world = world_with("a", broken=("a",))
-    world.policy = replace(world.policy, renewal=Renewal(most_failed=1_000))
+    world.policy = replace(world.policy, renewal=Renewal(max_failed=1_000))
     world.run(minutes=30)
     times = [at for at, action in world.log if isinstance(action, CreatePlaceholder)]
     gaps = [(after - before).total_seconds() / 60 for before, after in pairwise(times)]

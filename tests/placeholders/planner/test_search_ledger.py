@@ -10,9 +10,9 @@ from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.placeholders.planner.search_ledger import (
     FIRST_REST,
     LONGEST_REST,
-    MOST_OF_A_PART,
-    MOST_OF_A_SEARCH,
-    MOST_OF_LONG_ONES,
+    MAX_OF_A_PART,
+    MAX_OF_A_SEARCH,
+    MAX_OF_LONG_ONES,
     SearchLedger,
     SearchPostponed,
 )
@@ -40,7 +40,7 @@ def pod(name: str, namespace: str = "hub") -> Pod:
 def test_one_search_is_stopped_and_its_claims_are_set_aside() -> None:
     searches = ledger()
     with pytest.raises(SearchStopped, match="tried again in 30 s") as caught:
-        search(searches, 1, MOST_OF_A_SEARCH + 1)
+        search(searches, 1, MAX_OF_A_SEARCH + 1)
     assert not isinstance(caught.value, SearchPostponed)
     searches.begin(NOW + FIRST_REST / 2)
     with pytest.raises(SearchStopped, match="tried again in 15 s"):
@@ -56,7 +56,7 @@ def test_each_time_for_twice_as_long() -> None:
     for _ in range(9):
         searches.begin(now)
         with pytest.raises(SearchStopped) as caught:
-            search(searches, 1, MOST_OF_A_SEARCH + 1)
+            search(searches, 1, MAX_OF_A_SEARCH + 1)
         rests.append(int(caught.value.reason.split()[-2]))
         now += timedelta(seconds=rests[-1])
     assert rests == [30, 60, 120, 240, 480, 960, 1800, 1800, 1800]
@@ -65,15 +65,15 @@ def test_each_time_for_twice_as_long() -> None:
 def test_a_clock_that_is_set_back_keeps_nobody_out() -> None:
     searches = ledger()
     with pytest.raises(SearchStopped):
-        search(searches, 1, MOST_OF_A_SEARCH + 1)
+        search(searches, 1, MAX_OF_A_SEARCH + 1)
     searches.begin(NOW - 2 * LONGEST_REST)
     search(searches, 1, 100)
 
 
 def test_searches_of_a_moment_have_a_budget_together() -> None:
     searches = ledger()
-    search(searches, 1, MOST_OF_A_SEARCH - 1000)
-    too_many = MOST_OF_A_PART - MOST_OF_A_SEARCH + 2000
+    search(searches, 1, MAX_OF_A_SEARCH - 1000)
+    too_many = MAX_OF_A_PART - MAX_OF_A_SEARCH + 2000
     with pytest.raises(SearchPostponed):
         search(searches, 2, too_many)
     with pytest.raises(SearchPostponed):
@@ -88,14 +88,14 @@ def test_searches_of_a_moment_have_a_budget_together() -> None:
 def test_short_searches_cost_nothing() -> None:
     """A big cluster has thousands of nodes, of which no two may be alike."""
     searches = ledger()
-    for _ in range(MOST_OF_A_PART):
+    for _ in range(MAX_OF_A_PART):
         search(searches, 1, 10)
     assert searches.spent == 0
 
 
 def test_many_long_searches_for_the_same_claims() -> None:
     searches = ledger()
-    for number in range(MOST_OF_LONG_ONES // 1000 + 1):
+    for number in range(MAX_OF_LONG_ONES // 1000 + 1):
         searches.begin(NOW + timedelta(seconds=number))
         search(searches, 1, 1000)
     with pytest.raises(SearchStopped, match="tried again"):
@@ -130,5 +130,5 @@ def test_time_ends_a_search_where_steps_take_long() -> None:
     searches = SearchLedger(lambda: next(times))
     searches.begin(NOW)
     with pytest.raises(SearchStopped) as caught:
-        search(searches, 1, MOST_OF_A_SEARCH)
+        search(searches, 1, MAX_OF_A_SEARCH)
     assert caught.value.steps < 500

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dra_spawner.placeholders.planner.shape_definition import (
-    MOST_BYTES,
+    MAX_BYTES,
     DefinitionError,
     definition_of,
     read_definition,
@@ -99,7 +99,7 @@ def test_however_deep_it_is_it_is_refused() -> None:
         ),
         pytest.param(*changed(claims={"gpu": {"devices": {"requests": 3}}}), "no pod can be built", id="wrong-claim"),
         pytest.param(
-            *changed(node_fields={"nodeSelector": {"pool": "x" * MOST_BYTES}}), "more than 32768 bytes", id="too-large"
+            *changed(node_fields={"nodeSelector": {"pool": "x" * MAX_BYTES}}), "more than 32768 bytes", id="too-large"
         ),
     ],
 )

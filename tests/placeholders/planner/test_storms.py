@@ -24,7 +24,7 @@ def policy(world: World, shape: Shape, replicas: ReplicaRange) -> Policy:
 
 def test_placeholders_that_fail_at_once_are_made_again_later_and_later() -> None:
     world = hub((PLAIN, 5, 10))
-    world.policy = replace(world.policy, renewal=Renewal(most_failed=1_000))
+    world.policy = replace(world.policy, renewal=Renewal(max_failed=1_000))
     world.node("a")
     world.run(1 / 3, every_seconds=0.2, each_round=world.fail_placeholders)
     assert made(world) == 15  # at the start, after 5 seconds and after 10 more

@@ -295,7 +295,7 @@ def test_a_pod_is_looked_at_once_as_it_is(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_there_is_a_most_beside_servers_and_namespaces_take_turns() -> None:
     other = user_shape(CLAIM, cpu="2")
-    policy = Policy(shapes={GPU.id: GPU, other.id: other}, most_for_pending_pods=6)
+    policy = Policy(shapes={GPU.id: GPU, other.id: other}, max_for_pending_pods=6)
     world = SharedWorld(policy)
     world.node("a")
     for number in range(20):

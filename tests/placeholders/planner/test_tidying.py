@@ -235,7 +235,7 @@ def test_a_node_that_goes_takes_nothing_along() -> None:
 
 
 def test_the_floor_holds_where_nothing_else_does() -> None:
-    world = hub(4, budget=Budget(per_second=100, burst=100, per_node=100, most_pending=100))
+    world = hub(4, budget=Budget(per_second=100, burst=100, per_node=100, max_pending=100))
     full_node(world)
     world.planner_state = replace(
         world.planner_state, tokens=world.planner_state.tokens.refilled(world.policy.budget, world.now)

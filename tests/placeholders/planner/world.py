@@ -44,7 +44,7 @@ from tests.simulator.changes import reserve
 
 SETTINGS = PlaceholderSettings(namespace=NAMESPACE)
 #: Longest a test's round may take to come to rest.
-MOST_ROUNDS = 60
+MAX_ROUNDS = 60
 
 
 class World(SimulatedCluster):
@@ -109,7 +109,7 @@ class World(SimulatedCluster):
 
     def settle(self, seconds: float = 1.0) -> None:
         """Scheduler and decisions take turns until nothing is to be done any more."""
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MAX_ROUNDS):
             self.schedule()
             done = self.decide()
             self.schedule()

@@ -16,7 +16,7 @@ from dra_spawner.devcluster.api.store import Store
 
 LOOPBACK = "127.0.0.1"
 TOKEN_PATH = "token"  # noqa: S105 (a path, no secret)
-MOST_BODY_BYTES = 3 * 2**20
+MAX_BODY_BYTES = 3 * 2**20
 """Maximum size of a body, as in kube-apiserver."""
 _SHUTDOWN_SECONDS = 2.0
 
@@ -63,7 +63,7 @@ class ApiServer:
         str
             The server's URL.
         """
-        app = web.Application(client_max_size=MOST_BODY_BYTES)
+        app = web.Application(client_max_size=MAX_BODY_BYTES)
         app.router.add_route("*", "/{path:.*}", self._handle)
         self._runner = web.AppRunner(
             app, access_log=None, handler_cancellation=True, shutdown_timeout=_SHUTDOWN_SECONDS
@@ -88,7 +88,7 @@ class ApiServer:
         except ApiError as error:
             refusal = error
         except web.HTTPRequestEntityTooLarge:
-            limit = f"Request entity too large: limit is {MOST_BODY_BYTES}"
+            limit = f"Request entity too large: limit is {MAX_BODY_BYTES}"
             refusal = ApiError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "RequestEntityTooLarge", limit)
         except (ConnectionError, web.HTTPException):
             raise

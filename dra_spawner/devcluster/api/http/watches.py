@@ -18,7 +18,7 @@ from dra_spawner.json_types import JsonObject
 Render = Callable[[JsonObject], bytes]
 """Returns an object's JSON text in the requested form."""
 
-MOST_UNSENT_BYTES = 64 * 2**20
+MAX_UNSENT_BYTES = 64 * 2**20
 """Maximum of unsent bytes; beyond it the watch ends, and the client must list again."""
 
 
@@ -57,7 +57,7 @@ class Watch:
         line = b'{"type":"' + kind.encode() + b'","object":' + obj + b"}\n"
         self._lines.append(line)
         self._unsent_bytes += len(line)
-        if self._unsent_bytes > MOST_UNSENT_BYTES:
+        if self._unsent_bytes > MAX_UNSENT_BYTES:
             self.close()
         self._wake.set()
 

@@ -2,8 +2,8 @@
 
 from dra_spawner.devcluster.api.errors import FieldError, forbidden_value, invalid_value, required, too_many
 from dra_spawner.devcluster.api.validation.claims import (
-    MOST_CONFIGS,
-    MOST_PARAMETER_BYTES,
+    MAX_CONFIGS,
+    MAX_PARAMETER_BYTES,
     check_raw_object,
     check_reference,
     is_share_id,
@@ -14,9 +14,9 @@ from dra_spawner.devcluster.api.validation.node_choices import check_node_select
 from dra_spawner.devcluster.api.validation.slices import check_binding_conditions, check_pool_name
 from dra_spawner.json_types import JsonObject
 
-MOST_CONSUMERS = 256
-MOST_RESULTS = 32
-MOST_CONDITIONS = 8
+MAX_CONSUMERS = 256
+MAX_RESULTS = 32
+MAX_CONDITIONS = 8
 _UUID_CHARACTERS = 36
 
 
@@ -40,9 +40,9 @@ def check_claim_status(claim: JsonObject, old: JsonObject) -> list[FieldError]:
 def _check_consumers(claim: JsonObject, consumers: list[JsonObject], old: list[JsonObject]) -> list[FieldError]:
     field = "status.reservedFor"
     errors: list[FieldError] = []
-    if len(consumers) > MOST_CONSUMERS:
-        errors.append(too_many(field, len(consumers), MOST_CONSUMERS))
-    for index, consumer in enumerate(consumers[:MOST_CONSUMERS]):
+    if len(consumers) > MAX_CONSUMERS:
+        errors.append(too_many(field, len(consumers), MAX_CONSUMERS))
+    for index, consumer in enumerate(consumers[:MAX_CONSUMERS]):
         errors += [
             required(f"{field}[{index}].{name}") for name in ("resource", "name", "uid") if not consumer.get(name)
         ]
@@ -59,11 +59,11 @@ def _check_allocation(allocation: JsonObject, field: str, names: frozenset[str])
         devices.get("results") or [],
         f"{field}.devices.results",
         lambda result, path: _check_result(result, path, names),
-        most=MOST_RESULTS,
+        most=MAX_RESULTS,
     )
     configs = devices.get("config") or []
-    if len(configs) > 2 * MOST_CONFIGS:
-        errors.append(too_many(f"{field}.devices.config", len(configs), 2 * MOST_CONFIGS))
+    if len(configs) > 2 * MAX_CONFIGS:
+        errors.append(too_many(f"{field}.devices.config", len(configs), 2 * MAX_CONFIGS))
     if "nodeSelector" in allocation:
         errors += check_node_selector(allocation["nodeSelector"], f"{field}.nodeSelector")
     return errors
@@ -113,8 +113,8 @@ def _check_device_statuses(devices: list[JsonObject], allocation: JsonObject) ->
             shown = "/".join(filter(None, _device_id(device)))
             errors.append(invalid_value(path, shown, "must be an allocated device in the claim"))
         conditions = device.get("conditions") or []
-        if len(conditions) > MOST_CONDITIONS:
-            errors.append(too_many(f"{path}.conditions", len(conditions), MOST_CONDITIONS))
+        if len(conditions) > MAX_CONDITIONS:
+            errors.append(too_many(f"{path}.conditions", len(conditions), MAX_CONDITIONS))
         if "data" in device:
-            errors += check_raw_object(device["data"], f"{path}.data", MOST_PARAMETER_BYTES)
+            errors += check_raw_object(device["data"], f"{path}.data", MAX_PARAMETER_BYTES)
     return errors + check_unique(map(_device_id, devices), field)

@@ -28,14 +28,14 @@ from dra_spawner.dra.cel import CelCompileError, CelTooComplexError, CelUnsuppor
 from dra_spawner.json_types import JsonObject
 from dra_spawner.names import ADMIN_ACCESS, KUBERNETES_PREFIX
 
-MOST_REQUESTS = 32
-MOST_ALTERNATIVES = 8
-MOST_SELECTORS = 32
-MOST_CONSTRAINTS = 32
-MOST_CONFIGS = 32
-MOST_EXPRESSION_BYTES = 10 * 1024
-MOST_PARAMETER_BYTES = 10 * 1024
-MOST_IDENTIFIER_CHARACTERS = 32
+MAX_REQUESTS = 32
+MAX_ALTERNATIVES = 8
+MAX_SELECTORS = 32
+MAX_CONSTRAINTS = 32
+MAX_CONFIGS = 32
+MAX_EXPRESSION_BYTES = 10 * 1024
+MAX_PARAMETER_BYTES = 10 * 1024
+MAX_IDENTIFIER_CHARACTERS = 32
 _QUOTA_PREFIX = "requests."
 
 EFFECTS = ("NoExecute", "NoSchedule", "None")
@@ -48,19 +48,19 @@ def check_claim_spec(spec: JsonObject, field: str) -> list[FieldError]:
     field += ".devices"
     requests = devices.get("requests") or []
     names = _request_names(requests)
-    errors = check_list(requests, f"{field}.requests", _check_request, most=MOST_REQUESTS)
-    errors += check_unique((request.get("name", "") for request in requests[:MOST_REQUESTS]), f"{field}.requests")
+    errors = check_list(requests, f"{field}.requests", _check_request, most=MAX_REQUESTS)
+    errors += check_unique((request.get("name", "") for request in requests[:MAX_REQUESTS]), f"{field}.requests")
     errors += check_list(
         devices.get("constraints") or [],
         f"{field}.constraints",
         lambda constraint, path: _check_constraint(constraint, path, names),
-        most=MOST_CONSTRAINTS,
+        most=MAX_CONSTRAINTS,
     )
     return errors + check_list(
         devices.get("config") or [],
         f"{field}.config",
         lambda config, path: _check_claim_config(config, path, names),
-        most=MOST_CONFIGS,
+        most=MAX_CONFIGS,
     )
 
 
@@ -80,7 +80,7 @@ def check_template_spec(spec: JsonObject, field: str) -> list[FieldError]:
 def check_class_spec(spec: JsonObject, field: str) -> list[FieldError]:
     """Errors of a device class."""
     errors = check_selectors(spec.get("selectors") or [], f"{field}.selectors")
-    errors += check_list(spec.get("config") or [], f"{field}.config", _check_config, most=MOST_CONFIGS)
+    errors += check_list(spec.get("config") or [], f"{field}.config", _check_config, most=MAX_CONFIGS)
     name = spec.get("extendedResourceName")
     if name is not None and not is_extended_resource(name):
         errors.append(invalid_value(f"{field}.extendedResourceName", name, "must be a valid extended resource name"))
@@ -124,8 +124,8 @@ def _check_request(request: JsonObject, field: str) -> list[FieldError]:
         errors += _check_device_request(exactly, f"{field}.exactly")
     else:
         path = f"{field}.firstAvailable"
-        errors += check_list(alternatives, path, _check_alternative, most=MOST_ALTERNATIVES)
-        errors += check_unique((entry.get("name", "") for entry in alternatives[:MOST_ALTERNATIVES]), path)
+        errors += check_list(alternatives, path, _check_alternative, most=MAX_ALTERNATIVES)
+        errors += check_unique((entry.get("name", "") for entry in alternatives[:MAX_ALTERNATIVES]), path)
     return errors
 
 
@@ -155,7 +155,7 @@ def _check_device_request(request: JsonObject, field: str) -> list[FieldError]:
 
 def check_selectors(selectors: list[JsonObject], field: str) -> list[FieldError]:
     """CEL selectors of a request, an alternative or a class."""
-    return check_list(selectors, field, _check_selector, most=MOST_SELECTORS)
+    return check_list(selectors, field, _check_selector, most=MAX_SELECTORS)
 
 
 def _check_selector(selector: JsonObject, field: str) -> list[FieldError]:
@@ -164,8 +164,8 @@ def _check_selector(selector: JsonObject, field: str) -> list[FieldError]:
         return [required(f"{field}.cel")]
     expression = cel.get("expression", "")
     path = f"{field}.cel.expression"
-    if len(expression.encode("utf-8", "replace")) > MOST_EXPRESSION_BYTES:
-        return [too_long(path, MOST_EXPRESSION_BYTES)]
+    if len(expression.encode("utf-8", "replace")) > MAX_EXPRESSION_BYTES:
+        return [too_long(path, MAX_EXPRESSION_BYTES)]
     try:
         compile_selector(expression)
     except CelUnsupportedError:
@@ -225,8 +225,8 @@ def _check_constraint(constraint: JsonObject, field: str, names: frozenset[str])
 
 def _check_references(references: list[str], field: str, names: frozenset[str]) -> list[FieldError]:
     return check_list(
-        references, field, lambda name, path: check_reference(name, path, names), most=MOST_REQUESTS
-    ) + check_unique(references[:MOST_REQUESTS], field)
+        references, field, lambda name, path: check_reference(name, path, names), most=MAX_REQUESTS
+    ) + check_unique(references[:MAX_REQUESTS], field)
 
 
 def check_reference(name: str, field: str, names: frozenset[str]) -> list[FieldError]:
@@ -258,13 +258,13 @@ def check_qualified_attribute(name: str, field: str) -> list[FieldError]:
     """The name of an attribute or a capacity: an identifier, with or without a domain before a slash."""
     parts = name.split("/")
     if len(parts) == 1:
-        return check_identifier(name, field, MOST_IDENTIFIER_CHARACTERS)
+        return check_identifier(name, field, MAX_IDENTIFIER_CHARACTERS)
     if len(parts) > 2:
         return []  # the API server allows several slashes
     domain, identifier = parts
     errors = check_driver_name(domain, field) if domain else [invalid_value(field, "", "the domain must not be empty")]
     if identifier:
-        return errors + check_identifier(identifier, field, MOST_IDENTIFIER_CHARACTERS)
+        return errors + check_identifier(identifier, field, MAX_IDENTIFIER_CHARACTERS)
     return [*errors, invalid_value(field, "", "the name must not be empty")]
 
 
@@ -278,15 +278,15 @@ def _check_config(config: JsonObject, field: str) -> list[FieldError]:
     if opaque is None:
         return [required(f"{field}.opaque")]
     errors = check_driver_name(opaque.get("driver", ""), f"{field}.opaque.driver")
-    return errors + check_raw_object(opaque.get("parameters"), f"{field}.opaque.parameters", MOST_PARAMETER_BYTES)
+    return errors + check_raw_object(opaque.get("parameters"), f"{field}.opaque.parameters", MAX_PARAMETER_BYTES)
 
 
-def check_raw_object(value: Any, field: str, most_bytes: int) -> list[FieldError]:
+def check_raw_object(value: Any, field: str, max_bytes: int) -> list[FieldError]:
     """Check opaque parameters: a JSON object up to a size."""
     if value is None:
         return [required(field)]
-    if len(json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")) > most_bytes:
-        return [too_long(field, most_bytes)]
+    if len(json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")) > max_bytes:
+        return [too_long(field, max_bytes)]
     return [] if isinstance(value, dict) else [invalid_value(field, "<value omitted>", "must be a valid JSON object")]
 
 

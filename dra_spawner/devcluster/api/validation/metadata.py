@@ -11,7 +11,7 @@ from dra_spawner.devcluster.api.validation.names import (
 )
 from dra_spawner.json_types import JsonObject
 
-MOST_ANNOTATION_BYTES = 256 * 1024
+MAX_ANNOTATION_BYTES = 256 * 1024
 _STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
 
 
@@ -56,8 +56,8 @@ def check_annotations(annotations: dict[str, str], field: str) -> list[FieldErro
     for key, value in annotations.items():
         errors += [invalid_value(field, key, problem) for problem in qualified_name_problems(key.lower())]
         size += len(key.encode()) + len(value.encode("utf-8", "replace"))
-    if size > MOST_ANNOTATION_BYTES:
-        errors.append(too_long(field, MOST_ANNOTATION_BYTES))
+    if size > MAX_ANNOTATION_BYTES:
+        errors.append(too_long(field, MAX_ANNOTATION_BYTES))
     return errors
 
 

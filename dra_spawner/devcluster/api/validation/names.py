@@ -41,8 +41,8 @@ _CONFIG_KEY_TEXT = (
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  "
     f"or 'key-name', regex used for validation is '{_CONFIG_KEY}')"
 )
-MOST_LABEL_CHARACTERS = 63
-MOST_SUBDOMAIN_CHARACTERS = 253
+MAX_LABEL_CHARACTERS = 63
+MAX_SUBDOMAIN_CHARACTERS = 253
 
 
 def _matches(pattern: str, text: str) -> bool:
@@ -61,12 +61,12 @@ def _format_errors(text: str, field: str, most: int, pattern: str, explanation: 
 def check_dns_label(text: str, field: str) -> list[FieldError]:
     """Errors of a name of one part: at most 63 lower-case letters, digits and hyphens."""
     dots = "." in text and _matches(_SUBDOMAIN, text)
-    return _format_errors(text, field, MOST_LABEL_CHARACTERS, _LABEL, "must not contain dots" if dots else _LABEL_TEXT)
+    return _format_errors(text, field, MAX_LABEL_CHARACTERS, _LABEL, "must not contain dots" if dots else _LABEL_TEXT)
 
 
 def check_dns_subdomain(text: str, field: str) -> list[FieldError]:
     """Errors of a name of labels joined by dots, of at most 253 characters."""
-    return _format_errors(text, field, MOST_SUBDOMAIN_CHARACTERS, _SUBDOMAIN, _SUBDOMAIN_TEXT)
+    return _format_errors(text, field, MAX_SUBDOMAIN_CHARACTERS, _SUBDOMAIN, _SUBDOMAIN_TEXT)
 
 
 def qualified_name_problems(text: str) -> list[str]:
@@ -82,12 +82,12 @@ def qualified_name_problems(text: str) -> list[str]:
     problems = []
     if slash and not prefix:
         problems.append("prefix part must be non-empty")
-    elif slash and not (len(prefix) <= MOST_SUBDOMAIN_CHARACTERS and _matches(_SUBDOMAIN, prefix)):
+    elif slash and not (len(prefix) <= MAX_SUBDOMAIN_CHARACTERS and _matches(_SUBDOMAIN, prefix)):
         problems.append("prefix part " + _SUBDOMAIN_TEXT)
     if not name:
         problems.append("name part must be non-empty")
-    elif len(name) > MOST_LABEL_CHARACTERS:
-        problems.append(f"name part must be no more than {MOST_LABEL_CHARACTERS} characters")
+    elif len(name) > MAX_LABEL_CHARACTERS:
+        problems.append(f"name part must be no more than {MAX_LABEL_CHARACTERS} characters")
     if not _matches(_NAME_PART, name):
         problems.append(_NAME_PART_TEXT)
     return problems
@@ -99,7 +99,7 @@ def check_qualified_name(text: str, field: str) -> list[FieldError]:
 
 
 def check_label_value(text: str, field: str) -> list[FieldError]:
-    return _format_errors(text, field, MOST_LABEL_CHARACTERS, _VALUE, _VALUE_TEXT)
+    return _format_errors(text, field, MAX_LABEL_CHARACTERS, _VALUE, _VALUE_TEXT)
 
 
 def check_identifier(text: str, field: str, most: int) -> list[FieldError]:
@@ -111,15 +111,15 @@ def check_identifier(text: str, field: str, most: int) -> list[FieldError]:
 
 def check_config_key(text: str, field: str) -> list[FieldError]:
     """Errors of a key of a ConfigMap or Secret."""
-    return _format_errors(text, field, MOST_SUBDOMAIN_CHARACTERS, _CONFIG_KEY, _CONFIG_KEY_TEXT)
+    return _format_errors(text, field, MAX_SUBDOMAIN_CHARACTERS, _CONFIG_KEY, _CONFIG_KEY_TEXT)
 
 
 def check_driver_name(text: str, field: str) -> list[FieldError]:
     """Errors of a DRA driver's name: a subdomain of at most 63 characters, in upper or lower case."""
     if not text:
         return [required(field)]
-    if len(text) > MOST_LABEL_CHARACTERS:
-        return [too_long(field, MOST_LABEL_CHARACTERS)]
+    if len(text) > MAX_LABEL_CHARACTERS:
+        return [too_long(field, MAX_LABEL_CHARACTERS)]
     if _matches(_SUBDOMAIN, text.lower()):
         return []
     return [invalid_value(field, text, _SUBDOMAIN_TEXT)]

@@ -16,7 +16,7 @@ from dra_spawner.devcluster.api.errors import (
 )
 from dra_spawner.devcluster.api.validation.claims import EFFECTS, check_qualified_attribute
 from dra_spawner.devcluster.api.validation.names import (
-    MOST_SUBDOMAIN_CHARACTERS,
+    MAX_SUBDOMAIN_CHARACTERS,
     check_dns_label,
     check_dns_subdomain,
     check_driver_name,
@@ -29,18 +29,18 @@ from dra_spawner.devcluster.api.validation.node_choices import check_device_node
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.json_types import JsonObject
 
-MOST_DEVICES = 128
-MOST_DEVICES_ADVANCED = 64
+MAX_DEVICES = 128
+MAX_DEVICES_ADVANCED = 64
 """Maximum if any device has taints, counters or list attributes."""
-MOST_PROPERTIES = 32
-MOST_ATTRIBUTE_VALUES = 48
-MOST_TEXT_CHARACTERS = 64
-MOST_TAINTS = 16
-MOST_COUNTER_SETS = 8
-MOST_COUNTERS = 32
-MOST_CONSUMED_SETS = 2
-MOST_VALID_VALUES = 10
-MOST_BINDING_CONDITIONS = 4
+MAX_PROPERTIES = 32
+MAX_ATTRIBUTE_VALUES = 48
+MAX_TEXT_CHARACTERS = 64
+MAX_TAINTS = 16
+MAX_COUNTER_SETS = 8
+MAX_COUNTERS = 32
+MAX_CONSUMED_SETS = 2
+MAX_VALID_VALUES = 10
+MAX_BINDING_CONDITIONS = 4
 
 _ONLY_PER_DEVICE = (
     "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to true in the "
@@ -78,12 +78,12 @@ def check_slice_spec(spec: JsonObject, field: str) -> list[FieldError]:
         devices,
         f"{field}.devices",
         lambda device, path: _check_device(device, path, per_device),
-        most=MOST_DEVICES_ADVANCED if any(map(_is_advanced, devices)) else MOST_DEVICES,
+        most=MAX_DEVICES_ADVANCED if any(map(_is_advanced, devices)) else MAX_DEVICES,
     )
     errors += check_unique((device.get("name", "") for device in devices), f"{field}.devices")
     path = f"{field}.sharedCounters"
-    errors += check_list(counter_sets, path, _check_counter_set, most=MOST_COUNTER_SETS)
-    return errors + check_unique((entry.get("name", "") for entry in counter_sets[:MOST_COUNTER_SETS]), path)
+    errors += check_list(counter_sets, path, _check_counter_set, most=MAX_COUNTER_SETS)
+    return errors + check_unique((entry.get("name", "") for entry in counter_sets[:MAX_COUNTER_SETS]), path)
 
 
 def check_slice_update(spec: JsonObject, old: JsonObject, field: str) -> list[FieldError]:
@@ -122,8 +122,8 @@ def check_pool_name(name: str, field: str) -> list[FieldError]:
     if not name:
         return [required(field)]
     errors: list[FieldError] = []
-    if len(name) > MOST_SUBDOMAIN_CHARACTERS:
-        errors.append(too_long(field, MOST_SUBDOMAIN_CHARACTERS))
+    if len(name) > MAX_SUBDOMAIN_CHARACTERS:
+        errors.append(too_long(field, MAX_SUBDOMAIN_CHARACTERS))
     for part in name.split("/"):
         errors += check_dns_subdomain(part, field)
     return errors
@@ -132,11 +132,11 @@ def check_pool_name(name: str, field: str) -> list[FieldError]:
 def _check_device(device: JsonObject, field: str, per_device_nodes: bool) -> list[FieldError]:
     attributes, capacity = device.get("attributes") or {}, device.get("capacity") or {}
     errors = check_dns_label(device.get("name", ""), f"{field}.name")
-    if (total := len(attributes) + len(capacity)) > MOST_PROPERTIES:
-        detail = f"the total number of attributes and capacities must not exceed {MOST_PROPERTIES}"
+    if (total := len(attributes) + len(capacity)) > MAX_PROPERTIES:
+        detail = f"the total number of attributes and capacities must not exceed {MAX_PROPERTIES}"
         errors.append(invalid_value(field, total, detail))
-    if (total := _value_count(attributes)) > MOST_ATTRIBUTE_VALUES:
-        detail = f"the total number of attribute values must not exceed {MOST_ATTRIBUTE_VALUES}"
+    if (total := _value_count(attributes)) > MAX_ATTRIBUTE_VALUES:
+        detail = f"the total number of attribute values must not exceed {MAX_ATTRIBUTE_VALUES}"
         errors.append(invalid_value(field, total, detail))
     for name, value in attributes.items():
         errors += check_qualified_attribute(name, f"{field}.attributes")
@@ -145,7 +145,7 @@ def _check_device(device: JsonObject, field: str, per_device_nodes: bool) -> lis
     for name, value in capacity.items():
         errors += check_qualified_attribute(name, f"{field}.capacity")
         errors += _check_capacity(value, f"{field}.capacity[{name}]", shared)
-    errors += check_list(device.get("taints") or [], f"{field}.taints", check_taint, most=MOST_TAINTS)
+    errors += check_list(device.get("taints") or [], f"{field}.taints", check_taint, most=MAX_TAINTS)
     errors += _check_consumption(device.get("consumesCounters") or [], f"{field}.consumesCounters")
     if per_device_nodes:
         errors += check_device_nodes(device, field)
@@ -165,13 +165,13 @@ def _value_count(attributes: JsonObject) -> int:
 def _check_attribute(attribute: JsonObject, field: str) -> list[FieldError]:
     errors: list[FieldError] = []
     for text in (attribute.get("string"), *(attribute.get("strings") or ())):
-        if text is not None and len(text) > MOST_TEXT_CHARACTERS:
-            errors.append(too_long(f"{field}.string", MOST_TEXT_CHARACTERS))
+        if text is not None and len(text) > MAX_TEXT_CHARACTERS:
+            errors.append(too_long(f"{field}.string", MAX_TEXT_CHARACTERS))
     for text in (attribute.get("version"), *(attribute.get("versions") or ())):
         if text is None:
             continue
-        if len(text) > MOST_TEXT_CHARACTERS:
-            errors.append(too_long(f"{field}.version", MOST_TEXT_CHARACTERS))
+        if len(text) > MAX_TEXT_CHARACTERS:
+            errors.append(too_long(f"{field}.version", MAX_TEXT_CHARACTERS))
         if not _SEMVER.fullmatch(text):
             detail = "must be a string compatible with semver.org spec 2.0.0"
             errors.append(invalid_value(f"{field}.version", text, detail))
@@ -211,8 +211,8 @@ def _check_valid_values(values: list[str], capacity: Quantity, default: Quantity
                 invalid_value(f"{field}[{index + 1}]", str(right), "values must be sorted in ascending order")
             )
     considered = quantities
-    if len(quantities) > MOST_VALID_VALUES:
-        errors.append(too_many(field, len(quantities), MOST_VALID_VALUES))
+    if len(quantities) > MAX_VALID_VALUES:
+        errors.append(too_many(field, len(quantities), MAX_VALID_VALUES))
         considered = []  # not checked
     for index, value in enumerate(considered):
         if value > capacity:
@@ -277,8 +277,8 @@ def check_taint(taint: JsonObject, field: str) -> list[FieldError]:
 def _check_counters(counters: JsonObject, field: str) -> list[FieldError]:
     if not counters:
         return [required(field)]
-    if len(counters) > MOST_COUNTERS:
-        return [too_many(field, len(counters), MOST_COUNTERS)]
+    if len(counters) > MAX_COUNTERS:
+        return [too_many(field, len(counters), MAX_COUNTERS)]
     return [error for name in counters for error in check_dns_label(name, field)]
 
 
@@ -294,8 +294,8 @@ def _check_consumption(consumption: list[JsonObject], field: str) -> list[FieldE
         errors = check_dns_label(name, f"{path}.counterSet") if name else [required(f"{path}.counterSet")]
         return errors + _check_counters(entry.get("counters") or {}, f"{path}.counters")
 
-    if len(consumption) > MOST_CONSUMED_SETS:
-        return [too_many(field, len(consumption), MOST_CONSUMED_SETS)]
+    if len(consumption) > MAX_CONSUMED_SETS:
+        return [too_many(field, len(consumption), MAX_CONSUMED_SETS)]
     names = (entry.get("counterSet", "") for entry in consumption)
     return check_list(consumption, field, check) + check_unique(names, field)
 
@@ -306,8 +306,8 @@ def check_binding_conditions(owner: JsonObject, field: str) -> list[FieldError]:
     names: dict[str, list[Any]] = {kind: owner.get(kind) or [] for kind in kinds}
     errors: list[FieldError] = []
     for kind in kinds:
-        errors += check_list(names[kind], f"{field}.{kind}", check_qualified_name, most=MOST_BINDING_CONDITIONS)
-        errors += check_unique(names[kind][:MOST_BINDING_CONDITIONS], f"{field}.{kind}")
+        errors += check_list(names[kind], f"{field}.{kind}", check_qualified_name, most=MAX_BINDING_CONDITIONS)
+        errors += check_unique(names[kind][:MAX_BINDING_CONDITIONS], f"{field}.{kind}")
     for index, name in enumerate(names[kinds[1]]):
         if name in names[kinds[0]]:
             detail = "bindingFailureConditions must not overlap with bindingConditions"

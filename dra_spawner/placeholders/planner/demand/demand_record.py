@@ -23,7 +23,7 @@ _LEVEL_PRIOR: Final = 10.0
 _SHORTEST_MEMORY: Final = 0.5
 _LONGEST_MEMORY: Final = 6.0
 #: Statements that wait for what happens: no lead time is longer.
-_MOST_STATEMENTS: Final = 2 * MINUTES_A_DAY
+_MAX_STATEMENTS: Final = 2 * MINUTES_A_DAY
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class DemandRecord:
         is_awaiting
             Whether users of a calendar entry may join now.
         """
-        if len(self._said) > _MOST_STATEMENTS:
+        if len(self._said) > _MAX_STATEMENTS:
             self._said.clear()
         self._said[minute] = (expected, deviation, assured)
         self._is_awaiting = is_awaiting

@@ -20,7 +20,7 @@ from kubernetes_asyncio import client, watch
 from dra_spawner.check.render_command import RenderOptions, run_render
 from dra_spawner.devcluster.api import resource_types as types
 from dra_spawner.devcluster.api.http.requests import Target, parse_bool, parse_target
-from dra_spawner.devcluster.api.http.server import MOST_BODY_BYTES, ApiServer
+from dra_spawner.devcluster.api.http.server import MAX_BODY_BYTES, ApiServer
 from dra_spawner.devcluster.api.http.tables import human_duration
 from dra_spawner.devcluster.api.resource_types import RESOURCE_TYPES
 from dra_spawner.devcluster.api.store import Store
@@ -164,7 +164,7 @@ async def test_refusals_are_statuses(
 
 
 async def test_bodies_are_limited(session: aiohttp.ClientSession) -> None:
-    body = json.dumps(config_map("a", k="v" * MOST_BODY_BYTES))
+    body = json.dumps(config_map("a", k="v" * MAX_BODY_BYTES))
     headers = {"Content-Type": "application/json"}
     async with session.post("/api/v1/namespaces/default/configmaps", data=body, headers=headers) as response:
         assert response.status == 413
@@ -263,7 +263,7 @@ async def test_watches_of_clients_that_left_are_forgotten(server: ApiServer, ses
 async def test_a_client_that_does_not_read_loses_its_watch(
     session: aiohttp.ClientSession, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dra_spawner.devcluster.api.http.watches.MOST_UNSENT_BYTES", 2000)
+    monkeypatch.setattr("dra_spawner.devcluster.api.http.watches.MAX_UNSENT_BYTES", 2000)
     async with session.get("/api/v1/configmaps?watch=1&resourceVersion=0") as response:
         for index in range(20):  # in one go: the connection's task gets no turn
             store.create(types.CONFIGMAPS, config_map(f"c{index}", k="v" * 100), "default")
