@@ -106,7 +106,7 @@ class SettingsStore:
         except KubernetesError as error:
             because = missing_right(error) or "a request to the Kubernetes API has failed"
             if error.status == 403 and not self._exists:
-                because = f"apply helm-values/placeholders.yaml again, which has the ConfigMap {self._name}"
+                because = f"upgrade the chart, or apply dra-spawner manifests again: they have the ConfigMap {self._name}"
             log.warning("Settings cannot be written: error=%s", error)
             raise SettingsUnavailable(f"Settings cannot be stored at present: {because}.") from None
         raise SettingsUnavailable("Settings cannot be stored at present: others change them at the same time.")
@@ -126,7 +126,7 @@ class SettingsStore:
             return await self._api.replace(path, {**obj, "data": {**(obj.get("data") or {}), **data}})
         labels = {names.MANAGED_BY: names.MANAGER}
         metadata = {"name": self._name, "namespace": self._namespace, "labels": labels}
-        # The shipped roles have no right to create it: helm-values/placeholders.yaml has it, empty.
+        # The shipped roles have no right to create it: the chart has it, empty.
         manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
         return await self._api.create(resource_path("v1", "configmaps", self._namespace), manifest)
 

@@ -44,7 +44,7 @@ _AVAILABILITY_WORDS = {
     "warm": "at once, on a warm placeholder",
     "fresh": "now, on free devices",
     "preempt": "in a moment, placeholders are preempted",
-    "scale-up": "after a node is added",
+    "scale-up": "when a node has room",
     "never": "never",
 }
 """Words of the page for each `PlacementKind`."""
