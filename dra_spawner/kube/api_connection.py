@@ -8,6 +8,7 @@ import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from inspect import isawaitable
 from typing import Any, Final
 
 import aiohttp
@@ -191,7 +192,9 @@ class ApiConnection:
             **request.headers,
         }
         params = [(key, _query_value(value)) for key, value in (request.params or {}).items()]
-        await self.client.update_params_for_auth(headers, params, ["BearerToken"])
+        update = self.client.update_params_for_auth(headers, params, ["BearerToken"])
+        if isawaitable(update):  # not before version 32
+            await update
         response: aiohttp.ClientResponse = await self.client.request(
             request.method,
             self.client.configuration.host + request.path,
