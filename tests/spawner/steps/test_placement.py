@@ -220,7 +220,7 @@ NONSENSE = {
     "binary": web.Response(body=b"\xff\xfe\x00"),
     "500": web.json_response({"message": "oh"}, status=500),
     "503 of a standby": web.json_response({"status": 503, "message": "This replica does not lead."}, status=503),
-    "a wrong address": web.json_response({"status": 404, "message": "There is nothing at this address."}, status=404),
+    "a wrong address": web.json_response({"status": 404, "detail": "There is nothing at this address."}, status=404),
     "404": web.json_response({"kind": "unknown", "status": 404, "message": "not published"}, status=404),
     "401": web.json_response({"message": 7}, status=401),
     "elsewhere": web.Response(status=307, headers={"Location": "http://127.0.0.1:1/"}),
@@ -245,7 +245,7 @@ async def test_an_answer_that_makes_no_sense_changes_nothing(nowhere, service, r
 
 
 async def test_a_wrong_address_is_told(nowhere, service, capfd):
-    service.always(lambda: web.json_response({"message": "There is nothing at this address."}, status=404))
+    service.always(lambda: web.json_response({"detail": "There is nothing at this address."}, status=404))
     await placed(nowhere)
     (told,) = [line for line in capfd.readouterr().err.splitlines() if "gave no placement" in line]
     assert "it answers 404: 'There is nothing at this address.'; its url or prefix in the hub's services is" in told
