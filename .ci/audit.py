@@ -24,7 +24,7 @@ ADVISORIES = ROOT / ".ci" / "advisories.toml"
 LOCK = ROOT / "requirements" / "service.lock"
 PYPROJECT = ROOT / "pyproject.toml"
 #: What was looked up longer ago is a warning.
-MOST_DAYS = 90
+MAX_DAYS = 90
 _LOCKED = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;\\]+)", re.MULTILINE)
 _KEYS = {"looked_up", "advisories", "accepted", "not_found"}
 _ADVISORY_KEYS = {"id", "affected", "what"}
@@ -156,8 +156,8 @@ def audit(
     for name, entry in sorted(known.items()):
         if name not in locked:
             warnings.append(f"{name}: is not in the lock, so its advisories are for nothing")
-        if today - entry.looked_up > timedelta(days=MOST_DAYS):
-            warnings.append(f"{name}: was last looked up on {entry.looked_up}, more than {MOST_DAYS} days ago")
+        if today - entry.looked_up > timedelta(days=MAX_DAYS):
+            warnings.append(f"{name}: was last looked up on {entry.looked_up}, more than {MAX_DAYS} days ago")
         problems += _met("the lock", name, entry, locked.get(name), set())
         problems += _met("pyproject.toml lets in", name, entry, bounds.get(name), set(entry.accepted))
         accepted += _accepted(name, entry, bounds.get(name))

@@ -30,9 +30,9 @@ HUB = f"Authorization: token {TOKEN}"
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
     """It knows no cluster, and has a hub's token."""
     arguments = [f"--DRASpawnerService.{name}={value}" for name, value in LIMITS.items()]
-    process = ServiceProcess(
-        tmp_path_factory.mktemp("service"), "--kubeconfig=/nonexistent", *arguments, JUPYTERHUB_API_TOKEN=TOKEN
-    )
+    # With a kubeconfig that is named by an option it would end at once.
+    environment = {"KUBECONFIG": "/nonexistent", "JUPYTERHUB_API_TOKEN": TOKEN}
+    process = ServiceProcess(tmp_path_factory.mktemp("service"), *arguments, **environment)
     with process:
         yield process
         log = process.log.read_text()

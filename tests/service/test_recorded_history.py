@@ -212,6 +212,7 @@ async def test_a_database_that_fails_is_said_once_and_all_else_works(
         async with replica(cluster, placeholders={"gpu": {"min": 1}}, history=history) as found:
             await launched(found, "jupyter-ada")
             await found.until(lambda: any(told in each for each in found.context.problems()), told)
+            await found.until_warm(GPU, 1)
             for _ in range(2):
                 status, answer = await post(f"{found.url}/rehearsals", {"line": "1 of gpu now"})
                 assert (status, answer["is_possible"]) == (200, True)

@@ -102,6 +102,7 @@ _DEVICE: Final = record(
         "attributes": {"type": "object", "examples": [{"product": "a100"}]},
         "capacity": mapping(text("40Gi"), "memory"),
         "use": number(0.25),
+        "blocked": flag(False),
         "claims": items(_CLAIM),
     }
 )
