@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jupyterhub
 import pytest
 
 from tests.cluster.under_test import ClusterUnderTest
@@ -45,7 +46,9 @@ async def test_a_server_is_stopped_with_the_rights_of_the_caller(embedded_cluste
             return await pending(service) is None
 
         await eventually(is_stopped, "it is stopped")
-        for path, expected in (("nobody", 404), ("user?server=x", 404), ("..%2Fadmin", 404), ("..", 404)):
+        # A hub before 6 fails itself for a user that it does not know.
+        unknown = 404 if jupyterhub.version_info >= (6,) else 502
+        for path, expected in (("nobody", unknown), ("user?server=x", 404), ("..%2Fadmin", 404), ("..", 404)):
             status, _, body = await service.get(f"api/servers/{path}", admin, "DELETE")
             assert status == expected, (path, body)
         _, _, audit = await service.get("api/audit", admin)

@@ -53,7 +53,8 @@ async def test_shortage_does_not_end_the_hub(embedded_cluster: ClusterUnderTest)
     await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
     more = """
 c.Spawner.consecutive_failure_limit = 2
-c.DRASpawner.start_timeout = 4
+# The clean-up has a tenth of it, before JupyterHub itself gives up.
+c.DRASpawner.start_timeout = 9
 c.DRASpawner.apply_user_options = {"image_input": "image"}
 """
     async with HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, more) as hub:
@@ -61,7 +62,7 @@ c.DRASpawner.apply_user_options = {"image_input": "image"}
         answers = await asyncio.gather(*(hub.spawn(user, {"profile": "gpu-whole"}) for user in users))
         assert {status for status, _ in answers} == {503}
         for _, body in answers:
-            assert body["message"].startswith("Gave up after 4 seconds. No node has a device")
+            assert body["message"].startswith("Gave up after 9 seconds. No node has a device")
         log = hub.log.read_text()
         assert "Aborting due to" not in log
         # The options of profiles are nobody's mistake.
