@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from enum import StrEnum
 from logging import Logger
-from typing import Any
+from typing import Any, Final
 
 import aiohttp
 from kubernetes_asyncio.client.exceptions import ApiException
@@ -30,6 +30,9 @@ except ImportError:  # JupyterHub 5
     class SpawnException(HTTPError):  # type: ignore[no-redef]
         def __init__(self, message: str, *, reason: str, status_code: int = 400) -> None:
             super().__init__(status_code, "%s", message, reason=reason)
+
+
+NO_ANSWER: Final = "The cluster does not answer. Please try again later."
 
 
 class RefusalReason(StrEnum):
@@ -164,13 +167,15 @@ def refusal_of_error(
     if isinstance(error, ApiException):
         return refusal_of_kubernetes_error("the pod", error.status, status_message(error), log)
     if isinstance(error, TimeoutError):
+        if late_after_seconds is None:
+            # KubeSpawner's words name objects of the cluster, or there are none.
+            log.error("The Kubernetes API did not answer in time: %s", error or "nothing more is known")
+            return SpawnRefused(NO_ANSWER, RefusalReason.CLUSTER, status_code=503)
         reason = RefusalReason.NO_DEVICE if waiting_for else RefusalReason.TIMEOUT
         why = waiting_for or "The server did not start in time."
-        if late_after_seconds is None:
-            return SpawnRefused(f"Gave up: {error}", reason, status_code=503)
         # The user may have read that the server starts as soon as a device is free: that has ended.
         after = f"Gave up after {in_words(late_after_seconds)}."
         return SpawnRefused(f"{after} {why} The server does not wait any more.", reason, status_code=503)
     if isinstance(error, aiohttp.ClientError):
-        return SpawnRefused("The cluster does not answer. Please try again later.", RefusalReason.CLUSTER, 503)
+        return SpawnRefused(NO_ANSWER, RefusalReason.CLUSTER, status_code=503)
     return error

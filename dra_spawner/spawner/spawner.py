@@ -110,7 +110,7 @@ class DRASpawner(StartPage):
         self.attempt = Attempt(self, self.messages)
         self.begin_sweeping()
         # JupyterHub cancels at start_timeout without a message, so this ends a little earlier, with the reason.
-        self._start_ends = asyncio.get_running_loop().time() + self.start_timeout - min(5.0, self.start_timeout / 10)
+        self._start_ends = asyncio.get_running_loop().time() + self.start_timeout - min(5.0, self.start_timeout / 4)
         deadline = asyncio.timeout_at(self._start_ends)
         try:
             async with deadline:

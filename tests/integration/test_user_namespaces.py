@@ -28,6 +28,7 @@ async def spread(faulty):
     config = faulty.side.spawner_config
     config.enable_user_namespaces = True
     config.user_namespace_template = faulty.cluster.namespace + "-{username}"
+    config.k8s_api_request_timeout = 20  # KubeSpawner makes a namespace in one try
     config.device_claims["gpu"]["capacity"] = {"memory": "5Gi"}
     faulty.namespaces = [f"{faulty.cluster.namespace}-{user}" for user in ("ada", "bob")]
     if faulty.cluster.kind == "real":

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from dra_spawner.spawner.spawn_refusal import RefusalReason, refusal_of_kubernetes_error
+from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused, refusal_of_error, refusal_of_kubernetes_error
 
 FORBIDDEN = 'resourceclaimtemplates.resource.k8s.io is forbidden: User "hub" cannot create resource'
 QUOTA = 'pods "jupyter-ada" is forbidden: exceeded quota: gpus'
@@ -47,3 +47,11 @@ def test_an_error_of_kubernetes(
     assert "template gpu" in logged
     assert message in logged
     assert hint in logged
+
+
+@pytest.mark.parametrize("words", ["", "Could not create pod test/jupyter-ada"])
+def test_a_cluster_that_does_not_answer_in_time(caplog: pytest.LogCaptureFixture, words: str) -> None:
+    error = refusal_of_error(TimeoutError(words), "", None, logging.getLogger("hub"))
+    assert isinstance(error, SpawnRefused)
+    assert error.jupyterhub_message == "The cluster does not answer. Please try again later."
+    assert words in caplog.text
