@@ -1,11 +1,11 @@
-"""The table of endpoints and callers in docs/api.md."""
+"""The table of endpoints and callers in docs/reference/api.md."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Final
 
-DOCUMENT: Final = Path(__file__).parents[1] / "docs" / "api.md"
+DOCUMENT: Final = Path(__file__).parents[1] / "docs" / "reference" / "api.md"
 
 
 def _cells(line: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""docs/architecture.md names modules that exist."""
+"""docs/explanation/architecture.md names modules that exist."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-DOCUMENT = (Path(__file__).parents[1] / "docs" / "architecture.md").read_text()
+DOCUMENT = (Path(__file__).parents[1] / "docs" / "explanation" / "architecture.md").read_text()
 MODULES = sorted(set(re.findall(r"\bdra_spawner(?:\.\w+)+", DOCUMENT)))
 
 

@@ -24,7 +24,7 @@ KINDS: Final = {
 """Directories that are about no package, each with what it is about."""
 
 FROM_OUTSIDE: Final = {
-    "tests/check/test_docs.py": "docs/check.md is right",
+    "tests/check/test_docs.py": "docs/reference/check.md is right",
     "tests/devcluster/api/test_fidelity.py": "the embedded API server over HTTP, beside a real one",
     "tests/devcluster/api/test_fidelity_of_bodies.py": "the embedded API server over HTTP, beside a real one",
     "tests/history_commands/test_command_lines.py": "the command `dra-spawner history`, by its command line",

@@ -25,7 +25,8 @@ ROOT = Path(__file__).parents[1]
 RULES = ROOT / "helm-values" / "chart" / "files" / "rules.yaml"
 DASHBOARD = json.loads((ROOT / "helm-values" / "chart" / "files" / "dashboard.json").read_text())
 DOCUMENTS = "".join(
-    (ROOT / "docs" / name).read_text() for name in ("service.md", "placeholders.md", "how-a-start-works.md")
+    (ROOT / "docs" / name).read_text()
+    for name in ("reference/service.md", "reference/placeholders.md", "explanation/how-a-start-works.md")
 )
 OF_THE_HUB = {"dra_spawner_pods_recreated_total"}
 SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}
@@ -74,7 +75,7 @@ def test_queries_of_the_dashboard_can_be_read(tmp_path: Path) -> None:
 
 def test_each_alert_has_a_case_and_is_documented() -> None:
     cases = (ROOT / "tests" / "alert_cases.yaml").read_text()
-    document = (ROOT / "docs" / "monitoring.md").read_text()
+    document = (ROOT / "docs" / "how-to" / "monitoring.md").read_text()
     for name, rule in alerts().items():
         assert f"alertname: {name}" in cases, name
         assert f"| `{name}` |" in document, name

@@ -59,7 +59,7 @@ class CheckOutcome:
         return any(request.admin_access for request in requests)
 
     def to_json(self) -> dict[str, Any]:
-        """The outcome as JSON, which docs/check.md describes."""
+        """The outcome as JSON, which docs/reference/check.md describes."""
         facts = self.inventory.facts
         version = facts.kubernetes_version
         cluster: dict[str, Any] | None = None

@@ -18,7 +18,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "history",
         help="import launches into the service's history, export it, or delete a user's records",
         description="Work on the history that the service records: launches, lead times of nodes, decisions.\n"
-        "docs/history.md describes the records.",
+        "docs/reference/history.md describes the records.",
     )
     actions = history.add_subparsers(title="actions", metavar="ACTION")
     _add_import(actions)

@@ -16,7 +16,7 @@ __all__ = ["diagrams", "with_diagrams"]
 StateT = TypeVar("StateT", bound=StrEnum)
 EventT = TypeVar("EventT", bound=StrEnum)
 
-_BEGIN: Final = "<!-- by python -m dra_spawner.placeholders.lifecycle_diagram docs/placeholders.md: begin -->"
+_BEGIN: Final = "<!-- by python -m dra_spawner.placeholders.lifecycle_diagram docs/reference/placeholders.md: begin -->"
 _END: Final = "<!-- end -->"
 
 

@@ -24,7 +24,7 @@ class Finding:
     Attributes
     ----------
     rule
-        The rule's name as docs/check.md lists it, such as ``unknown-capacity``.
+        The rule's name as docs/reference/check.md lists it, such as ``unknown-capacity``.
     path
         Where in the profiles, such as ``profile_list[1].kubespawner_override.device_claims.gpu.capacity.memory``.
     message
@@ -42,7 +42,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule of the check; docs/check.md has the table of all rules, which a test compares.
+    """A rule of the check; docs/reference/check.md has the table of all rules, which a test compares.
 
     Attributes
     ----------

@@ -30,9 +30,9 @@ class DemandTraits(HasTraits):
         [each.value for each in ScaleAheadMode],
         default_value=ScaleAheadMode.ADVISE.value,
         help="""
-        What the service does with forecasts of demand (docs/scale-ahead.md). `observe`: only metrics show them.
-        `advise`: the page and `api/forecasts` also show the number of placeholders that they advise. `act`: this
-        number is the target, between `min` and `max` of `placeholders`.
+        What the service does with forecasts of demand (docs/explanation/scale-ahead.md).
+        `observe`: only metrics show them. `advise`: the page and `api/forecasts` also show the number of
+        placeholders that they advise. `act`: this number is the target, between `min` and `max` of `placeholders`.
         """,
     ).tag(config=True)
 
@@ -46,7 +46,7 @@ class DemandTraits(HasTraits):
         `{"wait": 5, "idle_hour": 0.4}`. `node_lead_minutes`: assumed time from the order of a node until it is open to
         users, until times of real nodes are known. `node_starts_per_minute`: limit of new nodes in a minute.
         `calendar_margin_minutes`: time before an entry at which its placeholders are warm. `weeks`, `hold`,
-        `node_hold`, `recurring_margin`, `holiday_share`, `fill_nodes`: see docs/scale-ahead.md.
+        `node_hold`, `recurring_margin`, `holiday_share`, `fill_nodes`: see docs/explanation/scale-ahead.md.
         """
     ).tag(config=True)
 
@@ -78,8 +78,9 @@ class DemandTraits(HasTraits):
 
     demand_policies = Dict(
         help="""
-        Rules that replace the forecast's number of placeholders (docs/demand-policies.md). For each choice, as in
-        `placeholders`, or `*` for all others: a policy, or a list of policies. The first policy that applies counts::
+        Rules that replace the forecast's number of placeholders (docs/reference/demand-policies.md). For each
+        choice, as in `placeholders`, or `*` for all others: a policy, or a list of policies. The first policy
+        that applies counts::
 
             c.DRASpawnerService.demand_policies = {"*": {"kind": "percent", "percent": 20, "min": 1}}
         """
@@ -88,7 +89,7 @@ class DemandTraits(HasTraits):
     node_kinds = List(
         help="""
         Kinds of nodes that the autoscaler can add, for rehearsals, in the form of `nodes:` in the file of
-        `dra-spawner rehearse` (docs/rehearsal.md). Then no other kinds count. Without the setting, present and
+        `dra-spawner rehearse` (docs/how-to/rehearsal.md). Then no other kinds count. Without the setting, present and
         past kinds count, with the devices of their nodes::
 
             c.DRASpawnerService.node_kinds = [

@@ -18,7 +18,7 @@ class HistoryTraits(HasTraits):
 
     history = Dict(
         help="""
-        Where launches, lead times of nodes and decisions are recorded, and for how long (docs/history.md)::
+        Where launches, lead times of nodes and decisions are recorded, and for how long (docs/reference/history.md)::
 
             c.DRASpawnerService.history = {"url": "postgresql://dra@db/history", "keep_days": 365}
 

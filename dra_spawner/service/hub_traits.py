@@ -32,7 +32,7 @@ class HubTraits(HasTraits):
     operate_scopes = Set(
         Unicode(),
         default_value={names.OPERATE_SCOPE},
-        help="JupyterHub scopes, any of which grants reading and operating, as docs/api.md lists it.",
+        help="JupyterHub scopes, any of which grants reading and operating, as docs/reference/api.md lists it.",
     ).tag(config=True)
     admin_scopes = Set(
         Unicode(),

@@ -51,8 +51,8 @@ class SpawnerSettings(KubeSpawner):
             {"accelerator": {"requests": {"gpu": {...}, "nic": {...}}, "containers": {"notebook": ["gpu"]}}}
 
         Each start creates a ResourceClaimTemplate for each claim, which is deleted with the server's pod.
-        ``{"template": "name"}`` and ``{"claim": "name"}`` use existing objects instead. docs/profiles.md describes
-        everything.
+        ``{"template": "name"}`` and ``{"claim": "name"}`` use existing objects instead.
+        docs/reference/profiles.md describes everything.
         """,
     )
 
@@ -80,7 +80,7 @@ class SpawnerSettings(KubeSpawner):
             }
 
         A ConfigMap lists the VLANs of the range that are in use. A VLAN is free again when the last server that uses it
-        has stopped. docs/vlans.md describes everything.
+        has stopped. docs/how-to/vlans.md describes everything.
         """,
     )
 
@@ -100,7 +100,7 @@ class SpawnerSettings(KubeSpawner):
             }
 
         The pod gets the limits ``gpu.intel.com/…``. If GPU Aware Scheduling runs, it chooses the cards; else the hub
-        chooses them, and pins the pod to their node. docs/intel-gas.md describes everything.
+        chooses them, and pins the pod to their node. docs/how-to/intel-gas.md describes everything.
         """,
     )
 
@@ -148,7 +148,7 @@ class SpawnerSettings(KubeSpawner):
         config=True,
         help="""
         Names of rules whose findings are neither logged nor refused, for example ``driver-parameters`` if your driver
-        is newer than the release that this project knows. docs/check.md lists all rules.
+        is newer than the release that this project knows. docs/reference/check.md lists all rules.
         """,
     )
 

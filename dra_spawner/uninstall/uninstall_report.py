@@ -39,7 +39,7 @@ class UninstallReport:
     problems: Sequence[str] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The report as JSON, which docs/uninstall.md describes."""
+        """The report as JSON, which docs/how-to/uninstall.md describes."""
         return {
             "dryRun": self.dry_run,
             "removed": [{**_named(each.object), "reason": each.reason} for each in self.removed],

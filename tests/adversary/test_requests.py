@@ -39,7 +39,7 @@ CALLERS: Final = {
     "admin": "admin",
     "browser": "nobody",
 }
-"""Who asks, and its column in docs/api.md: without a token, with one that nobody has or that is over, and those whom the
+"""Who asks, and its column in docs/reference/api.md: without a token, with one that nobody has or that is over, and those whom the
 hub knows; `manager` has the scope of administrators, `admin` administers the hub; `browser` has the login of an
 administrator, and asks from another site."""
 
@@ -169,7 +169,7 @@ async def cookies_of(service: Service, user: str) -> str:
 
 
 async def check_who_may_what(callers: Callers) -> None:
-    """Each address, each caller, each method, as docs/api.md has it."""
+    """Each address, each caller, each method, as docs/reference/api.md has it."""
     for caller, column in CALLERS.items():
         for address in (*ADDRESSES, STATIC):
             allowed = {method for method, known in TABLE if known == address} or {"GET"}

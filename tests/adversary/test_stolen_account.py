@@ -323,7 +323,7 @@ async def test_others_are_not_hindered(thief: Thief) -> None:
 
 async def test_the_documented_quota_bounds_placeholders(thief: Thief) -> None:
     """And nothing else: users' servers have another priority."""
-    text = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "explanation" / "security.md").read_text()
     (block,) = re.findall(r"```yaml\n(.*?kind: ResourceQuota.*?)```", text, re.DOTALL)
     quota = yaml.safe_load(block)
     quota["spec"]["hard"] = {"pods": "1"}

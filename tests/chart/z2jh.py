@@ -34,7 +34,7 @@ def z2jh_objects(version: str, values: JsonObject) -> list[JsonObject]:
 
 def documented_yaml() -> Iterator[Any]:
     """Every YAML block of README and docs."""
-    for path in sorted([rendering.ROOT / "README.md", *(rendering.ROOT / "docs").glob("*.md")]):
+    for path in sorted([rendering.ROOT / "README.md", *(rendering.ROOT / "docs").rglob("*.md")]):
         for _, block in re.findall(r"^( *)```yaml\n(.*?)^\1```", path.read_text(), re.DOTALL | re.MULTILINE):
             yield yaml.safe_load(textwrap.dedent(block))
 

@@ -260,7 +260,7 @@ def test_rules_that_do_not_exist_cannot_be_ignored(run):
     code, output, messages = run("--ignore", "share-to-large", profiles=[profile({})])
     assert (code, output) == (2, "")
     assert messages == "dra-spawner check: --ignore: there is no rule share-to-large; did you mean share-too-large\n"
-    assert "docs/check.md has their names" in run("--ignore", "x", profiles=[profile({})])[2]
+    assert "docs/reference/check.md has their names" in run("--ignore", "x", profiles=[profile({})])[2]
 
 
 def test_hostile_names_do_nothing_to_a_terminal(run):

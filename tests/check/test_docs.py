@@ -1,4 +1,4 @@
-"""docs/check.md says what is so."""
+"""docs/reference/check.md says what is so."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from dra_spawner.profiles.lint import all_rules
 from dra_spawner.spawner import DRASpawner
 from tests.check.output_schema import OUTPUT_SCHEMA
 
-TEXT = (Path(__file__).parents[2] / "docs" / "check.md").read_text()
+TEXT = (Path(__file__).parents[2] / "docs" / "reference" / "check.md").read_text()
 
 
 def test_the_table_has_every_rule():

@@ -158,7 +158,7 @@ def test_the_example_of_the_documentation():
         *(device_class(), node("n1"), gpu_slice("n1", gpu(shared=True)), nic_slice("n1")),
         *(claim("c", "5Gi", device=("n1", "gpu-0")), pod("p", "n1", "c")),
     ]
-    page = Path(__file__).parents[2] / "docs" / "simulator.md"
+    page = Path(__file__).parents[2] / "docs" / "reference" / "simulator.md"
     assert "```\n" + "\n".join(table(*objects)) + "\n```" in page.read_text()
     # (5/40 + 0) / 2, and (9 * 5/40 + 0) / 10
     assert figures(*objects)["nodes"]["n1"]["weighted"] == 0.0625

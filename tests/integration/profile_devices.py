@@ -1,4 +1,4 @@
-"""The devices of the examples in docs/profiles.md: one node that has some of each kind."""
+"""The devices of the examples in docs/reference/profiles.md: one node that has some of each kind."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ async def test_a_server_learns_of_its_own_devices_only(embedded_cluster):
         (two,) = (token for name, token in tokens.items() if "two" in name)
         of_ada = {"scopes": ["access:servers!server=ada/"]}
 
-        # The table of docs/my-devices.md.
+        # The table of docs/how-to/my-devices.md.
         assert devices(await ask(hub, ada)) == ["gpu-0"], "the server itself"
         assert devices(await ask(hub, two)) == ["gpu-1"], "another server of the same user: its own devices"
         assert devices(await ask(hub, bob)) == [], "a server of another user: its own devices"

@@ -1,4 +1,4 @@
-"""Every example of docs/profiles.md, compiled, sent to an API server and allocated by a scheduler."""
+"""Every example of docs/reference/profiles.md, compiled, sent to an API server and allocated by a scheduler."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.profiles import strategies
 from tests.profiles.accepted import ACCEPTED
 from tests.profiles.refused import config
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "profiles.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "profiles.md"
 ADMIN_LABEL = {"resource.kubernetes.io/admin-access": "true"}
 FOREIGN = {"channel", "team"}
 

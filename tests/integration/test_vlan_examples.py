@@ -1,4 +1,4 @@
-"""Every example of docs/vlans.md, compiled, sent to an API server and allocated by a scheduler."""
+"""Every example of docs/how-to/vlans.md, compiled, sent to an API server and allocated by a scheduler."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.compiled_pods import claims_of, manifests, pod_of, results, send
 from tests.integration.vlan_devices import card, vlan_devices
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "vlans.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "how-to" / "vlans.md"
 BLOCKS = {
     (heading, number): yaml.safe_load(block)
     for heading, section in re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", DOCUMENT.read_text(), re.M | re.S)

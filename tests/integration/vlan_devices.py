@@ -1,4 +1,4 @@
-"""Network cards that carry VLANs, as docs/vlans.md describes them, and a device of another driver."""
+"""Network cards that carry VLANs, as docs/how-to/vlans.md describes them, and a device of another driver."""
 
 from __future__ import annotations
 

@@ -25,13 +25,13 @@ from dra_spawner.placeholders.lifecycle_diagram import with_diagrams
 from dra_spawner.placeholders.planner.actions import ACTIONS, delete_placeholder
 from dra_spawner.simulator.pods import Pod
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "placeholders.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "placeholders.md"
 
 
 def test_the_documentation_has_the_diagrams_of_the_tables() -> None:
     text = DOCUMENT.read_text()
     assert text == with_diagrams(text), (
-        "renew: python -m dra_spawner.placeholders.lifecycle_diagram docs/placeholders.md"
+        "renew: python -m dra_spawner.placeholders.lifecycle_diagram docs/reference/placeholders.md"
     )
 
 

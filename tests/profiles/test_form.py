@@ -360,7 +360,7 @@ def test_names_of_capacities_are_escaped():
 
 # --- the document --------------------------------------------------------------------------------------------------
 
-DOCUMENT = (Path(__file__).parents[2] / "docs" / "profiles.md").read_text()
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "reference" / "profiles.md").read_text()
 
 
 def documented(heading):

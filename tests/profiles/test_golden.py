@@ -15,7 +15,7 @@ from dra_spawner.check.render_command import RenderOptions, run_render
 
 GOLDEN = Path(__file__).parent / "golden"
 DOCUMENTS = Path(__file__).parents[2] / "docs"
-PAGES = ("profiles", "vlans", "drivers", "intel-gas")
+PAGES = ("reference/profiles", "how-to/vlans", "reference/drivers", "how-to/intel-gas")
 #: Set: the files are written anew instead of compared.
 REWRITE = "DRA_SPAWNER_REWRITE_GOLDEN"
 
@@ -36,7 +36,7 @@ def documented_blocks() -> dict[str, str]:
         text = (DOCUMENTS / f"{page}.md").read_text()
         for line, block in re.findall(r"^#+ ([^\n]+)$|^```yaml\n(.+?)^```$", text, re.M | re.S):
             if line:
-                heading = f"{page}--" + re.sub(r"[^a-z0-9]+", "-", line.lower()).strip("-")
+                heading = f"{Path(page).name}--" + re.sub(r"[^a-z0-9]+", "-", line.lower()).strip("-")
                 number = 0
             else:
                 number += 1

@@ -37,7 +37,10 @@ def test_the_shipped_values_are_valid(path):
 
 
 def test_examples_of_the_documentation_are_valid():
-    text = "".join((ROOT / "docs" / name).read_text() for name in ("profiles.md", "vlans.md", "intel-gas.md"))
+    text = "".join(
+        (ROOT / "docs" / name).read_text()
+        for name in ("reference/profiles.md", "how-to/vlans.md", "how-to/intel-gas.md")
+    )
     examples = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)]
     used = 0
     for example in examples:

@@ -111,8 +111,8 @@ def test_refused(value: Any, problem: str) -> None:
 
 
 def test_settings_causes_and_metrics_are_documented() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "history.md").read_text()
-    metrics = (Path(__file__).parents[2] / "docs" / "service.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "reference" / "history.md").read_text()
+    metrics = (Path(__file__).parents[2] / "docs" / "reference" / "service.md").read_text()
     registry = CollectorRegistry()
     api = KubernetesApi(ApiClient.__new__(ApiClient))  # nothing is asked of it
     controller = PlaceholderController(api, ClusterWatch(api), DecisionLog(), ControllerSettings("hub"))

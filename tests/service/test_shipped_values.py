@@ -147,7 +147,7 @@ def test_priority_is_the_one_that_placeholders_have() -> None:
 
 def test_every_word_is_documented() -> None:
     """Labels, kinds, causes, rules, states and metrics, by which people find out what was done."""
-    text = (ROOT / "docs" / "placeholders.md").read_text()
+    text = (ROOT / "docs" / "reference" / "placeholders.md").read_text()
     words = {
         str(each) for vocabulary in (Cause, DenialCause, Hold, PlacementKind, PlaceholderState) for each in vocabulary
     }
@@ -170,7 +170,7 @@ def test_every_word_is_documented() -> None:
 
 
 def test_settings_that_are_documented_are_there() -> None:
-    text = (ROOT / "docs" / "placeholders.md").read_text()
+    text = (ROOT / "docs" / "reference" / "placeholders.md").read_text()
     known = set(DRASpawnerService.class_trait_names())
     named = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)`", text))
     others = {

@@ -58,7 +58,7 @@ class ActionExecutor:
     Parameters
     ----------
     api
-        See `docs/placeholders.md` for the rights its account needs.
+        See `docs/reference/placeholders.md` for the rights its account needs.
     may_act
         Called before each request; raises if this process must not act (any more).
     new_name

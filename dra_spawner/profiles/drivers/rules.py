@@ -1,4 +1,4 @@
-"""The rules about drivers. docs/check.md has the same table, which a test compares."""
+"""The rules about drivers. docs/reference/check.md has the same table, which a test compares."""
 
 from __future__ import annotations
 

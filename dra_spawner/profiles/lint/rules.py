@@ -176,6 +176,6 @@ def unknown_rules(names: Iterable[str]) -> tuple[str, ...]:
     sentences = []
     for name in names:
         if name not in known:
-            near = get_close_matches(name, known, 1) or [f"docs/check.md has their names, such as {known[0]}"]
+            near = get_close_matches(name, known, 1) or [f"docs/reference/check.md has their names, such as {known[0]}"]
             sentences.append(f"there is no rule {name}; {'did you mean ' if near[0] in known else ''}{near[0]}")
     return tuple(sentences)

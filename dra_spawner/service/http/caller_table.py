@@ -1,4 +1,4 @@
-"""The table of endpoints and callers in docs/api.md, made from the declarations."""
+"""The table of endpoints and callers in docs/reference/api.md, made from the declarations."""
 
 from __future__ import annotations
 

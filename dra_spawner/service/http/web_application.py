@@ -29,7 +29,8 @@ __all__ = ["ADDRESSES", "web_application"]
 
 _HERE = Path(__file__).parent
 
-#: docs/api.md and tests/adversary/test_requests.py have a row for each address: the answer that each caller gets.
+#: docs/reference/api.md and tests/adversary/test_requests.py have a row for each address: the
+#: answer that each caller gets.
 ADDRESSES: tuple[Address, ...] = (
     ("", NodesPage),
     ("api/openapi.json", OpenApiHandler),

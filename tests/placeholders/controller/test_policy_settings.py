@@ -270,7 +270,7 @@ def test_outside_of_its_hours_a_schedule_leaves_it_to_the_forecast(hour: int, nu
     assert answer.placeholders == number
 
 
-DOCUMENT = (Path(__file__).parents[3] / "docs" / "demand-policies.md").read_text()
+DOCUMENT = (Path(__file__).parents[3] / "docs" / "reference" / "demand-policies.md").read_text()
 
 
 def test_the_documented_policies_are_read() -> None:

@@ -90,7 +90,7 @@ async def test_what_is_sent_and_what_comes_back() -> None:
 
 
 async def test_the_documented_request_is_what_is_sent() -> None:
-    document = (Path(__file__).parents[3] / "docs" / "demand-policies.md").read_text()
+    document = (Path(__file__).parents[3] / "docs" / "reference" / "demand-policies.md").read_text()
     request, answer = map(json.loads, re.findall(r"```json\n(.*?)```", document, re.DOTALL))
     scaler = Scaler()
     scaler.answer = answer

@@ -1,4 +1,4 @@
-"""docs/drivers.md: its examples are sound, and every driver is there."""
+"""docs/reference/drivers.md: its examples are sound, and every driver is there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dra_spawner.profiles.drivers import known_drivers
 from dra_spawner.profiles.findings import Level
 from tests.profiles.drivers.choices import found
 
-TEXT = (Path(__file__).parents[3] / "docs" / "drivers.md").read_text()
+TEXT = (Path(__file__).parents[3] / "docs" / "reference" / "drivers.md").read_text()
 EXAMPLES = [yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.+?)^```$", TEXT, re.M | re.S)]
 
 

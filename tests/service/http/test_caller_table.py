@@ -1,4 +1,4 @@
-"""The table of docs/api.md, whose cells tests/adversary/test_requests.py sends to a real hub."""
+"""The table of docs/reference/api.md, whose cells tests/adversary/test_requests.py sends to a real hub."""
 
 from __future__ import annotations
 

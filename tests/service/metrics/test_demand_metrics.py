@@ -14,7 +14,7 @@ from dra_spawner.service.metrics.demand_metrics import register_demand
 from tests.placeholders.controller.following import LEAD, Following, entry
 from tests.placeholders.planner.simulated_cluster import START
 
-DOCUMENT = (Path(__file__).parents[3] / "docs" / "service.md").read_text()
+DOCUMENT = (Path(__file__).parents[3] / "docs" / "reference" / "service.md").read_text()
 
 
 class Measured(Following):

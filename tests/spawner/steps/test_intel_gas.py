@@ -17,7 +17,7 @@ from dra_spawner.spawner.hub_wide import forget_hub
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
 from tests.presence import present
 
-DOCUMENT = (Path(__file__).parents[3] / "docs" / "intel-gas.md").read_text()
+DOCUMENT = (Path(__file__).parents[3] / "docs" / "how-to" / "intel-gas.md").read_text()
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ __all__ = ["DemandSettings"]
 
 @dataclass(frozen=True, slots=True)
 class DemandSettings:
-    """How a forecast is made. The defaults were tuned on 120 days of one public hub (docs/scale-ahead.md).
+    """How a forecast is made. The defaults were tuned on 120 days of one public hub (docs/explanation/scale-ahead.md).
 
     Raises
     ------
