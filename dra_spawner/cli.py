@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Names of files and users may not be valid Unicode.
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    options = _parser(arguments[0] if arguments else "").parse_args(arguments)
+    options = command_parser(arguments[0] if arguments else "").parse_args(arguments)
     name = " ".join([names.PROJECT, *arguments[:1]])
     try:
         code = int(options.run(options))
@@ -144,7 +144,8 @@ def _packages(command: str) -> Sequence[Any]:
     )
 
 
-def _parser(command: str) -> argparse.ArgumentParser:
+def command_parser(command: str = "") -> argparse.ArgumentParser:
+    """The parser of all commands, or of those that a command line with this command needs."""
     parser = _Command(
         prog=names.PROJECT,
         description="JupyterHub on Kubernetes with shares of devices, by Dynamic Resource Allocation.",
