@@ -21,7 +21,7 @@ myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence"]
 myst_fence_as_directive = ["mermaid"]
 
-# The theme below JupyterHub's own. That one would add JupyterHub's logo and its team's links to a project outside of it.
+# The theme below JupyterHub's own, which adds JupyterHub's logo and its team's links: they are not this project's.
 html_theme = "pydata_sphinx_theme"
 html_title = "dra_spawner"
 html_static_path = ["_static"]

@@ -16,6 +16,7 @@ KINDS: Final = {
     "browser": "what a user sees, in a browser",
     "chart": "the Helm chart, rendered by Helm itself and applied to a real API server",
     "cluster": "the clusters that tests use, and their helpers",
+    "docs": "the documentation: its links, its commands, its values, and what it says that people read",
     "integration": "several packages at work together, on both clusters",
     "node": "pods in containers, on a real kubelet",
     "oracle": "our allocator against kube-scheduler's own",

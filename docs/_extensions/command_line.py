@@ -48,6 +48,8 @@ def _is_shown(action: argparse.Action) -> bool:
 
 def _row(parser: argparse.ArgumentParser, action: argparse.Action) -> tuple[str, str]:
     formatter = parser.formatter_class(parser.prog)
-    value = "" if action.nargs == 0 else formatter._format_args(action, formatter._get_default_metavar_for_optional(action))
+    value = (
+        "" if action.nargs == 0 else formatter._format_args(action, formatter._get_default_metavar_for_optional(action))
+    )
     names = ", ".join(action.option_strings)
     return f"`{f'{names} {value}'.strip()}`", formatter._expand_help(action) if action.help else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 from kubespawner import KubeSpawner
 from markdown import paragraphs
@@ -14,6 +14,20 @@ from dra_spawner.service.application import DRASpawnerService
 from dra_spawner.spawner import DRASpawner
 
 __all__ = ["service_settings", "spawner_settings"]
+
+_WORDS: Final = {
+    "Any": "any value",
+    "Bool": "yes or no",
+    "Callable": "function",
+    "Dict": "mapping",
+    "Float": "number",
+    "Int": "whole number",
+    "Integer": "whole number",
+    "List": "list",
+    "Set": "set",
+    "Unicode": "text",
+    "Union": "one of several types",
+}
 
 
 def spawner_settings() -> str:
@@ -53,6 +67,5 @@ def _laid_out(default: str) -> str:
 
 
 def _kind(trait: TraitType[Any, Any]) -> str:
-    words = {"Bool": "yes or no", "Unicode": "text", "Int": "whole number", "Integer": "whole number", "Float": "number", "Dict": "mapping", "List": "list", "Any": "any value", "Union": "one of several types", "Callable": "function"}  # fmt: skip
-    name = next((each.__name__ for each in type(trait).__mro__ if each.__name__ in words), type(trait).__name__)
-    return words.get(name, name) + (", or `None`" if trait.allow_none else "")
+    name = next((each.__name__ for each in type(trait).__mro__ if each.__name__ in _WORDS), type(trait).__name__)
+    return _WORDS.get(name, name) + (", or `None`" if trait.allow_none else "")
