@@ -1,23 +1,60 @@
-"""Availability as JSON, computed again only after something has changed, or after a second."""
+"""Availability as JSON: computed again after something has changed, but only in a part of the time.
+
+On a big cluster one answer takes longer to compute than hundreds of questions take to answer. So an answer is given
+again for ten times as long as it took, and while the next one is computed.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
-from dra_spawner.placeholders.planner.policy import Policy
 
-__all__ = ["ProfileAnswers"]
+__all__ = ["ProfileAnswer", "ProfileAnswers"]
 
 #: Age after which an answer is computed again although nothing has changed: waits pass.
 _MAX_SECONDS: Final = 1.0
+#: Time for which an answer is given although something has changed, as a multiple of the time to compute it.
+_REST: Final = 10.0
+#: Limit of that time, in seconds.
+_MAX_REST: Final = 5.0
 #: Limit of names that are remembered.
 _MAX_NAMES: Final = 64
 
 _Items = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileAnswer:
+    """The answer for one name.
+
+    Attributes
+    ----------
+    items
+        The choices; not to be changed.
+    body
+        The encoded answer with all of them.
+    computed
+        When its computation began, by the clock of `ProfileAnswers`.
+    took
+        Seconds until it was computed.
+    problem
+        Why the shapes that the hub publishes are not known; empty if they are.
+    ground
+        What it was computed from.
+    """
+
+    items: _Items
+    body: bytes
+    computed: float
+    took: float
+    problem: str
+    ground: tuple[object, ...]
 
 
 class ProfileAnswers:
@@ -31,34 +68,72 @@ class ProfileAnswers:
 
     def __init__(self, seconds: Callable[[], float] = time.monotonic) -> None:
         self._seconds = seconds
-        self._known: dict[str, tuple[tuple[int, int], Policy, float, _Items]] = {}
-        self._working = asyncio.Lock()
+        self._known: dict[str, ProfileAnswer] = {}
+        self._working: dict[str, asyncio.Task[ProfileAnswer]] = {}
 
-    async def items(
+    async def answer(
         self, controller: PlaceholderController, name: str, compute: Callable[[], Awaitable[_Items]]
-    ) -> _Items:
-        """The answer; the caller must not change it.
+    ) -> ProfileAnswer:
+        """The answer.
 
         Parameters
         ----------
         name
             Of one choice; empty for all.
         """
-        found = self._fresh(controller, name)
-        if found is None:
-            async with self._working:
-                found = self._fresh(controller, name)
-                if found is None:
-                    version, policy = (controller.watch.version, controller.changes), controller.policy
-                    found = await compute()
-                    if len(self._known) >= _MAX_NAMES:
-                        self._known.clear()
-                    self._known[name] = version, policy, self._seconds(), found
+        known = self._known.get(name)
+        if known is not None:
+            age, rest = self.age(known), min(_REST * known.took, _MAX_REST)
+            if age < rest or (age <= _MAX_SECONDS and known.ground == _ground(controller)):
+                return known
+        work = self._working.get(name)
+        if work is None or work.done():
+            work = asyncio.create_task(self._compute(controller, name, compute), name="availability")
+            self._working[name] = work
+            work.add_done_callback(self._note_end)
+        if known is not None and age < 2 * rest:
+            return known
+        return await asyncio.shield(work)
+
+    def age(self, answer: ProfileAnswer) -> float:
+        """Seconds since an answer was computed."""
+        return self._seconds() - answer.computed
+
+    async def _compute(
+        self, controller: PlaceholderController, name: str, compute: Callable[[], Awaitable[_Items]]
+    ) -> ProfileAnswer:
+        ground, began = _ground(controller), self._seconds()
+        items = await compute()
+        problem = _problem_of(controller)
+        body = {"items": items, "continue": "", "total": len(items), "problem": problem}
+        encoded = json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
+        if len(self._known) >= _MAX_NAMES and name not in self._known:
+            self._known.clear()
+        found = self._known[name] = ProfileAnswer(items, encoded, began, self._seconds() - began, problem, ground)
         return found
 
-    def _fresh(self, controller: PlaceholderController, name: str) -> _Items | None:
-        known = self._known.get(name)
-        if known is None or self._seconds() - known[2] > _MAX_SECONDS:
-            return None
-        is_same = known[0] == (controller.watch.version, controller.changes) and known[1] is controller.policy
-        return known[3] if is_same else None
+    def _note_end(self, work: asyncio.Task[ProfileAnswer]) -> None:
+        if not work.cancelled():
+            work.exception()  # its callers have it, and without one the next call tries again
+
+
+def _problem_of(controller: PlaceholderController) -> str:
+    return controller.shapes.problem if controller.is_on else ""
+
+
+def _ground(controller: PlaceholderController) -> tuple[object, ...]:
+    policy = controller.policy
+    return controller.watch.version, controller.changes, _Same(policy), _problem_of(controller)
+
+
+class _Same:
+    """Equals only a holder of the same object."""
+
+    def __init__(self, item: object) -> None:
+        self._item = item
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self._item is other._item
+
+    def __hash__(self) -> int:
+        return id(self._item)

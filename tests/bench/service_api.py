@@ -2,7 +2,7 @@
 
 Run ``python -m tests.bench.service_api``. The service's web application answers over loopback, in this process; another process
 asks, with keep-alive connections, as programs do. Availability is ``GET api/profiles`` with the service's own token. It is
-asked while nothing changes, and while the cluster changes ten times a second. Then streams of ``api/events`` are opened.
+asked while nothing changes, while nodes report ten times a second, and while their labels change so often. Then streams of ``api/events`` are opened.
 """
 
 from __future__ import annotations
@@ -115,12 +115,18 @@ def show(what: str, times: list[float], seconds: float) -> None:
     )
 
 
-async def change(found: Service) -> None:
-    """Ten heartbeats of nodes a second."""
+async def change(found: Service, number: int = 100, *, decides: bool = False) -> None:
+    """Ten reports of nodes a second, made before; each changes a label if they are to decide."""
+    lines = []
+    for each in range(number):
+        node = found.cluster.node(found.cluster.random.choice(found.cluster.names))
+        if decides:
+            node["metadata"]["labels"]["example.com/changed"] = str(each)
+        lines.append(json.dumps(node))
     while True:
-        name = found.cluster.random.choice(found.cluster.names)
-        found.watch.put(Kind.NODE, json.loads(json.dumps(found.cluster.node(name))))
-        await asyncio.sleep(0.1)
+        for line in lines:
+            found.watch.put(Kind.NODE, json.loads(line))
+            await asyncio.sleep(0.1)
 
 
 async def streams(found: Service, count: int) -> None:
@@ -142,11 +148,13 @@ async def measure(options: argparse.Namespace) -> None:
         await ask(url, 1, 1)
         show("one after the other", await ask(url, options.seconds, 1), options.seconds)
         show(f"{_AT_ONCE} at once", await ask(url, options.seconds, _AT_ONCE), options.seconds)
-        changing = asyncio.create_task(change(found))
-        show("while nodes report", await ask(url, options.seconds, 1), options.seconds)
-        changing.cancel()
-        with suppress(asyncio.CancelledError):
-            await changing
+        for what, decides in (("while nodes report", False), ("while nodes change", True)):
+            changing = asyncio.create_task(change(found, decides=decides))
+            await asyncio.sleep(1)
+            show(what, await ask(url, options.seconds, 1), options.seconds)
+            changing.cancel()
+            with suppress(asyncio.CancelledError):
+                await changing
         await streams(found, options.streams)
 
 

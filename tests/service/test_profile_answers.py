@@ -1,10 +1,12 @@
-"""Availability is computed again only after a change, or after a second."""
+"""Availability is computed again only after a change, or after a while."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
+import pytest
 from kubernetes_asyncio.client import ApiClient
 
 from dra_spawner.history.decision_log import DecisionLog
@@ -16,26 +18,68 @@ from dra_spawner.simulator.cluster_objects import Kind
 from tests.service.unstarted_watch import UnstartedWatch
 
 
-async def test_answers_are_remembered_until_something_changes() -> None:
-    clock = [0.0]
-    watch, answers, computed = UnstartedWatch(), ProfileAnswers(lambda: clock[0]), list[str]()
-    api = KubernetesApi(ApiClient.__new__(ApiClient))
-    controller = PlaceholderController(api, watch, DecisionLog(), ControllerSettings("hub"))
+class Asking:
+    """Asks for availability, which takes some seconds to compute."""
 
-    async def ask(name: str = "") -> Any:
+    def __init__(self, takes: float = 0.0) -> None:
+        self.clock, self.computed, self.takes = 0.0, list[str](), takes
+        self.watch, self.answers = UnstartedWatch(), ProfileAnswers(lambda: self.clock)
+        api = KubernetesApi(ApiClient.__new__(ApiClient))
+        self.controller = PlaceholderController(api, self.watch, DecisionLog(), ControllerSettings("hub"))
+
+    async def ask(self, name: str = "") -> int:
+        """The number of the computation whose answer is given."""
+
         async def compute() -> list[dict[str, Any]]:
             await asyncio.sleep(0)
-            computed.append(name)
-            return [{"number": len(computed)}]
+            self.computed.append(name)
+            self.clock += self.takes
+            return [{"number": len(self.computed)}]
 
-        return await answers.items(controller, name, compute)
+        found = await self.answers.answer(self.controller, name, compute)
+        assert json.loads(found.body) == {"items": found.items, "continue": "", "total": 1, "problem": ""}
+        return int(found.items[0]["number"])
 
-    found = await asyncio.gather(*(ask() for _ in range(5)))
-    assert (found, computed) == ([[{"number": 1}]] * 5, [""]), "callers at the same time share one"
-    await ask("gpu")
-    assert computed == ["", "gpu"]
-    watch.put(Kind.NODE, {"kind": "Node", "metadata": {"name": "n1"}})
-    assert await ask() == [{"number": 3}]
-    assert await ask() == [{"number": 3}]
-    clock[0] = 1.5
-    assert await ask() == [{"number": 4}]
+    def change(self) -> None:
+        self.watch.put(Kind.NODE, {"kind": "Node", "metadata": {"name": f"n{len(self.watch.snapshot.nodes)}"}})
+
+
+async def test_answers_are_remembered_until_something_changes() -> None:
+    service = Asking()
+    found = await asyncio.gather(*(service.ask() for _ in range(5)))
+    assert (found, service.computed) == ([1] * 5, [""]), "callers at the same time share one"
+    await service.ask("gpu")
+    assert service.computed == ["", "gpu"]
+    service.change()
+    assert await service.ask() == 3
+    assert await service.ask() == 3
+    service.clock = 1.5
+    assert await service.ask() == 4
+
+
+async def test_an_answer_that_takes_long_is_given_again_while_the_next_is_computed() -> None:
+    service = Asking(takes=0.3)
+    assert await service.ask() == 1
+    service.change()
+    service.clock = 2.9
+    assert await service.ask() == 1, "less than ten times as old as it took"
+    service.clock = 3.1
+    assert await service.ask() == 1, "the next one is being computed"
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert await service.ask() == 2
+    service.change()
+    service.clock = 60
+    assert await service.ask() == 3, "an old one is not given"
+
+
+async def test_a_failed_computation_is_tried_again() -> None:
+    service = Asking()
+
+    async def fail() -> list[dict[str, Any]]:
+        raise ZeroDivisionError
+
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            await service.answers.answer(service.controller, "", fail)
+    assert await service.ask() == 1

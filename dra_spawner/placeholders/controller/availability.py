@@ -64,14 +64,11 @@ class PlaceholderCounts:
 def count_placeholders(view: View) -> dict[str, PlaceholderCounts]:
     """Placeholders and servers by shape."""
     states: dict[str, Counter[PlaceholderState]] = {}
-    used: Counter[str] = Counter()
-    pending: Counter[str] = Counter()
     for placeholder in view.placeholders.values():
         states.setdefault(placeholder.shape, Counter())[placeholder.state] += 1
     for pod in view.terminating:
         states.setdefault(pod.labels.get(names.SHAPE, ""), Counter())[PlaceholderState.TERMINATING] += 1
-    for pod in view.users.values():
-        (used if pod.node_name else pending)[pod.labels.get(names.SHAPE, "")] += 1
+    used, pending = view.count_servers()
     shapes = {*states, *used, *pending}
     return {shape: PlaceholderCounts(states.get(shape, Counter()), used[shape], pending[shape]) for shape in shapes}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
@@ -233,6 +234,11 @@ class View:
     def servers_of(self, shape: str) -> int:
         """The number of servers whose label names a shape, and of those for which its placeholders are reserved."""
         return self._users_of_shape.get(shape, 0) + len(self._reserved_for_others.get(shape, ()))
+
+    def count_servers(self) -> tuple[Counter[str], Counter[str]]:
+        """Users' servers with a node, and without one, by the shape in their label; empty for one without a shape."""
+        pending = Counter(pod.labels.get(names.SHAPE, "") for pod in self._pending)
+        return Counter(self._users_of_shape) - pending, pending
 
     @cached_property
     def terminating_soon(self) -> list[Pod]:

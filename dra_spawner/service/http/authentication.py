@@ -135,8 +135,12 @@ class SecureHandler(GuardedHandler):
 
     def write_json(self, body: Any, media_type: str = JSON) -> None:
         """Answer with JSON in ASCII, which can also express text that is not valid Unicode."""
+        self.write_encoded(_encoded(body), media_type)
+
+    def write_encoded(self, body: bytes, media_type: str = JSON) -> None:
+        """Answer with JSON that is encoded already."""
         self.set_header("Content-Type", media_type)
-        self.finish(_encoded(body))
+        self.finish(body)
 
 
 class _HubHandler(HubOAuthenticated, SecureHandler):

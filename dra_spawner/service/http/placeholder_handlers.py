@@ -103,14 +103,18 @@ class ProfilesHandler(PlaceholderHandler):
     async def get(self) -> None:
         controller = self.controller
         name = self.get_query_argument("name", "")
-        items = await self.context.profile_answers.items(controller, name, lambda: profiles_json(self.context, name))
-        if name and not items:
+        answers = self.context.profile_answers
+        answer = await answers.answer(controller, name, lambda: profiles_json(self.context, name))
+        if name and not answer.items:
             raise HTTPError(404, "The hub publishes no choice of this name.")
-        problem = controller.shapes.problem if controller.is_on else ""
+        self.set_header("Age", str(int(answers.age(answer))))
+        if not self.get_query_argument("limit", "") and not self.get_query_argument("continue", ""):
+            self.write_encoded(answer.body)
+            return
         # In their own order: small amounts come first.
-        numbered = [(f"{number:08}", each) for number, each in enumerate(items)]
+        numbered = [(f"{number:08}", each) for number, each in enumerate(answer.items)]
         found = self.page(numbered, lambda each: each[0])
-        self.write_json({**found, "items": [each for _, each in found["items"]], "problem": problem})
+        self.write_json({**found, "items": [each for _, each in found["items"]], "problem": answer.problem})
 
 
 def placement_json(placement: Placement) -> dict[str, Any]:
