@@ -114,6 +114,26 @@ async def test_pause_and_observe(embedded_cluster: ClusterUnderTest) -> None:
         await service.until_warm(GPU, 1)
 
 
+async def test_an_order_outlives_its_leader(embedded_cluster: ClusterUnderTest) -> None:
+    cluster = embedded_cluster
+    await two_nodes(cluster)
+    async with replica(cluster, placeholders=TARGETS) as service:
+        await service.until_warm(GPU, 1)
+        (key,) = service.placeholders()
+        # Nothing is carried out before this leader ends.
+        assert (await ask(service, "PUT", "settings/observing", {}))[0] == 200
+        assert (await ask(service, "DELETE", f"placeholders/{key.name}"))[0] == 202
+        await service.decide()
+        assert key in service.placeholders()
+    async with replica(cluster, placeholders=TARGETS) as service:
+        assert (await ask(service, "DELETE", "settings/observing"))[0] == 204
+        await service.until(lambda: key not in service.placeholders(), "the next leader evicts it")
+        await service.until(lambda: not service.controller.operators.present.orders, "the order is removed")
+        await service.until_warm(GPU, 1)
+        audit = (await service.get_json("audit"))["items"]
+        assert [(each["by"], each["change"], each["subject"]) for each in audit][1] == ("user ada", "evict", f"Pod {key}")
+
+
 async def test_a_reservation_is_released(embedded_cluster: ClusterUnderTest) -> None:
     cluster = embedded_cluster
     await two_nodes(cluster)

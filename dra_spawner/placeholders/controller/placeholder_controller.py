@@ -22,6 +22,7 @@ from dra_spawner.kube.rights import missing_right
 from dra_spawner.placeholders.controller.capacity_buffers import CapacityBuffers
 from dra_spawner.placeholders.controller.cluster_limits import ClusterLimits, pending_uids
 from dra_spawner.placeholders.controller.controller_counts import ControllerCounts
+from dra_spawner.placeholders.controller.done_orders import forget_done_orders
 from dra_spawner.placeholders.controller.event_recorder import NODE_NAMESPACE, EventRecorder
 from dra_spawner.placeholders.controller.executor import ActionExecutor
 from dra_spawner.placeholders.controller.handover_times import HandoverTimes
@@ -41,9 +42,10 @@ from dra_spawner.placeholders.controller.wanted_policy import PolicySources, Wan
 from dra_spawner.placeholders.planner.choice_names import find_choice
 from dra_spawner.placeholders.planner.cluster_index import ClusterIndex
 from dra_spawner.placeholders.planner.decide import Decisions
-from dra_spawner.placeholders.planner.orders import ordered_placeholder
+from dra_spawner.placeholders.planner.operator_settings import MAX_ORDERS, OperatorSettings, StoredOrder
+from dra_spawner.placeholders.planner.orders import RefusedOrder, ordered_placeholder
 from dra_spawner.placeholders.planner.placement import PlacementKind
-from dra_spawner.placeholders.planner.policy import DeletionOrder, Policy, ReplicaRange
+from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.published_shapes import PublishedShapes
 from dra_spawner.placeholders.planner.quotas import Quota
 from dra_spawner.placeholders.planner.search_ledger import SearchLedger
@@ -98,7 +100,6 @@ class PlaceholderController:
         self._times = times or ReconcilerTimes()
         self._found_out = ClusterIndex()
         self._searches = SearchLedger(time.monotonic)
-        self._orders: tuple[DeletionOrder, ...] = ()
         self._reconciler: Reconciler | None = None
         self._reservations: Reservations | None = None
         self._index = WantedPolicies(settings)
@@ -127,9 +128,7 @@ class PlaceholderController:
 
         Shapes with a CapacityBuffer have no target. It is the same object until something changes.
         """
-        policy = self._buffers.for_pods(self._wanted_policy)
-        self._orders = tuple(each for each in self._orders if each.key in self.watch.snapshot.pods)
-        return replace(policy, orders=self._orders) if self._orders else policy
+        return self._buffers.for_pods(self._wanted_policy)
 
     @property
     def _wanted_policy(self) -> Policy:
@@ -266,6 +265,7 @@ class PlaceholderController:
         tasks = (
             asyncio.create_task(self._buffers.run(may_act), name="capacity buffers"),
             asyncio.create_task(events.run(), name="events"),
+            asyncio.create_task(forget_done_orders(self.operators, self.view, may_act), name="orders"),
         )
         self._reconciler = reconciler
         self._reservations = Reservations(reconciler, self.settings.reservation)
@@ -277,7 +277,6 @@ class PlaceholderController:
                 await reconciler.run()
         finally:
             self._reconciler = self._reservations = None
-            self._orders = ()
             for task in tasks:
                 task.cancel()
 
@@ -308,26 +307,32 @@ class PlaceholderController:
             raise UnknownShape(choice)
         return self._reconciler.resume(self.published.shapes[found].id)
 
-    def order_deletion(self, name: str, by: str, *, releases: bool) -> None:
+    async def order_deletion(self, name: str, by: str, *, releases: bool) -> None:
         """Let the next round evict a placeholder, or release its reservation, which deletes it, too.
 
-        It raises as `check_order`.
-        """
-        found = self.check_order(name, releases=releases)
-        reason = f"{by} released its reservation" if releases else f"{by} evicted it"
-        self._orders = (*self._orders, DeletionOrder(found.key, found.pod.uid, releases, reason))
-        self.wake()
-
-    def check_order(self, name: str, *, releases: bool) -> Placeholder:
-        """The placeholder of an order.
+        The order is stored in the cluster, so that the next leader carries it out if this one cannot.
 
         Raises
         ------
         NotLeading
         UnknownPlaceholder
         RefusedOrder
-            If its state does not allow the order.
+            If the placeholder's state does not allow the order, or too many orders wait.
+        SettingsUnavailable
+            If the order cannot be stored.
         """
+        found = self._placeholder_to_end(name, releases=releases)
+        server = found.reservation.pod if releases and found.reservation is not None else ""
+        order = StoredOrder(found.key, found.pod.uid, server, by, self.now())
+
+        def add(present: OperatorSettings) -> OperatorSettings:
+            if len(present.orders) >= MAX_ORDERS:
+                raise RefusedOrder("Too many orders are not done yet. Try again in a minute.")
+            return present.with_order(order)
+
+        await self.operators.change(add)
+
+    def _placeholder_to_end(self, name: str, *, releases: bool) -> Placeholder:
         if self._reconciler is None:
             raise NotLeading("this replica does not manage placeholders at present")
         return ordered_placeholder(self.view(), ObjectKey(self.settings.placeholders.namespace, name), releases)

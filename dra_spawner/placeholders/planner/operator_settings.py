@@ -1,5 +1,6 @@
 """What people set for a time: targets of placeholders, pauses, nodes to drain, and whether anything is decided at all.
 
+What they order once is kept here until it is done, so that the next leader knows it, too.
 It is stored in a ConfigMap, with an audit trail of the latest changes. An invalid part is left out, as another writer
 may have written it.
 """
@@ -7,31 +8,40 @@ may have written it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
 from dra_spawner.json_types import JsonObject
-from dra_spawner.placeholders.planner.policy import MAX_PLACEHOLDERS, Policy, ReplicaRange
+from dra_spawner.placeholders.planner.policy import MAX_PLACEHOLDERS, DeletionOrder, Policy, ReplicaRange
+from dra_spawner.simulator.claims import ObjectKey
 
 __all__ = [
+    "MAX_ORDERS",
     "MAX_SETTINGS",
+    "ORDER_LASTING",
     "AuditEntry",
     "OperatorSetting",
     "OperatorSettings",
     "SettingKey",
     "SettingKind",
+    "StoredOrder",
     "read_settings",
     "settings_data",
 ]
 
 #: Limit of settings at a time, so that the ConfigMap stays small.
 MAX_SETTINGS: Final = 200
+#: Limit of orders that are not done yet.
+MAX_ORDERS: Final = 100
+#: Time after which an order that could not be carried out is dropped.
+ORDER_LASTING: Final = timedelta(minutes=5)
 #: Limit of entries in the audit trail; the oldest ones are dropped.
 _MAX_AUDITED: Final = 500
 _SETTINGS_KEY: Final = "settings.json"
+_ORDERS_KEY: Final = "orders.json"
 _AUDIT_KEY: Final = "audit.json"
 _LONGEST: Final = 1_000
 
@@ -93,6 +103,37 @@ class OperatorSetting:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredOrder:
+    """An order to delete one placeholder.
+
+    Attributes
+    ----------
+    key, uid
+        Of the placeholder's pod.
+    server
+        Name of the pod whose reservation is to end; empty for an order to evict.
+    by
+        Who ordered it, such as ``user ada``.
+    """
+
+    key: ObjectKey
+    uid: str
+    server: str
+    by: str
+    at: datetime
+
+    def is_over(self, now: datetime) -> bool:
+        """Whether it is dropped, done or not."""
+        return now - self.at >= ORDER_LASTING
+
+    @property
+    def order(self) -> DeletionOrder:
+        """The same for decisions."""
+        reason = f"{self.by} released its reservation" if self.server else f"{self.by} evicted it"
+        return DeletionOrder(self.key, self.uid, self.server, reason)
+
+
+@dataclass(frozen=True, slots=True)
 class AuditEntry:
     """A change that a person made.
 
@@ -115,16 +156,21 @@ class AuditEntry:
 
 @dataclass(frozen=True, slots=True)
 class OperatorSettings:
-    """All settings, and the audit trail with the newest entry last."""
+    """All settings, orders that may not be done yet, and the audit trail with the newest entry last."""
 
     settings: Mapping[SettingKey, OperatorSetting] = field(default_factory=dict)
     audit: tuple[AuditEntry, ...] = ()
+    orders: tuple[StoredOrder, ...] = ()
 
     def active(self, now: datetime) -> OperatorSettings:
-        """The same without settings that have ended; the same object if none has."""
-        if not any(each.is_over(now) for each in self.settings.values()):
+        """The same without settings and orders that have ended; the same object if none has."""
+        if not any(each.is_over(now) for each in (*self.settings.values(), *self.orders)):
             return self
-        return replace(self, settings={key: each for key, each in self.settings.items() if not each.is_over(now)})
+        return replace(
+            self,
+            settings={key: each for key, each in self.settings.items() if not each.is_over(now)},
+            orders=tuple(each for each in self.orders if not each.is_over(now)),
+        )
 
     def of_kind(self, kind: SettingKind) -> dict[str, OperatorSetting]:
         """Settings of a kind by name."""
@@ -141,6 +187,17 @@ class OperatorSettings:
         rest = {each: setting for each, setting in self.settings.items() if each != key}
         return replace(self, settings=rest).audited(AuditEntry(at, by, "deleted", " ".join(key)))
 
+    def with_order(self, order: StoredOrder) -> OperatorSettings:
+        """The same with one more order, in place of an earlier one about the same pod."""
+        rest = tuple(each for each in self.orders if each.uid != order.uid)
+        change = "release" if order.server else "evict"
+        entry = AuditEntry(order.at, order.by, change, f"Pod {order.key}")
+        return replace(self, orders=(*rest, order)).audited(entry)
+
+    def without_orders(self, done: Collection[StoredOrder]) -> OperatorSettings:
+        """The same without orders that are done."""
+        return replace(self, orders=tuple(each for each in self.orders if each not in done))
+
     def audited(self, entry: AuditEntry) -> OperatorSettings:
         """The same with one more entry in the audit trail."""
         return replace(self, audit=(*self.audit, entry)[-_MAX_AUDITED:])
@@ -152,20 +209,21 @@ class OperatorSettings:
         return {name: each.replicas for name, each in found.items() if each.replicas is not None}
 
     def applied_to(self, policy: Policy, shape_of: Mapping[str, str]) -> Policy:
-        """A policy with pauses, draining and observing; targets are in `replicas`.
+        """A policy with pauses, draining, observing and orders; targets are in `replicas`.
 
         Parameters
         ----------
         shape_of
             Id of the shape by name of the choice.
         """
-        if not self.settings:
+        if not self.settings and not self.orders:
             return policy
         observing = next(iter(self.of_kind(SettingKind.OBSERVING).values()), None)
         return replace(
             policy,
             paused=frozenset(shape_of[name] for name in self.of_kind(SettingKind.PAUSED) if name in shape_of),
             drained={name: each.because for name, each in self.of_kind(SettingKind.DRAINING).items()},
+            orders=tuple(each.order for each in self.orders),
             observing_because=f"the service only observes, {observing.because}" if observing is not None else "",
         )
 
@@ -179,6 +237,7 @@ def settings_data(settings: OperatorSettings) -> dict[str, str]:
     ]
     return {
         _SETTINGS_KEY: json.dumps([_setting_json(each) for _, each in sorted(settings.settings.items())], indent=1),
+        _ORDERS_KEY: json.dumps([_order_json(each) for each in settings.orders]),
         _AUDIT_KEY: json.dumps(audit),
     }
 
@@ -189,7 +248,10 @@ def read_settings(obj: JsonObject | None) -> OperatorSettings:
     data = data if isinstance(data, dict) else {}
     settings = [each for each in map(_read_setting, _read_list(data.get(_SETTINGS_KEY))) if each is not None]
     audit = [each for each in map(_read_audit, _read_list(data.get(_AUDIT_KEY))) if each is not None]
-    return OperatorSettings({each.key: each for each in settings[:MAX_SETTINGS]}, tuple(audit[-_MAX_AUDITED:]))
+    orders = [each for each in map(_read_order, _read_list(data.get(_ORDERS_KEY))) if each is not None]
+    return OperatorSettings(
+        {each.key: each for each in settings[:MAX_SETTINGS]}, tuple(audit[-_MAX_AUDITED:]), tuple(orders[:MAX_ORDERS])
+    )
 
 
 def _setting_json(setting: OperatorSetting) -> JsonObject:
@@ -201,6 +263,17 @@ def _setting_json(setting: OperatorSetting) -> JsonObject:
     if setting.replicas is not None:
         found |= {"min": setting.replicas.min, "max": setting.replicas.max}
     return found
+
+
+def _order_json(order: StoredOrder) -> JsonObject:
+    return {
+        "namespace": order.key.namespace,
+        "name": order.key.name,
+        "uid": order.uid,
+        "server": order.server,
+        "by": order.by,
+        "at": order.at.isoformat(),
+    }
 
 
 def _read_list(text: object) -> Iterable[Any]:
@@ -222,6 +295,16 @@ def _read_setting(written: Any) -> OperatorSetting | None:
         until = _moment(written["until"]) if "until" in written else None
         texts = (_text(written["name"]), _text(written["by"]))
         return OperatorSetting(kind, *texts, _moment(written["at"]), until, _text(written.get("reason", "")), replicas)
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
+
+
+def _read_order(written: Any) -> StoredOrder | None:
+    try:
+        namespace, name, uid, server, by = (
+            _text(written[key]) for key in ("namespace", "name", "uid", "server", "by")
+        )
+        return StoredOrder(ObjectKey(namespace, name), uid, server, by, _moment(written["at"]))
     except (KeyError, TypeError, ValueError, OverflowError):
         return None
 

@@ -6,11 +6,11 @@ from collections.abc import Collection
 
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import DeletePlaceholder, delete_placeholder
-from dra_spawner.placeholders.planner.policy import Policy
+from dra_spawner.placeholders.planner.policy import DeletionOrder, Policy
 from dra_spawner.placeholders.planner.view import Placeholder, View
 from dra_spawner.simulator.claims import ObjectKey
 
-__all__ = ["RefusedOrder", "UnknownPlaceholder", "decide_orders", "ordered_placeholder"]
+__all__ = ["RefusedOrder", "UnknownPlaceholder", "decide_orders", "is_order_done", "ordered_placeholder"]
 
 
 class UnknownPlaceholder(Exception):
@@ -32,19 +32,21 @@ def ordered_placeholder(view: View, key: ObjectKey, releases: bool) -> Placehold
     found = view.placeholders.get(key)
     if found is None:
         raise UnknownPlaceholder(key)
-    if why := _why_not(view, found, releases=releases):
+    reservation = found.reservation
+    if releases and reservation is None:
+        raise RefusedOrder("This placeholder is not reserved.")
+    if why := _why_not(view, found, reservation.pod if releases and reservation is not None else ""):
         raise RefusedOrder(why)
     return found
 
 
-def _why_not(view: View, placeholder: Placeholder, *, releases: bool) -> str:
-    """Why a placeholder cannot be evicted, or its reservation released, as a sentence; empty if it can."""
-    reservation = placeholder.reservation
-    if releases and reservation is None:
-        return "This placeholder is not reserved."
-    if releases and reservation is not None and _pod_of(placeholder, reservation.pod) in view.snapshot.pods:
+def _why_not(view: View, placeholder: Placeholder, server: str) -> str:
+    """Why a placeholder cannot be evicted, or its reservation for a server released, as a sentence; empty if it can."""
+    if server and not _is_reserved_for(placeholder, server):
+        return "This placeholder is not reserved for this server."
+    if server and ObjectKey(placeholder.pod.namespace, server) in view.snapshot.pods:
         return "The server of this reservation is there already."
-    if not placeholder.may_end(Cause.EXPIRED if releases else Cause.EVICTED):
+    if not placeholder.may_end(Cause.EXPIRED if server else Cause.EVICTED):
         return f"A placeholder cannot be evicted while it is {placeholder.state}."
     return ""
 
@@ -52,14 +54,23 @@ def _why_not(view: View, placeholder: Placeholder, *, releases: bool) -> str:
 def decide_orders(view: View, policy: Policy, ending: Collection[ObjectKey]) -> tuple[DeletePlaceholder, ...]:
     """Deletions that are ordered and still possible."""
     return tuple(
-        delete_placeholder(found.pod, found.state, Cause.EXPIRED if order.releases else Cause.EVICTED, order.reason)
+        delete_placeholder(found.pod, found.state, Cause.EXPIRED if order.server else Cause.EVICTED, order.reason)
         for order in policy.orders
         if (found := view.placeholders.get(order.key)) is not None
         and found.pod.uid == order.uid
         and order.key not in ending
-        and not _why_not(view, found, releases=order.releases)
+        and not _why_not(view, found, order.server)
     )
 
 
-def _pod_of(placeholder: Placeholder, name: str) -> ObjectKey:
-    return ObjectKey(placeholder.pod.namespace, name)
+def is_order_done(view: View, order: DeletionOrder) -> bool:
+    """Whether an order has nothing left to do: its placeholder, or the reservation, is gone."""
+    pod = view.snapshot.pods.get(order.key)
+    if pod is None or pod.uid != order.uid or pod.is_deleted:
+        return True
+    found = view.placeholders.get(order.key)
+    return bool(order.server) and found is not None and not _is_reserved_for(found, order.server)
+
+
+def _is_reserved_for(placeholder: Placeholder, server: str) -> bool:
+    return placeholder.reservation is not None and placeholder.reservation.pod == server

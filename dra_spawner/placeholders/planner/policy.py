@@ -184,13 +184,13 @@ class DeletionOrder:
     ----------
     uid
         Of its pod.
-    releases
-        Whether the placeholder is reserved, and the reservation is to end; other placeholders are evicted.
+    server
+        Name of the pod whose reservation is to end; empty for an order to evict.
     """
 
     key: ObjectKey
     uid: str
-    releases: bool
+    server: str
     reason: str
 
 

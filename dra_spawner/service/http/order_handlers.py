@@ -11,6 +11,7 @@ from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
 from tornado.web import HTTPError
 
 from dra_spawner.kube.leader import NotLeading
+from dra_spawner.placeholders.controller.settings_store import SettingsUnavailable
 from dra_spawner.placeholders.planner.orders import RefusedOrder, UnknownPlaceholder
 from dra_spawner.service.http.authentication import HUB_SECONDS
 from dra_spawner.service.http.endpoints import Access, Query, endpoint
@@ -35,16 +36,15 @@ class _PlaceholderOrderHandler(OperatorHandler):
     """Base: the leader deletes the placeholder in its next round."""
 
     async def order(self, name: str, order: str) -> None:
-        """Check the order, write it into the audit trail, and take it."""
-        releases = order == "release"
+        """Store the order, with an entry in the audit trail."""
         try:
-            self.controller.check_order(name, releases=releases)
-            await self.note(order, f"Pod {self.controller.settings.placeholders.namespace}/{name}")
-            self.controller.order_deletion(name, self.caller, releases=releases)
+            await self.controller.order_deletion(name, self.caller, releases=order == "release")
         except UnknownPlaceholder:
             raise HTTPError(404, "There is no placeholder of this name.") from None
         except RefusedOrder as error:
             raise HTTPError(409, "%s", error) from None
+        except SettingsUnavailable as error:
+            raise HTTPError(503, "%s", error) from None
         except NotLeading:
             because = self.context.not_leading_because() or "This replica has ceased to lead."
             raise HTTPError(503, "%s", because) from None

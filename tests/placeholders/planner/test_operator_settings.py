@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,13 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra_spawner.placeholders.planner.operator_settings import (
+    ORDER_LASTING,
     OperatorSetting,
     OperatorSettings,
     SettingKind,
+    StoredOrder,
     read_settings,
     settings_data,
 )
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
+from dra_spawner.simulator.claims import ObjectKey
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 NUMBERS = OperatorSetting(SettingKind.PLACEHOLDERS, "gpu", "user ada", NOW, None, "exam", ReplicaRange(2, 3))
@@ -43,6 +47,19 @@ def test_the_policy_knows_them() -> None:
     assert OperatorSettings().applied_to(policy, {}) is policy
 
 
+def test_orders_are_kept_for_a_while() -> None:
+    evict = StoredOrder(ObjectKey("hub", "placeholder-1"), "u1", "", "user ada", NOW)
+    release = StoredOrder(ObjectKey("hub", "placeholder-2"), "u2", "jupyter-bob", "user ada", NOW + ORDER_LASTING / 2)
+    settings = OperatorSettings().with_order(evict).with_order(release)
+    assert read_settings({"data": settings_data(settings)}) == settings
+    assert [each.change for each in settings.audit] == ["evict", "release"]
+    assert settings.applied_to(Policy(), {}).orders == (evict.order, release.order)
+    assert settings.active(NOW + ORDER_LASTING).orders == (release,)
+    assert settings.without_orders([evict]).orders == (release,)
+    assert settings.with_order(replace(evict, by="user bob")).orders[-1].by == "user bob"
+    assert len(settings.with_order(evict).orders) == 2
+
+
 def test_the_audit_trail_is_bounded() -> None:
     settings = ALL
     for _ in range(600):
@@ -61,10 +78,12 @@ def test_the_audit_trail_is_bounded() -> None:
     )
 )
 def test_whatever_others_wrote_is_read(found: Any) -> None:
-    for data in (found, {"settings.json": found, "audit.json": found}, {"settings.json": json.dumps([found])}):
-        assert read_settings({"data": data}).settings == {}
+    keys = ("settings.json", "orders.json", "audit.json")
+    for data in (found, dict.fromkeys(keys, found), dict.fromkeys(keys[:2], json.dumps([found]))):
+        read = read_settings({"data": data})
+        assert (read.settings, read.orders) == ({}, ())
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "{}", "nul", '[{"kind": "paused"}]', "[1]"])
 def test_text_that_is_none_of_ours_is_left_out(text: str) -> None:
-    assert read_settings({"data": {"settings.json": text, "audit.json": text}}) == OperatorSettings()
+    assert read_settings({"data": dict.fromkeys(("settings.json", "orders.json", "audit.json"), text)}) == OperatorSettings()
