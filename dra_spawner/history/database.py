@@ -215,19 +215,6 @@ class HistoryDatabase:
         with self._writing() as connection:
             connection.execute(change)
 
-    def add_calendar_entry(self, name: str, entry: str, created: datetime) -> None:
-        """Write a calendar entry.
-
-        Parameters
-        ----------
-        name
-            Unique id.
-        entry
-            The entry as JSON.
-        """
-        with self._writing() as connection:
-            connection.execute(calendar_entries.insert().values(id=name, entry=entry, created=created))
-
     def delete_calendar_entry(self, name: str) -> None:
         """Delete a calendar entry if it exists."""
         with self._writing() as connection:

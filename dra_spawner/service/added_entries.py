@@ -1,8 +1,7 @@
-"""Calendar entries that administrators add by the API; they are stored in the history's database."""
+"""Calendar entries that administrators add by the API; they are stored beside the settings."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import secrets
@@ -15,23 +14,22 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from dra_spawner.calendars.entries import CalendarEntry
 from dra_spawner.history.database import HistoryDatabase
+from dra_spawner.json_types import JsonObject
 from dra_spawner.placeholders.controller.demand_settings import read_calendar_entry
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.placeholders.controller.settings_store import SettingsUnavailable
+from dra_spawner.placeholders.planner.operator_settings import OperatorSettings
 from dra_spawner.service.blocking_calls import BlockingCalls
 
-__all__ = ["AddedEntries", "AddedEntry", "EntriesUnavailable", "TooManyEntries"]
+__all__ = ["AddedEntries", "AddedEntry", "TooManyEntries"]
 
 log = logging.getLogger(__name__)
 
-_MAX: Final = 1000
 _ID_BYTES: Final = 6
-#: Limit of the time in which no placeholder counts as surplus because the entries could not be read yet.
+#: Limit of the time in which no placeholder counts as surplus because earlier entries could not be read yet.
 _LOAD_TIMEOUT: Final = timedelta(days=1)
 _ANSWER_SECONDS: Final = 10.0
-
-
-class EntriesUnavailable(Exception):
-    """Raised where entries cannot be stored; the message is a sentence."""
+_MOVED_BY: Final = "an earlier version"
 
 
 class TooManyEntries(Exception):
@@ -43,17 +41,17 @@ class AddedEntry:
     """An entry, and the JSON that it was read from."""
 
     id: str
-    written: Mapping[str, Any]
+    written: JsonObject
     entry: CalendarEntry
 
 
 class AddedEntries:
-    """The leader's added entries: it reads them when it begins to lead.
+    """The added entries: every replica knows them, and the leader uses them.
 
     Parameters
     ----------
     database
-        Returns the history's database; None while it is not open.
+        Returns the history's database, in which earlier versions stored entries; None while it is not open.
     has_history
         Whether a history is configured.
     answer_seconds
@@ -71,118 +69,145 @@ class AddedEntries:
         self._controller = controller
         self._database = database
         self._has_history = has_history
-        self._entries: dict[str, AddedEntry] = {}
-        self._is_loaded = False
-        self._is_told = False
-        self._lock = asyncio.Lock()
+        self._read_last: tuple[Mapping[str, JsonObject], tuple[AddedEntry, ...]] = {}, ()
+        self._leads = self._is_moved = self._is_told = False
         self._ask = BlockingCalls("calendar entries", answer_seconds)
+        controller.operators.on_change(self._use)
 
     @property
     def items(self) -> tuple[AddedEntry, ...]:
         """All entries, sorted by their first begin."""
-        return tuple(sorted(self._entries.values(), key=lambda each: (each.entry.begins, each.id)))
+        stored = self._controller.operators.present.entries
+        if self._read_last[0] is not stored:
+            self._read_last = stored, self._read_all(stored)
+        return self._read_last[1]
 
     def begin(self) -> None:
-        """Keep surplus placeholders until the entries are loaded. Call it when this replica begins to lead."""
+        """Use the entries. Keep surplus placeholders until those of earlier versions are known."""
+        self._leads = True
         if self._has_history:
             self._controller.scale_ahead.calendars.awaited_until = self._controller.now() + _LOAD_TIMEOUT
-
-    def end(self) -> None:
-        """Forget the entries: another replica leads, and may change them."""
-        self._entries, self._is_loaded = {}, False
         self._use()
 
-    async def load(self) -> None:
-        """Read the entries, unless they are read already; the next call tries again if the database cannot be read."""
+    def end(self) -> None:
+        """Use them no more: another replica leads."""
+        self._leads = self._is_moved = False
+        self._use()
+
+    async def move(self) -> None:
+        """Move entries that an earlier version stored in the database; the next call tries again if that fails."""
         database = self._database()
-        if self._is_loaded or database is None:
+        if self._is_moved or database is None:
             return
         try:
             stored = await self._ask(database.calendar_entries)
-        except (SQLAlchemyError, TimeoutError) as error:
+            if stored:
+                await self._controller.operators.change(lambda settings: self._with_earlier(settings, stored))
+                for name in stored:
+                    await self._ask(lambda name=name: database.delete_calendar_entry(name))  # type: ignore[misc]
+        except (SQLAlchemyError, TimeoutError, SettingsUnavailable) as error:
             if not self._is_told:  # it is tried again each minute
                 log.warning("Calendar entries cannot be read: error=%s", error)
             self._is_told = True
             return
-        self._is_told = False
-        for name, text in stored.items():
-            try:
-                written = json.loads(text)
-                self._entries[name] = AddedEntry(name, written, self._read(written))
-            except ValueError as error:
-                log.warning("An added calendar entry is invalid, and ignored: id=%s problem=%s", name, error)
-        self._is_loaded = True
+        self._is_told, self._is_moved = False, True
         self._controller.scale_ahead.calendars.awaited_until = None
-        self._use()
 
-    async def add(self, written: Mapping[str, Any]) -> AddedEntry:
+    async def add(self, written: object, by: str) -> AddedEntry:
         """Add an entry, written as in the setting ``calendar_entries``.
 
         Raises
         ------
         SettingsError
             If the entry is invalid; with path, found and allowed values of every problem.
-        EntriesUnavailable
+        SettingsUnavailable
             If entries cannot be stored.
         TooManyEntries
             If the limit is reached.
         """
-        entry = self._read(written)
-        async with self._lock:
-            database = self._writable()
-            if len(self._entries) >= _MAX:
-                raise TooManyEntries
-            added = AddedEntry(secrets.token_hex(_ID_BYTES), dict(written), entry)
-            await self._write(database.add_calendar_entry, added.id, json.dumps(added.written), self._controller.now())
-            self._entries[added.id] = added
-            self._use()
-        return added
+        return await self._set(secrets.token_hex(_ID_BYTES), written, by, lambda present: None)
 
-    async def delete(self, name: str) -> bool:
+    async def replace(
+        self, name: str, written: object, by: str, check: Callable[[AddedEntry | None], None]
+    ) -> AddedEntry:
+        """Write another entry in place of one.
+
+        It raises as `add`.
+
+        Parameters
+        ----------
+        check
+            Called with the present entry, perhaps several times; what it raises refuses the change.
+        """
+        return await self._set(name, written, by, check)
+
+    async def delete(self, name: str, by: str, check: Callable[[AddedEntry | None], None]) -> None:
         """Delete an entry.
 
-        Returns
-        -------
-        bool
-            Whether it existed.
+        Parameters
+        ----------
+        check
+            As of `replace`.
 
         Raises
         ------
-        EntriesUnavailable
-            If entries cannot be stored.
+        SettingsUnavailable
         """
-        if not self._controller.is_on:
-            return False  # without placeholders there are no entries
-        async with self._lock:
-            database = self._writable()
-            if name not in self._entries:
-                return False
-            await self._write(database.delete_calendar_entry, name)
-            del self._entries[name]
-            self._use()
-        return True
 
-    def _writable(self) -> HistoryDatabase:
-        if not self._controller.is_on:
-            raise EntriesUnavailable("Entries have no effect: the service has no placeholders (setting placeholders).")
-        if not self._has_history:
-            raise EntriesUnavailable("Entries cannot be stored: the service has no history (setting history).")
-        database = self._database()
-        if database is None or not self._is_loaded:
-            raise EntriesUnavailable("Entries cannot be stored at present: the history's database is not available.")
-        return database
+        def change(present: OperatorSettings) -> OperatorSettings:
+            check(self._find(present, name))
+            return present.without_entry(name, by, self._controller.now())
 
-    async def _write(self, write: Callable[..., None], *arguments: object) -> None:
-        try:
-            await self._ask(lambda: write(*arguments))
-        except (SQLAlchemyError, TimeoutError) as error:
-            log.warning("Calendar entries cannot be written: error=%s", error)
-            raise EntriesUnavailable(
-                "Entries cannot be stored at present: the history's database is not available."
-            ) from None
+        await self._controller.operators.change(change)
 
-    def _read(self, written: object) -> CalendarEntry:
+    async def _set(self, name: str, written: object, by: str, check: Callable[[AddedEntry | None], None]) -> AddedEntry:
+        entry = self.read(written)
+        assert isinstance(written, dict)  # or it was refused
+
+        def change(present: OperatorSettings) -> OperatorSettings:
+            check(self._find(present, name))
+            changed = present.with_entry(name, written, by, self._controller.now())
+            if not changed.has_room:
+                raise TooManyEntries
+            return changed
+
+        await self._controller.operators.change(change)
+        return AddedEntry(name, written, entry)
+
+    def read(self, written: object) -> CalendarEntry:
+        """The entry as the calendars use it.
+
+        Raises
+        ------
+        SettingsError
+        """
         return read_calendar_entry(written, self._controller.scale_ahead.settings.options.settings.zone, "entry")
 
+    def _find(self, settings: OperatorSettings, name: str) -> AddedEntry | None:
+        return next((each for each in self._read_all(settings.entries) if each.id == name), None)
+
+    def _read_all(self, stored: Mapping[str, Any]) -> tuple[AddedEntry, ...]:
+        found = []
+        for name, written in stored.items():
+            try:
+                found.append(AddedEntry(name, written, self.read(written)))
+            except ValueError as error:
+                log.warning("An added calendar entry is invalid, and ignored: id=%s problem=%s", name, error)
+        return tuple(sorted(found, key=lambda each: (each.entry.begins, each.id)))
+
+    def _with_earlier(self, settings: OperatorSettings, stored: Mapping[str, str]) -> OperatorSettings:
+        for name, text in stored.items():
+            try:
+                written = json.loads(text)
+                self.read(written)
+            except ValueError as error:
+                log.warning("An added calendar entry is invalid, and ignored: id=%s problem=%s", name, error)
+                continue
+            if name not in settings.entries:
+                more = settings.with_entry(name, written, _MOVED_BY, self._controller.now())
+                settings = more if more.has_room else settings
+        return settings
+
     def _use(self) -> None:
-        self._controller.scale_ahead.calendars.added = tuple(each.entry for each in self.items)
+        items = self.items if self._leads else ()
+        self._controller.scale_ahead.calendars.added = tuple(each.entry for each in items)

@@ -105,6 +105,7 @@ class ScaleAheadRunner:
         controller = self._controller
         await controller.watch.wait_synced()
         await controller.shapes.wait_synced()
+        await controller.operators.wait_synced()
         ahead = controller.scale_ahead
         tasks = [
             asyncio.create_task(ahead.calendars.run(controller.now), name="calendars"),
@@ -116,7 +117,7 @@ class ScaleAheadRunner:
         try:
             await self._learn()
             while True:
-                await self.added.load()
+                await self.added.move()
                 self._advance()
                 await asyncio.sleep(_seconds_left(controller.now()) + _SETTLE_SECONDS)
         finally:

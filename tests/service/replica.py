@@ -39,6 +39,7 @@ from dra_spawner.service.http.limited_server import LimitedServer
 from dra_spawner.service.http.web_application import web_application
 from dra_spawner.service.web_settings import WebSettings
 from dra_spawner.simulator.claims import ObjectKey
+from tests.cluster.access import manifests
 from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.fault_proxy import FaultProxy, Request
 from tests.cluster.under_test import ClusterUnderTest
@@ -62,6 +63,14 @@ async def publish_shapes(
     path = resource_path("v1", "configmaps", cluster.namespace)
     await cluster.admin.delete(f"{path}/{names.SHAPES_CONFIG_MAP}", missing_ok=True)
     await cluster.admin.create(path, manifest)
+
+
+async def publish_settings(cluster: ClusterUnderTest) -> None:
+    """The empty ConfigMap for what people set, as the chart creates it."""
+    (settings,) = [
+        each for each in manifests(cluster.namespace) if each["metadata"]["name"] == names.SETTINGS_CONFIG_MAP
+    ]
+    await cluster.admin.create(resource_path("v1", "configmaps", cluster.namespace), settings)
 
 
 class Replica:

@@ -7,7 +7,6 @@ import json
 from array import array
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -26,8 +25,7 @@ from dra_spawner.replay.replay import Scenario, replay
 from dra_spawner.replay.traces import Trace
 from tests.cluster.under_test import ClusterUnderTest
 from tests.placeholders.controller.objects import node, prepare, shape, user_pod
-from tests.polling import eventually
-from tests.service.replica import Replica, publish_shapes
+from tests.service.replica import Replica, publish_settings, publish_shapes
 from tests.service.virtual_replica import PATIENT, VirtualReplica, VirtualTime
 from tests.virtual_time.api import VirtualTimeApi
 
@@ -238,30 +236,38 @@ async def test_a_restart_in_the_middle_of_a_class_removes_nothing(embedded_clust
         assert set(running.running.placeholders()) == before
 
 
-async def test_an_entry_that_an_administrator_adds(embedded_cluster: ClusterUnderTest, tmp_path: Path) -> None:
+async def test_an_entry_that_an_administrator_adds(embedded_cluster: ClusterUnderTest) -> None:
+    """It outlives the replica without a database."""
     time = VirtualTime()
-    history = {"url": f"sqlite:///{tmp_path}/history.sqlite"}
+    await publish_settings(embedded_cluster)
     soon = {"users": "25 of cpu", "begins": "2026-03-02 09:12"}
     async with (
         aiohttp.ClientSession() as session,
-        service_on(embedded_cluster, time, scale_ahead="act", history=history) as running,
+        service_on(embedded_cluster, time, scale_ahead="act") as running,
     ):
 
-        async def ask(method: str, path: str, body: Any = None) -> tuple[int, Any]:
-            async with session.request(method, f"{running.running.url}/{path}", json=body) as answer:
+        async def ask(method: str, path: str, body: Any = None, match: str = "") -> tuple[int, Any]:
+            url, headers = f"{running.running.url}/{path}", {"If-Match": match} if match else {}
+            async with session.request(method, url, json=body, headers=headers) as answer:
+                tags.append(answer.headers.get("ETag", ""))
                 return answer.status, json.loads(await answer.text() or "null")
 
-        async def is_added() -> bool:
-            status, _ = await ask("POST", "calendar-entries", soon)
-            return status == 201
-
+        tags: list[str] = []
         status, refused = await ask("POST", "calendar-entries", {"users": "25 of cpu"})
         told = 'entry.begins: nothing found; allowed: a local time like "2026-11-24 17:00".'
         assert (status, refused["detail"]) == (400, told)
-        await eventually(is_added, "the database is open, and the entry is added")
+        assert (await ask("POST", "calendar-entries", {**soon, "users": "20 of cpu"}))[0] == 201
         _, answer = await ask("GET", "calendar-entries")
         ((name, written),) = [(each.pop("id"), each) for each in answer["items"]]
-        assert written == soon
+        assert written == {**soon, "users": "20 of cpu"}
+        path = f"calendar-entries/{name}"
+        assert await ask("GET", path) == (200, {"id": name, **written})
+        tag = tags[-1]
+        assert (await ask("PUT", path, soon, '"other"'))[0] == 412
+        assert (await ask("PUT", path, {"users": "25 of cpu"}, tag))[0] == 400
+        assert await ask("PUT", path, soon, tag) == (200, {"id": name, **soon})
+        assert (await ask("PUT", "calendar-entries/other", soon))[0] == 404
+        assert (await ask("DELETE", path, match=tag))[0] == 412, "it is another version now"
         await jump(running, time, datetime_of(minute_of(time.now()) + 1) + timedelta(seconds=1))
         await running.running.until(lambda: len(running.running.placeholders()) == 25, "those of the class")
         await running.stop()
@@ -270,6 +276,10 @@ async def test_an_entry_that_an_administrator_adds(embedded_cluster: ClusterUnde
         await running.running.until(lambda: bool(running.running.controller.scale_ahead.calendars.added), "it is read")
         await jump(running, time, time.now() + timedelta(minutes=1))
         assert len(running.running.placeholders()) == 25
-        assert (await ask("DELETE", f"calendar-entries/{name}"))[0] == 204
-        assert (await ask("DELETE", f"calendar-entries/{name}"))[0] == 404
+        await ask("GET", path)
+        assert (await ask("DELETE", path, match=tags[-1]))[0] == 204
+        assert (await ask("DELETE", path))[0] == 404
+        audit = (await ask("GET", "audit"))[1]["items"]
+        changes = [(each["change"], each["subject"]) for each in audit]
+        assert changes == [(change, f"calendar-entry {name}") for change in ("deleted", "set", "set")]
         assert (await ask("GET", "calendar-entries"))[1]["items"] == []

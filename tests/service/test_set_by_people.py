@@ -9,13 +9,11 @@ from typing import Any
 import aiohttp
 
 from dra_spawner import names
-from dra_spawner.kube.api import resource_path
-from tests.cluster.access import manifests
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.placeholders.controller.objects import WHOLE, node, prepare, shape
 from tests.polling import eventually
-from tests.service.replica import Replica, publish_shapes, replica
+from tests.service.replica import Replica, publish_settings, publish_shapes, replica
 
 GPU = shape(WHOLE)
 TARGETS = {"gpu-whole": {"min": 1}}
@@ -34,9 +32,7 @@ async def two_nodes(cluster: ClusterUnderTest) -> None:
     nodes = [node(name, whole("gpu-0"), whole("gpu-1")) for name in ("node-a", "node-b")]
     await prepare(cluster, *nodes[0], *nodes[1])
     await publish_shapes(cluster, {"gpu-whole": GPU})
-    found = manifests(cluster.namespace)
-    (settings,) = [each for each in found if each["metadata"]["name"] == names.SETTINGS_CONFIG_MAP]
-    await cluster.admin.create(resource_path("v1", "configmaps", cluster.namespace), settings)
+    await publish_settings(cluster)
 
 
 async def test_numbers_are_set_and_survive_a_restart(cluster: ClusterUnderTest) -> None:
@@ -131,7 +127,11 @@ async def test_an_order_outlives_its_leader(embedded_cluster: ClusterUnderTest) 
         await service.until(lambda: not service.controller.operators.present.orders, "the order is removed")
         await service.until_warm(GPU, 1)
         audit = (await service.get_json("audit"))["items"]
-        assert [(each["by"], each["change"], each["subject"]) for each in audit][1] == ("user ada", "evict", f"Pod {key}")
+        assert [(each["by"], each["change"], each["subject"]) for each in audit][1] == (
+            "user ada",
+            "evict",
+            f"Pod {key}",
+        )
 
 
 async def test_a_reservation_is_released(embedded_cluster: ClusterUnderTest) -> None:

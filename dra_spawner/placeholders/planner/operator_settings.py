@@ -1,13 +1,14 @@
 """What people set for a time: targets of placeholders, pauses, nodes to drain, and whether anything is decided at all.
 
-What they order once is kept here until it is done, so that the next leader knows it, too.
-It is stored in a ConfigMap, with an audit trail of the latest changes. An invalid part is left out, as another writer
-may have written it.
+What they order once is kept here until it is done, so that the next leader knows it, too. Calendar entries that they
+add stay until they are deleted. All is stored in a ConfigMap, with an audit trail of the latest changes. An invalid
+part is left out, as another writer may have written it.
 """
 
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -19,6 +20,7 @@ from dra_spawner.placeholders.planner.policy import MAX_PLACEHOLDERS, DeletionOr
 from dra_spawner.simulator.claims import ObjectKey
 
 __all__ = [
+    "MAX_ENTRIES",
     "MAX_ORDERS",
     "MAX_SETTINGS",
     "ORDER_LASTING",
@@ -34,6 +36,8 @@ __all__ = [
 
 #: Limit of settings at a time, so that the ConfigMap stays small.
 MAX_SETTINGS: Final = 200
+#: Limit of calendar entries.
+MAX_ENTRIES: Final = 1_000
 #: Limit of orders that are not done yet.
 MAX_ORDERS: Final = 100
 #: Time after which an order that could not be carried out is dropped.
@@ -42,8 +46,12 @@ ORDER_LASTING: Final = timedelta(minutes=5)
 _MAX_AUDITED: Final = 500
 _SETTINGS_KEY: Final = "settings.json"
 _ORDERS_KEY: Final = "orders.json"
+_ENTRIES_KEY: Final = "calendar-entries.json"
 _AUDIT_KEY: Final = "audit.json"
 _LONGEST: Final = 1_000
+#: Limits of the stored text: a ConfigMap holds 1 MiB.
+_MAX_ENTRIES_TEXT: Final = 250_000
+_MAX_AUDIT_TEXT: Final = 400_000
 
 
 class SettingKind(StrEnum):
@@ -156,15 +164,22 @@ class AuditEntry:
 
 @dataclass(frozen=True, slots=True)
 class OperatorSettings:
-    """All settings, orders that may not be done yet, and the audit trail with the newest entry last."""
+    """All settings, orders that may not be done yet, and the audit trail with the newest entry last.
+
+    Attributes
+    ----------
+    entries
+        Calendar entries by id, as they were written; not checked.
+    """
 
     settings: Mapping[SettingKey, OperatorSetting] = field(default_factory=dict)
     audit: tuple[AuditEntry, ...] = ()
     orders: tuple[StoredOrder, ...] = ()
+    entries: Mapping[str, JsonObject] = field(default_factory=dict)
 
     def active(self, now: datetime) -> OperatorSettings:
         """The same without settings and orders that have ended; the same object if none has."""
-        if not any(each.is_over(now) for each in (*self.settings.values(), *self.orders)):
+        if not (any(each.is_over(now) for each in self.settings.values()) or any(e.is_over(now) for e in self.orders)):
             return self
         return replace(
             self,
@@ -198,6 +213,21 @@ class OperatorSettings:
         """The same without orders that are done."""
         return replace(self, orders=tuple(each for each in self.orders if each not in done))
 
+    def with_entry(self, name: str, written: JsonObject, by: str, at: datetime) -> OperatorSettings:
+        """The same with a calendar entry, in place of an earlier one with this id."""
+        audit = AuditEntry(at, by, "set", f"calendar-entry {name}", json.dumps(written)[:_LONGEST])
+        return replace(self, entries={**self.entries, name: written}).audited(audit)
+
+    def without_entry(self, name: str, by: str, at: datetime) -> OperatorSettings:
+        """The same without a calendar entry."""
+        rest = {each: written for each, written in self.entries.items() if each != name}
+        return replace(self, entries=rest).audited(AuditEntry(at, by, "deleted", f"calendar-entry {name}"))
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the calendar entries are few and short enough to be stored."""
+        return len(self.entries) <= MAX_ENTRIES and len(json.dumps(self.entries)) <= _MAX_ENTRIES_TEXT
+
     def audited(self, entry: AuditEntry) -> OperatorSettings:
         """The same with one more entry in the audit trail."""
         return replace(self, audit=(*self.audit, entry)[-_MAX_AUDITED:])
@@ -230,15 +260,16 @@ class OperatorSettings:
 
 def settings_data(settings: OperatorSettings) -> dict[str, str]:
     """The data of the ConfigMap."""
-    audit = [
+    audit = (
         {"at": each.at.isoformat(), "by": each.by, "change": each.change, "subject": each.subject}
         | ({"details": each.details} if each.details else {})
         for each in settings.audit
-    ]
+    )
     return {
         _SETTINGS_KEY: json.dumps([_setting_json(each) for _, each in sorted(settings.settings.items())], indent=1),
         _ORDERS_KEY: json.dumps([_order_json(each) for each in settings.orders]),
-        _AUDIT_KEY: json.dumps(audit),
+        _ENTRIES_KEY: json.dumps(settings.entries),
+        _AUDIT_KEY: _newest(map(json.dumps, audit)),
     }
 
 
@@ -250,7 +281,10 @@ def read_settings(obj: JsonObject | None) -> OperatorSettings:
     audit = [each for each in map(_read_audit, _read_list(data.get(_AUDIT_KEY))) if each is not None]
     orders = [each for each in map(_read_order, _read_list(data.get(_ORDERS_KEY))) if each is not None]
     return OperatorSettings(
-        {each.key: each for each in settings[:MAX_SETTINGS]}, tuple(audit[-_MAX_AUDITED:]), tuple(orders[:MAX_ORDERS])
+        {each.key: each for each in settings[:MAX_SETTINGS]},
+        tuple(audit[-_MAX_AUDITED:]),
+        tuple(orders[:MAX_ORDERS]),
+        _read_entries(data.get(_ENTRIES_KEY)),
     )
 
 
@@ -276,12 +310,33 @@ def _order_json(order: StoredOrder) -> JsonObject:
     }
 
 
+def _newest(audit: Iterable[str]) -> str:
+    """A JSON list of the last entries, as many as may be stored."""
+    kept: deque[str] = deque()
+    size = 0
+    for each in audit:
+        kept.append(each)
+        size += len(each) + 2
+        while size > _MAX_AUDIT_TEXT:
+            size -= len(kept.popleft()) + 2
+    return f"[{', '.join(kept)}]"
+
+
 def _read_list(text: object) -> Iterable[Any]:
-    try:
-        found = json.loads(text) if isinstance(text, str) else []
-    except (ValueError, RecursionError):
-        return []
+    found = _read_json(text)
     return found if isinstance(found, list) else []
+
+
+def _read_entries(text: object) -> dict[str, JsonObject]:
+    found = _read_json(text)
+    return {name: each for name, each in found.items() if isinstance(each, dict)} if isinstance(found, dict) else {}
+
+
+def _read_json(text: object) -> object:
+    try:
+        return json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        return None
 
 
 def _read_setting(written: Any) -> OperatorSetting | None:
@@ -301,9 +356,7 @@ def _read_setting(written: Any) -> OperatorSetting | None:
 
 def _read_order(written: Any) -> StoredOrder | None:
     try:
-        namespace, name, uid, server, by = (
-            _text(written[key]) for key in ("namespace", "name", "uid", "server", "by")
-        )
+        namespace, name, uid, server, by = (_text(written[key]) for key in ("namespace", "name", "uid", "server", "by"))
         return StoredOrder(ObjectKey(namespace, name), uid, server, by, _moment(written["at"]))
     except (KeyError, TypeError, ValueError, OverflowError):
         return None

@@ -2,30 +2,53 @@
 
 from __future__ import annotations
 
-from typing import Any
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from tornado.web import HTTPError
 
+from dra_spawner.placeholders.controller.settings_store import SettingsUnavailable
 from dra_spawner.profiles.settings_reader import SettingsError
-from dra_spawner.service.added_entries import AddedEntries, AddedEntry, EntriesUnavailable, TooManyEntries
-from dra_spawner.service.context import Role
+from dra_spawner.service.added_entries import AddedEntries, AddedEntry, TooManyEntries
 from dra_spawner.service.http.demand_schemas import CALENDAR_ENTRIES, CALENDAR_ENTRY, NEW_CALENDAR_ENTRY
 from dra_spawner.service.http.endpoints import CONTINUE, LIMIT_OR_ALL, Access, endpoint
 from dra_spawner.service.http.json_body import json_value
-from dra_spawner.service.http.placeholder_handlers import PlaceholderHandler
+from dra_spawner.service.http.setting_handlers import OperatorHandler
 
 __all__ = ["CalendarEntriesHandler", "CalendarEntryHandler"]
 
 
-class _EntriesHandler(PlaceholderHandler):
-    """Base: only the leader knows the entries."""
+_PUT: Final[Mapping[str, Any]] = {"problems": (404, 409), "precondition": True}
+
+
+class _EntriesHandler(OperatorHandler):
+    """Base of both handlers."""
 
     @property
     def entries(self) -> AddedEntries:
-        """The entries; 503 on a replica that does not lead."""
-        if self.context.role is not Role.LEADER or self.context.scale_ahead is None:
-            raise HTTPError(503, "%s", self.context.not_leading_because() or "The cluster is not found yet.")
+        """The entries; 503 while the cluster is not found."""
+        if self.context.scale_ahead is None:
+            raise HTTPError(503, "The cluster is not found yet.")
         return self.context.scale_ahead.added
+
+    @contextlib.contextmanager
+    def problems(self) -> Iterator[None]:
+        """Errors of a change as answers."""
+        try:
+            yield
+        except SettingsError as error:
+            raise HTTPError(400, "%s.", "; ".join(map(str, error.problems))) from None
+        except TooManyEntries:
+            raise HTTPError(409, "There are too many entries. Delete old ones.") from None
+        except SettingsUnavailable as error:
+            raise HTTPError(503, "%s", error) from None
+
+    def check(self, present: AddedEntry | None) -> None:
+        """Refuse to change an entry that does not exist, or is another version than `If-Match` says."""
+        if present is None:
+            raise HTTPError(404, "There is no entry with this id.")
+        self.require_match(_json(present))
 
 
 class CalendarEntriesHandler(_EntriesHandler):
@@ -42,6 +65,7 @@ class CalendarEntriesHandler(_EntriesHandler):
         query=(LIMIT_OR_ALL, CONTINUE),
     )
     async def get(self) -> None:
+        self.require_known()
         found = self.page(self.entries.items, lambda each: f"{each.entry.begins.isoformat()} {each.id}")
         self.write_json({**found, "items": [_json(each) for each in found["items"]]})
 
@@ -55,28 +79,45 @@ class CalendarEntriesHandler(_EntriesHandler):
     )
     async def post(self) -> None:
         written = json_value(bytes(self.body))
-        try:
-            added = await self.entries.add(written)
-        except SettingsError as error:
-            raise HTTPError(400, "%s.", "; ".join(map(str, error.problems))) from None
-        except TooManyEntries:
-            raise HTTPError(409, "There are too many entries. Delete old ones.") from None
-        except EntriesUnavailable as error:
-            raise HTTPError(503, "%s", error) from None
+        with self.problems():
+            self.entries.read(written)
+            self.require_placeholders()
+            added = await self.entries.add(written, self.caller)
         self.set_status(201)
         self.write_json(_json(added))
 
 
 class CalendarEntryHandler(_EntriesHandler):
-    """``DELETE api/calendar-entries/<id>``."""
+    """``api/calendar-entries/<id>``."""
 
-    @endpoint("Delete an added calendar entry.", Access.OPERATE, status=204, problems=(404,))
+    @endpoint("An added calendar entry.", Access.READ, answer=CALENDAR_ENTRY, problems=(404,))
+    async def get(self, name: str) -> None:
+        self.require_known()
+        found = next((each for each in self.entries.items if each.id == name), None)
+        if found is None:
+            raise HTTPError(404, "There is no entry with this id.")
+        self.write_json(_json(found))
+
+    @endpoint(
+        "Write another calendar entry in place of an added one.",
+        Access.OPERATE,
+        body=NEW_CALENDAR_ENTRY,
+        answer=CALENDAR_ENTRY,
+        **_PUT,
+    )
+    async def put(self, name: str) -> None:
+        written = json_value(bytes(self.body))
+        with self.problems():
+            self.entries.read(written)
+            self.require_placeholders()
+            changed = await self.entries.replace(name, written, self.caller, self.check)
+        self.write_json(_json(changed))
+
+    @endpoint("Delete an added calendar entry.", Access.OPERATE, **{**_PUT, "status": 204})
     async def delete(self, name: str) -> None:
-        try:
-            if not await self.entries.delete(name):
-                raise HTTPError(404, "There is no entry with this id.")
-        except EntriesUnavailable as error:
-            raise HTTPError(503, "%s", error) from None
+        with self.problems():
+            self.require_placeholders()
+            await self.entries.delete(name, self.caller, self.check)
         self.set_status(204)
 
 

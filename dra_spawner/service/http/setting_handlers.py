@@ -50,16 +50,34 @@ class OperatorHandler(PlaceholderHandler):
     @property
     def store(self) -> SettingsStore:
         """The store, to write; 409 without placeholders, which all settings are about."""
-        if not self.controller.is_on:
-            raise HTTPError(409, "There is nothing to set: the service has no placeholders (setting placeholders).")
+        self.require_placeholders()
         return self.controller.operators
 
     @property
     def present(self) -> OperatorSettings:
         """The present settings; 503 if they are not known."""
+        self.require_known()
+        return self.controller.operators.present
+
+    def require_placeholders(self) -> None:
+        """Refuse with 409 without placeholders."""
+        if not self.controller.is_on:
+            raise HTTPError(409, "There is nothing to set: the service has no placeholders (setting placeholders).")
+
+    def require_known(self) -> None:
+        """Refuse with 503 if the stored settings are not known."""
         if self.controller.operators.problem:
             raise HTTPError(503, "The settings are not known: %s.", self.controller.operators.problem)
-        return self.controller.operators.present
+
+    def require_match(self, present: Mapping[str, Any] | None) -> None:
+        """Refuse with 412 if `If-Match` names another version than the present answer to a ``GET``."""
+        wanted = self.request.headers.get("If-Match")
+        if wanted is None:
+            return
+        tag = etag_of(present) if present is not None else None
+        known = {each.strip().removeprefix("W/") for each in wanted.split(",")}
+        if tag is None or not known & {"*", tag}:
+            raise HTTPError(412, "Somebody has changed it since you read it. Read it again.")
 
     @property
     def caller(self) -> str:
@@ -141,7 +159,8 @@ class _SettingHandler(OperatorHandler):
         )
 
         def change(present: OperatorSettings) -> OperatorSettings:
-            self._require_match(present.settings.get(setting.key))
+            before = present.settings.get(setting.key)
+            self.require_match(_json(before) if before is not None else None)
             if setting.key not in present.settings and len(present.settings) >= MAX_SETTINGS:
                 raise HTTPError(409, "Too much is set already (%d settings). Delete some.", MAX_SETTINGS)
             return present.with_setting(setting)
@@ -157,7 +176,7 @@ class _SettingHandler(OperatorHandler):
             found = present.settings.get(key)
             if found is None:
                 raise HTTPError(404, "Nothing is set here.")
-            self._require_match(found)
+            self.require_match(_json(found))
             return present.without(key, self.caller, self.controller.now())
 
         await self._change(change)
@@ -175,16 +194,6 @@ class _SettingHandler(OperatorHandler):
             await self.store.change(change)
         except SettingsUnavailable as error:
             raise HTTPError(503, "%s", error) from None
-
-    def _require_match(self, present: OperatorSetting | None) -> None:
-        """Refuse with 412 if `If-Match` names another version than the present one."""
-        wanted = self.request.headers.get("If-Match")
-        if wanted is None:
-            return
-        tag = etag_of(_json(present)) if present is not None else None
-        known = {each.strip().removeprefix("W/") for each in wanted.split(",")}
-        if tag is None or not known & {"*", tag}:
-            raise HTTPError(412, "Somebody has changed it since you read it. Read it again.")
 
 
 class PlaceholderSettingHandler(_SettingHandler):

@@ -68,6 +68,29 @@ def test_the_audit_trail_is_bounded() -> None:
     assert (settings.audit[-1].change, settings.audit[-1].subject) == ("deleted", "paused gpu")
 
 
+def test_the_text_of_the_audit_trail_is_bounded() -> None:
+    long = replace(NUMBERS, reason="\N{SNOWMAN}" * 1_000)
+    settings = OperatorSettings()
+    for _ in range(200):
+        settings = settings.with_setting(long)
+    stored = settings_data(settings.with_setting(PAUSED))
+    assert 300_000 < len(stored["audit.json"]) < 400_000
+    assert read_settings({"data": stored}).audit[-1].subject == "paused gpu"
+
+
+def test_entries_are_kept_while_there_is_room() -> None:
+    settings = OperatorSettings().with_entry("a", {"users": "9 of gpu"}, "user ada", NOW)
+    assert read_settings({"data": settings_data(settings)}) == settings
+    assert settings.has_room
+    assert not settings.with_entry("b", {"name": "x" * 250_000}, "user ada", NOW).has_room
+    settings = settings.without_entry("a", "user ada", NOW)
+    assert settings.entries == {}
+    assert [(each.change, each.subject) for each in settings.audit] == [
+        ("set", "calendar-entry a"),
+        ("deleted", "calendar-entry a"),
+    ]
+
+
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text() | st.sampled_from(["paused", "placeholders"]),
@@ -86,4 +109,7 @@ def test_whatever_others_wrote_is_read(found: Any) -> None:
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "{}", "nul", '[{"kind": "paused"}]', "[1]"])
 def test_text_that_is_none_of_ours_is_left_out(text: str) -> None:
-    assert read_settings({"data": dict.fromkeys(("settings.json", "orders.json", "audit.json"), text)}) == OperatorSettings()
+    assert (
+        read_settings({"data": dict.fromkeys(("settings.json", "orders.json", "audit.json"), text)})
+        == OperatorSettings()
+    )
