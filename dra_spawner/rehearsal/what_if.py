@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -11,8 +11,10 @@ from typing import Final
 
 from dra_spawner import names
 from dra_spawner.dra.budget import SearchBudget
-from dra_spawner.placeholders.planner.cluster_index import Namespaces
+from dra_spawner.placeholders.planner.busyness import NodesBusyness
+from dra_spawner.placeholders.planner.cluster_index import ClusterIndex, Namespaces
 from dra_spawner.placeholders.planner.hypothetical_pods import simulated_user
+from dra_spawner.placeholders.planner.preemption import find_preemption
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.placeholders.planner.view import View, without_label
 from dra_spawner.rehearsal.capacity import measure_capacity
@@ -20,6 +22,7 @@ from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.failed_fits import FailedFits
 from dra_spawner.simulator.node_templates import TemplateError, add_node, template_of
+from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.search_limits import CommonBudget
 from dra_spawner.simulator.snapshot import Snapshot, Undecided
 
@@ -64,9 +67,11 @@ class Simulation:
         Users who get a warm placeholder, free capacity on a node with the images, or on another node.
     refusal
         Why a further user cannot start; empty if all can.
-    lost_servers, moved_servers
-        Servers on lost nodes, and the number of them that would fit elsewhere if they were started again, before the
-        further users.
+    lost_servers
+        Servers on lost nodes.
+    on_free_capacity, after_preemption
+        Those of them that would fit elsewhere if they were started again, before the further users: on free capacity,
+        or when placeholders are preempted for them.
     """
 
     question: WhatIf
@@ -75,12 +80,18 @@ class Simulation:
     on_other_nodes: int
     refusal: str
     lost_servers: int
-    moved_servers: int
+    on_free_capacity: int
+    after_preemption: int
 
     @property
     def starting(self) -> int:
         """Users who can start."""
         return self.on_placeholders + self.on_ready_nodes + self.on_other_nodes
+
+    @property
+    def moved_servers(self) -> int:
+        """Servers on lost nodes that would fit elsewhere."""
+        return self.on_free_capacity + self.after_preemption
 
     @property
     def sentence(self) -> str:
@@ -91,8 +102,14 @@ class Simulation:
             why = f": {self.refusal}" if self.refusal else ""
             parts.append(f"{self.starting} of {users} more users of {profile} can start{why}.")
         if self.question.lost:
-            parts.append(f"{self.moved_servers} of {self.lost_servers} servers on lost nodes fit elsewhere.")
+            parts.append(
+                f"{self.moved_servers} of {self.lost_servers} servers on lost nodes fit elsewhere{self._preempting}."
+            )
         return " ".join(parts) or "Nothing was asked."
+
+    @property
+    def _preempting(self) -> str:
+        return f", {self.after_preemption} of them in the place of placeholders" if self.after_preemption else ""
 
 
 def simulate(
@@ -127,12 +144,18 @@ def simulate(
     lost = Counter(before.shape_of(pod) for name in question.lost for pod in before.users_of_node.get(name, ()))
     for name in question.lost:
         _lose_node(snapshot, name)
-    view = View(snapshot, now, namespaces=namespaces)
-    moved = sum(
-        _place(snapshot, shapes[each], namespace, count, budget)
-        for each, count in sorted(lost.items())
-        if each in shapes
+    known = {each: count for each, count in sorted(lost.items()) if each in shapes}
+    moved = {each: _place(snapshot, shapes[each], namespace, count, budget) for each, count in known.items()}
+    index = ClusterIndex()
+
+    def present() -> View:
+        return View(snapshot, now, namespaces=namespaces, index=index)
+
+    preempting = sum(
+        _place_after_preemption(present, shapes[each], namespace, range(moved[each], count), budget)
+        for each, count in known.items()
     )
+    view = present()
     warm = sum(each.is_free for each in view.placeholders_of_shape.get(question.shape.id, ()))
     on_placeholders = min(warm, question.users)
     capacity = measure_capacity(view, question.shape, namespace, question.users - on_placeholders, (), budget)
@@ -143,7 +166,8 @@ def simulate(
         capacity.without_image,
         capacity.refusal,
         lost.total(),
-        moved,
+        sum(moved.values()),
+        preempting,
     )
 
 
@@ -172,15 +196,47 @@ def _lose_node(snapshot: Snapshot, name: str) -> None:
 
 def _place(snapshot: Snapshot, shape: Shape, namespace: str, count: int, budget: SearchBudget) -> int:
     """Place servers of a shape for good; returns how many fit."""
-    pod, templates = simulated_user(shape, namespace)
-    pod = without_label(pod, names.IMAGES_READY)
-    for template in templates:
-        snapshot.put(template)
     failed = FailedFits()
     placed = 0
+    pod = _lost_server(snapshot, shape, namespace)
     for number in range(count):
         budget.spend(_ATTEMPT_STEPS)
-        name = f"lost-{shape.id}-{number}"
         with suppress(Undecided):
-            placed += bool(snapshot.place_quickly(replace(pod, name=name, uid=name), failed))
+            placed += bool(snapshot.place_quickly(_numbered(pod, number), failed))
     return placed
+
+
+def _place_after_preemption(
+    present: Callable[[], View], shape: Shape, namespace: str, numbers: Iterable[int], budget: SearchBudget
+) -> int:
+    """Place servers of a shape where placeholders give way, which are gone then; returns how many fit."""
+    placed = 0
+    for number in numbers:
+        view = present()
+        free = [each for each in view.placeholders.values() if each.is_free]
+        if not free:
+            break
+        budget.spend(_ATTEMPT_STEPS * len(free))
+        pod = _numbered(_lost_server(view.snapshot, shape, namespace), number)
+        found = None
+        with suppress(Undecided):
+            found = find_preemption(view.snapshot, pod, free, NodesBusyness(view))
+        if found is None:
+            break
+        for each in found.placeholders:
+            view.snapshot.remove_pod(each.key)
+        placed += view.snapshot.schedule(pod, found.node).fits
+    return placed
+
+
+def _lost_server(snapshot: Snapshot, shape: Shape, namespace: str) -> Pod:
+    """A server of a shape that is started again on any node; its templates are in the snapshot."""
+    pod, templates = simulated_user(shape, namespace)
+    for template in templates:
+        snapshot.put(template)
+    return without_label(pod, names.IMAGES_READY)
+
+
+def _numbered(pod: Pod, number: int) -> Pod:
+    name = f"lost-{pod.labels.get(names.SHAPE, '')}-{number}"
+    return replace(pod, name=name, uid=name)

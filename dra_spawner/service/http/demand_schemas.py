@@ -190,7 +190,9 @@ SIMULATION: Final = record(
         "on_other_nodes": integer(0),
         "because": text("no node has a free device"),
         "lost_servers": integer(3),
-        "moved_servers": integer(1),
+        "moved_servers": integer(2),
+        "on_free_capacity": integer(1),
+        "after_preemption": integer(1),
     }
 )
 

@@ -104,4 +104,6 @@ def _json(found: Simulation) -> dict[str, Any]:
         "because": found.refusal,
         "lost_servers": found.lost_servers,
         "moved_servers": found.moved_servers,
+        "on_free_capacity": found.on_free_capacity,
+        "after_preemption": found.after_preemption,
     }

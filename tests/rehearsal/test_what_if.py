@@ -1,0 +1,37 @@
+"""What if nodes are lost: servers that are started again on free capacity, and in the place of placeholders."""
+
+from __future__ import annotations
+
+from dra_spawner.dra.budget import SearchBudget
+from dra_spawner.placeholders.planner.cluster_index import Namespaces
+from dra_spawner.rehearsal.what_if import Simulation, WhatIf, simulate
+from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, SHARE, gpu_claim
+from tests.placeholders.planner.world import World
+from tests.rehearsal.questions import hub
+
+
+def lost(world: World, *nodes: str, users: int = 0) -> Simulation:
+    question = WhatIf("gpu", GPU, users, lost=frozenset(nodes))
+    shapes = {each.id: each for each in (PLAIN, GPU, SHARE)}
+    view, budget = world.view(), SearchBudget(100_000)
+    with world.snapshot.trial():
+        return simulate(world.snapshot, view.now, Namespaces(), NAMESPACE, shapes, question, budget)
+
+
+def test_servers_of_a_lost_node_use_free_capacity_first_and_then_placeholders() -> None:
+    world = hub("a")
+    for user in ("ada", "bob"):
+        world.user(user, {"gpu": gpu_claim()}, requires_ready=False)
+    world.schedule()
+    world.node("b", gpus=2, memory="40Gi")
+    world.create_placeholder(GPU)
+    world.schedule()
+    (placeholder,) = world.view().placeholders.values()
+    assert placeholder.node == "b"
+    found = lost(world, "a")
+    assert (found.lost_servers, found.on_free_capacity, found.after_preemption) == (2, 1, 1)
+    assert found.sentence == ("2 of 2 servers on lost nodes fit elsewhere, 1 of them in the place of placeholders.")
+    assert lost(world, "a", users=1).starting == 0, "their placeholder is gone"
+    found = lost(world, "b", users=1)
+    assert (found.lost_servers, found.moved_servers, found.starting) == (0, 0, 0)
+    assert len(world.view().placeholders) == 1, "the cluster itself is as before"
