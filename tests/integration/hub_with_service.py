@@ -86,7 +86,7 @@ async def hub_with_service(cluster: ClusterUnderTest, settings: str = "") -> Asy
     url = free_url()
     more = GROUPS.format(config=str(CONFIG), url=url, namespace=cluster.namespace, token=TOKEN)
     async with HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, more) as hub:
-        for user in ("admin", "watcher", "operator", "manager", "user"):
+        for user in ("admin", "watcher", "operator", "manager", "user", "other"):
             await hub.add_user(user)
         yield Service(hub, url)
 

@@ -15,6 +15,7 @@ _LEVEL: Final[Mapping[str, int]] = {
     "nobody": 0,
     "expired token": 0,
     "user": 1,
+    "other user": 1,
     "prometheus": 1,
     "hub": 1,
     "reader": 2,
@@ -22,8 +23,9 @@ _LEVEL: Final[Mapping[str, int]] = {
     "admin": 4,
 }
 CALLERS: Final = tuple(_LEVEL)
-"""A caller without a token, with one that is not valid (any more), a user without a role, a program with
-`read:metrics`, the hub with the service's own token, and callers with each of the three scopes."""
+"""A caller without a token, with one that is not valid (any more), a user without a role who asks about their own
+server, one who asks about the server of another, a program with `read:metrics`, the hub with the service's own token,
+and callers with each of the three scopes."""
 _NEEDED: Final[Mapping[Access, int]] = {
     Access.EVERYBODY: 0,
     Access.METRICS: 2,
