@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from traitlets import Dict, Enum, HasTraits, List, TraitError, validate
+from traitlets import Bool, Dict, Enum, HasTraits, List, TraitError, validate
 
 from dra_spawner.calendars.calendar_book import CalendarBook
 from dra_spawner.calendars.calendar_source import CalendarSource
@@ -100,6 +100,14 @@ class DemandTraits(HasTraits):
         `slots`: servers on a node, which count while no node proves them. `lead_minutes`: from the order of a node
         until it has its devices. Further keys: `profiles`, `starts_per_minute`.
         """
+    ).tag(config=True)
+
+    has_autoscaler = Bool(
+        False,
+        help="""
+        Whether an autoscaler adds nodes of the kinds in `node_kinds`, up to their `max_nodes`. Without it, users are
+        told that another machine is added only while one was added for a waiting server in the last seven days.
+        """,
     ).tag(config=True)
 
     @validate("demand", "demand_policies", "calendar_entries", "calendars", "node_kinds")

@@ -1,7 +1,8 @@
 """How many more nodes of each kind are certain to come, and how long new ones took.
 
-An administrator can say how many nodes of a kind there may be. Otherwise a node is certain only if one came for a
-waiting pod in the last days, and there were more nodes of its kind at once than there are now.
+A node is certain only where an autoscaler is known: an administrator says that there is one, or a node came for a
+waiting pod in the last days. An administrator can also say how many nodes of a kind there may be; otherwise there were
+more nodes of the kind at once than there are now.
 """
 
 from __future__ import annotations
@@ -36,14 +37,23 @@ class NodeCeilings:
         Nodes with the same value are of one kind.
     max_nodes
         The most nodes that there may be, by kind, as configured.
+    has_autoscaler
+        Whether an autoscaler adds nodes, as configured; if not, it is known once a node came for a waiting pod.
     """
 
     def __init__(
-        self, watch: ClusterWatch, kind_label: str, max_nodes: Mapping[str, int], *, now: Callable[[], datetime]
+        self,
+        watch: ClusterWatch,
+        kind_label: str,
+        max_nodes: Mapping[str, int],
+        *,
+        has_autoscaler: bool = False,
+        now: Callable[[], datetime],
     ) -> None:
         self._watch = watch
         self._kind_label = kind_label
         self._most_nodes = max_nodes
+        self._has_autoscaler = has_autoscaler
         self._now = now
         self._kind_of: dict[str, str] = {}
         self._open: dict[str, str] = {}
@@ -72,8 +82,10 @@ class NodeCeilings:
 
     def more_nodes(self) -> dict[str, int]:
         """How many nodes are certain to come if they are needed, by kind; kinds without any are left out."""
-        most = {kind: max(self._peaks.get(kind, {}).values(), default=0) for kind in self._grown_kinds()}
-        most |= self._most_nodes
+        grown = self._grown_kinds()
+        most = {kind: max(self._peaks.get(kind, {}).values(), default=0) for kind in grown}
+        if grown or self._has_autoscaler:
+            most |= self._most_nodes
         return {kind: more for kind, number in most.items() if (more := number - self._present[kind]) > 0}
 
     def waits_for_new(self, kind: str) -> list[float]:

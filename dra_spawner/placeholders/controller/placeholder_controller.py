@@ -93,7 +93,13 @@ class PlaceholderController:
         self.node_lead_times = NodeLeadTimes(
             watch, settings.policy.readiness.kind_label, self._drivers_of, now=self.now
         )
-        self.node_ceilings = NodeCeilings(watch, settings.policy.readiness.kind_label, settings.max_nodes, now=self.now)
+        self.node_ceilings = NodeCeilings(
+            watch,
+            settings.policy.readiness.kind_label,
+            settings.max_nodes,
+            has_autoscaler=settings.has_autoscaler,
+            now=self.now,
+        )
         self.sessions = SessionRecords(self.now)
         self._api = api
         self._decisions = decisions

@@ -38,6 +38,8 @@ class ControllerSettings:
         Whether shapes without devices have CapacityBuffers instead of placeholders.
     max_nodes
         The most nodes that there may be, by kind of node.
+    has_autoscaler
+        Whether an autoscaler is known to add nodes.
     """
 
     hub_namespace: str
@@ -49,6 +51,7 @@ class ControllerSettings:
     settings_config_map: str = names.SETTINGS_CONFIG_MAP
     capacity_buffers: bool = False
     max_nodes: Mapping[str, int] = field(default_factory=dict)
+    has_autoscaler: bool = False
 
     @property
     def namespaces(self) -> Namespaces:

@@ -20,10 +20,10 @@ KIND = "node.kubernetes.io/instance-type"
 class Nodes:
     """Nodes that come and go, and a clock."""
 
-    def __init__(self, **max_nodes: int) -> None:
+    def __init__(self, *, has_autoscaler: bool = True, **max_nodes: int) -> None:
         self.now = START
         self.watch = UnstartedWatch()
-        self.ceilings = NodeCeilings(self.watch, KIND, max_nodes, now=lambda: self.now)
+        self.ceilings = NodeCeilings(self.watch, KIND, max_nodes, has_autoscaler=has_autoscaler, now=lambda: self.now)
 
     def come(self, *node_names: str, kind: str = "large", is_open: bool = True) -> None:
         for name in node_names:
@@ -46,6 +46,19 @@ def test_the_setting_says_how_many(present: int, more: int) -> None:
     nodes = Nodes(large=3)
     nodes.come(*map(str, range(present)), is_open=False)
     assert nodes.ceilings.more_nodes() == ({"large": more} if more else {})
+
+
+def test_a_maximum_is_no_autoscaler() -> None:
+    nodes = Nodes(has_autoscaler=False, large=3)
+    nodes.come("a")
+    assert nodes.ceilings.more_nodes() == {}, "nobody adds nodes, as far as it is known"
+    nodes.seen("b", kind="small")
+    assert nodes.ceilings.more_nodes() == {"large": 2}, "an autoscaler was seen"
+    nodes.come("b", "c")
+    assert nodes.ceilings.more_nodes() == {}, "the maximum is reached"
+    nodes.go("c")
+    nodes.now += timedelta(days=8)
+    assert nodes.ceilings.more_nodes() == {}, "it was seen too long ago"
 
 
 def test_nothing_is_known_without_a_node_that_came_for_a_pod() -> None:
