@@ -40,12 +40,14 @@ c.JupyterHub.services.append(
         "environment": {name: os.environ[name] for name in _PASSED_ON if name in os.environ},
         # The service belongs to the hub, so users need not confirm the login.
         "oauth_no_confirm": True,
-        # What a browser's login lets it find out about a user; `admin-ui` tells an administrator of the hub.
+        # The most that a browser's login lets it do, within the user's own rights; `admin-ui` tells an administrator of
+        # the hub. With `delete:servers` people stop servers from the page; the service itself has no such right.
         "oauth_client_allowed_scopes": [
             "custom:dra-spawner:read",
             "custom:dra-spawner:operate",
             "custom:dra-spawner:admin",
             "admin-ui",
+            "delete:servers",
         ],
     }
 )
@@ -68,7 +70,8 @@ c.JupyterHub.load_roles.extend(
         {
             "name": "dra-spawner-admin",
             "description": "Change everything that the dra-spawner service can change",
-            "scopes": ["custom:dra-spawner:admin", "access:services!service=dra-spawner"],
+            # Without `delete:servers` they change all else, and stop no server.
+            "scopes": ["custom:dra-spawner:admin", "access:services!service=dra-spawner", "delete:servers"],
             "groups": ["gpu-admins"],
         },
         # The service itself. Without this role it counts servers that the hub is starting only when they have a pod.

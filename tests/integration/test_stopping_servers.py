@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import aiohttp
 import jupyterhub
 import pytest
 
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.hub_with_service import Service, hub_with_service
+from tests.integration.hub_with_service import Service, hub_with_service, log_in
 from tests.polling import eventually
 
 SETTINGS = """
@@ -22,6 +23,20 @@ async def pending(service: Service) -> Any:
     return model["pending"]
 
 
+async def statuses_of_browser(service: Service, user: str) -> set[int]:
+    """Of the page's requests to stop the server, one for each XSRF cookie; one of these is the service's."""
+    jar = aiohttp.CookieJar(unsafe=True)
+    found = set()
+    async with aiohttp.ClientSession(cookie_jar=jar, headers={"Sec-Fetch-Site": "same-origin"}) as session:
+        await log_in(session, service.hub, user)
+        async with session.get(service.url, headers={"Sec-Fetch-Mode": "navigate"}) as page:
+            assert page.status == 200
+        for token in [each.value for each in jar if each.key == "_xsrf"]:
+            async with session.delete(f"{service.url}api/servers/user", params={"_xsrf": token}) as answer:
+                found.add(answer.status)
+    return found - {401}
+
+
 @pytest.mark.timeout(180)
 async def test_a_server_is_stopped_with_the_rights_of_the_caller(embedded_cluster: ClusterUnderTest) -> None:
     async with hub_with_service(embedded_cluster, SETTINGS) as service:
@@ -33,26 +48,28 @@ async def test_a_server_is_stopped_with_the_rights_of_the_caller(embedded_cluste
             return await pending(service) == "spawn"
 
         await eventually(is_starting, "the server starts; it never answers here")
-        # `manager` has the scope of the service's administrators, and no right at the hub.
-        for user, status in (("watcher", 403), ("operator", 403), ("manager", 404)):
+        # `user` may stop this server at the hub, and nothing here.
+        for user, status in (("watcher", 403), ("operator", 403), ("user", 403), ("other", 403)):
             found, _, body = await service.get("api/servers/user", await service.token(user), "DELETE")
             assert found == status, (user, body)
             assert await pending(service) == "spawn"
-        admin = await service.token("admin")
-        status, _, body = await service.get("api/servers/user", admin, "DELETE")
-        assert (status, body) == (202, {"subject": "user/", "order": "stop server"})
+        # A browser of one of the service's administrators, who does not administer the hub.
+        assert await statuses_of_browser(service, "watcher") == {403}
+        assert await pending(service) == "spawn"
+        assert 202 in await statuses_of_browser(service, "manager")
 
         async def is_stopped() -> bool:
             return await pending(service) is None
 
         await eventually(is_stopped, "it is stopped")
+        admin = await service.token("admin")
         # A hub before 6 fails itself for a user that it does not know.
         unknown = 404 if jupyterhub.version_info >= (6,) else 502
         for path, expected in (("nobody", unknown), ("user?server=x", 404), ("..%2Fadmin", 404), ("..", 404)):
             status, _, body = await service.get(f"api/servers/{path}", admin, "DELETE")
             assert status == expected, (path, body)
         _, _, audit = await service.get("api/audit", admin)
-        assert ("user admin", "stop server", "user/") in [
+        assert ("user manager", "stop server", "user/") in [
             (each["by"], each["change"], each["subject"]) for each in audit["items"]
         ]
         assert admin not in service.hub.log.read_text()
