@@ -19,6 +19,7 @@ from tornado.web import HTTPError
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http.endpoints import HTML, JSON, Access, Endpoint, endpoint, endpoints_of
 from dra_spawner.service.http.guarded_handler import GuardedHandler, sentence_of
+from dra_spawner.service.http.page_frame import PageFrame, scopes_of
 from dra_spawner.service.http.paging import Unreadable, page_of, read_token
 from dra_spawner.service.web_settings import WebSettings
 
@@ -30,7 +31,6 @@ __all__ = [
     "SecureHandler",
     "bearer_token",
     "etag_of",
-    "scopes_of",
 ]
 
 T = TypeVar("T")
@@ -38,8 +38,8 @@ T = TypeVar("T")
 _HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": (
-        "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'self'; "
-        "frame-ancestors 'none'"
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
+        "form-action 'self'; frame-ancestors 'none'"
     ),
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -54,21 +54,6 @@ _MAX_ITEMS: Final = 1000
 _DEFAULT_ITEMS: Final = 100
 _PROBLEM: Final = "application/problem+json"
 _STATUSES: Final = frozenset(HTTPStatus)
-
-
-def scopes_of(access: Access, web: WebSettings) -> frozenset[str]:
-    """Scopes, any of which is needed; empty for an endpoint that answers everybody."""
-    match access:
-        case Access.EVERYBODY:
-            return frozenset()
-        case Access.METRICS:
-            return scopes_of(Access.READ, web) | web.metrics_scopes if web.authenticate_metrics else frozenset()
-        case Access.READ:
-            return web.read_scopes | scopes_of(Access.OPERATE, web)
-        case Access.OPERATE:
-            return web.operate_scopes | web.admin_scopes
-        case Access.ADMIN:
-            return web.admin_scopes
 
 
 def bearer_token(headers: Mapping[str, str]) -> str:
@@ -122,6 +107,12 @@ class SecureHandler(GuardedHandler):
         self.clear_header("Server")
         for name, value in _HEADERS.items():
             self.set_header(name, value)
+
+    def get_template_namespace(self) -> dict[str, Any]:
+        """Names that each template knows: also `frame`, for the page's layout."""
+        addresses = {address for address, _ in self.settings.get("addresses", ())}
+        frame = PageFrame(self.web, addresses, self.request.path, getattr(self, "hub_user", None))
+        return {**super().get_template_namespace(), "web": self.web, "frame": frame}
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         error = (kwargs.get("exc_info") or (None, None, None))[1]
@@ -257,7 +248,7 @@ class PageHandler(_HubHandler):
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         error = (kwargs.get("exc_info") or (None, None, None))[1]
-        self.render("error.html", status=status_code, message=sentence_of(status_code, error), web=self.web)
+        self.render("error.html", status=status_code, message=sentence_of(status_code, error))
 
 
 class CallbackHandler(HubOAuthCallbackHandler, SecureHandler):
@@ -285,4 +276,4 @@ class CallbackHandler(HubOAuthCallbackHandler, SecureHandler):
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         error = (kwargs.get("exc_info") or (None, None, None))[1]
-        self.render("error.html", status=status_code, message=sentence_of(status_code, error), web=self.web)
+        self.render("error.html", status=status_code, message=sentence_of(status_code, error))

@@ -41,8 +41,6 @@ class MissReportPage(PageHandler):
             ),
             days=list(days(found.timeline, UTC)),
             picture=await self.context.misses.picture(found),
-            user=self.hub_user["name"],
-            web=self.web,
         )
 
 

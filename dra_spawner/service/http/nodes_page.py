@@ -15,10 +15,11 @@ from dra_spawner import names
 from dra_spawner.placeholders.controller.demand_settings import ScaleAheadMode
 from dra_spawner.placeholders.planner.demand.estimates import Source
 from dra_spawner.service.context import Role, ServiceContext
-from dra_spawner.service.http.authentication import PageHandler, scopes_of
+from dra_spawner.service.http.authentication import PageHandler
 from dra_spawner.service.http.endpoints import HTML, Access, endpoint
 from dra_spawner.service.http.forecast_handler import expected_json, forecasts_json
 from dra_spawner.service.http.handlers import decision_json, wait_estimates_json
+from dra_spawner.service.http.page_frame import scopes_of
 from dra_spawner.service.http.pending_handlers import pending_json
 from dra_spawner.service.http.placeholder_handlers import (
     limited_json,
@@ -36,8 +37,6 @@ _DECISIONS_SHOWN = 20
 _PENDING_SHOWN = 50
 #: Limit of calendar entries.
 _EXPECTED_SHOWN = 10
-#: Seconds until a browser reloads the page; the scroll position stays.
-_REFRESH_SECONDS = 30
 #: Limit of nodes with an explanation of why they are not ready: on a big cluster each takes milliseconds.
 _EXPLANATIONS_SHOWN = 10
 _AVAILABILITY_WORDS = {
@@ -86,7 +85,6 @@ class NodesPage(PageHandler):
     async def get(self) -> None:
         nodes: list[dict[str, Any]] = []
         shown_after, after = self.get_query_argument("after", ""), ""
-        refreshes = self.get_query_argument("refresh", "") != "off"
         watch = self.context.watch
         if self.context.figures is not None:
             nodes, after = await self.context.figures.nodes(after=shown_after, limit=50)
@@ -114,20 +112,12 @@ class NodesPage(PageHandler):
             percent=lambda value: f"{value:.0%}",
             readiness=readiness,
             problems=self._problems(),
-            user=self.hub_user["name"],
-            web=self.web,
-            refresh_seconds=_REFRESH_SECONDS if refreshes else 0,
-            other_refresh=self._address(after=shown_after, refresh="off" if refreshes else ""),
-            next_nodes=self._address(after=after, refresh="" if refreshes else "off") if after else "",
+            next_nodes=url_concat(self.web.url(""), {"after": after}) if after else "",
         )
 
     def _now(self) -> datetime:
         controller = self.context.controller
         return controller.now() if controller is not None else self.context.now()
-
-    def _address(self, **query: str) -> str:
-        """Address of this page with the non-empty parts of a query."""
-        return url_concat(self.web.url(""), [(name, value) for name, value in query.items() if value])
 
     def _problems(self) -> Sequence[str]:
         problems = self.context.problems()

@@ -78,7 +78,8 @@ class _StaticHandler(GuardedHandler, StaticFileHandler):
             self.refuse(405, Allow="GET, HEAD")
 
     def set_extra_headers(self, path: str) -> None:
-        self.set_header("Cache-Control", "max-age=3600")
+        # Modules import one another without a version in the address, so a browser must ask whether they changed.
+        self.set_header("Cache-Control", "no-cache")
 
 
 def web_application(

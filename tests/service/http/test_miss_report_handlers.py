@@ -132,7 +132,7 @@ async def test_names_of_others_stay_text(url: str, context: ServiceContext, hist
     context.history = history
     record(history, profile=EVIL, reason=f"{EVIL} %s {{{{1}}}}")
     _, text = await get(f"{url}/page")
-    assert "<script" not in text
+    assert EVIL not in text
     assert text.count("&lt;script&gt;") == 5, "the user, the profile, the reason, and twice in the entry"
 
 

@@ -1,0 +1,252 @@
+/* Keeps a page up to date by the service's stream of events, without losing focus, scroll position or what is open.
+
+   follow(resources, path, render): `render(answer)` is called with the JSON of `path` at first, and when it has changed
+   after one of these lists of the API changed. Sections with `data-live="nodes placeholders"` and an id are followed
+   without a script of their own: their HTML is taken from the page as it is now. `data-key` names an element in them
+   that may have the focus and has no id. */
+
+const prefix = document.documentElement.dataset.prefix;
+const POLL_MS = 30_000;
+const REFUSED_MS = 60_000;
+const GATHER_MS = 300;
+const REST_MS = 1_500;
+const GRACE_MS = 8_000;
+const RETRY_MS = 5_000;
+
+/** Address below the service's prefix. */
+export function address(path) {
+  return prefix + path;
+}
+
+const followers = [];
+let source = null;
+let isLive = false;
+let problem = "";
+let confirmedAt = 0;
+let changedAt = 0;
+let graceTimer = 0;
+let pollTimer = 0;
+
+class Follower {
+  constructor(resources, path, render, asText) {
+    Object.assign(this, { resources: new Set(resources), path, render, asText });
+    this.etag = "";
+    this.timer = 0;
+    this.isBusy = false;
+    this.isStale = true;
+    this.readAt = 0;
+  }
+
+  note(resources) {
+    if (!resources || resources.some((each) => this.resources.has(each))) {
+      this.isStale = true;
+      this.plan();
+    }
+  }
+
+  plan() {
+    if (!this.timer && !this.isBusy && this.isStale && !document.hidden) {
+      // A busy cluster changes all the time: after each answer there is a rest.
+      const wait = this.readAt ? Math.max(GATHER_MS, this.readAt + REST_MS - Date.now()) : 0;
+      this.timer = setTimeout(() => this.read(), wait);
+    }
+  }
+
+  async read() {
+    this.timer = 0;
+    this.isBusy = true;
+    this.isStale = false;
+    try {
+      const headers = this.etag ? { "If-None-Match": this.etag } : {};
+      const answer = await fetch(this.asText ? this.path : address(this.path), {
+        headers,
+        cache: "no-store",
+        credentials: "same-origin",
+        redirect: "error",
+      });
+      if (answer.ok) {
+        this.etag = answer.headers.get("ETag") ?? "";
+        this.render(await (this.asText ? answer.text() : answer.json()), answer);
+      } else if (answer.status !== 304) {
+        throw new Error(await problemOf(answer));
+      }
+      problem = "";
+      confirmedAt = Date.now();
+    } catch (error) {
+      problem = error instanceof TypeError ? "The service does not answer." : error.message;
+      this.isStale = true;
+    } finally {
+      this.isBusy = false;
+      this.readAt = Date.now();
+      showFreshness();
+      if (problem) setTimeout(() => this.plan(), RETRY_MS);
+      else this.plan();
+    }
+  }
+}
+
+async function problemOf(answer) {
+  if (answer.status === 401) return "Your login is over. Please reload the page.";
+  try {
+    return (await answer.json()).detail ?? `Error ${answer.status}`;
+  } catch {
+    return `Error ${answer.status}`;
+  }
+}
+
+/** Call `render` with the JSON at `path` now, and again when one of these lists of the API has changed it. */
+export function follow(resources, path, render) {
+  const follower = new Follower(resources, path, render, false);
+  followers.push(follower);
+  follower.plan();
+  return follower;
+}
+
+const decisionListeners = [];
+
+/** Call `listener` with each new decision. */
+export function onDecision(listener) {
+  decisionListeners.push(listener);
+}
+
+/** Read everything again soon, as after an action. */
+export function refresh() {
+  for (const each of followers) each.note();
+}
+
+/** Change the page by `change`, and restore focus, what is open, and the scroll position. */
+export function keeping(root, change) {
+  const focused = root.contains(document.activeElement) ? keyOf(document.activeElement) : "";
+  const details = new Map([...root.querySelectorAll("details")].map((each) => [keyOf(each), each.open]));
+  const { scrollX, scrollY } = window;
+  change();
+  for (const each of root.querySelectorAll("details")) {
+    const open = details.get(keyOf(each));
+    if (open !== undefined) each.open = open;
+  }
+  if (focused && keyOf(document.activeElement) !== focused) {
+    const again = [...root.querySelectorAll("a, button, summary, input, select, [tabindex]")];
+    again.find((each) => keyOf(each) === focused)?.focus({ preventScroll: true });
+  }
+  window.scrollTo(scrollX, scrollY);
+}
+
+function keyOf(element) {
+  if (element.id || element.dataset.key) return element.id || element.dataset.key;
+  const { actionMethod, actionPath, actionKind } = element.dataset;
+  if (actionPath) return `${actionMethod} ${actionPath} ${actionKind}`;
+  const within = element.parentElement?.closest("[id], [data-key]");
+  const text = element.querySelector(":scope > summary")?.textContent ?? element.textContent;
+  return `${within ? keyOf(within) : ""} ${element.localName} ${text.replace(/\d+/g, "#")}`;
+}
+
+const shownSections = new Map();
+
+function followSections() {
+  const sections = [...document.querySelectorAll("[data-live][id]")];
+  if (!sections.length) return;
+  for (const each of sections) shownSections.set(each.id, each.innerHTML);
+  const resources = sections.flatMap((each) => each.dataset.live.split(" "));
+  const page = new URL(location.href);
+  page.hash = "";
+  page.searchParams.set("live", "1"); // parts of the page that a script fills can be left out
+  const follower = new Follower(resources, page.href, renderSections, true);
+  follower.isStale = false; // the page has just come
+  followers.push(follower);
+}
+
+function renderSections(text) {
+  // What such a document contains is inert: its scripts do not run.
+  const fresh = new DOMParser().parseFromString(text, "text/html");
+  for (const section of document.querySelectorAll("[data-live][id]")) {
+    const now = fresh.getElementById(section.id);
+    if (now && now.innerHTML !== shownSections.get(section.id)) {
+      shownSections.set(section.id, now.innerHTML);
+      keeping(section, () => section.replaceChildren(...now.childNodes));
+    }
+  }
+}
+
+function listen() {
+  source = new EventSource(address("api/events"));
+  source.addEventListener("open", () => {
+    clearTimeout(graceTimer);
+    graceTimer = 0;
+    stopPolling();
+    confirmedAt = Date.now();
+    setLive(true);
+  });
+  source.addEventListener("changed", (event) => note(JSON.parse(event.data).resources));
+  source.addEventListener("reset", () => note());
+  source.addEventListener("decision", (event) => {
+    const decision = JSON.parse(event.data);
+    for (const each of decisionListeners) each(decision);
+    note(["decisions"]);
+  });
+  source.addEventListener("error", () => {
+    if (source.readyState === EventSource.CLOSED) {
+      source.close();
+      lost();
+      setTimeout(listen, REFUSED_MS);
+    } else if (!graceTimer) {
+      // The service ends each stream after a while, and the browser comes back within seconds.
+      graceTimer = setTimeout(lost, GRACE_MS);
+    }
+  });
+}
+
+function note(resources) {
+  changedAt = confirmedAt = Date.now();
+  for (const each of followers) each.note(resources);
+  showFreshness();
+}
+
+function lost() {
+  graceTimer = 0;
+  setLive(false);
+  if (!pollTimer) {
+    refresh();
+    pollTimer = setInterval(refresh, POLL_MS);
+  }
+}
+
+function stopPolling() {
+  if (pollTimer) {
+    clearInterval(pollTimer);
+    pollTimer = 0;
+    refresh();
+  }
+}
+
+function setLive(now) {
+  isLive = now;
+  showFreshness();
+}
+
+function span(seconds) {
+  if (seconds < 60) return `${Math.round(seconds)} s`;
+  return seconds < 7200 ? `${Math.round(seconds / 60)} min` : `${Math.round(seconds / 3600)} h`;
+}
+
+function showFreshness() {
+  const line = document.getElementById("freshness");
+  line.hidden = false;
+  line.dataset.state = problem ? "failed" : isLive ? "live" : "polling";
+  const state = line.querySelector("[role=status]");
+  const said = problem || (isLive ? "Live" : "Not live: asks every 30 s");
+  // A screen reader speaks only when this text changes, not with each second.
+  if (state.textContent !== said) state.textContent = said;
+  const since = (moment) => span((Date.now() - moment) / 1000);
+  let text = "";
+  if (isLive && !problem) text = changedAt ? ` · last change ${since(changedAt)} ago` : "";
+  else if (confirmedAt) text = ` · figures are ${since(confirmedAt)} old`;
+  const shown = line.querySelector(".age");
+  if (shown.textContent !== text) shown.textContent = text;
+}
+
+document.addEventListener("visibilitychange", () => {
+  for (const each of followers) each.plan();
+});
+setInterval(showFreshness, 5_000);
+followSections();
+listen();
