@@ -4,7 +4,8 @@ It counts *units*: each device that draws on no counters, and each counter set t
 hardware behind partitions). Of a unit
 
 - the *use* is 1 for a device that is allocated whole; for shares the fullest capacity, consumed over total; for a
-  counter set the fullest counter, of which an allocated device takes what it draws times its own use;
+  counter set the fullest counter, of which an allocated device takes what it draws times its own use (counters that
+  differ by a number at the end of their names, such as ``memory-slice-0``, are one);
 - the *size* compares it with others of its pool that have capacities (or counters) of the same names: their mean
   is 1;
 - the *weight* is its size times the weight that the caller gives its device class.
@@ -21,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final
+from typing import Final, TypeVar
 
 from dra_spawner.dra.allocated_state import AllocatedState
 from dra_spawner.dra.features import QUIRKS_1_36, Features
@@ -167,10 +168,27 @@ def _counter_units(
             weights[set_name] = max(weights.get(set_name, _ZERO), weight_of(device))
     units = []
     for set_name, weight in weights.items():
-        amounts = {name.counter: total for name, total in pool.counters.items() if name.counter_set == set_name}
-        uses = [taken.get((set_name, name), _ZERO) / total for name, total in amounts.items() if total > 0]
+        amounts = _by_kind({name: each for name, each in pool.counters.items() if name.counter_set == set_name})
+        of_set = _by_kind({name: each for name, each in taken.items() if name[0] == set_name})
+        uses = [of_set.get(kind, _ZERO) / total for kind, total in amounts.items() if total > 0]
         units.append(_Unit(_bounded(max(uses, default=_ZERO)), weight, amounts))
     return units
+
+
+NumberT = TypeVar("NumberT", int, Fraction)
+
+
+def _by_kind(of_set: Mapping[tuple[str, str], NumberT]) -> dict[str, NumberT]:
+    """Amounts of one set's counters, those that differ by a number at the end summed up.
+
+    NVIDIA's driver has a counter of 1 for each memory slice of a GPU: they say where a partition lies, and a partition
+    that takes one of eight has an eighth of the memory.
+    """
+    found: dict[str, NumberT] = {}
+    for (_, name), amount in of_set.items():
+        kind = name.rstrip("0123456789")
+        found[kind] = found[kind] + amount if kind in found else amount
+    return found
 
 
 def _taken(pool: Pool, allocated: AllocatedState) -> dict[tuple[str, str], Fraction]:
@@ -195,7 +213,7 @@ class DeviceUse:
     is_blocked: bool = False
     """Whether it is free, but too little is left of counters that it draws on."""
     counters: tuple[tuple[str, str, Fraction], ...] = ()
-    """Counters that it draws on: set, name, and the part of the counter that it takes now."""
+    """Counters that it draws on: set, name without the number at its end, and the part that it takes now."""
 
     @property
     def not_available(self) -> Fraction:
@@ -217,6 +235,11 @@ def device_uses(
     if isinstance(pool, str):
         return ()
     taken = _taken(pool, allocated)
+    sets = {name.counter_set for name in pool.counters}
+    totals = {
+        each: _by_kind({name: total for name, total in pool.counters.items() if name.counter_set == each})
+        for each in sets
+    }
     uses = []
     for candidate in pool.candidates():
         device = candidate.device
@@ -228,9 +251,12 @@ def device_uses(
         )
         use = _use(device, allocated)
         counters = tuple(
-            (counter.counter_set, counter.counter, amount * use / total)
-            for counter, amount in device.consumes_counters
-            if (total := pool.counters.get(counter, 0)) > 0
+            (each, kind, amount * use / total)
+            for each in sorted({counter.counter_set for counter, _ in device.consumes_counters})
+            for kind, amount in _by_kind(
+                {counter: amount for counter, amount in device.consumes_counters if counter.counter_set == each}
+            ).items()
+            if (total := totals.get(each, {}).get(kind, 0)) > 0
         )
         uses.append(DeviceUse(device, use, is_blocked, counters))
     return tuple(uses)

@@ -278,6 +278,18 @@ def test_partitions_count_for_what_they_take_of_their_device(kinds, taken, of_cl
     assert sum(each.is_blocked for each in chosen) == blocked
 
 
+def test_memory_slices_of_a_device_are_one_counter():
+    """NVIDIA's driver has a counter of 1 for each memory slice."""
+    total = {"multiprocessors": "98", **{f"memory-slice-{n}": "1" for n in range(8)}}
+    drawn = {"gpu": total, "1g.5gb": {"multiprocessors": "14", "memory-slice-2": "1"}}
+    devices = [device_json(name, counters={"gpu-0": counters}) for name, counters in drawn.items()]
+    slices = [counter_slice("counters", {"gpu-0": total}, count=2), slice_json("devices", devices, count=2)]
+    found = device_uses(slices, result("1g.5gb"))
+    assert used_units(found) == (Fraction(1, 7), 1)
+    assert [each.is_blocked for each in found] == [True, False]
+    assert utilization(slices, result("1g.5gb")).weighted.figure == Fraction(1, 7)
+
+
 def test_classes_of_a_device():
     classes = [
         DeviceClass("b", (f"device.driver == '{DRIVER}'",)),
