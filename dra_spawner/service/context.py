@@ -22,6 +22,7 @@ from dra_spawner.service.history_recording import HistoryRecording
 from dra_spawner.service.idle_devices import IdleDevices
 from dra_spawner.service.leader_label import LeaderLabel
 from dra_spawner.service.node_figures import NodeFigures
+from dra_spawner.service.node_summaries import NodeSummaries
 from dra_spawner.service.profile_answers import ProfileAnswers
 from dra_spawner.service.rehearsals import Rehearsals
 from dra_spawner.service.scale_ahead_runner import ScaleAheadRunner
@@ -61,6 +62,7 @@ class ServiceContext:
     """Labels that name the pool of a node; the first one that a node has counts."""
     watch: ClusterWatch | None = None
     figures: NodeFigures | None = None
+    summaries: NodeSummaries | None = None
     elector: LeaderElector | None = None
     leader_label: LeaderLabel | None = None
     """None if the service has no pod name, so that no Service can select the leader."""
@@ -99,6 +101,7 @@ class ServiceContext:
         """
         self.watch, self.startup_problem = watch, ""
         self.figures = NodeFigures(watch, self.node_pool_labels)
+        self.summaries = NodeSummaries(watch, self.figures)
         self.controller = controller
         watch.on_change(self.feed.note_change)
         if controller is not None:

@@ -10,16 +10,18 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
+from dra_spawner import names
 from dra_spawner.dra.objects import AllocatedDevice, DeviceId
 from dra_spawner.kube.cluster_watch import Change, ClusterWatch
 from dra_spawner.placeholders.planner.view import reservation_of
+from dra_spawner.service.device_bars import Bar, HolderKind, device_bars
 from dra_spawner.service.stale_nodes import StaleNodes
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.utilization import NodeUtilization, Utilization
-from dra_spawner.simulator.weighted_utilization import DeviceUse, used_units
+from dra_spawner.simulator.weighted_utilization import DeviceUse, WeightedUtilization, used_units
 
-__all__ = ["ClassFigures", "NodeFigures", "class_figures"]
+__all__ = ["ClassFigures", "NodeFigures", "TimeSlice", "class_figures"]
 
 _TURN_SECONDS: Final = 0.005
 """Limit of the time for which the event loop is blocked."""
@@ -117,16 +119,36 @@ class NodeFigures:
             The nodes, and the value of `after` for the next page; empty at the end.
         """
         snapshot = self._watch.snapshot
-        names = [name] if name else sorted(snapshot.nodes)
-        begin = bisect.bisect_right(names, after) if after else 0
-        chosen = names[begin : begin + limit]
+        known = [name] if name else sorted(snapshot.nodes)
+        begin = bisect.bisect_right(known, after) if after else 0
+        chosen = known[begin : begin + limit]
         found: list[dict[str, Any]] = []
-        slice_ = _TimeSlice()
+        slice_ = TimeSlice()
         for each in chosen:
             if each in snapshot.nodes:
                 found.append(self._node(each))
             await slice_.yield_when_over()
-        return found, chosen[-1] if chosen and begin + limit < len(names) else ""
+        return found, chosen[-1] if chosen and begin + limit < len(known) else ""
+
+    def bars_of(self, name: str) -> list[Bar]:
+        """The devices of a node as bars."""
+        held = self._holders()
+        return device_bars(self._present().devices_of(name), lambda device: held.get(device, ()), self._holder_kind)
+
+    def utilization_of(self, name: str) -> WeightedUtilization:
+        """The utilization of a node by capacity and counters."""
+        return self._present().of(name).weighted
+
+    def _holder_kind(self, key: ObjectKey) -> HolderKind:
+        """Who has a claim: a placeholder until a server's pod has it, too."""
+        snapshot = self._watch.snapshot
+        claim = snapshot.claims.get(key)
+        consumers = claim.consumers if claim is not None else ()
+        pods = [snapshot.pods.get(ObjectKey(key.namespace, each.name)) for each in consumers]
+        are_placeholders = [pod is not None and pod.labels.get(names.COMPONENT) == names.PLACEHOLDER for pod in pods]
+        # While a placeholder's pod is replaced, its claim has no pod, but still its label.
+        is_kept = all(are_placeholders) if pods else claim is not None and names.SHAPE in claim.labels
+        return HolderKind.PLACEHOLDER if is_kept else HolderKind.USER
 
     def _node(self, name: str) -> dict[str, Any]:
         snapshot, utilization = self._watch.snapshot, self._present()
@@ -207,16 +229,16 @@ class NodeFigures:
     async def refresh(self) -> None:
         """Compute the figures of changed nodes."""
         async with self._working:
-            slice_ = _TimeSlice()
-            names = self._stale.take(self._watch.snapshot.nodes)
+            slice_ = TimeSlice()
+            stale = self._stale.take(self._watch.snapshot.nodes)
             try:
-                while names:
-                    if names[-1] in self._watch.snapshot.nodes:
-                        self._of_node[names[-1]] = self._summarize(names[-1])
-                    names.pop()
+                while stale:
+                    if stale[-1] in self._watch.snapshot.nodes:
+                        self._of_node[stale[-1]] = self._summarize(stale[-1])
+                    stale.pop()
                     await slice_.yield_when_over()
             finally:
-                self._stale.put_back(names)
+                self._stale.put_back(stale)
             for name in self._of_node.keys() - self._watch.snapshot.nodes.keys():
                 del self._of_node[name]
             classes: dict[tuple[str, str], ClassFigures] = {}
@@ -252,13 +274,14 @@ class NodeFigures:
                 self._utilization = None
 
 
-class _TimeSlice:
+class TimeSlice:
     """Gives the event loop a turn when its time is over."""
 
     def __init__(self) -> None:
         self._began = time.perf_counter()
 
     async def yield_when_over(self) -> None:
+        """Wait a turn if the time is over."""
         if time.perf_counter() - self._began > _TURN_SECONDS:
             await asyncio.sleep(0)
             self._began = time.perf_counter()

@@ -210,7 +210,8 @@ def check_answer(answer: Answer, row: str) -> None:
     if not row.startswith("static"):
         policy = answer.headers["content-security-policy"]
         assert "default-src 'none'" in policy
-        assert "script" not in policy
+        assert "script-src 'self';" in policy
+        assert "unsafe" not in policy
         assert "frame-ancestors 'none'" in policy
         assert answer.headers["cache-control"] == "no-store"
 

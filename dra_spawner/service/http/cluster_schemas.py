@@ -7,6 +7,7 @@ from typing import Final
 from dra_spawner import names
 from dra_spawner.kube.informers import InformerState
 from dra_spawner.service.context import Role
+from dra_spawner.service.device_bars import HolderKind
 from dra_spawner.service.http.schema_words import (
     Schema,
     choice,
@@ -21,7 +22,7 @@ from dra_spawner.service.http.schema_words import (
     text,
 )
 
-__all__ = ["DECISION", "DECISIONS", "LIVENESS", "NODES", "PROBLEM", "READINESS", "STATUS", "paged"]
+__all__ = ["DECISION", "DECISIONS", "LIVENESS", "NODES", "NODE_SUMMARIES", "PROBLEM", "READINESS", "STATUS", "paged"]
 
 _INCOMPLETE: Final = text("This replica stands by: the leader is dra-spawner-service-x. Only the leader knows reasons.")
 
@@ -137,6 +138,57 @@ _NODE: Final = record(
     }
 )
 NODES: Final = paged(_NODE, broken=items(text("ResourceSlice n2-gpu: spec.pool: missing")))
+
+_PART: Final = record(
+    {
+        "kind": choice(HolderKind),
+        "share": number(0.25),
+        "users": items(text("ada")),
+        "pods": items(text("jupyter-ada")),
+        "more_pods": integer(0),
+        "claim": text("hub/jupyter-ada-gpu"),
+        "profile": text("gpu-slice"),
+        "amounts": mapping(text("10Gi"), "memory"),
+        "partition": text(""),
+        "admin_access": flag(False),
+        "reserved_for": text(""),
+    },
+    optional=("users", "more_pods", "profile", "amounts", "partition", "admin_access", "reserved_for"),
+)
+_BAR: Final = record(
+    {
+        "name": text("gpu-0"),
+        "driver": text("gpu.example.com"),
+        "product": text("a100"),
+        "parts": items(_PART),
+        "blocked": number(0.5),
+        "free_partitions": mapping(integer(6), "1g.5gb"),
+        "is_boundless": flag(),
+    },
+    optional=("blocked", "free_partitions", "is_boundless"),
+)
+NODE_SUMMARIES: Final = paged(
+    record(
+        {
+            "name": text("n1"),
+            "node_pool": text("gpus"),
+            "kind": text("8 x a100"),
+            "marks": items(text("ready")),
+            "is_drain_ordered": flag(False),
+            "pods": integer(3),
+            "utilization": nullable(number(0.25)),
+            "devices": items(_BAR),
+            "unknown": items(
+                record({"driver": text("gpu.example.com"), "pool": text("n1"), "because": text("incomplete")})
+            ),
+            "unknown_because": text(""),
+            "is_waiting": flag(False),
+            "waiting_because": text(""),
+        }
+    )
+)
+"""Parts of a bar are shares from 0 to 1; what neither a part nor `blocked` has is free. Optional members are absent
+where they would be empty, zero or false."""
 
 DECISION: Final = record(
     {

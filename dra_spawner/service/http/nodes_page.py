@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,7 +10,6 @@ from typing import Any
 from tornado.escape import to_unicode
 from tornado.httputil import url_concat
 
-from dra_spawner import names
 from dra_spawner.placeholders.controller.demand_settings import ScaleAheadMode
 from dra_spawner.placeholders.planner.demand.estimates import Source
 from dra_spawner.service.context import Role, ServiceContext
@@ -19,15 +17,16 @@ from dra_spawner.service.http.authentication import PageHandler
 from dra_spawner.service.http.endpoints import HTML, Access, endpoint
 from dra_spawner.service.http.forecast_handler import expected_json, forecasts_json
 from dra_spawner.service.http.handlers import decision_json, wait_estimates_json
+from dra_spawner.service.http.node_summary_handler import node_summaries, waiting_because
 from dra_spawner.service.http.page_frame import scopes_of
 from dra_spawner.service.http.pending_handlers import pending_json
 from dra_spawner.service.http.placeholder_handlers import (
     limited_json,
-    not_ready_because,
     placeholders_json,
     profiles_json,
     safeguard_json,
 )
+from dra_spawner.service.node_summaries import NodeSummary
 
 __all__ = ["NodesPage"]
 
@@ -37,8 +36,9 @@ _DECISIONS_SHOWN = 20
 _PENDING_SHOWN = 50
 #: Limit of calendar entries.
 _EXPECTED_SHOWN = 10
-#: Limit of nodes with an explanation of why they are not ready: on a big cluster each takes milliseconds.
-_EXPLANATIONS_SHOWN = 10
+#: Limit of nodes in the table for browsers without scripts.
+_PLAIN_NODES = 50
+_LEAST_SHARE = 0.0005
 _AVAILABILITY_WORDS = {
     "warm": "at once, on a warm placeholder",
     "fresh": "now, on free devices",
@@ -49,16 +49,40 @@ _AVAILABILITY_WORDS = {
 """Words of the page for each `PlacementKind`."""
 
 
+_MARKS = {
+    "ready": "ready",
+    "late": "late",
+    "waiting": "not for users yet",
+    "newest": "newest",
+    "draining": "draining",
+    "cordoned": "cordoned",
+    "not-ready": "not ready",
+}
+"""Words of the page for each mark of a node."""
+
+
 _MARK_MEANINGS = {
-    "ready for users": "the node has the images of all choices that can run on it, and all devices of its kind",
+    "ready": "the node has the images of all choices that can run on it, and all devices of its kind",
     "late": "an image or a device is missing, but the node is open: servers run on it, or ready_deadline_seconds are "
     "over",
     "not for users yet": "an image or a device is missing: the service places no servers on the node",
-    "attracts placeholders": "the newest node: placeholders prefer it, so that they start on an empty node",
-    "draining": "the node has no users' servers, and its placeholders fit elsewhere: they are evicted, and the "
-    "autoscaler removes the node",
+    "newest": "placeholders prefer this node, so that they start on an empty node",
+    "draining": "its placeholders are evicted, and no new server comes: by an order, or because the node has no users' "
+    "servers and the autoscaler can remove it",
+    "cordoned": "an administrator has closed the node to new pods",
+    "not ready": "Kubernetes reports that the node does not work",
 }
 """Meaning of each mark of a node."""
+
+
+_KINDS = {
+    "user": "users",
+    "placeholder": "placeholders",
+    "blocked": "blocked by partitions",
+    "unknown": "not known",
+    "free": "free",
+}
+"""Words of the page for each part of a bar."""
 
 
 _DEMAND_MEANINGS = {
@@ -83,17 +107,18 @@ class NodesPage(PageHandler):
 
     @endpoint("The page.", Access.READ, media_type=HTML, is_page=True)
     async def get(self) -> None:
-        nodes: list[dict[str, Any]] = []
-        shown_after, after = self.get_query_argument("after", ""), ""
         watch = self.context.watch
-        if self.context.figures is not None:
-            nodes, after = await self.context.figures.nodes(after=shown_after, limit=50)
+        # With scripts, the nodes come from the API.
+        nodes: Sequence[NodeSummary] = ()
+        after = ""
+        if watch is not None and not self.get_query_argument("live", ""):
+            nodes, after = await node_summaries(self.context, self.get_query_argument("after", ""), _PLAIN_NODES)
         readiness = self.context.readiness()
-        marks = _marks(self.context, nodes)
         shown = self._rows()
         await self.render(
             "nodes.html",
-            nodes=nodes,
+            nodes=[each.content for each in nodes],
+            waiting=waiting_because(self.context, [each.content["name"] for each in nodes]),
             profiles=await profiles_json(self.context),
             words=_AVAILABILITY_WORDS,
             shown=shown,
@@ -104,10 +129,10 @@ class NodesPage(PageHandler):
             begins=_begins,
             begins_in=lambda entry: _begins_in(entry, self._now()),
             unrehearsed=lambda entry: _unrehearsed(entry, self._now()),
-            marks=lambda node: marks[node["name"]],
-            meanings=_MARK_MEANINGS if any(marks.values()) else {},
-            context=self.context,
-            total=len(watch.snapshot.nodes) if watch is not None else 0,
+            words_of_marks=_MARKS,
+            meanings=_MARK_MEANINGS,
+            kinds=_KINDS,
+            described=_described,
             age=_age(watch.staleness_seconds()) if watch is not None else "never",
             percent=lambda value: f"{value:.0%}",
             readiness=readiness,
@@ -176,26 +201,20 @@ def _forecasts(
     return forecasts_json(controller), expected[:_EXPECTED_SHOWN], len(expected)
 
 
-def _marks(context: ServiceContext, nodes: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Marks of each node: its labels, and why it is not ready for users."""
-    controller = context.controller
-    keeps = controller is not None and controller.is_on and bool(controller.policy.shapes)
-    asked = itertools.count(1)
-    found: dict[str, list[str]] = {}
-    for node in nodes:
-        node_labels, marks = node["labels"], found.setdefault(node["name"], [])
-        ready = node_labels.get(names.IMAGES_READY)
-        if ready is not None:
-            marks.append("late" if ready == names.LATE else "ready for users")
-        elif keeps and controller is not None and next(asked) <= _EXPLANATIONS_SHOWN:
-            marks.append(f"not for users yet: {not_ready_because(controller, controller.view(), node['name'])}")
-        elif keeps:
-            marks.append("not for users yet")
-        if node_labels.get(names.ATTRACT) == names.TRUE:
-            marks.append("attracts placeholders")
-        if node_labels.get(names.DRAINING) == names.TRUE:
-            marks.append("draining")
-    return found
+def _described(device: Mapping[str, Any]) -> str:
+    """Who has how much of a device, as text."""
+    said = []
+    for part in device["parts"]:
+        who = ", ".join(part.get("users") or part["pods"]) or f"claim {part['claim']}"
+        if part["kind"] == "placeholder":
+            who = f"placeholder, reserved for {part['reserved_for']}" if "reserved_for" in part else "placeholder"
+        amounts = ", ".join(f"{name} {amount}" for name, amount in part.get("amounts", {}).items())
+        said.append(f"{who} {part['share']:.0%}{f' ({amounts})' if amounts else ''}")
+    blocked = device.get("blocked", 0)
+    free = 1 - sum(part["share"] for part in device["parts"]) - blocked
+    said += [f"blocked by partitions {blocked:.0%}"] if blocked else []
+    said += [f"free {free:.0%}"] if free > _LEAST_SHARE else []
+    return f"{device['name']}: {'; '.join(said)}"
 
 
 def _age(seconds: float) -> str:

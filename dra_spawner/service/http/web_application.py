@@ -17,6 +17,7 @@ from dra_spawner.service.http.event_handler import EventsHandler
 from dra_spawner.service.http.forecast_handler import ForecastsHandler
 from dra_spawner.service.http.guarded_handler import GuardedHandler
 from dra_spawner.service.http.miss_report_handlers import MissesHandler, MissReportPage
+from dra_spawner.service.http.node_summary_handler import NodeSummariesHandler
 from dra_spawner.service.http.nodes_page import NodesPage
 from dra_spawner.service.http.openapi_handler import OpenApiHandler
 from dra_spawner.service.http.placement_handler import PlacementsHandler
@@ -37,6 +38,7 @@ ADDRESSES: tuple[Address, ...] = (
     ("api/events", EventsHandler),
     ("api/status", handlers.StatusHandler),
     ("api/nodes", handlers.NodesHandler),
+    ("api/node-summaries", NodeSummariesHandler),
     ("api/decisions", handlers.DecisionsHandler),
     ("api/calendar-entries", CalendarEntriesHandler),
     ("api/calendar-entries/{id}", CalendarEntryHandler),

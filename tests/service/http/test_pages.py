@@ -68,7 +68,7 @@ async def test_page_shows_what_is_known_and_what_is_not(url: str, context: Servi
     assert status == 200
     assert EVIL not in text, "what others wrote into labels and names stays text"
     assert text.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 2
-    assert "1 idle" in text
+    assert "gpu-0: free 100%" in text
     assert "cordoned" in text
     assert "unknown: pool gpu.example.com/n2: incomplete, generation 1 has 1 of 2 slices" in text
 

@@ -5,7 +5,7 @@
    without a script of their own: their HTML is taken from the page as it is now. `data-key` names an element in them
    that may have the focus and has no id. */
 
-const prefix = document.documentElement.dataset.prefix;
+const { prefix, xsrf } = document.documentElement.dataset;
 const POLL_MS = 30_000;
 const REFUSED_MS = 60_000;
 const GATHER_MS = 300;
@@ -16,6 +16,11 @@ const RETRY_MS = 5_000;
 /** Address below the service's prefix. */
 export function address(path) {
   return prefix + path;
+}
+
+/** Headers with which JupyterHub accepts the login's cookie from a script. */
+export function headers(more = {}) {
+  return { "X-XSRFToken": xsrf, ...more };
 }
 
 const followers = [];
@@ -57,9 +62,8 @@ class Follower {
     this.isBusy = true;
     this.isStale = false;
     try {
-      const headers = this.etag ? { "If-None-Match": this.etag } : {};
       const answer = await fetch(this.asText ? this.path : address(this.path), {
-        headers,
+        headers: headers(this.etag ? { "If-None-Match": this.etag } : {}),
         cache: "no-store",
         credentials: "same-origin",
         redirect: "error",
@@ -168,7 +172,9 @@ function renderSections(text) {
 }
 
 function listen() {
-  source = new EventSource(address("api/events"));
+  // JupyterHub wants its token for each request of a script: others have pages on the same origin. An EventSource sends
+  // no headers.
+  source = new EventSource(address(`api/events?_xsrf=${encodeURIComponent(xsrf)}`));
   source.addEventListener("open", () => {
     clearTimeout(graceTimer);
     graceTimer = 0;
@@ -247,6 +253,7 @@ function showFreshness() {
 document.addEventListener("visibilitychange", () => {
   for (const each of followers) each.plan();
 });
+document.addEventListener("dra-spawner-changed", refresh); // an action has succeeded
 setInterval(showFreshness, 5_000);
 followSections();
 listen();

@@ -1,0 +1,163 @@
+"""The page with nodes and devices: bars, tips, keys, search, groups, live changes, themes, and hostile names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dra_spawner.devcluster.demo.example_nodes import PARTITIONED_NODE
+from dra_spawner.history.decision_log import DecisionLog
+from dra_spawner.service.context import ServiceContext
+from dra_spawner.service.web_settings import WebSettings
+from tests.browser.hub_browser import assert_easy_to_use, chromium, logged_in, picture, press_until
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.hub_with_service import hub_with_service
+from tests.service.device_board import allocate, some_of_all
+from tests.service.open_service import whole_service
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page
+
+playwright = pytest.importorskip("playwright.async_api")
+
+pytestmark = pytest.mark.timeout(180)
+
+HOSTILE = "<img src=x onerror=document.title='hacked'>"
+GPU = '[data-key="shared-1/gpu.example.com/gpu-0"]'
+
+
+@pytest.fixture
+async def context() -> ServiceContext:
+    found = ServiceContext(
+        WebSettings("/services/dra-spawner/"), DecisionLog(), max_staleness_seconds=60, node_pool_labels=("pool",)
+    )
+    found.follow(some_of_all(HOSTILE))
+    return found
+
+
+@pytest.fixture
+async def page(context: ServiceContext) -> AsyncIterator[Page]:
+    async with whole_service(context) as url, chromium() as browser:
+        opened = await browser.new_page(viewport={"width": 1100, "height": 760}, color_scheme="light")
+        opened.set_default_timeout(20_000)
+        errors: list[str] = []
+        opened.on("pageerror", lambda error: errors.append(str(error)))
+        await opened.goto(url)
+        await opened.locator(".device").first.wait_for()
+        yield opened
+        assert errors == []
+        assert "hacked" not in await opened.title()
+        assert await opened.locator("main img").count() == 0
+
+
+async def test_bars_tips_keys_and_search(page: Page, context: ServiceContext) -> None:
+    shared = page.locator(GPU)
+    label = await shared.get_attribute("aria-label")
+    assert label == (
+        f"gpu-0, Example 40: {HOSTILE} 25 % (memory 10Gi · gpu-slice); eve 13 % (memory 5Gi · gpu-slice); "
+        "placeholder 25 % (memory 10Gi); free 38 %"
+    )
+    kinds = [await each.get_attribute("class") for each in await shared.locator(".bar i").all()]
+    assert kinds == ["user", "user", "placeholder", "free"]
+    assert (await page.locator(f'[data-key="{PARTITIONED_NODE}/gpu.dra.example.com/gpu-1"] .bar i').count()) in (0, 7)
+    row = await page.locator(".node", has_text="shared-1").bounding_box()
+    assert row is not None
+    assert row["height"] <= 44
+
+    tip = page.locator("#device-tip")
+    await shared.hover()
+    await tip.get_by_text("reserved for jupyter-grace").wait_for(state="detached")
+    assert HOSTILE in await tip.inner_text()
+    await picture(page, "nodes-tip")
+    await page.keyboard.press("Escape")
+    await tip.wait_for(state="hidden")
+
+    # One stop of the Tab key; arrows go from device to device.
+    await page.mouse.move(0, 0)
+    await page.focus("#node-sort")
+    await page.keyboard.press("Tab")
+    for key in ("ArrowDown", "ArrowRight"):
+        await page.keyboard.press(key)
+    assert await shared.evaluate("element => element === document.activeElement")
+    await tip.get_by_text("eve").wait_for()
+    await page.keyboard.press("ArrowDown")
+    await tip.get_by_text("placeholder").wait_for()
+
+    # What changes meanwhile is shown, and the focus stays.
+    assert context.watch is not None
+    allocate(context.watch, "zoe", "shared-2", "gpu-0", "20Gi")
+    await tip.get_by_text("zoe").wait_for()
+    focused = "document.activeElement.dataset.key"
+    assert await page.evaluate(focused) == "shared-2/gpu.example.com/gpu-0"
+
+    await page.fill("#node-search", "eve")
+    await page.locator("#node-count", has_text="1 of 7 nodes").wait_for()
+    assert await page.locator(".node:visible .faint").count() == 3
+    await page.fill("#node-search", "cordoned")
+    await page.locator(".node-name", has_text="whole-2").wait_for()
+    assert await page.locator(".node-name").all_inner_texts() == ["whole-2"]
+    await page.fill("#node-search", "")
+    await page.select_option("#node-group", "pool")
+    group = page.get_by_role("button", name=re.compile("^shared"))
+    assert await group.get_attribute("aria-expanded") == "true"
+    await group.click()
+    assert await page.locator(".node-name", has_text="shared-1").count() == 0
+    allocate(context.watch, "yan", "whole-2", "gpu-0")
+    await page.locator('.device[aria-label*="yan"]').wait_for()
+    assert await group.get_attribute("aria-expanded") == "false", "what is closed stays closed"
+    await picture(page, "nodes-groups")
+
+
+async def test_it_is_easy_to_use_in_all_themes(page: Page) -> None:
+    await assert_easy_to_use(page, "nodes")
+    await page.emulate_media(forced_colors="active")
+    await picture(page, "nodes-forced-colours")
+    await page.emulate_media(forced_colors="none")
+    await page.click("#dark-theme-toggle")
+    assert await page.evaluate("document.documentElement.dataset.bsTheme") == "dark"
+    assert await page.evaluate("localStorage.getItem('jupyterhub-bs-theme')") == "dark", (
+        "as JupyterHub's pages store it"
+    )
+
+
+async def test_without_the_stream_it_asks_every_30_s(context: ServiceContext) -> None:
+    async with whole_service(context) as url, chromium() as browser:
+        page = await browser.new_page()
+        await page.route("**/api/events*", lambda route: route.fulfill(status=503, body="{}"))
+        await page.clock.install()
+        await page.goto(url)
+        await page.locator("#freshness", has_text="Not live: asks every 30 s").wait_for()
+        await page.locator(".device").first.wait_for()
+        assert context.watch is not None
+        allocate(context.watch, "zoe", "shared-2", "gpu-3", "20Gi")
+        await page.clock.run_for(31_000)
+        await page.locator('.device[aria-label*="zoe"]').wait_for()
+
+
+async def test_the_hubs_header_and_rights(embedded_cluster: ClusterUnderTest) -> None:
+    """A real hub: its logo and links; only operators see what they may do."""
+    async with hub_with_service(embedded_cluster) as service, chromium() as browser:
+        await service.ready()
+        page = await logged_in(browser, service.hub.url, "watcher")
+        refused: list[str] = []
+        page.on("console", lambda message: refused.append(message.text) if message.type == "error" else None)
+        await page.goto(service.url)
+        await page.locator(".node-name", has_text="n1").wait_for(timeout=12_000)
+        await page.locator("#freshness", has_text="Live").wait_for()
+        logo = page.get_by_role("img", name="JupyterHub")
+        assert await logo.evaluate("element => element.naturalWidth") > 0
+        assert await page.locator("[data-action-kind]").count() == 0
+        assert await page.get_by_role("link", name="Admin").count() == 0
+        assert refused == [], "the policy lets all of the page's own parts in"
+        await page.get_by_role("link", name="Home").click()
+        await page.wait_for_url("**/hub/home")
+        admin = await logged_in(browser, service.hub.url, "admin")
+        await admin.goto(service.url)
+        assert await admin.get_by_role("link", name="Admin").count() == 1
+        await press_until(admin, "Tab", "#logout")
+        await picture(admin, "nodes-of-a-hub")
+        await admin.keyboard.press("Enter")
+        await admin.wait_for_url("**/hub/log*")
