@@ -34,7 +34,7 @@ async def context() -> ServiceContext:
     found = ServiceContext(
         WebSettings("/services/dra-spawner/"), DecisionLog(), max_staleness_seconds=60, node_pool_labels=("pool",)
     )
-    found.follow(some_of_all(HOSTILE))
+    found.follow(some_of_all(HOSTILE, HOSTILE))
     return found
 
 

@@ -87,13 +87,13 @@ def labelled(node: list[Json], **labels: str) -> list[Json]:
     return node
 
 
-def some_of_all(hostile: str = "ada") -> ClusterWatch:
+def some_of_all(user: str = "ada", pool: str = "whole") -> ClusterWatch:
     """A small cluster with nodes, devices and shares in all states.
 
     Parameters
     ----------
-    hostile
-        Name of a user and of a pool.
+    user, pool
+        Names of a user and of a pool, which may be hostile.
     """
     watch = UnstartedWatch()
     put_all(watch, *classes())
@@ -101,7 +101,7 @@ def some_of_all(hostile: str = "ada") -> ClusterWatch:
     put_all(watch, *labelled(node_with("shared-1", *shared), **{"pool": "shared", names.IMAGES_READY: names.TRUE}))
     newest = {"pool": "shared", names.IMAGES_READY: names.TRUE, names.ATTRACT: names.TRUE}
     put_all(watch, *labelled(node_with("shared-2", *shared), **newest))
-    draining = {"pool": hostile, names.IMAGES_READY: names.LATE, names.DRAINING: names.ORDERED}
+    draining = {"pool": pool, names.IMAGES_READY: names.LATE, names.DRAINING: names.ORDERED}
     put_all(watch, *labelled(node_with("whole-1", *(whole(f"gpu-{number}") for number in range(8))), **draining))
     cordoned = node_with("whole-2", *(whole(f"gpu-{number}") for number in range(8)))
     cordoned[0]["spec"]["unschedulable"] = True
@@ -111,14 +111,14 @@ def some_of_all(hostile: str = "ada") -> ClusterWatch:
     put_all(watch, *unknown, *node_with("without-devices"))
     put_all(watch, *(each for each in example_nodes() if each["metadata"]["name"] == PARTITIONED_NODE))
     put_all(watch, *(each for each in resource_slices() if each["spec"].get("nodeName") == PARTITIONED_NODE))
-    allocate(watch, hostile, "shared-1", "gpu-0", "10Gi")
+    allocate(watch, user, "shared-1", "gpu-0", "10Gi")
     allocate(watch, "eve", "shared-1", "gpu-0", "5Gi")
     allocate(watch, "", "shared-1", "gpu-0", "10Gi")
     allocate(watch, "bob", "shared-1", "gpu-1", "40Gi")
     allocate(watch, "", "shared-2", "gpu-0", "10Gi")
     allocate(watch, "", "shared-2", "gpu-1", "10Gi", reserved_for="jupyter-grace")
-    for number, user in enumerate(("carl", "dora", "emil")):
-        allocate(watch, user, "whole-1", f"gpu-{number}")
+    for number, each in enumerate(("carl", "dora", "emil")):
+        allocate(watch, each, "whole-1", f"gpu-{number}")
     allocate(watch, "", "whole-1", "gpu-5")
     allocate(watch, "fred", PARTITIONED_NODE, "gpu-0-mig-1g5gb-19-0", driver=GPU_DRIVER)
     allocate(watch, "", PARTITIONED_NODE, "gpu-0-mig-3g20gb-9-4", driver=GPU_DRIVER)

@@ -69,7 +69,7 @@ class Row {
     if (text === this.text) return false;
     this.text = text;
     this.data = data;
-    this.haystack = haystackOf(data, MARKS);
+    this.sought = null;
     this.sum = sumOf(data);
     this.showHead();
     if (this.isFilled) keeping(this.node, () => this.fill());
@@ -144,6 +144,12 @@ class Row {
     this.node.append(cell);
   }
 
+  /** What the search looks into; most pages are never searched. */
+  get haystack() {
+    this.sought ??= haystackOf(this.data, MARKS);
+    return this.sought;
+  }
+
   /** Whether all words of the search are in the node or in one of its devices. */
   matches() {
     return words.every((word) => this.haystack.all.includes(word));
@@ -153,7 +159,7 @@ class Row {
   mark() {
     const sought = words.filter((word) => !this.haystack.node.includes(word));
     [...this.bars.children].forEach((cell, index) => {
-      const text = this.haystack.devices[index] ?? "";
+      const text = sought.length ? (this.haystack.devices[index] ?? "") : "";
       cell.classList.toggle("faint", sought.length > 0 && !sought.every((word) => text.includes(word)));
     });
   }
