@@ -1,0 +1,256 @@
+/* Actions of the service's pages. A button opens a dialog that says what will happen; its form sends the request.
+
+   <button type="button" data-action-kind="drain" data-action-method="PUT"
+           data-action-path="api/settings/draining/n1" data-action-subject="n1">Drain</button>
+
+   data-action-kind     names the template in actions.html, or in the page: <template data-action="drain">
+   data-action-subject  name for people; without it, the last part of the path
+   data-action-etag     the ETag of what was read, sent as If-Match
+   data-action-values   JSON with first values of the form's fields
+   data-action-body     JSON with members of the body that the form does not have
+
+   One listener on the document serves all buttons, so buttons may come and go. After a success the document gets the
+   event "dra-spawner-changed". */
+
+const dialog = document.getElementById("action-dialog");
+const status = document.getElementById("action-status");
+const HOUR = 3600_000;
+const SHOWN = 10_000; // how long the sentence about a success stays
+let fading = 0;
+let running = null; // the button of the open dialog, its template, and whether a rehearsal has answered
+
+/** The last part of a path, as text. */
+function subjectOf(button) {
+  const { actionSubject: subject, actionPath: path } = button.dataset;
+  return subject ?? decodeURIComponent(path.split("?")[0].split("/").pop());
+}
+
+function element(name) {
+  return dialog.querySelector(`[data-part="${name}"]`);
+}
+
+/** Fill a sentence of a template: {subject} is the name of what the action is about. */
+function filled(sentence, subject) {
+  return (sentence ?? "").replaceAll("{subject}", () => subject);
+}
+
+// --- times ----------------------------------------------------------------------------------------------------------
+
+function twoDigits(number) {
+  return String(number).padStart(2, "0");
+}
+
+/** A moment for an input of the type datetime-local, in local time. */
+function localInput(moment) {
+  const date = [moment.getFullYear(), twoDigits(moment.getMonth() + 1), twoDigits(moment.getDate())].join("-");
+  return `${date}T${twoDigits(moment.getHours())}:${twoDigits(moment.getMinutes())}`;
+}
+
+/** The moment that a choice of `until` means; null for none. */
+function untilMoment(form) {
+  const choice = form.elements.namedItem("until")?.value ?? "";
+  if (!choice) return null;
+  if (choice === "date") {
+    const written = form.elements.namedItem("until-date").value;
+    return written ? new Date(written) : null;
+  }
+  const now = new Date();
+  if (choice === "tonight") return new Date(now.getFullYear(), now.getMonth(), now.getDate(), 23, 59);
+  return new Date(now.getTime() + Number(choice) * HOUR);
+}
+
+function showUntil(form) {
+  const choice = form.elements.namedItem("until");
+  if (!choice) return;
+  const date = form.elements.namedItem("until-date");
+  date.closest("label").hidden = date.disabled = choice.value !== "date";
+  date.required = !date.disabled;
+  const moment = untilMoment(form);
+  const format = { weekday: "short", day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" };
+  form.querySelector("[data-until]").textContent = moment
+    ? `It ends by itself: ${moment.toLocaleString(document.documentElement.lang, format)}.`
+    : "It stays until somebody ends it.";
+}
+
+// --- the request ----------------------------------------------------------------------------------------------------
+
+/** The answer of the service; its problem as an Error with a sentence. */
+export async function ask(method, path, body, headers = {}) {
+  const { prefix, xsrf } = dialog.dataset;
+  const options = { method, headers: { ...headers, "X-XSRFToken": xsrf }, credentials: "same-origin" };
+  if (body !== undefined) {
+    options.headers["Content-Type"] = "application/json";
+    options.body = JSON.stringify(body);
+  }
+  let answer;
+  try {
+    answer = await fetch(prefix + path, options);
+  } catch {
+    throw new Error("The service does not answer. Check your connection, and try again.");
+  }
+  const text = await answer.text();
+  let found = null;
+  try {
+    found = text ? JSON.parse(text) : null;
+  } catch {
+    /* an answer of a proxy */
+  }
+  if (!answer.ok) throw new Error(found?.detail ?? `The service answered ${answer.status}.`);
+  return found;
+}
+
+/** Members of the body, by the names of the form's fields; empty fields are left out. */
+function bodyOf(form) {
+  const body = {};
+  for (const field of form.elements) {
+    if (!field.name || field.disabled || field.name.startsWith("until") || field.value === "") continue;
+    body[field.name] = field.type === "number" ? Number(field.value) : field.value.trim();
+  }
+  const until = untilMoment(form);
+  if (until) body.until = until.toISOString();
+  return body;
+}
+
+/** A calendar entry as the API takes it, and the line that is rehearsed. */
+function entryOf(form) {
+  const { users, profile, begins, ...rest } = bodyOf(form);
+  const line = `${users} of "${profile}"`;
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  const at = begins.replace("T", " ");
+  return { entry: { users: line, begins: at, timezone: zone, ...rest }, question: { line: `${line} at ${at}`, zone } };
+}
+
+async function rehearse(form) {
+  const found = await ask("POST", dialog.dataset.rehearsals, entryOf(form).question);
+  const box = element("answer");
+  box.replaceChildren(sentence("p", found.verdict, found.is_possible ? "good" : "unknown"));
+  const list = document.createElement("ul");
+  for (const each of found.problems) list.append(sentence("li", each.message));
+  for (const each of found.orders) {
+    const at = new Date(each.order_at).toLocaleString();
+    list.append(sentence("li", `${each.nodes} more nodes of kind ${each.kind}, ordered by ${at}.`));
+  }
+  if (list.children.length) box.append(list);
+}
+
+function sentence(tag, text, className = "") {
+  const made = document.createElement(tag);
+  made.textContent = text;
+  if (className) made.className = className;
+  return made;
+}
+
+// --- the dialog -----------------------------------------------------------------------------------------------------
+
+function open(button) {
+  const kind = button.dataset.actionKind;
+  const template = [...document.querySelectorAll("template[data-action]")].find((each) => each.dataset.action === kind);
+  if (!dialog || !template || dialog.open) return;
+  const subject = subjectOf(button);
+  running = { button, template, subject, rehearsed: false };
+  element("title").textContent = filled(template.dataset.title, subject);
+  element("content").replaceChildren(template.content.cloneNode(true));
+  for (const each of element("content").querySelectorAll("[data-subject]")) each.textContent = subject;
+  element("problem").textContent = "";
+  element("answer").replaceChildren();
+  const form = dialog.querySelector("form");
+  const values = JSON.parse(button.dataset.actionValues ?? "{}");
+  for (const [name, value] of Object.entries(values)) {
+    const field = form.elements.namedItem(name);
+    if (field) field.value = value;
+  }
+  for (const each of form.querySelectorAll("input[type=datetime-local]")) {
+    each.min = localInput(new Date());
+    if (each.name === "begins" && !each.value) each.value = localInput(new Date(Math.ceil(Date.now() / HOUR + 1) * HOUR));
+  }
+  showUntil(form);
+  label();
+  dialog.showModal();
+  // The first field, else the button that changes nothing.
+  (form.querySelector("[data-part=content] :is(input, select)") ?? element("cancel")).focus();
+}
+
+function label() {
+  const { confirm, check } = running.template.dataset;
+  element("confirm").textContent = check && !running.rehearsed ? check : confirm;
+  element("confirm").classList.toggle("danger", running.template.dataset.danger !== undefined);
+}
+
+async function send(form) {
+  const { button, template, subject } = running;
+  const { actionMethod: method, actionPath: path, actionEtag: etag } = button.dataset;
+  if (template.dataset.check && !running.rehearsed) {
+    try {
+      await rehearse(form);
+    } catch (error) {
+      // What cannot be rehearsed may still be added: the profiles may not be known yet.
+      element("answer").replaceChildren(sentence("p", error.message, "unknown"));
+    }
+    running.rehearsed = true;
+    label();
+    return;
+  }
+  let body;
+  if (template.dataset.check) body = entryOf(form).entry;
+  else if (method !== "DELETE") body = { ...JSON.parse(button.dataset.actionBody ?? "{}"), ...bodyOf(form) };
+  await ask(method, path, body, etag ? { "If-Match": etag } : {});
+  dialog.close();
+  say(filled(template.dataset.done, subject));
+  document.dispatchEvent(new CustomEvent("dra-spawner-changed", { detail: { kind: template.dataset.action } }));
+}
+
+/** Say something politely; it goes away after a while. */
+function say(sentence) {
+  status.textContent = "";
+  requestAnimationFrame(() => {
+    status.textContent = sentence;
+  });
+  clearTimeout(fading);
+  fading = setTimeout(() => {
+    status.textContent = "";
+  }, SHOWN);
+}
+
+async function submit(event) {
+  event.preventDefault();
+  const form = event.target;
+  const confirm = element("confirm");
+  if (confirm.getAttribute("aria-disabled") === "true") return;
+  element("problem").textContent = "";
+  confirm.setAttribute("aria-disabled", "true");
+  try {
+    await send(form);
+  } catch (error) {
+    element("problem").textContent = error.message;
+  } finally {
+    confirm.removeAttribute("aria-disabled");
+  }
+}
+
+/** Where the focus goes: the button, or the one that has taken its place, or the page's main part. */
+function refocus() {
+  const { button } = running;
+  const path = button.dataset.actionPath;
+  const others = [...document.querySelectorAll("[data-action-path]")];
+  const found = button.isConnected ? button : others.find((each) => each.dataset.actionPath === path);
+  (found ?? document.querySelector("main, [role=main]"))?.focus();
+}
+
+if (dialog) {
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest?.("button[data-action-kind]");
+    if (button) open(button);
+  });
+  dialog.addEventListener("click", (event) => {
+    if (event.target.closest("[data-part=cancel]")) dialog.close();
+  });
+  dialog.querySelector("form").addEventListener("submit", submit);
+  dialog.addEventListener("input", (event) => {
+    showUntil(event.target.form);
+    if (!running.rehearsed) return;
+    running.rehearsed = false;
+    element("answer").replaceChildren();
+    label();
+  });
+  dialog.addEventListener("close", refocus);
+}
