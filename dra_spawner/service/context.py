@@ -20,6 +20,7 @@ from dra_spawner.service.change_feed import ChangeFeed
 from dra_spawner.service.chart_parts import ChartParts
 from dra_spawner.service.history_recording import HistoryRecording
 from dra_spawner.service.idle_devices import IdleDevices
+from dra_spawner.service.launch_steps import LaunchSteps
 from dra_spawner.service.leader_label import LeaderLabel
 from dra_spawner.service.node_figures import NodeFigures
 from dra_spawner.service.node_summaries import NodeSummaries
@@ -74,6 +75,7 @@ class ServiceContext:
     scale_ahead: ScaleAheadRunner | None = None
     waits: WaitKeeper | None = None
     misses: WeeklyMisses = field(default_factory=WeeklyMisses)
+    launch_steps: LaunchSteps = field(default_factory=LaunchSteps)
     settings_problems: tuple[str, ...] = ()
     """Unknown settings, as sentences."""
     startup_problem: str = ""
@@ -134,6 +136,21 @@ class ServiceContext:
         """Why an answer of this replica lacks decisions and reasons; empty if it leads."""
         because = self.not_leading_because()
         return f"{because} Only the leader knows decisions and their reasons." if because else ""
+
+    def history_unavailable_because(self) -> str:
+        """Why this replica cannot read the history, as a sentence; empty if it can."""
+        history = self.history
+        if history is None:
+            return "There is no history yet: the cluster is not found."
+        if not history.is_on:
+            return "No history is recorded: keep_days is 0 in the service's setting history."
+        if history.recorder.database is not None:
+            return ""
+        if problem := history.recorder.problem:
+            return f"The history is not available, as it cannot be opened: {problem}."
+        if because := self.not_leading_because():
+            return f"{because} Only the leader reads the history."
+        return "The history is not open yet."
 
     def readiness(self) -> ReplicaReadiness:
         """Whether the data are complete and fresh, and a leader is known."""

@@ -22,6 +22,7 @@ from dra_spawner.service.added_entries import AddedEntries
 from dra_spawner.service.blocking_calls import BlockingCalls
 from dra_spawner.service.history_recording import HistoryRecording
 from dra_spawner.service.hub_spawns import HubSpawns
+from dra_spawner.service.placeholder_samples import PlaceholderSamples, sample_groups
 from dra_spawner.service.rehearsals import Rehearsals
 from dra_spawner.service.rehearsed_entries import RehearsedEntries
 
@@ -68,6 +69,7 @@ class ScaleAheadRunner:
         self._spawns = spawns
         self.rehearsed = RehearsedEntries(controller, rehearsals)
         self.added = AddedEntries(controller, lambda: history.recorder.database, has_history=history.is_on)
+        self.samples = PlaceholderSamples()
         ahead = controller.scale_ahead
         self._webhooks = PolicyWebhooks(ahead.settings.policies, lambda: ahead.situations, now=controller.now)
         ahead.webhooks = self._webhooks.answers
@@ -130,6 +132,7 @@ class ScaleAheadRunner:
         try:
             self._controller.advance_forecasts()
             self._rehearsals.look()
+            self.samples.add(*sample_groups(self._controller))
         except Exception:
             log.exception("Forecasts failed; the last targets stay.")
 

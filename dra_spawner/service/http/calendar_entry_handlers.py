@@ -16,7 +16,7 @@ from dra_spawner.service.http.endpoints import CONTINUE, LIMIT_OR_ALL, Access, e
 from dra_spawner.service.http.json_body import json_value
 from dra_spawner.service.http.setting_handlers import OperatorHandler
 
-__all__ = ["CalendarEntriesHandler", "CalendarEntryHandler"]
+__all__ = ["CalendarEntriesHandler", "CalendarEntryHandler", "entry_json"]
 
 
 _PUT: Final[Mapping[str, Any]] = {"problems": (404, 409), "precondition": True}
@@ -67,7 +67,7 @@ class CalendarEntriesHandler(_EntriesHandler):
     async def get(self) -> None:
         self.require_known()
         found = self.page(self.entries.items, lambda each: f"{each.entry.begins.isoformat()} {each.id}")
-        self.write_json({**found, "items": [_json(each) for each in found["items"]]})
+        self.write_json({**found, "items": [entry_json(each) for each in found["items"]]})
 
     @endpoint(
         "Add a calendar entry.",
@@ -84,7 +84,7 @@ class CalendarEntriesHandler(_EntriesHandler):
             self.require_placeholders()
             added = await self.entries.add(written, self.caller)
         self.set_status(201)
-        self.write_json(_json(added))
+        self.write_json(entry_json(added))
 
 
 class CalendarEntryHandler(_EntriesHandler):
@@ -121,5 +121,6 @@ class CalendarEntryHandler(_EntriesHandler):
         self.set_status(204)
 
 
-def _json(added: AddedEntry) -> dict[str, Any]:
+def entry_json(added: AddedEntry) -> dict[str, Any]:
+    """An added entry as JSON."""
     return {"id": added.id, **added.written}

@@ -29,6 +29,7 @@ __all__ = [
     "REHEARSAL_QUESTION",
     "SIMULATION",
     "SIMULATION_QUESTION",
+    "TIMELINE",
 ]
 
 _PROFILE: Final = text("gpu-slice")
@@ -231,5 +232,45 @@ MISSES: Final = record(
             )
         ),
         "days": items(record({"day": text("2026-11-24"), "launches": integer(30), "waited": integer(2)})),
+    }
+)
+
+TIMELINE: Final = record(
+    {
+        "begin": moment(),
+        "now": moment(),
+        "end": moment(),
+        "step_minutes": integer(15),
+        "profile": text("gpu-slice"),
+        "items": items(
+            record(
+                {
+                    "begin": moment(),
+                    "launches": nullable(integer(12)),
+                    "waited": nullable(integer(1)),
+                    "wait_median_seconds": nullable(number(1.2)),
+                    "wait_p95_seconds": nullable(number(31.0)),
+                    "warm": nullable(number(3.5)),
+                    "servers": nullable(number(41.0)),
+                    "target": nullable(integer(4)),
+                    "forecast": nullable(integer(4)),
+                    "usual_launches": nullable(number(9.5)),
+                }
+            )
+        ),
+        "entries": items(
+            record(
+                {
+                    "name": text("Physics lab"),
+                    "profile": _PROFILE,
+                    "users": integer(350),
+                    "begins": moment(),
+                    "ends": moment("2026-11-24T18:30:00+00:00"),
+                    "source": text("calendar_entries"),
+                    "is_possible": nullable(flag()),
+                }
+            )
+        ),
+        "unknown_because": items(text("No history is recorded: keep_days is 0 in the service's setting history.")),
     }
 )

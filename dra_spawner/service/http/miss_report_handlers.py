@@ -60,15 +60,11 @@ async def _report(context: ServiceContext) -> MissReport:
     HTTPError
         503, with the reason, if the history cannot be read.
     """
-    history = context.history
-    if history is None:
-        raise HTTPError(503, "There is no history yet: the cluster is not found.")
-    if not history.is_on:
-        raise HTTPError(503, "No history is recorded: keep_days is 0 in the service's setting history.")
-    database = history.recorder.database
-    if database is None:
+    if because := context.history_unavailable_because():
         # The text of an error may have a percent sign.
-        raise HTTPError(503, "%s", _unavailable_because(context, history.recorder.problem))
+        raise HTTPError(503, "%s", because)
+    database = context.history.recorder.database if context.history is not None else None
+    assert database is not None
     try:
         return await context.misses.report(database, context.now())
     except TimeoutError:
@@ -76,15 +72,6 @@ async def _report(context: ServiceContext) -> MissReport:
     except SQLAlchemyError as error:
         log.error("The history cannot be read: error=%s", type(error).__name__)
         raise HTTPError(503, "The history is not available: it cannot be read.") from None
-
-
-def _unavailable_because(context: ServiceContext, problem: str) -> str:
-    """Why the history is not open, as a sentence."""
-    if problem:
-        return f"The history is not available, as it cannot be opened: {problem}."
-    if because := context.not_leading_because():
-        return f"{because} Only the leader reads the history."
-    return "The history is not open yet."
 
 
 def _detail(profile: str, waited_for: str) -> str:

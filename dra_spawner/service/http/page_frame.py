@@ -18,6 +18,7 @@ PAGES: Final[Mapping[str, str]] = {
     "": "Nodes",
     "placeholders": "Placeholders",
     "timeline": "Timeline",
+    "calendar": "Calendar",
     "decisions": "Decisions",
     "audit": "Audit",
     "report": "Largest misses",
@@ -99,6 +100,11 @@ class PageFrame:
     def may(self, access: Access | str) -> bool:
         """Whether the reader's scopes allow what needs this access."""
         return bool(check_scopes(set(scopes_of(Access(access), self.web)), self._scopes))
+
+    @property
+    def may_stop_servers(self) -> bool:
+        """Whether the hub may let the reader stop servers; with a filter in the scope it decides for each server."""
+        return self.may(Access.ADMIN) and any(each.partition("!")[0] == "delete:servers" for each in self._scopes)
 
     @property
     def allowed(self) -> str:

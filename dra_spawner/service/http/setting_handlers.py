@@ -32,6 +32,8 @@ __all__ = [
     "PausedHandler",
     "PlaceholderSettingHandler",
     "SettingsHandler",
+    "audit_json",
+    "setting_json",
 ]
 
 _LONGEST_REASON: Final = 200
@@ -103,7 +105,7 @@ class SettingsHandler(OperatorHandler):
         query=(LIMIT_OR_ALL, CONTINUE),
     )
     async def get(self) -> None:
-        found = [_json(each) for _, each in sorted(self.present.settings.items())]
+        found = [setting_json(each) for _, each in sorted(self.present.settings.items())]
         self.write_json(self.page(found, lambda each: f"{each['kind']}\0{each['name']}"))
 
 
@@ -119,17 +121,7 @@ class AuditHandler(OperatorHandler):
     async def get(self) -> None:
         numbered = [(f"{number:08}", each) for number, each in enumerate(reversed(self.present.audit))]
         found = self.page(numbered, lambda each: each[0])
-        items = [
-            {
-                "at": each.at.isoformat(),
-                "by": each.by,
-                "change": each.change,
-                "subject": each.subject,
-                "details": each.details,
-            }
-            for _, each in found["items"]
-        ]
-        self.write_json({**found, "items": items})
+        self.write_json({**found, "items": [audit_json(each) for _, each in found["items"]]})
 
 
 class _SettingHandler(OperatorHandler):
@@ -142,7 +134,7 @@ class _SettingHandler(OperatorHandler):
         setting = self.present.settings.get((self.kind, self.known_name(name)))
         if setting is None:
             raise HTTPError(404, "Nothing is set here.")
-        self.write_json(_json(setting))
+        self.write_json(setting_json(setting))
 
     async def save(self, name: str, keys: tuple[str, ...] = _MARK_KEYS) -> None:
         """Set it, and answer it."""
@@ -160,13 +152,13 @@ class _SettingHandler(OperatorHandler):
 
         def change(present: OperatorSettings) -> OperatorSettings:
             before = present.settings.get(setting.key)
-            self.require_match(_json(before) if before is not None else None)
+            self.require_match(setting_json(before) if before is not None else None)
             if setting.key not in present.settings and len(present.settings) >= MAX_SETTINGS:
                 raise HTTPError(409, "Too much is set already (%d settings). Delete some.", MAX_SETTINGS)
             return present.with_setting(setting)
 
         await self._change(change)
-        self.write_json(_json(setting))
+        self.write_json(setting_json(setting))
 
     async def remove(self, name: str) -> None:
         """End it."""
@@ -176,7 +168,7 @@ class _SettingHandler(OperatorHandler):
             found = present.settings.get(key)
             if found is None:
                 raise HTTPError(404, "Nothing is set here.")
-            self.require_match(_json(found))
+            self.require_match(setting_json(found))
             return present.without(key, self.caller, self.controller.now())
 
         await self._change(change)
@@ -282,7 +274,19 @@ class ObservingHandler(_SettingHandler):
         return name
 
 
-def _json(setting: OperatorSetting) -> dict[str, Any]:
+def audit_json(entry: AuditEntry) -> dict[str, Any]:
+    """An entry of the audit trail as JSON."""
+    return {
+        "at": entry.at.isoformat(),
+        "by": entry.by,
+        "change": entry.change,
+        "subject": entry.subject,
+        "details": entry.details,
+    }
+
+
+def setting_json(setting: OperatorSetting) -> dict[str, Any]:
+    """A setting as JSON."""
     numbers = setting.replicas
     return {
         "kind": setting.kind,

@@ -9,7 +9,14 @@ from typing import Any
 from tornado.web import Application, StaticFileHandler, URLSpec
 
 from dra_spawner.service.context import ServiceContext
-from dra_spawner.service.http import handlers, order_handlers, pending_handlers, placeholder_handlers, setting_handlers
+from dra_spawner.service.http import (
+    handlers,
+    order_handlers,
+    pending_handlers,
+    placeholder_handlers,
+    setting_handlers,
+    steering_pages,
+)
 from dra_spawner.service.http.addresses import Address, pattern_of
 from dra_spawner.service.http.authentication import CallbackHandler
 from dra_spawner.service.http.calendar_entry_handlers import CalendarEntriesHandler, CalendarEntryHandler
@@ -24,6 +31,7 @@ from dra_spawner.service.http.placement_handler import PlacementsHandler
 from dra_spawner.service.http.rehearsal_handler import RehearsalsHandler
 from dra_spawner.service.http.resume_handler import ResumeHandler
 from dra_spawner.service.http.simulation_handler import SimulationsHandler
+from dra_spawner.service.http.timeline_handler import TimelineHandler, TimelinePage
 from dra_spawner.service.metrics.service_metrics import register
 
 __all__ = ["ADDRESSES", "web_application"]
@@ -61,6 +69,12 @@ ADDRESSES: tuple[Address, ...] = (
     ("api/pending-servers", pending_handlers.PendingServersHandler),
     ("api/misses", MissesHandler),
     ("report", MissReportPage),
+    ("placeholders", steering_pages.PlaceholdersPage),
+    ("api/timeline", TimelineHandler),
+    ("timeline", TimelinePage),
+    ("calendar", steering_pages.CalendarPage),
+    ("decisions", steering_pages.DecisionsPage),
+    ("audit", steering_pages.AuditPage),
     ("metrics", handlers.MetricsHandler),
     ("healthz", handlers.LivenessHandler),
     ("readyz", handlers.ReadinessHandler),

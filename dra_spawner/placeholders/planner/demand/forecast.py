@@ -19,7 +19,7 @@ from dra_spawner.placeholders.planner.demand.seasonal import recurring_estimate,
 from dra_spawner.placeholders.planner.demand.settings import DemandSettings
 from dra_spawner.placeholders.planner.demand.whole_nodes import whole_nodes
 
-__all__ = ["Forecast", "Situation", "calendar_only", "forecast"]
+__all__ = ["Forecast", "Situation", "calendar_only", "forecast", "usual_launches"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +162,21 @@ def forecast(record: DemandRecord, situation: Situation, now: int) -> Forecast:
     # What keeps a node serves launches, too, which need less safety then.
     record.said(now, held + found.kept, deviation, assured.assured, is_awaiting=is_awaiting)
     return _limited(_filled(found, settings, situation), situation)
+
+
+def usual_launches(record: DemandRecord, begin: int, minutes: int) -> float | None:
+    """Launches within some minutes of the next days, by the same time of past weeks; None if no week is known.
+
+    Parameters
+    ----------
+    begin
+        The first minute.
+    """
+    back, around = record.wall_clock.minutes_back(begin), whole_minutes(record.settings.around)
+    if not any(record.counts.knows(begin - each - around) for each in back):
+        return None
+    level = record.level * _holiday_share(record, begin)
+    return seasonal_estimate(record.counts, begin, back, minutes, around, level).launches
 
 
 def calendar_only(record: DemandRecord, situation: Situation, now: int) -> Forecast:

@@ -9,8 +9,9 @@
    data-action-values   JSON with first values of the form's fields
    data-action-body     JSON with members of the body that the form does not have
 
-   One listener on the document serves all buttons, so buttons may come and go. After a success the document gets the
-   event "dra-spawner-changed". */
+   One listener on the document serves all buttons, so buttons may come and go. */
+
+import { address, refresh } from "./live.js";
 
 const dialog = document.getElementById("action-dialog");
 const status = document.getElementById("action-status");
@@ -76,15 +77,14 @@ function showUntil(form) {
 
 /** The answer of the service; its problem as an Error with a sentence. */
 export async function ask(method, path, body, headers = {}) {
-  const { prefix, xsrf } = dialog.dataset;
-  const options = { method, headers: { ...headers, "X-XSRFToken": xsrf }, credentials: "same-origin" };
+  const options = { method, headers: { ...headers, "X-XSRFToken": dialog.dataset.xsrf }, credentials: "same-origin" };
   if (body !== undefined) {
     options.headers["Content-Type"] = "application/json";
     options.body = JSON.stringify(body);
   }
   let answer;
   try {
-    answer = await fetch(prefix + path, options);
+    answer = await fetch(address(path), options);
   } catch {
     throw new Error("The service does not answer. Check your connection, and try again.");
   }
@@ -121,7 +121,7 @@ function entryOf(form) {
 }
 
 async function rehearse(form) {
-  const found = await ask("POST", dialog.dataset.rehearsals, entryOf(form).question);
+  const found = await ask("POST", "api/rehearsals", entryOf(form).question);
   const box = element("answer");
   box.replaceChildren(sentence("p", found.verdict, found.is_possible ? "good" : "unknown"));
   const list = document.createElement("ul");
@@ -196,7 +196,7 @@ async function send(form) {
   await ask(method, path, body, etag ? { "If-Match": etag } : {});
   dialog.close();
   say(filled(template.dataset.done, subject));
-  document.dispatchEvent(new CustomEvent("dra-spawner-changed", { detail: { kind: template.dataset.action } }));
+  refresh();
 }
 
 /** Say something politely; it goes away after a while. */

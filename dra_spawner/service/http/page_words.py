@@ -1,0 +1,47 @@
+"""Times and durations as the pages say them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import quote
+
+__all__ = ["begins", "begins_in", "moment", "part_of_path", "span", "unrehearsed"]
+
+
+def part_of_path(name: str) -> str:
+    """A name as one part of an address."""
+    return quote(name, safe="")
+
+
+def span(seconds: float) -> str:
+    """A duration, rounded to one unit."""
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds // length:.0f} {unit}"
+    return f"{max(seconds, 0):.0f} s"
+
+
+def moment(iso: str) -> str:
+    """A time of the API in UTC, for people."""
+    return f"{datetime.fromisoformat(iso).astimezone(UTC):%a %Y-%m-%d %H:%M} UTC" if iso else ""
+
+
+def begins(entry: Mapping[str, Any]) -> str:
+    """The begin of a calendar entry, in its own time zone."""
+    return f"{datetime.fromisoformat(entry['begins']):%a %Y-%m-%d %H:%M} {entry['zone']}"
+
+
+def begins_in(entry: Mapping[str, Any], now: datetime) -> str:
+    """How long it is until a calendar entry begins, or since it began."""
+    seconds = (datetime.fromisoformat(entry["begins"]) - now).total_seconds()
+    return f"in {span(seconds)}" if seconds > 0 else f"{span(-seconds)} ago"
+
+
+def unrehearsed(entry: Mapping[str, Any], now: datetime) -> str:
+    """Why a calendar entry has no rehearsal."""
+    left = datetime.fromisoformat(entry["begins"]) - now
+    if left > timedelta(days=1):
+        return "rehearsed from a day before it begins"
+    return "not rehearsed yet" if left > timedelta(0) else "it has begun"

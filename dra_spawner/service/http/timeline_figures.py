@@ -1,0 +1,248 @@
+"""The timeline: launches, waits, placeholders, forecast and calendar entries of the last and the next hours."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from dra_spawner.calendars.occurrences import Occurrence
+from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.placeholders.planner.choice_names import find_choice
+from dra_spawner.placeholders.planner.demand.forecast import usual_launches
+from dra_spawner.placeholders.planner.demand.minutes import datetime_of, minute_of
+from dra_spawner.service.context import ServiceContext
+from dra_spawner.service.launch_steps import LaunchesUnavailable, LaunchStep, Steps
+from dra_spawner.service.placeholder_samples import Sample
+
+__all__ = ["MAX_HOURS", "Timeline", "TimelineStep", "read_timeline"]
+
+MAX_HOURS: Final = 7 * 24
+#: Durations of a step in minutes; each divides an hour or is whole hours.
+_STEPS: Final = (5, 15, 30, 60, 120)
+_MAX_STEPS: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineStep:
+    """Figures of one step; None where they are not known. Later steps have `usual` only."""
+
+    begin: int
+    launches: int | None = None
+    waited: int | None = None
+    median_seconds: float | None = None
+    high_seconds: float | None = None
+    """95th percentile."""
+    warm: float | None = None
+    """Mean number of warm placeholders."""
+    servers: float | None = None
+    target: int | None = None
+    """Highest target."""
+    forecast: int | None = None
+    usual: float | None = None
+    """Launches that past weeks lead one to expect; only of later steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Steps of equal duration, and calendar entries.
+
+    Attributes
+    ----------
+    begin, now, end
+        Minutes: `now` is in the last step that is not in the future.
+    minutes
+        Duration of a step.
+    profile
+        The choice; empty for all.
+    entries
+        In the order of their begin, each with whether its users can start, if that is known.
+    unknown_because
+        Why figures are missing, as sentences.
+    """
+
+    begin: int
+    now: int
+    end: int
+    minutes: int
+    profile: str = ""
+    steps: Sequence[TimelineStep] = ()
+    entries: Sequence[tuple[Occurrence, bool | None]] = ()
+    unknown_because: Sequence[str] = field(default_factory=tuple)
+
+    def json(self) -> Mapping[str, Any]:
+        """As the API says it."""
+        return {
+            "begin": _iso(self.begin),
+            "now": _iso(self.now),
+            "end": _iso(self.end),
+            "step_minutes": self.minutes,
+            "profile": self.profile,
+            "items": [
+                {
+                    "begin": _iso(each.begin),
+                    "launches": each.launches,
+                    "waited": each.waited,
+                    "wait_median_seconds": each.median_seconds,
+                    "wait_p95_seconds": each.high_seconds,
+                    "warm": each.warm,
+                    "servers": each.servers,
+                    "target": each.target,
+                    "forecast": each.forecast,
+                    "usual_launches": each.usual,
+                }
+                for each in self.steps
+            ],
+            "entries": [
+                {
+                    "name": each.name,
+                    "profile": each.profile,
+                    "users": each.users,
+                    "begins": each.begins.isoformat(),
+                    "ends": each.ends.isoformat(),
+                    "source": each.source,
+                    "is_possible": is_possible,
+                }
+                for each, is_possible in self.entries
+            ],
+            "unknown_because": list(self.unknown_because),
+        }
+
+
+async def read_timeline(context: ServiceContext, hours: int, profile: str = "") -> Timeline:
+    """The timeline of the last hours, and of half as many that follow.
+
+    Parameters
+    ----------
+    profile
+        Only launches, placeholders and entries of this choice, and of those that share its placeholders.
+    """
+    controller = context.controller
+    now = controller.now() if controller is not None else context.now()
+    length = next((each for each in _STEPS if hours * 60 <= each * _MAX_STEPS), _STEPS[-1])
+    present = minute_of(now)
+    begin = (present - hours * 60) // length * length
+    end = present + -(-hours * 30 // length) * length
+    if controller is None:
+        return Timeline(begin, present, end, length, profile, unknown_because=("The cluster is not found yet.",))
+    groups = [each for each in controller.groups() if not profile or find_choice(profile, each.choices) is not None]
+    choices = frozenset(choice for each in groups for choice in each.choices) | ({profile} if profile else set())
+    launches, unknown = await _launches(context, begin, length, now)
+    return Timeline(
+        begin,
+        present,
+        end,
+        length,
+        profile,
+        [
+            *_past(launches, _samples(context, begin, present + 1, [each.name for each in groups]), begin, present,
+                   length, choices if profile else None),
+            *_coming(controller, [each.name for each in groups], begin, present, end, length),
+        ],
+        _entries(context, begin, end, choices if profile else None),
+        unknown,
+    )  # fmt: skip
+
+
+async def _launches(
+    context: ServiceContext, begin: int, length: int, now: datetime
+) -> tuple[Steps | None, tuple[str, ...]]:
+    if because := context.history_unavailable_because():
+        return None, (because,)
+    database = context.history.recorder.database if context.history is not None else None
+    assert database is not None
+    try:
+        return await context.launch_steps.read(database, begin, length, now), ()
+    except LaunchesUnavailable as error:
+        return None, (str(error),)
+
+
+def _samples(context: ServiceContext, begin: int, end: int, groups: Collection[str]) -> dict[int, list[Sample]]:
+    """Sums of all groups, by minute."""
+    runner = context.scale_ahead
+    found: dict[int, list[Sample]] = {}
+    for minute, samples in runner.samples.between(begin, end) if runner is not None else ():
+        chosen = [samples[name] for name in groups if name in samples]
+        if chosen:
+            found[minute] = chosen
+    return found
+
+
+def _past(
+    launches: Steps | None,
+    samples: Mapping[int, Sequence[Sample]],
+    begin: int,
+    present: int,
+    length: int,
+    choices: Collection[str] | None,
+) -> list[TimelineStep]:
+    of_step: dict[int, LaunchStep] = {}
+    for (choice, number), each in (launches or {}).items():
+        if choices is None or choice in choices:
+            merged = of_step.setdefault(number, LaunchStep())
+            merged.launches += each.launches
+            merged.waited += each.waited
+            merged.waits = sorted((*merged.waits, *each.waits))
+    found = []
+    for number, start in enumerate(range(begin, present + 1, length)):
+        step = of_step.get(number, LaunchStep())
+        seen = [samples[minute] for minute in range(start, start + length) if minute in samples]
+        forecasts = [_sum(minute, "forecast") for minute in seen]
+        found.append(
+            TimelineStep(
+                start,
+                launches=step.launches if launches is not None else None,
+                waited=step.waited if launches is not None else None,
+                median_seconds=step.quantile(0.5),
+                high_seconds=step.quantile(0.95),
+                warm=_mean([_sum(minute, "warm") for minute in seen]),
+                servers=_mean([_sum(minute, "servers") for minute in seen]),
+                target=max((_sum(minute, "target") for minute in seen), default=None),
+                forecast=max(forecasts, default=None) if any(_has_forecast(minute) for minute in seen) else None,
+            )
+        )
+    return found
+
+
+def _sum(samples: Sequence[Sample], name: str) -> int:
+    return sum(getattr(each, name) or 0 for each in samples)
+
+
+def _mean(figures: Sequence[int]) -> float | None:
+    return round(sum(figures) / len(figures), 2) if figures else None
+
+
+def _has_forecast(samples: Sequence[Sample]) -> bool:
+    return any(each.forecast is not None for each in samples)
+
+
+def _coming(
+    controller: PlaceholderController, groups: Collection[str], begin: int, present: int, end: int, length: int
+) -> list[TimelineStep]:
+    demands = [demand for each in groups if (demand := controller.scale_ahead.demand_of(each)) is not None]
+    first = begin + ((present - begin) // length + 1) * length
+    found = []
+    for start in range(first, end, length):
+        usual = [known for each in demands if (known := usual_launches(each.record, start, length)) is not None]
+        found.append(TimelineStep(start, usual=round(sum(usual), 2) if usual else None))
+    return found
+
+
+def _entries(
+    context: ServiceContext, begin: int, end: int, choices: Collection[str] | None
+) -> list[tuple[Occurrence, bool | None]]:
+    controller, runner = context.controller, context.scale_ahead
+    assert controller is not None
+    rehearsed = runner.rehearsed.results if runner is not None else {}
+    begins, ends = datetime_of(begin), datetime_of(end)
+    found = []
+    for each in controller.scale_ahead.calendars.occurrences(begins, ends - begins):
+        if each.ends > begins and (choices is None or find_choice(each.profile, choices) is not None):
+            rehearsal = rehearsed.get(each)
+            found.append((each, rehearsal.is_possible if rehearsal is not None else None))
+    return found
+
+
+def _iso(minute: int) -> str:
+    return datetime_of(minute).isoformat()
