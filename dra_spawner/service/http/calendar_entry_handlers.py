@@ -48,7 +48,7 @@ class _EntriesHandler(OperatorHandler):
         """Refuse to change an entry that does not exist, or is another version than `If-Match` says."""
         if present is None:
             raise HTTPError(404, "There is no entry with this id.")
-        self.require_match(_json(present))
+        self.require_match(entry_json(present))
 
 
 class CalendarEntriesHandler(_EntriesHandler):
@@ -96,7 +96,7 @@ class CalendarEntryHandler(_EntriesHandler):
         found = next((each for each in self.entries.items if each.id == name), None)
         if found is None:
             raise HTTPError(404, "There is no entry with this id.")
-        self.write_json(_json(found))
+        self.write_json(entry_json(found))
 
     @endpoint(
         "Write another calendar entry in place of an added one.",
@@ -111,7 +111,7 @@ class CalendarEntryHandler(_EntriesHandler):
             self.entries.read(written)
             self.require_placeholders()
             changed = await self.entries.replace(name, written, self.caller, self.check)
-        self.write_json(_json(changed))
+        self.write_json(entry_json(changed))
 
     @endpoint("Delete an added calendar entry.", Access.OPERATE, **{**_PUT, "status": 204})
     async def delete(self, name: str) -> None:
