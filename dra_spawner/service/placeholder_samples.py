@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -50,11 +50,14 @@ class PlaceholderSamples:
 
     def __init__(self) -> None:
         self._kept: deque[tuple[int, Mapping[str, Sample]]] = deque(maxlen=MINUTES_A_DAY)
+        self.on_add: Callable[[], None] = lambda: None
+        """Called after each new sample."""
 
     def add(self, minute: int, samples: Mapping[str, Sample]) -> None:
         """Add the samples of a minute, by choice; a minute that is there already is left alone."""
         if not self._kept or minute > self._kept[-1][0]:
             self._kept.append((minute, samples))
+            self.on_add()
 
     def between(self, begin: int, end: int) -> Iterator[tuple[int, Mapping[str, Sample]]]:
         """Samples from minute `begin` on and before `end`, in their order."""

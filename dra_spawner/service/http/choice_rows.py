@@ -94,7 +94,14 @@ class ChoiceRow:
             return "limited"
         if self.counts[PlaceholderState.WARM] >= self.target:
             return "ready" if self.target else "none wanted"
-        return "starting" if self.running >= self.target else "missing"
+        if self.running < self.target:
+            return "missing"
+        return "pending" if self.counts[PlaceholderState.PENDING] else "starting"
+
+    @property
+    def pending_because(self) -> str:
+        """Why a placeholder is pending, by the scheduler; empty if none is, or it has not said."""
+        return next((each["pending_because"] for each in self.placeholders if each["pending_because"]), "")
 
     @property
     def states(self) -> str:
@@ -185,7 +192,7 @@ async def choice_rows(context: ServiceContext) -> ChoiceRows:
 def _because(forecast: Mapping[str, Any] | None, numbers: SetByPeople | None, least: int, most: int) -> str:
     """Where a target comes from."""
     bounds = f"at least {least}, at most {most}"
-    source = f"set by {numbers.setting['by']}" if numbers is not None else "as configured"
+    source = "as set" if numbers is not None else "as configured"
     if forecast is None:
         return f"{bounds}, {source}"
     why = forecast["reason"].partition(": ")[2]

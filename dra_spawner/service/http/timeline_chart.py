@@ -20,6 +20,8 @@ __all__ = ["chart_svg"]
 _TICK_HOURS: Final = (1, 2, 3, 6, 12, 24)
 #: Least distance of labels of the time axis.
 _TICK_PIXELS: Final = 62
+#: Seconds between labels of durations.
+_TIME_STEPS: Final = (5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 43200)
 _LEFT: Final = 44
 _RIGHT: Final = 10
 _TITLE: Final = 22
@@ -54,10 +56,11 @@ class _Chart:
         found, steps = self._found, self._found.steps
         self._calendar()
         launches = [max(each.launches or 0, each.usual or 0) for each in steps]
-        self._panel("Launches", 104, max(launches, default=0), _number, self._launches)
-        self._panel("Wait for a node", 84, max((e.high_seconds or 0 for e in steps), default=0), span, self._waits)
+        self._panel("Launches", 104, _ticks(max(launches, default=0)), _number, self._launches)
+        longest = max((each.high_seconds or 0 for each in steps), default=0)
+        self._panel("Wait for a node", 84, _time_ticks(longest), span, self._waits)
         highest = [max(each.warm or 0, each.target or 0, each.forecast or 0) for each in steps]
-        self._panel("Placeholders", 104, max(highest, default=0), _number, self._placeholders)
+        self._panel("Placeholders", 104, _ticks(max(highest, default=0)), _number, self._placeholders)
         height = self._top - _GAP + _AXIS
         self._root.set("viewBox", f"0 0 {self._width} {height:g}")
         label = f"Timeline from {_time(found.begin)} to {_time(found.end)} UTC. The table below has its figures."
@@ -93,13 +96,12 @@ class _Chart:
         self,
         title: str,
         height: float,
-        highest: float,
+        ticks: Sequence[float],
         label: Callable[[float], str],
         draw: Callable[[Callable[[float], float]], None],
     ) -> None:
         _text(self._panels, title, 2, self._top + 13, "title")
         top, bottom = self._top + _TITLE, self._top + _TITLE + height
-        ticks = _ticks(highest)
 
         def y(figure: float) -> float:
             return bottom - (bottom - top) * figure / ticks[-1]
@@ -114,7 +116,8 @@ class _Chart:
 
     def _launches(self, y: Callable[[float], float]) -> None:
         for step in self._found.steps:
-            left, width = self._x(step.begin), self._x(step.begin + self._found.minutes) - self._x(step.begin)
+            left = self._x(step.begin)
+            width = self._x(min(step.begin + self._found.minutes, self._found.end)) - left
             for name, figure in (("usual", step.usual), ("launches", step.launches), ("waited", step.waited)):
                 if figure:
                     _rect(self._panels, name, left + 0.5, y(figure), max(width - 1, 1), y(0) - y(figure))
@@ -213,6 +216,12 @@ def _ticks(highest: float) -> Sequence[float]:
     step = 1.0
     while step * 2 < highest:
         step = next(step * factor / last for last, factor in ((1, 2), (2, 5), (5, 10)) if _leading(step) == last)
+    return (0.0, step, 2 * step)
+
+
+def _time_ticks(longest: float) -> Sequence[float]:
+    """Three round durations in seconds."""
+    step = next((each for each in _TIME_STEPS if 2 * each >= longest), longest / 2)
     return (0.0, step, 2 * step)
 
 

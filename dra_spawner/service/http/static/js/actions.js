@@ -77,7 +77,7 @@ function showUntil(form) {
 
 /** The answer of the service; its problem as an Error with a sentence. */
 export async function ask(method, path, body, headers = {}) {
-  const options = { method, headers: { ...headers, "X-XSRFToken": dialog.dataset.xsrf }, credentials: "same-origin" };
+  const options = { method, headers: { ...headers, "X-XSRFToken": document.documentElement.dataset.xsrf }, credentials: "same-origin" };
   if (body !== undefined) {
     options.headers["Content-Type"] = "application/json";
     options.body = JSON.stringify(body);
