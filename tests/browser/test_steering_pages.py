@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.hub_browser import assert_easy_to_use, chromium, logged_in, picture, press_until
-from tests.browser.steering_hub import HOSTILE, steering_hub
+from tests.browser.hub_browser import assert_easy_to_use, chromium, logged_in, picture
+from tests.browser.steering_hub import steering_hub
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.handover_hub import Hub
 

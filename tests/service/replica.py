@@ -33,6 +33,8 @@ from dra_spawner.service.http import (
     resume_handler,
     setting_handlers,
     simulation_handler,
+    steering_pages,
+    timeline_handler,
 )
 from dra_spawner.service.http.addresses import Address
 from dra_spawner.service.http.limited_server import LimitedServer
@@ -158,6 +160,11 @@ class Replica:
 
 OPEN = (
     ("page", open_to_all(nodes_page.NodesPage)),
+    ("placeholders-page", open_to_all(steering_pages.PlaceholdersPage)),
+    ("calendar-page", open_to_all(steering_pages.CalendarPage)),
+    ("audit-page", open_to_all(steering_pages.AuditPage)),
+    ("decisions-page", open_to_all(steering_pages.DecisionsPage)),
+    ("timeline", open_to_all(timeline_handler.TimelineHandler)),
     ("profiles", open_to_all(placeholder_handlers.ProfilesHandler)),
     ("placeholders", open_to_all(placeholder_handlers.PlaceholdersHandler)),
     ("pending-servers", open_to_all(pending_handlers.PendingServersHandler)),

@@ -44,28 +44,31 @@ async def test_page_and_answers(embedded_cluster: ClusterUnderTest) -> None:
         answer = await service.place(GPU, "jupyter-ada")
         # It is made anew beside, for which there is no device.
         await service.until(lambda: any(each.is_pending for each in service.placeholders().values()), "one more")
-        page = await service.get("page")
+        text = text_of(await service.get("page"))
+        assert "placeholder, reserved for jupyter-ada 100%" in text
+        page = await service.get("placeholders-page")
         assert "<script>" not in page
         text = text_of(page)
-        assert "gpu-whole at once, on a warm placeholder warm on node node-a 1 of 2" in text
+        assert "pending target 2, running 2 1 pending, 1 warm, 1 reserved; 0 in use At least 2" in text
         assert "broken left out: &lt;script&gt;" in text
         assert "reserved for jupyter-ada until" in text
-        assert "placeholder, reserved for jupyter-ada 100%" in text
-        assert "gpu-slice and 3 with the same needs warm node-a it may run on no other node target 1, present 0" in text
-        assert "create-placeholder" in text
-        assert "target 2, present 0" in text
-        assert "Latest decisions" in text
+        assert "and 3 with the same needs gpu-slice/memory=" in text
+        assert "warm node-a it may run on no other node target 1, present 0" in text
+        decisions = text_of(await service.get("decisions-page"))
+        assert "create-placeholder" in decisions
+        assert "target 2, present 0" in decisions
         placeholder = answer["claims"]["gpu"].removesuffix("-gpu")
         told = f"placeholder {placeholder} on node node-a is reserved for it, with its devices, until"
         (reservation,) = (await service.get_json("decisions?kind=reserve-placeholder"))["items"]
         assert (reservation["subject"], reservation["code"]) == (f"Pod {cluster.namespace}/jupyter-ada", "warm")
         assert reservation["details"]["claim.gpu"] == answer["claims"]["gpu"]
         assert reservation["reason"].startswith(told)
-        assert told in text
+        assert told in decisions
         assert (await service.ask({"shape": HUGE.id, "pod": "eve", "namespace": cluster.namespace}))[0] == 200
         (line,) = (await service.get_json("decisions?kind=refuse-reservation"))["items"]
         assert (line["subject"], line["code"]) == (f"Pod {cluster.namespace}/eve", "scale-up")
-        assert line["reason"] in text_of(await service.get("page"))
+        assert line["reason"] in text_of(await service.get("decisions-page?search=eve"))
+        assert "create-placeholder</td>" not in await service.get("decisions-page?search=eve")
 
         profiles = json.loads(await service.get("profiles"))
         assert (profiles["total"], profiles["problem"]) == (7, "")
@@ -140,7 +143,8 @@ async def test_why_a_place_is_not_warm_yet(embedded_cluster: ClusterUnderTest) -
         text = text_of(await service.get("page"))
         assert "node-a not for users yet: 1 image to be pulled (example.com/notebook:1)" in text
         assert "not for users yet an image or a device is missing" in text, "what is said of nodes is explained"
-        assert "its node is not ready for users: 1 image to be pulled (example.com/notebook:1)" in text
+        told = "its node is not ready for users: 1 image to be pulled (example.com/notebook:1)"
+        assert told in text_of(await service.get("placeholders-page"))
         # By then the kubelet has written the node's status.
         await cluster.wait_running(kept["name"])
         images = [{"names": ["example.com/notebook:1"], "sizeBytes": 1}]

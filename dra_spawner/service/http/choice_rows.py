@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.lifecycle import PlaceholderState
+from dra_spawner.placeholders.planner.demand.estimates import Source
 from dra_spawner.placeholders.planner.operator_settings import SettingKind
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http.authentication import etag_of
@@ -15,12 +16,37 @@ from dra_spawner.service.http.forecast_handler import forecasts_json
 from dra_spawner.service.http.placeholder_handlers import limited_json, placeholders_json, profiles_json
 from dra_spawner.service.http.setting_handlers import setting_json
 
-__all__ = ["BarPart", "ChoiceRow", "ChoiceRows", "SetByPeople", "bar_of", "choice_rows", "set_by_people"]
+__all__ = [
+    "DEMAND_MEANINGS",
+    "BarPart",
+    "ChoiceRow",
+    "ChoiceRows",
+    "SetByPeople",
+    "bar_of",
+    "choice_rows",
+    "set_by_people",
+]
 
 #: States of the bar, in their order; `reserved` placeholders are besides the target.
 _BAR: Final = (PlaceholderState.WARM, PlaceholderState.STARTING, PlaceholderState.PENDING)
 #: Width of a bar in its own units.
-BAR_WIDTH: Final = 100.0
+_BAR_WIDTH: Final = 100.0
+
+DEMAND_MEANINGS: Final = {
+    "expected": "launches, less servers that end, within the lead time",
+    "lead time": "from the order of a node until users are let in, as nodes have shown it",
+    "deviations": "a safety for bursts; how many is learned, so that the wanted share of launches (hit_rate) is warm",
+    "held": "demand has fallen; the number falls when nothing in the last lead times was higher",
+    Source.REACTIVE: "launches go on at their recent rate",
+    Source.SEASONAL: "launches at this time of the last weeks",
+    Source.RECURRING: "a rush at this time that at least two of the last weeks had",
+    Source.CALENDAR: "users of an entry who have not come yet",
+    Source.PENDING: "servers that are about to take placeholders",
+    Source.FLOOR: "min of the setting placeholders",
+    Source.FIXED: "a number that demand_policies says",
+    Source.WEBHOOK: "the last answer of a program that demand_policies names",
+}
+"""Words of forecasts, for the page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +156,11 @@ def bar_of(row: ChoiceRow) -> tuple[Sequence[BarPart], float]:
     most = max(row.target, row.running, 1)
     parts, left = [], 0.0
     for state in _BAR:
-        width = BAR_WIDTH * row.counts[state] / most
+        width = _BAR_WIDTH * row.counts[state] / most
         if width:
             parts.append(BarPart(state, round(left, 2), round(width, 2)))
         left += width
-    return parts, round(BAR_WIDTH * row.target / most, 2)
+    return parts, round(_BAR_WIDTH * row.target / most, 2)
 
 
 def set_by_people(controller: PlaceholderController) -> dict[tuple[SettingKind, str], SetByPeople]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
@@ -14,10 +15,10 @@ from dra_spawner.placeholders.planner.operator_settings import SettingKind
 from dra_spawner.service.context import Role
 from dra_spawner.service.http.authentication import PageHandler
 from dra_spawner.service.http.calendar_entry_handlers import entry_json
-from dra_spawner.service.http.choice_rows import bar_of, choice_rows, set_by_people
+from dra_spawner.service.http.choice_rows import DEMAND_MEANINGS, bar_of, choice_rows, set_by_people
 from dra_spawner.service.http.endpoints import HTML, Access, Query, endpoint
 from dra_spawner.service.http.forecast_handler import expected_json
-from dra_spawner.service.http.handlers import decision_json
+from dra_spawner.service.http.handlers import decision_json, wait_estimates_json
 from dra_spawner.service.http.page_words import begins, begins_in, moment, part_of_path, span, unrehearsed
 from dra_spawner.service.http.placeholder_handlers import safeguard_json
 from dra_spawner.service.http.schema_words import integer, text
@@ -76,6 +77,9 @@ class PlaceholdersPage(SteeringPage):
             safeguard=safeguard_json(controller) if controller is not None else None,
             is_on=controller is not None and controller.is_on,
             most_shown=_PLACEHOLDERS_SHOWN,
+            meanings=DEMAND_MEANINGS,
+            is_advice=any(each.forecast and not each.forecast["is_target"] for each in found.rows),
+            estimates=wait_estimates_json(self.context),
         )
 
 
@@ -164,7 +168,7 @@ class AuditPage(SteeringPage):
             "audit_page.html",
             settings=[(each, *_SETTING_WORDS[SettingKind(each.setting["kind"])]) for each in settings],
             address_of=_address_of,
-            trail=[audit_json(each) for each in trail[:_AUDIT_SHOWN]],
+            trail=[{**audit_json(each), "details": _change_words(each.details)} for each in trail[:_AUDIT_SHOWN]],
             all_changes=len(trail),
             problem=problem,
             is_on=controller is not None and controller.is_on,
@@ -174,6 +178,24 @@ class AuditPage(SteeringPage):
 def _address_of(setting: Mapping[str, Any]) -> str:
     """Address of a setting below the prefix, without its name."""
     return f"api/settings/{setting['kind']}"
+
+
+def _change_words(details: str) -> str:
+    """Details of a change: of a setting, its numbers, end and reason."""
+    try:
+        written = json.loads(details)
+    except ValueError:
+        return details
+    if not isinstance(written, dict):
+        return details
+    parts = []
+    if "min" in written and "max" in written:
+        parts.append(f"{written['min']} to {written['max']}")
+    if isinstance(written.get("until"), str):
+        parts.append(f"until {written['until'][:16].replace('T', ' ')} UTC")
+    if written.get("reason"):
+        parts.append(f"“{written['reason']}”")
+    return ", ".join(parts)
 
 
 def _matches(decision: Decision, wanted: Mapping[str, str]) -> bool:

@@ -67,7 +67,7 @@ function showUntil(form) {
   date.closest("label").hidden = date.disabled = choice.value !== "date";
   date.required = !date.disabled;
   const moment = untilMoment(form);
-  const format = { weekday: "short", day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" };
+  const format = { weekday: "short", day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
   form.querySelector("[data-until]").textContent = moment
     ? `It ends by itself: ${moment.toLocaleString(document.documentElement.lang, format)}.`
     : "It stays until somebody ends it.";
