@@ -95,7 +95,7 @@ def _operation(address: str, method: str, endpoint: Endpoint) -> dict[str, Any]:
         "summary": endpoint.summary,
         "responses": {
             **{str(status): answer for status, answer in _answers(method, endpoint).items()},
-            **{str(each): _problem(each) for each in statuses_of(address, method, endpoint)},
+            **{str(each): _problem(each, endpoint) for each in statuses_of(address, method, endpoint)},
         },
     }
     if endpoint.unready:
@@ -146,8 +146,8 @@ def _answer(endpoint: Endpoint, status: int) -> dict[str, Any]:
     return described
 
 
-def _problem(status: int) -> dict[str, Any]:
-    return {
-        "description": HTTPStatus(status).phrase,
-        "content": {_PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
-    }
+def _problem(status: int, endpoint: Endpoint) -> dict[str, Any]:
+    content = {_PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    if endpoint.is_page:
+        content = {endpoint.media_type: {"schema": {"type": "string"}}}
+    return {"description": HTTPStatus(status).phrase, "content": content}

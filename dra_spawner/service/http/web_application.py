@@ -105,11 +105,17 @@ def web_application(
     more: Sequence[Address] = (),
     log_function: Callable[[Any], None] | None = None,
 ) -> Application:
-    """The application with all handlers. A handler that needs the cluster answers 503 until the cluster is found."""
+    """The application with all handlers. A handler that needs the cluster answers 503 until the cluster is found.
+
+    Parameters
+    ----------
+    more
+        Further addresses; they come before the service's own.
+    """
     register(context)
     handlers.publish_decisions(context)
     prefix, arguments = context.web.prefix, {"context": context}
-    rules = [URLSpec(prefix + pattern_of(address), handler, arguments) for address, handler in (*ADDRESSES, *more)]
+    rules = [URLSpec(prefix + pattern_of(address), handler, arguments) for address, handler in (*more, *ADDRESSES)]
     rules.append(URLSpec(f"{prefix}static/(.*)", _StaticHandler, {"path": str(_HERE / "static")}))
     if prefix != "/":
         # The kubelet probes the pod without the prefix.
