@@ -6,49 +6,152 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.hub_browser import assert_easy_to_use, chromium, logged_in, picture
-from tests.browser.steering_hub import steering_hub
+from tests.browser.hub_browser import assert_easy_to_use, chromium, logged_in, picture, press_until, serious_findings
+from tests.browser.steering_hub import HOSTILE, steering_hub
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.handover_hub import Hub
 
 if TYPE_CHECKING:
-    from playwright.async_api import Page
+    from playwright.async_api import Browser, Locator, Page
 
 pytest.importorskip("playwright.async_api")
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(240)
 
-
-def service(hub: Hub, page: str = "") -> str:
-    return f"{hub.url}/services/dra-spawner/{page}"
+PAGES = ("placeholders", "timeline", "calendar", "decisions", "audit")
+#: A refusal of the API, which the browser also logs.
+REFUSED = "the server responded with a status of 400"
 
 
 async def opened(page: Page, hub: Hub, name: str) -> None:
     """Open one of the pages, and wait until it follows the service."""
-    await page.goto(service(hub, name))
+    await page.goto(f"{hub.url}/services/dra-spawner/{name}")
     await page.locator("#freshness[data-state=live]").wait_for()
 
 
-def watched(page: Page) -> list[str]:
-    """Errors of scripts, and what the content security policy refuses; filled while the page is used."""
-    found: list[str] = []
+async def watched(browser: Browser, hub: Hub, user: str) -> tuple[Page, list[str]]:
+    """A page, and errors of its scripts and what the content security policy refuses, as they come."""
+    page, found = await logged_in(browser, hub.url, user), list[str]()
+    page.set_default_timeout(25_000)
     page.on("pageerror", lambda error: found.append(str(error)))
     page.on("console", lambda message: found.append(message.text) if message.type == "error" else None)
-    page.on("dialog", lambda dialog: found.append(dialog.message))
-    return found
+    return page, found
+
+
+def row_of(page: Page, choice: str) -> Locator:
+    return page.get_by_role("listitem").filter(has=page.get_by_role("heading", name=choice))
 
 
 async def test_pages(embedded_cluster: ClusterUnderTest) -> None:
     async with steering_hub(embedded_cluster) as hub, chromium() as browser:
-        page = await logged_in(browser, hub.url, "watcher")
-        errors = watched(page)
+        page, errors = await watched(browser, hub, "watcher")
         await opened(page, hub, "placeholders")
-        slices = page.get_by_role("listitem").filter(has=page.get_by_role("heading", name="gpu-slice"))
-        await slices.get_by_text("ready").wait_for()
-        for name in ("placeholders", "timeline", "calendar", "decisions", "audit"):
+        await row_of(page, "gpu-slice").get_by_text("target 2, running 2").wait_for()
+        for name in PAGES:
             await opened(page, hub, name)
-            await picture(page, f"steering-reader-{name}")
-        page = await logged_in(browser, hub.url, "manager")
-        for name in ("placeholders", "timeline", "calendar", "decisions", "audit"):
-            await opened(page, hub, name)
-            await assert_easy_to_use(page, f"steering-{name}")
+            assert await page.locator("[data-action-kind], dialog").count() == 0, "a reader has no actions"
+            assert await page.locator("img[src=x]").count() == 0
         assert errors == []
+        await steer_by_keyboard(hub, browser)
+        await announce_users(hub, browser)
+        await observe(hub, browser)
+
+
+async def steer_by_keyboard(hub: Hub, browser: Browser) -> None:
+    """An operator sets numbers with the keyboard alone, and the row and the focus follow."""
+    page, errors = await watched(browser, hub, "operator")
+    await opened(page, hub, "placeholders")
+    row, dialog = row_of(page, "gpu-slice"), page.get_by_role("dialog")
+    assert await page.get_by_role("button", name="Only observe").count() == 0, "that is for administrators"
+    await row.get_by_text("placeholders of gpu-slice").click()
+    await press_until(page, "Tab", "[data-action-kind=evict]")
+    await press_until(page, "Shift+Tab", "[data-action-path='api/settings/placeholders/gpu-slice']")
+    await page.keyboard.press("Enter")
+    await dialog.get_by_role("heading", name="Set placeholders of gpu-slice").wait_for()
+    assert await page.evaluate("document.activeElement.name") == "min"
+    await page.keyboard.type("9")
+    await press_until(page, "Tab", "[name=max]")
+    await page.keyboard.type("4")
+    await page.keyboard.press("Enter")
+    await dialog.get_by_role("alert").get_by_text("min: found 9; allowed: at most max, which is 4.").wait_for()
+    await picture(page, "steering-dialog-problem")
+    await dialog.get_by_label("Fewest").fill("3")
+    await dialog.get_by_label("For how long").select_option("date")
+    await dialog.get_by_role("textbox", name="Until").fill("2000-01-01T10:00")
+    await dialog.get_by_label("For how long").select_option("tonight")
+    await dialog.get_by_text("23:59").last.wait_for()
+    await dialog.get_by_label("Reason").fill(HOSTILE)
+    assert await serious_findings(page) == []
+    await page.keyboard.press("Enter")
+    await page.get_by_role("status").get_by_text("The placeholders of gpu-slice are set.").wait_for()
+    await row.get_by_text("target 3, running 3").wait_for()
+    await row.get_by_text("Numbers 3 to 4, by user operator until").get_by_text(HOSTILE).wait_for()
+    focused = "[data-action-kind=set-placeholders][data-action-path$=gpu-slice]"
+    assert await page.evaluate("element => document.activeElement.matches(element)", focused)
+    assert await row.locator("details.list").get_attribute("open") is not None, "what is open stays open"
+    await page.keyboard.press("Enter")
+    await dialog.wait_for()
+    await page.keyboard.press("Escape")
+    await dialog.wait_for(state="hidden")
+    assert await page.evaluate("element => document.activeElement.matches(element)", focused)
+
+    await row.get_by_role("button", name="Pause").click()
+    await dialog.get_by_role("button", name="Pause").click()
+    await row.get_by_role("button", name="Resume").wait_for()
+    await row.get_by_role("button", name="Evict").first.click()
+    await dialog.get_by_role("button", name="Evict").click()
+    await row.get_by_text("target 3, running 2").wait_for()
+    await assert_easy_to_use(page, "steering-placeholders")
+    await row.get_by_role("button", name="End setting").click()
+    await dialog.get_by_role("button", name="Return").click()
+    await row.get_by_text("target 2, running").wait_for()
+    await opened(page, hub, "decisions")
+    await page.get_by_label("Search").fill("user operator")
+    await page.get_by_role("button", name="Show").click()
+    await page.get_by_role("cell", name="user operator evicted it").first.wait_for()
+    await assert_easy_to_use(page, "steering-decisions")
+    assert [each for each in errors if REFUSED not in each] == []
+
+
+async def announce_users(hub: Hub, browser: Browser) -> None:
+    """An operator adds a calendar entry, after its rehearsal; timeline and audit trail show it all."""
+    page, errors = await watched(browser, hub, "operator")
+    await opened(page, hub, "calendar")
+    dialog = page.get_by_role("dialog")
+    await page.get_by_role("button", name="Add an entry").click()
+    await dialog.get_by_label("Title").fill("Physics lab")
+    await dialog.get_by_label("Users").fill("500")
+    await dialog.get_by_role("button", name="Can they start?").click()
+    await dialog.get_by_text("No: 480 of 500 users cannot start").wait_for()
+    await picture(page, "steering-dialog-entry")
+    await dialog.get_by_label("Users").fill("5")
+    await dialog.get_by_role("button", name="Can they start?").click()
+    await dialog.get_by_text("Yes: 5 users can start").wait_for()
+    await dialog.get_by_role("button", name="Add the entry").click()
+    await page.get_by_role("button", name="Delete Physics lab").wait_for()
+    await assert_easy_to_use(page, "steering-calendar")
+    await opened(page, hub, "timeline")
+    await page.get_by_text("Figures as a table").click()
+    await page.get_by_role("region", name="Figures of the timeline").wait_for()
+    assert await page.locator(".for-wide .launches").count() > 5
+    assert await page.locator(".for-wide .entry title").all_text_contents() != []
+    await page.get_by_text("Figures as a table").click()
+    await assert_easy_to_use(page, "steering-timeline")
+    assert errors == []
+
+
+async def observe(hub: Hub, browser: Browser) -> None:
+    """An administrator stops all decisions for a time, and ends that in the list of what is set."""
+    page, errors = await watched(browser, hub, "manager")
+    await opened(page, hub, "placeholders")
+    dialog = page.get_by_role("dialog")
+    await page.get_by_role("button", name="Only observe").click()
+    await dialog.get_by_label("Reason").fill("repairs")
+    await dialog.get_by_role("button", name="Only observe").click()
+    await page.get_by_text("The service only observes:").wait_for()
+    await opened(page, hub, "audit")
+    await assert_easy_to_use(page, "steering-audit")
+    await page.get_by_role("button", name="End observing of service").click()
+    await dialog.get_by_role("button", name="Decide again").click()
+    await page.get_by_role("cell", name="observing", exact=True).wait_for(state="detached")
+    await page.get_by_role("cell", name="deleted").first.wait_for()
+    assert errors == []

@@ -167,7 +167,9 @@ function open(button) {
   label();
   dialog.showModal();
   // The first field, else the button that changes nothing.
-  (form.querySelector("[data-part=content] :is(input, select)") ?? element("cancel")).focus();
+  const first = form.querySelector("[data-part=content] :is(input, select)") ?? element("cancel");
+  first.focus();
+  first.select?.();
 }
 
 function label() {
