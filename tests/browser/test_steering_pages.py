@@ -136,6 +136,12 @@ async def announce_users(hub: Hub, browser: Browser) -> None:
     assert await page.locator(".for-wide .entry title").all_text_contents() != []
     await page.get_by_text("Figures as a table").click()
     await assert_easy_to_use(page, "steering-timeline")
+    await opened(page, hub, "what-if")
+    await page.get_by_label("More users").fill("40")
+    await page.get_by_label("Node lost").select_option("node-a")
+    await page.get_by_role("button", name="Ask").click()
+    await page.get_by_role("status").get_by_text("of 40 more users of gpu-slice can start").wait_for()
+    await assert_easy_to_use(page, "steering-what-if")
     assert errors == []
 
 

@@ -19,6 +19,7 @@ PAGES: Final[Mapping[str, str]] = {
     "placeholders": "Placeholders",
     "timeline": "Timeline",
     "calendar": "Calendar",
+    "what-if": "What if",
     "decisions": "Decisions",
     "audit": "Audit",
     "report": "Largest misses",

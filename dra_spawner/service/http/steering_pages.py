@@ -20,15 +20,16 @@ from dra_spawner.service.http.endpoints import HTML, Access, Query, endpoint
 from dra_spawner.service.http.forecast_handler import expected_json
 from dra_spawner.service.http.handlers import decision_json, wait_estimates_json
 from dra_spawner.service.http.page_words import begins, begins_in, moment, part_of_path, span, unrehearsed
-from dra_spawner.service.http.placeholder_handlers import safeguard_json
+from dra_spawner.service.http.placeholder_handlers import profiles_json, safeguard_json
 from dra_spawner.service.http.schema_words import integer, text
 from dra_spawner.service.http.setting_handlers import audit_json
 
-__all__ = ["AuditPage", "CalendarPage", "DecisionsPage", "PlaceholdersPage", "SteeringPage"]
+__all__ = ["AuditPage", "CalendarPage", "DecisionsPage", "PlaceholdersPage", "SteeringPage", "WhatIfPage"]
 
 _DECISIONS_SHOWN: Final = 100
 _AUDIT_SHOWN: Final = 200
 _ENTRIES_SHOWN: Final = 200
+_NODES_SHOWN: Final = 1000
 #: Placeholders of one choice; the API has all.
 _PLACEHOLDERS_SHOWN: Final = 50
 #: Digits of a decision's number.
@@ -101,6 +102,20 @@ class CalendarPage(SteeringPage):
             begins=begins,
             begins_in=lambda entry: begins_in(entry, self.now),
             unrehearsed=lambda entry: unrehearsed(entry, self.now),
+        )
+
+
+class WhatIfPage(SteeringPage):
+    """``GET what-if``: a form for ``POST api/simulations``."""
+
+    @endpoint("Page: what if more users came, or nodes came or went.", Access.READ, media_type=HTML, is_page=True)
+    async def get(self) -> None:
+        watch = self.context.watch
+        choices = await profiles_json(self.context)
+        await self.render(
+            "what_if_page.html",
+            choices=[each["name"] for each in choices if each["availability"] is not None],
+            nodes=sorted(watch.snapshot.nodes)[:_NODES_SHOWN] if watch is not None else [],
         )
 
 

@@ -73,6 +73,7 @@ ADDRESSES: tuple[Address, ...] = (
     ("api/timeline", TimelineHandler),
     ("timeline", TimelinePage),
     ("calendar", steering_pages.CalendarPage),
+    ("what-if", steering_pages.WhatIfPage),
     ("decisions", steering_pages.DecisionsPage),
     ("audit", steering_pages.AuditPage),
     ("metrics", handlers.MetricsHandler),

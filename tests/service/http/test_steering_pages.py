@@ -20,6 +20,7 @@ PAGES = {
     "calendar": steering_pages.CalendarPage,
     "decisions": steering_pages.DecisionsPage,
     "audit": steering_pages.AuditPage,
+    "what-if": steering_pages.WhatIfPage,
     "timeline": timeline_handler.TimelinePage,
 }
 

@@ -1,0 +1,44 @@
+/* The form of the page "What if": asks for a simulation, and says its answer. */
+
+import { ask } from "./actions.js";
+
+const form = document.getElementById("what-if");
+const box = document.getElementById("what-if-answer");
+
+function line(tag, text, className = "") {
+  const made = document.createElement(tag);
+  made.textContent = text;
+  made.className = className;
+  return made;
+}
+
+function questionOf(data) {
+  const question = { profile: data.get("profile"), users: Number(data.get("users")) };
+  const count = Number(data.get("count"));
+  if (count) question.added_nodes = [{ like: data.get("like"), count }];
+  if (data.get("lost")) question.lost_nodes = [data.get("lost")];
+  return question;
+}
+
+function show(found) {
+  const list = document.createElement("ul");
+  list.append(
+    line("li", `${found.on_placeholders} on warm placeholders`),
+    line("li", `${found.on_ready_nodes} on free capacity of nodes that have the images`),
+    line("li", `${found.on_other_nodes} on free capacity of other nodes, which load images first`),
+  );
+  box.replaceChildren(line("p", found.sentence, found.starting < found.users ? "unknown" : "good"), list);
+  if (found.lost_servers) {
+    const text = `${found.moved_servers} of ${found.lost_servers} servers of the lost node fit elsewhere.`;
+    box.append(line("p", text, found.moved_servers < found.lost_servers ? "unknown" : ""));
+  }
+}
+
+form?.addEventListener("submit", async (event) => {
+  event.preventDefault();
+  try {
+    show(await ask("POST", "api/simulations", questionOf(new FormData(form))));
+  } catch (error) {
+    box.replaceChildren(line("p", error.message, "unknown"));
+  }
+});
