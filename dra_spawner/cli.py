@@ -124,6 +124,7 @@ def _packages(command: str) -> Sequence[Any]:
         return (whoami_arguments,)
     from dra_spawner.check import check_arguments
     from dra_spawner.devcluster.demo import demo_arguments
+    from dra_spawner.doctor_commands import doctor_arguments
     from dra_spawner.fit import fit_arguments
     from dra_spawner.history_commands import history_arguments
     from dra_spawner.manifests import manifests_arguments
@@ -136,6 +137,7 @@ def _packages(command: str) -> Sequence[Any]:
         whoami_arguments,
         fit_arguments,
         check_arguments,
+        doctor_arguments,
         history_arguments,
         simulate_arguments,
         rehearse_arguments,

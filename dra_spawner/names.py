@@ -23,6 +23,8 @@ SCHEDULING_API: Final = f"{SCHEDULING_GROUP}/v1"
 #: Of CapacityBuffers and other objects that autoscalers read.
 AUTOSCALING_GROUP: Final = "autoscaling.x-k8s.io"
 AUTHORIZATION_GROUP: Final = "authorization.k8s.io"
+AUTHORIZATION_API: Final = f"{AUTHORIZATION_GROUP}/v1"
+AUTHENTICATION_API: Final = "authentication.k8s.io/v1"
 ADMISSION_API: Final = "admissionregistration.k8s.io/v1"
 NETWORKING_API: Final = "networking.k8s.io/v1"
 RBAC_API: Final = "rbac.authorization.k8s.io/v1"

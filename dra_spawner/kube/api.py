@@ -139,6 +139,14 @@ class KubernetesApi:
         )
         return data.decode("utf-8", errors="replace")
 
+    async def date(self) -> str:
+        """The API server's clock, as in the header ``Date`` of its answers; empty if they have none."""
+        request = ApiRequest("get", "GET", "/version")
+        timeout = aiohttp.ClientTimeout(total=self.connection.timeout_seconds)
+        async with self.connection.send(request, timeout) as response:
+            await response.read()
+            return response.headers.get("Date", "")
+
     async def list(
         self,
         path: str,

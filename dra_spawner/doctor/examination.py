@@ -1,0 +1,51 @@
+"""All rules on all facts."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from dra_spawner.doctor.facts import DoctorFacts
+from dra_spawner.doctor.findings import DoctorRule, Finding, Severity, Subject
+from dra_spawner.doctor.rules.devices import DEVICE_RULES, device_findings
+from dra_spawner.doctor.rules.paths import PATH_RULES, path_findings
+from dra_spawner.doctor.rules.rights import RIGHT_RULES, right_findings
+from dra_spawner.doctor.rules.scheduling import SCHEDULING_RULES, scheduling_findings
+from dra_spawner.doctor.rules.settings import SETTING_RULES, setting_findings
+from dra_spawner.doctor.rules.versions import VERSION_RULES, version_findings
+
+__all__ = ["ALL_RULES", "examine", "report_json"]
+
+ALL_RULES: Final[tuple[DoctorRule, ...]] = (
+    *(*VERSION_RULES, *DEVICE_RULES, *RIGHT_RULES),
+    *(*PATH_RULES, *SCHEDULING_RULES, *SETTING_RULES),
+)
+_SUBJECTS: Final = tuple(Subject)
+_SEVERITIES: Final = tuple(Severity)
+
+
+def examine(facts: DoctorFacts) -> tuple[Finding, ...]:
+    """The findings by subject, the worst first."""
+    found = [
+        *version_findings(facts),
+        *device_findings(facts),
+        *right_findings(facts),
+        *path_findings(facts),
+        *scheduling_findings(facts),
+        *setting_findings(facts),
+    ]
+    return tuple(
+        sorted(
+            dict.fromkeys(found),
+            key=lambda each: (_SUBJECTS.index(each.subject), _SEVERITIES.index(each.severity)),
+        )
+    )
+
+
+def report_json(facts: DoctorFacts, findings: tuple[Finding, ...]) -> dict[str, Any]:
+    """The report for programs, which docs/doctor.md describes."""
+    return {
+        **{f"{each.value}s": sum(found.severity is each for found in findings) for each in Severity},
+        "namespace": facts.namespace,
+        "kubernetes": ".".join(map(str, facts.kubernetes)) if facts.kubernetes else "",
+        "findings": [each.to_json() for each in findings],
+    }

@@ -1,0 +1,163 @@
+"""What an examination has seen of cluster, hub and service. ``None`` marks what could not be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from dra_spawner import names
+from dra_spawner.dra.objects import DeviceClass, ResourceSlice
+from dra_spawner.json_types import JsonObject
+
+__all__ = ["Account", "DoctorFacts", "HttpAnswer", "NeededRight", "RightAnswer", "ServiceSettings", "Unseen"]
+
+
+class Account(StrEnum):
+    """Accounts that need rights."""
+
+    HUB = "hub"
+    SERVICE = "service"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class NeededRight:
+    """A right that an account needs.
+
+    Attributes
+    ----------
+    namespace
+        Empty for all namespaces.
+    name
+        The only object of the right; empty for all.
+    """
+
+    account: Account
+    group: str
+    resource: str
+    verb: str
+    namespace: str = ""
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RightAnswer:
+    """The API server's answer about a right."""
+
+    right: NeededRight
+    user: str
+    is_allowed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """Something that could not be read.
+
+    Attributes
+    ----------
+    what
+        For example ``the network policies of namespace hub``.
+    because
+        Why, with the right that is missing, as the end of a sentence.
+    """
+
+    what: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """The answer of hub or service to a request, or why there is none.
+
+    Attributes
+    ----------
+    status
+        0 without an answer.
+    body
+        The JSON object of the answer; empty if it has none.
+    problem
+        Why no answer came.
+    """
+
+    url: str
+    status: int = 0
+    body: JsonObject = field(default_factory=dict)
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSettings:
+    """Settings of the service that the hub, or the cluster, must match.
+
+    Attributes
+    ----------
+    has_placeholders
+        Whether the service keeps placeholders.
+    """
+
+    has_placeholders: bool = True
+    user_namespaces: bool = False
+    capacity_buffers: bool = False
+    lease_name: str = names.LEASE
+    shapes_config_map: str = names.SHAPES_CONFIG_MAP
+    settings_config_map: str = names.SETTINGS_CONFIG_MAP
+    priority_class: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorFacts:
+    """All facts of one examination.
+
+    Attributes
+    ----------
+    namespace
+        Namespace of hub and service.
+    versions
+        Versions of ``resource.k8s.io`` that the API server has.
+    gates
+        Feature gates of the API server.
+    packages
+        Versions of Python packages, where the hub or the service runs in this process' environment.
+    hub_namespace_pods
+        Pods in `namespace`.
+    server_namespaces
+        Namespaces with users' servers.
+    control_plane
+        Pods of the control plane; empty where the provider hides them.
+    lease
+        The service's Lease; an empty object if it does not exist.
+    priority_classes
+        Names of all PriorityClasses.
+    published_shapes
+        Name of the ConfigMap with shapes that was found, by the name that was asked for; None where it does not exist.
+    settings
+        None if the service's settings could not be seen.
+    clocks
+        Seconds by which other clocks are ahead of this one.
+    """
+
+    namespace: str
+    kubernetes: tuple[int, int] | None = None
+    versions: frozenset[str] | None = None
+    gates: Mapping[str, bool] | None = None
+    packages: Mapping[str, str] = field(default_factory=dict)
+    classes: tuple[DeviceClass, ...] | None = None
+    slices: tuple[ResourceSlice, ...] | None = None
+    nodes: tuple[JsonObject, ...] | None = None
+    hub_namespace_pods: tuple[JsonObject, ...] | None = None
+    server_namespaces: frozenset[str] | None = None
+    control_plane: tuple[JsonObject, ...] | None = None
+    deployments: tuple[JsonObject, ...] | None = None
+    daemon_sets: tuple[JsonObject, ...] | None = None
+    services: tuple[JsonObject, ...] | None = None
+    network_policies: tuple[JsonObject, ...] | None = None
+    priority_classes: frozenset[str] | None = None
+    shapes_config_maps: frozenset[str] | None = None
+    lease: JsonObject | None = None
+    settings: ServiceSettings | None = None
+    rights: tuple[RightAnswer, ...] = ()
+    hub: HttpAnswer | None = None
+    service: HttpAnswer | None = None
+    clocks: Mapping[str, float] = field(default_factory=dict)
+    now: float = 0.0
+    unseen: tuple[Unseen, ...] = ()

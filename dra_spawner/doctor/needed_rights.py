@@ -1,0 +1,87 @@
+"""The rights that hub and service need, derived from the roles of the chart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, Final
+
+import yaml
+
+from dra_spawner import names
+from dra_spawner.doctor.facts import Account, NeededRight, ServiceSettings
+from dra_spawner.json_types import JsonObject
+from dra_spawner.manifests.manifest_text import Installation, manifest_text
+
+__all__ = ["needed_rights"]
+
+_HUB: Final = "hub"
+#: Ends of the names of roles that not every installation has.
+_PLACEHOLDERS: Final = ("-placeholders", "-node-events")
+_USERS: Final = "-users"
+_BUFFERS: Final = "-capacity-buffers"
+#: What KubeSpawner does with servers: in all namespaces for a hub whose users have namespaces, else by the Role of
+#: zero-to-jupyterhub in the hub's own.
+_KUBESPAWNER: Final = "-hub-users"
+_NAMESPACES: Final = "namespaces"
+_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def needed_rights(namespace: str, settings: ServiceSettings) -> tuple[NeededRight, ...]:
+    """The rights of both accounts for these settings.
+
+    Parameters
+    ----------
+    namespace
+        Namespace of hub and service.
+    """
+    renamed = {
+        names.LEASE: settings.lease_name,
+        names.SHAPES_CONFIG_MAP: settings.shapes_config_map,
+        names.SETTINGS_CONFIG_MAP: settings.settings_config_map,
+    }
+    found: dict[NeededRight, None] = {}
+    for account, role, where in _granted(namespace):
+        role_name = role["metadata"]["name"]
+        if not _is_needed(role_name, settings):
+            continue
+        own_namespace = role_name.endswith(_KUBESPAWNER) and not settings.user_namespaces
+        for right in _rights(account, role, namespace if own_namespace else where, renamed):
+            if not (own_namespace and right.resource == _NAMESPACES):
+                found[right] = None
+    return tuple(found)
+
+
+def _is_needed(role: str, settings: ServiceSettings) -> bool:
+    if role.endswith(_BUFFERS):
+        return settings.capacity_buffers and settings.has_placeholders
+    if role.endswith(_USERS) and not role.endswith(_KUBESPAWNER):
+        return settings.user_namespaces and settings.has_placeholders
+    return settings.has_placeholders or not role.endswith(_PLACEHOLDERS)
+
+
+def _rights(account: Account, role: JsonObject, namespace: str, renamed: dict[str, str]) -> Iterator[NeededRight]:
+    for rule in role["rules"]:
+        for group in rule["apiGroups"]:
+            for resource in rule["resources"]:
+                for verb in rule["verbs"]:
+                    for name in rule.get("resourceNames") or ("",):
+                        yield NeededRight(account, group, resource, verb, namespace, renamed.get(name, name))
+
+
+@cache
+def _objects(namespace: str) -> tuple[Any, ...]:
+    installation = Installation(namespace, "image:tag", hub=_HUB, user_namespaces=True, capacity_buffers=True)
+    return tuple(each for each in yaml.load_all(manifest_text(installation), _LOADER) if each)
+
+
+def _granted(namespace: str) -> Iterator[tuple[Account, JsonObject, str]]:
+    """Each role with the account that it is bound to, and the namespace where it counts; empty for all."""
+    objects = _objects(namespace)
+    roles = {(each["kind"], each["metadata"]["name"]): each for each in objects if each["kind"].endswith("Role")}
+    for binding in objects:
+        if binding["kind"] in ("RoleBinding", "ClusterRoleBinding"):
+            role = roles[binding["roleRef"]["kind"], binding["roleRef"]["name"]]
+            (subject,) = binding["subjects"]
+            account = Account.HUB if subject["name"] == _HUB else Account.SERVICE
+            yield account, role, binding["metadata"].get("namespace", "")

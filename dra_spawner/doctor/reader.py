@@ -1,0 +1,402 @@
+"""Reads the facts of an examination: from the API server, and from hub and service where an address is known.
+
+Nothing is changed: the only requests that are no GET are access reviews, which store nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from typing import Any, Final, TypeVar
+
+import aiohttp
+
+from dra_spawner import names
+from dra_spawner.doctor.facts import (
+    Account,
+    DoctorFacts,
+    HttpAnswer,
+    NeededRight,
+    RightAnswer,
+    ServiceSettings,
+    Unseen,
+)
+from dra_spawner.doctor.needed_rights import needed_rights
+from dra_spawner.doctor.objects import hub_deployment, name_of, pod_spec, service_deployment
+from dra_spawner.doctor.supported_versions import own_packages
+from dra_spawner.dra.objects import DeviceClass, ObjectError, ResourceSlice
+from dra_spawner.json_types import JsonObject
+from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.kube.rights import missing_rule
+
+__all__ = ["DoctorReader", "Questions"]
+
+_APPS_API: Final = "apps/v1"
+_TIMEOUT_SECONDS: Final = 10.0
+_HTTP_SECONDS: Final = 5.0
+_MAX_BYTES: Final = 2**16
+_PAGE_SIZE: Final = 500
+_MAX_CONCURRENT: Final = 8
+_GATE: Final = re.compile(r'^kubernetes_feature_enabled\{name="(\w+)"[^}]*\} ([01])$', re.MULTILINE)
+_NUMBER: Final = re.compile(r"\d+")
+_CONTROL_PLANE: Final = "kube-system"
+_SERVICE_CONFIG: Final = "config.json"
+_API_SERVER: Final = "API server"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """What to examine.
+
+    Attributes
+    ----------
+    namespace
+        Namespace of hub and service.
+    hub_url, service_url
+        Base URL of the hub, and the service's address with its prefix; empty to leave them out.
+    accounts
+        Names of the service accounts of hub and service; empty for those of their Deployments, else the chart's.
+    settings
+        The service's settings, where they are known; None to read them from the chart's ConfigMap.
+    own_account
+        The account whose rights are those of this process; None to ask about both by name.
+    has_hub_packages
+        Whether the hub or the service runs in this process' environment.
+    """
+
+    namespace: str
+    hub_url: str = ""
+    service_url: str = ""
+    accounts: Mapping[Account, str] = field(default_factory=dict)
+    settings: ServiceSettings | None = None
+    own_account: Account | None = None
+    has_hub_packages: bool = False
+
+
+class DoctorReader:
+    """Reads all facts; what cannot be read is a fact, too.
+
+    Parameters
+    ----------
+    progress
+        Called with a description of the current step.
+    """
+
+    def __init__(
+        self, api: KubernetesApi, questions: Questions, progress: Callable[[str], None] = lambda text: None
+    ) -> None:
+        self._api = api
+        self._questions = questions
+        self._progress = progress
+        self._limit = asyncio.Semaphore(_MAX_CONCURRENT)
+        self._unseen: dict[Unseen, None] = {}
+        self._clocks: dict[str, float] = {}
+
+    async def read(self) -> DoctorFacts:
+        """All facts.
+
+        Raises
+        ------
+        KubernetesError
+            If the API server does not answer, or does not know this account.
+        """
+        questions, namespace = self._questions, self._questions.namespace
+        self._progress("asking for the version of Kubernetes")
+        version = await self._version()
+        self._progress("reading the cluster")
+        settings = await self._settings()
+        lease_name = (settings or ServiceSettings()).lease_name
+        in_hub = f"of namespace {namespace}"
+        (
+            (versions, gates, classes, slices),
+            (nodes, pods, servers, control_plane),
+            (deployments, daemon_sets, services, policies),
+            (priority_classes, shapes, lease, user, _),
+        ) = await asyncio.gather(
+            _gathered(
+                self._try("The versions of the resource API", self._versions()),
+                self._try("The feature gates of the API server", self._gates()),
+                self._list("The device classes", names.RESOURCE_API, "deviceclasses"),
+                self._list("The devices", names.RESOURCE_API, "resourceslices"),
+            ),
+            _gathered(
+                self._list("The nodes", "v1", "nodes"),
+                self._list(f"The pods {in_hub}", "v1", "pods", namespace),
+                self._list(
+                    "The servers of all namespaces", "v1", "pods", selector=f"{names.COMPONENT}={names.USER_SERVER}"
+                ),
+                self._list("The control plane", "v1", "pods", _CONTROL_PLANE, "tier=control-plane"),
+            ),
+            _gathered(
+                self._list(f"The Deployments {in_hub}", _APPS_API, "deployments", namespace),
+                self._list(f"The DaemonSets {in_hub}", _APPS_API, "daemonsets", namespace),
+                self._list(f"The Services {in_hub}", "v1", "services", namespace),
+                self._list(f"The network policies {in_hub}", names.NETWORKING_API, "networkpolicies", namespace),
+            ),
+            _gathered(
+                self._list("The priority classes", names.SCHEDULING_API, "priorityclasses"),
+                self._shapes(),
+                self._lease(lease_name),
+                self._own_user(),
+                self._note_api_clock(),
+            ),
+        )
+        self._progress("asking hub and service")
+        hub, service = await asyncio.gather(
+            self._ask("hub", questions.hub_url, "hub/api/"), self._ask("service", questions.service_url, "readyz")
+        )
+        self._progress("asking for the rights of hub and service")
+        rights = await self._rights(deployments, settings or ServiceSettings(), user)
+        return DoctorFacts(
+            namespace=namespace,
+            kubernetes=version,
+            versions=versions,
+            gates=gates,
+            packages=own_packages() if questions.has_hub_packages else {},
+            classes=self._decoded(classes, DeviceClass.from_json),
+            slices=self._decoded(slices, ResourceSlice.from_json),
+            nodes=nodes,
+            hub_namespace_pods=pods,
+            server_namespaces=frozenset(map(_namespace_of, servers)) if servers is not None else None,
+            control_plane=control_plane,
+            deployments=deployments,
+            daemon_sets=daemon_sets,
+            services=services,
+            network_policies=policies,
+            priority_classes=frozenset(map(name_of, priority_classes)) if priority_classes is not None else None,
+            shapes_config_maps=shapes,
+            lease=lease,
+            settings=settings,
+            rights=rights,
+            hub=hub,
+            service=service,
+            clocks=self._clocks,
+            now=time.time(),
+            unseen=tuple(self._unseen),
+        )
+
+    # --- the API server ----------------------------------------------------------------------------------------------
+
+    async def _version(self) -> tuple[int, int] | None:
+        """Major and minor version; some providers write a minor such as ``36+``."""
+        found = await self._api.get("/version", timeout_seconds=_TIMEOUT_SECONDS)
+        numbers = [_NUMBER.match(str(found.get(part, ""))) for part in ("major", "minor")]
+        return (int(numbers[0][0]), int(numbers[1][0])) if numbers[0] and numbers[1] else None
+
+    async def _versions(self) -> frozenset[str]:
+        groups = (await self._api.get("/apis", timeout_seconds=_TIMEOUT_SECONDS)).get("groups") or ()
+        own: JsonObject = next((each for each in groups if each.get("name") == names.RESOURCE_GROUP), {})
+        return frozenset(each["version"] for each in own.get("versions") or ())
+
+    async def _gates(self) -> Mapping[str, bool]:
+        text = await self._api.get_text("/metrics", timeout_seconds=_TIMEOUT_SECONDS)
+        return {name: value == "1" for name, value in _GATE.findall(text)}
+
+    async def _list(
+        self, what: str, version: str, plural: str, namespace: str | None = None, selector: str = ""
+    ) -> tuple[JsonObject, ...] | None:
+        async def listed() -> tuple[JsonObject, ...]:
+            found = await self._api.list(
+                resource_path(version, plural, namespace),
+                label_selector=selector,
+                page_size=_PAGE_SIZE,
+                timeout_seconds=_TIMEOUT_SECONDS,
+            )
+            return tuple(found["items"])
+
+        return await self._try(what, listed(), missing=())
+
+    async def _try(self, what: str, work: Awaitable[T], missing: T | None = None) -> T | None:
+        """The result; None if it cannot be read, and `missing` if there is no such thing."""
+        try:
+            async with self._limit:
+                return await work
+        except KubernetesError as error:
+            if error.not_found and missing is not None:
+                return missing
+            self._unseen[Unseen(what, _because(error))] = None
+            return None
+
+    def _decoded(self, objects: Iterable[JsonObject] | None, decode: Callable[[JsonObject], T]) -> tuple[T, ...] | None:
+        if objects is None:
+            return None
+        found = []
+        for each in objects:
+            try:
+                found.append(decode(each))
+            except ObjectError as error:
+                self._unseen[Unseen(f"{name_of(each)} of the devices", f"it is invalid: {error}")] = None
+        return tuple(found)
+
+    async def _lease(self, name: str) -> JsonObject | None:
+        path = resource_path(names.COORDINATION_API, "leases", self._questions.namespace, name)
+        return await self._try(f"The service's Lease {name}", self._get(path), missing={})
+
+    async def _get(self, path: str) -> JsonObject:
+        return await self._api.get(path, timeout_seconds=_TIMEOUT_SECONDS)
+
+    async def _shapes(self) -> frozenset[str] | None:
+        """ConfigMaps in which a hub has published its choices."""
+        what = f"The ConfigMaps of namespace {self._questions.namespace}"
+        selector = f"{names.MANAGED_BY}={names.MANAGER}"
+        found = await self._list(what, "v1", "configmaps", self._questions.namespace, selector)
+        if found is None:
+            return None
+        return frozenset(
+            name_of(each)
+            for each in found
+            if name_of(each) == names.SHAPES_CONFIG_MAP
+            or names.PUBLISHER in (each["metadata"].get("annotations") or {})
+        )
+
+    async def _settings(self) -> ServiceSettings | None:
+        """The service's settings: given, else from the chart's ConfigMap."""
+        if self._questions.settings is not None:
+            return self._questions.settings
+        namespace = self._questions.namespace
+        selector = f"{names.APPLICATION}={names.SERVICE}"
+        what = f"The service's settings in namespace {namespace}"
+        found = await self._list(what, "v1", "configmaps", namespace, selector)
+        texts = ((each.get("data") or {}).get(_SERVICE_CONFIG) for each in found or ())
+        return _settings_of(next((each for each in texts if each), ""))
+
+    async def _note_api_clock(self) -> None:
+        begin = time.time()
+        date = await self._try("The clock of the API server", self._api.date())
+        self._note_clock(_API_SERVER, date or "", begin)
+
+    # --- hub and service ---------------------------------------------------------------------------------------------
+
+    async def _ask(self, who: str, base: str, path: str) -> HttpAnswer | None:
+        """The answer of hub or service to an unauthenticated GET; None without an address."""
+        if not base:
+            return None
+        url = f"{base.rstrip('/')}/{path}"
+        begin = time.time()
+        try:
+            timeout = aiohttp.ClientTimeout(total=_HTTP_SECONDS)
+            async with (
+                aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()) as session,
+                session.get(url, allow_redirects=False) as response,
+            ):
+                content = await response.content.read(_MAX_BYTES)
+                self._note_clock(who, response.headers.get("Date", ""), begin)
+                return HttpAnswer(url, response.status, _json_object(content))
+        except TimeoutError:
+            return HttpAnswer(url, problem=f"no answer within {_HTTP_SECONDS:g} s")
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            return HttpAnswer(url, problem=str(error) or type(error).__name__)
+
+    def _note_clock(self, who: str, date: str, begin: float) -> None:
+        """Compare a Date header, which has whole seconds, with the middle of the request."""
+        try:
+            theirs = parsedate_to_datetime(date).timestamp() + 0.5
+        except (TypeError, ValueError):
+            return
+        self._clocks[who] = theirs - (begin + time.time()) / 2
+
+    # --- rights ------------------------------------------------------------------------------------------------------
+
+    async def _rights(
+        self, deployments: Iterable[JsonObject] | None, settings: ServiceSettings, own_user: str | None
+    ) -> tuple[RightAnswer, ...]:
+        namespace, own = self._questions.namespace, self._questions.own_account
+        users = {
+            account: f"system:serviceaccount:{namespace}:{self._account(account, deployments)}" for account in Account
+        }
+        if own is not None and own_user:
+            users[own] = own_user
+        wanted = [each for each in needed_rights(namespace, settings) if own in (None, each.account)]
+        answers = await asyncio.gather(*(self._review(each, users[each.account], own_user or "") for each in wanted))
+        return tuple(each for each in answers if each is not None)
+
+    def _account(self, account: Account, deployments: Iterable[JsonObject] | None) -> str:
+        if name := self._questions.accounts.get(account):
+            return name
+        find = hub_deployment if account is Account.HUB else service_deployment
+        found = find(deployments)
+        default = "hub" if account is Account.HUB else names.SERVICE
+        return str(pod_spec(found).get("serviceAccountName") or default) if found is not None else default
+
+    async def _own_user(self) -> str | None:
+        """The name of the account that this process has."""
+        review = {"apiVersion": names.AUTHENTICATION_API, "kind": "SelfSubjectReview"}
+        path = resource_path(names.AUTHENTICATION_API, "selfsubjectreviews")
+        answer = await self._try("The name of this account", self._api.create(path, review))
+        return str(((answer.get("status") or {}).get("userInfo") or {}).get("username") or "") if answer else None
+
+    async def _review(self, right: NeededRight, user: str, own_user: str) -> RightAnswer | None:
+        """Ask whether an account has a right: about itself, or about another account with the right to ask that."""
+        resource, _, subresource = right.resource.partition("/")
+        attributes = {
+            "group": right.group,
+            "resource": resource,
+            "subresource": subresource,
+            "verb": right.verb,
+            "namespace": right.namespace,
+            "name": right.name,
+        }
+        is_own = user == own_user or self._questions.own_account is right.account
+        spec: JsonObject = {"resourceAttributes": attributes}
+        if not is_own:
+            namespace = user.split(":")[2]
+            groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
+            spec |= {"user": user, "groups": groups}
+        kind = "SelfSubjectAccessReview" if is_own else "SubjectAccessReview"
+        review = {"apiVersion": names.AUTHORIZATION_API, "kind": kind, "spec": spec}
+        path = resource_path(names.AUTHORIZATION_API, f"{kind.lower()}s")
+        work = self._api.create(path, review, timeout_seconds=_TIMEOUT_SECONDS)
+        answer = await self._try(f"The rights of the {right.account.value}'s account", work)
+        return RightAnswer(right, user, (answer.get("status") or {}).get("allowed") is True) if answer else None
+
+
+async def _gathered(*works: Awaitable[Any]) -> list[Any]:
+    return await asyncio.gather(*works)
+
+
+def _because(error: KubernetesError) -> str:
+    """Why something cannot be read, with the missing right."""
+    rule = missing_rule(error)
+    if rule is None:
+        return str(error)
+    where = f"in namespace {rule.namespace}" if rule.namespace else "in all namespaces"
+    return (
+        "this account may not, and needs the right "
+        f'{{apiGroups: ["{rule.group}"], resources: [{rule.resource}], verbs: [{rule.verb}]}} {where}'
+    )
+
+
+def _namespace_of(obj: JsonObject) -> str:
+    return str(obj["metadata"].get("namespace") or "")
+
+
+def _json_object(content: bytes) -> JsonObject:
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _settings_of(text: str) -> ServiceSettings | None:
+    """The settings in the chart's ConfigMap; None if it has none."""
+    found = _json_object(text.encode()) if text else {}
+    if not found:
+        return None
+    default = ServiceSettings()
+    return ServiceSettings(
+        has_placeholders=bool(found.get("placeholder_priority_class") or found.get("placeholders")),
+        user_namespaces=found.get("user_namespaces") is True,
+        capacity_buffers=found.get("capacity_buffers") is True,
+        lease_name=str(found.get("lease_name") or default.lease_name),
+        shapes_config_map=str(found.get("shapes_config_map") or default.shapes_config_map),
+        settings_config_map=str(found.get("settings_config_map") or default.settings_config_map),
+        priority_class=str(found.get("placeholder_priority_class") or ""),
+    )

@@ -1,0 +1,1 @@
+"""Rules of an examination, one module for each subject: facts in, findings out."""

@@ -1,0 +1,282 @@
+"""Base URL, addresses, network policies, leader and clocks: whether hub, service and API reach one another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from dra_spawner import names
+from dra_spawner.doctor.facts import DoctorFacts, HttpAnswer
+from dra_spawner.doctor.findings import DoctorRule, Finding, Severity, Subject
+from dra_spawner.doctor.network_policies import Peer, closing_policies
+from dra_spawner.doctor.objects import (
+    component_of,
+    environment_of,
+    hub_deployment,
+    labels_of,
+    name_of,
+    pod_spec,
+    service_deployment,
+)
+from dra_spawner.json_types import JsonObject
+
+__all__ = ["PATH_RULES", "path_findings"]
+
+_SUBJECT: Final = Subject.PATHS
+_HEALTH: Final = "/hub/health"
+#: Seconds by which clocks may differ: an answer's Date has whole seconds, and takes its time.
+_SKEW_SECONDS: Final = 5.0
+_BAD_SKEW_SECONDS: Final = 60.0
+_HUB_PORT: Final = 8081
+_SERVICE_PORT: Final = 8181
+_UNREACHABLE_HUB: Final = "Look at the hub's pod and its log, and at the address: --hub-url."
+
+BASE_URL: Final = DoctorRule(
+    "base-url",
+    _SUBJECT,
+    (Severity.ERROR,),
+    "hub and service have different base URLs",
+    "the same value in hub.baseUrl of both charts",
+)
+HUB_ADDRESS: Final = DoctorRule(
+    "hub-address",
+    _SUBJECT,
+    (Severity.ERROR,),
+    "the service's address of the hub names a Service that does not exist",
+    "the hub's Service in hub.fullname of the chart dra-spawner",
+)
+HUB_UNREACHABLE: Final = DoctorRule(
+    "hub-unreachable",
+    _SUBJECT,
+    (Severity.ERROR,),
+    "the hub's API does not answer from here",
+    "look at the hub, at its address and at network policies",
+)
+SERVICE_UNREACHABLE: Final = DoctorRule(
+    "service-unreachable",
+    _SUBJECT,
+    (Severity.ERROR,),
+    "the service does not answer from here",
+    "look at the service's pods, at its address and at network policies",
+)
+SERVICE_NOT_READY: Final = DoctorRule(
+    "service-not-ready",
+    _SUBJECT,
+    (Severity.WARNING,),
+    "the service answers that it is not ready",
+    "its page names each problem",
+)
+SERVICE_MISSING: Final = DoctorRule(
+    "service-missing",
+    _SUBJECT,
+    (Severity.ERROR, Severity.INFO),
+    "the service's Deployment or Service is not in the namespace",
+    "install the chart dra-spawner",
+)
+NO_LEADER: Final = DoctorRule(
+    "no-leader",
+    _SUBJECT,
+    (Severity.ERROR,),
+    "no replica of the service leads, so nothing is decided",
+    "look at the log of the service's pods",
+)
+NETWORK_POLICY: Final = DoctorRule(
+    "network-policy",
+    _SUBJECT,
+    (Severity.ERROR,),
+    "network policies close the way between hub, proxy and service",
+    "the egress rules that the notes of the chart dra-spawner print",
+)
+CLOCK_SKEW: Final = DoctorRule(
+    "clock-skew",
+    _SUBJECT,
+    (Severity.ERROR, Severity.WARNING),
+    "clocks of API server, hub, service and this machine differ",
+    "synchronize the clocks of these machines",
+)
+
+PATH_RULES: Final = (
+    *(BASE_URL, HUB_ADDRESS, HUB_UNREACHABLE, SERVICE_UNREACHABLE, SERVICE_NOT_READY, SERVICE_MISSING, NO_LEADER),
+    *(NETWORK_POLICY, CLOCK_SKEW),
+)
+
+
+def path_findings(facts: DoctorFacts) -> Iterator[Finding]:
+    """Findings about the ways between hub, service and API server."""
+    yield from _installed(facts)
+    yield from _base_url(facts)
+    yield from _answers(facts)
+    yield from _leader(facts)
+    yield from _network(facts)
+    yield from _clocks(facts)
+
+
+def _installed(facts: DoctorFacts) -> Iterator[Finding]:
+    if facts.deployments is None:
+        return
+    if service_deployment(facts.deployments) is None:
+        has_hub = hub_deployment(facts.deployments) is not None
+        yield SERVICE_MISSING.finding(
+            f"There is no Deployment of the service in namespace {facts.namespace}."
+            + ("" if has_hub else " There is no hub of zero-to-jupyterhub, either."),
+            "helm install dra-spawner helm-values/chart: docs/install-with-helm.md. "
+            "A service that the hub starts itself has no Deployment, and needs no action.",
+            f"Namespace {facts.namespace}",
+            Severity.INFO,
+        )
+    elif facts.services is not None and not any(_is_ours(each) for each in facts.services):
+        yield SERVICE_MISSING.finding(
+            f"There is no Service for the service's pods in namespace {facts.namespace}: the hub cannot reach them.",
+            "helm upgrade dra-spawner.",
+            f"Namespace {facts.namespace}",
+        )
+
+
+def _is_ours(obj: JsonObject) -> bool:
+    return labels_of(obj).get(names.APPLICATION) == names.SERVICE
+
+
+def _base_url(facts: DoctorFacts) -> Iterator[Finding]:
+    service, hub = service_deployment(facts.deployments), hub_deployment(facts.deployments)
+    if service is None:
+        return
+    environment, where = environment_of(service), f"Deployment {name_of(service)}"
+    own = environment.get("JUPYTERHUB_BASE_URL", "")
+    base = _hub_base(hub) if hub is not None else ""
+    if own and base and own.rstrip("/") != base.rstrip("/"):
+        yield BASE_URL.finding(
+            f"The hub's base URL is {base}, and the service has {own}: page and placements answer 404.",
+            f"In the values of the chart dra-spawner: hub: {{baseUrl: {base}}}; then helm upgrade dra-spawner.",
+            where,
+        )
+    address = urlsplit(environment.get("JUPYTERHUB_API_URL", ""))
+    wanted = f"{own.rstrip('/')}/hub/api"
+    if own and address.path and address.path.rstrip("/") != wanted:
+        yield BASE_URL.finding(
+            f"The service asks the hub at {address.path}, which does not follow from its base URL {own}.",
+            f"JUPYTERHUB_API_URL must end in {wanted}.",
+            where,
+        )
+    host = (address.hostname or "").partition(".")[0]
+    if host and facts.services is not None and host not in map(name_of, facts.services):
+        yield HUB_ADDRESS.finding(
+            f"The service asks the hub at {host}, and namespace {facts.namespace} has no Service of this name.",
+            "In the values of the chart dra-spawner: hub: {fullname: <name of the hub's Service>}.",
+            where,
+        )
+
+
+def _hub_base(hub: JsonObject) -> str:
+    """The hub's base URL, from the path of its probes; empty if it is unknown."""
+    for container in pod_spec(hub).get("containers") or ():
+        for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
+            path = ((container.get(probe) or {}).get("httpGet") or {}).get("path") or ""
+            if isinstance(path, str) and path.endswith(_HEALTH):
+                return path.removesuffix(_HEALTH) + "/"
+    return ""
+
+
+def _answers(facts: DoctorFacts) -> Iterator[Finding]:
+    hub, service = facts.hub, facts.service
+    if hub is not None and (not hub.status or hub.status >= 400 or "version" not in hub.body):
+        yield HUB_UNREACHABLE.finding(f"The hub's API at {hub.url} {_problem(hub)}.", _hub_fix(facts, hub), hub.url)
+    if service is None:
+        return
+    if service.status == 503 and service.body.get("ready") is False:
+        reasons = " ".join(map(str, service.body.get("reasons") or ()))
+        yield SERVICE_NOT_READY.finding(
+            f"The service at {service.url} is not ready. {reasons}".strip(),
+            "Its page and its log name each problem; a missing right is named with its rule.",
+            service.url,
+        )
+    elif service.status != 200 or "ready" not in service.body:
+        yield SERVICE_UNREACHABLE.finding(
+            f"The service at {service.url} {_problem(service)}.",
+            "kubectl logs deployment/dra-spawner; and look at the address and at network policies.",
+            service.url,
+        )
+
+
+def _problem(answer: HttpAnswer) -> str:
+    if not answer.status:
+        return f"does not answer: {answer.problem}"
+    if answer.status >= 400:
+        return f"answers {answer.status}"
+    return "answers something else: this is another program's address, or a wrong base URL"
+
+
+def _hub_fix(facts: DoctorFacts, answer: HttpAnswer) -> str:
+    hub = hub_deployment(facts.deployments)
+    base = _hub_base(hub) if hub is not None else ""
+    if answer.status in (200, 404) and base not in ("", "/"):
+        return f"The hub's base URL is {base}: use --hub-url http://…{base}."
+    return _UNREACHABLE_HUB
+
+
+def _leader(facts: DoctorFacts) -> Iterator[Finding]:
+    if facts.lease is None or service_deployment(facts.deployments) is None:
+        return
+    spec = facts.lease.get("spec") or {}
+    renewed, seconds = _time(spec.get("renewTime")), spec.get("leaseDurationSeconds") or 0
+    ahead = facts.clocks.get("API server", 0.0)
+    if not spec.get("holderIdentity"):
+        sentence = "No replica of the service leads: nothing is decided, and nobody gets a placeholder."
+    elif renewed is not None and facts.now + ahead - renewed > 2 * seconds + _SKEW_SECONDS:
+        age = facts.now + ahead - renewed
+        sentence = f"The leader {spec['holderIdentity']} has not renewed its Lease for {age:.0f} s (limit {seconds} s)."
+    else:
+        return
+    yield NO_LEADER.finding(
+        sentence, "kubectl logs deployment/dra-spawner tells why.", f"Lease {name_of(facts.lease) or names.LEASE}"
+    )
+
+
+def _time(text: Any) -> float | None:
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except (TypeError, ValueError):
+        return None
+
+
+def _network(facts: DoctorFacts) -> Iterator[Finding]:
+    pods = facts.hub_namespace_pods
+    if not facts.network_policies or pods is None:
+        return
+    hub = next((each for each in pods if component_of(each) == "hub"), None)
+    proxy = next((each for each in pods if component_of(each) == "proxy"), None)
+    service = next((each for each in pods if _is_ours(each)), None)
+    if service is None:
+        return
+    serving, asking = _peer(service, _SERVICE_PORT), _peer(service)
+    ways = [(hub, "hub", _peer(each), "service", serving) for each in (hub,) if each is not None]
+    ways += [(proxy, "proxy", _peer(each), "service", serving) for each in (proxy,) if each is not None]
+    ways += [(hub, "service", asking, "hub", _peer(each, _HUB_PORT)) for each in (hub,) if each is not None]
+    for _, source_name, source, target_name, target in ways:
+        if closing := closing_policies(facts.network_policies, source, target):
+            yield NETWORK_POLICY.finding(
+                f"Network policies close the way from the {source_name} to the {target_name} (port {target.port}): "
+                f"{', '.join(closing)}.",
+                "helm get notes dra-spawner prints the egress rules for the hub's values, and the labels that the "
+                "service's pods need.",
+                f"NetworkPolicy {closing[0]}",
+            )
+
+
+def _peer(pod: JsonObject, port: int = 0) -> Peer:
+    address = str((pod.get("status") or {}).get("podIP") or "")
+    return Peer(labels_of(pod), address, port, "http" if port else "")
+
+
+def _clocks(facts: DoctorFacts) -> Iterator[Finding]:
+    clocks = {"this machine": 0.0, **facts.clocks}
+    slowest, fastest = min(clocks, key=clocks.__getitem__), max(clocks, key=clocks.__getitem__)
+    skew = clocks[fastest] - clocks[slowest]
+    if skew > _SKEW_SECONDS:
+        yield CLOCK_SKEW.finding(
+            f"The clock of {fastest} is {skew:.0f} s ahead of the clock of {slowest}. Reservations end too early or "
+            "too late, and calendar entries begin at the wrong time.",
+            "Synchronize the clocks of all nodes (chrony or systemd-timesyncd).",
+            severity=Severity.ERROR if skew > _BAD_SKEW_SECONDS else Severity.WARNING,
+        )

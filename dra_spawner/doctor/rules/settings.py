@@ -1,0 +1,126 @@
+"""Settings that hub and service, or two parts of one configuration, have twice and differently."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from dra_spawner import names
+from dra_spawner.doctor.facts import DoctorFacts
+from dra_spawner.doctor.findings import DoctorRule, Finding, Severity, Subject
+from dra_spawner.doctor.objects import component_of, labels_of, name_of
+
+__all__ = ["SETTING_RULES", "doubled_settings", "setting_findings"]
+
+_SUBJECT: Final = Subject.SETTINGS
+_HUB_SECTIONS: Final = ("KubeSpawner", "DRASpawner")
+
+TWO_PLACEHOLDERS: Final = DoctorRule(
+    "two-placeholders",
+    _SUBJECT,
+    (Severity.WARNING,),
+    "the chart's own placeholders run beside the service's",
+    "scheduling.userPlaceholder.enabled: false in the hub's values",
+)
+SHAPES_CONFIG_MAP: Final = DoctorRule(
+    "shapes-config-map",
+    _SUBJECT,
+    (Severity.ERROR,),
+    "the hub publishes its choices under another name than the service reads, or not at all",
+    "the same shapes_config_map in both, or setup(c) in the hub",
+)
+USER_NAMESPACES: Final = DoctorRule(
+    "user-namespaces",
+    _SUBJECT,
+    (Severity.ERROR,),
+    "servers are in namespaces of their users, and the service does not know it",
+    "userNamespaces: true in the chart dra-spawner",
+)
+PRIORITY_CLASS: Final = DoctorRule(
+    "priority-class",
+    _SUBJECT,
+    (Severity.ERROR,),
+    "the PriorityClass of placeholders does not exist",
+    "priorityClass.create: true, or the name of an existing class",
+)
+
+SETTING_RULES: Final = (TWO_PLACEHOLDERS, SHAPES_CONFIG_MAP, USER_NAMESPACES, PRIORITY_CLASS)
+
+
+def setting_findings(facts: DoctorFacts) -> Iterator[Finding]:
+    """Findings about settings of hub and service that do not fit together."""
+    settings = facts.settings
+    if settings is None:
+        return
+    if settings.has_placeholders:
+        yield from _placeholders(facts)
+        if (
+            settings.priority_class
+            and facts.priority_classes is not None
+            and settings.priority_class not in facts.priority_classes
+        ):
+            yield PRIORITY_CLASS.finding(
+                f"The PriorityClass {settings.priority_class} does not exist: no placeholder can be created.",
+                "In the values of the chart dra-spawner: priorityClass: {create: true}; or set the name of an "
+                "existing class in both priorityClass.name and placeholder_priority_class.",
+                f"PriorityClass {settings.priority_class}",
+            )
+    yield from _shapes(facts, settings.shapes_config_map)
+    strange = sorted((facts.server_namespaces or frozenset()) - {facts.namespace})
+    if strange and not settings.user_namespaces:
+        yield USER_NAMESPACES.finding(
+            f"Servers run in other namespaces than {facts.namespace}, such as {strange[0]}, and the service has "
+            "user_namespaces off: it reserves claims that these servers cannot use.",
+            "In the values of the chart dra-spawner: userNamespaces: true; then helm upgrade dra-spawner.",
+            f"Namespace {strange[0]}",
+        )
+
+
+def _placeholders(facts: DoctorFacts) -> Iterator[Finding]:
+    for pod in facts.hub_namespace_pods or ():
+        if component_of(pod) == names.PLACEHOLDER and labels_of(pod).get(names.MANAGED_BY) != names.MANAGER:
+            yield TWO_PLACEHOLDERS.finding(
+                "The chart's own placeholders run, too: they ignore devices and duplicate the service's.",
+                "In the values of the hub: scheduling: {userPlaceholder: {enabled: false}}; then helm upgrade.",
+                f"Pod {name_of(pod)}",
+            )
+            return
+
+
+def _shapes(facts: DoctorFacts, wanted: str) -> Iterator[Finding]:
+    if facts.shapes_config_maps is None or wanted in facts.shapes_config_maps:
+        return
+    published = ", ".join(sorted(facts.shapes_config_maps))
+    if published:
+        yield SHAPES_CONFIG_MAP.finding(
+            f"The hub publishes its choices in ConfigMap {published}, and the service reads {wanted}: no choice gets "
+            "placeholders.",
+            f"Set one name in both: c.DRASpawner.shapes_config_map, and service: {{config: {{shapes_config_map: "
+            f"{published}}}}} in the chart dra-spawner.",
+            f"ConfigMap {published}",
+        )
+    else:
+        yield SHAPES_CONFIG_MAP.finding(
+            f"The hub has not published its choices: there is no ConfigMap {wanted} in namespace {facts.namespace}. "
+            "No choice gets placeholders.",
+            "Call setup(c) of dra_spawner.hub in hub.extraConfig, name the service in hub.services, and restart the "
+            "hub: docs/install-with-helm.md.",
+            f"ConfigMap {wanted}",
+        )
+
+
+def doubled_settings(config: Mapping[str, Any]) -> Iterator[str]:
+    """A sentence for each setting of the spawner that a hub's configuration has twice, with different values.
+
+    Parameters
+    ----------
+    config
+        The configuration: settings by section.
+    """
+    first, second = ({**config.get(each, {})} for each in _HUB_SECTIONS)
+    for name in sorted(first.keys() & second.keys()):
+        if first[name] != second[name]:
+            yield (
+                f"c.KubeSpawner.{name} and c.DRASpawner.{name} have different values: only c.DRASpawner.{name} counts. "
+                "Remove one of them."
+            )

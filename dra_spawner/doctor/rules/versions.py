@@ -1,0 +1,162 @@
+"""Versions and feature gates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from dra_spawner import names
+from dra_spawner.doctor.facts import DoctorFacts
+from dra_spawner.doctor.findings import DoctorRule, Finding, Severity, Subject
+from dra_spawner.doctor.objects import chart_of, flags_of, hub_deployment, name_of, version_of
+from dra_spawner.doctor.supported_versions import (
+    LEAST_CHART,
+    LEAST_KUBERNETES,
+    NEWEST_KUBERNETES,
+    package_problems,
+)
+
+__all__ = ["VERSION_RULES", "version_findings"]
+
+_SUBJECT: Final = Subject.VERSIONS
+_CHART: Final = "jupyterhub-"
+#: Gates of device allocation, and what is lost without each; the first one was removed in Kubernetes 1.38.
+_GATES: Final = {
+    "DynamicResourceAllocation": "devices cannot be requested at all",
+    "DRAConsumableCapacity": "a device cannot be shared by several servers",
+    "DRAPartitionableDevices": "partitions of a device, such as dynamic MIG, are not offered",
+    "DRAPrioritizedList": "a profile cannot list alternatives (first_available)",
+    "DRAAdminAccess": "access for administration is dropped",
+    "DRADeviceTaints": "servers are given devices that a driver has marked as broken",
+    "DRAExtendedResource": "profiles with extended resources get no devices of DRA drivers",
+}
+_NEEDED_GATE: Final = "DynamicResourceAllocation"
+_PREEMPTION: Final = "DRAPreemption"
+
+KUBERNETES_VERSION: Final = DoctorRule(
+    "kubernetes-version",
+    _SUBJECT,
+    (Severity.ERROR, Severity.INFO),
+    "Kubernetes is older than 1.34, or newer than the newest tested release",
+    "upgrade the cluster",
+)
+RESOURCE_API: Final = DoctorRule(
+    "resource-api",
+    _SUBJECT,
+    (Severity.ERROR,),
+    "the API server does not serve resource.k8s.io/v1",
+    "remove it from --runtime-config of kube-apiserver",
+)
+FEATURE_GATE: Final = DoctorRule(
+    "feature-gate",
+    _SUBJECT,
+    (Severity.ERROR, Severity.WARNING),
+    "a feature gate about devices is off",
+    "turn it on in kube-apiserver, kube-scheduler, kube-controller-manager and the kubelets",
+)
+DRA_PREEMPTION: Final = DoctorRule(
+    "dra-preemption",
+    _SUBJECT,
+    (Severity.INFO,),
+    "kube-scheduler itself preempts pods for devices (DRAPreemption)",
+    "none",
+)
+CHART_VERSION: Final = DoctorRule(
+    "chart-version",
+    _SUBJECT,
+    (Severity.ERROR, Severity.INFO),
+    "zero-to-jupyterhub is older than 4.0, or the hub is not of this chart",
+    "upgrade the chart",
+)
+HUB_VERSION: Final = DoctorRule(
+    "hub-version",
+    _SUBJECT,
+    (Severity.ERROR,),
+    "JupyterHub or KubeSpawner has an unsupported version",
+    "install a supported version in the hub's image",
+)
+
+VERSION_RULES: Final = (KUBERNETES_VERSION, RESOURCE_API, FEATURE_GATE, DRA_PREEMPTION, CHART_VERSION, HUB_VERSION)
+
+
+def version_findings(facts: DoctorFacts) -> Iterator[Finding]:
+    """Findings about versions and gates."""
+    yield from _kubernetes(facts)
+    yield from _gates(facts)
+    yield from _chart(facts)
+    yield from _hub(facts)
+
+
+def _kubernetes(facts: DoctorFacts) -> Iterator[Finding]:
+    found = facts.kubernetes
+    if found is not None and found < LEAST_KUBERNETES:
+        yield KUBERNETES_VERSION.finding(
+            f"Kubernetes {_text(found)} is not supported: {names.RESOURCE_API} came with {_text(LEAST_KUBERNETES)}.",
+            f"Upgrade the cluster to Kubernetes {_text(LEAST_KUBERNETES)} or later.",
+        )
+        return
+    if found is not None and found > NEWEST_KUBERNETES:
+        yield KUBERNETES_VERSION.finding(
+            f"Kubernetes {_text(found)} is newer than {_text(NEWEST_KUBERNETES)}, the newest release that was tested.",
+            severity=Severity.INFO,
+        )
+    version = names.RESOURCE_API.rpartition("/")[2]
+    if facts.versions is not None and version not in facts.versions:
+        served = f"only {', '.join(sorted(facts.versions))}" if facts.versions else "none of its versions"
+        yield RESOURCE_API.finding(
+            f"The API server does not serve {names.RESOURCE_API}; it serves {served}. Nothing can request devices.",
+            f"Remove {names.RESOURCE_API}=false from --runtime-config of kube-apiserver.",
+        )
+
+
+def _gates(facts: DoctorFacts) -> Iterator[Finding]:
+    for gate, lost in _GATES.items():
+        if facts.gates is not None and facts.gates.get(gate) is False:
+            yield FEATURE_GATE.finding(
+                f"The feature gate {gate} of kube-apiserver is off: {lost}.",
+                f"Set --feature-gates={gate}=true in kube-apiserver, kube-scheduler, kube-controller-manager and "
+                "kubelets.",
+                severity=Severity.ERROR if gate == _NEEDED_GATE else Severity.WARNING,
+            )
+    for pod in facts.control_plane or ():
+        gates = flags_of(pod).get("feature-gates", "").replace(" ", "").split(",")
+        if f"{_PREEMPTION}=true" in gates and "scheduler" in name_of(pod):
+            yield DRA_PREEMPTION.finding(
+                f"kube-scheduler preempts pods for devices itself ({_PREEMPTION}). Handovers stay useful: the "
+                "scheduler forgets for which pod it has freed a device when it restarts.",
+                where=f"Pod {name_of(pod)}",
+            )
+
+
+def _chart(facts: DoctorFacts) -> Iterator[Finding]:
+    hub = hub_deployment(facts.deployments)
+    if hub is None:
+        return
+    chart = chart_of(hub)
+    found = version_of(chart.removeprefix(_CHART)) if chart.startswith(_CHART) else None
+    where = f"Deployment {name_of(hub)}"
+    if found is None:
+        yield CHART_VERSION.finding(
+            "The hub has no version of zero-to-jupyterhub in its labels, so that version was not examined.",
+            where=where,
+            severity=Severity.INFO,
+        )
+    elif found < LEAST_CHART and found > (0, 0):
+        yield CHART_VERSION.finding(
+            f"zero-to-jupyterhub {_text(found)} is not supported; {_text(LEAST_CHART)} or later is.",
+            f"helm upgrade the hub to chart {_text(LEAST_CHART)} or later.",
+            where,
+        )
+
+
+def _hub(facts: DoctorFacts) -> Iterator[Finding]:
+    answered = facts.hub.body.get("version") if facts.hub is not None else None
+    packages = {**facts.packages, **({"jupyterhub": answered} if isinstance(answered, str) else {})}
+    for sentence, _ in package_problems(packages):
+        yield HUB_VERSION.finding(
+            sentence, "Install a supported version in the hub's image, or use a newer dra-spawner: docs/security.md."
+        )
+
+
+def _text(version: tuple[int, int]) -> str:
+    return ".".join(map(str, version))

@@ -1,0 +1,167 @@
+"""Each finding appears where it is true, and nowhere else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from dra_spawner.doctor.examination import ALL_RULES, examine, report_json
+from dra_spawner.doctor.facts import Account, DoctorFacts, HttpAnswer, NeededRight, RightAnswer, ServiceSettings, Unseen
+from dra_spawner.doctor.findings import Severity
+from tests.doctor.objects import (
+    HUB_LABELS,
+    NAMESPACE,
+    PROXY_LABELS,
+    SERVICE_LABELS,
+    control_plane,
+    device_class,
+    gpu,
+    hub_deployment,
+    named,
+    node,
+    pod,
+    policy,
+    resource_slice,
+    service_deployment,
+    sound,
+    workload,
+)
+
+NVIDIA = "gpu.nvidia.com"
+TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+PLACEMENT = RightAnswer(
+    NeededRight(Account.SERVICE, "", "pods", "create", NAMESPACE), "system:serviceaccount:jupyterhub:s", False
+)
+PULLER = {"component": "continuous-image-puller"}
+SCHEDULER = {"component": "user-scheduler"}
+CLAIMS = [{"name": "gpu", "resourceClaimName": "c"}]
+READY = {"ready": True, "role": "leader", "reasons": []}
+
+
+@dataclass(frozen=True)
+class Case:
+    """What makes a finding appear, and what is like it and does not."""
+
+    code: str
+    severity: str
+    wrong: dict[str, Any]
+    right: dict[str, Any]
+    says: str
+    fix: str = ""
+
+
+CASES = [
+    Case("kubernetes-version", "error", {"kubernetes": (1, 33)}, {"kubernetes": (1, 34)}, "Kubernetes 1.33 is not supported", "Upgrade the cluster"),
+    Case("kubernetes-version", "info", {"kubernetes": (1, 38)}, {"kubernetes": None}, "newer than 1.36"),
+    Case("resource-api", "error", {"versions": frozenset({"v1beta2"})}, {"versions": None}, "it serves only v1beta2", "--runtime-config"),
+    Case("feature-gate", "error", {"gates": {"DynamicResourceAllocation": False}}, {"gates": {}}, "cannot be requested", "=true"),
+    Case("feature-gate", "warning", {"gates": {"DRAConsumableCapacity": False}}, {"gates": {"DRAConsumableCapacity": True}}, "shared", "DRAConsumableCapacity=true"),
+    Case("dra-preemption", "info", {"control_plane": (control_plane("kube-scheduler", "--feature-gates=A=false,DRAPreemption=true"),)}, {"control_plane": (control_plane("kube-scheduler", "--feature-gates=DRAPreemption=false"),)}, "preempts pods for devices"),
+    Case("chart-version", "error", {"deployments": (hub_deployment("jupyterhub-3.3.8"), service_deployment())}, {"deployments": (hub_deployment("jupyterhub-4.0.0"), service_deployment())}, "zero-to-jupyterhub 3.3 is not supported", "4.0"),
+    Case("chart-version", "info", {"deployments": (hub_deployment(""), service_deployment())}, {"deployments": (hub_deployment("jupyterhub-0.0.1-set.by.chartpress"), service_deployment())}, "no version"),
+    Case("hub-version", "error", {"hub": HttpAnswer("u", 200, {"version": "4.1.6"})}, {"hub": HttpAnswer("u", 200, {"version": "5.2.1"})}, "JupyterHub 4.1.6 is not supported", "hub's image"),
+    Case("no-device-classes", "error", {"classes": ()}, {"classes": None}, "no DeviceClass", "docs/drivers.md"),
+    Case("no-devices", "warning", {"slices": ()}, {"slices": None}, "No driver publishes", "kubectl get pods"),
+    Case("class-without-devices", "warning", {"classes": (device_class("gpu.amd.com"),)}, {"classes": (device_class("mine", "strange.example.com"),)}, "gpu.amd.com publishes no devices", "driver's pods"),
+    Case("incomplete-pool", "warning", {"slices": (resource_slice("node-a", NVIDIA, gpu(), count=2),)}, {"slices": (resource_slice("node-a", NVIDIA, gpu()),)}, "1 of 2 slices", "log"),
+    Case("tainted-devices", "warning", {"slices": (resource_slice("node-a", NVIDIA, gpu(taints=[{"key": "gpu.nvidia.com/xid", "effect": "NoSchedule"}])),)}, {"slices": (resource_slice("node-a", NVIDIA, gpu(taints=[{"key": "gpu.nvidia.com/unmonitored", "effect": "None"}])),)}, "gpu.nvidia.com/xid (NoSchedule)", "Repair"),
+    Case("device-plugin-beside-driver", "error", {"nodes": (node("node-a", allocatable={"nvidia.com/gpu": "8"}),)}, {"nodes": (node("node-a", allocatable={"nvidia.com/gpu": "0"}), node("node-b", allocatable={"nvidia.com/gpu": "8"}))}, "two servers may be given one GPU", "Disable"),
+    Case("node-without-driver", "warning", {"nodes": (node("node-b", labels={"nvidia.com/gpu.present": "true"}),)}, {"nodes": (node("node-b", labels={"nvidia.com/gpu.present": "false"}),)}, "1 node with the label", "spec.nodeName=node-b"),
+    Case("driver-trouble", "warning", {"slices": (resource_slice("node-a", "gpu.intel.com", gpu(capacity={"memory": {"value": "0"}})),)}, {"slices": (resource_slice("node-a", "gpu.intel.com", gpu()),)}, "0 bytes of memory", "xpumd"),
+    Case("driver-trouble", "info", {"slices": (resource_slice("node-a", NVIDIA, gpu(allowMultipleAllocations=True)),)}, {}, "enforces neither", "docs/drivers.md"),
+    Case("missing-right", "error", {"rights": (PLACEMENT,)}, {"rights": (replace(PLACEMENT, is_allowed=True),)}, "may not create pods in namespace jupyterhub", '{apiGroups: [""], resources: [pods], verbs: [create]}'),
+    Case("not-seen", "info", {"unseen": (Unseen("The nodes", "this account may not"),)}, {"unseen": ()}, "The nodes could not be seen"),
+    Case("base-url", "error", {"deployments": (hub_deployment(base_url="/jupyter/"), service_deployment())}, {"deployments": (hub_deployment(base_url="/jupyter"), service_deployment("/jupyter/"))}, "base URL is /jupyter/", "baseUrl: /jupyter/"),
+    Case("hub-address", "error", {"deployments": (hub_deployment(), service_deployment(hub="other-hub"))}, {"deployments": (hub_deployment(), service_deployment(hub="hub.jupyterhub.svc"))}, "no Service of this name", "fullname"),
+    Case("hub-unreachable", "error", {"hub": HttpAnswer("http://hub:8081/hub/api/", problem="refused")}, {"hub": None}, "does not answer: refused", "--hub-url"),
+    Case("service-unreachable", "error", {"service": HttpAnswer("http://s/readyz", 404)}, {"service": HttpAnswer("http://s/readyz", 200, READY)}, "answers 404", "kubectl logs"),
+    Case("service-not-ready", "warning", {"service": HttpAnswer("http://s/readyz", 503, {**READY, "ready": False, "reasons": ["No leader is known."]})}, {"service": None}, "No leader is known.", "page"),
+    Case("service-missing", "info", {"deployments": (hub_deployment(),)}, {"deployments": None}, "no Deployment of the service", "helm install"),
+    Case("service-missing", "error", {"services": (named("hub"),)}, {"services": None}, "no Service for the service's pods", "helm upgrade"),
+    Case("no-leader", "error", {"lease": {}}, {"lease": None}, "No replica of the service leads", "kubectl logs"),
+    Case("network-policy", "error", {"network_policies": (policy("hub", HUB_LABELS, egress=[{"to": [{"podSelector": {"matchLabels": PROXY_LABELS}}]}]),)}, {"network_policies": (policy("hub", HUB_LABELS, egress=[{"to": [{"podSelector": {"matchLabels": SERVICE_LABELS}}]}]),)}, "from the hub to the service", "helm get notes"),
+    Case("clock-skew", "warning", {"clocks": {"hub": -8.0}}, {"clocks": {"hub": 2.0}}, "this machine is 8 s ahead of the clock of hub", "chrony"),
+    Case("clock-skew", "error", {"clocks": {"hub": 30.0, "API server": -40.0}}, {"clocks": {}}, "hub is 70 s ahead", "chrony"),
+    Case("user-scheduler", "error", {"deployments": (hub_deployment(), service_deployment(), workload("user-scheduler", SCHEDULER, image="registry.k8s.io/kube-scheduler:v1.30.8"))}, {}, "user-scheduler (1.30) runs", "userScheduler: {enabled: false}"),
+    Case("user-scheduler", "warning", {"deployments": (hub_deployment(), service_deployment(), workload("user-scheduler", SCHEDULER, image="r:5000/kube-scheduler:v1.35.7@sha256:0"))}, {}, "beside kube-scheduler", "userScheduler: {enabled: false}"),
+    Case("two-schedulers", "warning", {"hub_namespace_pods": (pod("a", schedulerName="mine", resourceClaims=CLAIMS), pod("b", resourceClaims=CLAIMS))}, {"hub_namespace_pods": (pod("a", schedulerName="mine"), pod("b", resourceClaims=CLAIMS))}, "default-scheduler (pod b), mine (pod a)", "scheduler_name"),
+    Case("client-limits", "warning", {"control_plane": (control_plane("kube-controller-manager"), control_plane("kube-scheduler", "--kube-api-qps=100", "--kube-api-burst=200"))}, {}, "kube-controller-manager may send 20 requests a second (burst 30)", "--kube-api-qps=75"),
+    Case("limits-not-shown", "info", {"control_plane": ()}, {"control_plane": None}, "managed control planes"),
+    Case("puller-skips-nodes", "warning", {"nodes": (node("node-a", TAINT),), "daemon_sets": (workload("continuous-image-puller", PULLER),)}, {"nodes": (node("node-a", TAINT),), "daemon_sets": (workload("continuous-image-puller", PULLER, tolerations=({"key": "nvidia.com/gpu", "operator": "Exists"},)),)}, "nvidia.com/gpu=present:NoSchedule", "extraTolerations"),
+    Case("two-placeholders", "warning", {"hub_namespace_pods": (pod("user-placeholder-0", {"component": "user-placeholder"}),)}, {"hub_namespace_pods": (pod("p", {"component": "user-placeholder", "app.kubernetes.io/managed-by": "dra-spawner"}),)}, "The chart's own placeholders", "userPlaceholder: {enabled: false}"),
+    Case("shapes-config-map", "error", {"shapes_config_maps": frozenset({"mine"})}, {"shapes_config_maps": None}, "in ConfigMap mine, and the service reads dra-spawner-shapes", "shapes_config_map: mine"),
+    Case("user-namespaces", "error", {"server_namespaces": frozenset({"jupyterhub-ada"})}, {"server_namespaces": frozenset({"jupyterhub-ada"}), "settings": ServiceSettings(user_namespaces=True)}, "such as jupyterhub-ada", "userNamespaces: true"),
+    Case("priority-class", "error", {"priority_classes": frozenset()}, {"priority_classes": None}, "placeholders does not exist", "priorityClass"),
+]  # fmt: skip
+
+
+def of(facts: DoctorFacts) -> list[tuple[str, str]]:
+    return [(each.code, each.severity.value) for each in examine(facts)]
+
+
+def test_nothing_is_found_where_nothing_is_wrong() -> None:
+    assert of(sound()) == []
+
+
+def test_nothing_is_found_where_nothing_is_seen() -> None:
+    assert of(DoctorFacts(NAMESPACE)) == []
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.code}-{case.severity}")
+def test_a_finding_appears_where_it_is_true(case: Case) -> None:
+    found = [each for each in examine(sound(**case.wrong)) if each.code == case.code]
+    assert [each.severity for each in found] == [case.severity]
+    assert case.says in found[0].sentence
+    assert case.fix in found[0].fix
+    assert bool(found[0].fix) == (case.severity != "info" or bool(case.fix))
+    assert (case.code, case.severity) not in of(sound(**case.right))
+
+
+def test_each_rule_and_severity_has_its_case() -> None:
+    assert {(each.code, each.severity) for each in CASES} == {
+        (rule.code, severity) for rule in ALL_RULES for severity in rule.severities
+    }
+    assert len({rule.code for rule in ALL_RULES}) == len(ALL_RULES)
+
+
+def test_a_hub_that_is_another_program_is_told() -> None:
+    (found,) = examine(sound(hub=HttpAnswer("http://hub:8081/hub/api/", 200)))
+    assert found.code == "hub-unreachable"
+    assert "another program" in found.sentence
+
+
+def test_the_base_url_is_named_where_the_hub_has_another() -> None:
+    deployments = (hub_deployment(base_url="/jupyter/"), service_deployment("/jupyter/"))
+    (found,) = examine(sound(deployments=deployments, hub=HttpAnswer("http://hub:8081/hub/api/", 404)))
+    assert "--hub-url http://…/jupyter/" in found.fix
+
+
+def test_an_api_url_that_does_not_follow_the_base_url() -> None:
+    deployments = (hub_deployment(base_url="/j/"), service_deployment("/j/", path="/hub/api"))
+    (found,) = examine(sound(deployments=deployments))
+    assert (found.code, found.fix) == ("base-url", "JUPYTERHUB_API_URL must end in /j/hub/api.")
+
+
+def test_a_lease_that_is_old() -> None:
+    facts = sound(now=1798761700.0)
+    (found,) = examine(facts)
+    assert found.code == "no-leader"
+    assert "for 100 s (limit 15 s)" in found.sentence
+    assert of(replace(facts, clocks={"API server": -90.0}))[0][0] == "clock-skew"
+
+
+def test_rights_of_one_resource_are_one_finding() -> None:
+    lost = [replace(PLACEMENT, right=replace(PLACEMENT.right, verb=verb)) for verb in ("create", "delete", "patch")]
+    (found,) = examine(sound(rights=tuple(lost)))
+    assert "may not create, delete or patch pods" in found.sentence
+    assert found.fix.endswith('{apiGroups: [""], resources: [pods], verbs: [create, delete, patch]}')
+
+
+def test_the_report_for_programs_counts() -> None:
+    facts = sound(kubernetes=(1, 38), classes=())
+    report = report_json(facts, examine(facts))
+    assert [report[each] for each in ("errors", "warnings", "infos", "kubernetes")] == [1, 0, 1, "1.38"]
+    assert [each["code"] for each in report["findings"]] == ["kubernetes-version", "no-device-classes"]
+    assert set(report) == {*(f"{each.value}s" for each in Severity), "namespace", "kubernetes", "findings"}
