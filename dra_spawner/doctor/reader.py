@@ -161,7 +161,8 @@ class DoctorReader:
             gates=gates,
             packages=own_packages() if questions.has_hub_packages else {},
             classes=self._decoded(classes, DeviceClass.from_json),
-            slices=self._decoded(slices, ResourceSlice.from_json),
+            # In a thread: a service answers meanwhile, and there may be 40,000 devices.
+            slices=await asyncio.to_thread(self._decoded, slices, ResourceSlice.from_json),
             nodes=nodes,
             hub_namespace_pods=pods,
             server_namespaces=frozenset(map(_namespace_of, servers)) if servers is not None else None,

@@ -51,6 +51,7 @@ from dra_spawner.service.metrics.wait_metrics import register_waits
 from dra_spawner.service.node_kind_settings import max_nodes_by_kind, read_node_kinds
 from dra_spawner.service.placeholder_traits import PlaceholderTraits
 from dra_spawner.service.scale_ahead_runner import ScaleAheadRunner
+from dra_spawner.service.self_examination import SelfExamination, questions_of_service
 from dra_spawner.service.start_answer import StartAnswer
 from dra_spawner.service.unknown_settings import unknown_settings
 from dra_spawner.service.wait_keeper import WaitKeeper
@@ -309,6 +310,9 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
             context.follow(watch, controller, read_node_kinds(self.node_kinds))
             register_placeholders(context.registry, controller)
             register_times(context.registry, controller)
+            hub_api = context.web.hub_auth.api_url if context.web.hub_auth is not None else ""
+            questions = questions_of_service(controller.settings, self.lease_name, hub_api)
+            context.examination = SelfExamination(api, questions)
             elector = context.elector = self.new_elector(api)
             if self.pod_name:
                 pod = ObjectKey(self.namespace, self.pod_name)

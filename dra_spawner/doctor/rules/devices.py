@@ -100,7 +100,7 @@ def device_findings(facts: DoctorFacts) -> Iterator[Finding]:
     if facts.classes is not None and not facts.classes:
         yield NO_DEVICE_CLASSES.finding(
             "The cluster has no DeviceClass, so no profile can request a device.",
-            "Install the DRA driver of your devices: docs/drivers.md lists them.",
+            "Install the DRA driver of your devices: docs/reference/drivers.md lists them.",
         )
     if facts.slices is None:
         return
@@ -239,7 +239,7 @@ _TROUBLES: Final = (
         "sriovnetwork.k8snetworkplumbingwg.io",
         lambda devices: not devices,
         "The SR-IOV driver publishes nothing until a SriovResourcePolicy selects devices.",
-        "Create a SriovResourcePolicy: docs/drivers.md.",
+        "Create a SriovResourcePolicy: docs/reference/drivers.md.",
         Severity.WARNING,
     ),
     _Trouble(
@@ -253,7 +253,7 @@ _TROUBLES: Final = (
         "gpu.nvidia.com",
         lambda devices: any(each.description.allow_multiple_allocations for each in devices),
         "NVIDIA's driver shares GPUs of this cluster by memory or count, and enforces neither.",
-        "Tell users, or use MIG or HAMi: docs/drivers.md#how-firm-a-share-is.",
+        "Tell users, or use MIG or HAMi: docs/reference/drivers.md#how-firm-a-share-is.",
         Severity.INFO,
     ),
 )

@@ -121,7 +121,7 @@ def _installed(facts: DoctorFacts) -> Iterator[Finding]:
         yield SERVICE_MISSING.finding(
             f"There is no Deployment of the service in namespace {facts.namespace}."
             + ("" if has_hub else " There is no hub of zero-to-jupyterhub, either."),
-            "helm install dra-spawner helm-values/chart: docs/install-with-helm.md. "
+            "helm install dra-spawner helm-values/chart: docs/how-to/install-with-helm.md. "
             "A service that the hub starts itself has no Deployment, and needs no action.",
             f"Namespace {facts.namespace}",
             Severity.INFO,

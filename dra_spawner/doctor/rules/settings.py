@@ -104,7 +104,7 @@ def _shapes(facts: DoctorFacts, wanted: str) -> Iterator[Finding]:
             f"The hub has not published its choices: there is no ConfigMap {wanted} in namespace {facts.namespace}. "
             "No choice gets placeholders.",
             "Call setup(c) of dra_spawner.hub in hub.extraConfig, name the service in hub.services, and restart the "
-            "hub: docs/install-with-helm.md.",
+            "hub: docs/how-to/install-with-helm.md.",
             f"ConfigMap {wanted}",
         )
 

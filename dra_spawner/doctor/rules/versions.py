@@ -154,7 +154,7 @@ def _hub(facts: DoctorFacts) -> Iterator[Finding]:
     packages = {**facts.packages, **({"jupyterhub": answered} if isinstance(answered, str) else {})}
     for sentence, _ in package_problems(packages):
         yield HUB_VERSION.finding(
-            sentence, "Install a supported version in the hub's image, or use a newer dra-spawner: docs/security.md."
+            sentence, "Install a supported version in the hub's image, or use a newer dra-spawner: docs/explanation/security.md."
         )
 
 

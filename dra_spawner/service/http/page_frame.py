@@ -23,6 +23,7 @@ PAGES: Final[Mapping[str, str]] = {
     "decisions": "Decisions",
     "audit": "Audit",
     "report": "Largest misses",
+    "doctor": "What to fix",
 }
 
 

@@ -20,6 +20,7 @@ from dra_spawner.service.http import (
 from dra_spawner.service.http.addresses import Address, pattern_of
 from dra_spawner.service.http.authentication import CallbackHandler
 from dra_spawner.service.http.calendar_entry_handlers import CalendarEntriesHandler, CalendarEntryHandler
+from dra_spawner.service.http.doctor_handlers import DoctorHandler, DoctorPage
 from dra_spawner.service.http.event_handler import EventsHandler
 from dra_spawner.service.http.forecast_handler import ForecastsHandler
 from dra_spawner.service.http.guarded_handler import GuardedHandler
@@ -68,6 +69,7 @@ ADDRESSES: tuple[Address, ...] = (
     ("api/profiles", placeholder_handlers.ProfilesHandler),
     ("api/pending-servers", pending_handlers.PendingServersHandler),
     ("api/misses", MissesHandler),
+    ("api/doctor", DoctorHandler),
     ("report", MissReportPage),
     ("placeholders", steering_pages.PlaceholdersPage),
     ("api/timeline", TimelineHandler),
@@ -76,6 +78,7 @@ ADDRESSES: tuple[Address, ...] = (
     ("what-if", steering_pages.WhatIfPage),
     ("decisions", steering_pages.DecisionsPage),
     ("audit", steering_pages.AuditPage),
+    ("doctor", DoctorPage),
     ("metrics", handlers.MetricsHandler),
     ("healthz", handlers.LivenessHandler),
     ("readyz", handlers.ReadinessHandler),

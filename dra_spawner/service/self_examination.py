@@ -1,0 +1,87 @@
+"""The examination of `dra-spawner doctor` with the service's own rights, at most once a minute."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from dra_spawner.doctor.examination import examine, report_json
+from dra_spawner.doctor.facts import Account, ServiceSettings
+from dra_spawner.doctor.reader import DoctorReader, Questions
+from dra_spawner.kube.api import KubernetesApi
+from dra_spawner.placeholders.controller.settings import ControllerSettings
+
+__all__ = ["SelfExamination", "questions_of_service"]
+
+_KEPT_SECONDS: Final = 60.0
+_HUB_API: Final = "hub/api"
+
+
+@dataclass(frozen=True, slots=True)
+class _Report:
+    answer: Mapping[str, Any]
+    read_at: float
+
+
+class SelfExamination:
+    """Examines on request; callers at the same time, and those of the next minute, share one report.
+
+    Parameters
+    ----------
+    seconds
+        Returns the seconds of a monotonic clock.
+    """
+
+    def __init__(self, api: KubernetesApi, questions: Questions, seconds: Callable[[], float] = time.monotonic) -> None:
+        self._api = api
+        self._questions = questions
+        self._seconds = seconds
+        self._last: _Report | None = None
+        self._working = asyncio.Lock()
+
+    async def report(self) -> Mapping[str, Any]:
+        """The report as JSON, with the time of the examination.
+
+        Raises
+        ------
+        KubernetesError
+            If the API server does not answer.
+        """
+        async with self._working:
+            if self._last is None or self._seconds() - self._last.read_at > _KEPT_SECONDS:
+                facts = await DoctorReader(self._api, self._questions).read()
+                # In a thread: there may be 40,000 devices.
+                findings = await asyncio.to_thread(examine, facts)
+                answer = {"examined_at": datetime.now(UTC).isoformat(), **report_json(facts, findings)}
+                self._last = _Report(answer, self._seconds())
+            return self._last.answer
+
+
+def questions_of_service(settings: ControllerSettings, lease_name: str, hub_api_url: str) -> Questions:
+    """What a service asks about itself.
+
+    Parameters
+    ----------
+    hub_api_url
+        As in ``$JUPYTERHUB_API_URL``; empty without a hub.
+    """
+    hub_url = hub_api_url.rstrip("/")
+    return Questions(
+        settings.hub_namespace,
+        hub_url=hub_url.removesuffix(_HUB_API) if hub_url.endswith(_HUB_API) else "",
+        settings=ServiceSettings(
+            has_placeholders=bool(settings.replicas),
+            user_namespaces=settings.user_namespaces,
+            capacity_buffers=settings.capacity_buffers,
+            lease_name=lease_name,
+            shapes_config_map=settings.shapes_config_map,
+            settings_config_map=settings.settings_config_map,
+            priority_class=settings.placeholders.priority_class,
+        ),
+        own_account=Account.SERVICE,
+        has_hub_packages=True,
+    )

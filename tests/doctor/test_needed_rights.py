@@ -1,0 +1,43 @@
+"""The needed rights are those of the chart's roles, for the settings of an installation."""
+
+from dra_spawner.doctor.facts import Account, NeededRight, ServiceSettings
+from dra_spawner.doctor.needed_rights import needed_rights
+from tests.cluster.access import manifests
+
+
+def rights(**settings: object) -> set[NeededRight]:
+    return set(needed_rights("hub", ServiceSettings(**settings)))  # type: ignore[arg-type]
+
+
+def test_with_all_settings_they_are_those_of_all_roles() -> None:
+    found = rights(user_namespaces=True, capacity_buffers=True)
+    granted = {
+        (group, resource, verb, name, obj["metadata"].get("namespace", ""))
+        for obj in manifests("hub")
+        for rule in (obj["rules"] if obj["kind"] in ("Role", "ClusterRole") else ())
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+        for name in rule.get("resourceNames") or ("",)
+    }
+    assert {(each.group, each.resource, each.verb, each.name, each.namespace) for each in found} == granted
+    assert {each.account for each in found} == set(Account)
+
+
+def test_a_hub_with_one_namespace_needs_its_rights_there() -> None:
+    hub = [each for each in rights() if each.account is Account.HUB]
+    assert NeededRight(Account.HUB, "", "pods", "create", "hub") in hub
+    assert not [each for each in hub if each.resource == "namespaces" and each.verb == "create"]
+    assert not [each for each in hub if not each.namespace and each.verb != "list"]
+
+
+def test_a_service_without_placeholders_only_watches() -> None:
+    service = [each for each in rights(has_placeholders=False) if each.account is Account.SERVICE]
+    written = {each.resource for each in service if each.verb not in ("get", "list", "watch")}
+    assert written == {"leases", "pods"}
+    assert not [each for each in service if each.resource == "pods" and each.verb == "create"]
+
+
+def test_names_are_those_of_the_settings() -> None:
+    found = rights(lease_name="b", shapes_config_map="shapes-b", settings_config_map="settings-b")
+    assert {each.name for each in found if each.name} == {"b", "shapes-b", "settings-b", "dra-spawner-vlans"}
