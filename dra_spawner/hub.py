@@ -15,6 +15,8 @@ from jupyterhub.app import JupyterHub
 from traitlets.config import Config
 from traitlets.utils.importstring import import_item
 
+from dra_spawner.doctor.rules.settings import doubled_settings
+from dra_spawner.doctor.supported_versions import own_packages, package_problems
 from dra_spawner.spawner import DRASpawner
 from dra_spawner.spawner.availability.handler import serve_availability
 from dra_spawner.spawner.hub_wide import in_background, retry_until_done
@@ -63,6 +65,10 @@ def _begin() -> None:
     if not JupyterHub.initialized():
         return  # another of JupyterHub's commands that runs a loop
     hub = JupyterHub.instance()
+    for sentence, _ in package_problems(own_packages()):
+        hub.log.error("%s", sentence)
+    for sentence in doubled_settings(hub.config):
+        hub.log.warning("%s", sentence)
     try:
         spawner = sample_spawner(hub)
         problems = spawner.configuration_problems()

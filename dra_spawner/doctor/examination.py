@@ -42,7 +42,7 @@ def examine(facts: DoctorFacts) -> tuple[Finding, ...]:
 
 
 def report_json(facts: DoctorFacts, findings: tuple[Finding, ...]) -> dict[str, Any]:
-    """The report for programs, which docs/doctor.md describes."""
+    """The report for programs, which docs/reference/doctor.md describes."""
     return {
         **{f"{each.value}s": sum(found.severity is each for found in findings) for each in Severity},
         "namespace": facts.namespace,

@@ -37,7 +37,7 @@ class Finding:
     Attributes
     ----------
     code
-        Name of the rule, as docs/doctor.md lists it.
+        Name of the rule, as docs/reference/doctor.md lists it.
     sentence
         What was found, and what follows from it.
     fix
@@ -67,7 +67,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class DoctorRule:
-    """One thing that is examined; docs/doctor.md has the table of all rules, which a test compares.
+    """One thing that is examined; docs/reference/doctor.md has the table of all rules, which a test compares.
 
     Attributes
     ----------

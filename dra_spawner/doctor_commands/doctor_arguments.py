@@ -15,7 +15,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "doctor",
         help="examine a cluster, its hub and the service, and say what to fix",
         description="Examine a live cluster: versions, devices and drivers, rights of hub and service, the ways\n"
-        "between hub, service and API server, schedulers, settings. Each finding has its fix: docs/doctor.md.\n"
+        "between hub, service and API server, schedulers, settings. Each finding has its fix: docs/reference/doctor.md.\n"
         "Nothing is changed: it reads, and asks the API server whether accounts have rights.",
         epilog="examples:\n"
         "  dra-spawner doctor --kubeconfig ~/.kube/config --namespace jupyterhub\n"

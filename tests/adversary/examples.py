@@ -13,6 +13,7 @@ from dra_spawner import names
 from dra_spawner.placeholders.planner.capacity_buffers import buffer_manifest, template_manifest
 from dra_spawner.placeholders.planner.published_shapes import PublishedShapes, published_config_map
 from dra_spawner.profiles.intel_gas import names as intel
+from tests.adversary import workloads
 from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, node_objects, user_manifest
 from tests.placeholders.planner.simulated_cluster import START
 from tests.placeholders.planner.world import SETTINGS
@@ -79,6 +80,7 @@ def nodes() -> list[Json]:
     obj["metadata"]["labels"] = {
         **node["metadata"]["labels"],
         names.IMAGES_READY: "true",
+        "nvidia.com/gpu.present": "true",
         "gpu.intel.com/cards": "card0.card1",
         "gpu.intel.com/gpu-numbers": "0.1",
         "gpu.intel.com/numa-gpu-map": "0-0.1",
@@ -214,6 +216,7 @@ def user_pod() -> Json:
     )
     (container,) = pod["spec"]["containers"]
     container["ports"], container["restartPolicy"] = [port], "Always"
+    container["command"], container["args"] = ["c", "--config=x"], ["a"]
     intel_amounts = {
         "gpu.intel.com/i915": "1",
         "gpu.intel.com/xe": "0",
@@ -232,7 +235,12 @@ def user_pod() -> Json:
         "lastTransitionTime": STAMP,
     }
     found["spec"] |= pod["spec"]
-    found["metadata"]["labels"] |= {**pod["metadata"]["labels"], names.SHAPE: GPU.id, names.VLAN: "100"}
+    found["metadata"]["labels"] |= {
+        **pod["metadata"]["labels"],
+        names.SHAPE: GPU.id,
+        names.VLAN: "100",
+        names.APPLICATION: "a",
+    }
     found["metadata"]["annotations"] |= {
         names.START: "nonce",
         names.VLAN_OWNER: "user:ada",
@@ -376,6 +384,7 @@ def config_maps() -> list[Json]:
         ),
         {"kind": "ConfigMap", "metadata": {"name": names.SETTINGS_CONFIG_MAP}, "data": set_by_people},
         {"kind": "ConfigMap", "metadata": vlans, "binaryData": {}, "data": {"100": json.dumps([holder])}},
+        {"kind": "ConfigMap", "metadata": {"name": "dra-spawner-service"}, "data": {"config.json": "{}"}},
     ]
 
 
@@ -454,18 +463,23 @@ def events() -> list[Json]:
 EXAMPLES: Final[Mapping[str, Callable[[], list[Json]]]] = {
     "capacitybuffers": capacity_buffers,
     "configmaps": config_maps,
+    "daemonsets": workloads.daemon_sets,
+    "deployments": workloads.deployments,
     "deviceclasses": classes,
     "events": events,
     "leases": leases,
     "namespaces": namespaces,
     "network-attachment-definitions": attachments,
+    "networkpolicies": workloads.network_policies,
     "nodes": nodes,
     "pods": pods,
     "podtemplates": pod_templates,
+    "priorityclasses": workloads.priority_classes,
     "resourceclaims": claims,
     "resourceclaimtemplates": templates,
     "resourcequotas": quotas,
     "resourceslices": slices,
+    "services": workloads.services,
     "validatingwebhookconfigurations": webhooks,
 }
 """Kind by its plural -> objects of it."""

@@ -417,6 +417,11 @@ LARGEST: Final[Mapping[str, Callable[..., dict[str, Json | bytes]]]] = {
 """Kind by its plural -> the largest and deepest objects that the real API server stores, which test_objects sends."""
 
 NOT_SENT: Final[Mapping[str, str]] = {
+    "daemonsets": "only administrators of the hub's namespace write those that are read",
+    "deployments": "only administrators of the hub's namespace write those that are read",
+    "networkpolicies": "only administrators of the hub's namespace write those that are read",
+    "priorityclasses": "only their names are read",
+    "services": "only names and labels are read",
     "capacitybuffers": "only those with the service's own label and names are read: a number, and the name of a template",
     "events": "only the reason, the pod and the first characters of the message are read, of the placeholders' namespace",
     "resourcequotas": "only administrators of the namespace of placeholders write them",

@@ -18,6 +18,9 @@ from kubernetes_asyncio.client import ApiClient
 
 import dra_spawner
 from dra_spawner import names
+from dra_spawner.doctor.examination import examine
+from dra_spawner.doctor.facts import ServiceSettings
+from dra_spawner.doctor.reader import DoctorReader, Questions
 from dra_spawner.fit.reading import Progress
 from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.kube.cluster_watch import RESOURCES, ClusterWatch
@@ -109,7 +112,19 @@ class ExamplesApi(KubernetesApi):
         return [each for each in objects if each["metadata"]["name"] == match[2]] or objects
 
     async def get(self, path: str, **_: Any) -> Json:
-        return {"major": "1", "minor": "36"} if path == "/version" else self._found(path)[0]
+        match path:
+            case "/version":
+                return {"major": "1", "minor": "36"}
+            case "/apis":
+                return {"groups": [{"name": names.RESOURCE_GROUP, "versions": [{"version": "v1"}]}]}
+            case _:
+                return self._found(path)[0]
+
+    async def get_text(self, path: str, **_: Any) -> str:
+        return ""
+
+    async def date(self) -> str:
+        return ""
 
     async def list(self, path: str, **_: Any) -> Json:
         return {"metadata": {}, "items": list(self._found(path))}
@@ -249,6 +264,12 @@ async def _rehearse(api: ExamplesApi) -> None:
     assert read.quotas
 
 
+async def _doctor(api: ExamplesApi) -> None:
+    for settings in (None, ServiceSettings(priority_class="x", shapes_config_map="x")):
+        facts = await DoctorReader(api, Questions(NAMESPACE, settings=settings)).read()
+        assert {"user-scheduler", "missing-right"} <= {each.code for each in examine(facts)}
+
+
 FLOWS: Final[Mapping[str, Callable[[ExamplesApi], Awaitable[None]]]] = {
     "dra_spawner.kube.cluster_watch": _watch,
     "dra_spawner.spawner.devices.diagnosis": _diagnose,
@@ -259,6 +280,7 @@ FLOWS: Final[Mapping[str, Callable[[ExamplesApi], Awaitable[None]]]] = {
     "dra_spawner.spawner.devices.reader": _devices,
     "dra_spawner.spawner.accounts.intel_gas_ledger": _intel,
     "dra_spawner.kube.leader": _leader,
+    "dra_spawner.doctor.reader": _doctor,
     "dra_spawner.spawner.objects.leftovers": _leftovers,
     "dra_spawner.spawner.devices.other_nodes": _other_nodes,
     "dra_spawner.spawner.accounts.vlan_leases": _vlans,

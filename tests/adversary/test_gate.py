@@ -32,6 +32,7 @@ from tests.adversary.request_parameters import PARAMETERS
 from tests.adversary.sent_options import SENT
 
 NO_FIELDS = {
+    r"^pods\.spec\.template$": "of Deployments and DaemonSets; one function reads both and pods",
     r"\.restart_policy$": "as a hub's configuration writes it",
     r"gpu\.intel\.com/[-a-z]+\d$": "a label goes on in others with numbers, until there is none",
     r"^(deviceclasses|nodes|resourceclaims|resourceclaimtemplates)\.spec\.nodeName$": "of what makes no sense, whatever its kind",

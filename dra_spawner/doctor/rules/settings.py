@@ -119,7 +119,9 @@ def doubled_settings(config: Mapping[str, Any]) -> Iterator[str]:
     """
     first, second = ({**config.get(each, {})} for each in _HUB_SECTIONS)
     for name in sorted(first.keys() & second.keys()):
-        if first[name] != second[name]:
+        # A value like c.KubeSpawner.volumes.append(…) adds to the other one.
+        grows = any(hasattr(each[name], "get_value") for each in (first, second))
+        if not grows and first[name] != second[name]:
             yield (
                 f"c.KubeSpawner.{name} and c.DRASpawner.{name} have different values: only c.DRASpawner.{name} counts. "
                 "Remove one of them."
