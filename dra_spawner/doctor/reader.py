@@ -314,9 +314,16 @@ class DoctorReader:
         }
         if own is not None and own_user:
             users[own] = own_user
-        wanted = [each for each in needed_rights(namespace, settings) if own in (None, each.account)]
+        asked = {own} if own is not None else {each for each in Account if self._is_there(each, deployments)}
+        wanted = [each for each in needed_rights(namespace, settings) if each.account in asked]
         answers = await asyncio.gather(*(self._review(each, users[each.account], own_user or "") for each in wanted))
         return tuple(each for each in answers if each is not None)
+
+    def _is_there(self, account: Account, deployments: Iterable[JsonObject] | None) -> bool:
+        """Whether the account is named, has a Deployment, or may have one that cannot be seen."""
+        if deployments is None or account in self._questions.accounts:
+            return True
+        return (hub_deployment if account is Account.HUB else service_deployment)(deployments) is not None
 
     def _account(self, account: Account, deployments: Iterable[JsonObject] | None) -> str:
         if name := self._questions.accounts.get(account):
@@ -393,7 +400,8 @@ def _settings_of(text: str) -> ServiceSettings | None:
         return None
     default = ServiceSettings()
     return ServiceSettings(
-        has_placeholders=bool(found.get("placeholder_priority_class") or found.get("placeholders")),
+        # The chart has this key only with `placeholders.enabled`.
+        has_placeholders="placeholders" in found,
         user_namespaces=found.get("user_namespaces") is True,
         capacity_buffers=found.get("capacity_buffers") is True,
         lease_name=str(found.get("lease_name") or default.lease_name),

@@ -13,7 +13,14 @@ from aiohttp import web
 
 from dra_spawner.doctor_commands.doctor_command import DoctorOptions, addresses_in_pod, run_doctor
 from dra_spawner.kube.api import resource_path
-from tests.cluster.access import NODE_EVENT_RULES, PLACEHOLDER_RULES, RBAC_API, SERVICE_ACCOUNT, shipped_objects
+from tests.cluster.access import (
+    HUB_ACCOUNT,
+    NODE_EVENT_RULES,
+    PLACEHOLDER_RULES,
+    RBAC_API,
+    SERVICE_ACCOUNT,
+    shipped_objects,
+)
 from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest
 from tests.local_server import serving
@@ -39,8 +46,12 @@ async def findings(kubeconfig: Path, namespace: str, **options: Any) -> list[dic
     return found
 
 
+ACCOUNTS = {"as_hub": HUB_ACCOUNT, "as_service": SERVICE_ACCOUNT}
+
+
 async def missing(kubeconfig: Path, namespace: str) -> list[str]:
-    return [each["fix"] for each in await findings(kubeconfig, namespace) if each["code"] == "missing-right"]
+    found = await findings(kubeconfig, namespace, **ACCOUNTS)
+    return [each["fix"] for each in found if each["code"] == "missing-right"]
 
 
 async def test_a_right_that_is_taken_away_is_the_only_one_that_is_named(real_cluster: ClusterUnderTest) -> None:
@@ -86,7 +97,8 @@ async def test_an_account_of_another_name(real_cluster: ClusterUnderTest) -> Non
 
 
 async def test_the_embedded_cluster_has_no_reviews(embedded_cluster: ClusterUnderTest) -> None:
-    code, output, _ = await doctor(embedded_cluster.admin_kubeconfig, namespace=embedded_cluster.namespace)
+    namespace = embedded_cluster.namespace
+    code, output, _ = await doctor(embedded_cluster.admin_kubeconfig, namespace=namespace, **ACCOUNTS)
     assert code == 1
     assert "error    The cluster has no DeviceClass" in output
     assert "The rights of the hub's account could not be seen" in output

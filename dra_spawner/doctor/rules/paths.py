@@ -31,6 +31,7 @@ _SKEW_SECONDS: Final = 5.0
 _BAD_SKEW_SECONDS: Final = 60.0
 _HUB_PORT: Final = 8081
 _SERVICE_PORT: Final = 8181
+_BASE_HINT: Final = "Where the hub has a base URL, --hub-url and --service-url need it."
 _UNREACHABLE_HUB: Final = "Look at the hub's pod and its log, and at the address: --hub-url."
 
 BASE_URL: Final = DoctorRule(
@@ -194,7 +195,7 @@ def _answers(facts: DoctorFacts) -> Iterator[Finding]:
     elif service.status != 200 or "ready" not in service.body:
         yield SERVICE_UNREACHABLE.finding(
             f"The service at {service.url} {_problem(service)}.",
-            "kubectl logs deployment/dra-spawner; and look at the address and at network policies.",
+            f"kubectl logs deployment/dra-spawner; and look at the address and at network policies. {_BASE_HINT}",
             service.url,
         )
 
@@ -212,7 +213,7 @@ def _hub_fix(facts: DoctorFacts, answer: HttpAnswer) -> str:
     base = _hub_base(hub) if hub is not None else ""
     if answer.status in (200, 404) and base not in ("", "/"):
         return f"The hub's base URL is {base}: use --hub-url http://…{base}."
-    return _UNREACHABLE_HUB
+    return f"{_UNREACHABLE_HUB} {_BASE_HINT}" if answer.status == 404 else _UNREACHABLE_HUB
 
 
 def _leader(facts: DoctorFacts) -> Iterator[Finding]:

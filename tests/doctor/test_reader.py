@@ -1,0 +1,60 @@
+"""What the reader finds of an installation, on the embedded cluster."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from dra_spawner import names
+from dra_spawner.doctor.facts import Account, DoctorFacts, ServiceSettings
+from dra_spawner.doctor.reader import DoctorReader, Questions
+from dra_spawner.kube.api import resource_path
+from tests.cluster.under_test import ClusterUnderTest
+
+
+async def read(cluster: ClusterUnderTest, **questions: Any) -> DoctorFacts:
+    return await DoctorReader(cluster.admin, Questions(cluster.namespace, **questions)).read()
+
+
+async def configure(cluster: ClusterUnderTest, text: str) -> None:
+    """The chart's ConfigMap."""
+    metadata = {"name": "dra-spawner-service", "labels": {names.APPLICATION: names.SERVICE}}
+    path = resource_path("v1", "configmaps", cluster.namespace)
+    await cluster.admin.delete(f"{path}/dra-spawner-service", missing_ok=True)
+    await cluster.admin.create(path, {"metadata": metadata, "data": {"config.json": text}})
+
+
+async def test_settings_are_those_of_the_chart(embedded_cluster: ClusterUnderTest) -> None:
+    assert (await read(embedded_cluster)).settings is None
+    await configure(embedded_cluster, json.dumps({"lease_name": "mine", "placeholder_priority_class": "p"}))
+    without = ServiceSettings(has_placeholders=False, lease_name="mine", priority_class="p")
+    assert (await read(embedded_cluster)).settings == without
+    await configure(embedded_cluster, json.dumps({"placeholders": {}, "user_namespaces": True}))
+    assert (await read(embedded_cluster)).settings == ServiceSettings(user_namespaces=True)
+    for text in ("[]", "{", '{"lease_name": 3}'):
+        await configure(embedded_cluster, text)
+        settings = (await read(embedded_cluster)).settings
+        assert settings is None or settings.lease_name == "3"
+    given = ServiceSettings(lease_name="given")
+    assert (await read(embedded_cluster, settings=given)).settings == given
+
+
+async def test_what_is_read(embedded_cluster: ClusterUnderTest) -> None:
+    cluster = embedded_cluster
+    shapes = {"name": "mine", "labels": {names.MANAGED_BY: names.MANAGER}, "annotations": {names.PUBLISHER: "hub"}}
+    await cluster.admin.create(resource_path("v1", "configmaps", cluster.namespace), {"metadata": shapes})
+    facts = await read(cluster)
+    assert facts.kubernetes == (1, 36)
+    assert facts.versions is not None
+    assert "v1" in facts.versions
+    assert (facts.classes, facts.slices, facts.control_plane, facts.lease) == ((), (), (), {})
+    assert facts.shapes_config_maps == {"mine"}
+    assert abs(facts.clocks["API server"]) < 30
+    assert (facts.hub, facts.service, facts.rights) == (None, None, ())
+
+
+async def test_accounts_that_nobody_named_are_not_asked_about(embedded_cluster: ClusterUnderTest) -> None:
+    """The service that a hub starts has no Deployment, and the hub's account."""
+    assert "rights" not in str((await read(embedded_cluster)).unseen)
+    named = await read(embedded_cluster, accounts={Account.HUB: "somebody"})
+    assert [each.what for each in named.unseen if "rights" in each.what] == ["The rights of the hub's account"]
