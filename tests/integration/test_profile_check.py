@@ -11,6 +11,8 @@ import yaml
 
 from dra_spawner import names
 from dra_spawner.cli import main
+from dra_spawner.doctor.examination import examine
+from dra_spawner.doctor.reader import DoctorReader, Questions
 from dra_spawner.kube.api import KubernetesApi, resource_path
 from dra_spawner.spawner.devices.facts import read_facts
 from dra_spawner.spawner.devices.reader import DeviceReader
@@ -120,6 +122,9 @@ async def test_fields_that_a_cluster_with_gates_off_drops(control_plane_path, tm
                 # CEL knows no device.allowMultipleAllocations there.
                 await api.create(resource_path("resource.k8s.io/v1", "deviceclasses"), device_class(name, "true"))
             facts = await read_facts(DeviceReader(api), "default")
+            examined = examine(await DoctorReader(api, Questions("default")).read())
+        off = [each.fix.partition("=")[2].partition("=")[0] for each in examined if each.code == "feature-gate"]
+        assert set(off) == gates.keys(), examined
         assert facts.dropped_fields == {"capacity", "distinctAttribute", "tolerations", "firstAvailable"}
         file = tmp_path / "profiles.yaml"
         file.write_text(yaml.safe_dump(PROFILES))
@@ -201,9 +206,11 @@ async def logged(hub, text):
 
 async def test_a_broken_choice_is_logged_refused_and_heals(cluster):
     await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0"), whole("gpu-1")))
-    async with hub_on(cluster) as hub:
+    twice = "c.KubeSpawner.delete_grace_period, c.DRASpawner.delete_grace_period = 2, 1"
+    async with hub_on(cluster, twice) as hub:
         await logged(hub, "Checked device profiles: choices=6 errors=2 warnings=1")
         log = hub.log.read_text()
+        assert "only c.DRASpawner.delete_grace_period counts. Remove one of them." in log
         assert "Device profile cannot work on this cluster: profile_list[2].kubespawner_override" in log
         assert "the cluster has no device class late.example.com" in log
         assert "Device profile: profile_list[3]" in log
