@@ -92,7 +92,7 @@ CASES = [
     Case("puller-skips-nodes", "warning", {"nodes": (node("node-a", TAINT),), "daemon_sets": (workload("continuous-image-puller", PULLER),)}, {"nodes": (node("node-a", TAINT),), "daemon_sets": (workload("continuous-image-puller", PULLER, tolerations=({"key": "nvidia.com/gpu", "operator": "Exists"},)),)}, "nvidia.com/gpu=present:NoSchedule", "extraTolerations"),
     Case("two-placeholders", "warning", {"hub_namespace_pods": (pod("user-placeholder-0", {"component": "user-placeholder"}),)}, {"hub_namespace_pods": (pod("p", {"component": "user-placeholder", "app.kubernetes.io/managed-by": "dra-spawner"}),)}, "The chart's own placeholders", "userPlaceholder: {enabled: false}"),
     Case("shapes-config-map", "error", {"shapes_config_maps": frozenset({"mine"})}, {"shapes_config_maps": None}, "in ConfigMap mine, and the service reads dra-spawner-shapes", "shapes_config_map: mine"),
-    Case("user-namespaces", "error", {"server_namespaces": frozenset({"jupyterhub-ada"})}, {"server_namespaces": frozenset({"jupyterhub-ada"}), "settings": ServiceSettings(user_namespaces=True)}, "such as jupyterhub-ada", "userNamespaces: true"),
+    Case("user-namespaces", "warning", {"server_namespaces": frozenset({"jupyterhub-ada"})}, {"server_namespaces": frozenset({"another-hub"})}, "run in namespace jupyterhub-ada", "userNamespaces: true"),
     Case("priority-class", "error", {"priority_classes": frozenset()}, {"priority_classes": None}, "placeholders does not exist", "priorityClass"),
 ]  # fmt: skip
 
@@ -150,6 +150,13 @@ def test_a_lease_that_is_old() -> None:
     assert found.code == "no-leader"
     assert "for 100 s (limit 15 s)" in found.sentence
     assert of(replace(facts, clocks={"API server": -90.0}))[0][0] == "clock-skew"
+
+
+def test_a_service_that_knows_of_namespaces_and_one_without_placeholders() -> None:
+    facts = sound(server_namespaces=frozenset({"jupyterhub-ada"}), settings=ServiceSettings(user_namespaces=True))
+    assert of(facts) == []
+    without = ServiceSettings(has_placeholders=False, priority_class="missing")
+    assert of(sound(settings=without, shapes_config_maps=frozenset())) == []
 
 
 def test_rights_of_one_resource_are_one_finding() -> None:

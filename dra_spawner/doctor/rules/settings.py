@@ -32,7 +32,7 @@ SHAPES_CONFIG_MAP: Final = DoctorRule(
 USER_NAMESPACES: Final = DoctorRule(
     "user-namespaces",
     _SUBJECT,
-    (Severity.ERROR,),
+    (Severity.WARNING,),
     "servers are in namespaces of their users, and the service does not know it",
     "userNamespaces: true in the chart dra-spawner",
 )
@@ -65,13 +65,15 @@ def setting_findings(facts: DoctorFacts) -> Iterator[Finding]:
                 "existing class in both priorityClass.name and placeholder_priority_class.",
                 f"PriorityClass {settings.priority_class}",
             )
-    yield from _shapes(facts, settings.shapes_config_map)
-    strange = sorted((facts.server_namespaces or frozenset()) - {facts.namespace})
+        yield from _shapes(facts, settings.shapes_config_map)
+    # Other namespaces are those of other hubs: the chart's admission policy allows these only.
+    strange = sorted(each for each in facts.server_namespaces or () if each.startswith(f"{facts.namespace}-"))
     if strange and not settings.user_namespaces:
         yield USER_NAMESPACES.finding(
-            f"Servers run in other namespaces than {facts.namespace}, such as {strange[0]}, and the service has "
-            "user_namespaces off: it reserves claims that these servers cannot use.",
-            "In the values of the chart dra-spawner: userNamespaces: true; then helm upgrade dra-spawner.",
+            f"Servers run in namespace {strange[0]}, and the service has user_namespaces off: it reserves claims that "
+            "these servers cannot use.",
+            "In the values of the chart dra-spawner: userNamespaces: true; then helm upgrade dra-spawner. It needs no "
+            "action if another hub has this namespace.",
             f"Namespace {strange[0]}",
         )
 
