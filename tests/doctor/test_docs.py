@@ -5,7 +5,7 @@ from pathlib import Path
 
 from dra_spawner.doctor.examination import ALL_RULES
 
-TEXT = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text()
+TEXT = (Path(__file__).parents[2] / "docs" / "reference" / "doctor.md").read_text()
 
 
 def test_the_table_has_every_rule() -> None:
