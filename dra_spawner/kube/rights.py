@@ -6,9 +6,13 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from dra_spawner import names
+from dra_spawner.kube.api import KubernetesApi, resource_path
 from dra_spawner.kube.api_errors import KubernetesError
 
-__all__ = ["MissingRight", "missing_right", "missing_rule"]
+__all__ = ["MissingRight", "is_granted", "missing_right", "missing_rule"]
+
+_REVIEWS: Final = resource_path(f"{names.AUTHORIZATION_GROUP}/v1", "selfsubjectaccessreviews")
 
 _REFUSED: Final = re.compile(
     r'cannot (?P<verb>[\w:-]+) resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)"'
@@ -53,3 +57,38 @@ def missing_right(error: KubernetesError) -> str:
     if found.namespace:
         return f"its account lacks the rule {rule} in namespace {found.namespace}"
     return f"its account lacks the ClusterRole rule {rule}"
+
+
+async def is_granted(api: KubernetesApi, verb: str, group: str, resource: str, namespace: str | None = None) -> bool:
+    """Whether the own account may do something, which every account may ask.
+
+    A request for something optional that is refused looks like an attack in the audit log of the API server.
+
+    Parameters
+    ----------
+    namespace
+        None for all namespaces.
+
+    Returns
+    -------
+    bool
+        True also if the API server does not tell.
+
+    Raises
+    ------
+    KubernetesError
+        When the API server does not answer.
+    """
+    attributes = {"verb": verb, "group": group, "resource": resource, "namespace": namespace or ""}
+    review = {
+        "apiVersion": f"{names.AUTHORIZATION_GROUP}/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    }
+    try:
+        answer = await api.create(_REVIEWS, review)
+    except KubernetesError as error:
+        if error.status in (403, 404):
+            return True
+        raise
+    return answer.get("status", {}).get("allowed") is not False

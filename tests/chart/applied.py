@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesError, resource_path
+from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.kube.api_connection import ApiRequest
 from tests.cluster.under_test import ClusterUnderTest
 from tests.polling import eventually
@@ -23,6 +23,7 @@ _PLURALS = {
     "PriorityClass": "priorityclasses",
     "Role": "roles",
     "RoleBinding": "rolebindings",
+    "Secret": "secrets",
     "Service": "services",
     "ServiceAccount": "serviceaccounts",
     "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
@@ -39,23 +40,29 @@ _POLL_SECONDS = 0.05
 async def apply_chart(cluster: ClusterUnderTest, objects: list[JsonObject]) -> None:
     """Create the objects as `helm install` does. An unknown field is an error; a Deployment is only validated."""
     for obj in objects:
-        if obj["kind"] in FOREIGN:
-            continue
-        params = {"fieldValidation": "Strict"}
-        if obj["kind"] not in _REAL:
-            params["dryRun"] = "All"
-        path = resource_path(obj["apiVersion"], _PLURALS[obj["kind"]], obj["metadata"].get("namespace"))
-        await cluster.admin.create(path, obj, params=params)
+        if obj["kind"] not in FOREIGN:
+            await create_object(cluster.admin, obj, dry_run=obj["kind"] not in _REAL)
+
+
+async def create_object(api: KubernetesApi, obj: JsonObject, *, dry_run: bool = False) -> JsonObject:
+    """Create an object of a chart. An unknown field is an error."""
+    params = {"fieldValidation": "Strict", **({"dryRun": "All"} if dry_run else {})}
+    path = resource_path(obj["apiVersion"], _PLURALS[obj["kind"]], obj["metadata"].get("namespace"))
+    return await api.create(path, obj, params=params)
 
 
 async def withdraw_chart(cluster: ClusterUnderTest, objects: list[JsonObject]) -> None:
     """Delete what is cluster-wide, which other tests on this control plane would meet."""
     for obj in objects:
         if "namespace" not in obj["metadata"]:
-            plural = _PLURALS[obj["kind"]]
-            await cluster.admin.delete(
-                resource_path(obj["apiVersion"], plural, name=obj["metadata"]["name"]), missing_ok=True
-            )
+            await delete_object(cluster.admin, obj)
+
+
+async def delete_object(api: KubernetesApi, obj: JsonObject) -> None:
+    """Delete an object of a chart, if it is there."""
+    metadata = obj["metadata"]
+    path = resource_path(obj["apiVersion"], _PLURALS[obj["kind"]], metadata.get("namespace"), metadata["name"])
+    await api.delete(path, missing_ok=True)
 
 
 async def kubeconfig_of(cluster: ClusterUnderTest, account: str, pod: JsonObject | None = None) -> Path:

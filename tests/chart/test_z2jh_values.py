@@ -12,7 +12,7 @@ from traitlets.config import Config
 
 from dra_spawner.json_types import JsonObject
 from tests.chart.rendering import IMAGE, ROOT, RenderingFailed, hub_values, of_kind, rendered
-from tests.chart.z2jh import VERSIONS, documented_values, z2jh_objects
+from tests.chart.z2jh import VERSIONS, documented_values, merged, z2jh_objects
 
 FILES = sorted((ROOT / "helm-values").glob("*.yaml"))
 #: Closed as far as zero-to-jupyterhub can close it.
@@ -20,16 +20,6 @@ CLOSED = {
     "hub": {"networkPolicy": {"egressAllowRules": {"privateIPs": False, "nonPrivateIPs": False}}},
     "proxy": {"chp": {"networkPolicy": {"egressAllowRules": {"privateIPs": False, "nonPrivateIPs": False}}}},
 }
-
-
-def merged(*values: JsonObject) -> JsonObject:
-    """As by ``helm --values`` for each."""
-    result: JsonObject = {}
-    for each in values:
-        for key, value in each.items():
-            is_both = isinstance(value, dict) and isinstance(result.get(key), dict)
-            result[key] = merged(result[key], value) if is_both else value
-    return result
 
 
 @pytest.mark.parametrize("version", VERSIONS)

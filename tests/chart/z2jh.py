@@ -26,9 +26,11 @@ def z2jh_chart(version: str) -> Path:
     return path
 
 
-def z2jh_objects(version: str, values: JsonObject) -> list[JsonObject]:
-    """What zero-to-jupyterhub installs as release ``jupyterhub`` in namespace ``hub``."""
-    text = rendering.run_helm("template", "jupyterhub", str(z2jh_chart(version)), "--namespace", "hub", values=values)
+def z2jh_objects(
+    version: str, values: JsonObject, *, release: str = "jupyterhub", namespace: str = "hub"
+) -> list[JsonObject]:
+    """What zero-to-jupyterhub installs."""
+    text = rendering.run_helm("template", release, str(z2jh_chart(version)), "--namespace", namespace, values=values)
     return [each for each in yaml.safe_load_all(text) if each]
 
 
@@ -54,3 +56,13 @@ def documented_values() -> list[JsonObject]:
             found.append(value)
     named = [{"display_name": f"Profile {number}", **each} for number, each in enumerate(profiles)]
     return [*found, {"singleuser": {"profileList": named}}]
+
+
+def merged(*values: JsonObject) -> JsonObject:
+    """As by ``helm --values`` for each."""
+    result: JsonObject = {}
+    for each in values:
+        for key, value in each.items():
+            is_both = isinstance(value, dict) and isinstance(result.get(key), dict)
+            result[key] = merged(result[key], value) if is_both else value
+    return result

@@ -47,6 +47,8 @@ class ControlPlane:
         Of all components, as far as they differ from their defaults.
     scheduler_profiles
         ``profiles`` of a KubeSchedulerConfiguration; None for the default scheduler alone.
+    api_server_arguments
+        Further options of the API server.
 
     Attributes
     ----------
@@ -65,12 +67,14 @@ class ControlPlane:
         node_grace_seconds: int | None = None,
         feature_gates: Mapping[str, bool] | None = None,
         scheduler_profiles: Sequence[Mapping[str, Any]] | None = None,
+        api_server_arguments: Sequence[str] = (),
     ) -> None:
         self.binary = binary
         self.directory = directory
         self.client_qps = client_qps
         self.node_grace_seconds = node_grace_seconds
         self.scheduler_profiles = scheduler_profiles
+        self.api_server_arguments = api_server_arguments
         gates = ",".join(f"{gate}={str(on).lower()}" for gate, on in (feature_gates or {}).items())
         self._gates = [f"--feature-gates={gates}"] if gates else []
         self.url = ""
@@ -157,6 +161,7 @@ class ControlPlane:
             "--service-cluster-ip-range=10.96.0.0/16",
             "--shutdown-watch-termination-grace-period=0s",
             *self._gates,
+            *self.api_server_arguments,
         )
         self.write_kubeconfig(self.admin_kubeconfig, self.admin_token)
         self._wait_ready()

@@ -131,7 +131,9 @@ def container_mounts(
             if ".." in PurePosixPath(sub_path).parts or sub_path.startswith("/"):
                 raise _failed(kinds[entry["name"]], f"subPath {sub_path!r} must be a relative path without ..")
             directory /= sub_path
-            directory.mkdir(parents=True, exist_ok=True)
+            # It may also be a file, such as one key of a ConfigMap.
+            if not directory.exists():
+                directory.mkdir(parents=True)
         mounts.append(
             Mount(
                 mount_path=entry["mountPath"].rstrip("/") or "/",

@@ -186,6 +186,7 @@ class PodWorker:
             try:
                 launch = self._needs.launch(container, state, self.state)
             except EnvironmentProblem as problem:
+                await self._needs.read(self.pod)  # for the next try: a Secret may have come
                 raise NeedMissing("Failed", f"Error: {problem}", state.name, "CreateContainerConfigError") from problem
             try:
                 started.append(await self._services.runtime.start(launch))

@@ -6,7 +6,7 @@ reads only objects that were replaced. A fresh index gives the same views, slowe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Generic, TypeVar
@@ -40,11 +40,14 @@ class Namespaces:
         Namespaces of placeholders and warm claims. Labels elsewhere are not believed.
     pullers
         Namespaces of pods that pull images.
+    instance
+        Label of this service's placeholders. Those with another one are of the service of another hub in the namespace.
     """
 
     servers: frozenset[str] | None = None
     placeholders: frozenset[str] | None = None
     pullers: frozenset[str] | None = None
+    instance: str = ""
 
     @classmethod
     def of(cls, namespaces: Namespaces | Collection[str] | None) -> Namespaces:
@@ -53,6 +56,11 @@ class Namespaces:
             return namespaces
         servers = None if namespaces is None else frozenset(namespaces)
         return cls(servers, servers)
+
+    def is_own(self, key: ObjectKey, labels: Mapping[str, str]) -> bool:
+        """Whether a placeholder or a warm claim is this service's; without the label it is."""
+        is_instance = not self.instance or labels.get(names.INSTANCE, self.instance) == self.instance
+        return is_instance and _is_in(key, self.placeholders)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +175,7 @@ class ClusterIndex:
             self.busyness.object_changed(key)
             if claim_before is not None:
                 self.warm_claims.pop(key, None)
-            if claim is not None and _is_in(key, within.placeholders) and _is_warm(claim):
+            if claim is not None and _is_warm(claim) and within.is_own(key, claim.labels):
                 self.warm_claims[key] = claim
         for _, slice_before, item in self._slices.changes(snapshot.state.devices.slices):
             self._replace_slice(slice_before, item)
@@ -232,7 +240,7 @@ class ClusterIndex:
             for claim in _named(pod):
                 _add(self.naming, claim, pod)
         if component == names.PLACEHOLDER and pod.labels.get(names.MANAGED_BY) == names.MANAGER:
-            if _is_in(key, self._namespaces.placeholders):
+            if self._namespaces.is_own(key, pod.labels):
                 self.placeholders[key] = pod
         elif component == names.USER_SERVER and not pod.is_finished and _is_in(key, self._namespaces.servers):
             self.users[key] = pod

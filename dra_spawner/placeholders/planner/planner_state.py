@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Final
 
 from dra_spawner.placeholders.planner.cluster_index import Moment
 from dra_spawner.placeholders.planner.creation_limits import Creations
@@ -31,6 +32,36 @@ class Judged:
     unsettled: frozenset[str] = frozenset()
 
 
+#: After so many removals that were not seen, somebody else writes a label again.
+_MAX_LOST_REMOVALS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ReadinessLabel:
+    """A node's readiness label, and whose it is.
+
+    Attributes
+    ----------
+    seen, decided
+        Value at the last judgement, and after it; None without the label.
+    lost_removals
+        How often in succession the label was to be removed and is still there.
+    is_others
+        Whether the service of another hub, or a person, has written it.
+    """
+
+    seen: str | None = None
+    decided: str | None = None
+    lost_removals: int = 0
+    is_others: bool = False
+
+    def now(self, value: str | None) -> ReadinessLabel:
+        """The label with its present value."""
+        lost = self.lost_removals + 1 if value is not None and value == self.seen != self.decided else 0
+        is_foreign = self.is_others or value not in (self.seen, self.decided) or lost >= _MAX_LOST_REMOVALS
+        return ReadinessLabel(value, value, lost, value is not None and is_foreign)
+
+
 @dataclass(frozen=True, slots=True)
 class PlannerState:
     """See the module.
@@ -43,6 +74,8 @@ class PlannerState:
         By node: when readiness was lost while the label was still set.
     ready_since
         By node: since when it has been ready without interruption.
+    readiness_labels
+        By node.
     busy
         By node: when a user's server was last seen there.
     drivers
@@ -68,6 +101,7 @@ class PlannerState:
     tokens: Tokens
     lost_readiness: Mapping[str, datetime] = field(default_factory=dict)
     ready_since: Mapping[str, datetime] = field(default_factory=dict)
+    readiness_labels: Mapping[str, ReadinessLabel] = field(default_factory=dict, compare=False)
     busy: Mapping[str, datetime] = field(default_factory=dict)
     drivers: Mapping[str, frozenset[str]] = field(default_factory=dict)
     outdated: Mapping[str, datetime] = field(default_factory=dict)

@@ -10,7 +10,7 @@ from dra_spawner import names
 from dra_spawner.dra.objects import ResourceSlice
 from dra_spawner.placeholders.planner.actions import LabelNode
 from dra_spawner.placeholders.planner.hypothetical_pods import kind_of, pods_by_kind
-from dra_spawner.placeholders.planner.planner_state import Judged, PlannerState
+from dra_spawner.placeholders.planner.planner_state import Judged, PlannerState, ReadinessLabel
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.view import View, allows
 from dra_spawner.simulator.nodes import NodeState
@@ -26,6 +26,9 @@ def decide_readiness(
     On a node with servers the label stays and gets the value ``late``: a kubelet that restarts ends running pods whose
     required node label is gone (`NodeAffinity`; ``canAdmitPod`` in pkg/kubelet, as of 1.36).
 
+    Services of several hubs may share nodes, and need different images there. A service does not remove a label that
+    another one has written: else both would write it again and again. So a node is ready if one hub finds it ready.
+
     Parameters
     ----------
     planner_state
@@ -35,18 +38,24 @@ def decide_readiness(
     gone: list[LabelNode] = []
     come: list[LabelNode] = []
     since = dict(planner_state.ready_since)
+    labels = dict(planner_state.readiness_labels)
     for name in since.keys() - view.snapshot.nodes.keys():
         del since[name]
+    for name in labels.keys() - view.snapshot.nodes.keys():
+        del labels[name]
     lost_readiness = {}
     unsettled = set()
     for name in judge.to_look_at():
         state = view.snapshot.nodes[name]
         begun_to_be_ready = since.pop(name, view.now)
+        label = state.node.labels.get(names.IMAGES_READY)
+        labels[name] = labels.get(name, ReadinessLabel(label, label)).now(label)
         kinds = judge.kinds_of(state)
         if not kinds:
             continue  # no server of a choice can run there
-        label = state.node.labels.get(names.IMAGES_READY)
         missing = judge.missing(state, kinds)
+        if missing and labels[name].is_others:
+            continue
         if missing:
             unsettled.add(name)
             begun = planner_state.lost_readiness.get(name)
@@ -76,10 +85,12 @@ def decide_readiness(
             continue
         reason = f"ready for users: {judge.present(state, kinds)}"
         come.append(LabelNode(name, names.IMAGES_READY, names.TRUE, reason))
+    labels.update((each.node, replace(labels[each.node], decided=each.value)) for each in (*gone, *come))
     remembered = replace(
         planner_state,
         lost_readiness=lost_readiness,
         ready_since=since,
+        readiness_labels=labels,
         drivers=judge.drivers_of_kind,
         judged=judge.judged(unsettled),
     )

@@ -14,6 +14,7 @@ from typing import Any, Final
 from dra_spawner import names
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.kube.rights import is_granted
 from dra_spawner.profiles.facts import ClusterFacts, claim_webhooks
 from dra_spawner.profiles.intel_gas.names import GAS_LABEL
 from dra_spawner.spawner.devices.reader import NOW, DeviceReader, readable
@@ -47,10 +48,7 @@ async def read_facts(reader: DeviceReader, namespace: str | None) -> ClusterFact
         _attachments(api, namespace),
         _dropped_fields(api, namespace),
     )
-    webhooks, gas = await asyncio.gather(
-        _list(api, *_WEBHOOKS),
-        readable(api.list(resource_path("v1", "pods"), label_selector=GAS_LABEL)),
-    )
+    webhooks, gas = await asyncio.gather(_list(api, *_WEBHOOKS), _list(api, "v1", "pods", label_selector=GAS_LABEL))
     return ClusterFacts(
         device_classes=devices.classes,
         slices=devices.slices,
@@ -60,7 +58,7 @@ async def read_facts(reader: DeviceReader, namespace: str | None) -> ClusterFact
         attachment_definitions=attachments[0],
         attachment_namespaces=attachments[1],
         webhooks=claim_webhooks(webhooks) if webhooks is not None else None,
-        gas_runs=bool(gas["items"]) if gas is not None else None,
+        gas_runs=bool(gas) if gas is not None else None,
         kubernetes_version=version,
         dropped_fields=dropped,
     )
@@ -89,9 +87,12 @@ async def _attachments(
 
 
 async def _list(
-    api: KubernetesApi, group_version: str, plural: str, namespace: str | None = None
+    api: KubernetesApi, group_version: str, plural: str, namespace: str | None = None, *, label_selector: str = ""
 ) -> list[JsonObject] | None:
-    found = await readable(api.list(resource_path(group_version, plural, namespace)))
+    """Objects of an optional right; None without it."""
+    if not await is_granted(api, "list", group_version.rpartition("/")[0], plural, namespace):
+        return None
+    found = await readable(api.list(resource_path(group_version, plural, namespace), label_selector=label_selector))
     return list(found["items"]) if found is not None else None
 
 

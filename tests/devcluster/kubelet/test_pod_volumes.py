@@ -138,6 +138,14 @@ def test_mounts_with_sub_paths(tmp_path: Path):
     assert mounts[0].directory.is_dir()
 
 
+def test_sub_path_may_be_a_file(tmp_path: Path):
+    pod = pod_with({"name": "config", "configMap": {"name": "c"}})
+    volumes = prepare_volumes(pod, NodeDirectories(tmp_path), {("configmaps", "c"): {"data": {"a.py": "1"}}})
+    container = {"volumeMounts": [{"name": "config", "mountPath": "/etc/a.py", "subPath": "a.py"}]}
+    (mount,) = container_mounts(container, volumes, {}, pod)
+    assert mount.directory.read_text() == "1"
+
+
 @pytest.mark.parametrize("below", ["../other", "/etc", "a/../../b"])
 def test_sub_path_may_not_lead_out(tmp_path: Path, below: str):
     container = {"volumeMounts": [{"name": "tmp", "mountPath": "/t", "subPath": below}]}

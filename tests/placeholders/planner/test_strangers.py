@@ -14,6 +14,7 @@ from dra_spawner.placeholders.controller.pending_shapes import PendingShapes
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner import pod_shapes
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeleteClaim, DeletePlaceholder
+from dra_spawner.placeholders.planner.busyness import NodesBusyness
 from dra_spawner.placeholders.planner.cluster_index import ClusterIndex, Namespaces
 from dra_spawner.placeholders.planner.handover import is_under_way
 from dra_spawner.placeholders.planner.placeholder_objects import (
@@ -311,3 +312,22 @@ def test_there_is_a_most_beside_servers_and_namespaces_take_turns() -> None:
     world.server("bob", GPU, CLAIM, namespace="bob")
     world.settle()
     assert len(world.view().placeholders) == 6
+
+
+def test_placeholders_of_another_hub_in_the_namespace_are_neither_counted_nor_deleted() -> None:
+    """Also if it has other choices; those without the label are ours, as of before an upgrade."""
+    world = hub((GPU, 1, 10))
+    world.node("a", gpus=3)
+    ours, theirs = Namespaces(OURS, OURS, OURS, "ours"), {names.INSTANCE: "theirs"}
+    for name, labels in (("of-ours", {names.INSTANCE: "ours"}), ("of-before", {}), ("of-theirs", theirs)):
+        settings = PlaceholderSettings(NAMESPACE, labels=labels)
+        for obj in (*placeholder_claims(GPU, name, settings), placeholder_pod(GPU, name, settings)):
+            world.create(obj)
+    world.schedule()
+    view = View(world.snapshot, world.now, namespaces=ours, index=ClusterIndex())
+    assert {key.name for key in view.placeholders} == {"of-ours", "of-before"}
+    assert {each.key.name for each in view.warm_claims()} == {"of-ours-gpu", "of-before-gpu"}
+    assert not view.users_of_node.get("a"), "theirs is no user, either"
+    assert NodesBusyness(view).of("a").figure == 0
+    (pod,) = [each for each in world.snapshot.nodes["a"].pods if each.name == "of-theirs"]
+    assert pod.priority <= 0, "kube-scheduler may preempt it"

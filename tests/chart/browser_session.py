@@ -1,0 +1,84 @@
+"""What a user's browser asks of a hub, through its proxy."""
+
+from __future__ import annotations
+
+import json
+import re
+from types import TracebackType
+from typing import Any, Self
+
+import aiohttp
+
+_SECONDS = 60
+
+
+class BrowserSession:
+    """Cookies of one user.
+
+    Parameters
+    ----------
+    url
+        Of the hub, with its base URL, without a slash at its end.
+    """
+
+    def __init__(self, url: str, user: str) -> None:
+        self.url = url
+        self.user = user
+        self._session = aiohttp.ClientSession(
+            cookie_jar=aiohttp.CookieJar(unsafe=True), timeout=aiohttp.ClientTimeout(total=_SECONDS)
+        )
+
+    async def __aenter__(self) -> Self:
+        page = await self.get("/hub/login")
+        form = {"username": self.user, "password": "", "_xsrf": field(page, "_xsrf")}
+        async with self._session.post(f"{self.url}/hub/login", data=form, allow_redirects=False) as answer:
+            assert answer.status == 302, await answer.text()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._session.close()
+
+    async def get(self, path: str) -> str:
+        """A page; redirections are followed, as for a service's login at the hub."""
+        async with self._session.get(self.url + path) as answer:
+            text = await answer.text()
+            assert answer.status == 200, f"{answer.url}: {answer.status} {text[:2000]}"
+            return text
+
+    async def start(self, **chosen: str) -> list[dict[str, Any]]:
+        """Choose in the form, and follow the progress to its end; the events."""
+        await self.get("/hub/spawn")
+        async with self._session.post(
+            f"{self.url}/hub/spawn", data=chosen, headers=await self._headers(), allow_redirects=False
+        ) as answer:
+            assert answer.status == 302, await answer.text()
+        events = []
+        async with self._session.get(
+            f"{self.url}/hub/api/users/{self.user}/server/progress", headers=await self._headers()
+        ) as answer:
+            assert answer.status == 200, await answer.text()
+            async for line in answer.content:
+                if line.startswith(b"data:"):
+                    events.append(json.loads(line[5:]))
+        return events
+
+    async def stop(self) -> None:
+        """Stop the server, as the button of the home page does."""
+        async with self._session.delete(
+            f"{self.url}/hub/api/users/{self.user}/server", headers=await self._headers()
+        ) as answer:
+            assert answer.status in (202, 204), await answer.text()
+
+    async def _headers(self) -> dict[str, str]:
+        found = re.search(r'xsrf_token: "([^"]+)"', await self.get("/hub/home"))
+        assert found is not None
+        return {"X-XSRFToken": found[1]}
+
+
+def field(page: str, name: str) -> str:
+    """Value of a hidden field of a form."""
+    found = re.search(rf'name="{name}"\s+value="([^"]*)"', page)
+    assert found is not None, page[:2000]
+    return found[1]

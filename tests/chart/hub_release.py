@@ -1,0 +1,154 @@
+"""A hub of zero-to-jupyterhub with this project's chart beside it, as `helm install` makes both from the documented values."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from dra_spawner import names
+from dra_spawner.json_types import JsonObject
+from dra_spawner.kube.api import resource_path
+from tests.chart.applied import delete_object
+from tests.chart.browser_session import BrowserSession
+from tests.chart.rendering import IMAGE, hub_values, of_kind, rendered
+from tests.chart.whole_cluster import SERVER_IMAGE, WholeCluster
+from tests.chart.z2jh import merged, z2jh_objects
+from tests.integration.hub_process import QUICK_SERVER
+from tests.polling import eventually
+
+SLICE: Final[JsonObject] = {
+    "display_name": "GPU slice, 10 GiB",
+    "slug": "gpu-slice",
+    "default": True,
+    "kubespawner_override": {
+        "device_claims": {"gpu": {"device_class": "gpu-share.example.com", "capacity": {"memory": "10Gi"}}}
+    },
+}
+#: What a test cluster lacks: volumes, programs in images, pullers of images.
+_HERE: Final[JsonObject] = {
+    "cull": {"enabled": False},
+    "prePuller": {"hook": {"enabled": False}, "continuous": {"enabled": False}},
+    "hub": {
+        "db": {"type": "sqlite-memory"},
+        "config": {"Authenticator": {"allow_all": True, "admin_users": ["admin"]}},
+        # This machine may be busy with other things.
+        "extraConfig": {
+            "99-test": "c.DRASpawner.placement_wait_seconds = 20\nc.DRASpawner.k8s_api_request_timeout = 20\n"
+        },
+    },
+    "singleuser": {
+        "image": {"name": SERVER_IMAGE.partition(":")[0], "tag": SERVER_IMAGE.partition(":")[2]},
+        "cmd": [sys.executable, str(QUICK_SERVER)],
+        "storage": {"type": "none"},
+        "cloudMetadata": {"blockWithIptables": False},
+        "cpu": {"guarantee": 0.05},
+        "memory": {"guarantee": "64M"},
+        "profileList": [SLICE],
+    },
+}
+_CHART: Final[JsonObject] = {
+    **IMAGE,
+    "placeholders": {"enabled": True, "targets": {"gpu-slice": {"min": 1, "max": 2}}},
+    "service": {"config": {"lease_seconds": 3}},
+}
+
+
+@dataclass
+class HubRelease:
+    """One hub.
+
+    Attributes
+    ----------
+    release
+        Of this project's chart.
+    hub_release
+        Of zero-to-jupyterhub.
+    version
+        Of zero-to-jupyterhub's chart.
+    values, hub_values
+        Values of both charts besides those that every test has.
+    """
+
+    cluster: WholeCluster
+    namespace: str
+    release: str = "dra-spawner"
+    hub_release: str = "jupyterhub"
+    version: str = "main"
+    values: JsonObject = field(default_factory=dict)
+    hub_values: JsonObject = field(default_factory=dict)
+    objects: list[JsonObject] = field(default_factory=list)
+    base_url: str = "/"
+
+    async def install(self, directory: Path) -> None:
+        """Install both charts; the namespace is there."""
+        values = merged(_CHART, self.values)
+        printed = hub_values(values, directory, release=self.release, namespace=self.namespace)
+        theirs = merged(_HERE, printed, self.hub_values)
+        self.objects = rendered(values, release=self.release, namespace=self.namespace)
+        self.base_url = theirs["hub"].get("baseUrl", "/")
+        await self.cluster.install(self.objects, self.namespace)
+        hub = z2jh_objects(self.version, theirs, release=self.hub_release, namespace=self.namespace)
+        await self.cluster.install(hub, self.namespace)
+
+    async def url(self) -> str:
+        """Of the proxy, once the hub answers there; with the base URL."""
+
+        async def find() -> str:
+            pods = await self._pods(component="proxy", release=self.hub_release)
+            address = pods[0].get("status", {}).get("podIP") if pods else None
+            return f"http://{address}:8000{self.base_url.rstrip('/')}" if address else ""
+
+        return await eventually(find, "the proxy has an address")
+
+    async def browser(self, user: str) -> BrowserSession:
+        """Of a user who is not logged in yet."""
+        return BrowserSession(await self.url(), user)
+
+    @property
+    def service_name(self) -> str:
+        """In the hub's addresses."""
+        return str(self.values.get("hub", {}).get("serviceName", names.HUB_SERVICE))
+
+    async def placeholders(self) -> list[JsonObject]:
+        """Pods of its warm placeholders."""
+        lease = of_kind(self.objects, "Deployment")["metadata"]["name"]
+        pods = await self._pods(**{names.COMPONENT: names.PLACEHOLDER, names.INSTANCE: lease})
+        return [each for each in pods if each["status"].get("phase") == "Running" and not _ends(each)]
+
+    async def server_of(self, user: str) -> JsonObject | None:
+        """A user's pod."""
+        pods = await self._pods(
+            **{names.COMPONENT: names.USER_SERVER, names.USERNAME: user, "release": self.hub_release}
+        )
+        return pods[0] if pods else None
+
+    async def remove(self) -> None:
+        """End the pods of both charts, and give back the devices of placeholders."""
+        path = resource_path("v1", "namespaces", name=self.namespace)
+        await self.cluster.api.delete(path)
+        for obj in self.objects:
+            if "namespace" not in obj["metadata"]:
+                await delete_object(self.cluster.api, obj)
+        await eventually(self._is_empty, "the namespace is empty")
+
+    async def _is_empty(self) -> bool:
+        return not await self._pods() and not await self.cluster.items("resourceclaims", self.namespace)
+
+    async def _pods(self, **labels: str) -> list[JsonObject]:
+        wanted = ",".join(f"{key}={value}" for key, value in labels.items())
+        found = await self.cluster.api.list(resource_path("v1", "pods", self.namespace), label_selector=wanted)
+        items: list[JsonObject] = found["items"]
+        return items
+
+    def accounts(self) -> Iterator[str]:
+        """Hub's and service's, as ``namespace:name``."""
+        for obj in self.objects:
+            for subject in obj.get("subjects", ()):
+                yield f"{subject['namespace']}:{subject['name']}"
+
+
+def _ends(pod: JsonObject) -> bool:
+    return "deletionTimestamp" in pod["metadata"]

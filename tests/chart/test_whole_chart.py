@@ -1,0 +1,163 @@
+"""Both charts as an administrator installs them: every pod is a process with its rendered rights, files and environment."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dra_spawner import names
+from dra_spawner.json_types import JsonObject
+from dra_spawner.kube.api import resource_path
+from tests.chart.granted_rights import unused
+from tests.chart.hub_release import HubRelease
+from tests.chart.whole_cluster import WholeCluster, gathered, whole_cluster
+from tests.cluster.background import BackgroundLoop
+from tests.polling import eventually
+
+pytestmark = pytest.mark.timeout(300)
+
+#: Rights that only rare events use, by the test in which they are used.
+ELSEWHERE = {
+    ("hub", "resourceclaims", "create"): "tests/integration/test_sharing.py",
+    ("hub", "resourceclaims", "delete"): "tests/integration/test_sharing.py",
+    ("hub", "resourceclaims", "patch"): "tests/integration/test_sharing.py",
+    ("hub", "configmaps", "get"): "tests/integration/test_vlans.py",
+    ("hub", "configmaps", "update"): "tests/integration/test_vlans.py",
+}
+
+
+@pytest.fixture(scope="module")
+def cluster(
+    control_plane_path: Path, background_loop: BackgroundLoop, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[WholeCluster]:
+    """One control plane for all cases."""
+    with whole_cluster(control_plane_path, background_loop, tmp_path_factory.mktemp("whole")) as found:
+        yield found
+
+
+async def use(hub: HubRelease, user: str = "ada") -> None:
+    """Login, form, warm start, page, stop."""
+
+    async def is_warm() -> bool:
+        return bool(await hub.placeholders())
+
+    await eventually(is_warm, "a placeholder is warm", 120, shows=hub.cluster.logs)
+    kept = {entry["resourceClaimName"] for pod in await hub.placeholders() for entry in pod["spec"]["resourceClaims"]}
+    async with await hub.browser(user) as browser:
+        assert "GPU slice, 10 GiB" in await browser.get("/hub/spawn")
+        events = await browser.start(profile="gpu-slice")
+        assert events[-1].get("ready"), f"{events}\n{hub.cluster.logs()}"
+        environment = json.loads(await browser.get(f"/user/{user}/environment"))
+        assert environment["JUPYTERHUB_BASE_URL"] == hub.base_url
+        pod = await hub.server_of(user)
+        assert pod is not None
+        assert {each.get("resourceClaimName") for each in pod["spec"]["resourceClaims"]} <= kept
+        await look(hub)
+        await browser.stop()
+
+        async def is_gone() -> bool:
+            return await hub.server_of(user) is None
+
+        await eventually(is_gone, "the server is gone", shows=hub.cluster.logs)
+
+
+async def look(hub: HubRelease) -> None:
+    """An administrator opens the page, which is in the hub's menu."""
+    async with await hub.browser("admin") as admin:
+        path = f"/services/{hub.service_name}/"
+        assert path in await admin.get("/hub/home")
+        assert "node-a" in await admin.get(path)
+
+
+def assert_rights(hub: HubRelease) -> None:
+    """All that was asked for is granted, and all that is granted was asked for."""
+    found = hub.cluster.accesses()
+    ours = set(hub.accounts())
+    assert sorted({str(each) for each in found if each.account in ours and each.status in (401, 403)}) == []
+    rare = {
+        str(right): ("hub" if right.account.endswith("hub") else "service", right.resource, right.verb)
+        for right in unused(hub.objects, found)
+    }
+    assert [right for right, key in rare.items() if key not in ELSEWHERE] == []
+
+
+def test_rare_events_have_tests() -> None:
+    root = Path(__file__).parents[2]
+    assert [path for path in ELSEWHERE.values() if not (root / path).exists()] == []
+
+
+async def make_namespaces(cluster: WholeCluster, *namespaces: str) -> None:
+    for name in namespaces:
+        await cluster.api.create(resource_path("v1", "namespaces"), {"metadata": {"name": name}})
+
+
+def test_a_hub_at_the_root(cluster: WholeCluster, tmp_path: Path) -> None:
+    hub = HubRelease(cluster, "teaching")
+
+    async def install_and_use() -> None:
+        await make_namespaces(cluster, hub.namespace)
+        await hub.install(tmp_path / "printed")
+        await use(hub)
+
+    cluster.run(install_and_use)
+    assert_rights(hub)
+    cluster.run(hub.remove)
+
+
+def test_two_hubs_in_one_namespace_and_a_third_elsewhere(cluster: WholeCluster, tmp_path: Path) -> None:
+    """Of different versions and base URLs, each with its own account, Lease, page and placeholders."""
+    hubs = [
+        beside(cluster, "shared", "one", "/", "main"),
+        beside(cluster, "shared", "two", "/jupyter/", "4.4.0"),
+        HubRelease(cluster, "other", version="4.0.0", values={"hub": {"baseUrl": "/jupyter/"}}),
+    ]
+
+    async def install_and_use() -> None:
+        await make_namespaces(cluster, "shared", "other")
+        for number, hub in enumerate(hubs):
+            await hub.install(tmp_path / str(number))
+        await gathered(*(use(hub, f"user-{number}") for number, hub in enumerate(hubs)))
+        await agree(hubs)
+
+    cluster.run(install_and_use)
+    for hub in hubs:
+        assert_rights(hub)
+
+
+def beside(cluster: WholeCluster, namespace: str, name: str, base_url: str, version: str) -> HubRelease:
+    """A hub with others in its namespace, as docs/two-hubs.md has it."""
+    labels = {"app": "jupyterhub", "release": name}
+    values: JsonObject = {
+        "hub": {
+            "baseUrl": base_url,
+            "fullname": f"{name}-hub",
+            "serviceName": f"{name}-gpus",
+            "podLabels": {**labels, "component": "hub"},
+            "proxyPodLabels": {**labels, "component": "proxy"},
+        },
+        "service": {"config": {"shapes_config_map": f"dra-spawner-shapes-{name}"}},
+    }
+    theirs: JsonObject = {
+        "fullnameOverride": name,
+        "singleuser": {"podNameTemplate": f"{name}-{{user_server}}"},
+    }
+    return HubRelease(cluster, namespace, f"{name}-gpus", name, version, values, theirs)
+
+
+async def agree(hubs: list[HubRelease]) -> None:
+    """Each service has its own placeholders and no other's, and all of them stay."""
+
+    async def each_has_its_own() -> bool:
+        return all([len(await hub.placeholders()) == 1 for hub in hubs])
+
+    await eventually(each_has_its_own, "each has the placeholder that it wants", 60, shows=hubs[0].cluster.logs)
+    before = [pod["metadata"]["uid"] for hub in hubs for pod in await hub.placeholders()]
+    for hub in hubs:
+        await look(hub)
+    assert [pod["metadata"]["uid"] for hub in hubs for pod in await hub.placeholders()] == before
+    nodes = await hubs[0].cluster.api.list(resource_path("v1", "nodes"))
+    ready = {node["metadata"]["name"] for node in nodes["items"] if names.IMAGES_READY in node["metadata"]["labels"]}
+    assert {"node-a", "node-b"} <= ready
