@@ -71,6 +71,18 @@ class BrowserSession:
         ) as answer:
             assert answer.status in (202, 204), await answer.text()
 
+    async def change(self, path: str, body: Any) -> None:
+        """Change something of a service, as a user's script does: with a token that the user makes for it."""
+        tokens = f"{self.url}/hub/api/users/{self.user}/tokens"
+        async with self._session.post(tokens, json={}, headers=await self._headers()) as answer:
+            assert answer.status == 201, await answer.text()
+            headers = {"Authorization": f"token {(await answer.json())['token']}"}
+        async with (
+            aiohttp.ClientSession(headers=headers) as session,
+            session.put(self.url + path, json=body) as answer,
+        ):
+            assert answer.status == 200, await answer.text()
+
     async def _headers(self) -> dict[str, str]:
         found = re.search(r'xsrf_token: "([^"]+)"', await self.get("/hub/home"))
         assert found is not None

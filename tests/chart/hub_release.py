@@ -27,6 +27,14 @@ SLICE: Final[JsonObject] = {
         "device_claims": {"gpu": {"device_class": "gpu-share.example.com", "capacity": {"memory": "10Gi"}}}
     },
 }
+#: Without placeholders.
+SMALL_SLICE: Final[JsonObject] = {
+    "display_name": "GPU slice, 5 GiB",
+    "slug": "small",
+    "kubespawner_override": {
+        "device_claims": {"gpu": {"device_class": "gpu-share.example.com", "capacity": {"memory": "5Gi"}}}
+    },
+}
 #: What a test cluster lacks: volumes, programs in images, pullers of images.
 _HERE: Final[JsonObject] = {
     "cull": {"enabled": False},
@@ -46,7 +54,7 @@ _HERE: Final[JsonObject] = {
         "cloudMetadata": {"blockWithIptables": False},
         "cpu": {"guarantee": 0.05},
         "memory": {"guarantee": "64M"},
-        "profileList": [SLICE],
+        "profileList": [SLICE, SMALL_SLICE],
     },
 }
 _CHART: Final[JsonObject] = {

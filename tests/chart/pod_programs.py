@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import signal
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +25,7 @@ _PROGRAMS: Final = {
     ("service", "dra-spawner"): ["dra_spawner.service"],
     ("test", "python3"): [],
 }
+_END_SECONDS: Final = 30
 _MOUNTED: Final = "/usr/local/etc/jupyterhub/"
 #: This machine may lack libcurl; and it is busy with other things.
 _CURL: Final = 'AsyncHTTPClient.configure("tornado.curl_httpclient.CurlAsyncHTTPClient")'
@@ -34,7 +37,17 @@ class _Forked:
     process: ForkedProcess
 
     async def wait(self) -> int:
-        code = await asyncio.to_thread(self.process.wait, None)
+        # Threads are few, and looking up names needs them.
+        ended, loop = asyncio.Event(), asyncio.get_running_loop()
+        with contextlib.suppress(ProcessLookupError):
+            descriptor = os.pidfd_open(self.process.pid)
+            loop.add_reader(descriptor, ended.set)
+            try:
+                await ended.wait()
+            finally:
+                loop.remove_reader(descriptor)
+                os.close(descriptor)
+        code = await asyncio.to_thread(self.process.wait, _END_SECONDS)
         return code if code >= 0 else 128 - code
 
     def terminate(self) -> None:

@@ -3,29 +3,48 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from dra_spawner import names
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import resource_path
 from tests.chart.granted_rights import unused
 from tests.chart.hub_release import HubRelease
+from tests.chart.rendering import ROOT
 from tests.chart.whole_cluster import WholeCluster, gathered, whole_cluster
+from tests.chart.z2jh import merged
 from tests.cluster.background import BackgroundLoop
 from tests.polling import eventually
 
 pytestmark = pytest.mark.timeout(300)
 
+_SHARING = "integration/test_sharing.py::test_servers_of_a_group_share_one_claim_until_the_last_has_gone"
+_VLANS = "integration/test_vlans.py::test_a_start_takes_a_vlan_and_a_stop_gives_it_back"
 #: Rights that only rare events use, by the test in which they are used.
 ELSEWHERE = {
-    ("hub", "resourceclaims", "create"): "tests/integration/test_sharing.py",
-    ("hub", "resourceclaims", "delete"): "tests/integration/test_sharing.py",
-    ("hub", "resourceclaims", "patch"): "tests/integration/test_sharing.py",
-    ("hub", "configmaps", "get"): "tests/integration/test_vlans.py",
-    ("hub", "configmaps", "update"): "tests/integration/test_vlans.py",
+    ("hub", "resourceclaims", "create"): _SHARING,
+    ("hub", "resourceclaims", "delete"): _SHARING,
+    ("hub", "resourceclaims", "patch"): _SHARING,
+    ("hub", "configmaps", "get"): _VLANS,
+    ("hub", "configmaps", "update"): _VLANS,
+    ("hub", "resourceclaimtemplates", "delete"): "integration/test_faults.py::test_a_failed_request_of_the_clean_up",
+    # A claim that its placeholder does not take along.
+    ("service", "resourceclaims", "delete"): (
+        "placeholders/controller/test_deleting_claims.py::test_a_claim_of_the_same_name_that_came_after_it_stays"
+    ),
+    # Half a minute after a pod stays pending.
+    ("service", "events", "list"): (
+        "placeholders/controller/test_cluster_limits.py::test_messages_about_pending_placeholders_are_read"
+    ),
+    # The same again within minutes.
+    ("service", "events", "patch"): (
+        "placeholders/controller/test_event_recorder.py::test_equal_events_are_one_with_a_count"
+    ),
 }
 
 
@@ -64,6 +83,21 @@ async def use(hub: HubRelease, user: str = "ada") -> None:
         await eventually(is_gone, "the server is gone", shows=hub.cluster.logs)
 
 
+async def use_more(hub: HubRelease) -> None:
+    """A start without a warm claim; and an administrator changes a number."""
+    async with await hub.browser("bob") as bob:
+        events = await bob.start(profile="small")
+        assert events[-1].get("ready"), f"{events}\n{hub.cluster.logs()}"
+    async with await hub.browser("admin") as admin:
+        address = f"/services/{hub.service_name}/api/settings/placeholders/gpu-slice"
+        await admin.change(address, {"min": 2, "max": 2})
+
+    async def are_two() -> bool:
+        return len(await hub.placeholders()) == 2
+
+    await eventually(are_two, "the number is changed", shows=hub.cluster.logs)
+
+
 async def look(hub: HubRelease) -> None:
     """An administrator opens the page, which is in the hub's menu."""
     async with await hub.browser("admin") as admin:
@@ -85,8 +119,9 @@ def assert_rights(hub: HubRelease) -> None:
 
 
 def test_rare_events_have_tests() -> None:
-    root = Path(__file__).parents[2]
-    assert [path for path in ELSEWHERE.values() if not (root / path).exists()] == []
+    for each in ELSEWHERE.values():
+        path, _, name = each.partition("::")
+        assert f"def {name}(" in (ROOT / "tests" / path).read_text()
 
 
 async def make_namespaces(cluster: WholeCluster, *namespaces: str) -> None:
@@ -95,12 +130,15 @@ async def make_namespaces(cluster: WholeCluster, *namespaces: str) -> None:
 
 
 def test_a_hub_at_the_root(cluster: WholeCluster, tmp_path: Path) -> None:
-    hub = HubRelease(cluster, "teaching")
+    # No node has room for a server and a placeholder: the service makes the server's pod a consumer of the warm claim.
+    large: JsonObject = {"singleuser": {"cpu": {"guarantee": 4.5}}}
+    hub = HubRelease(cluster, "teaching", hub_values=large)
 
     async def install_and_use() -> None:
         await make_namespaces(cluster, hub.namespace)
         await hub.install(tmp_path / "printed")
         await use(hub)
+        await use_more(hub)
 
     cluster.run(install_and_use)
     assert_rights(hub)
@@ -110,8 +148,8 @@ def test_a_hub_at_the_root(cluster: WholeCluster, tmp_path: Path) -> None:
 def test_two_hubs_in_one_namespace_and_a_third_elsewhere(cluster: WholeCluster, tmp_path: Path) -> None:
     """Of different versions and base URLs, each with its own account, Lease, page and placeholders."""
     hubs = [
-        beside(cluster, "shared", "one", "/", "main"),
-        beside(cluster, "shared", "two", "/jupyter/", "4.4.0"),
+        beside(cluster, "one", "main"),
+        beside(cluster, "two", "4.4.0", {"hub": {"baseUrl": "/jupyter/"}}),
         HubRelease(cluster, "other", version="4.0.0", values={"hub": {"baseUrl": "/jupyter/"}}),
     ]
 
@@ -127,24 +165,11 @@ def test_two_hubs_in_one_namespace_and_a_third_elsewhere(cluster: WholeCluster, 
         assert_rights(hub)
 
 
-def beside(cluster: WholeCluster, namespace: str, name: str, base_url: str, version: str) -> HubRelease:
-    """A hub with others in its namespace, as docs/two-hubs.md has it."""
-    labels = {"app": "jupyterhub", "release": name}
-    values: JsonObject = {
-        "hub": {
-            "baseUrl": base_url,
-            "fullname": f"{name}-hub",
-            "serviceName": f"{name}-gpus",
-            "podLabels": {**labels, "component": "hub"},
-            "proxyPodLabels": {**labels, "component": "proxy"},
-        },
-        "service": {"config": {"shapes_config_map": f"dra-spawner-shapes-{name}"}},
-    }
-    theirs: JsonObject = {
-        "fullnameOverride": name,
-        "singleuser": {"podNameTemplate": f"{name}-{{user_server}}"},
-    }
-    return HubRelease(cluster, namespace, f"{name}-gpus", name, version, values, theirs)
+def beside(cluster: WholeCluster, name: str, version: str, values: JsonObject | None = None) -> HubRelease:
+    """A hub with others in its namespace, as the documentation has it."""
+    documented = (ROOT / "docs" / "two-hubs.md").read_text().replace("two", name)
+    ours, theirs = map(yaml.safe_load, re.findall(r"```yaml\n(.*?)```", documented, re.DOTALL))
+    return HubRelease(cluster, "shared", f"{name}-gpus", name, version, merged(ours, values or {}), theirs)
 
 
 async def agree(hubs: list[HubRelease]) -> None:

@@ -25,6 +25,8 @@ from tests.integration.fork_server import fork_program
 #: The image of users' servers, which all nodes have.
 SERVER_IMAGE = "this-machine/quick-server:1"
 _CLIENT_QPS = 500
+#: This machine may be busy with other things.
+_ANSWER_SECONDS = 60.0
 _LOG_CHARACTERS = 2000
 _RESOURCE = "resource.k8s.io/v1"
 
@@ -54,7 +56,7 @@ class WholeCluster:
 
     async def start(self) -> None:
         """Nodes, and the kubelet."""
-        self.api = await KubernetesApi.from_kubeconfig(self.plane.admin_kubeconfig)
+        self.api = await KubernetesApi.from_kubeconfig(self.plane.admin_kubeconfig, timeout_seconds=_ANSWER_SECONDS)
         self.network = PodNetwork(self.api, self.directory, self._addresses)
         self.runtime = ChartRuntime(self.plane, self.api, self.network, self.directory)
         self._kubelet = Kubelet(

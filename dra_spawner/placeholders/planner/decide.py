@@ -123,7 +123,9 @@ def decide(view: View, policy: Policy, planner_state: PlannerState) -> Decisions
     numbers, planner_state, denied, limited = _numbers(view, policy, planner_state, pending, servers, ending)
     numbers = tuple(_elsewhere(each, policy, planner_state) for each in numbers)
     # Without all shapes it is unknown which nodes are for users.
-    attraction = decide_attraction(view, policy) if policy.is_complete else ()
+    attraction: tuple[LabelNode, ...] = ()
+    if policy.is_complete:
+        attraction, planner_state = decide_attraction(view, policy, planner_state)
     draining, planner_state = decide_draining(view, policy, planner_state, busyness)
     evictions: tuple[DeletePlaceholder, ...] = ()
     is_busy = any(isinstance(each, CreatePlaceholder | LabelNode) for each in (*numbers, *attraction))

@@ -37,13 +37,13 @@ _MAX_LOST_REMOVALS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class ReadinessLabel:
-    """A node's readiness label, and whose it is.
+class TrackedLabel:
+    """A label of a node, and whose it is: services of several hubs may share nodes.
 
     Attributes
     ----------
     seen, decided
-        Value at the last judgement, and after it; None without the label.
+        Value at the last round, and after it; None without the label.
     lost_removals
         How often in succession the label was to be removed and is still there.
     is_others
@@ -55,11 +55,15 @@ class ReadinessLabel:
     lost_removals: int = 0
     is_others: bool = False
 
-    def now(self, value: str | None) -> ReadinessLabel:
+    def now(self, value: str | None) -> TrackedLabel:
         """The label with its present value."""
         lost = self.lost_removals + 1 if value is not None and value == self.seen != self.decided else 0
         is_foreign = self.is_others or value not in (self.seen, self.decided) or lost >= _MAX_LOST_REMOVALS
-        return ReadinessLabel(value, value, lost, value is not None and is_foreign)
+        return TrackedLabel(value, value, lost, value is not None and is_foreign)
+
+    def written(self, value: str | None) -> TrackedLabel:
+        """The label once this service has written a value."""
+        return replace(self, decided=value, is_others=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,8 @@ class PlannerState:
         By node: since when it has been ready without interruption.
     readiness_labels
         By node.
+    draining_labels, attract_labels
+        By node, of nodes with the label; None before the first round.
     busy
         By node: when a user's server was last seen there.
     drivers
@@ -101,7 +107,9 @@ class PlannerState:
     tokens: Tokens
     lost_readiness: Mapping[str, datetime] = field(default_factory=dict)
     ready_since: Mapping[str, datetime] = field(default_factory=dict)
-    readiness_labels: Mapping[str, ReadinessLabel] = field(default_factory=dict, compare=False)
+    readiness_labels: Mapping[str, TrackedLabel] = field(default_factory=dict, compare=False)
+    draining_labels: Mapping[str, TrackedLabel] | None = field(default=None, compare=False)
+    attract_labels: Mapping[str, TrackedLabel] | None = field(default=None, compare=False)
     busy: Mapping[str, datetime] = field(default_factory=dict)
     drivers: Mapping[str, frozenset[str]] = field(default_factory=dict)
     outdated: Mapping[str, datetime] = field(default_factory=dict)

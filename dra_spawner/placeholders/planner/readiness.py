@@ -10,7 +10,7 @@ from dra_spawner import names
 from dra_spawner.dra.objects import ResourceSlice
 from dra_spawner.placeholders.planner.actions import LabelNode
 from dra_spawner.placeholders.planner.hypothetical_pods import kind_of, pods_by_kind
-from dra_spawner.placeholders.planner.planner_state import Judged, PlannerState, ReadinessLabel
+from dra_spawner.placeholders.planner.planner_state import Judged, PlannerState, TrackedLabel
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.view import View, allows
 from dra_spawner.simulator.nodes import NodeState
@@ -49,7 +49,7 @@ def decide_readiness(
         state = view.snapshot.nodes[name]
         begun_to_be_ready = since.pop(name, view.now)
         label = state.node.labels.get(names.IMAGES_READY)
-        labels[name] = labels.get(name, ReadinessLabel(label, label)).now(label)
+        labels[name] = labels.get(name, TrackedLabel(label, label)).now(label)
         kinds = judge.kinds_of(state)
         if not kinds:
             continue  # no server of a choice can run there
@@ -85,7 +85,7 @@ def decide_readiness(
             continue
         reason = f"ready for users: {judge.present(state, kinds)}"
         come.append(LabelNode(name, names.IMAGES_READY, names.TRUE, reason))
-    labels.update((each.node, replace(labels[each.node], decided=each.value)) for each in (*gone, *come))
+    labels.update((each.node, labels[each.node].written(each.value)) for each in (*gone, *come))
     remembered = replace(
         planner_state,
         lost_readiness=lost_readiness,

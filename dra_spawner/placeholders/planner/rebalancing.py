@@ -7,7 +7,7 @@ replacement there. The budget bounds all evictions; in doubt there is none.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -18,7 +18,7 @@ from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import DeletePlaceholder, Hold, LabelNode, delete_placeholder
 from dra_spawner.placeholders.planner.busyness import DAEMONS, NodesBusyness
 from dra_spawner.placeholders.planner.hypothetical_pods import pods_by_kind, simulated_placeholder
-from dra_spawner.placeholders.planner.planner_state import PlannerState
+from dra_spawner.placeholders.planner.planner_state import PlannerState, TrackedLabel
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.safeguards import safeguard_of
 from dra_spawner.placeholders.planner.token_bucket import Tokens
@@ -45,8 +45,14 @@ _DRAIN_AGAIN = timedelta(seconds=5)
 _MAX_DRAIN_TRIES = 3
 
 
-def decide_attraction(view: View, policy: Policy) -> tuple[LabelNode, ...]:
-    """Label the node that attracts placeholders: the newest one that users' servers can run on, while it is new."""
+def decide_attraction(
+    view: View, policy: Policy, planner_state: PlannerState
+) -> tuple[tuple[LabelNode, ...], PlannerState]:
+    """Label the node that attracts placeholders: the newest one that users' servers can run on, while it is new.
+
+    The service of another hub, whose servers may run on other nodes, may label another one.
+    """
+    labels = _tracked(view, names.ATTRACT, planner_state.attract_labels)
     pods = pods_by_kind(policy).values()
     open_to_users = (
         state
@@ -57,11 +63,27 @@ def decide_attraction(view: View, policy: Policy) -> tuple[LabelNode, ...]:
     gone = [
         LabelNode(name, names.ATTRACT, None, "no longer the newest node")
         for name, state in view.nodes_labelled(names.ATTRACT)
-        if state is not newest
+        if state is not newest and not labels[name].is_others
     ]
-    if newest is None or is_labelled(newest, names.ATTRACT):
-        return tuple(gone)
-    return (*gone, LabelNode(newest.node.name, names.ATTRACT, names.TRUE, "the newest node"))
+    if newest is not None and not is_labelled(newest, names.ATTRACT):
+        gone.append(LabelNode(newest.node.name, names.ATTRACT, names.TRUE, "the newest node"))
+    return tuple(gone), replace(planner_state, attract_labels=_with_written(labels, gone))
+
+
+def _tracked(view: View, label: str, before: Mapping[str, TrackedLabel] | None) -> dict[str, TrackedLabel]:
+    """Nodes that have a label now; in the first round all labels count as this service's own."""
+    labels = {}
+    for name, state in view.nodes_labelled(label):
+        value = state.node.labels[label]
+        first = TrackedLabel(value, value) if before is None else TrackedLabel()
+        labels[name] = (before or {}).get(name, first).now(value)
+    return labels
+
+
+def _with_written(labels: Mapping[str, TrackedLabel], actions: Iterable[LabelNode]) -> dict[str, TrackedLabel]:
+    """The same after this service has written labels."""
+    written = {each.node: labels.get(each.node, TrackedLabel()).written(each.value) for each in actions}
+    return {**labels, **written}
 
 
 def remember_users(view: View, planner_state: PlannerState) -> PlannerState:
@@ -76,7 +98,8 @@ def decide_draining(
     view: View, policy: Policy, planner_state: PlannerState, busyness: NodesBusyness
 ) -> tuple[tuple[LabelNode, ...], PlannerState]:
     """Choose nodes to drain so that the autoscaler removes them: never one with a user's server."""
-    actions = decide_ordered_draining(view, policy)
+    labels = _tracked(view, names.DRAINING, planner_state.draining_labels)
+    actions = _decide_ordered_draining(view, policy, labels)
     for name, state in view.nodes_labelled(names.DRAINING):
         if state.node.labels[names.DRAINING] == names.ORDERED or name in policy.drained:
             continue
@@ -85,6 +108,7 @@ def decide_draining(
             actions.append(LabelNode(name, names.DRAINING, None, why))
         elif not actions and is_labelled(state, names.DRAINING) and (pending := _pending_for(view, state)) is not None:
             actions.append(LabelNode(name, names.DRAINING, None, f"{pending.pod} would fit there"))
+    planner_state = replace(planner_state, draining_labels=_with_written(labels, actions))
     if actions or view.pending_users or _are_moving(view):
         return tuple(actions), planner_state
     tried = planner_state.drain_tried
@@ -104,12 +128,16 @@ def decide_draining(
     planner_state = replace(planner_state, drain_tried=view.now, drain_last=last)
     if chosen:
         reason = "no users, and its placeholders fit on other nodes"
-        return (LabelNode(chosen, names.DRAINING, names.TRUE, reason),), planner_state
+        action = LabelNode(chosen, names.DRAINING, names.TRUE, reason)
+        return (action,), replace(planner_state, draining_labels=_with_written(labels, (action,)))
     return (), planner_state
 
 
-def decide_ordered_draining(view: View, policy: Policy) -> list[LabelNode]:
-    """Label the nodes that people ordered to be drained, also with users' servers there; no new ones come."""
+def _decide_ordered_draining(view: View, policy: Policy, labels: Mapping[str, TrackedLabel]) -> list[LabelNode]:
+    """Label the nodes that people ordered to be drained, also with users' servers there; no new ones come.
+
+    An order that the service of another hub has does not end here.
+    """
     nodes = view.snapshot.nodes
     actions = [
         LabelNode(name, names.DRAINING, names.ORDERED, f"it is drained, {because}")
@@ -117,7 +145,8 @@ def decide_ordered_draining(view: View, policy: Policy) -> list[LabelNode]:
         if name in nodes and nodes[name].node.labels.get(names.DRAINING) != names.ORDERED
     ]
     for name, state in view.nodes_labelled(names.DRAINING):
-        if state.node.labels[names.DRAINING] == names.ORDERED and name not in policy.drained:
+        is_ordered = state.node.labels[names.DRAINING] == names.ORDERED
+        if is_ordered and name not in policy.drained and not labels[name].is_others:
             actions.append(LabelNode(name, names.DRAINING, None, "the order to drain it is over"))
     return actions
 
@@ -195,7 +224,7 @@ def _may_drain(
     view: View, policy: Policy, planner_state: PlannerState, state: NodeState, busyness: NodesBusyness
 ) -> bool:
     name = state.node.name
-    if view.users_of_node.get(name) or not is_ready_for_users(state):
+    if view.users_of_node.get(name) or _has_servers(state) or not is_ready_for_users(state):
         return False
     if view.age_of_node(name) < policy.grace.new_node or is_labelled(state, names.ATTRACT):
         return False
@@ -207,6 +236,11 @@ def _may_drain(
         return False
     held = view.placeholders_of_node.get(name, ())
     return bool(held) and all(each.may_end(Cause.DRAIN) and _may_rebalance(view, policy, each.shape) for each in held)
+
+
+def _has_servers(state: NodeState) -> bool:
+    """Whether any hub of the cluster has users' servers there: its service would take the label away again."""
+    return any(pod.labels.get(names.COMPONENT) == names.USER_SERVER and not pod.is_finished for pod in state.pods)
 
 
 def _may_rebalance(view: View, policy: Policy, shape: str) -> bool:

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import pytest
-
 from dra_spawner import names
 from dra_spawner.placeholders.controller.reconciler import in_order
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder, LabelNode
-from dra_spawner.placeholders.planner.cluster_index import ClusterIndex
-from dra_spawner.placeholders.planner.planner_state import PlannerState, ReadinessLabel
-from dra_spawner.placeholders.planner.readiness import decide_readiness
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from tests.placeholders.planner.device_hub import hub, placement
@@ -172,72 +165,3 @@ def test_servers_go_first_where_nothing_is_missing() -> None:
     lose_images(world, "a")
     world.settle()
     assert placement(world, plain).node == "b"
-
-
-class OtherHub:
-    """The service of another hub with the same nodes, which needs an image that they have not."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-        rules = replace(world.policy.readiness, images=frozenset(("theirs:1",)))
-        self.policy = replace(world.policy, readiness=rules)
-        self.index = ClusterIndex()
-        self.planner_state = PlannerState.fresh(world.now)
-
-    def decide(self) -> None:
-        view = self.world.view(self.index)
-        actions, self.planner_state = decide_readiness(view, self.policy, self.planner_state)
-        for each in actions:
-            self.world.log.append((self.world.now, each))
-            self.world.carry_out(each)
-
-
-@pytest.mark.parametrize("sees_each_change", [True, False])
-def test_two_hubs_do_not_quarrel_about_a_node(sees_each_change: bool) -> None:
-    world = ready_node()
-    theirs = OtherHub(world)
-
-    def theirs_too() -> None:
-        theirs.decide()
-        if sees_each_change:
-            theirs.decide()
-
-    world.run(minutes=10, each_round=theirs_too)
-    assert world.is_ready("a"), "for our users it is"
-    assert len(written(world)) < 10, "in 10 minutes with 120 rounds of each"
-    before = written(world)
-    world.run(minutes=30, each_round=theirs_too)
-    assert written(world) == before
-    # The label is still ours to remove.
-    lose_images(world, "a")
-    world.decide()
-    theirs.decide()
-    assert not world.is_ready("a")
-
-
-def test_a_label_of_others_stays() -> None:
-    world = ready_node()
-    lose_images(world, "a")
-    world.decide()
-    world.decide()
-    assert written(world) == [names.TRUE, None]
-    world.carry_out(LabelNode("a", names.IMAGES_READY, names.TRUE, "another service found it ready"))
-    world.run(minutes=30)
-    assert written(world) == [names.TRUE, None]
-    assert world.is_ready("a")
-
-
-@pytest.mark.parametrize(
-    ("before", "value", "is_others"),
-    [
-        pytest.param(ReadinessLabel(None, names.TRUE), names.TRUE, False, id="what we wrote"),
-        pytest.param(ReadinessLabel(None, None), names.TRUE, True, id="what another wrote"),
-        pytest.param(ReadinessLabel(names.LATE, names.LATE), names.TRUE, True, id="another value"),
-        pytest.param(ReadinessLabel(names.TRUE, None), names.TRUE, False, id="our removal failed"),
-        pytest.param(ReadinessLabel(names.TRUE, None, 2), names.TRUE, True, id="our removal was undone again and again"),
-        pytest.param(ReadinessLabel(names.TRUE, names.TRUE, 0, True), names.TRUE, True, id="it stays another's"),
-        pytest.param(ReadinessLabel(names.TRUE, names.TRUE, 0, True), None, False, id="until it is gone"),
-    ],
-)  # fmt: skip
-def test_whose_label_it_is(before: ReadinessLabel, value: str | None, is_others: bool) -> None:
-    assert before.now(value).is_others is is_others

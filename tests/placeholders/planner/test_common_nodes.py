@@ -1,0 +1,153 @@
+"""Nodes that several hubs share: their services do not undo each other's labels for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+import pytest
+
+from dra_spawner import names
+from dra_spawner.placeholders.planner.actions import LabelNode
+from dra_spawner.placeholders.planner.busyness import NodesBusyness
+from dra_spawner.placeholders.planner.cluster_index import ClusterIndex
+from dra_spawner.placeholders.planner.planner_state import PlannerState, TrackedLabel
+from dra_spawner.placeholders.planner.policy import Policy
+from dra_spawner.placeholders.planner.readiness import decide_readiness
+from dra_spawner.placeholders.planner.rebalancing import decide_draining
+from dra_spawner.placeholders.planner.view import View
+from dra_spawner.simulator.claims import ObjectKey
+from tests.placeholders.planner.device_hub import hub
+from tests.placeholders.planner.objects import GPU
+from tests.placeholders.planner.world import World
+
+
+def ready_node() -> World:
+    world = hub((GPU, 1, 5))
+    world.node("a", gpus=1, labels={"node.kubernetes.io/instance-type": "gpu-node"})
+    world.settle()
+    return world
+
+
+def lose_images(world: World) -> None:
+    obj = world.objects["Node", ObjectKey("", "a")]
+    obj["status"]["images"] = []
+    world.apply(obj)
+
+
+def written(world: World, label: str = names.IMAGES_READY) -> list[str | None]:
+    """A label's values, one after the other; None where it was removed."""
+    return [each.value for each in world.actions(LabelNode) if each.label == label]
+
+
+Part = Callable[[View, Policy, PlannerState], tuple[Iterable[LabelNode], PlannerState]]
+
+
+def draining(view: View, policy: Policy, planner_state: PlannerState) -> tuple[Iterable[LabelNode], PlannerState]:
+    return decide_draining(view, policy, planner_state, NodesBusyness(view))
+
+
+class OtherHub:
+    """The service of another hub with the same nodes: a part of what it decides."""
+
+    def __init__(self, world: World, part: Part, policy: Policy) -> None:
+        self.world = world
+        self.part = part
+        self.policy = policy
+        self.index = ClusterIndex()
+        self.planner_state = PlannerState.fresh(world.now)
+
+    def decide(self) -> None:
+        view = self.world.view(self.index)
+        actions, self.planner_state = self.part(view, self.policy, self.planner_state)
+        for each in actions:
+            self.world.log.append((self.world.now, each))
+            self.world.carry_out(each)
+
+
+@pytest.mark.parametrize("sees_each_change", [True, False])
+def test_two_hubs_do_not_quarrel_about_a_node(sees_each_change: bool) -> None:
+    """One needs an image that the node has not."""
+    world = ready_node()
+    rules = replace(world.policy.readiness, images=frozenset(("theirs:1",)))
+    theirs = OtherHub(world, decide_readiness, replace(world.policy, readiness=rules))
+
+    def theirs_too() -> None:
+        theirs.decide()
+        if sees_each_change:
+            theirs.decide()
+
+    world.run(minutes=10, each_round=theirs_too)
+    assert world.is_ready("a"), "for our users it is"
+    assert len(written(world)) < 10, "in 10 minutes with 120 rounds of each"
+    before = written(world)
+    world.run(minutes=30, each_round=theirs_too)
+    assert written(world) == before
+    # The label is still ours to remove.
+    lose_images(world)
+    world.decide()
+    assert written(world) == [*before, None]
+
+
+def test_a_label_of_others_stays() -> None:
+    world = ready_node()
+    lose_images(world)
+    world.decide()
+    world.decide()
+    assert written(world) == [names.TRUE, None]
+    world.carry_out(LabelNode("a", names.IMAGES_READY, names.TRUE, "another service found it ready"))
+    world.run(minutes=30)
+    assert written(world) == [names.TRUE, None]
+    assert world.is_ready("a")
+
+
+@pytest.mark.parametrize("began_later", [True, False])
+def test_an_order_to_drain_is_ended_by_the_service_that_has_it(began_later: bool) -> None:
+    world = ready_node()
+    theirs = OtherHub(world, draining, replace(world.policy, drained={}))
+    if not began_later:
+        theirs.decide()
+    published = world.policy
+    world.policy = replace(published, drained={"a": "set by service x"})
+    world.run(minutes=5, each_round=theirs.decide)
+    labels = written(world, names.DRAINING)
+    assert labels[-1] == names.ORDERED
+    assert len(labels) <= (7 if began_later else 1)
+    world.policy = published
+    world.run(minutes=1, each_round=theirs.decide)
+    assert written(world, names.DRAINING) == [*labels, None]
+
+
+def test_each_service_labels_its_newest_node() -> None:
+    """Servers of the other hub may run on older nodes only."""
+    world = ready_node()
+    world.pass_time(seconds=1)
+    world.node("b", gpus=1, labels={"node.kubernetes.io/instance-type": "gpu-node"})
+    world.settle()
+    before = written(world, names.ATTRACT)
+    assert [name for name, _ in world.view().nodes_labelled(names.ATTRACT)] == ["b"]
+    world.carry_out(LabelNode("a", names.ATTRACT, names.TRUE, "the newest node of theirs"))
+    world.run(minutes=1)
+    assert written(world, names.ATTRACT) == before
+    # After a restart it does not know whose label that is, until it is written again.
+    world.planner_state = PlannerState.fresh(world.now)
+    world.settle()
+    world.carry_out(LabelNode("a", names.ATTRACT, names.TRUE, "the newest node of theirs"))
+    world.run(minutes=1)
+    assert written(world, names.ATTRACT) == [*before, None]
+
+
+@pytest.mark.parametrize(
+    ("before", "value", "is_others"),
+    [
+        pytest.param(TrackedLabel(None, names.TRUE), names.TRUE, False, id="what we wrote"),
+        pytest.param(TrackedLabel(None, None), names.TRUE, True, id="what another wrote"),
+        pytest.param(TrackedLabel(names.LATE, names.LATE), names.TRUE, True, id="another value"),
+        pytest.param(TrackedLabel(names.TRUE, None), names.TRUE, False, id="our removal failed"),
+        pytest.param(TrackedLabel(names.TRUE, None, 2), names.TRUE, True, id="our removal was undone again and again"),
+        pytest.param(TrackedLabel(names.TRUE, names.TRUE, 0, True), names.TRUE, True, id="it stays another's"),
+        pytest.param(TrackedLabel(names.TRUE, names.TRUE, 0, True), None, False, id="until it is gone"),
+    ],
+)  # fmt: skip
+def test_whose_label_it_is(before: TrackedLabel, value: str | None, is_others: bool) -> None:
+    assert before.now(value).is_others is is_others
