@@ -126,6 +126,8 @@ ORDERED: Final = "ordered"
 #: has passed.
 LATE: Final = "late"
 
+#: On placeholders and their claims: Lease of the service that has them.
+INSTALLATION: Final = "hub.jupyter.org/installation"
 #: On a warm claim: name of the user's pod that it is reserved for, since when and until when (seconds since 1970).
 RESERVED_FOR: Final = "hub.jupyter.org/reserved-for"
 RESERVED_SINCE: Final = "hub.jupyter.org/reserved-since"

@@ -245,7 +245,7 @@ class PlaceholderTraits(HasTraits):
             self.servers_namespace,
             self.placeholder_priority_class,
             self.placeholder_image,
-            {names.INSTANCE: self.lease_name},
+            {names.INSTALLATION: self.lease_name},
             image_pull_secrets=tuple(self.placeholder_image_pull_secrets),
         )
         return ControllerSettings(

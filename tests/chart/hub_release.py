@@ -123,7 +123,7 @@ class HubRelease:
     async def placeholders(self) -> list[JsonObject]:
         """Pods of its warm placeholders."""
         lease = of_kind(self.objects, "Deployment")["metadata"]["name"]
-        pods = await self._pods(**{names.COMPONENT: names.PLACEHOLDER, names.INSTANCE: lease})
+        pods = await self._pods(**{names.COMPONENT: names.PLACEHOLDER, names.INSTALLATION: lease})
         return [each for each in pods if each["status"].get("phase") == "Running" and not _ends(each)]
 
     async def server_of(self, user: str) -> JsonObject | None:

@@ -33,9 +33,9 @@ def resolve(host: Any, port: Any, *arguments: Any, **more: Any) -> Any:
 
 def main() -> None:
     """Become the program; ``-c`` and its text is one, too."""
-    socket.getaddrinfo = resolve  # type: ignore[assignment]
+    socket.getaddrinfo = resolve
     # Where the other one is installed, aiohttp takes it, which asks no function of Python.
-    aiohttp.connector.DefaultResolver = aiohttp.ThreadedResolver  # type: ignore[misc]
+    aiohttp.connector.DefaultResolver = aiohttp.ThreadedResolver
     # It reads the environment while it is imported, which the server of forks has done.
     sys.modules.pop("jupyterhub.services.auth", None)
     _, module, *arguments = sys.argv

@@ -133,7 +133,8 @@ def _selects(policy: JsonObject, pod: Endpoint, direction: str) -> bool:
 
 def _has_port(rule: JsonObject, target: Endpoint, port: int, protocol: str) -> bool:
     """A port's name is one of the target's, in both directions."""
-    for each in rule.get("ports") or ({},):
+    ports: list[JsonObject] = rule.get("ports") or [{}]
+    for each in ports:
         if each.get("protocol", "TCP") != protocol and each:
             continue
         wanted = each.get("port")

@@ -64,7 +64,7 @@ class PodNetwork:
     def _passing_on(self, namespace: str, spec: JsonObject, port: JsonObject) -> Any:
         async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             with contextlib.suppress(OSError), contextlib.closing(writer):
-                target = await self._endpoint(namespace, spec["selector"], port.get("targetPort", port["port"]))
+                target = await self._endpoint(namespace, spec["selector"], port.get("targetPort") or port["port"])
                 if target is None:
                     return
                 their_reader, their_writer = await asyncio.open_connection(*target)

@@ -116,8 +116,8 @@ class ChartRuntime(ProcessRuntime):
         }
         path = resource_path("v1", "serviceaccounts", namespace, account, "token")
         token = str((await self._api.create(path, request))["status"]["token"])
-        path = self._directory / f"{namespace}-{name}.kubeconfig"
-        return self._plane.write_kubeconfig(path, token, namespace=namespace)
+        kubeconfig = self._directory / f"{namespace}-{name}.kubeconfig"
+        return self._plane.write_kubeconfig(kubeconfig, token, namespace=namespace)
 
 
 def _redirect(config: Path, directory: Path) -> None:

@@ -57,8 +57,8 @@ class ControllerSettings:
     def namespaces(self) -> Namespaces:
         """Namespaces that are read: servers in all namespaces if users have their own, but no other objects there."""
         ours = frozenset((self.placeholders.namespace,))
-        instance = self.placeholders.labels.get(names.INSTANCE, "")
-        return Namespaces(None if self.user_namespaces else ours, ours, ours | {self.hub_namespace}, instance)
+        installation = self.placeholders.labels.get(names.INSTALLATION, "")
+        return Namespaces(None if self.user_namespaces else ours, ours, ours | {self.hub_namespace}, installation)
 
     @property
     def reservation(self) -> timedelta:

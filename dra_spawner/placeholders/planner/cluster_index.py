@@ -40,14 +40,14 @@ class Namespaces:
         Namespaces of placeholders and warm claims. Labels elsewhere are not believed.
     pullers
         Namespaces of pods that pull images.
-    instance
+    installation
         Label of this service's placeholders. Those with another one are of the service of another hub in the namespace.
     """
 
     servers: frozenset[str] | None = None
     placeholders: frozenset[str] | None = None
     pullers: frozenset[str] | None = None
-    instance: str = ""
+    installation: str = ""
 
     @classmethod
     def of(cls, namespaces: Namespaces | Collection[str] | None) -> Namespaces:
@@ -59,8 +59,8 @@ class Namespaces:
 
     def is_own(self, key: ObjectKey, labels: Mapping[str, str]) -> bool:
         """Whether a placeholder or a warm claim is this service's; without the label it is."""
-        is_instance = not self.instance or labels.get(names.INSTANCE, self.instance) == self.instance
-        return is_instance and _is_in(key, self.placeholders)
+        is_ours = not self.installation or labels.get(names.INSTALLATION, self.installation) == self.installation
+        return is_ours and _is_in(key, self.placeholders)
 
 
 @dataclass(frozen=True, slots=True)

@@ -318,8 +318,8 @@ def test_placeholders_of_another_hub_in_the_namespace_are_neither_counted_nor_de
     """Also if it has other choices; those without the label are ours, as of before an upgrade."""
     world = hub((GPU, 1, 10))
     world.node("a", gpus=3)
-    ours, theirs = Namespaces(OURS, OURS, OURS, "ours"), {names.INSTANCE: "theirs"}
-    for name, labels in (("of-ours", {names.INSTANCE: "ours"}), ("of-before", {}), ("of-theirs", theirs)):
+    ours, theirs = Namespaces(OURS, OURS, OURS, "ours"), {names.INSTALLATION: "theirs"}
+    for name, labels in (("of-ours", {names.INSTALLATION: "ours"}), ("of-before", {}), ("of-theirs", theirs)):
         settings = PlaceholderSettings(NAMESPACE, labels=labels)
         for obj in (*placeholder_claims(GPU, name, settings), placeholder_pod(GPU, name, settings)):
             world.create(obj)
