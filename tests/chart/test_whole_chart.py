@@ -37,6 +37,8 @@ ELSEWHERE = {
     ("service", "resourceclaims", "delete"): (
         "placeholders/controller/test_deleting_claims.py::test_a_claim_of_the_same_name_that_came_after_it_stays"
     ),
+    # A write that failed in between.
+    ("service", "resourceclaims", "get"): "service/test_chaos.py::test_chaos",
     # Half a minute after a pod stays pending.
     ("service", "events", "list"): (
         "placeholders/controller/test_cluster_limits.py::test_messages_about_pending_placeholders_are_read"
