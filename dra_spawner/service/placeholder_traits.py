@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 from traitlets import Bool, Dict, Float, HasTraits, Integer, List, TraitError, Unicode, default, validate
 
@@ -15,6 +15,8 @@ from dra_spawner.placeholders.planner.policy import Budget, Grace, Policy, Readi
 from dra_spawner.profiles.settings_reader import SettingsError
 
 __all__ = ["PlaceholderTraits"]
+
+_LONGEST_LABEL: Final = 63
 
 
 class PlaceholderTraits(HasTraits):
@@ -245,7 +247,7 @@ class PlaceholderTraits(HasTraits):
             self.servers_namespace,
             self.placeholder_priority_class,
             self.placeholder_image,
-            {names.INSTALLATION: self.lease_name},
+            {names.INSTALLATION: self.lease_name[:_LONGEST_LABEL].rstrip("-.")},
             image_pull_secrets=tuple(self.placeholder_image_pull_secrets),
         )
         return ControllerSettings(

@@ -30,6 +30,7 @@ OBJECT_MARKS: Final = (
     names.START_ENDS,
     names.RESERVED_FOR,
     names.RESERVED_UNTIL,
+    names.INSTALLATION,
     names.PUBLISHER,
     names.START_PREFIX,
     names.RESERVED_SINCE,

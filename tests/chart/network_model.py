@@ -139,6 +139,6 @@ def _has_port(rule: JsonObject, target: Endpoint, port: int, protocol: str) -> b
             continue
         wanted = each.get("port")
         number = target.ports.get(wanted) if isinstance(wanted, str) else wanted
-        if wanted is None or number == port or (number is not None and number <= port <= each.get("endPort", number)):
+        if wanted is None or (number is not None and number <= port <= (each.get("endPort") or number)):
             return True
     return False

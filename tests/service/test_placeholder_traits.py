@@ -12,6 +12,7 @@ import pytest
 from traitlets import TraitError
 from traitlets.config import Config
 
+from dra_spawner import names
 from dra_spawner.placeholders.controller.settings import read_replicas
 from dra_spawner.placeholders.planner.cluster_index import Namespaces
 from dra_spawner.placeholders.planner.placeholder_objects import placeholder_pod
@@ -117,7 +118,7 @@ def test_settings_reach_the_rooms_below() -> None:
     found = service.controller_settings()
     assert (found.hub_namespace, found.replicas) == ("hub", {"a": ReplicaRange(1, 2)})
     # Servers are anybody's; where placeholders are and images are pulled, users make nothing.
-    assert found.namespaces == Namespaces(None, frozenset(("users",)), frozenset(("hub", "users")))
+    assert found.namespaces == Namespaces(None, frozenset(("users",)), frozenset(("hub", "users")), "dra-spawner")
     assert found.reservation == timedelta(seconds=20)
     budget, grace = found.policy.budget, found.policy.grace
     assert (budget.per_second, budget.burst, budget.per_node) == (0.5, 3, 1)
@@ -199,7 +200,14 @@ def test_defaults_are_those_of_the_policy() -> None:
     default = type(found.policy)()
     assert found.policy == default
     hub = frozenset(("hub",))
-    assert found.namespaces == Namespaces(hub, hub, hub)
+    assert found.namespaces == Namespaces(hub, hub, hub, "dra-spawner")
+
+
+def test_placeholders_have_the_name_of_the_lease() -> None:
+    """As far as a label may be long."""
+    for lease, label in (("gpus", "gpus"), (f"{'x' * 62}.y", "x" * 62)):
+        found = DRASpawnerService(namespace="hub", lease_name=lease).controller_settings()
+        assert found.placeholders.labels == {names.INSTALLATION: label}
 
 
 def test_what_one_client_may_take() -> None:
