@@ -225,6 +225,7 @@ PODS: dict[str, tuple[Attempt, str]] = {
         metadata_with(labels={"app": "jupyterhub", "component": "hub", "release": "jupyterhub"}),
         LABELS,
     ),
+    "another hub's": (metadata_with(labels={**OURS, names.INSTALLATION: "theirs"}), LABELS),
     "one label more": (metadata_with(labels={**OURS, "app.kubernetes.io/name": "dra-spawner-service"}), LABELS),
     "a server's name": (
         metadata_with(name="jupyter-ada"),

@@ -75,7 +75,9 @@ async def test_pods_of_others(thief: Thief) -> None:
     await cluster.admin.create(resource_path("v1", "namespaces"), {"metadata": {"name": other}})
     hub = user_pod("hub", {})
     hub["metadata"]["labels"] = {"app": "jupyterhub", "component": "hub"}
-    await cluster.publish(user_pod("jupyter-ada", {}), hub, a_pod(thief, "placeholder-1", of=shape({})))
+    theirs = a_pod(thief, "placeholder-2", of=shape({}))
+    theirs["metadata"]["labels"][names.INSTALLATION] = "theirs"
+    await cluster.publish(user_pod("jupyter-ada", {}), hub, a_pod(thief, "placeholder-1", of=shape({})), theirs)
     await cluster.admin.create(resource_path("v1", "pods", other), user_pod("jupyter-eve", {}))
     ada, eve = thief.path("pods", "jupyter-ada"), thief.path("pods", "jupyter-eve", other)
     pod = thief.path("pods", "hub")
@@ -87,6 +89,7 @@ async def test_pods_of_others(thief: Thief) -> None:
         "his image in a server": (lambda t: t.change(ada, image), nothing_else),
         "his image in a server of another namespace": (lambda t: t.change(eve, image), nothing_else),
         "the end of the hub": (lambda t: t.delete(pod), only),
+        "the end of another hub's placeholder": (lambda t: t.delete(t.path("pods", "placeholder-2")), only),
         "the end of a server": (lambda t: t.delete(ada), only),
         "a server that is called a placeholder": (lambda t: t.merge(ada, {"metadata": {"labels": OURS}}), other_label),
         "the hub without labels": (lambda t: t.merge(pod, {"metadata": {"labels": {"component": None}}}), other_label),
@@ -144,6 +147,7 @@ async def test_claims_that_are_not_warm_claims(thief: Thief) -> None:
     attempts: dict[str, tuple[Attempt, str]] = {
         "no labels": (claim_with(labels=None), whose),
         "one label more": (claim_with(labels={**OURS, "a": "b"}), whose),
+        "another hub's": (claim_with(labels={**OURS, names.INSTALLATION: "theirs"}), whose),
         "the name of a claim that servers share": (claim_with(name="jupyter-shared-gpu"), other),
         "an owner": (claim_with(ownerReferences=[HUB]), other),
         "a finalizer": (claim_with(finalizers=["example.com/forever"]), other),
@@ -159,6 +163,8 @@ async def test_claims_of_servers(thief: Thief) -> None:
     admin, claims = cluster.admin, thief.path("resourceclaims")
     own = {"apiVersion": DRA, "kind": "ResourceClaim", "metadata": {"name": "jupyter-ada-gpu"}, "spec": SHARE["gpu"]}
     warm = a_claim(thief, "placeholder-0123abcd-2")
+    theirs = a_claim(thief, "placeholder-0123abcd-4")
+    theirs["metadata"]["labels"][names.INSTALLATION] = "theirs"
     ready = {"metadata": {"labels": {names.IMAGES_READY: names.TRUE}}}
     await admin.patch(resource_path("v1", "nodes", None, "node-a"), ready)
     await cluster.publish(
@@ -167,6 +173,7 @@ async def test_claims_of_servers(thief: Thief) -> None:
         user_pod("ada", {"gpu": {"resourceClaimName": "jupyter-ada-gpu"}}),
         user_pod("eve", {"gpu": {"resourceClaimName": "placeholder-0123abcd-2-gpu"}}),
         a_claim(thief, "placeholder-0123abcd-3"),
+        theirs,
     )
     for pod in ("ada", "eve"):
         await cluster.wait_running(pod)
@@ -190,6 +197,7 @@ async def test_claims_of_servers(thief: Thief) -> None:
     attempts: dict[str, tuple[Attempt, str]] = {
         "a running server's device": (lambda t: t.change(f"{ada}/status", nobody, freed), only),
         "a running server's claim": (lambda t: t.delete(ada), only),
+        "another hub's warm claim": (lambda t: t.delete(f"{claims}/placeholder-0123abcd-4-gpu"), only),
         "a claim that is called a warm one": (lambda t: t.merge(ada, {"metadata": {"labels": OURS}}), only),
         "a device that a server took over": (lambda t: t.change(f"{eve}/status", nobody, freed), leave),
         "only the consumer": (lambda t: t.change(f"{eve}/status", nobody), leave),
