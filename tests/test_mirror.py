@@ -17,6 +17,7 @@ KINDS: Final = {
     "chart": "the Helm chart, rendered by Helm itself and applied to a real API server",
     "cluster": "the clusters that tests use, and their helpers",
     "docs": "the documentation: its links, its commands, its values, and what it says that people read",
+    "images": "container images: their commands, executed, and the service as its image runs it",
     "integration": "several packages at work together, on both clusters",
     "node": "pods in containers, on a real kubelet",
     "oracle": "our allocator against kube-scheduler's own",

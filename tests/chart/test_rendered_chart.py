@@ -86,6 +86,24 @@ def test_the_service_reads_its_settings(tmp_path: Any, monkeypatch: pytest.Monke
     assert expressions["priorityClasses"] == f"['{service.placeholder_priority_class}']"
 
 
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        pytest.param({"name": "r.example.org/a"}, f"r.example.org/a:{__version__}", id="as-the-chart"),
+        pytest.param({"name": "r.example.org/a", "tag": 7}, "r.example.org/a:7", id="tag"),
+        pytest.param(
+            {"name": "r.example.org/a", "tag": "7", "digest": f"sha256:{'0' * 64}"},
+            f"r.example.org/a@sha256:{'0' * 64}",
+            id="digest",
+        ),
+    ],
+)
+def test_the_image(image: JsonObject, expected: str) -> None:
+    objects = rendered({"image": image}, with_tests=True)
+    pods = [of_kind(objects, "Deployment")["spec"]["template"], of_kind(objects, "Pod")]
+    assert [each["spec"]["containers"][0]["image"] for each in pods] == [expected, expected]
+
+
 def test_extra_python_and_volumes(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     values = {
         **IMAGE,
@@ -187,7 +205,8 @@ def test_without_placeholders_nothing_is_granted_for_them() -> None:
             {**IMAGE, "placeholders": {"enabled": True, "targets": {"gpu": {"minimum": 1}}}}, "minimum", id="a-target"
         ),
         pytest.param({**IMAGE, "hub": {"baseUrl": "jupyter"}}, "baseUrl", id="a-base-url-without-slash"),
-        pytest.param({}, "image.name and image.tag are required", id="no-image"),
+        pytest.param({}, "image.name is required", id="no-image"),
+        pytest.param({"image": {"name": "r.example.org/a", "digest": "sha256:1"}}, "digest", id="short-digest"),
         pytest.param(
             {**IMAGE, "history": {"persistence": {"enabled": True}}}, "set service.replicas: 1", id="two-of-one-volume"
         ),

@@ -27,12 +27,32 @@ def test_documented_values_render(version: str) -> None:
     documented = documented_values()
     assert len(documented) > 2
     files = {path.name: yaml.safe_load(path.read_text()) for path in FILES if path.name != "rbac.yaml"}
-    assert {"minimal.yaml", "full.yaml", "nvidia.yaml", "amd.yaml", "intel.yaml", "hami.yaml"} == files.keys()
+    more = {"nvidia.yaml", "amd.yaml", "intel.yaml", "hami.yaml", "hub-without-image.yaml"}
+    assert {"minimal.yaml", "full.yaml", *more} == files.keys()
     for values in documented:
         assert z2jh_objects(version, values)
     # One rendering for each vendor: over the full values, as the files say.
     for name, values in files.items():
         assert z2jh_objects(version, values if name == "minimal.yaml" else merged(files["full.yaml"], values))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_hub_without_an_image_of_its_own(version: str) -> None:
+    values = yaml.safe_load((ROOT / "helm-values" / "hub-without-image.yaml").read_text())
+    pod = of_kind(z2jh_objects(version, values), "Deployment", "hub")["spec"]["template"]["spec"]
+    (install,) = pod["initContainers"]
+    (hub,) = pod["containers"]
+    # The same Python: another one would not load what is compiled.
+    assert install["image"].split(":")[0] == hub["image"].split(":")[0]
+    assert install["securityContext"]["runAsUser"] == hub["securityContext"]["runAsUser"]
+    (folder,) = install["volumeMounts"]
+    assert {**folder, "readOnly": True} in hub["volumeMounts"]
+    assert folder["name"] in {each["name"] for each in pod["volumes"]}
+    bases = [
+        next(each["value"] for each in container["env"] if each["name"] == "PYTHONUSERBASE")
+        for container in (install, hub)
+    ]
+    assert bases == [folder["mountPath"]] * 2
 
 
 def test_the_word_from_policy_alone_does_not_render() -> None:

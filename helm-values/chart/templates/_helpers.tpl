@@ -65,11 +65,14 @@ app.kubernetes.io/component: service
 {{- default "registry.k8s.io/pause:3.10" .Values.service.config.placeholder_image -}}
 {{- end -}}
 
+{{- /* By its digest, which nobody can replace; else by its tag, which is the chart's own version if nothing else is said. */ -}}
 {{- define "dra-spawner.image" -}}
-{{- if not (and .Values.image.name .Values.image.tag) -}}
-{{- fail "image.name and image.tag are required: an image with dra_spawner in it, such as the one of your hub" -}}
+{{- $name := required "image.name is required: an image with dra_spawner in it, such as the one of your hub" .Values.image.name -}}
+{{- with .Values.image.digest -}}
+{{ $name }}@{{ . }}
+{{- else -}}
+{{ $name }}:{{ default .Chart.AppVersion .Values.image.tag }}
 {{- end -}}
-{{ .Values.image.name }}:{{ .Values.image.tag }}
 {{- end -}}
 
 {{- /* The settings of the service, as JSON. */ -}}

@@ -1,0 +1,89 @@
+"""What can be seen of the images without building them; `tests.images.executed` executes their commands."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.images.containerfile import IMAGES, ROOT, Containerfile, Stage, read_containerfile
+
+FILES = sorted(IMAGES.glob("*.Containerfile"))
+
+
+@pytest.fixture(params=FILES, ids=lambda path: path.stem)
+def containerfile(request: pytest.FixtureRequest) -> Containerfile:
+    return read_containerfile(request.param)
+
+
+def last_stage(containerfile: Containerfile) -> Stage:
+    return containerfile.stages[-1]
+
+
+def test_both_images_are_here() -> None:
+    assert [path.stem for path in FILES] == ["hub", "service"]
+
+
+def test_the_image_runs_as_a_number_that_is_not_root(containerfile: Containerfile) -> None:
+    assert re.fullmatch(r"[1-9]\d*(:[1-9]\d*)?", last_stage(containerfile).texts("USER")[-1])
+
+
+def test_bases_have_a_version(containerfile: Containerfile) -> None:
+    names = {stage.name for stage in containerfile.stages}
+    for stage in containerfile.stages:
+        base = re.sub(r"\$\{(\w+)\}", lambda found: containerfile.arguments[found[1]], stage.base)
+        assert base in names or re.search(r":\d[^:/]*$", base), base
+
+
+def test_nothing_is_fetched_or_kept_besides(containerfile: Containerfile) -> None:
+    for stage in containerfile.stages:
+        assert not stage.texts("ADD")
+        for command in stage.commands():
+            for install in re.findall(r"pip (?:install|wheel) [^&]*", command):
+                assert "--no-cache-dir" in install
+            assert "apt-get" not in command
+    words = " ".join([*containerfile.arguments, *last_stage(containerfile).texts("ENV")]).lower()
+    assert not re.search("password|token|secret", words)
+
+
+def test_what_is_copied_is_in_the_context(containerfile: Containerfile) -> None:
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    assert lines[1] == "*"
+    let_in = {line[1:] for line in lines if line.startswith("!")}
+    assert (ROOT / ".containerignore").read_text() == (ROOT / ".dockerignore").read_text()
+    assert all((ROOT / each).exists() for each in let_in)
+    for stage in containerfile.stages:
+        sources = [text.split()[0] for text in stage.texts("COPY") if not text.startswith("--from")]
+        assert set(sources) <= {*let_in, "."}
+
+
+def test_the_wheel_has_nothing_of_this_machine(containerfile: Containerfile) -> None:
+    """It is built once, for all architectures."""
+    assert containerfile.stages[0].commands()[0].startswith("python -m pip wheel")
+    for path in FILES:
+        assert "FROM --platform=$BUILDPLATFORM ${PYTHON_IMAGE} AS wheel" in path.read_text()
+
+
+def test_the_init_container_keeps_the_versions_that_the_image_keeps() -> None:
+    values = yaml.safe_load((ROOT / "helm-values" / "hub-without-image.yaml").read_text())
+    hub = read_containerfile(IMAGES / "hub.Containerfile")
+    excluded = [
+        re.findall(r"--exclude (\S+)", text)
+        for text in (last_stage(hub).commands()[0], values["hub"]["initContainers"][0]["command"][2])
+    ]
+    assert excluded[0] == excluded[1] != []
+    assert values["hub"]["initContainers"][0]["image"].endswith(f":{hub.arguments['HUB_VERSION']}")
+
+
+def test_comments_and_options_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "Containerfile"
+    path.write_text(
+        "ARG A=1\nFROM --platform=x a:${A} AS b\n# no\nRUN --mount=type=bind,source=/a one \\\n # no\n && two\n"
+    )
+    found = read_containerfile(path)
+    assert found.arguments == {"A": "1"}
+    (stage,) = found.stages
+    assert (stage.base, stage.name) == ("a:${A}", "b")
+    assert [" ".join(each.split()) for each in stage.commands()] == ["one && two"]
