@@ -16,13 +16,13 @@ from traitlets.config import Config
 from traitlets.utils.importstring import import_item
 
 from dra_spawner.doctor.rules.settings import doubled_settings
-from dra_spawner.doctor.supported_versions import own_packages, package_problems
 from dra_spawner.spawner import DRASpawner
 from dra_spawner.spawner.availability.handler import serve_availability
 from dra_spawner.spawner.hub_wide import in_background, retry_until_done
 from dra_spawner.spawner.my_devices.handler import serve_devices
 from dra_spawner.spawner.placement.service import is_configured
 from dra_spawner.spawner.shape_publication import SampleUser, ShapePublication
+from dra_spawner.versions import Z2JH, installed_problems, minor_version, version_problem
 
 #: User of the spawner that does background work.
 _THE_HUB = SampleUser("hub", 0)
@@ -65,9 +65,7 @@ def _begin() -> None:
     if not JupyterHub.initialized():
         return  # another of JupyterHub's commands that runs a loop
     hub = JupyterHub.instance()
-    for sentence, _ in package_problems(own_packages()):
-        hub.log.error("%s", sentence)
-    for sentence in doubled_settings(hub.config):
+    for sentence in (*version_problems(), *doubled_settings(hub.config)):
         hub.log.warning("%s", sentence)
     try:
         spawner = sample_spawner(hub)
@@ -88,6 +86,18 @@ def _begin() -> None:
     if is_configured(spawner.placement_service):
         ShapePublication(partial(sample_spawner, hub)).begin()
         in_background(retry_until_done(_serves_availability, "serve availability to spawn forms", hub.log))
+
+
+def version_problems() -> tuple[str, ...]:
+    """Sentences about unsupported versions of JupyterHub, KubeSpawner, and zero-to-jupyterhub where that runs the hub.
+
+    None of them ends the hub: JupyterHub and KubeSpawner may have changed nothing that is used here.
+    """
+    # The module of the chart, with which its jupyterhub_config.py has read the Helm values.
+    chart = sys.modules.get("z2jh")
+    found = str(chart.get_config("Chart.Version", "")) if chart is not None else ""
+    of_chart = version_problem(Z2JH, minor_version(found))
+    return (*installed_problems(), *([of_chart] if of_chart else ()))
 
 
 async def _serves_availability() -> bool:

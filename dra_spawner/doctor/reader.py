@@ -28,11 +28,11 @@ from dra_spawner.doctor.facts import (
 )
 from dra_spawner.doctor.needed_rights import needed_rights
 from dra_spawner.doctor.objects import hub_deployment, name_of, pod_spec, service_deployment
-from dra_spawner.doctor.supported_versions import own_packages
 from dra_spawner.dra.objects import DeviceClass, ObjectError, ResourceSlice
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.kube.rights import missing_rule
+from dra_spawner.versions import own_packages
 
 __all__ = ["DoctorReader", "Questions"]
 

@@ -15,8 +15,8 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "doctor",
         help="examine a cluster, its hub and the service, and say what to fix",
         description="Examine a live cluster: versions, devices and drivers, rights of hub and service, the ways\n"
-        "between hub, service and API server, schedulers, settings. Each finding has its fix: docs/reference/doctor.md.\n"
-        "Nothing is changed: it reads, and asks the API server whether accounts have rights.",
+        "between hub, service and API server, schedulers, settings. Each finding has its fix:\n"
+        "docs/reference/doctor.md. Nothing is changed: it reads, and asks the API server whether accounts have rights.",
         epilog="examples:\n"
         "  dra-spawner doctor --kubeconfig ~/.kube/config --namespace jupyterhub\n"
         "  kubectl exec --namespace jupyterhub deployment/hub -- dra-spawner doctor\n"

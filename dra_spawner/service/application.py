@@ -31,6 +31,7 @@ from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.kube.connect import ClusterAddress, ClusterNotFound, connect, own_namespace
 from dra_spawner.kube.leader import LeaderElector, LeaseTimes
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.service.cluster_support import lacks_device_claims, newer_cluster
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.demand_traits import DemandTraits
 from dra_spawner.service.history_recording import HistoryRecording
@@ -57,6 +58,7 @@ from dra_spawner.service.unknown_settings import unknown_settings
 from dra_spawner.service.wait_keeper import WaitKeeper
 from dra_spawner.service.web_settings import cookie_secret
 from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.versions import installed_problems
 
 __all__ = ["DRASpawnerService", "run_service"]
 
@@ -93,6 +95,8 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
     start_answer: StartAnswer | None = None
     unknown: tuple[str, ...] = ()
     """Unknown settings of the configuration file, as sentences."""
+    unsupported: tuple[str, ...] = ()
+    """Unsupported versions of what is installed, as sentences."""
 
     @property
     def _all_classes(self) -> tuple[type[Configurable], ...]:
@@ -243,7 +247,8 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
         self.update_config(from_command_line)
         # A typing error must not stop the service, and with it all placeholders; the page names it.
         self.unknown = unknown_settings(self.config, self._all_classes)
-        for problem in self.unknown:
+        self.unsupported = installed_problems()
+        for problem in (*self.unknown, *self.unsupported):
             self.log.warning("%s", problem)
 
     def start(self) -> None:
@@ -300,7 +305,7 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
             decisions=DecisionLog(self.decisions_kept),
             max_staleness_seconds=self.max_staleness_seconds,
             node_pool_labels=tuple(self.node_pool_labels),
-            settings_problems=self.unknown,
+            settings_problems=(*self.unknown, *self.unsupported),
         )
 
     async def work(self, context: ServiceContext) -> None:
@@ -375,13 +380,21 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
         )
         while True:
             try:
-                return await connect(address)
+                api = await connect(address)
             except ClusterNotFound as error:
                 if self.kubeconfig:
                     raise  # a file that somebody named; without one, an account may be mounted later
-                if str(error) != context.startup_problem:
-                    self.log.error("%s", error)
-                context.startup_problem = str(error)
+                problem = str(error)
+            else:
+                if not (problem := await lacks_device_claims(api)):
+                    if newer := await newer_cluster(api):
+                        self.log.warning("%s", newer)
+                        context.settings_problems += (newer,)
+                    return api
+                await api.close()
+            if problem != context.startup_problem:
+                self.log.error("%s", problem)
+            context.startup_problem = problem
             await asyncio.sleep(_RETRY_SECONDS)
 
     def _listen(self, context: ServiceContext) -> LimitedServer:

@@ -79,7 +79,7 @@ class ServiceContext:
     misses: WeeklyMisses = field(default_factory=WeeklyMisses)
     launch_steps: LaunchSteps = field(default_factory=LaunchSteps)
     settings_problems: tuple[str, ...] = ()
-    """Unknown settings, as sentences."""
+    """Unknown settings and unsupported versions, as sentences."""
     startup_problem: str = ""
     """Why the cluster is not watched yet."""
     now: Callable[[], datetime] = lambda: datetime.now(UTC)

@@ -17,8 +17,8 @@ from dra_spawner.doctor.objects import (
     pod_spec,
     tolerates,
 )
-from dra_spawner.doctor.supported_versions import LEAST_KUBERNETES
 from dra_spawner.json_types import JsonObject
+from dra_spawner.versions import KUBERNETES
 
 __all__ = ["SCHEDULING_RULES", "scheduling_findings"]
 
@@ -85,7 +85,7 @@ def _user_scheduler(facts: DoctorFacts) -> Iterator[Finding]:
         return
     version = image_version(found)
     where = name_of(found)
-    if version is None or version < LEAST_KUBERNETES:
+    if version is None or version < KUBERNETES.least:
         shown = "of unknown version" if version is None else ".".join(map(str, version))
         yield USER_SCHEDULER.finding(
             f"The chart's user-scheduler ({shown}) runs. Before Kubernetes 1.34 it binds servers to nodes without "

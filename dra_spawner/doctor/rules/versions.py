@@ -9,12 +9,7 @@ from dra_spawner import names
 from dra_spawner.doctor.facts import DoctorFacts
 from dra_spawner.doctor.findings import DoctorRule, Finding, Severity, Subject
 from dra_spawner.doctor.objects import chart_of, flags_of, hub_deployment, name_of, version_of
-from dra_spawner.doctor.supported_versions import (
-    LEAST_CHART,
-    LEAST_KUBERNETES,
-    NEWEST_KUBERNETES,
-    package_problems,
-)
+from dra_spawner.versions import KUBERNETES, Z2JH, package_problems
 
 __all__ = ["VERSION_RULES", "version_findings"]
 
@@ -89,15 +84,15 @@ def version_findings(facts: DoctorFacts) -> Iterator[Finding]:
 
 def _kubernetes(facts: DoctorFacts) -> Iterator[Finding]:
     found = facts.kubernetes
-    if found is not None and found < LEAST_KUBERNETES:
+    if found is not None and found < KUBERNETES.least:
         yield KUBERNETES_VERSION.finding(
-            f"Kubernetes {_text(found)} is not supported: {names.RESOURCE_API} came with {_text(LEAST_KUBERNETES)}.",
-            f"Upgrade the cluster to Kubernetes {_text(LEAST_KUBERNETES)} or later.",
+            f"Kubernetes {_text(found)} is not supported: {names.RESOURCE_API} came with {_text(KUBERNETES.least)}.",
+            f"Upgrade the cluster to Kubernetes {_text(KUBERNETES.least)} or later.",
         )
         return
-    if found is not None and found > NEWEST_KUBERNETES:
+    if found is not None and found > KUBERNETES.tested:
         yield KUBERNETES_VERSION.finding(
-            f"Kubernetes {_text(found)} is newer than {_text(NEWEST_KUBERNETES)}, the newest release that was tested.",
+            f"Kubernetes {_text(found)} is newer than {_text(KUBERNETES.tested)}, the newest release that was tested.",
             severity=Severity.INFO,
         )
     version = names.RESOURCE_API.rpartition("/")[2]
@@ -141,10 +136,10 @@ def _chart(facts: DoctorFacts) -> Iterator[Finding]:
             where=where,
             severity=Severity.INFO,
         )
-    elif found < LEAST_CHART and found > (0, 0):
+    elif found < Z2JH.least and found > (0, 0):
         yield CHART_VERSION.finding(
-            f"zero-to-jupyterhub {_text(found)} is not supported; {_text(LEAST_CHART)} or later is.",
-            f"helm upgrade the hub to chart {_text(LEAST_CHART)} or later.",
+            f"zero-to-jupyterhub {_text(found)} is not supported; {_text(Z2JH.least)} or later is.",
+            f"helm upgrade the hub to chart {_text(Z2JH.least)} or later.",
             where,
         )
 
@@ -152,9 +147,10 @@ def _chart(facts: DoctorFacts) -> Iterator[Finding]:
 def _hub(facts: DoctorFacts) -> Iterator[Finding]:
     answered = facts.hub.body.get("version") if facts.hub is not None else None
     packages = {**facts.packages, **({"jupyterhub": answered} if isinstance(answered, str) else {})}
-    for sentence, _ in package_problems(packages):
+    for sentence in package_problems(packages):
         yield HUB_VERSION.finding(
-            sentence, "Install a supported version in the hub's image, or use a newer dra-spawner: docs/explanation/security.md."
+            sentence,
+            "Install a supported version in the hub's image, or use another dra-spawner: docs/reference/versions.md.",
         )
 
 

@@ -10,6 +10,7 @@ from dra_spawner.profiles.findings import Finding, Level
 from dra_spawner.profiles.lint import rules
 from dra_spawner.profiles.lint.inventory import Inventory
 from dra_spawner.profiles.lint.wants import Want, WantedClaim
+from dra_spawner.versions import KUBERNETES
 
 __all__ = ["GATES", "class_findings", "field_findings", "has_no_devices", "version_findings"]
 
@@ -28,13 +29,12 @@ _CONSEQUENCES = {
     "firstAvailable": "the claim would be refused",
     "adminAccess": "the devices would be taken from others instead of looked at",
 }
-_FIRST_RELEASE = (1, 34)
 
 
 def version_findings(choice: Choice, inventory: Inventory) -> Iterator[Finding]:
     """Of the API that claims need."""
     version = inventory.facts.kubernetes_version
-    if version is not None and version < _FIRST_RELEASE and choice.plan.claims:
+    if version is not None and version < KUBERNETES.least and choice.plan.claims:
         found = ".".join(map(str, version))
         yield rules.API_VERSION.finding(
             choice.claims_path, f"Kubernetes {found} has no resource.k8s.io/v1; device claims need 1.34 or later"
@@ -53,7 +53,7 @@ def field_findings(claim: WantedClaim, inventory: Inventory) -> Iterator[Finding
                 yield rules.FIELD_DROPPED.finding(
                     path, f"this cluster drops {field} (its feature gate {gate} is off): {_CONSEQUENCES[field]}"
                 )
-        elif facts.kubernetes_version is not None and _FIRST_RELEASE <= facts.kubernetes_version < since:
+        elif facts.kubernetes_version is not None and KUBERNETES.least <= facts.kubernetes_version < since:
             version = ".".join(map(str, facts.kubernetes_version))
             yield rules.FIELD_DROPPED.finding(
                 path,

@@ -17,6 +17,7 @@ from dra_spawner.spawner.hub_wide import hub_wide, in_background
 from dra_spawner.spawner.settings import SpawnerSettings
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
 from dra_spawner.spawner.steps.attempt import Attempt, Step
+from dra_spawner.versions import KUBERNETES, version_problem
 
 __all__ = ["ClusterCheck", "begin_checking"]
 
@@ -135,6 +136,8 @@ async def _check_all(spawner: SpawnerSettings, facts: CheckedFacts) -> None:
     except Exception:  # each start is checked again
         spawner.log.exception("Profiles are not checked against the cluster")
         return
+    if problem := version_problem(KUBERNETES, facts.facts.kubernetes_version):
+        spawner.log.warning("%s", problem)
     for finding in report.findings:
         if finding.level is Level.ERROR:
             spawner.log.error("Device profile cannot work on this cluster: %s", finding)

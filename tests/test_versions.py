@@ -1,0 +1,111 @@
+"""Supported versions: the sentences, and the table of docs/reference/versions.md."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from importlib.metadata import version
+from types import ModuleType
+
+import pytest
+
+from dra_spawner import __version__
+from dra_spawner.hub import version_problems
+from dra_spawner.versions import (
+    KUBERNETES,
+    Z2JH,
+    Supported,
+    installed_problems,
+    minor_version,
+    package_problems,
+    version_problem,
+)
+from tests.chart.z2jh import VERSIONS
+from tests.cluster.harness_binary import HARNESS, KUBERNETES_VERSION
+from tests.versions_table import PAGE, ROOT, hub_images, pinned, project, python_versions, table
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("v1.36.3", (1, 36)),
+        ("v1.34.2-eks-1234", (1, 34)),
+        ("4.4.1-0.dev.git.1.h0", (4, 4)),
+        ("", None),
+        ("set-by-chartpress", None),
+    ],
+)
+def test_numbers_of_versions(text: str, expected: tuple[int, int] | None) -> None:
+    assert minor_version(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("supported", "found", "sentence"),
+    [
+        (KUBERNETES, (1, 33), f"Kubernetes 1.33 is not supported: dra-spawner {__version__} needs 1.34 or later."),
+        (KUBERNETES, (1, 34), ""),
+        (KUBERNETES, (1, 36), ""),
+        (KUBERNETES, None, ""),
+        (
+            Supported("Kubernetes", (1, 34), (1, 36)),
+            (1, 38),
+            f"Kubernetes 1.38 is newer than 1.36, the newest version that dra-spawner {__version__} is tested with.",
+        ),
+        (Z2JH, (3, 3), f"zero-to-jupyterhub 3.3 is not supported: dra-spawner {__version__} needs 4.0 or later."),
+    ],
+)
+def test_sentences(supported: Supported, found: tuple[int, int] | None, sentence: str) -> None:
+    assert version_problem(supported, found) == sentence
+
+
+def test_packages_that_pip_was_told_to_install_all_the_same() -> None:
+    present = {"jupyterhub": "4.1.6", "jupyterhub-kubespawner": "8.0.0b1", "tornado": "1"}
+
+    assert package_problems(present, project()["dependencies"]) == (
+        f"JupyterHub 4.1.6 is not supported: dra-spawner {__version__} needs >=5.2.1, !=6.0.*, <7.",
+        f"KubeSpawner 8.0.0b1 is not supported: dra-spawner {__version__} needs >=7.0, <8.",
+    )
+    present["jupyterhub"] = "nonsense"
+    present["jupyterhub-kubespawner"] = "7.1.1.dev0"
+    assert package_problems(present, project()["dependencies"]) == ()
+
+
+def test_what_is_installed_here_is_supported() -> None:
+    assert installed_problems() == ()
+
+
+def test_the_hub_names_an_old_chart(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert version_problems() == ()
+    chart = ModuleType("z2jh")
+    chart.get_config = lambda key, default=None: {"Chart.Version": "3.3.8"}.get(key, default)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "z2jh", chart)
+    assert version_problems() == (
+        f"zero-to-jupyterhub 3.3 is not supported: dra-spawner {__version__} needs 4.0 or later.",
+    )
+
+
+def test_the_page_has_the_tables() -> None:
+    text = PAGE.read_text()
+    for part in (table(), hub_images()):
+        assert part in text, f"put this into {PAGE.name}:\n{part}"
+
+
+def test_ci_runs_what_the_table_says() -> None:
+    assert f"k8s.io/kubernetes {KUBERNETES_VERSION}" in (HARNESS / "go.mod").read_text()
+    assert minor_version(KUBERNETES_VERSION) == KUBERNETES.tested
+    numbered = [found for each in VERSIONS if (found := minor_version(each)) is not None]
+    assert (min(numbered), max(numbered)) == (Z2JH.least, Z2JH.tested)
+    assert project()["requires-python"] == f">={python_versions()[0]}"
+    gate = (ROOT / ".ci" / "run").read_text()
+    assert "-c .ci/oldest.txt" in gate
+    assert "tests.images.executed" in gate
+
+
+def test_this_run_is_one_of_them() -> None:
+    """The gate runs the tests twice."""
+    assert ".".join(platform.python_version_tuple()[:2]) in python_versions()
+    oldest = pinned(ROOT / ".ci" / "oldest.txt")
+    locked = pinned(ROOT / "requirements" / "service.lock")
+    for name in ("jupyterhub", "jupyterhub-kubespawner"):
+        # A newer release than the locked one may have come since.
+        assert version(name) == oldest[name] or version(name) >= locked[name]

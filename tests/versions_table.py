@@ -1,0 +1,72 @@
+"""The table of docs/reference/versions.md, made from what CI runs."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from packaging.requirements import Requirement
+
+from dra_spawner.versions import KUBERNETES, Z2JH, MinorVersion
+from tests.chart.z2jh import VERSIONS
+from tests.cluster.harness_binary import KUBERNETES_VERSION
+from tests.images.executed import PINS
+
+ROOT: Final = Path(__file__).parents[1]
+PAGE: Final = ROOT / "docs" / "reference" / "versions.md"
+
+
+def project() -> dict[str, Any]:
+    found: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return found
+
+
+def pinned(path: Path) -> dict[str, str]:
+    """Versions by package of a file that pip reads."""
+    return dict(re.findall(r"^([A-Za-z0-9_.-]+)==([^\s;\\]+)", path.read_text(), re.MULTILINE))
+
+
+def python_versions() -> list[str]:
+    """The versions in the classifiers."""
+    found = re.findall(r"Python :: (3\.\d+)", "\n".join(project()["classifiers"]))
+    return sorted(found, key=lambda each: int(each.split(".")[1]))
+
+
+def _text(version: MinorVersion) -> str:
+    return ".".join(map(str, version))
+
+
+def table() -> str:
+    """As it is on the page."""
+    oldest, locked = pinned(ROOT / ".ci" / "oldest.txt"), pinned(ROOT / "requirements" / "service.lock")
+    needs = {found.name: found.specifier for found in map(Requirement, project()["dependencies"])}
+    chart = yaml.safe_load((ROOT / "helm-values" / "chart" / "Chart.yaml").read_text())
+    assert chart["kubeVersion"] == f">={_text(KUBERNETES.least)}.0-0"
+    rows = [
+        ("part", "works with", "CI runs"),
+        ("---", "---", "---"),
+        ("Kubernetes", f"{_text(KUBERNETES.least)} or later", KUBERNETES_VERSION.removeprefix("v")),
+        ("zero-to-jupyterhub", f"{_text(Z2JH.least)} or later", ", ".join(VERSIONS)),
+    ]
+    for name, title in (("jupyterhub", "JupyterHub"), ("jupyterhub-kubespawner", "KubeSpawner")):
+        wanted = ", ".join(sorted(map(str, needs[name]), key=lambda each: each.lstrip("<>=!")))
+        rows.append((title, f"`{wanted}`", f"{oldest[name]} and {locked[name]}"))
+    rows.append(("Python", f"{python_versions()[0]} to {python_versions()[-1]}", python_versions()[0]))
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def hub_images() -> str:
+    """What the images of zero-to-jupyterhub have."""
+    rows = ["| zero-to-jupyterhub | JupyterHub | KubeSpawner | kubernetes-asyncio |", "|---|---|---|---|"]
+    for version in VERSIONS:
+        has = pinned(PINS / f"{version}.txt")
+        names = ("jupyterhub", "jupyterhub-kubespawner", "kubernetes-asyncio")
+        rows.append(f"| {version} | {' | '.join(has[name] for name in names)} |")
+    return "\n".join(rows)
+
+
+if __name__ == "__main__":
+    print(f"{table()}\n\n{hub_images()}")
