@@ -10,12 +10,12 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, metadata
 from io import TextIOWrapper
 from typing import Any, Final, TypeAlias
 
 from dra_spawner import __version__, names
 from dra_spawner.completion import SHELLS, command_tree, completion_script
+from dra_spawner.project_links import project_links
 from dra_spawner.user_server import whoami_arguments
 
 _Commands: TypeAlias = "argparse._SubParsersAction[Any]"
@@ -90,11 +90,7 @@ def _report_defect(name: str, error: Exception, *, with_traceback: bool) -> None
 
 def _issues_page() -> str:
     """The address for issues in the package's metadata; empty if there is none."""
-    try:
-        links = metadata(names.PROJECT).get_all("Project-URL") or []
-    except PackageNotFoundError:
-        return ""
-    pages = dict(link.split(", ", 1) for link in links if ", " in link)
+    pages = project_links()
     return next((page for label, page in pages.items() if label.lower() in ("issues", "bug tracker", "tracker")), "")
 
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 
 from dra_spawner.json_types import JsonObject
+from dra_spawner.project_links import where
 
 __all__ = ["add_commands"]
 
@@ -43,7 +44,7 @@ def _add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "output:\n"
         "  error: the choice cannot work on this cluster; warning: it may not work as intended; info: needs no\n"
         "  action. Each finding has its place in the profiles and its rule. The rules are in\n"
-        "  docs/reference/check.md.\n"
+        f"  {where('docs/reference/check.md')}\n"
         "  Each choice of an option is checked with the defaults of the other options, not in every combination.\n"
         "\n"
         "exit code:\n"

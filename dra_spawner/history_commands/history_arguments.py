@@ -7,6 +7,8 @@ import re
 import sys
 from datetime import UTC, datetime, timedelta
 
+from dra_spawner.project_links import where
+
 __all__ = ["add_commands"]
 
 _UNITS = {"s": 1, "m": 60, "h": 3600}
@@ -18,7 +20,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "history",
         help="import launches into the service's history, export it, or delete a user's records",
         description="Work on the history that the service records: launches, lead times of nodes, decisions.\n"
-        "docs/reference/history.md describes the records.",
+        f"{where('docs/reference/history.md')} describes the records.",
     )
     actions = history.add_subparsers(title="actions", metavar="ACTION")
     _add_import(actions)

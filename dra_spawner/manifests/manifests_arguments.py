@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from dra_spawner.project_links import where
+
 __all__ = ["add_commands"]
 
 
@@ -20,7 +22,8 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "\n"
         "then:\n"
         "  Put your placeholders and other settings into the ConfigMap, and restart the service:\n"
-        "  kubectl rollout restart deployment/dra-spawner. The hub needs the values of helm-values/full.yaml.\n"
+        "  kubectl rollout restart deployment/dra-spawner. The hub needs these values:\n"
+        f"  {where('helm-values/full.yaml')}\n"
         "\n"
         "exit code:\n"
         "  0 printed, 2 wrong usage",

@@ -31,6 +31,7 @@ from dra_spawner.placeholders.planner.spawn_counts import (
     ServerName,
     count_spawns,
 )
+from dra_spawner.project_links import where
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 
@@ -52,7 +53,8 @@ _MAX_PAGES: Final = 500
 _MAX_BYTES: Final = 32 * 2**20
 _PAGINATED: Final = "application/jupyterhub-pagination+json"
 _NO_RIGHT: Final = (
-    "the hub refuses it; the service's role there needs the scopes list:users and read:servers (helm-values/full.yaml)"
+    "the hub refuses it; the service's role there needs the scopes list:users and read:servers "
+    f"({where('helm-values/full.yaml')})"
 )
 
 

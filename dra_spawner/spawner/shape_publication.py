@@ -26,6 +26,7 @@ from dra_spawner.placeholders.planner.published_shapes import (
 )
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.profiles.claim_plan import ClaimPlan
+from dra_spawner.project_links import where
 from dra_spawner.spawner.hub_wide import in_background
 from dra_spawner.spawner.objects.api_objects import MANAGED_LABELS
 from dra_spawner.spawner.placement.pod import manifest_of, shape_of_pod
@@ -194,7 +195,7 @@ def publication_problem(error: KubernetesError, name: str) -> str:
     named = "" if error.verb == "create" else f"resourceNames: [{name}], "
     verb = {"replace": "update"}.get(error.verb, error.verb)
     rule = f'apiGroups: [""], resources: [configmaps], {named}verbs: [{verb}]'
-    return f"the hub's Role lacks the rule {rule} (helm-values/rbac.yaml)"
+    return f"the hub's Role lacks the rule {rule} ({where('helm-values/rbac.yaml')})"
 
 
 async def published_shapes(new_spawner: NewSpawner) -> PublishedShapes:

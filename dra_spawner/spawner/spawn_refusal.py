@@ -18,6 +18,7 @@ from tornado.web import HTTPError
 
 from dra_spawner.dra.claim_sizes import SIZE_ALLOWED
 from dra_spawner.profiles.problems import ProfileError
+from dra_spawner.project_links import where
 from dra_spawner.spawner.durations import in_words
 
 try:
@@ -136,7 +137,7 @@ def refusal_of_kubernetes_error(what: str, status: int, message: str, log: Logge
     reason, code, hint = RefusalReason.CLUSTER, 400, ""
     sentence = "The cluster refused this server. Please tell your administrator."
     if status == 403 and "cannot create" in message and "resourceclaimtemplates" in message:
-        reason, code, hint = RefusalReason.PERMISSION, 403, "; add the rules of helm-values/rbac.yaml"
+        reason, code, hint = RefusalReason.PERMISSION, 403, f"; add the rules of {where('helm-values/rbac.yaml')}"
         sentence = "JupyterHub lacks a right in the cluster. Please tell your administrator."
     elif status == 404 and "could not find the requested resource" in message:
         hint = "; claims need Kubernetes 1.34 or later"

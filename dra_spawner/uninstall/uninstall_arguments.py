@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from dra_spawner import names
+from dra_spawner.project_links import where
 
 __all__ = ["add_commands"]
 
@@ -17,7 +18,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         description="Remove every object, label and annotation of dra-spawner from a cluster: placeholders and warm\n"
         "claims, claims and templates of starts that are over, companion objects, ConfigMaps, the Lease, labels of\n"
         "nodes. What servers use stays, and is listed with what removes it; so is what an administrator applied\n"
-        "(`dra-spawner manifests`, helm-values/). docs/how-to/uninstall.md has the whole procedure.",
+        f"(`dra-spawner manifests`, Helm). {where('docs/how-to/uninstall.md')} has the whole procedure.",
         epilog="examples:\n"
         "  dra-spawner uninstall --dry-run                           what would be removed, what would be left\n"
         "  dra-spawner uninstall --kubeconfig ~/.kube/config         from all namespaces\n"

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +29,7 @@ ADDED = frozenset({"dra-spawner", "google-re2", "ical", "tzdata", "typing-inspec
 _OF_PIP = {
     name: value for name, value in os.environ.items() if name.startswith("PIP_") or name.endswith(("_proxy", "_PROXY"))
 }
+_QUIET = {"PIP_QUIET": "1", "PIP_ROOT_USER_ACTION": "ignore"}
 _EXCLUDED = re.compile(r"--exclude (\S+)")
 
 
@@ -71,7 +73,7 @@ def hub_environment(directory: Path, version: str) -> Iterator[Path]:
 
 def path_of(environment: Path, **more: str) -> dict[str, str]:
     """The variables of a process in it, as the image has them: the environment of this process counts for nothing."""
-    return {"PATH": f"{environment / 'bin'}:/usr/bin:/bin", "HOME": str(environment), **_OF_PIP, **more}
+    return {"PATH": f"{environment / 'bin'}:/usr/bin:/bin", "HOME": str(environment), **_OF_PIP, **_QUIET, **more}
 
 
 def require_kept(before: Mapping[str, str], after: Mapping[str, str], raised: set[str]) -> list[str]:
@@ -127,6 +129,18 @@ def init_container(environment: Path, wheels: Path, directory: Path) -> None:
     print(f"  {environment.name}, the init container: works")
 
 
+def require_contents(wheel: Path) -> None:
+    """The wheel has every file of the package, and nothing else but what JupyterLab and Jupyter Server find."""
+    found = set(zipfile.ZipFile(wheel).namelist())
+    listed = ["git", "-C", str(ROOT), "ls-files", "dra_spawner"]
+    package = set(subprocess.run(listed, capture_output=True, text=True, check=True, timeout=60).stdout.split())
+    assert package <= found, f"not in the wheel: {sorted(package - found)[:10]}"
+    besides = {each for each in found - package if ".dist-info/" not in each}
+    shared = f"{wheel.name.split('-py3')[0]}.data/data/"
+    assert all(each.startswith((f"{shared}share/jupyter/", f"{shared}etc/jupyter/")) for each in besides), besides
+    assert besides, "the panel of JupyterLab is in the wheel"
+
+
 def service_image(wheels: Path, directory: Path) -> None:
     """The Containerfile of the service."""
     stage = next(
@@ -137,13 +151,17 @@ def service_image(wheels: Path, directory: Path) -> None:
     environment = directory / "service"
     paths = {"/wheels": wheels, "/tmp/service.lock": lock, "/opt/dra-spawner": environment}
     for command in stage.commands():
-        execute(command, paths, os.environ)
+        execute(command, paths, {**os.environ, **_QUIET})
     program = [environment / "bin" / "dra-spawner"]
     subprocess.run([*program, "service", "--version"], check=True, timeout=60)
     # The migrations are in the package.
     history = ["history", "export", "--url", f"sqlite:///{directory}/history.sqlite"]
     subprocess.run([*program, *history], check=True, timeout=60)
     assert not (environment / "bin" / "pip").exists()
+    # Two commands of the README, in a directory without a checkout.
+    subprocess.run([*program, "demo", "--help"], check=True, stdout=subprocess.DEVNULL, cwd=directory, timeout=60)
+    values = ROOT / "helm-values" / "minimal.yaml"
+    subprocess.run([*program, "check", values], check=True, stdout=subprocess.DEVNULL, cwd=directory, timeout=120)
 
 
 def main() -> None:
@@ -153,6 +171,7 @@ def main() -> None:
         wheels = directory / "wheels"
         build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--wheel-dir", str(wheels), str(ROOT)]
         subprocess.run(build, check=True, timeout=300)
+        require_contents(next(wheels.glob("*.whl")))
         began = time.monotonic()
         if not sys.argv[1:]:
             service_image(wheels, directory)

@@ -10,6 +10,7 @@ from dra_spawner.profiles.drivers.registry import driver_rules
 from dra_spawner.profiles.findings import Level, Rule
 from dra_spawner.profiles.intel_gas.rules import INTEL_GAS_RULES
 from dra_spawner.profiles.vlan_findings import VLAN_RULES
+from dra_spawner.project_links import where
 
 __all__ = ["RULES", "all_rules", "unknown_rules"]
 
@@ -176,6 +177,8 @@ def unknown_rules(names: Iterable[str]) -> tuple[str, ...]:
     sentences = []
     for name in names:
         if name not in known:
-            near = get_close_matches(name, known, 1) or [f"docs/reference/check.md has their names, such as {known[0]}"]
+            near = get_close_matches(name, known, 1) or [
+                f"{where('docs/reference/check.md')} has their names, such as {known[0]}"
+            ]
             sentences.append(f"there is no rule {name}; {'did you mean ' if near[0] in known else ''}{near[0]}")
     return tuple(sentences)

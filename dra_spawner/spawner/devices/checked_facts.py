@@ -14,6 +14,7 @@ from dra_spawner.profiles.choices import Choice, ListedChoice
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.findings import Finding, Level
 from dra_spawner.profiles.lint import CheckReport, Inventory, check_choice, check_choices
+from dra_spawner.project_links import where
 from dra_spawner.spawner.devices.facts import read_facts
 from dra_spawner.spawner.devices.reader import NOW, DeviceReader, Reading
 
@@ -109,7 +110,8 @@ class CheckedFacts:
         missing = [name for name in ("device_classes", "slices", "nodes") if getattr(facts, name) is None]
         if missing and facts.dropped_fields != before.facts.dropped_fields:
             self._log.warning(
-                "Profiles are not fully checked against the cluster: the hub may not list %s (helm-values/rbac.yaml)",
+                "Profiles are not fully checked against the cluster: the hub may not list %s (%s)",
                 ", ".join(missing),
+                where("helm-values/rbac.yaml"),
             )
         return Inventory(facts)

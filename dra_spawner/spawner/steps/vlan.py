@@ -24,6 +24,7 @@ from dra_spawner.profiles.claim_templates import FROM_VLANS, vlan_numbers
 from dra_spawner.profiles.problems import Problem, ProfileError
 from dra_spawner.profiles.vlan_policy import OwnerKind, VlanPolicy, parse_vlan_policy
 from dra_spawner.profiles.vlans import LeasesCorrupt, VlanRefusal, VlanRefused, vlan_owner
+from dra_spawner.project_links import where
 from dra_spawner.spawner.accounts.vlan_leases import VlanLeases, pod_marks, vlan_lock
 from dra_spawner.spawner.hub_wide import (
     CLEAN_UP_WAIT_SECONDS,
@@ -211,7 +212,8 @@ def _refusal(refused: VlanRefused) -> SpawnRefused:
 
 def _refusal_of_error(error: KubernetesError, log: Logger) -> SpawnRefused:
     if error.status == 403:
-        log.error("The hub may not write ConfigMap %s (helm-values/rbac.yaml): %s", VLANS_CONFIG_MAP, error.message)
+        rules = where("helm-values/rbac.yaml")
+        log.error("The hub may not write ConfigMap %s (%s): %s", VLANS_CONFIG_MAP, rules, error.message)
         sentence = "JupyterHub lacks a right in the cluster to assign VLANs. Please tell your administrator."
         return SpawnRefused(sentence, RefusalReason.PERMISSION, status_code=403)
     if error.conflict or error.already_exists:

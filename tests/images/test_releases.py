@@ -1,0 +1,227 @@
+"""A release: what must agree with its tag, its notes, its chart, its metadata, and the workflow that makes it."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import check_jsonschema
+import jsonschema
+import pytest
+import yaml
+
+from dra_spawner import __version__
+from tests.chart.rendering import of_kind, run_helm
+from tests.images.containerfile import ROOT
+
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yaml"))
+DIGEST = f"sha256:{'a' * 64}"
+
+
+def load(path: str) -> ModuleType:
+    """A module that is in no package."""
+    spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+release = load(".ci/release.py")
+hatch_build = load("hatch_build.py")
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout that is ready for the release of 1.2.0rc3."""
+    (tmp_path / "dra_spawner").mkdir()
+    (tmp_path / "dra_spawner" / "__init__.py").write_text('"""x"""\n\n__version__ = "1.2.0rc3"\n')
+    chart = tmp_path / "helm-values" / "chart"
+    chart.mkdir(parents=True)
+    (chart / "Chart.yaml").write_text('name: x\nversion: 1.2.0-rc.3\nappVersion: "1.2.0rc3"\n')
+    text = "# Changelog\n\n## Unreleased\n\n## 1.2.0rc3 - 2026-12-01\n\n### Added\n\n- This.\n\n## 1.1.0 - 2026-11-01\n\n- That.\n"
+    (tmp_path / "CHANGELOG.md").write_text(text)
+    return tmp_path
+
+
+def test_a_release_that_agrees(checkout: Path) -> None:
+    assert list(release.problems("v1.2.0rc3", checkout)) == []
+    changelog = (checkout / "CHANGELOG.md").read_text()
+    assert release.notes(changelog, "1.2.0rc3") == "### Added\n\n- This."
+    assert release.notes(changelog, "1.1.0") == "- That."
+    assert release.notes(changelog, "1.1") == ""
+
+
+@pytest.mark.parametrize(
+    ("file", "before", "after", "told"),
+    [
+        ("dra_spawner/__init__.py", "rc3", "rc4", "The tag is v1.2.0rc3, but dra_spawner/__init__.py says 1.2.0rc4"),
+        ("dra_spawner/__init__.py", "1.2.0rc3", "1.2", "'1.2' is no version such as 0.1.0"),
+        ("dra_spawner/__init__.py", "rc3", ".dev3", "is a version of a checkout"),
+        ("helm-values/chart/Chart.yaml", "-rc.3", "rc3", "Chart.yaml: version is 1.2.0rc3, expected 1.2.0-rc.3."),
+        ("helm-values/chart/Chart.yaml", '"1.2.0rc3"', '"1"', "Chart.yaml: appVersion is 1, expected 1.2.0rc3."),
+        ("CHANGELOG.md", " - 2026-12-01", "", "has no section `## 1.2.0rc3 - <year>-<month>-<day>`"),
+        ("CHANGELOG.md", "## Unreleased\n", "## Unreleased\n\n- More.\n", "what is under Unreleased belongs"),
+    ],
+)
+def test_what_disagrees_is_named(checkout: Path, file: str, before: str, after: str, told: str) -> None:
+    path = checkout / file
+    assert before in path.read_text()
+    path.write_text(path.read_text().replace(before, after))
+    assert told in "\n".join(release.problems("v1.2.0rc3", checkout))
+
+
+def test_this_checkout_lacks_only_what_a_release_writes() -> None:
+    chart = yaml.safe_load((ROOT / "helm-values" / "chart" / "Chart.yaml").read_text())
+    assert (chart["version"], chart["appVersion"]) == (release.chart_version(__version__), __version__)
+    assert not any("Chart.yaml" in each for each in release.problems(f"v{__version__}", ROOT))
+
+
+def test_the_published_chart_needs_no_image(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / ".ci" / "release.py", "chart", tmp_path, "ghcr.io/example/dra-spawner-service", DIGEST],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    chart = done.stdout.strip()
+    run_helm("lint", "--strict", chart)
+    objects = [each for each in yaml.safe_load_all(run_helm("template", "x", chart, "--skip-tests")) if each]
+    (container,) = of_kind(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == f"ghcr.io/example/dra-spawner-service@{DIGEST}"
+    with pytest.raises(ValueError, match="expected an image"):
+        release.write_chart(tmp_path / "other", "ghcr.io/example/a", "sha256:1", ROOT)
+
+
+def test_links_of_the_readme_work_from_an_index() -> None:
+    text = (ROOT / "README.md").read_text()
+    relative = re.findall(r"\]\((?!https?:)([^)#]+)", text)
+    assert [each for each in relative if not (ROOT / each).exists()] == []
+    there = hatch_build.readme_for_an_index(text, "https://git.example.org/x", "v1.2.0")
+    assert re.findall(r"\]\((?!https?:)[^)]*\)", there) == []
+    assert (
+        "![JupyterHub's spawn form with five profiles](https://git.example.org/x/raw/v1.2.0/docs/demo-form.png)"
+        in there
+    )
+    assert "(https://git.example.org/x/blob/v1.2.0/docs/profiles.md)" in there
+    assert "install -q 'dra-spawner[demo]'" in there
+    again = "[a](https://a.example.org/b) [c](#here) [d](mailto:e@example.org)"
+    assert hatch_build.readme_for_an_index(again, "https://git.example.org/x", "v1.2.0") == again
+
+
+@pytest.mark.parametrize(("home", "count"), [("https://git.example.org/x/", 6), ("", 0)])
+def test_metadata(home: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRA_SPAWNER_HOME", home)
+    monkeypatch.setenv("DRA_SPAWNER_REF", "v1.2.0")
+    metadata: dict[str, Any] = {}
+    hatch_build.CustomMetadataHook(str(ROOT), {}).update(metadata)
+    assert len(metadata["urls"]) == count
+    assert metadata["urls"].get("Issues", "https://git.example.org/x/issues") == "https://git.example.org/x/issues"
+    assert metadata["readme"]["content-type"] == "text/markdown"
+
+
+def strings_of(tree: ast.AST) -> Iterator[ast.Constant]:
+    """Strings of a module, but for docstrings, help of settings, and what is given to `where`."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Expr) or (isinstance(node, ast.keyword) and node.arg == "help"):
+            continue
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "where":
+            continue
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node
+        yield from strings_of(node)
+
+
+def test_messages_name_files_by_their_address() -> None:
+    """Somebody who installed the package has no docs/ and no helm-values/."""
+    found = [
+        f"{path.relative_to(ROOT)}:{each.lineno}"
+        for path in (ROOT / "dra_spawner").rglob("*.py")
+        for each in strings_of(ast.parse(path.read_text()))
+        if re.search(r"\b(docs|helm-values|jupyterhub_config\.d)/", str(each.value))
+        and path.stem != "lifecycle_diagram"
+    ]
+    assert found == []
+
+
+def test_files_that_messages_name_exist() -> None:
+    named = {
+        found[1]
+        for path in (ROOT / "dra_spawner").rglob("*.py")
+        for found in re.finditer(r"where\(['\"]([^'\"]+)['\"]\)", path.read_text())
+    }
+    assert len(named) > 3
+    assert [each for each in named if not (ROOT / each).exists()] == []
+
+
+def test_the_list_of_parts(tmp_path: Path) -> None:
+    path = tmp_path / "parts.json"
+    tool = [str(Path(sys.executable).with_name("cyclonedx-py")), "requirements", "requirements/service.lock"]
+    options = ["--pyproject", "pyproject.toml", "--output-reproducible", "-o", str(path)]
+    subprocess.run([*tool, *options], cwd=ROOT, check=True, capture_output=True, timeout=120)
+    parts = json.loads(path.read_text())
+    assert parts["metadata"]["component"]["name"] == "dra-spawner"
+    lock = (ROOT / "requirements" / "service.lock").read_text()
+    locked = set(re.findall(r"^([a-z0-9][\w.-]*)==", lock, re.MULTILINE | re.IGNORECASE))
+    assert {each["name"] for each in parts["components"]} == locked
+    assert all(each["externalReferences"][0]["hashes"] for each in parts["components"])
+    # The command of the workflow.
+    assert " ".join(["cyclonedx-py", *tool[1:], *options[:-1]]) in (ROOT / ".github/workflows/release.yaml").read_text()
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_workflows(path: Path) -> None:
+    schema = Path(check_jsonschema.__file__).parent / "builtin_schemas" / "vendor" / "github-workflows.json"
+    text = path.read_text()
+    # YAML 1.1 reads the key `on` as true.
+    workflow = {("on" if key is True else key): value for key, value in yaml.safe_load(text).items()}
+    jsonschema.validate(workflow, json.loads(schema.read_text()))
+    assert workflow["permissions"] == {"contents": "read"}
+    for job in workflow["jobs"].values():
+        assert job["timeout-minutes"] <= 120
+        for step in job["steps"]:
+            # A tag can be moved to other code, a commit cannot.
+            assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", step.get("uses", f"a/b@{'0' * 40}"))
+            # An expression in a command would be code that others may write.
+            assert "${{" not in step.get("run", "")
+            assert step.get("with", {}).get("persist-credentials", False) is False
+    for used in set(re.findall(r"(?:images|\.ci|requirements)/[\w./-]+\w", text)):
+        assert (ROOT / used).exists(), used
+    assert "secrets." not in text
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_commands_of_the_workflows_are_shell() -> None:
+    for path in WORKFLOWS:
+        for job in yaml.safe_load(path.read_text())["jobs"].values():
+            for step in job["steps"]:
+                subprocess.run(["bash", "-n"], input=step.get("run", ""), text=True, check=True, timeout=10)
+
+
+def test_only_the_jobs_that_publish_may_write() -> None:
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yaml").read_text())["jobs"]
+    writing = {
+        name: sorted(key for key, value in job.get("permissions", {}).items() if value == "write")
+        for name, job in jobs.items()
+    }
+    assert writing == {
+        "build": [],
+        "package": ["id-token"],
+        "images": ["packages"],
+        "chart": ["packages"],
+        "release": ["contents"],
+    }
+    versions = {each.get("arguments") for each in jobs["images"]["strategy"]["matrix"]["include"]}
+    assert versions == {"", "HUB_VERSION=4.0.0", "HUB_VERSION=4.4.0"}
