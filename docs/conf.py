@@ -12,7 +12,7 @@ author = "the authors of dra_spawner"
 copyright = f"the authors of {project}"  # noqa: A001 (the name that Sphinx reads)
 release = __version__
 
-extensions = ["myst_parser", "sphinx_copybutton", "sphinxcontrib.mermaid", "page_parts"]
+extensions = ["myst_parser", "sphinx_copybutton", "sphinxcontrib.mermaid", "site_parts"]
 exclude_patterns = ["_extensions"]
 suppress_warnings = ["myst.header"]  # generated parts have headings below the page's own
 

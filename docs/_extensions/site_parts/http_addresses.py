@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from markdown import table
-
 from dra_spawner.service.http.openapi import openapi_document
 from dra_spawner.service.http.web_application import ADDRESSES
+
+from .markdown import table
 
 __all__ = ["http_addresses"]
 

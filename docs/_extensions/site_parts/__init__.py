@@ -15,26 +15,26 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from command_line import command_line
-from http_addresses import http_addresses
-from language import profile_language
-from settings import service_settings, spawner_settings
+from .command_line import command_line
+from .http_addresses import http_addresses
+from .language import profile_language
+from .settings import service_settings, spawner_settings
 
-__all__ = ["setup"]
+__all__ = ["GENERATED", "PARTS", "setup"]
 
-_GENERATED: Final = re.compile(r"<!-- generated: ([a-z-]+) -->")
+GENERATED: Final = re.compile(r"<!-- generated: ([a-z-]+) -->")
 _CONTENTS: Final = re.compile(r"<!-- contents: (.+?) -->")
 _NAMED_FILE: Final = re.compile(r"\[[\w-]+\.md\]\((?!https?:)")
 _OF_THE_REPOSITORY: Final = re.compile(r"\[([^\]]+)\]\((?:\.\./)+(?:CONTRIBUTING|CHANGELOG)\.md[^)]*\)")
 _ONLY_ON_GITHUB: Final = re.compile(r"<!-- without the site: begin -->.*?<!-- end -->\n*", re.DOTALL)
-_ROOT: Final = Path(__file__).parents[2]
+_ROOT: Final = Path(__file__).parents[3]
 
 
 def _chart_values() -> str:
     return f"```yaml\n{(_ROOT / 'helm-values/chart/values.yaml').read_text()}```\n"
 
 
-_PARTS: Final[dict[str, Callable[[], str]]] = {
+PARTS: Final[dict[str, Callable[[], str]]] = {
     "chart-values": _chart_values,
     "command-line": command_line,
     "http-addresses": http_addresses,
@@ -54,7 +54,7 @@ def setup(app: Any) -> dict[str, bool]:
 def _fill(app: Any, name: str, source: list[str]) -> None:
     """Fill a page; an unknown part is an error."""
     text = _ONLY_ON_GITHUB.sub("", source[0])
-    text = _GENERATED.sub(lambda mark: _PARTS[mark[1]](), text)
+    text = GENERATED.sub(lambda mark: PARTS[mark[1]](), text)
     text = _CONTENTS.sub(lambda mark: _contents(mark[1].split()), text)
     text = _OF_THE_REPOSITORY.sub(r"`\1` of the repository", text)
     # GitHub shows the name of the file, the site the title of the page.
@@ -67,5 +67,5 @@ def _contents(pages: list[str]) -> str:
 
 def _read_again(app: Any, env: Any, names: list[str]) -> None:
     """Read the generated pages in each build: their parts change with the code."""
-    generated = {name for name in env.found_docs if _GENERATED.search(Path(env.doc2path(name)).read_text())}
+    generated = {name for name in env.found_docs if GENERATED.search(Path(env.doc2path(name)).read_text())}
     names.extend(generated - set(names))

@@ -6,12 +6,13 @@ import json
 from typing import Any, Final
 
 from kubespawner import KubeSpawner
-from markdown import paragraphs
 from traitlets import Enum, TraitType
 from traitlets.config import Configurable
 
 from dra_spawner.service.application import DRASpawnerService
 from dra_spawner.spawner import DRASpawner
+
+from .markdown import paragraphs
 
 __all__ = ["service_settings", "spawner_settings"]
 

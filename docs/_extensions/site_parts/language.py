@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from markdown import table
-
 from dra_spawner.profiles.profiles_schema import profiles_schema
+
+from .markdown import table
 
 __all__ = ["profile_language"]
 

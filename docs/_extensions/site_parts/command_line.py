@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from markdown import table
-
 from dra_spawner.cli import command_parser
+
+from .markdown import table
 
 __all__ = ["command_line"]
 

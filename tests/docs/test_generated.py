@@ -1,0 +1,54 @@
+"""The generated parts of the reference: complete, and each in a page. ``.ci/run`` builds the site with them."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+import pytest
+
+from dra_spawner.cli import command_parser
+from dra_spawner.completion import command_tree
+from dra_spawner.service.application import DRASpawnerService
+from dra_spawner.service.http.web_application import ADDRESSES
+from dra_spawner.spawner.settings import SpawnerSettings
+from tests.docs.pages import ROOT, pages
+
+
+@pytest.fixture(scope="module")
+def site_parts() -> ModuleType:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "docs" / "_extensions"))
+        return importlib.import_module("site_parts")
+
+
+def headings(text: str) -> set[str]:
+    return {line.removeprefix("## ") for line in text.splitlines() if line.startswith("## ")}
+
+
+def test_each_part_is_in_a_page(site_parts: ModuleType) -> None:
+    assert sorted(name for page in pages() for name in site_parts.GENERATED.findall(page.text)) == sorted(
+        site_parts.PARTS
+    )
+
+
+def test_every_setting_is_there(site_parts: ModuleType) -> None:
+    service = headings(site_parts.PARTS["service-settings"]())
+    assert set(DRASpawnerService.class_own_traits(config=True)) <= service
+    assert set(SpawnerSettings.class_own_traits(config=True)) <= headings(site_parts.PARTS["spawner-settings"]())
+
+
+def test_every_command_is_there(site_parts: ModuleType) -> None:
+    commands = {" ".join(("dra-spawner", *each.path)) for each in command_tree(command_parser()).all()}
+    assert headings(site_parts.PARTS["command-line"]()) == commands
+
+
+def test_every_address_is_there(site_parts: ModuleType) -> None:
+    text = site_parts.PARTS["http-addresses"]()
+    assert [address for address, _ in ADDRESSES if address.startswith("api/") and f" {address}" not in text] == []
+
+
+def test_the_keys_of_a_claim_are_there(site_parts: ModuleType) -> None:
+    text = site_parts.PARTS["profile-language"]()
+    for key in ("device_class", "capacity", "first_available", "shared", "constraints"):
+        assert f"| `{key}` |" in text
