@@ -30,7 +30,7 @@ COMMANDS: Final = command_lines()
 NOT_RUN: Final = {
     "kubectl": "it needs a cluster; its commands and options are compared with a list",
     "helm": "it needs a cluster; its options are compared with Helm's own help, and the chart is rendered with these values",
-    "curl": "it needs a hub; address, method and question are compared with the service's OpenAPI document",
+    "curl": "test_requests.py sends these requests to a service; here they are compared with its OpenAPI document",
     "pip": "it would install something",
     "uv": "it would ask a registry",
     "pytest": "these are the tests",
