@@ -14,6 +14,7 @@ from dra_spawner.dra.devices import Device, PoolId, ResourceSlice
 from dra_spawner.json_types import JsonObject
 from dra_spawner.profiles.drivers import driver_of_class, known_drivers
 from dra_spawner.profiles.facts import ClusterFacts
+from dra_spawner.project_links import where
 
 __all__ = ["DEVICE_RULES", "device_findings"]
 
@@ -100,7 +101,7 @@ def device_findings(facts: DoctorFacts) -> Iterator[Finding]:
     if facts.classes is not None and not facts.classes:
         yield NO_DEVICE_CLASSES.finding(
             "The cluster has no DeviceClass, so no profile can request a device.",
-            "Install the DRA driver of your devices: docs/reference/drivers.md lists them.",
+            f"Install the DRA driver of your devices: {where('docs/reference/drivers.md')} lists them.",
         )
     if facts.slices is None:
         return
@@ -239,7 +240,7 @@ _TROUBLES: Final = (
         "sriovnetwork.k8snetworkplumbingwg.io",
         lambda devices: not devices,
         "The SR-IOV driver publishes nothing until a SriovResourcePolicy selects devices.",
-        "Create a SriovResourcePolicy: docs/reference/drivers.md.",
+        f"Create a SriovResourcePolicy: {where('docs/reference/drivers.md')}.",
         Severity.WARNING,
     ),
     _Trouble(
@@ -253,7 +254,7 @@ _TROUBLES: Final = (
         "gpu.nvidia.com",
         lambda devices: any(each.description.allow_multiple_allocations for each in devices),
         "NVIDIA's driver shares GPUs of this cluster by memory or count, and enforces neither.",
-        "Tell users, or use MIG or HAMi: docs/reference/drivers.md#how-firm-a-share-is.",
+        f"Tell users, or use MIG or HAMi: {where('docs/reference/drivers.md#how-firm-a-share-is')}.",
         Severity.INFO,
     ),
 )

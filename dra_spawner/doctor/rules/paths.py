@@ -21,6 +21,7 @@ from dra_spawner.doctor.objects import (
     service_deployment,
 )
 from dra_spawner.json_types import JsonObject
+from dra_spawner.project_links import where
 
 __all__ = ["PATH_RULES", "path_findings"]
 
@@ -122,7 +123,7 @@ def _installed(facts: DoctorFacts) -> Iterator[Finding]:
         yield SERVICE_MISSING.finding(
             f"There is no Deployment of the service in namespace {facts.namespace}."
             + ("" if has_hub else " There is no hub of zero-to-jupyterhub, either."),
-            "helm install dra-spawner helm-values/chart: docs/how-to/install-with-helm.md. "
+            f"helm install dra-spawner helm-values/chart: {where('docs/how-to/install-with-helm.md')}. "
             "A service that the hub starts itself has no Deployment, and needs no action.",
             f"Namespace {facts.namespace}",
             Severity.INFO,

@@ -9,6 +9,7 @@ from dra_spawner import names
 from dra_spawner.doctor.facts import DoctorFacts
 from dra_spawner.doctor.findings import DoctorRule, Finding, Severity, Subject
 from dra_spawner.doctor.objects import component_of, labels_of, name_of
+from dra_spawner.project_links import where
 
 __all__ = ["SETTING_RULES", "doubled_settings", "setting_findings"]
 
@@ -106,7 +107,7 @@ def _shapes(facts: DoctorFacts, wanted: str) -> Iterator[Finding]:
             f"The hub has not published its choices: there is no ConfigMap {wanted} in namespace {facts.namespace}. "
             "No choice gets placeholders.",
             "Call setup(c) of dra_spawner.hub in hub.extraConfig, name the service in hub.services, and restart the "
-            "hub: docs/how-to/install-with-helm.md.",
+            f"hub: {where('docs/how-to/install-with-helm.md')}.",
             f"ConfigMap {wanted}",
         )
 

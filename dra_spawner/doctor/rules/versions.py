@@ -9,6 +9,7 @@ from dra_spawner import names
 from dra_spawner.doctor.facts import DoctorFacts
 from dra_spawner.doctor.findings import DoctorRule, Finding, Severity, Subject
 from dra_spawner.doctor.objects import chart_of, flags_of, hub_deployment, name_of, version_of
+from dra_spawner.project_links import where
 from dra_spawner.versions import KUBERNETES, Z2JH, package_problems
 
 __all__ = ["VERSION_RULES", "version_findings"]
@@ -150,7 +151,7 @@ def _hub(facts: DoctorFacts) -> Iterator[Finding]:
     for sentence in package_problems(packages):
         yield HUB_VERSION.finding(
             sentence,
-            "Install a supported version in the hub's image, or use another dra-spawner: docs/reference/versions.md.",
+            f"Install a supported version in the hub's image, or use another dra-spawner: {where('docs/reference/versions.md')}.",
         )
 
 

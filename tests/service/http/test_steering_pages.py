@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,7 @@ async def url(context: ServiceContext) -> AsyncIterator[str]:
         yield f"{found}/open"
 
 
-def decide(context: ServiceContext, number: int, kind: str = "delete-placeholder", **fields: str) -> None:
+def decide(context: ServiceContext, number: int, kind: str = "delete-placeholder", **fields: Any) -> None:
     at = datetime(2026, 11, 21, 12, number // 60, number % 60, tzinfo=UTC)
     context.decisions.append(Decision(at, kind, f"Pod hub/p{number}", fields.pop("reason", "Because."), **fields))
 
