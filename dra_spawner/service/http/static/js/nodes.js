@@ -118,7 +118,7 @@ class Row {
     }
     if (!cells.length) cells.push(element("div", { role: "gridcell", class: "none" }, "no devices"));
     this.bars.replaceChildren(...cells);
-    if (mayOperate && document.getElementById("action-dialog")) this.showAction();
+    if (hasActions()) this.showAction();
     this.mark();
   }
 
@@ -293,8 +293,14 @@ async function render(answer) {
   board.dataset.renderMs = (performance.now() - began).toFixed(1);
 }
 
+/** Whether the page has the dialog of actions.js, for readers who may use it. */
+function hasActions() {
+  return mayOperate && document.getElementById("action-dialog") !== null;
+}
+
 function show(items, all) {
   total = all;
+  grid.classList.toggle("with-actions", hasActions());
   const present = new Set();
   for (const data of items) {
     present.add(data.name);
