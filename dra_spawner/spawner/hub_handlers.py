@@ -1,18 +1,29 @@
-"""Adds this project's addresses to the hub's web application."""
+"""The hub that runs in this process, and this project's addresses in its web application."""
 
 from __future__ import annotations
 
+import sys
+from typing import Any
 from weakref import WeakKeyDictionary
 
-from jupyterhub.app import JupyterHub
 from jupyterhub.handlers import BaseHandler
 from jupyterhub.utils import url_path_join
 from tornado.web import Application
 
-__all__ = ["serve_in_hub"]
+__all__ = ["running_hub", "serve_in_hub"]
 
 #: Addresses that are served, as tests run several hubs in a process.
 _serving: WeakKeyDictionary[Application, set[str]] = WeakKeyDictionary()
+
+
+def running_hub() -> Any | None:
+    """The hub that runs in this process; None without one.
+
+    The hub's module takes seconds to import, which commands such as ``dra-spawner check`` do without.
+    """
+    module = sys.modules.get("jupyterhub.app")
+    hub = getattr(module, "JupyterHub", None)  # None while the module is being imported
+    return hub.instance() if hub is not None and hub.initialized() else None
 
 
 def serve_in_hub(address: str, handler: type[BaseHandler]) -> bool:
@@ -28,11 +39,9 @@ def serve_in_hub(address: str, handler: type[BaseHandler]) -> bool:
     bool
         Whether it is served: a hub that starts has no web application yet.
     """
-    if not JupyterHub.initialized():
-        return False
-    hub = JupyterHub.instance()
+    hub = running_hub()
     application = getattr(hub, "tornado_application", None)
-    if application is None:
+    if hub is None or application is None:
         return False
     served = _serving.setdefault(application, set())
     if address not in served:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import jsonschema
@@ -368,3 +370,9 @@ def test_help_teaches(capsys):
         with pytest.raises(SystemExit):
             main([command, "--help"])
         assert "examples:" in capsys.readouterr().out
+
+
+def test_the_hub_itself_is_not_loaded() -> None:
+    """It would take most of the time of a check."""
+    program = "import sys, dra_spawner.spawner; sys.exit('jupyterhub.app' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -14,9 +14,9 @@ from logging import Logger
 from typing import Any, Final
 
 import aiohttp
-from jupyterhub.app import JupyterHub
 from jupyterhub.utils import url_path_join
 
+from dra_spawner.spawner.hub_handlers import running_hub
 from dra_spawner.spawner.placement.answer import InvalidAnswer, PlacementAnswer, read_answer
 
 __all__ = ["ServiceAddress", "ask_for_placement", "is_configured", "service_of_hub"]
@@ -42,9 +42,9 @@ class ServiceAddress:
 
 def is_configured(name: str) -> bool:
     """Whether the hub that runs in this process has a service of this name in its configuration."""
-    if not name or not JupyterHub.initialized():
+    hub = running_hub()
+    if not name or hub is None:
         return False
-    hub = JupyterHub.instance()
     return name in hub._service_map or any(
         isinstance(each, Mapping) and each.get("name") == name for each in hub.services
     )
@@ -52,9 +52,8 @@ def is_configured(name: str) -> bool:
 
 def service_of_hub(name: str) -> ServiceAddress | None:
     """A service of the hub in this process; None if no service of this name has an address and a token."""
-    if not name or not JupyterHub.initialized():
-        return None
-    service = JupyterHub.instance()._service_map.get(name)
+    hub = running_hub()
+    service = hub._service_map.get(name) if name and hub is not None else None
     if service is None or not service.url or not service.api_token:
         return None
     return ServiceAddress(url_path_join(service.url, service.prefix), service.api_token)
