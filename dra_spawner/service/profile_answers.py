@@ -1,7 +1,7 @@
 """Availability as JSON: computed again after something has changed, but only in a part of the time.
 
-On a big cluster one answer takes longer to compute than hundreds of questions take to answer. So an answer is given
-again for ten times as long as it took, and while the next one is computed.
+On a big cluster one answer takes longer to compute than hundreds of questions take to answer. So such an answer
+is given again for ten times as long as it took, and while the next one is computed.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ __all__ = ["ProfileAnswer", "ProfileAnswers"]
 _MAX_SECONDS: Final = 1.0
 #: Time for which an answer is given although something has changed, as a multiple of the time to compute it.
 _REST: Final = 10.0
+#: Seconds to compute an answer below which it is computed again at once.
+_SHORT: Final = 0.1
 #: Limit of that time, in seconds.
 _MAX_REST: Final = 5.0
 #: Limit of names that are remembered.
@@ -83,7 +85,8 @@ class ProfileAnswers:
         """
         known = self._known.get(name)
         if known is not None:
-            age, rest = self.age(known), min(_REST * known.took, _MAX_REST)
+            age = self.age(known)
+            rest = min(_REST * known.took, _MAX_REST) if known.took >= _SHORT else 0.0
             if age < rest or (age <= _MAX_SECONDS and known.ground == _ground(controller)):
                 return known
         work = self._working.get(name)

@@ -372,8 +372,12 @@ def config_maps() -> list[Json]:
     """What the hub publishes, who has which VLAN, and what people set."""
     setting = {"kind": "placeholders", "name": "gpu", "by": "user ada", "at": STAMP, "until": STAMP, "reason": "r"}
     audited = {"at": STAMP, "by": "user ada", "change": "set", "subject": "placeholders gpu", "details": "d"}
+    order = {"namespace": NAMESPACE, "name": "p", "uid": "u", "server": "s", "by": "user ada", "at": STAMP}
+    entry = {"users": "9 of gpu", "begins": "2026-11-24 17:00"}
     set_by_people = {
         "settings.json": json.dumps([{**setting, "min": 1, "max": 2}]),
+        "orders.json": json.dumps([order]),
+        "calendar-entries.json": json.dumps({"a": entry}),
         "audit.json": json.dumps([audited]),
     }
     holder = {"owner": "user:ada", "server": "hub/ada", "start": "nonce", "until": STAMP, "note": "n"}

@@ -238,6 +238,8 @@ async def _settings(api: ExamplesApi) -> None:
     store.put((await api.list("/api/v1/configmaps"))["items"][1])
     assert store.present.replicas
     assert store.present.audit
+    assert store.present.orders
+    assert store.present.entries
 
 
 async def _buffers(api: ExamplesApi) -> None:

@@ -146,7 +146,8 @@ hub:
       url: http://{{ include "dra-spawner.fullname" . }}:8181
       display: true
       oauth_no_confirm: true
-      oauth_client_allowed_scopes: ["custom:dra-spawner:read", "custom:dra-spawner:operate", "custom:dra-spawner:admin", admin-ui]
+      oauth_client_allowed_scopes:
+        ["custom:dra-spawner:read", "custom:dra-spawner:operate", "custom:dra-spawner:admin", admin-ui, "delete:servers"]
     {{- if .Values.serviceMonitor.enabled }}
     {{ .Values.serviceMonitor.hubServiceName }}: {}
     {{- end }}
