@@ -151,7 +151,7 @@ def _hub(facts: DoctorFacts) -> Iterator[Finding]:
     for sentence in package_problems(packages):
         yield HUB_VERSION.finding(
             sentence,
-            f"Install a supported version in the hub's image, or use another dra-spawner: {where('docs/reference/versions.md')}.",
+            f"Install a supported version in the hub's image: {where('docs/reference/versions.md')}.",
         )
 
 
