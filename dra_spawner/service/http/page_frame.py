@@ -95,10 +95,6 @@ class PageFrame:
             if address in self.addresses
         ]
 
-    def has_page(self, address: str) -> bool:
-        """Whether the application has a page at this address."""
-        return address in self.addresses
-
     def may(self, access: Access | str) -> bool:
         """Whether the reader's scopes allow what needs this access."""
         return bool(check_scopes(set(scopes_of(Access(access), self.web)), self._scopes))
