@@ -105,7 +105,7 @@ def package_problems(packages: Mapping[str, str], requirements: Iterable[str] | 
     Parameters
     ----------
     packages
-        Versions by the name of the package; one that is no version is left out.
+        Versions by the name of the package.
     requirements
         As in the metadata of this package; None for these.
     """
@@ -118,7 +118,7 @@ def package_problems(packages: Mapping[str, str], requirements: Iterable[str] | 
         try:
             is_let_in = requirement.specifier.contains(present, prereleases=True)
         except InvalidVersion:
-            continue
+            is_let_in = False
         if not is_let_in:
             wanted = ", ".join(sorted(map(str, requirement.specifier), key=lambda each: each.lstrip("<>=!~")))
             here = f"{_PACKAGES[requirement.name]} {present}"

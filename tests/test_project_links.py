@@ -22,4 +22,4 @@ def test_an_installed_package_has_addresses(tmp_path: Path, monkeypatch: pytest.
     (directory / "METADATA").write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
     importlib.invalidate_caches()
-    assert where("docs/reference/check.md") == "https://git.example.org/x/blob/v1.2.0/docs/check.md"
+    assert where("docs/reference/check.md") == "https://git.example.org/x/blob/v1.2.0/docs/reference/check.md"

@@ -16,7 +16,8 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="examine a cluster, its hub and the service, and say what to fix",
         description="Examine a live cluster: versions, devices and drivers, rights of hub and service, the ways\n"
         "between hub, service and API server, schedulers, settings. Each finding has its fix:\n"
-        "docs/reference/doctor.md. Nothing is changed: it reads, and asks the API server whether accounts have rights.",
+        f"{where('docs/reference/doctor.md')}.\n"
+        "Nothing is changed: it reads, and asks the API server whether accounts have rights.",
         epilog="examples:\n"
         "  dra-spawner doctor --kubeconfig ~/.kube/config --namespace jupyterhub\n"
         "  kubectl exec --namespace jupyterhub deployment/hub -- dra-spawner doctor\n"
@@ -61,7 +62,8 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    from dra_spawner.fit.reading import Progress
+    from dra_spawner.project_links import where
+from dra_spawner.fit.reading import Progress
 
     progress = Progress(sys.stderr)
     progress.begin("loading the Kubernetes client")

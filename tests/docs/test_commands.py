@@ -32,6 +32,7 @@ NOT_RUN: Final = {
     "helm": "it needs a cluster; its options are compared with Helm's own help, and the chart is rendered with these values",
     "curl": "test_requests.py sends these requests to a service; here they are compared with its OpenAPI document",
     "pip": "it would install something",
+    "docker": "nothing builds images here; tests/images executes the commands of the image files",
     "uv": "it would ask a registry",
     "pytest": "these are the tests",
     "pre-commit": "it would change the checkout",
@@ -40,6 +41,7 @@ NOT_RUN: Final = {
 """Programs whose commands are checked and not run, each with the reason."""
 
 NOT_HERE: Final = {
+    "doctor": "it needs a cluster; tests/doctor does",
     "demo": "tests/browser/test_demo.py starts it and clicks through it",
     "whoami": "it asks the hub of a server; tests/integration/test_my_devices.py does",
     "uninstall": "it needs a cluster; tests/uninstall does",

@@ -18,6 +18,7 @@ from dra_spawner.placeholders.planner.view import View
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable, whole
 from tests.placeholders.controller.objects import SHARE, WHOLE, node, prepare, shape, user_pod
+from tests.polling import eventually
 from tests.service.replica import Replica, publish_shapes, replica
 
 GPU = shape(WHOLE)
@@ -128,6 +129,19 @@ async def test_combinations_are_told_of_where_there_is_something(embedded_cluste
         metrics = await service.get("metrics")
         assert 'dra_spawner_placeholders{profile="gpu-slice/a=1,b=1",state="warm"} 1.0' in metrics
         assert 'dra_spawner_servers{profile="gpu-slice/a=1,b=2"} 1.0' in metrics
+        for profile in ("", "gpu-slice/a=1,b=2"):
+
+            async def is_recorded(profile: str = profile) -> bool:
+                timeline = await service.get_json(f"timeline?hours=1&profile={profile}")
+                return sum(each["launches"] or 0 for each in timeline["items"]) == 1
+
+            await eventually(is_recorded, "the launch is in the timeline")
+        timeline = await service.get_json("timeline?hours=1&profile=gpu-slice")
+        past, coming = timeline["items"][:13], timeline["items"][13:]
+        assert [each["launches"] for each in past] == [0] * 13
+        assert {each["launches"] for each in coming} == {None}
+        assert len(coming) in (5, 6)
+        assert (timeline["step_minutes"], timeline["entries"], timeline["unknown_because"]) == (5, [], [])
         assert "a=2,b=1" not in metrics
 
 

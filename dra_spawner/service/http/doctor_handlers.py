@@ -32,7 +32,7 @@ DOCTOR: Final = record(
                     "subject": choice(Subject),
                     "severity": choice(Severity),
                     "sentence": text("The cluster has no DeviceClass, so no profile can request a device."),
-                    "fix": text("Install the DRA driver of your devices: docs/reference/drivers.md lists them."),
+                    "fix": text("Install the DRA driver of your devices."),
                     "where": text(""),
                 }
             )

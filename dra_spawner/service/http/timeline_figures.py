@@ -123,7 +123,7 @@ async def read_timeline(context: ServiceContext, hours: int, profile: str = "") 
     length = next((each for each in _STEPS if hours * 60 <= each * _MAX_STEPS), _STEPS[-1])
     present = minute_of(now)
     begin = (present - hours * 60) // length * length
-    end = present + -(-hours * 30 // length) * length
+    end = begin + -(-(present + hours * 30 - begin) // length) * length
     if controller is None:
         return Timeline(begin, present, end, length, profile, unknown_because=("The cluster is not found yet.",))
     groups = [each for each in controller.groups() if not profile or find_choice(profile, each.choices) is not None]

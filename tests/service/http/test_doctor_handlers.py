@@ -51,7 +51,7 @@ async def test_findings_are_shown_for_a_minute(
     assert "<h2>Devices and drivers</h2>" in page
     assert "Install the DRA driver of your devices" in page
     assert "PriorityClass &lt;script&gt;x&lt;/script&gt; does not exist" in page
-    assert "<script" not in page
+    assert "<script>" not in page
     _, first = await get(f"{url}/open/api/doctor")
     now = 59.0
     assert (await get(f"{url}/open/api/doctor"))[1] == first

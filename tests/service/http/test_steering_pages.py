@@ -38,9 +38,11 @@ async def url(context: ServiceContext) -> AsyncIterator[str]:
         yield f"{found}/open"
 
 
-def decide(context: ServiceContext, number: int, kind: str = "delete-placeholder", **fields: Any) -> None:
+def decide(
+    context: ServiceContext, number: int, kind: str = "delete-placeholder", reason: str = "Because.", **fields: Any
+) -> None:
     at = datetime(2026, 11, 21, 12, number // 60, number % 60, tzinfo=UTC)
-    context.decisions.append(Decision(at, kind, f"Pod hub/p{number}", fields.pop("reason", "Because."), **fields))
+    context.decisions.append(Decision(at, kind, f"Pod hub/p{number}", reason, **fields))
 
 
 @pytest.mark.parametrize("name", PAGES)

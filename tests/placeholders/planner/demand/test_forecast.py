@@ -12,7 +12,13 @@ import pytest
 from dra_spawner.calendars.occurrences import Occurrence
 from dra_spawner.placeholders.planner.demand.demand_record import DemandRecord
 from dra_spawner.placeholders.planner.demand.estimates import Source
-from dra_spawner.placeholders.planner.demand.forecast import Forecast, Situation, calendar_only, forecast
+from dra_spawner.placeholders.planner.demand.forecast import (
+    Forecast,
+    Situation,
+    calendar_only,
+    forecast,
+    usual_launches,
+)
 from dra_spawner.placeholders.planner.demand.minutes import MINUTES_A_WEEK, datetime_of, minute_of
 from dra_spawner.placeholders.planner.demand.settings import DemandSettings
 
@@ -85,6 +91,15 @@ def test_past_weeks_are_expected_again() -> None:
     answer = host.minutes(2, mornings)
     assert answer.decided_by is Source.SEASONAL
     assert answer.expected > 4.0
+
+
+def test_usual_launches_of_the_coming_hours() -> None:
+    host = Host()
+    assert usual_launches(host.record, host.now + 60, 60) is None
+    host.minutes(8 * 1440, lambda minute: 2 if minute % 1440 >= 600 else 0)
+    morning, noon = (usual_launches(host.record, host.now + hour * 60, 60) for hour in (3, 12))
+    assert morning == 0.0
+    assert noon == pytest.approx(120, rel=0.05)
 
 
 def test_a_class_that_came_twice_is_expected_again() -> None:

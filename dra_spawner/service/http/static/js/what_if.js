@@ -28,10 +28,6 @@ function show(found) {
     line("li", `${found.on_other_nodes} on free capacity of other nodes, which load images first`),
   );
   box.replaceChildren(line("p", found.sentence, found.starting < found.users ? "unknown" : "good"), list);
-  if (found.lost_servers) {
-    const text = `${found.moved_servers} of ${found.lost_servers} servers of the lost node fit elsewhere.`;
-    box.append(line("p", text, found.moved_servers < found.lost_servers ? "unknown" : ""));
-  }
 }
 
 form?.addEventListener("submit", async (event) => {
