@@ -6,6 +6,8 @@ import argparse
 import os
 import sys
 
+from dra_spawner.project_links import where
+
 __all__ = ["add_commands"]
 
 
@@ -62,8 +64,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    from dra_spawner.project_links import where
-from dra_spawner.fit.reading import Progress
+    from dra_spawner.fit.reading import Progress
 
     progress = Progress(sys.stderr)
     progress.begin("loading the Kubernetes client")
