@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from dra_spawner.placeholders.controller.demand_settings import ScaleAheadMode
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.lifecycle import PlaceholderState
 from dra_spawner.placeholders.planner.demand.estimates import Source
@@ -178,7 +179,8 @@ async def choice_rows(context: ServiceContext) -> ChoiceRows:
         return ChoiceRows()
     choices = {each["name"]: each for each in await profiles_json(context)}
     settings = set_by_people(controller)
-    forecasts = {each["name"]: each for each in forecasts_json(controller)}
+    is_shown = controller.scale_ahead.settings.mode is not ScaleAheadMode.OBSERVE
+    forecasts = {each["name"]: each for each in forecasts_json(controller)} if is_shown else {}
     limited = {each["shape"]: each for each in limited_json(controller)}
     of_shape: dict[str, list[Mapping[str, Any]]] = {}
     for placeholder in placeholders_json(controller, context):
