@@ -31,7 +31,7 @@ from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.kube.connect import ClusterAddress, ClusterNotFound, connect, own_namespace
 from dra_spawner.kube.leader import LeaderElector, LeaseTimes
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
-from dra_spawner.service.cluster_support import lacks_device_claims, newer_cluster
+from dra_spawner.service.cluster_support import cluster_version_problem
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.demand_traits import DemandTraits
 from dra_spawner.service.history_recording import HistoryRecording
@@ -381,21 +381,18 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
         while True:
             try:
                 api = await connect(address)
+                break
             except ClusterNotFound as error:
                 if self.kubeconfig:
                     raise  # a file that somebody named; without one, an account may be mounted later
-                problem = str(error)
-            else:
-                if not (problem := await lacks_device_claims(api)):
-                    if newer := await newer_cluster(api):
-                        self.log.warning("%s", newer)
-                        context.settings_problems += (newer,)
-                    return api
-                await api.close()
-            if problem != context.startup_problem:
-                self.log.error("%s", problem)
-            context.startup_problem = problem
+                if str(error) != context.startup_problem:
+                    self.log.error("%s", error)
+                context.startup_problem = str(error)
             await asyncio.sleep(_RETRY_SECONDS)
+        if problem := await cluster_version_problem(api):
+            self.log.warning("%s", problem)
+            context.settings_problems += (problem,)
+        return api
 
     def _listen(self, context: ServiceContext) -> LimitedServer:
         secret = cookie_secret(os.environ.get("JUPYTERHUB_API_TOKEN", ""))

@@ -79,4 +79,4 @@ def test_the_service_is_reached_and_finds_its_token(service_values):
     assert environment["JUPYTERHUB_SERVICE_NAME"] == name
     assert environment["JUPYTERHUB_SERVICE_PREFIX"] == f"/services/{name}/"
     mounted = {each["mountPath"] for each in container["volumeMounts"]}
-    assert mounted == {container["workingDir"], str(DEFAULT_DIRECTORY)}
+    assert mounted == {container["workingDir"], str(DEFAULT_DIRECTORY), "/tmp"}

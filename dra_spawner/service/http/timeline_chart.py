@@ -1,7 +1,7 @@
 """The timeline as SVG for a page with a strict content security policy: classes instead of styles, and no script.
 
-Plotting libraries for browsers that Python packages ship weigh 4 MB and more, and need styles or evaluated code that
-the policy forbids; matplotlib is an optional dependency of 130 MB. Four panels of bars and steps need neither.
+The small plotting libraries for browsers, such as uPlot, are in no Python package, and files that were fetched are not
+committed; matplotlib with what it needs is an optional dependency of 130 MB. Four panels need neither.
 """
 
 from __future__ import annotations
