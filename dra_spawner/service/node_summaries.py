@@ -145,18 +145,23 @@ class NodeSummaries:
         snapshot, observed = self._watch.snapshot, self._watch.observed
         claim = snapshot.claims.get(part.claim)
         pods = sorted(each.name for each in claim.consumers if each.resource == "pods") if claim is not None else []
-        users, profile = [], ""
+        users, servers, profile = [], [], ""
         for name in pods[:_PODS_SHOWN]:
             key = ObjectKey(part.claim.namespace, name)
             pod, metadata = snapshot.pods.get(key), observed(Kind.POD, key)
             profile = profile or (pod.labels.get(names.PROFILE, "") if pod is not None else "")
-            user = metadata.annotations.get(names.USERNAME, "") if metadata is not None else ""
+            annotations = metadata.annotations if metadata is not None else {}
+            user = annotations.get(names.USERNAME, "")
+            if user and part.kind is HolderKind.USER:
+                servers.append({"user": user, "name": annotations.get(names.SERVERNAME, "")})
+            # The label is a slug of the name: enough to show, not to stop the server.
             user = user or (pod.labels.get(names.USERNAME, "") if pod is not None else "")
             if user and part.kind is HolderKind.USER:
                 users.append(user)
         reservation = reservation_of(claim)
         optional = {
             "users": users,
+            "servers": servers,
             "more_pods": max(len(pods) - _PODS_SHOWN, 0),
             "profile": profile,
             "amounts": dict(part.amounts),

@@ -83,4 +83,5 @@ async def steering_hub(cluster: ClusterUnderTest) -> AsyncIterator[Hub]:
     async with hub:
         for user in ("watcher", "operator", "manager"):
             await hub.add_user(user)
+        await hub.until_service_ready()
         yield hub

@@ -200,7 +200,7 @@ def test_from_the_command_to_a_share_in_jupyterlab(browser):
         page.get_by_role("button", name="Services").or_(page.get_by_text("Services", exact=True)).first.click()
         page.get_by_role("link", name="dra-spawner", exact=True).click()
         page.wait_for_url("**/services/dra-spawner/**")
-        page.get_by_text("jupyter-admin").first.wait_for()
+        page.locator(".device[aria-label*=admin]").first.wait_for()
         picture(page, "demo-service")
         page.goto(f"{demo.address}/hub/home")
         page.get_by_text(re.compile("Your server has 10 GiB of gpu-. on shared-gpus, warm")).wait_for()

@@ -9,13 +9,13 @@ import pytest
 from tests.browser.hub_browser import assert_easy_to_use, chromium, logged_in, picture, press_until, serious_findings
 from tests.browser.steering_hub import HOSTILE, steering_hub
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.handover_hub import Hub
+from tests.integration.handover_hub import PROFILE, Hub
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, Locator, Page
 
 pytest.importorskip("playwright.async_api")
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(290)
 
 PAGES = ("placeholders", "timeline", "calendar", "decisions", "audit")
 #: A refusal of the API, which the browser also logs.
@@ -31,7 +31,7 @@ async def opened(page: Page, hub: Hub, name: str) -> None:
 async def watched(browser: Browser, hub: Hub, user: str) -> tuple[Page, list[str]]:
     """A page, and errors of its scripts and what the content security policy refuses, as they come."""
     page, found = await logged_in(browser, hub.url, user), list[str]()
-    page.set_default_timeout(25_000)
+    page.set_default_timeout(60_000)
     page.on("pageerror", lambda error: found.append(str(error)))
     page.on("console", lambda message: found.append(message.text) if message.type == "error" else None)
     return page, found
@@ -54,6 +54,7 @@ async def test_pages(embedded_cluster: ClusterUnderTest) -> None:
         await steer_by_keyboard(hub, browser)
         await announce_users(hub, browser)
         await observe(hub, browser)
+        await drain_and_stop(hub, browser)
 
 
 async def steer_by_keyboard(hub: Hub, browser: Browser) -> None:
@@ -160,4 +161,32 @@ async def observe(hub: Hub, browser: Browser) -> None:
     await dialog.get_by_role("button", name="Decide again").click()
     await page.get_by_role("cell", name="observing", exact=True).wait_for(state="detached")
     await page.get_by_role("cell", name="deleted").first.wait_for()
+    assert errors == []
+
+
+async def drain_and_stop(hub: Hub, browser: Browser) -> None:
+    """An administrator drains a node, ends that, and stops a user's server by the keyboard."""
+    status, body = await hub.request("POST", "/users/watcher/server", PROFILE)
+    assert status in (201, 202), body
+    page, errors = await watched(browser, hub, "manager")
+    await opened(page, hub, "")
+    dialog = page.get_by_role("dialog")
+    await page.get_by_role("button", name="Drain: node-b").click()
+    await dialog.get_by_text("No user loses a server.").wait_for()
+    await dialog.get_by_role("button", name="Drain").click()
+    await page.get_by_role("button", name="End draining: node-b").click()
+    await dialog.get_by_role("button", name="End draining").click()
+    await page.get_by_role("button", name="Drain: node-b").wait_for()
+
+    device = page.locator(".device[aria-haspopup]")
+    await device.wait_for()
+    await device.focus()
+    await page.keyboard.press("Enter")
+    await dialog.get_by_role("heading", name="Servers with gpu-").wait_for()
+    await assert_easy_to_use(page, "steering-servers")
+    await dialog.get_by_role("button", name="Stop the server of watcher").click()
+    await dialog.get_by_role("heading", name="Stop the server of watcher?").wait_for()
+    await dialog.get_by_role("button", name="Stop the server").click()
+    await page.get_by_role("status").get_by_text("The server of watcher is being stopped.").wait_for()
+    await device.wait_for(state="detached")
     assert errors == []

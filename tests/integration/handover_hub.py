@@ -55,6 +55,16 @@ c.JupyterHub.load_roles[0]["scopes"].append("tokens")
     async def placeholders(self) -> list[Json]:
         return await placeholders_of(self.cluster)
 
+    async def until_service_ready(self) -> None:
+        """Until the service has read the cluster and knows its leader."""
+        async with aiohttp.ClientSession() as session:
+
+            async def is_ready() -> bool:
+                async with session.get(f"{self.url}/services/dra-spawner/readyz") as answer:
+                    return answer.status == 200
+
+            await eventually(is_ready, "the service is ready", within_seconds=40)
+
     async def until_warm(self) -> None:
         """Until as many places as are wanted can be taken over."""
 

@@ -144,6 +144,7 @@ _PART: Final = record(
         "kind": choice(HolderKind),
         "share": number(0.25),
         "users": items(text("ada")),
+        "servers": items(record({"user": text("ada"), "name": text("")})),
         "pods": items(text("jupyter-ada")),
         "more_pods": integer(0),
         "claim": text("hub/jupyter-ada-gpu"),
@@ -153,7 +154,7 @@ _PART: Final = record(
         "admin_access": flag(False),
         "reserved_for": text(""),
     },
-    optional=("users", "more_pods", "profile", "amounts", "partition", "admin_access", "reserved_for"),
+    optional=("users", "servers", "more_pods", "profile", "amounts", "partition", "admin_access", "reserved_for"),
 )
 _BAR: Final = record(
     {

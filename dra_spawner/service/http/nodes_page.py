@@ -85,7 +85,7 @@ class NodesPage(PageHandler):
             meanings=_MARK_MEANINGS,
             kinds=_KINDS,
             described=_described,
-            age=_age(watch.staleness_seconds()) if watch is not None else "never",
+            age=_age(watch.staleness_seconds()) if watch is not None else "No data has come yet",
             percent=lambda value: f"{value:.0%}",
             readiness=readiness,
             problems=self._problems(),
@@ -115,5 +115,5 @@ def _described(device: Mapping[str, Any]) -> str:
 
 def _age(seconds: float) -> str:
     if seconds == float("inf"):
-        return "not complete yet"
-    return "now" if seconds < 60 else f"{seconds:.0f} s ago"
+        return "The data is not complete yet"
+    return "As of now" if seconds < 60 else f"As of {span(seconds)} ago"

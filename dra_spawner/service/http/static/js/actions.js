@@ -128,7 +128,7 @@ async function rehearse(form) {
   for (const each of found.problems) list.append(sentence("li", each.message));
   for (const each of found.orders) {
     const at = new Date(each.order_at).toLocaleString();
-    list.append(sentence("li", `${each.nodes} more nodes of kind ${each.kind}, ordered by ${at}.`));
+    list.append(sentence("li", `${each.nodes} more ${each.nodes === 1 ? "node" : "nodes"} (${each.kind}), to be ordered by ${at}.`));
   }
   if (list.children.length) box.append(list);
 }
@@ -234,7 +234,7 @@ function refocus() {
   const { button } = running;
   const path = button.dataset.actionPath;
   const others = [...document.querySelectorAll("[data-action-path]")];
-  const found = button.isConnected ? button : others.find((each) => each.dataset.actionPath === path);
+  const found = button.focusAfter ? button.focusAfter() : button.isConnected ? button : others.find((each) => each.dataset.actionPath === path);
   (found ?? document.querySelector("main, [role=main]"))?.focus();
 }
 

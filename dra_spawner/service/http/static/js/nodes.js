@@ -6,6 +6,7 @@
 import { address, follow, headers, keeping } from "./live.js";
 import { barParts, describe, haystackOf, marksOf, percent, sumOf } from "./bars.js";
 import { roving } from "./roving.js";
+import { listsServers } from "./servers.js";
 import { showsTips } from "./tips.js";
 
 const MARKS = {
@@ -106,6 +107,7 @@ class Row {
       const cell = element("div", { role: "gridcell", class: "device", tabindex: "-1", "data-key": key, "aria-label": label });
       cell.append(barOf(barParts(device)), name);
       cell.device = device;
+      servers?.mark(cell);
       return cell;
     });
     for (const pool of this.data.unknown) {
@@ -337,6 +339,7 @@ const nearView = new IntersectionObserver(
 // --- keys, tips, and what is remembered -----------------------------------------------------------------------------------
 
 const keys = roving(grid, (node) => node.row && !node.row.isFilled && node.row.fill());
+const servers = listsServers(grid, document.getElementById("device-servers"));
 const tips = showsTips(grid, document.getElementById("device-tip"));
 const MEMORY = "dra-spawner-nodes";
 

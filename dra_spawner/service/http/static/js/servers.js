@@ -1,0 +1,74 @@
+/* The servers that have a device, each with a button that stops it: in a dialog that a click on the device, or Enter,
+   opens. Only readers who may stop servers have the dialog. */
+
+import { percent } from "./bars.js";
+
+function serversOf(device) {
+  return (device.parts ?? []).flatMap((part) => (part.servers ?? []).map((server) => ({ ...server, share: part.share })));
+}
+
+function titleOf({ user, name }) {
+  return name ? `${user} (${name})` : user;
+}
+
+function stopButton(server) {
+  const button = document.createElement("button");
+  const query = server.name ? `?server=${encodeURIComponent(server.name)}` : "";
+  button.type = "button";
+  button.textContent = "Stop";
+  button.dataset.actionMethod = "DELETE";
+  button.dataset.actionPath = `api/servers/${encodeURIComponent(server.user)}${query}`;
+  button.dataset.actionKind = "stop-server";
+  button.dataset.actionSubject = titleOf(server);
+  button.setAttribute("aria-label", `Stop the server of ${titleOf(server)}`);
+  return button;
+}
+
+/** Open the dialog for the devices of a grid that servers have; null for readers without the dialog. */
+export function listsServers(grid, dialog) {
+  if (!dialog) return null;
+
+  function open(cell) {
+    const { device } = cell;
+    dialog.querySelector("h2").textContent = `Servers with ${device.name}`;
+    const items = serversOf(device).map((server) => {
+      const item = document.createElement("li");
+      const who = document.createElement("span");
+      who.textContent = `${titleOf(server)} `;
+      const share = document.createElement("small");
+      share.textContent = percent(server.share);
+      const button = stopButton(server);
+      // The device's cell may be another one by then.
+      button.focusAfter = () => grid.querySelector(`[data-key="${CSS.escape(cell.dataset.key)}"]`);
+      item.append(who, share, button);
+      return item;
+    });
+    dialog.querySelector("ul").replaceChildren(...items);
+    dialog.showModal();
+  }
+
+  function cellAt(target) {
+    const cell = target instanceof Element ? target.closest(".device") : null;
+    return cell?.device && serversOf(cell.device).length ? cell : null;
+  }
+
+  grid.addEventListener("click", (event) => {
+    const cell = cellAt(event.target);
+    if (cell) open(cell);
+  });
+  grid.addEventListener("keydown", (event) => {
+    const cell = event.key === "Enter" ? cellAt(event.target) : null;
+    if (!cell) return;
+    event.preventDefault();
+    open(cell);
+  });
+  // The next dialog asks whether the server shall stop, and says what came of it.
+  dialog.addEventListener("click", (event) => event.target.closest("[data-action-kind]") && dialog.close());
+
+  return {
+    /** Say of a device's cell that it opens the dialog. */
+    mark(cell) {
+      if (serversOf(cell.device).length) cell.setAttribute("aria-haspopup", "dialog");
+    },
+  };
+}
