@@ -17,7 +17,7 @@ from PIL import Image
 
 _ROOT: Final = Path(__file__).parents[2]
 _PICTURES: Final = _ROOT / "docs" / "pictures"
-_MOST_BYTES: Final = 150_000
+_MAX_BYTES: Final = 150_000
 _TAKEN_BY: Final = {
     "demo-form": "test_demo.py",
     "demo-lab": "test_demo.py",
@@ -51,9 +51,9 @@ def main(names: list[str]) -> int:
         sizes = {name: refresh(Path(directory), name) for name in wanted}
     for name, size in sizes.items():
         sys.stdout.write(f"docs/pictures/{name}.png: {size} bytes\n")
-    too_large = [name for name, size in sizes.items() if size >= _MOST_BYTES]
+    too_large = [name for name, size in sizes.items() if size >= _MAX_BYTES]
     if too_large:
-        sys.stderr.write(f"at most {_MOST_BYTES} bytes are allowed: {', '.join(too_large)}\n")
+        sys.stderr.write(f"at most {_MAX_BYTES} bytes are allowed: {', '.join(too_large)}\n")
     return 1 if too_large else 0
 
 

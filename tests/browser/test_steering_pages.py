@@ -55,6 +55,7 @@ async def test_pages(embedded_cluster: ClusterUnderTest) -> None:
         await announce_users(hub, browser)
         await observe(hub, browser)
         await drain_and_stop(hub, browser)
+        await read_reports(hub, browser)
 
 
 async def steer_by_keyboard(hub: Hub, browser: Browser) -> None:
@@ -143,6 +144,11 @@ async def announce_users(hub: Hub, browser: Browser) -> None:
     await page.get_by_role("button", name="Ask").click()
     await page.get_by_role("status").get_by_text("of 40 more users of gpu-slice can start").wait_for()
     await assert_easy_to_use(page, "steering-what-if")
+    await opened(page, hub, "calendar")
+    await page.get_by_role("button", name="Delete Physics lab").click()
+    await dialog.get_by_text("No placeholders are prepared for its users any more").wait_for()
+    await dialog.get_by_role("button", name="Delete").click()
+    await page.get_by_role("button", name="Delete Physics lab").wait_for(state="detached")
     assert errors == []
 
 
@@ -189,4 +195,16 @@ async def drain_and_stop(hub: Hub, browser: Browser) -> None:
     await dialog.get_by_role("button", name="Stop the server").click()
     await page.get_by_role("status").get_by_text("The server of watcher is being stopped.").wait_for()
     await device.wait_for(state="detached")
+    assert errors == []
+
+
+async def read_reports(hub: Hub, browser: Browser) -> None:
+    """Reports of the last week, and of what is wrong with the cluster; a link of the frame leads to each."""
+    page, errors = await watched(browser, hub, "watcher")
+    await opened(page, hub, "")
+    for link, picture_name in (("Largest misses", "steering-misses"), ("What to fix", "steering-doctor")):
+        await page.get_by_role("link", name=link).click()
+        await page.get_by_role("heading", level=1).filter(has_text=link).wait_for()
+        assert await page.get_by_role("link", name=link).get_attribute("aria-current") == "page"
+        await assert_easy_to_use(page, picture_name)
     assert errors == []
