@@ -17,6 +17,8 @@ from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.handover_hub import Hub, prepare
 
+#: Its forecast, and so its target, depends on the time of the day.
+BUSY_CHOICE = "gpu-whole"
 HOSTILE = "<img src=x onerror=alert(1)>"
 _GROUPS = """
 c.JupyterHub.load_groups = {"gpu-watchers": {"users": ["watcher"]}, "gpu-operators": {"users": ["operator"]},
@@ -39,8 +41,8 @@ def past_launches(now: datetime) -> Iterator[Launch]:
             yield Launch(
                 f"{day}-{number}",
                 asked,
-                profile="gpu-slice",
-                choice="gpu-slice",
+                profile=BUSY_CHOICE,
+                choice=BUSY_CHOICE,
                 user=f"user-{number}",
                 pod=f"jupyter-user-{number}",
                 bound=asked + timedelta(seconds=seconds),
@@ -62,6 +64,7 @@ c.DRASpawnerService.placeholders = {{"gpu-slice": {{"min": 2, "max": 20}}, "gpu-
 c.DRASpawnerService.history = {{"url": "sqlite:///{history}"}}
 c.DRASpawnerService.scale_ahead = "act"
 c.DRASpawnerService.lease_seconds = 15
+c.DRASpawnerService.reservation_seconds = 300
 c.DRASpawnerService.calendar_entries = {entries!r}
 """
 

@@ -52,6 +52,7 @@ async def test_pages(embedded_cluster: ClusterUnderTest) -> None:
             assert await page.locator("img[src=x]").count() == 0
         assert errors == []
         await steer_by_keyboard(hub, browser)
+        await release(hub, browser)
         await announce_users(hub, browser)
         await observe(hub, browser)
         await drain_and_stop(hub, browser)
@@ -112,6 +113,24 @@ async def steer_by_keyboard(hub: Hub, browser: Browser) -> None:
     await page.get_by_role("cell", name="user operator evicted it").first.wait_for()
     await assert_easy_to_use(page, "steering-decisions")
     assert [each for each in errors if REFUSED not in each] == []
+
+
+async def release(hub: Hub, browser: Browser) -> None:
+    """An operator releases what is reserved for a server that does not come; without a dialog's word nothing happens."""
+    page, errors = await watched(browser, hub, "operator")
+    await hub.reserve("operator", "jupyter-late")
+    await opened(page, hub, "placeholders")
+    dialog, row = page.get_by_role("dialog"), row_of(page, "gpu-slice")
+    await row.get_by_text("placeholders of gpu-slice").click()
+    button = row.get_by_role("button", name="Release the reservation of")
+    await button.click()
+    await dialog.get_by_text("The server still starts, if it comes").wait_for()
+    await dialog.get_by_role("button", name="Cancel").click()
+    assert await button.count() == 1
+    await button.click()
+    await dialog.get_by_role("button", name="Release").click()
+    await button.wait_for(state="detached")
+    assert errors == []
 
 
 async def announce_users(hub: Hub, browser: Browser) -> None:

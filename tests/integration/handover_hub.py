@@ -93,6 +93,23 @@ c.JupyterHub.load_roles[0]["scopes"].append("tokens")
             assert answer.status == 200, await answer.text()
             return (await answer.json())["items"]
 
+    async def reserve(self, user: str, pod: str) -> Json:
+        """Reserve a warm placeholder for a pod, with a token of a user who may."""
+        status, body = await self.request("POST", f"/users/{user}/tokens", {})
+        assert status == 201, body
+        placeholder = next(each for each in await self.placeholders() if each["spec"].get("nodeName"))
+        question = {
+            "shape": placeholder["metadata"]["labels"][names.SHAPE],
+            "pod": pod,
+            "namespace": self.cluster.namespace,
+        }
+        headers = {"Authorization": f"token {body['token']}"}
+        url = f"{self.url}/services/dra-spawner/api/placements"
+        async with aiohttp.ClientSession(headers=headers) as session, session.post(url, json=question) as answer:
+            found: Json = await answer.json()
+            assert (answer.status, bool(found["claims"])) == (200, True), found
+            return found
+
     async def service_process(self) -> int:
         """Of the service at present."""
 
