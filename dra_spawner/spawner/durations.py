@@ -1,8 +1,8 @@
-"""Durations in words, for users."""
+"""Durations of a start: in words for users, and the part for cleaning up."""
 
 from __future__ import annotations
 
-__all__ = ["in_words", "so_far"]
+__all__ = ["clean_up_seconds", "in_words", "so_far"]
 
 _MINUTE = 60
 #: Seconds below which a duration is told in seconds.
@@ -22,3 +22,11 @@ def so_far(elapsed_seconds: float, limit_seconds: float) -> str:
     if elapsed_seconds < _MINUTE:
         return f"{elapsed_seconds // 10 * 10:.0f} s of at most {limit}"
     return f"{elapsed_seconds // _MINUTE:.0f} min of at most {limit}"
+
+
+def clean_up_seconds(start_timeout: float) -> float:
+    """The part of ``start_timeout`` in which a failed start removes its objects, before JupyterHub itself gives up.
+
+    A tenth of it: at most 5 s, and 2 s at least if these are not more than a quarter.
+    """
+    return min(5.0, max(2.0, start_timeout / 10), start_timeout / 4)

@@ -15,6 +15,7 @@ from kubernetes_asyncio.client.exceptions import ApiException
 
 from dra_spawner.kube.api import KubernetesError
 from dra_spawner.spawner.clean_up import begin_sweeping
+from dra_spawner.spawner.durations import clean_up_seconds
 from dra_spawner.spawner.objects.start_objects import StartObjects
 from dra_spawner.spawner.spawn_refusal import (
     SpawnRefused,
@@ -110,7 +111,7 @@ class DRASpawner(StartPage):
         self.attempt = Attempt(self, self.messages)
         self.begin_sweeping()
         # JupyterHub cancels at start_timeout without a message, so this ends a little earlier, with the reason.
-        self._start_ends = asyncio.get_running_loop().time() + self.start_timeout - min(5.0, self.start_timeout / 4)
+        self._start_ends = asyncio.get_running_loop().time() + self.start_timeout - clean_up_seconds(self.start_timeout)
         deadline = asyncio.timeout_at(self._start_ends)
         try:
             async with deadline:

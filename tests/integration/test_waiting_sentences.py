@@ -53,7 +53,7 @@ async def test_shortage_does_not_end_the_hub(embedded_cluster: ClusterUnderTest)
     await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
     more = """
 c.Spawner.consecutive_failure_limit = 2
-# The clean-up has a quarter of it, before JupyterHub itself gives up.
+# The clean-up has two seconds of it, before JupyterHub itself gives up.
 c.DRASpawner.start_timeout = 9
 c.DRASpawner.apply_user_options = {"image_input": "image"}
 """

@@ -1,8 +1,8 @@
-"""Durations as users read them."""
+"""Durations as users read them, and the part of a start for cleaning up."""
 
 import pytest
 
-from dra_spawner.spawner.durations import in_words, so_far
+from dra_spawner.spawner.durations import clean_up_seconds, in_words, so_far
 
 
 @pytest.mark.parametrize(
@@ -23,3 +23,8 @@ def test_a_duration(seconds, words):
 )
 def test_a_duration_so_far(elapsed, limit, words):
     assert so_far(elapsed, limit) == words
+
+
+@pytest.mark.parametrize(("limit", "seconds"), [(4, 1), (8, 2), (20, 2), (30, 3), (50, 5), (300, 5)])
+def test_time_to_clean_up(limit, seconds):
+    assert clean_up_seconds(limit) == seconds
