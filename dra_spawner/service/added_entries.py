@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -104,7 +105,7 @@ class AddedEntries:
             if stored:
                 await self._controller.operators.change(lambda settings: self._with_earlier(settings, stored))
                 for name in stored:
-                    await self._ask(lambda name=name: database.delete_calendar_entry(name))  # type: ignore[misc]
+                    await self._ask(partial(database.delete_calendar_entry, name))
         except (SQLAlchemyError, TimeoutError, SettingsUnavailable) as error:
             if not self._is_told:  # it is tried again each minute
                 log.warning("Calendar entries cannot be read: error=%s", error)

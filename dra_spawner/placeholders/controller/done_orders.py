@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from operator import methodcaller
 from typing import Final
 
 from dra_spawner.kube.leader import NotLeading
@@ -35,4 +36,4 @@ async def forget_done_orders(store: SettingsStore, view: Callable[[], View], may
         if done:
             with contextlib.suppress(NotLeading, SettingsUnavailable):  # the store logs why
                 may_act()
-                await store.change(lambda settings, done=done: settings.without_orders(done))  # type: ignore[misc]
+                await store.change(methodcaller("without_orders", done))

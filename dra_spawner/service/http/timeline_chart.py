@@ -178,7 +178,8 @@ class _Chart:
 
     def _place(self, entry: Occurrence) -> tuple[float, float]:
         begin, end = self._found.begin, self._found.end
-        return tuple(self._x(min(max(minute_of(each), begin), end)) for each in (entry.begins, entry.ends))  # type: ignore[return-value]
+        left, right = (min(max(minute_of(each), begin), end) for each in (entry.begins, entry.ends))
+        return self._x(left), self._x(right)
 
     def _hover(self, bottom: float) -> None:
         """What a mouse reads: the figures of each step."""
