@@ -143,7 +143,7 @@ def _packages(command: str) -> Sequence[Any]:
 
 
 def command_parser(command: str = "") -> argparse.ArgumentParser:
-    """The parser of all commands, or of those that a command line with this command needs."""
+    """The parser of all commands. With a command, only the parts that this command needs are loaded."""
     parser = _Command(
         prog=names.PROJECT,
         description="JupyterHub on Kubernetes with shares of devices, by Dynamic Resource Allocation.",

@@ -133,7 +133,7 @@ class DoctorFacts:
     settings
         None if the service's settings could not be seen.
     clocks
-        Seconds by which other clocks are ahead of this one.
+        Difference of another clock to this one in seconds; positive where the other clock is ahead.
     """
 
     namespace: str

@@ -62,7 +62,8 @@ class Questions:
     hub_url, service_url
         Base URL of the hub, and the service's address with its prefix; empty to leave them out.
     accounts
-        Names of the service accounts of hub and service; empty for those of their Deployments, else the chart's.
+        Names of the service accounts of hub and service. If empty, the Deployments name them; without a
+        Deployment, the chart's names count.
     settings
         The service's settings, where they are known; None to read them from the chart's ConfigMap.
     own_account

@@ -18,7 +18,7 @@ def command_line() -> str:
 
 
 def _commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    """A parser and those of its commands, each before its own."""
+    """A parser, then the parsers of its commands; a command comes before its own commands."""
     yield parser
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
