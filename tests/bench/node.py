@@ -221,7 +221,7 @@ async def running(directory: Path, loop: BackgroundLoop, kept: int) -> AsyncIter
 
     harness = control_plane_binary(report)
     with contextlib.ExitStack() as stack:
-        plane = stack.enter_context(ControlPlane(harness, directory / "plane", client_qps=500))
+        plane = stack.enter_context(ControlPlane(harness, directory / "plane", client_qps=500, node_grace_seconds=None))
         options = NodeOptions(pools=pools())
         binaries = node_binaries(harness, report)
         node = RealNode(plane, binaries, examine(), directory / "node", name=NODE, options=options)

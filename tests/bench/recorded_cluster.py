@@ -51,7 +51,6 @@ _OTHER_SIZES = (10, 15)
 _DRA = "resource.k8s.io/v1"
 _AT_ONCE = 24
 _HEARD_OF_SECONDS = 300.0
-_GRACE_SECONDS = 3600
 """Without leases nodes would be taken for lost."""
 _FILE = "recorded.jsonl"
 _FLEET = Fleet(0, shared=True)
@@ -200,7 +199,7 @@ def record(directory: Path, nodes: int, users: int, placeholders: int, coming: i
         How many come while it is recorded; as many go.
     """
     binary = control_plane_binary()
-    with ControlPlane(binary, directory / "plane", client_qps=1000, node_grace_seconds=_GRACE_SECONDS) as plane:
+    with ControlPlane(binary, directory / "plane", client_qps=1000) as plane:
         asyncio.run(_record(plane, directory / _FILE, nodes, users, placeholders, coming, seed))
 
 

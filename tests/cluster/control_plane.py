@@ -23,6 +23,7 @@ from .programs import Programs, popen_for_life
 _START_SECONDS = 60.0
 _ANSWER_SECONDS = 10.0
 _START_TRIES = 3
+_NODE_GRACE_SECONDS = 3600
 
 
 class ControlPlaneError(Exception):
@@ -42,7 +43,8 @@ class ControlPlane:
         Client limit of the scheduler and the controller manager; None for Kubernetes' defaults
         (50 and 20 requests a second), which a benchmark wants and most tests do not.
     node_grace_seconds
-        After how long without a word a node is taken for lost; None for Kubernetes' default (50).
+        After how long without a word a node is taken for lost; None for Kubernetes' default (50). By default longer than
+        any test: most nodes here have no kubelet, so they never say a word.
     feature_gates
         Of all components, as far as they differ from their defaults.
     scheduler_profiles
@@ -64,7 +66,7 @@ class ControlPlane:
         directory: Path,
         *,
         client_qps: int | None = None,
-        node_grace_seconds: int | None = None,
+        node_grace_seconds: int | None = _NODE_GRACE_SECONDS,
         feature_gates: Mapping[str, bool] | None = None,
         scheduler_profiles: Sequence[Mapping[str, Any]] | None = None,
         api_server_arguments: Sequence[str] = (),

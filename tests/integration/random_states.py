@@ -230,6 +230,11 @@ class States:
         await self._each(self._create, [each for each in objects if each["kind"] != "Pod"])
         await self._each(self._create, [each for each in objects if each["kind"] == "Pod"])
 
+    async def said_of(self, state: str) -> str:
+        """What the scheduler says of a state's probe."""
+        pod = await self.cluster.admin.get(self.cluster.path("pods", f"{state}-probe"))
+        return "; ".join(each.get("message", "") for each in pod["status"].get("conditions") or ())
+
     async def verdicts(self) -> dict[str, str]:
         """The node of each state's probe; empty while the scheduler says that it fits nowhere, absent before it does."""
         found = {}

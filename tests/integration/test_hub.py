@@ -219,11 +219,12 @@ async def test_a_hub_that_was_killed_leaves_nothing_for_long(cluster):
     more = (
         MORE_PROFILES
         + """
-c.DRASpawner.start_timeout = 3
 c.DRASpawner.k8s_api_request_retry_timeout = 1
 c.DRASpawner.leftovers_sweep_interval_seconds = 10
 import os
 if os.path.exists("die"):
+    # What it leaves is swept after this time.
+    c.DRASpawner.start_timeout = 3
     async def die(spawner, pod):
         await spawner.attempt.objects.ensure({t["metadata"]["name"] for t in spawner.attempt.objects.templates.values()})
         os.kill(os.getpid(), 9)

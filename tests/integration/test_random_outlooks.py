@@ -103,7 +103,8 @@ async def test_the_scheduler_never_contradicts(real_cluster: ClusterUnderTest) -
         states = States(cluster, [random_state(SEED, number, cluster.namespace) for number in numbers])
         found = await contradictions(states)
         details = {
-            name: (states.placements[name], states.outlooks[name]) for name in (each.split()[0] for each in found)
+            name: (await states.said_of(name), states.placements[name], states.outlooks[name])
+            for name in (each.split()[0] for each in found)
         }
         assert not found, (found, details)
         counts.update(outlook.state for outlook in states.outlooks.values())

@@ -150,13 +150,11 @@ class PodWatch(Step):
         return self._telling
 
     async def _tell_place(self, pod: JsonObject) -> None:
-        namespace = self._objects.namespace
+        objects = self._objects  # the attempt may end, and its objects with it, while the claims are read
         try:
             async with asyncio.timeout(_PLACE_SECONDS):
-                claims = await claim_reader(self._objects.api, namespace).claims(claim_names(pod))
-            place = place_words(
-                devices_of(claims), pod["spec"].get("nodeName") or "", warm=bool(self._objects.warm_claims)
-            )
+                claims = await claim_reader(objects.api, objects.namespace).claims(claim_names(pod))
+            place = place_words(devices_of(claims), pod["spec"].get("nodeName") or "", warm=bool(objects.warm_claims))
             self.attempt.messages.found_place(place)
         except (KubernetesError, TimeoutError) as error:
             self.log.info("The devices of a server are not told: pod=%s %r", self.spawner.pod_name, error)

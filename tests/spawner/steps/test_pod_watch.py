@@ -1,0 +1,41 @@
+"""What is told of a server's devices."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from dra_spawner.spawner.steps.attempt import Attempt
+from dra_spawner.spawner.steps.pod_watch import PodWatch
+
+POD: dict[str, Any] = {"spec": {"nodeName": "node-a", "resourceClaims": [{"name": "gpu", "resourceClaimName": "warm"}]}}
+
+
+async def test_an_attempt_that_ends_while_its_devices_are_read(caplog: pytest.LogCaptureFixture) -> None:
+    asked, may_answer = asyncio.Event(), asyncio.Event()
+
+    async def claims(*_: object, **__: object) -> dict[str, Any]:
+        asked.set()
+        await may_answer.wait()
+        return {"items": []}
+
+    log = logging.getLogger("spawner")
+    reflector = SimpleNamespace(pods={})
+    spawner = SimpleNamespace(
+        heal_after_seconds=0, namespace="hub", pod_name="jupyter-ada", pod_reflector=reflector, log=log
+    )
+    told: list[str] = []
+    objects = SimpleNamespace(namespace="hub", api=SimpleNamespace(list=claims), warm_claims={"gpu": "warm"})
+    attempt = SimpleNamespace(spawner=spawner, objects=objects, messages=SimpleNamespace(found_place=told.append))
+    watch = PodWatch(cast(Attempt, attempt))
+    watch.seen = POD
+    telling = watch.tell_place()
+    await asked.wait()
+    attempt.objects = None
+    may_answer.set()
+    await telling
+    assert (len(told), caplog.records) == (1, [])
