@@ -59,6 +59,11 @@ class PlaceholderSamples:
             self._kept.append((minute, samples))
             self.on_add()
 
+    @property
+    def first(self) -> int | None:
+        """The first minute that is remembered; None without any."""
+        return self._kept[0][0] if self._kept else None
+
     def between(self, begin: int, end: int) -> Iterator[tuple[int, Mapping[str, Sample]]]:
         """Samples from minute `begin` on and before `end`, in their order."""
         return ((minute, samples) for minute, samples in self._kept if begin <= minute < end)

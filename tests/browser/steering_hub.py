@@ -65,6 +65,7 @@ c.DRASpawnerService.history = {{"url": "sqlite:///{history}"}}
 c.DRASpawnerService.scale_ahead = "act"
 c.DRASpawnerService.lease_seconds = 15
 c.DRASpawnerService.reservation_seconds = 300
+c.DRASpawnerService.max_failed_replacements = 1
 c.DRASpawnerService.calendar_entries = {entries!r}
 """
 

@@ -10,6 +10,7 @@ from tests.browser.hub_browser import assert_easy_to_use, chromium, logged_in, p
 from tests.browser.steering_hub import HOSTILE, steering_hub
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.handover_hub import PROFILE, Hub
+from tests.polling import eventually
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, Locator, Page
@@ -53,6 +54,7 @@ async def test_pages(embedded_cluster: ClusterUnderTest) -> None:
         assert errors == []
         await steer_by_keyboard(hub, browser)
         await release(hub, browser)
+        await try_again(hub, browser)
         await announce_users(hub, browser)
         await observe(hub, browser)
         await drain_and_stop(hub, browser)
@@ -130,6 +132,33 @@ async def release(hub: Hub, browser: Browser) -> None:
     await button.click()
     await dialog.get_by_role("button", name="Release").click()
     await button.wait_for(state="detached")
+    assert errors == []
+
+
+async def try_again(hub: Hub, browser: Browser) -> None:
+    """Placeholders fail on their nodes until the service creates no more; an operator has them created again."""
+    page, errors = await watched(browser, hub, "operator")
+    await opened(page, hub, "placeholders")
+    dialog, row = page.get_by_role("dialog"), row_of(page, "gpu-slice")
+    button = row.get_by_role("button", name="Try again to create placeholders of gpu-slice")
+
+    async def has_given_up() -> bool:
+        for each in await hub.placeholders():
+            if each["spec"].get("nodeName") and each["status"]["phase"] != "Failed":
+                path = hub.cluster.path("pods", each["metadata"]["name"], "status")
+                await hub.cluster.admin.patch(path, {"status": {"phase": "Failed"}})
+        return await button.is_visible()
+
+    await eventually(has_given_up, "no more placeholders are created", pause_seconds=0.2)
+    await row.get_by_text("limited").wait_for()
+    await row.get_by_text("no more are created until an operator says: try again").wait_for()
+    await assert_easy_to_use(page, "steering-limited")
+    await button.click()
+    await dialog.get_by_text("Mend the cause first.").wait_for()
+    await dialog.get_by_role("button", name="Try again").click()
+    await page.get_by_role("status").get_by_text("Placeholders of gpu-slice are tried again.").wait_for()
+    await row.get_by_text("target 2, running 2").wait_for()
+    assert await button.count() == 0
     assert errors == []
 
 

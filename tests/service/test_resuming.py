@@ -47,7 +47,7 @@ async def test_an_administrator_resumes_a_choice(embedded_cluster: ClusterUnderT
             await service.until(lambda: not service.placeholders(), "it is deleted")
         told = (
             "Placeholders of gpu-whole: 1 is wanted, 0 are allowed as its replacement has failed, too; no more are created "
-            "until an administrator resumes them."
+            "until an operator says: try again."
         )
         await service.until(lambda: told in service.context.problems(), "it is said")
         answer = await service.get_json("placeholders")

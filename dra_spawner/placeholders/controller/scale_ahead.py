@@ -29,13 +29,15 @@ from dra_spawner.placeholders.planner.policy import ReplicaRange
 from dra_spawner.placeholders.planner.view import View
 from dra_spawner.simulator.pods import Pod
 
-__all__ = ["CountedMinute", "GroupForecast", "ProfileGroup", "ScaleAhead", "ScaleAheadSettings"]
+__all__ = ["LONGEST_LEAD", "CountedMinute", "GroupForecast", "ProfileGroup", "ScaleAhead", "ScaleAheadSettings"]
 
 #: Entries that begin later change nothing: no lead time is longer.
-_AHEAD: Final = timedelta(hours=12)
+LONGEST_LEAD: Final = timedelta(hours=12)
 #: Entries of which it is told that they are about no choice.
 _TOLD_AHEAD: Final = timedelta(days=7)
 _REMEMBERED_NODES: Final = 1_000
+#: Answers about later minutes that are kept until the next forecasts: many pages ask the same.
+_MAX_AHEAD: Final = 500
 #: Past minutes that are learned from before others have a turn.
 _AT_A_TIME: Final = 250
 
@@ -159,6 +161,7 @@ class ScaleAhead:
         self._nodes: dict[str, None] = {}
         self._counter: LaunchCounter | None = None
         self._problems: tuple[str, ...] = ()
+        self._ahead: dict[tuple[ProfileGroup, tuple[int, ...], tuple[Occurrence, ...]], list[int]] = {}
 
     # --- records ------------------------------------------------------------------------------------------------------
 
@@ -306,6 +309,7 @@ class ScaleAhead:
 
     def _set(self, forecasts: dict[str, GroupForecast], problems: tuple[str, ...]) -> None:
         self.forecasts, self._problems = forecasts, problems
+        self._ahead.clear()
         self.version += 1
 
     # --- the present situation ----------------------------------------------------------------------------------------
@@ -320,7 +324,7 @@ class ScaleAhead:
         for each in self.calendars.occurrences(now, _TOLD_AHEAD):
             choice = find_choice(each.profile, group_of)
             if choice is not None:
-                if each.begins - now < _AHEAD:
+                if each.begins - now < LONGEST_LEAD:
                     found[group_of[choice]].append(each)
             else:
                 which = f"calendar entry {each.name!r} of {each.source}"
@@ -370,6 +374,34 @@ class ScaleAhead:
         if self.settings.mode is not ScaleAheadMode.ACT:
             return {}
         return {each.shape: made.range_of(each) for each in groups if (made := self.forecasts.get(each.name))}
+
+    def ahead(self, group: ProfileGroup, minutes: Sequence[int], occurrences: Iterable[Occurrence]) -> list[int] | None:
+        """Placeholders that a group will want at later minutes, within its limits; None before its first forecast.
+
+        See `GroupDemand.ahead`. Servers that run are taken as they are now.
+
+        Parameters
+        ----------
+        minutes
+            In the order of time.
+        occurrences
+            Calendar entries of this time, and of the hours after it.
+        """
+        made, demand = self.forecasts.get(group.name), self._demands.get(group.name)
+        if made is None or demand is None:
+            return None
+        entries = tuple(each for each in occurrences if find_choice(each.profile, group.choices) is not None)
+        asked = (group, tuple(minutes), entries)
+        if (known := self._ahead.get(asked)) is not None:
+            return known
+        situation = replace(made.situation, pending_spawns=0, reserved=0, occurrences=entries)
+        found = [
+            replace(made, group=group, forecast=answer).target if answer is not None else group.replicas.min
+            for answer in demand.ahead(minutes, situation)
+        ]
+        if len(self._ahead) < _MAX_AHEAD:
+            self._ahead[asked] = found
+        return found
 
     @property
     def keeps_surplus(self) -> bool:

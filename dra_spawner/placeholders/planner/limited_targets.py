@@ -156,7 +156,7 @@ def _caps(view: View, policy: Policy, planner_state: PlannerState) -> Iterator[t
     for shape, setback in planner_state.creations.capped(policy).items():
         count = setback.in_a_row
         failed = f"{count} replacements in a row have" if count > 1 else "its replacement has"
-        because = f"as {failed} failed, too; no more are created until an administrator resumes them"
+        because = f"as {failed} failed, too; no more are created until an operator says: try again"
         yield shape, (DenialCause.FAILURES, because)
 
 

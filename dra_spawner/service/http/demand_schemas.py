@@ -272,5 +272,6 @@ TIMELINE: Final = record(
             )
         ),
         "unknown_because": items(text("No history is recorded: keep_days is 0 in the service's setting history.")),
+        "placeholders_since": nullable(moment()),
     }
 )

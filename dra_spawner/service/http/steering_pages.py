@@ -165,6 +165,8 @@ class DecisionsPage(SteeringPage):
             is_first=not before,
             is_filtered=any(wanted.values()),
             total=len(everything),
+            oldest=everything[-1].at.isoformat() if everything else "",
+            has_history=self.context.history is not None and self.context.history.is_on,
             older=url_concat(self.web.url("decisions"), rest) if len(found) > len(shown) else "",
         )
 

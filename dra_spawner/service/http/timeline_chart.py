@@ -7,6 +7,7 @@ committed; matplotlib with what it needs is an optional dependency of 130 MB. Fo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 from xml.etree.ElementTree import Element, SubElement, tostring
 
@@ -29,8 +30,33 @@ _GAP: Final = 14
 _AXIS: Final = 22
 _LANE: Final = 22
 _MAX_LANES: Final = 4
-#: Width of a letter in the labels of entries, at most.
-_LETTER: Final = 7
+#: Width of a letter in the labels of entries, at most, and the space before the first.
+_LETTER: Final = 6.5
+_PADDING: Final = 5
+#: Letters of a label; with fewer there is none.
+_MAX_LETTERS: Final = 24
+_FEWEST_LETTERS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _EntryLabel:
+    """The text of an entry, from `left` to about `right`."""
+
+    text: str
+    left: float
+    right: float
+
+    @classmethod
+    def beside(cls, text: str, left: float, right: float, first: float, last: float) -> _EntryLabel:
+        """A label within the box if it fits, else where there is more room: after the box or before it."""
+        wanted = min(len(text), _MAX_LETTERS) * _LETTER
+        is_after = last - right >= min(wanted + _PADDING, left - first)
+        room = right - left if wanted + 2 * _PADDING <= right - left else max(last - right, left - first)
+        letters = min(int((room - _PADDING) / _LETTER), _MAX_LETTERS)
+        shown = text if len(text) <= letters else f"{text[: letters - 1]}…" if letters > _FEWEST_LETTERS else ""
+        length = len(shown) * _LETTER
+        begin = left + _PADDING if room == right - left else right + _PADDING if is_after else left - _PADDING - length
+        return cls(shown, begin, begin + length)
 
 
 def chart_svg(found: Timeline, width: int) -> str:
@@ -135,6 +161,10 @@ class _Chart:
             if step.warm:
                 left, right = self._x(step.begin), self._x(step.begin + self._found.minutes)
                 _rect(self._panels, "warm", left, y(step.warm), right - left + 0.3, y(0) - y(step.warm))
+        for step in self._found.steps:
+            if step.begin > self._found.now and step.forecast:
+                left, right = self._x(step.begin), self._x(min(step.begin + self._found.minutes, self._found.end))
+                _rect(self._panels, "wanted", left, y(step.forecast), right - left, y(0) - y(step.forecast))
         self._stairs("forecast", y, lambda step: step.forecast)
         self._stairs("target", y, lambda step: step.target)
 
@@ -157,21 +187,18 @@ class _Chart:
         top = float(_TITLE)
         shown = [(each, self._place(each), possible) for each, possible in self._found.entries]
         for each, (left, right), possible in shown:
-            label = f"{each.name}: {each.users}"
-            end = max(right, left + _LETTER * min(len(label), 24) + 8)
-            lane = next((number for number, taken in enumerate(lanes) if taken <= left), len(lanes))
+            label = _EntryLabel.beside(f"{each.name}: {each.users}", left, right, _LEFT, self._width - _RIGHT)
+            lane = next((number for number, taken in enumerate(lanes) if taken <= min(left, label.left)), len(lanes))
             if lane == _MAX_LANES:
                 continue  # the table has it
-            lanes[lane : lane + 1] = [end + 6]
+            lanes[lane : lane + 1] = [max(right, label.right) + 6]
             y = top + lane * _LANE
             name = "entry impossible" if possible is False else "entry"
             box = _rect(self._panels, name, left, y, max(right - left, 3), _LANE - 6)
             box.set("rx", "3")
             SubElement(box, "title").text = _entry_words(each, possible)
-            room = int((self._width - _RIGHT - left - 6) / _LETTER)
-            if room > 4:
-                text = label if len(label) <= min(room, 24) else f"{label[: min(room, 24) - 1]}…"
-                _text(self._panels, text, left + 5, y + 12, "entry")
+            if label.text:
+                _text(self._panels, label.text, label.left, y + 12, "entry")
         if not shown:
             _text(self._panels, "no entries", _LEFT, top + 11, "none")
         self._top = top + max(len(lanes), 1) * _LANE + _GAP
@@ -201,6 +228,8 @@ def _step_words(step: TimelineStep, minutes: int) -> Iterable[str]:
         yield f"{step.launches} launches, {step.waited} had to wait"
     if step.median_seconds is not None and step.high_seconds is not None:
         yield f"wait: median {span(step.median_seconds)}, 95 % within {span(step.high_seconds)}"
+    if step.target is None and step.forecast is not None:
+        yield f"placeholders: the forecast wants {step.forecast}"
     if step.target is not None:
         forecast = f", forecast {step.forecast}" if step.forecast is not None else ""
         yield f"placeholders: target {step.target}, warm {step.warm:.1f}{forecast}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -9,6 +11,7 @@ from typing import Any, Final
 
 from dra_spawner.calendars.occurrences import Occurrence
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.placeholders.controller.scale_ahead import LONGEST_LEAD, ProfileGroup
 from dra_spawner.placeholders.planner.choice_names import find_choice
 from dra_spawner.placeholders.planner.demand.forecast import usual_launches
 from dra_spawner.placeholders.planner.demand.minutes import datetime_of, minute_of
@@ -22,11 +25,14 @@ MAX_HOURS: Final = 7 * 24
 #: Durations of a step in minutes; each divides an hour or is whole hours.
 _STEPS: Final = (5, 15, 30, 60, 120)
 _MAX_STEPS: Final = 100
+#: Minutes between questions about later placeholders, at most: a forecast looks as far before and after a minute. The
+#: begin of each calendar entry is asked about, too.
+_ASKED_EVERY: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
 class TimelineStep:
-    """Figures of one step; None where they are not known. Later steps have `usual` only."""
+    """Figures of one step; None where they are not known. Later steps have `forecast` and `usual` only."""
 
     begin: int
     launches: int | None = None
@@ -40,6 +46,7 @@ class TimelineStep:
     target: int | None = None
     """Highest target."""
     forecast: int | None = None
+    """Most placeholders that the forecast wants."""
     usual: float | None = None
     """Launches that past weeks lead one to expect; only of later steps."""
 
@@ -60,6 +67,8 @@ class Timeline:
         In the order of their begin, each with whether its users can start, if that is known.
     unknown_because
         Why figures are missing, as sentences.
+    remembered_from
+        The first minute of which placeholders are remembered; None without any.
     """
 
     begin: int
@@ -70,6 +79,7 @@ class Timeline:
     steps: Sequence[TimelineStep] = ()
     entries: Sequence[tuple[Occurrence, bool | None]] = ()
     unknown_because: Sequence[str] = field(default_factory=tuple)
+    remembered_from: int | None = None
 
     def json(self) -> Mapping[str, Any]:
         """As the API says it."""
@@ -107,6 +117,7 @@ class Timeline:
                 for each, is_possible in self.entries
             ],
             "unknown_because": list(self.unknown_because),
+            "placeholders_since": _iso(self.remembered_from) if self.remembered_from is not None else None,
         }
 
 
@@ -138,10 +149,11 @@ async def read_timeline(context: ServiceContext, hours: int, profile: str = "") 
         [
             *_past(launches, _samples(context, begin, present + 1, [each.name for each in groups]), begin, present,
                    length, choices if profile else None),
-            *_coming(controller, [each.name for each in groups], begin, present, end, length),
+            *await _coming(controller, groups, range(begin, end, length), present),
         ],
         _entries(context, begin, end, choices if profile else None),
         unknown,
+        context.scale_ahead.samples.first if context.scale_ahead is not None else None,
     )  # fmt: skip
 
 
@@ -217,16 +229,37 @@ def _has_forecast(samples: Sequence[Sample]) -> bool:
     return any(each.forecast is not None for each in samples)
 
 
-def _coming(
-    controller: PlaceholderController, groups: Collection[str], begin: int, present: int, end: int, length: int
+async def _coming(
+    controller: PlaceholderController, groups: Sequence[ProfileGroup], steps: range, present: int
 ) -> list[TimelineStep]:
-    demands = [demand for each in groups if (demand := controller.scale_ahead.demand_of(each)) is not None]
-    first = begin + ((present - begin) // length + 1) * length
-    found = []
-    for start in range(first, end, length):
-        usual = [known for each in demands if (known := usual_launches(each.record, start, length)) is not None]
-        found.append(TimelineStep(start, usual=round(sum(usual), 2) if usual else None))
-    return found
+    ahead, length = controller.scale_ahead, steps.step
+    starts = [each for each in steps if each > present]
+    if not starts:
+        return []
+    now = controller.now()
+    entries = ahead.calendars.occurrences(now, datetime_of(steps[-1] + length) - now + LONGEST_LEAD)
+    opening = {begins for each in entries if starts[0] <= (begins := minute_of(each.begins)) < starts[-1] + length}
+    minutes = sorted({*range(starts[0], starts[-1] + length, min(length, _ASKED_EVERY)), *opening})
+    wanted: Counter[int] = Counter()
+    usual: dict[int, float] = {}
+    is_known = False
+    for group in groups:
+        if (numbers := ahead.ahead(group, minutes, entries)) is not None:
+            is_known = True
+            wanted.update(dict(zip(minutes, numbers, strict=True)))
+        if (demand := ahead.demand_of(group.name)) is not None:
+            for start in starts:
+                if (launches := usual_launches(demand.record, start, length)) is not None:
+                    usual[start] = usual.get(start, 0.0) + launches
+        await asyncio.sleep(0)
+    highest: dict[int, int] = {}
+    for minute in minutes if is_known else ():
+        start = starts[(minute - starts[0]) // length]
+        highest[start] = max(highest.get(start, 0), wanted[minute])
+    return [
+        TimelineStep(start, forecast=highest.get(start), usual=round(usual[start], 2) if start in usual else None)
+        for start in starts
+    ]
 
 
 def _entries(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from dra_spawner.placeholders.controller.demand_settings import ScaleAheadMode
 from dra_spawner.service.http.authentication import ApiHandler
 from dra_spawner.service.http.demand_schemas import TIMELINE
 from dra_spawner.service.http.endpoints import HTML, Access, Query, endpoint
@@ -51,6 +52,8 @@ class TimelinePage(SteeringPage):
         controller = self.context.controller
         names = [each.name for each in controller.groups()] if controller is not None else []
         found = await read_timeline(self.context, hours, profile)
+        said = found.json()
+        mode = controller.scale_ahead.settings.mode if controller is not None else ScaleAheadMode.OBSERVE
         await self.render(
             "timeline_page.html",
             found=found,
@@ -59,7 +62,9 @@ class TimelinePage(SteeringPage):
             profiles=names if not profile or profile in names else [*names, profile],
             wide=chart_svg(found, _WIDE),
             narrow=chart_svg(found, _NARROW),
-            steps=found.json()["items"],
+            steps=said["items"],
+            since=said["placeholders_since"],
+            is_advice=mode is not ScaleAheadMode.ACT,
             time_of=moment,
             duration=span,
         )

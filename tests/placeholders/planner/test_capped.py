@@ -30,7 +30,7 @@ def test_after_five_failed_replacements_no_more_are_created() -> None:
     assert (denial.cause, denial.wanted, denial.allowed) == (DenialCause.FAILURES, 2, 0)
     assert denial.sentence("plain") == (
         "Placeholders of plain: 2 are wanted, 0 are allowed as 5 replacements in a row have failed, too; no more are "
-        "created until an administrator resumes them."
+        "created until an operator says: try again."
     )
     # All is well again, but nobody has said so.
     world.run(minutes=120, every_seconds=30)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import Final
 
@@ -103,9 +104,7 @@ class DemandRecord:
         self.counts.record(minute, arrivals, departures)
         rate = self.recent.mean
         decay = self._decay(rate)
-        if missing and decay:
-            self.recent.skip(missing, decay)
-            self.departing.skip(missing, decay)
+        self.skip(missing)
         # The rush that an entry announces says nothing about other launches.
         self.recent.add(rate if self._is_awaiting else arrivals, decay)
         self.departing.add(departures, decay)
@@ -141,6 +140,25 @@ class DemandRecord:
             self._said.clear()
         self._said[minute] = (expected, deviation, assured)
         self._is_awaiting = is_awaiting
+
+    def later(self) -> DemandRecord:
+        """A record to ask about later minutes, in their order: what is noted there changes nothing here.
+
+        Counts, safety factor and level are those of this record.
+        """
+        found = copy.copy(self)
+        found.recent, found.departing = self.recent.copy(), self.departing.copy()
+        found.held_expected, found.held_launches = self.held_expected.copy(), self.held_launches.copy()
+        found.held_total = self.held_total.copy()
+        found._said = {}
+        return found
+
+    def skip(self, minutes: int) -> None:
+        """Let minutes pass of which nothing is known: the recent rates fade, and no counts are recorded."""
+        decay = self._decay(self.recent.mean)
+        if minutes and decay:
+            self.recent.skip(minutes, decay)
+            self.departing.skip(minutes, decay)
 
     def _decay(self, rate: float) -> float:
         """Factor by which a minute shrinks in the recent rate; 0 before the first forecast."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from dra_spawner.placeholders.planner.demand.demand_record import DemandRecord
 from dra_spawner.placeholders.planner.demand.forecast import Forecast, Situation
@@ -38,6 +38,26 @@ class GroupDemand:
         """Observe a minute that is over, and answer for the one that begins; None if the policy does not apply."""
         self.record.observe(minute, arrivals, departures)
         return self.policy(Question(minute + 1, situation, self.record, webhooks or {}))
+
+    def ahead(self, minutes: Iterable[int], situation: Situation) -> Sequence[Forecast | None]:
+        """Answers for later minutes, if no server comes or ends until then; nothing is learned.
+
+        Past weeks, calendar entries, windows of policies and the floor count as ever. Recent launches fade. Webhooks
+        say nothing of later minutes.
+
+        Parameters
+        ----------
+        minutes
+            In the order of time, later than the last observed one.
+        situation
+            Taken for all of them; its calendar entries must reach as far, and a lead time more.
+        """
+        record, before, found = self.record.later(), self.record.counts.end, []
+        for minute in minutes:
+            record.skip(minute - before)
+            found.append(self.policy(Question(minute, situation, record)))
+            before = minute
+        return found
 
     def learn(self, counts: Iterable[tuple[int, int, int]], situation: Situation) -> None:
         """Observe past minutes: forecasts are made as they would have been, so that their safety is learned, too.

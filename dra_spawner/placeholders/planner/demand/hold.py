@@ -23,6 +23,12 @@ class RunningMaximum:
             falling.pop()
         falling.append((minute, figure))
 
+    def copy(self) -> RunningMaximum:
+        """The same figures, to go on from apart."""
+        found = RunningMaximum()
+        found._falling = self._falling.copy()
+        return found
+
     def held(self, now: int, minutes: int) -> float:
         """The largest figure since so many minutes before now; 0 without any. Older figures are forgotten."""
         falling = self._falling

@@ -33,6 +33,12 @@ class DecayingMean:
         self.total *= shrunk
         self.weight = self.weight * shrunk + (1.0 - shrunk) / (1.0 - decay)
 
+    def copy(self) -> DecayingMean:
+        """The same mean, to go on from apart."""
+        found = DecayingMean()
+        found.total, found.weight = self.total, self.weight
+        return found
+
     @property
     def mean(self) -> float:
         """The mean; 0 before the first minute."""

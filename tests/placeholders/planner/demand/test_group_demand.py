@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from random import Random
 
+from dra_spawner.calendars.occurrences import Occurrence
+from dra_spawner.placeholders.planner.demand.estimates import Source
 from dra_spawner.placeholders.planner.demand.forecast import Situation
 from dra_spawner.placeholders.planner.demand.group_demand import GroupDemand
-from dra_spawner.placeholders.planner.demand.minutes import MINUTES_A_DAY
+from dra_spawner.placeholders.planner.demand.minutes import MINUTES_A_DAY, datetime_of
 from dra_spawner.placeholders.planner.demand.policies import Buffer, ForecastDemand
 from dra_spawner.placeholders.planner.demand.settings import DemandSettings
 
@@ -44,6 +47,32 @@ def test_each_forecast_is_judged_when_its_lead_time_is_over() -> None:
     assert judged is not None
     assert judged.growth == 69
     assert not judged.is_enough
+
+
+def test_later_minutes_are_answered_and_nothing_is_learned() -> None:
+    """A weekday's rush of the last week, an entry of the calendar, and no placeholder after both."""
+    week = 10_080
+
+    def came(minute: int) -> int:
+        return 3 if 600 <= (minute - BEGIN) % MINUTES_A_DAY < 660 else 0
+
+    asked, untouched = (GroupDemand(BEGIN, DemandSettings(), ForecastDemand()) for _ in range(2))
+    for demand in (asked, untouched):
+        demand.learn(((minute, came(minute), 0) for minute in range(BEGIN, BEGIN + week + 500)), LEAD)
+    now = BEGIN + week + 500
+    begins = datetime_of(now + 300)
+    entry = Occurrence("exam", "gpu", begins, begins + timedelta(hours=1), 40)
+    situation = replace(LEAD, occurrences=(entry,), floor=1)
+    answers = asked.ahead([now + 15, now + 130, now + 250, now + 300, now + 500], situation)
+    assert [each and each.decided_by for each in answers] == [
+        Source.FLOOR,
+        Source.SEASONAL,
+        Source.FLOOR,
+        Source.CALENDAR,
+        Source.FLOOR,
+    ]
+    assert [each and each.placeholders for each in answers][3:] == [40, 1]
+    assert asked.step(now, 2, 0, LEAD) == untouched.step(now, 2, 0, LEAD)
 
 
 def test_another_policy_answers() -> None:
