@@ -101,7 +101,9 @@ class Simulation:
         if users:
             why = f": {self.refusal}" if self.refusal else ""
             parts.append(f"{self.starting} of {users} more users of {profile} can start{why}.")
-        if self.question.lost:
+        if self.question.lost and not self.lost_servers:
+            parts.append("No server is lost with the node." if len(self.question.lost) == 1 else "No server is lost.")
+        elif self.question.lost:
             parts.append(
                 f"{self.moved_servers} of {self.lost_servers} servers on lost nodes fit elsewhere{self._preempting}."
             )

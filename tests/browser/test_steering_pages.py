@@ -136,10 +136,13 @@ async def release(hub: Hub, browser: Browser) -> None:
 
 
 async def try_again(hub: Hub, browser: Browser) -> None:
-    """Placeholders fail on their nodes until the service creates no more; an operator has them created again."""
+    """An operator ends the pause. Placeholders fail on their nodes until the service creates no more; an operator has them created again."""
     page, errors = await watched(browser, hub, "operator")
     await opened(page, hub, "placeholders")
     dialog, row = page.get_by_role("dialog"), row_of(page, "gpu-slice")
+    await row.get_by_role("button", name="Resume").click()
+    await dialog.get_by_role("button", name="Resume").click()
+    await row.get_by_text("target 2, running 2").wait_for()
     button = row.get_by_role("button", name="Try again to create placeholders of gpu-slice")
 
     async def has_given_up() -> bool:

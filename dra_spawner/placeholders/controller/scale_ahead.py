@@ -226,8 +226,7 @@ class ScaleAhead:
             if not (found := first.get(group.name)):
                 continue
             minutes = range(min(found), until)
-            demand = GroupDemand(minutes.start, self.settings.options.settings, self._policy_of(group))
-            situation = Situation(self._lead_of(frozenset()), floor=group.replicas.min, most=group.replicas.max)
+            demand, situation = self._new_demand(minutes.start, group), self._situation_of(group)
             for begin in range(0, len(minutes), _AT_A_TIME):
                 part = minutes[begin : begin + _AT_A_TIME]
                 demand.learn(((minute, *found.get(minute, (0, 0))) for minute in part), situation)
@@ -289,8 +288,7 @@ class ScaleAhead:
         for group in groups:
             demand = self._demands.get(group.name)
             if demand is None:
-                options = self.settings.options
-                demand = self._demands[group.name] = GroupDemand(minute, options.settings, self._policy_of(group))
+                demand = self._demands[group.name] = self._new_demand(minute, group)
             arrivals, departures = (
                 sum(found.get(choice, 0) for choice in group.choices) for found in (counts.arrivals, counts.departures)
             )
@@ -304,8 +302,13 @@ class ScaleAhead:
                 made[group.name] = GroupForecast(group, minute + 1, situations[group.name], answer)
         return made
 
-    def _policy_of(self, group: ProfileGroup) -> Policy:
-        return policy_for(self.settings.named_choice(group), self.settings.policies)
+    def _new_demand(self, begin: int, group: ProfileGroup) -> GroupDemand:
+        policy = policy_for(self.settings.named_choice(group), self.settings.policies)
+        return GroupDemand(begin, self.settings.options.settings, policy)
+
+    def _situation_of(self, group: ProfileGroup) -> Situation:
+        """What is known of a group without a look at the cluster."""
+        return Situation(self._lead_of(frozenset()), floor=group.replicas.min, most=group.replicas.max)
 
     def _set(self, forecasts: dict[str, GroupForecast], problems: tuple[str, ...]) -> None:
         self.forecasts, self._problems = forecasts, problems
@@ -376,7 +379,7 @@ class ScaleAhead:
         return {each.shape: made.range_of(each) for each in groups if (made := self.forecasts.get(each.name))}
 
     def ahead(self, group: ProfileGroup, minutes: Sequence[int], occurrences: Iterable[Occurrence]) -> list[int] | None:
-        """Placeholders that a group will want at later minutes, within its limits; None before its first forecast.
+        """Placeholders that a group will want at later minutes, within its limits; None if this replica does not lead.
 
         See `GroupDemand.ahead`. Servers that run are taken as they are now.
 
@@ -387,17 +390,19 @@ class ScaleAhead:
         occurrences
             Calendar entries of this time, and of the hours after it.
         """
-        made, demand = self.forecasts.get(group.name), self._demands.get(group.name)
-        if made is None or demand is None:
+        if self._counter is None:
             return None
+        made = self.forecasts.get(group.name)
+        demand = self._demands.get(group.name) or self._new_demand(self._counter.next_minute, group)
         entries = tuple(each for each in occurrences if find_choice(each.profile, group.choices) is not None)
         asked = (group, tuple(minutes), entries)
         if (known := self._ahead.get(asked)) is not None:
             return known
-        situation = replace(made.situation, pending_spawns=0, reserved=0, occurrences=entries)
+        present = made.situation if made is not None else self._situation_of(group)
+        situation = replace(present, pending_spawns=0, reserved=0, occurrences=entries)
         found = [
-            replace(made, group=group, forecast=answer).target if answer is not None else group.replicas.min
-            for answer in demand.ahead(minutes, situation)
+            GroupForecast(group, minute, situation, answer).target if answer is not None else group.replicas.min
+            for minute, answer in zip(minutes, demand.ahead(minutes, situation), strict=True)
         ]
         if len(self._ahead) < _MAX_AHEAD:
             self._ahead[asked] = found

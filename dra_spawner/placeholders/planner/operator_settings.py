@@ -215,13 +215,15 @@ class OperatorSettings:
 
     def with_entry(self, name: str, written: JsonObject, by: str, at: datetime) -> OperatorSettings:
         """The same with a calendar entry, in place of an earlier one with this id."""
-        audit = AuditEntry(at, by, "set", f"calendar-entry {name}", json.dumps(written)[:_LONGEST])
-        return replace(self, entries={**self.entries, name: written}).audited(audit)
+        return replace(self, entries={**self.entries, name: written}).audited(
+            _about_entry(at, by, "set", name, written)
+        )
 
     def without_entry(self, name: str, by: str, at: datetime) -> OperatorSettings:
         """The same without a calendar entry."""
         rest = {each: written for each, written in self.entries.items() if each != name}
-        return replace(self, entries=rest).audited(AuditEntry(at, by, "deleted", f"calendar-entry {name}"))
+        written = self.entries.get(name, {})
+        return replace(self, entries=rest).audited(_about_entry(at, by, "deleted", name, written))
 
     @property
     def has_room(self) -> bool:
@@ -256,6 +258,10 @@ class OperatorSettings:
             orders=tuple(each.order for each in self.orders),
             observing_because=f"the service only observes, {observing.because}" if observing is not None else "",
         )
+
+
+def _about_entry(at: datetime, by: str, change: str, name: str, written: JsonObject) -> AuditEntry:
+    return AuditEntry(at, by, change, f"calendar-entry {name}", json.dumps(written)[:_LONGEST] if written else "")
 
 
 def settings_data(settings: OperatorSettings) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from urllib.parse import parse_qs
 
 from tornado.web import HTTPError
@@ -10,8 +11,8 @@ from dra_spawner.kube.leader import NotLeading
 from dra_spawner.placeholders.controller.placeholder_controller import UnknownShape
 from dra_spawner.service.http.endpoints import Access, endpoint
 from dra_spawner.service.http.json_body import json_object
-from dra_spawner.service.http.placeholder_handlers import PlaceholderHandler
 from dra_spawner.service.http.placeholder_schemas import RESUME_QUESTION, RESUMED
+from dra_spawner.service.http.setting_handlers import OperatorHandler
 
 __all__ = ["ResumeHandler"]
 
@@ -19,11 +20,12 @@ _FORM = "application/x-www-form-urlencoded"
 _LONGEST_NAME = 1_000
 
 
-class ResumeHandler(PlaceholderHandler):
+class ResumeHandler(OperatorHandler):
     """``POST api/placeholders/resume`` with ``{"profile"}``: create placeholders of a choice again.
 
     For administrators: with a token, or by the page's form with a login cookie and JupyterHub's XSRF token. The XSRF
     token is in the query, as the body is read after authentication. A standby answers 503 with the leader's name.
+    The audit trail gets an entry if it can be written: it is no reason to refuse a repair.
     """
 
     @endpoint(
@@ -43,6 +45,9 @@ class ResumeHandler(PlaceholderHandler):
         except NotLeading:
             because = self.context.not_leading_because() or "This replica has ceased to lead."
             raise HTTPError(503, "%s", because) from None
+        if was_capped:
+            with contextlib.suppress(HTTPError):
+                await self.note("try again", f"placeholders {profile}")
         if is_form:
             self.redirect(self.web.url(""), status=303)
         else:

@@ -198,7 +198,7 @@ def _address_of(setting: Mapping[str, Any]) -> str:
 
 
 def _change_words(details: str) -> str:
-    """Details of a change: of a setting, its numbers, end and reason."""
+    """Details of a change: of a setting, its numbers, end and reason; of a calendar entry, title, users and begin."""
     try:
         written = json.loads(details)
     except ValueError:
@@ -206,6 +206,9 @@ def _change_words(details: str) -> str:
     if not isinstance(written, dict):
         return details
     parts = []
+    if isinstance(written.get("users"), str):
+        parts += [f"“{written['name']}”"] if written.get("name") else []
+        parts += [written["users"].replace('"', ""), f"begins {written.get('begins')}"]
     if "min" in written and "max" in written:
         parts.append(f"{written['min']} to {written['max']}")
     if isinstance(written.get("until"), str):

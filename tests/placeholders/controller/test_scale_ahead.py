@@ -47,6 +47,24 @@ def test_a_class_has_its_placeholders_before_it_begins_and_not_long_after() -> N
     assert "expected within" in last.reason or "floor" in last.reason
 
 
+def test_what_is_said_of_later_minutes_comes_true() -> None:
+    """From the first minute on, and with nobody who comes before."""
+    found = Following(entry("30 of gpu within 10 min", START + timedelta(minutes=40)))
+    (group,) = found.groups
+    entries = found.ahead.calendars.occurrences(START, timedelta(hours=12))
+    begin = minute_of(START)
+    minutes = range(begin + 1, begin + 91)
+    said = found.ahead.ahead(group, minutes, entries)
+    assert said is not None
+    assert said == found.minutes(90)
+    assert max(said) == 30
+    assert found.ahead.ahead(group, minutes, ()) == [1] * 90, "without the entry there is the floor"
+    narrow = replace(group, replicas=ReplicaRange(2, 9))
+    assert set(found.ahead.ahead(narrow, minutes, entries) or ()) == {2, 9}
+    found.ahead.end()
+    assert found.ahead.ahead(group, minutes, entries) is None
+
+
 def test_a_placeholder_that_an_expected_user_takes_is_not_replaced() -> None:
     """Else nodes would be ordered for users who have come already, until the next forecast counts them."""
     begins = START + timedelta(minutes=20)

@@ -89,6 +89,7 @@ def test_entries_are_kept_while_there_is_room() -> None:
         ("set", "calendar-entry a"),
         ("deleted", "calendar-entry a"),
     ]
+    assert settings.audit[0].details == settings.audit[1].details == '{"users": "9 of gpu"}'
 
 
 @given(

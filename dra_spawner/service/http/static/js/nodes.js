@@ -339,8 +339,8 @@ const nearView = new IntersectionObserver(
 // --- keys, tips, and what is remembered -----------------------------------------------------------------------------------
 
 const keys = roving(grid, (node) => node.row && !node.row.isFilled && node.row.fill());
-const servers = listsServers(grid, document.getElementById("device-servers"));
 const tips = showsTips(grid, document.getElementById("device-tip"));
+const servers = listsServers(grid, document.getElementById("device-servers"), tips.hide);
 const MEMORY = "dra-spawner-nodes";
 
 function remember() {

@@ -24,8 +24,8 @@ function stopButton(server) {
   return button;
 }
 
-/** Open the dialog for the devices of a grid that servers have; null for readers without the dialog. */
-export function listsServers(grid, dialog) {
+/** Open the dialog for the devices of a grid that servers have, after `opening`; null for readers without the dialog. */
+export function listsServers(grid, dialog, opening) {
   if (!dialog) return null;
 
   function open(cell) {
@@ -44,6 +44,7 @@ export function listsServers(grid, dialog) {
       return item;
     });
     dialog.querySelector("ul").replaceChildren(...items);
+    opening();
     dialog.showModal();
   }
 

@@ -84,6 +84,7 @@ export function showsTips(grid, tip) {
   window.addEventListener("scroll", () => cell && (cell.isConnected ? place() : hide()), { passive: true });
 
   return {
+    hide,
     /** After devices have changed. */
     refresh() {
       if (!cell) return;
