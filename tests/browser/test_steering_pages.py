@@ -184,7 +184,9 @@ async def announce_users(hub: Hub, browser: Browser) -> None:
     await assert_easy_to_use(page, "steering-calendar")
     await opened(page, hub, "timeline")
     await page.get_by_text("Figures as a table").click()
-    await page.get_by_role("region", name="Figures of the timeline").wait_for()
+    table = page.get_by_role("region", name="Figures of the timeline")
+    assert await table.locator("td[data-label=forecast]").last.inner_text() != "–", "later placeholders are forecast"
+    assert await page.locator(".for-wide rect.wanted").count() > 10
     assert await page.locator(".for-wide .launches").count() > 5
     assert await page.locator(".for-wide .entry title").all_text_contents() != []
     await page.get_by_text("Figures as a table").click()
@@ -213,6 +215,7 @@ async def observe(hub: Hub, browser: Browser) -> None:
     await dialog.get_by_role("button", name="Only observe").click()
     await page.get_by_text("The service only observes:").wait_for()
     await opened(page, hub, "audit")
+    await page.get_by_role("cell", name="try again").wait_for()
     await assert_easy_to_use(page, "steering-audit")
     await page.get_by_role("button", name="End observing of service").click()
     await dialog.get_by_role("button", name="Decide again").click()
@@ -240,6 +243,7 @@ async def drain_and_stop(hub: Hub, browser: Browser) -> None:
     await device.focus()
     await page.keyboard.press("Enter")
     await dialog.get_by_role("heading", name="Servers with gpu-").wait_for()
+    assert await page.locator("#device-tip").is_hidden()
     await assert_easy_to_use(page, "steering-servers")
     await dialog.get_by_role("button", name="Stop the server of watcher").click()
     await dialog.get_by_role("heading", name="Stop the server of watcher?").wait_for()

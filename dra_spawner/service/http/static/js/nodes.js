@@ -169,8 +169,9 @@ class Row {
 
 // --- groups, order and search ---------------------------------------------------------------------------------------
 
+const collator = new Intl.Collator(undefined, { numeric: true }); // much faster than localeCompare
 const ORDERS = {
-  name: (one, other) => one.name.localeCompare(other.name, undefined, { numeric: true }),
+  name: (one, other) => collator.compare(one.name, other.name),
   fullest: (one, other) => (other.data.utilization ?? -1) - (one.data.utilization ?? -1) || ORDERS.name(one, other),
   emptiest: (one, other) => (one.data.utilization ?? 2) - (other.data.utilization ?? 2) || ORDERS.name(one, other),
 };
@@ -226,7 +227,7 @@ function arrange() {
     groups.get(name).push(row);
   }
   const wanted = shown.length ? [columns] : [];
-  const names = [...groups.keys()].sort((one, other) => one.localeCompare(other, undefined, { numeric: true }));
+  const names = [...groups.keys()].sort(collator.compare);
   for (const name of names) {
     const members = groups.get(name);
     if (groupBy.value) wanted.push(headOf(name, members));

@@ -23,6 +23,10 @@
   isDark.addEventListener("change", show);
   window.addEventListener("storage", show);
   document.addEventListener("DOMContentLoaded", () => {
+    // On a phone the links scroll sideways.
+    const links = document.querySelector(".pages nav");
+    const current = links.querySelector("[aria-current]");
+    if (current) links.scrollLeft = current.offsetLeft - (links.clientWidth - current.offsetWidth) / 2;
     const toggle = document.getElementById("dark-theme-toggle");
     toggle.hidden = false;
     toggle.addEventListener("click", () => {
