@@ -16,6 +16,7 @@ from tests.local_server import get
 from tests.service.open_service import open_to_all, web_service
 
 EVIL = "<script>alert(1)</script>"
+DECISION = '<td data-label="decision">delete-placeholder'
 PAGES = {
     "placeholders": steering_pages.PlaceholdersPage,
     "calendar": steering_pages.CalendarPage,
@@ -65,7 +66,7 @@ async def test_search_and_filters(url: str, context: ServiceContext) -> None:
         "node=n": 0,
     }.items():
         _, text = await get(f"{url}/decisions?{query}")
-        assert text.count("<td>delete-placeholder") == count, query
+        assert text.count(DECISION) == count, query
     _, text = await get(f"{url}/decisions?search={EVIL}")
     assert EVIL not in text
     assert text.count("&lt;script&gt;") >= 6
@@ -77,9 +78,11 @@ async def test_older_decisions_are_on_the_next_page(url: str, context: ServiceCo
     for number in range(150):
         decide(context, number, node="n1")
     _, text = await get(f"{url}/decisions?node=n1")
-    assert text.count("<td>delete-placeholder") == 100
+    assert text.count(DECISION) == 100
     assert 'href="/decisions?node=n1&amp;before=51"' in text
     assert 'data-live="decisions"' in text
+    assert "cover the latest 150 decisions, since" in text
+    assert "Sat 2026-11-21 12:00 UTC" in text
     _, text = await get(f"{url}/decisions?node=n1&before=51")
-    assert text.count("<td>delete-placeholder") == 50
+    assert text.count(DECISION) == 50
     assert "data-live" not in text.partition("<section")[2].partition(">")[0], "older ones do not change"
