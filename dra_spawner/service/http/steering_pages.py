@@ -61,7 +61,8 @@ class SteeringPage(PageHandler):
     def get_template_namespace(self) -> dict[str, Any]:
         """Names that these templates know."""
         words = {"span": span, "moment": moment, "path_part": part_of_path}
-        return {**super().get_template_namespace(), "notes": self.notes, **words}
+        is_found = self.context.controller is not None
+        return {**super().get_template_namespace(), "notes": self.notes, "is_found": is_found, **words}
 
 
 class PlaceholdersPage(SteeringPage):

@@ -51,6 +51,8 @@ async def test_before_the_cluster_is_found(url: str, name: str) -> None:
     status, text = await get(f"{url}/{name}")
     assert status == 200, text
     assert "The cluster is not found yet." in text
+    for guess in ("is empty", "No users are announced", "Nothing is set", "Nobody has changed", "no choice yet"):
+        assert guess not in text
     assert EVIL not in text
 
 

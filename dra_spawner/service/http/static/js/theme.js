@@ -26,7 +26,11 @@
     // On a phone the links scroll sideways.
     const links = document.querySelector(".pages nav");
     const current = links.querySelector("[aria-current]");
-    if (current) links.scrollLeft = current.offsetLeft - (links.clientWidth - current.offsetWidth) / 2;
+    const showCurrent = () => {
+      if (current) links.scrollLeft = current.offsetLeft - (links.clientWidth - current.offsetWidth) / 2;
+    };
+    showCurrent();
+    window.addEventListener("resize", showCurrent);
     const toggle = document.getElementById("dark-theme-toggle");
     toggle.hidden = false;
     toggle.addEventListener("click", () => {
