@@ -56,13 +56,15 @@ class Demo:
             return json.loads(text) if text else None
 
     def object(self, plural: str, name: str) -> dict:
-        """A namespaced object of the core group, from the embedded cluster's API server."""
+        """A namespaced object of the core group."""
+        return self.cluster(f"/api/v1/namespaces/default/{plural}/{name}")
+
+    def cluster(self, path: str) -> dict:
+        """Answer of the embedded cluster's API server."""
         kubeconfig = json.loads((self.directory / "cluster" / "kubeconfig").read_text())
         server = kubeconfig["clusters"][0]["cluster"]["server"]
         token = kubeconfig["users"][0]["user"]["token"]
-        request = urllib.request.Request(
-            f"{server}/api/v1/namespaces/default/{plural}/{name}", headers={"Authorization": f"Bearer {token}"}
-        )
+        request = urllib.request.Request(server + path, headers={"Authorization": f"Bearer {token}"})
         with urllib.request.urlopen(request, timeout=30) as answer:
             return json.load(answer)
 
@@ -124,6 +126,12 @@ def start_demo(*options: str, within_seconds: float = 60) -> Demo:
 def stop_demo(demo: Demo) -> int:
     demo.process.send_signal(signal.SIGINT)
     return demo.process.wait(timeout=60)
+
+
+def reasons_on(demo: Demo, pod: str = "") -> set[str]:
+    """Reasons of the Kubernetes Events on a pod, or on all."""
+    events = demo.cluster("/apis/events.k8s.io/v1/namespaces/default/events")["items"]
+    return {each["reason"] for each in events if pod in ("", each["regarding"]["name"])}
 
 
 def processes_in(directory: Path) -> list[str]:
@@ -196,6 +204,8 @@ def test_from_the_command_to_a_share_in_jupyterlab(browser):
         # What was kept ready was taken over, and the page of the service, linked in the hub's menu, tells it.
         (claim,) = demo.object("pods", "jupyter-admin")["spec"]["resourceClaims"]
         assert claim["resourceClaimName"].startswith("placeholder-")
+        eventually_sync(lambda: {"ClaimHandedOver", "Scheduled"} <= reasons_on(demo, "jupyter-admin"), "events tell it")
+        eventually_sync(lambda: "PlaceholderHandedOver" in reasons_on(demo), "an event on the placeholder")
         page.goto(f"{demo.address}/hub/home")
         page.get_by_role("button", name="Services").or_(page.get_by_text("Services", exact=True)).first.click()
         page.get_by_role("link", name="dra-spawner", exact=True).click()

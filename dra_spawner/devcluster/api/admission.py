@@ -35,6 +35,7 @@ from dra_spawner.devcluster.api.validation.claims import (
     check_template_spec,
     wants_admin_access,
 )
+from dra_spawner.devcluster.api.validation.events import check_changed_event, check_new_event
 from dra_spawner.devcluster.api.validation.metadata import check_common_metadata, check_metadata
 from dra_spawner.devcluster.api.validation.names import check_config_key
 from dra_spawner.devcluster.api.validation.pods import check_pod_spec, check_pod_update
@@ -99,7 +100,8 @@ def _default(resource_type: ResourceType, obj: JsonObject) -> None:
         obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
     elif resource_type is SECRETS:
         _default_secret(obj)
-    elif resource_type is EVENTS:
+    elif resource_type.storage is EVENTS:
+        obj.setdefault("involvedObject", {})
         obj.setdefault("source", {})
         for field in ("reportingComponent", "reportingInstance"):
             obj.setdefault(field, "")
@@ -199,8 +201,8 @@ def validate_create(resource_type: ResourceType, obj: JsonObject, store: "Store"
         for field in ("data", "binaryData"):
             for key in obj.get(field) or ():
                 errors += check_config_key(key, f"{field}[{key}]")
-    elif resource_type is EVENTS:
-        errors += _check_event(obj)
+    elif resource_type.storage is EVENTS:
+        errors += check_new_event(obj, strict=resource_type is not EVENTS)
     return errors
 
 
@@ -214,14 +216,6 @@ def _check_admin_access(obj: JsonObject, claim_spec: JsonObject, store: "Store")
     if labels.get(names.ADMIN_ACCESS) == "true":
         return []
     return [forbidden_value(f"spec.devices.requests[{index}].adminAccess", ADMIN_ACCESS_TEXT)]
-
-
-def _check_event(event: JsonObject) -> list[FieldError]:
-    """Errors of an event's namespace: that of its object, or ``default`` for cluster-wide objects."""
-    namespace, own = (event.get("involvedObject") or {}).get("namespace", ""), event["metadata"]["namespace"]
-    if namespace == own or (not namespace and own in ("default", "kube-system")):
-        return []
-    return [invalid_value("involvedObject.namespace", namespace, "does not match event.namespace")]
 
 
 def validate_update(
@@ -246,6 +240,8 @@ def validate_update(
     elif resource_type in (CONFIGMAPS, SECRETS) and current.get("immutable"):
         for field in ("data", "binaryData"):
             errors += _check_unchanged(new.get(field), current.get(field), field)
+    elif resource_type.storage is EVENTS:
+        errors += check_changed_event(new, current, strict=resource_type is not EVENTS)
     elif resource_type is PRIORITYCLASSES:
         errors += _check_unchanged(new.get("value"), current.get("value"), "value", "may not be changed in an update.")
     return errors

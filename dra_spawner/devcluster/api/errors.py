@@ -181,6 +181,7 @@ def forbidden(resource_type: ResourceType, name: str, why: str, causes: Sequence
 
 def invalid(resource_type: ResourceType, name: str, errors: Sequence[FieldError]) -> ApiError:
     """422: fields of the object break the API's rules."""
+    resource_type = resource_type.storage  # the kind that was validated
     sentences = list(dict.fromkeys(str(error) for error in errors))
     text = sentences[0] if len(sentences) == 1 else "[" + ", ".join(sentences) + "]"
     details: JsonObject = {"name": name} if name else {}

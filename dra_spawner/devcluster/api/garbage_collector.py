@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from dra_spawner.devcluster.api.changes import WatchEvent, WatchEventType
 from dra_spawner.devcluster.api.deletion import FOREGROUND_FINALIZER, ORPHAN_FINALIZER, PropagationPolicy
-from dra_spawner.devcluster.api.resource_types import NAMESPACES, RESOURCE_TYPES, ResourceType, by_kind
+from dra_spawner.devcluster.api.resource_types import NAMESPACES, STORED_TYPES, ResourceType, by_kind
 from dra_spawner.json_types import JsonObject
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class GarbageCollector:
         name = namespace["metadata"]["name"]
         left = [
             (resource_type, obj)
-            for resource_type in RESOURCE_TYPES
+            for resource_type in STORED_TYPES
             if resource_type.namespaced
             for obj in self._store.objects(resource_type, name)
         ]

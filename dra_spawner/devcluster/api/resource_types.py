@@ -27,6 +27,13 @@ class ResourceType:
     """Whether DELETE returns the object's last state instead of a Status."""
     unconditional_update: bool = True
     """Whether PUT without ``metadata.resourceVersion`` is accepted."""
+    stored_as: "ResourceType | None" = None
+    """The kind that its objects are stored as; None for a kind that is stored as it is."""
+
+    @property
+    def storage(self) -> "ResourceType":
+        """The kind of the stored objects."""
+        return self.stored_as or self
 
     @property
     def api_version(self) -> str:
@@ -82,6 +89,7 @@ PODS = ResourceType(
     returns_deleted=True,
 )
 EVENTS = ResourceType(*_CORE, "events", "Event", True, short_names=("ev",))
+GROUP_EVENTS = ResourceType(names.EVENTS_GROUP, "v1", "events", "Event", True, short_names=("ev",), stored_as=EVENTS)
 CONFIGMAPS = ResourceType(*_CORE, "configmaps", "ConfigMap", True, short_names=("cm",))
 SECRETS = ResourceType(*_CORE, "secrets", "Secret", True)
 SERVICES = ResourceType(*_CORE, "services", "Service", True, status=True, short_names=("svc",), returns_deleted=True)
@@ -132,6 +140,7 @@ RESOURCE_TYPES: tuple[ResourceType, ...] = (
     NODES,
     PODS,
     EVENTS,
+    GROUP_EVENTS,
     CONFIGMAPS,
     SECRETS,
     SERVICES,
@@ -148,7 +157,8 @@ RESOURCE_TYPES: tuple[ResourceType, ...] = (
     PODDISRUPTIONBUDGETS,
     PRIORITYCLASSES,
 )
-"""All stored kinds."""
+"""All served kinds."""
+STORED_TYPES = tuple(each for each in RESOURCE_TYPES if each.stored_as is None)
 
 _BY_PLURAL = {(t.group, t.version, t.plural): t for t in RESOURCE_TYPES}
 _BY_KIND = {(t.api_version, t.kind): t for t in RESOURCE_TYPES}

@@ -7,8 +7,10 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
+from dra_spawner.devcluster.api.event_forms import STORED_NAMES
 from dra_spawner.devcluster.api.resource_types import (
     EVENTS,
+    GROUP_EVENTS,
     NAMESPACES,
     NODES,
     PODS,
@@ -214,6 +216,7 @@ _FIELDS: dict[ResourceType, tuple[str, ...]] = {
         "status.nominatedNodeName",
     ),
     EVENTS: (*(f"involvedObject.{field}" for field in _INVOLVED), "reason", "reportingComponent", "source", "type"),
+    GROUP_EVENTS: (*(f"regarding.{field}" for field in _INVOLVED), "reason", "reportingController", "type"),
     NODES: ("spec.unschedulable",),
     NAMESPACES: ("status.phase",),
     SECRETS: ("type",),
@@ -269,6 +272,9 @@ def parse_field_selector(text: str, resource_type: ResourceType) -> FieldSelecto
             raise SelectorError(_unknown_field(path, resource_type))
         if re.search(r"(?<!\\)=", raw):
             raise SelectorError("invalid field selector: unescaped character in value: 61")
+        if resource_type is GROUP_EVENTS:
+            head, dot, rest = path.partition(".")
+            path = STORED_NAMES.get(head, head) + dot + rest
         terms.append((path, operator != "!=", re.sub(r"\\(.)", r"\1", raw)))
     return FieldSelector(tuple(terms))
 

@@ -26,12 +26,14 @@ from dra_spawner.devcluster.api.errors import (
     invalid_value,
     not_found,
 )
+from dra_spawner.devcluster.api.event_forms import requested_form, stored_form
+from dra_spawner.devcluster.api.event_lifetime import EventLifetime
 from dra_spawner.devcluster.api.garbage_collector import GarbageCollector
 from dra_spawner.devcluster.api.json_values import freeze, mutable_copy
 from dra_spawner.devcluster.api.object_table import ObjectKey
 from dra_spawner.devcluster.api.patches import PatchError, PatchType, apply_patch
 from dra_spawner.devcluster.api.preconditions import check_preconditions, finalizer_errors
-from dra_spawner.devcluster.api.resource_types import NAMESPACES, PRIORITYCLASSES, ResourceType
+from dra_spawner.devcluster.api.resource_types import EVENTS, NAMESPACES, PRIORITYCLASSES, ResourceType
 from dra_spawner.devcluster.api.schema import decode_object
 from dra_spawner.devcluster.api.selectors import SelectorError, object_filter
 from dra_spawner.devcluster.api.updates import (
@@ -91,6 +93,8 @@ class Store:
         self._objects = VersionedObjects(history_limit)
         self._collector = GarbageCollector(self)
         self._objects.subscribe(self._collector.note)
+        self._lifetime = EventLifetime()
+        self._objects.subscribe(lambda change: self._lifetime.note(change, self._now()))
         for namespace in INITIAL_NAMESPACES:
             self.create(NAMESPACES, {"metadata": {"name": namespace}})
         for name, value in SYSTEM_PRIORITY_CLASSES.items():
@@ -210,7 +214,8 @@ class Store:
             ``AlreadyExists``, ``NotFound`` (the namespace), ``Forbidden`` (it terminates), ``Invalid``,
             ``BadRequest``.
         """
-        new = decode_object(resource_type, obj)
+        self.remove_old_events()
+        new = stored_form(resource_type, decode_object(resource_type, obj))
         metadata = new["metadata"]
         if metadata.get("resourceVersion"):
             raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
@@ -248,7 +253,7 @@ class Store:
         ApiError
             ``NotFound``, ``Conflict``, ``Invalid``, ``BadRequest``.
         """
-        desired = decode_object(resource_type, obj)
+        desired = stored_form(resource_type, decode_object(resource_type, obj))
         metadata = desired["metadata"]
         current = self.get(resource_type, metadata.get("namespace"), metadata.get("name", ""))
         updated = self._replace(resource_type, current, desired, subresource, dry_run=dry_run)
@@ -288,13 +293,13 @@ class Store:
         """
         current = self.get(resource_type, namespace, name)
         try:
-            patched = apply_patch(current, body, PatchType(patch_type))
+            patched = apply_patch(requested_form(resource_type, current), body, PatchType(patch_type))
         except PatchError as error:
             if error.well_formed:
                 raise ApiError(422, "Invalid", str(error)) from error
             raise bad_request(f"error decoding patch: {error}") from error
         try:
-            desired = decode_object(resource_type, patched)
+            desired = stored_form(resource_type, decode_object(resource_type, patched))
         except ApiError as error:
             raise ApiError(422, "Invalid", error.message) from error
         for field in ("name", "namespace"):
@@ -351,6 +356,11 @@ class Store:
         deletion = self.mark_deleted(resource_type, current, grace_period_seconds, policy, dry_run=dry_run)
         self._collector.collect()
         return deletion
+
+    def remove_old_events(self) -> None:
+        """Remove the Events whose time is over; to be called often, as nothing else removes them."""
+        for namespace, name in self._lifetime.due(self._now()):
+            self._remove(EVENTS, self.get(EVENTS, namespace, name), dry_run=False)
 
     # --- steps of a write, for the store and its garbage collector ------------------------------------
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dra_spawner.devcluster.api.changes import History, WatchEvent, WatchEventType
 from dra_spawner.devcluster.api.json_values import freeze
 from dra_spawner.devcluster.api.object_table import ObjectKey, ObjectTable
-from dra_spawner.devcluster.api.resource_types import RESOURCE_TYPES, ResourceType
+from dra_spawner.devcluster.api.resource_types import STORED_TYPES, ResourceType
 from dra_spawner.json_types import JsonObject
 
 
@@ -20,24 +20,24 @@ class VersionedObjects:
 
     def __init__(self, history_limit: int) -> None:
         self.revision = 0
-        self._tables = {resource_type: ObjectTable() for resource_type in RESOURCE_TYPES}
-        self._histories = {resource_type: History(history_limit) for resource_type in RESOURCE_TYPES}
+        self._tables = {resource_type: ObjectTable() for resource_type in STORED_TYPES}
+        self._histories = {resource_type: History(history_limit) for resource_type in STORED_TYPES}
         self._subscribers: list[Callable[[WatchEvent], None]] = []
         self._notifying = False
 
     def find(self, resource_type: ResourceType, namespace: str, name: str) -> JsonObject | None:
         """An object, or None."""
-        return self._tables[resource_type].get(namespace, name)
+        return self._tables[resource_type.storage].get(namespace, name)
 
     def values(
         self, resource_type: ResourceType, namespace: str | None = None, after: ObjectKey | None = None
     ) -> Iterator[JsonObject]:
         """The objects of a kind in order, see `ObjectTable.values`."""
-        return self._tables[resource_type].values(namespace, after)
+        return self._tables[resource_type.storage].values(namespace, after)
 
     def since(self, resource_type: ResourceType, revision: int) -> Sequence[WatchEvent]:
         """The changes of a kind after a revision, see `History.since`."""
-        return self._histories[resource_type].since(revision)
+        return self._histories[resource_type.storage].since(revision)
 
     def subscribe(self, callback: Callable[[WatchEvent], None]) -> Callable[[], None]:
         """Call `callback` after each change; returns the function that ends the subscription."""
@@ -55,9 +55,9 @@ class VersionedObjects:
         metadata = stored["metadata"]
         namespace, name = metadata.get("namespace", ""), metadata["name"]
         previous = self.find(resource_type, namespace, name)
-        self._tables[resource_type].put(namespace, name, stored)
+        self._tables[resource_type.storage].put(namespace, name, stored)
         kind = WatchEventType.ADDED if previous is None else WatchEventType.MODIFIED
-        self._notify(WatchEvent(kind, resource_type, stored, previous, self.revision))
+        self._notify(WatchEvent(kind, resource_type.storage, stored, previous, self.revision))
         return stored
 
     def remove(self, resource_type: ResourceType, last: JsonObject) -> JsonObject:
@@ -66,8 +66,8 @@ class VersionedObjects:
         metadata = gone["metadata"]
         namespace, name = metadata.get("namespace", ""), metadata["name"]
         previous = self.find(resource_type, namespace, name)
-        self._tables[resource_type].remove(namespace, name)
-        self._notify(WatchEvent(WatchEventType.DELETED, resource_type, gone, previous, self.revision))
+        self._tables[resource_type.storage].remove(namespace, name)
+        self._notify(WatchEvent(WatchEventType.DELETED, resource_type.storage, gone, previous, self.revision))
         return gone
 
     def _next(self, obj: JsonObject) -> JsonObject:

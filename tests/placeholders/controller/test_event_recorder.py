@@ -37,8 +37,8 @@ async def reasons(cluster: ClusterUnderTest, namespace: str = "") -> set[tuple[s
     return {(each["regarding"]["name"], each["reason"]) for each in await events(cluster, namespace)}
 
 
-async def test_a_handover_and_a_label_are_told_on_pod_and_node(real_cluster: ClusterUnderTest) -> None:
-    cluster, gpu = real_cluster, shape(WHOLE)
+async def test_a_handover_and_a_label_are_told_on_pod_and_node(cluster: ClusterUnderTest) -> None:
+    gpu = shape(WHOLE)
     await prepare(cluster, *node("node-a", whole("gpu-0"), whole("gpu-1")))
     await publish_shapes(cluster, {"gpu-whole": gpu})
     kubeconfig = await service_kubeconfig(cluster, rules=(PLACEHOLDER_RULES, NODE_EVENT_RULES))
@@ -97,8 +97,9 @@ def deletion(namespace: str, name: str = "placeholder-1", **changes: Any) -> Del
     return DeletePlaceholder(ObjectKey(namespace, name), f"uid-{name}", **fields)
 
 
-async def test_equal_events_are_one_with_a_count(real_cluster: ClusterUnderTest, namespace: str) -> None:
-    async with await KubernetesApi.from_kubeconfig(real_cluster.admin_kubeconfig) as api:
+async def test_equal_events_are_one_with_a_count(cluster: ClusterUnderTest) -> None:
+    namespace = cluster.namespace
+    async with await KubernetesApi.from_kubeconfig(cluster.admin_kubeconfig) as api:
         found = Recorded(api, ClusterWatch(api), namespace)
         consumer = AddConsumer(ObjectKey(namespace, "c"), ObjectKey(namespace, "ada"), "uid-ada", "handover")
         found.recorder.note(consumer)
@@ -106,13 +107,13 @@ async def test_equal_events_are_one_with_a_count(real_cluster: ClusterUnderTest,
         for _ in range(3):
             found.recorder.note(consumer)
         await found.flush()
-        (event,) = await events(real_cluster)
+        (event,) = await events(cluster)
         assert (event["regarding"]["uid"], event["series"]["count"]) == ("uid-ada", 4)
         assert found.acts == 2, "requests"
         found.now += timedelta(minutes=11)
         found.recorder.note(consumer)
         await found.flush()
-        assert len(await events(real_cluster)) == 2, "after ten minutes another one"
+        assert len(await events(cluster)) == 2, "after ten minutes another one"
 
 
 async def test_a_flood_is_written_slowly_and_cut(real_cluster: ClusterUnderTest, namespace: str) -> None:

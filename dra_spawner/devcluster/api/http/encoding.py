@@ -1,6 +1,7 @@
 """JSON text of API objects."""
 
 import json
+from collections.abc import Callable
 from typing import Any, Final
 
 from dra_spawner.devcluster.api.changes import WatchEvent, WatchEventType
@@ -40,12 +41,18 @@ def _refuse_constant(name: str) -> None:
 
 
 class ObjectEncoder:
-    """Encodes stored objects, and caches the text of their present state.
+    """Encodes objects, and caches the text of the present state of stored ones.
 
     `forget` must be subscribed to the store.
+
+    Parameters
+    ----------
+    is_stored
+        Whether an object is the present state of a stored object; other texts would stay for ever.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, is_stored: Callable[[JsonObject], bool]) -> None:
+        self._is_stored = is_stored
         self._texts: dict[str, tuple[JsonObject, bytes]] = {}
 
     def forget(self, event: WatchEvent) -> None:
@@ -68,6 +75,6 @@ class ObjectEncoder:
         if known is not None and known[0] is obj:
             return known[1]
         text = to_json({key: value for key, value in obj.items() if key not in ("kind", "apiVersion")})[1:-1]
-        if uid:
+        if uid and self._is_stored(obj):
             self._texts[uid] = (obj, text)
         return text

@@ -8,6 +8,7 @@ from aiohttp import web
 
 from dra_spawner.devcluster.api.deletion import Deletion
 from dra_spawner.devcluster.api.errors import ApiError, bad_request
+from dra_spawner.devcluster.api.event_forms import requested_form
 from dra_spawner.devcluster.api.http.encoding import ObjectEncoder, to_json
 from dra_spawner.devcluster.api.http.messages import (
     json_response,
@@ -31,7 +32,7 @@ from dra_spawner.devcluster.api.http.tables import table
 from dra_spawner.devcluster.api.http.watches import Render, WatchHub
 from dra_spawner.devcluster.api.patches import PatchType
 from dra_spawner.devcluster.api.pod_operations import bind_pod, evict_pod
-from dra_spawner.devcluster.api.resource_types import NAMESPACES
+from dra_spawner.devcluster.api.resource_types import NAMESPACES, by_kind
 from dra_spawner.devcluster.api.schema import unknown_fields
 from dra_spawner.devcluster.api.store import ListResult, Store
 from dra_spawner.json_types import JsonObject
@@ -56,7 +57,7 @@ class ResourceHandler:
     def __init__(self, store: Store, logs: LogProvider | None) -> None:
         self._store = store
         self._logs = logs
-        self._encoder = ObjectEncoder()
+        self._encoder = ObjectEncoder(self._is_stored)
         self._unsubscribe = store.subscribe(self._encoder.forget)
         self._watches = WatchHub(store)
 
@@ -70,6 +71,12 @@ class ResourceHandler:
         self._watches.close()
         self._unsubscribe()
 
+    def _is_stored(self, obj: JsonObject) -> bool:
+        resource_type, metadata = by_kind(obj["apiVersion"], obj["kind"]), obj["metadata"]
+        return resource_type is not None and (
+            self._store.find(resource_type, metadata.get("namespace"), metadata["name"]) is obj
+        )
+
     async def serve(self, request: web.Request, target: Target) -> web.StreamResponse:
         """Handle a request for a target.
 
@@ -78,6 +85,7 @@ class ResourceHandler:
         ApiError
             If the request is refused; the caller returns it as a Status.
         """
+        self._store.remove_old_events()
         match request.method, target.subresource:
             case "GET", "log":
                 return self._log(request, target)
@@ -148,12 +156,14 @@ class ResourceHandler:
             return json_response(to_json(table(target.resource_type, page.items, metadata, self._store.now())))
         resource_type = target.resource_type
         head = {"kind": f"{resource_type.kind}List", "apiVersion": resource_type.api_version, "metadata": metadata}
-        items = b",".join(map(self._encoder.item, page.items))
+        items = b",".join(self._encoder.item(requested_form(resource_type, item)) for item in page.items)
         return json_response(to_json(head)[:-1] + b',"items":[' + items + b"]}")
 
     def _render(self, request: web.Request, target: Target) -> Render:
         if not wants_table(request):
-            return self._encoder.whole
+            if target.resource_type.stored_as is None:
+                return self._encoder.whole
+            return lambda obj: self._encoder.whole(requested_form(target.resource_type, obj))
 
         def row(obj: JsonObject) -> bytes:
             metadata = {"resourceVersion": obj["metadata"]["resourceVersion"]}

@@ -45,7 +45,7 @@ def table(
     now
         Present time, for ages.
     """
-    columns = _COLUMNS.get(resource_type, (_NAME, _AGE))
+    columns = _COLUMNS.get(resource_type.storage, (_NAME, _AGE))
     definitions = [
         {
             "name": column.name,

@@ -159,12 +159,12 @@ class WatchHub:
             except ApiError as error:  # the response has begun, so the error is an event in it
                 watch.add_line("ERROR", to_json(error.to_status()))
                 watch.close()
-        self._watches[resource_type].add(watch)
+        self._watches[resource_type.storage].add(watch)
         return watch
 
     def discard(self, resource_type: ResourceType, watch: Watch) -> None:
         """Remove the watch of a disconnected client."""
-        self._watches[resource_type].discard(watch)
+        self._watches[resource_type.storage].discard(watch)
 
     def bookmark(self, resource_type: ResourceType, *, initial_events_end: bool = False) -> bytes:
         """A bookmark: the resource version up to which the client has seen all changes."""
