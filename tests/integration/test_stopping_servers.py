@@ -69,7 +69,7 @@ async def test_a_server_is_stopped_with_the_rights_of_the_caller(embedded_cluste
             status, _, body = await service.get(f"api/servers/{path}", admin, "DELETE")
             assert status == expected, (path, body)
         _, _, audit = await service.get("api/audit", admin)
-        assert ("user manager", "stop server", "user/") in [
-            (each["by"], each["change"], each["subject"]) for each in audit["items"]
-        ]
+        told = [(each["by"], each["change"], each["subject"], each["details"]) for each in audit["items"]]
+        assert ("user manager", "stop server", "user/", "") in told
+        assert ("user admin", "stop server", "user/x") in [each[:3] for each in told if "not done: " in each[3]]
         assert admin not in service.hub.log.read_text()

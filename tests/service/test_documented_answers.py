@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import Case, GenerationMode
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
+    response_headers_conformance,
     response_schema_conformance,
     status_code_conformance,
 )
@@ -23,7 +24,12 @@ from tests.placeholders.controller.objects import WHOLE, node, prepare, shape
 from tests.service.open_service import open_to_all
 from tests.service.replica import publish_shapes, replica
 
-CHECKS: Any = [content_type_conformance, response_schema_conformance, status_code_conformance]
+CHECKS: Any = [
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+]
 NOT_HERE = {"api/events": "a stream", "api/servers/{user}": "needs a hub", "oauth_callback": "needs a hub"}
 OPEN = [(f"open/{address}", open_to_all(handler)) for address, handler in ADDRESSES if address not in NOT_HERE]
 GPU = shape(WHOLE)

@@ -6,18 +6,15 @@ Requests to the hub do not block the event loop, unlike those of `HubAuthenticat
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import hmac
-import json
 from collections.abc import Callable, Mapping, Sequence
-from http import HTTPStatus
 from typing import Any, Final, TypeVar
 
 from jupyterhub.services.auth import HubOAuth, HubOAuthCallbackHandler, HubOAuthenticated
 from tornado.web import HTTPError
 
 from dra_spawner.service.context import ServiceContext
-from dra_spawner.service.http.endpoints import HTML, JSON, Access, Endpoint, endpoint, endpoints_of
+from dra_spawner.service.http.endpoints import HTML, Access, Endpoint, endpoint, endpoints_of
 from dra_spawner.service.http.guarded_handler import GuardedHandler, sentence_of
 from dra_spawner.service.http.page_frame import PageFrame, scopes_of
 from dra_spawner.service.http.paging import Unreadable, page_of, read_token
@@ -30,7 +27,6 @@ __all__ = [
     "PageHandler",
     "SecureHandler",
     "bearer_token",
-    "etag_of",
 ]
 
 T = TypeVar("T")
@@ -52,23 +48,12 @@ HUB_SECONDS: Final = 10.0
 #: Limit of items in one answer.
 _MAX_ITEMS: Final = 1000
 _DEFAULT_ITEMS: Final = 100
-_PROBLEM: Final = "application/problem+json"
-_STATUSES: Final = frozenset(HTTPStatus)
 
 
 def bearer_token(headers: Mapping[str, str]) -> str:
     """The token of a request; empty if there is none."""
     kind, _, token = headers.get("Authorization", "").partition(" ")
     return token.strip() if kind.lower() in ("token", "bearer") else ""
-
-
-def etag_of(body: Any) -> str:
-    """The ETag that a ``GET`` of this JSON has, as tornado computes it."""
-    return f'"{hashlib.sha1(_encoded(body), usedforsecurity=False).hexdigest()}"'
-
-
-def _encoded(body: Any) -> bytes:
-    return json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
 
 
 class SecureHandler(GuardedHandler):
@@ -86,7 +71,12 @@ class SecureHandler(GuardedHandler):
     async def prepare(self) -> None:
         """Refuse methods that the address does not have."""
         if self.declared is None:
-            self.refuse(405, Allow=", ".join(endpoints_of(type(self))))
+            raise HTTPError(405)
+
+    def send_error(self, status_code: int = 500, **kwargs: Any) -> None:
+        if status_code == 405:  # tornado itself refuses some methods, before `prepare`
+            self._refusal_headers = {"Allow": ", ".join(endpoints_of(type(self)))}
+        super().send_error(status_code, **kwargs)
 
     def data_received(self, chunk: bytes) -> None:
         """Collect a declared body: the caller is authorized by now, and the server limits the size."""
@@ -113,25 +103,6 @@ class SecureHandler(GuardedHandler):
         addresses = {address for address, _ in self.settings.get("addresses", ())}
         frame = PageFrame(self.web, addresses, self.request.path, getattr(self, "hub_user", None))
         return {**super().get_template_namespace(), "web": self.web, "frame": frame}
-
-    def write_error(self, status_code: int, **kwargs: Any) -> None:
-        error = (kwargs.get("exc_info") or (None, None, None))[1]
-        self.write_problem(status_code, sentence_of(status_code, error))
-
-    def write_problem(self, status: int, detail: str, **more: str) -> None:
-        """Answer with a problem, as in RFC 9457."""
-        self.set_status(status)
-        title = HTTPStatus(status).phrase if status in _STATUSES else "Problem"
-        self.write_json({"type": "about:blank", "title": title, "status": status, "detail": detail, **more}, _PROBLEM)
-
-    def write_json(self, body: Any, media_type: str = JSON) -> None:
-        """Answer with JSON in ASCII, which can also express text that is not valid Unicode."""
-        self.write_encoded(_encoded(body), media_type)
-
-    def write_encoded(self, body: bytes, media_type: str = JSON) -> None:
-        """Answer with JSON that is encoded already."""
-        self.set_header("Content-Type", media_type)
-        self.finish(body)
 
 
 class _HubHandler(HubOAuthenticated, SecureHandler):

@@ -84,7 +84,8 @@ class CalendarEntriesHandler(_EntriesHandler):
             self.require_placeholders()
             added = await self.entries.add(written, self.caller)
         self.set_status(201)
-        self.write_json(entry_json(added))
+        self.set_header("Location", f"{self.web.prefix}api/calendar-entries/{added.id}")
+        self.write_version(entry_json(added))
 
 
 class CalendarEntryHandler(_EntriesHandler):
@@ -111,7 +112,7 @@ class CalendarEntryHandler(_EntriesHandler):
             self.entries.read(written)
             self.require_placeholders()
             changed = await self.entries.replace(name, written, self.caller, self.check)
-        self.write_json(entry_json(changed))
+        self.write_version(entry_json(changed))
 
     @endpoint("Delete an added calendar entry.", Access.OPERATE, **{**_PUT, "status": 204})
     async def delete(self, name: str) -> None:

@@ -12,8 +12,8 @@ from dra_spawner.placeholders.lifecycle import PlaceholderState
 from dra_spawner.placeholders.planner.demand.estimates import Source
 from dra_spawner.placeholders.planner.operator_settings import SettingKind
 from dra_spawner.service.context import ServiceContext
-from dra_spawner.service.http.authentication import etag_of
 from dra_spawner.service.http.forecast_handler import forecasts_json
+from dra_spawner.service.http.guarded_handler import etag_of
 from dra_spawner.service.http.placeholder_handlers import limited_json, placeholders_json, profiles_json
 from dra_spawner.service.http.setting_handlers import setting_json
 

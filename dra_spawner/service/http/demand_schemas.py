@@ -81,14 +81,12 @@ _OCCURRENCE: Final = record(
         "rehearsal": nullable(record({"is_possible": flag(), "verdict": text("Yes: all 350 users can start.")})),
     }
 )
-FORECASTS: Final = record(
-    {
-        "mode": choice(ScaleAheadMode),
-        "items": items(_FORECAST),
-        "expected": items(_OCCURRENCE),
-        "problems": items(text("calendar physics cannot be read")),
-        "incomplete_because": text(""),
-    }
+FORECASTS: Final = paged(
+    _FORECAST,
+    mode=choice(ScaleAheadMode),
+    expected=items(_OCCURRENCE),
+    problems=items(text("calendar physics cannot be read")),
+    incomplete_because=text(""),
 )
 
 _ENTRY: Final = {

@@ -14,7 +14,7 @@ from dra_spawner.placeholders.planner.choice_names import find_choice
 from dra_spawner.placeholders.planner.demand.minutes import datetime_of
 from dra_spawner.rehearsal.rehearsal_result import Rehearsal
 from dra_spawner.service.http.demand_schemas import FORECASTS
-from dra_spawner.service.http.endpoints import Access, endpoint
+from dra_spawner.service.http.endpoints import CONTINUE, LIMIT_OR_ALL, Access, endpoint
 from dra_spawner.service.http.placeholder_handlers import PlaceholderHandler
 from dra_spawner.service.scale_ahead_runner import ScaleAheadRunner
 
@@ -26,13 +26,18 @@ _AHEAD: Final = timedelta(days=7)
 class ForecastsHandler(PlaceholderHandler):
     """``GET api/forecasts``: the placeholders that each choice needs, and why; calendar entries of the next week."""
 
-    @endpoint("Forecasts of each choice, and calendar entries of the next week.", Access.READ, answer=FORECASTS)
+    @endpoint(
+        "Forecasts of each choice, and calendar entries of the next week.",
+        Access.READ,
+        answer=FORECASTS,
+        query=(LIMIT_OR_ALL, CONTINUE),
+    )
     async def get(self) -> None:
         ahead = self.controller.scale_ahead
         self.write_json(
             {
                 "mode": ahead.settings.mode,
-                "items": forecasts_json(self.controller),
+                **self.page(forecasts_json(self.controller), lambda each: str(each["name"])),
                 "expected": expected_json(self.controller, self.context.scale_ahead),
                 "problems": list(ahead.problems(self.controller.now())),
                 "incomplete_because": self.context.incomplete_because(),

@@ -1,19 +1,24 @@
-"""Base of all handlers: it limits bodies, refuses invalid text, and keeps secrets in addresses out of the log."""
+"""Base of all handlers: it limits bodies, refuses invalid text, keeps secrets out of the log, and writes JSON."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 from collections.abc import Mapping
 from http import HTTPStatus
 from types import MappingProxyType, TracebackType
-from typing import NoReturn
+from typing import Any, Final, NoReturn
 
 from tornado.web import HTTPError, RequestHandler, stream_request_body
 
-__all__ = ["GuardedHandler", "sentence_of"]
+__all__ = ["GuardedHandler", "etag_of", "sentence_of"]
 
 log = logging.getLogger(__name__)
 
+_JSON: Final = "application/json"
+_PROBLEM: Final = "application/problem+json"
+_STATUSES: Final = frozenset(HTTPStatus)
 #: Message of each status, for errors without a message.
 _SENTENCES = {
     404: "There is nothing at this address.",
@@ -22,6 +27,15 @@ _SENTENCES = {
     502: "JupyterHub did not answer the question who you are.",
     503: "The service is not ready to answer this.",
 }
+
+
+def etag_of(body: Any) -> str:
+    """The ETag that a ``GET`` of this JSON has, as tornado computes it."""
+    return f'"{hashlib.sha1(_encoded(body), usedforsecurity=False).hexdigest()}"'
+
+
+def _encoded(body: Any) -> bytes:
+    return json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
 
 
 @stream_request_body
@@ -65,6 +79,30 @@ class GuardedHandler(RequestHandler):
         if any(each < " " and each not in "\t\r\n" for each in text):
             raise HTTPError(400, "%s: found a control character; allowed: text.", name or "address")
         return text
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        error = (kwargs.get("exc_info") or (None, None, None))[1]
+        self.write_problem(status_code, sentence_of(status_code, error))
+
+    def write_problem(self, status: int, detail: str, **more: str) -> None:
+        """Answer with a problem, as in RFC 9457."""
+        self.set_status(status)
+        title = HTTPStatus(status).phrase if status in _STATUSES else "Problem"
+        self.write_json({"type": "about:blank", "title": title, "status": status, "detail": detail, **more}, _PROBLEM)
+
+    def write_json(self, body: Any, media_type: str = _JSON) -> None:
+        """Answer with JSON in ASCII, which can also express text that is not valid Unicode."""
+        self.write_encoded(_encoded(body), media_type)
+
+    def write_version(self, body: Any) -> None:
+        """Answer a change with what a ``GET`` answers now, and its ETag, for the next change."""
+        self.set_header("ETag", etag_of(body))
+        self.write_json(body)
+
+    def write_encoded(self, body: bytes, media_type: str = _JSON) -> None:
+        """Answer with JSON that is encoded already."""
+        self.set_header("Content-Type", media_type)
+        self.finish(body)
 
     def log_exception(
         self, typ: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None

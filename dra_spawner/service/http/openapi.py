@@ -99,7 +99,7 @@ def _operation(address: str, method: str, endpoint: Endpoint) -> dict[str, Any]:
         },
     }
     if endpoint.unready:
-        found["responses"]["503"] = _answer(endpoint, 503)
+        found["responses"]["503"] = _answer(endpoint, 503, {})
     if endpoint.access is not Access.EVERYBODY:
         found["security"] = _SECURITY if endpoint.cookie else _SECURITY[:1]
         hub = "; the hub" if endpoint.hub else ""
@@ -126,7 +126,7 @@ def _operation(address: str, method: str, endpoint: Endpoint) -> dict[str, Any]:
 
 
 def _answers(method: str, endpoint: Endpoint) -> dict[int, Any]:
-    found = {endpoint.status: _answer(endpoint, endpoint.status)}
+    found = {endpoint.status: _answer(endpoint, endpoint.status, _headers(method, endpoint))}
     if method == "GET":
         found[304] = {"description": "Not changed since the ETag in `If-None-Match`."}
     if endpoint.is_page:
@@ -134,10 +134,20 @@ def _answers(method: str, endpoint: Endpoint) -> dict[int, Any]:
     return found
 
 
-def _answer(endpoint: Endpoint, status: int) -> dict[str, Any]:
+def _headers(method: str, endpoint: Endpoint) -> dict[str, Any]:
+    """The headers of a successful answer, apart from those of each answer."""
+    always: dict[str, Any] = {"schema": {"type": "string"}, "required": True}
+    if endpoint.status == HTTPStatus.CREATED:
+        return {"ETag": always, "Location": always}
+    if endpoint.media_type == JSON and (method == "GET" or (endpoint.precondition and endpoint.answer is not None)):
+        return {"ETag": always}
+    return {}
+
+
+def _answer(endpoint: Endpoint, status: int, headers: Mapping[str, Any]) -> dict[str, Any]:
     described: dict[str, Any] = {"description": HTTPStatus(status).phrase}
-    if endpoint.status == HTTPStatus.OK:
-        described["headers"] = {"ETag": {"schema": {"type": "string"}}}
+    if headers:
+        described["headers"] = dict(headers)
     if endpoint.answer is not None:
         content: dict[str, Any] = {"schema": dict(endpoint.answer), "example": example_of(endpoint.answer)}
         described["content"] = {endpoint.media_type: content}

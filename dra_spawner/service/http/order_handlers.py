@@ -15,6 +15,7 @@ from dra_spawner.placeholders.controller.settings_store import SettingsUnavailab
 from dra_spawner.placeholders.planner.orders import RefusedOrder, UnknownPlaceholder
 from dra_spawner.service.http.authentication import HUB_SECONDS
 from dra_spawner.service.http.endpoints import Access, Query, endpoint
+from dra_spawner.service.http.guarded_handler import sentence_of
 from dra_spawner.service.http.operator_schemas import ORDER_TAKEN
 from dra_spawner.service.http.schema_words import text
 from dra_spawner.service.http.setting_handlers import OperatorHandler
@@ -100,7 +101,11 @@ class ServerHandler(OperatorHandler):
             raise HTTPError(404, "The hub knows no such server.")
         token = self.hub_auth.get_token(self)
         await self.note("stop server", f"{user}/{server}")
-        await self._stop(user, server, token or "")
+        try:
+            await self._stop(user, server, token or "")
+        except HTTPError as error:
+            await self.note("stop server", f"{user}/{server}", f"not done: {sentence_of(error.status_code, error)}")
+            raise
         self.set_status(202)
         self.write_json({"subject": f"{user}/{server}", "order": "stop server"})
 

@@ -18,8 +18,8 @@ from dra_spawner.placeholders.planner.operator_settings import (
     SettingKind,
 )
 from dra_spawner.placeholders.planner.policy import MAX_PLACEHOLDERS, ReplicaRange
-from dra_spawner.service.http.authentication import etag_of
 from dra_spawner.service.http.endpoints import CONTINUE, LIMIT_OR_ALL, Access, endpoint
+from dra_spawner.service.http.guarded_handler import etag_of
 from dra_spawner.service.http.json_body import json_object
 from dra_spawner.service.http.operator_schemas import AUDIT, MARK, NUMBERS, SETTING, SETTINGS
 from dra_spawner.service.http.placeholder_handlers import PlaceholderHandler
@@ -86,9 +86,9 @@ class OperatorHandler(PlaceholderHandler):
         """Who asks."""
         return f"{self.hub_user.get('kind', 'user')} {self.hub_user['name']}"
 
-    async def note(self, change: str, subject: str) -> None:
-        """Write an order into the audit trail, before it is done."""
-        entry = AuditEntry(self.controller.now(), self.caller, change, subject)
+    async def note(self, change: str, subject: str, details: str = "") -> None:
+        """Write an order into the audit trail, before it is done, or why it was not."""
+        entry = AuditEntry(self.controller.now(), self.caller, change, subject, details)
         try:
             await self.store.change(lambda settings: settings.audited(entry))
         except SettingsUnavailable as error:
@@ -158,7 +158,7 @@ class _SettingHandler(OperatorHandler):
             return present.with_setting(setting)
 
         await self._change(change)
-        self.write_json(setting_json(setting))
+        self.write_version(setting_json(setting))
 
     async def remove(self, name: str) -> None:
         """End it."""

@@ -23,7 +23,7 @@ from dra_spawner.service.http.calendar_entry_handlers import CalendarEntriesHand
 from dra_spawner.service.http.doctor_handlers import DoctorHandler, DoctorPage
 from dra_spawner.service.http.event_handler import EventsHandler
 from dra_spawner.service.http.forecast_handler import ForecastsHandler
-from dra_spawner.service.http.guarded_handler import GuardedHandler
+from dra_spawner.service.http.guarded_handler import GuardedHandler, sentence_of
 from dra_spawner.service.http.miss_report_handlers import MissesHandler, MissReportPage
 from dra_spawner.service.http.node_summary_handler import NodeSummariesHandler
 from dra_spawner.service.http.nodes_page import NodesPage
@@ -96,6 +96,11 @@ class _StaticHandler(GuardedHandler, StaticFileHandler):
     async def prepare(self) -> None:
         if self.request.method not in ("GET", "HEAD"):
             self.refuse(405, Allow="GET, HEAD")
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        # A directory is nothing for readers, and tornado's sentences are for the log.
+        status = 404 if status_code == 403 else status_code
+        self.write_problem(status, sentence_of(status, None))
 
     def set_extra_headers(self, path: str) -> None:
         # Modules import one another without a version in the address, so a browser must ask whether they changed.

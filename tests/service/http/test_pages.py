@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
 
+import aiohttp
 import pytest
 
 from dra_spawner.history.decision_log import Decision, DecisionLog
@@ -120,6 +121,29 @@ async def test_without_a_hub_nobody_is_let_in(url: str):
         assert "without a JupyterHub" in text
     assert (await get(f"{url}/static/style.css"))[0] == 200
     assert (await get(f"{url}/static/../settings.py"))[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "nothing", 404),
+        ("GET", "api/nodes/", 404),
+        ("GET", "static/nothing.js", 404),
+        ("GET", "static/", 404),
+        ("POST", "static/style.css", 405),
+        ("POST", "api/nodes", 405),
+        ("OPTIONS", "api/nodes", 405),
+        ("TRACE", "api/nodes", 405),
+        ("STRANGE", "api/nodes", 405),
+    ],
+)
+async def test_each_error_is_a_problem(url: str, method: str, path: str, status: int):
+    async with aiohttp.ClientSession() as session, session.request(method, f"{url}/{path}") as answer:
+        assert answer.headers["Content-Type"] == "application/problem+json"
+        problem = json.loads(await answer.text())
+        assert (answer.status, problem["status"], problem["type"]) == (status, status, "about:blank")
+        assert problem["detail"].endswith(".")
+        assert ("Allow" in answer.headers) is (status == 405)
 
 
 async def test_metrics_for_anybody(url: str, context: ServiceContext):
