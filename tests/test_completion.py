@@ -70,9 +70,46 @@ def test_fish(script, tmp_path):
     assert found == [expected for _, expected in CASES]
 
 
+#: A shell at a terminal. Its Tab key writes what would be offered into the file FOUND.
+ZSH = """
+PROMPT=
+autoload -Uz compinit
+compinit -u -D
+source SCRIPT
+compadd() {
+  if [[ ${@[1,(i)(-|--)]} != *-(O|A|D)\\ * ]]; then
+    local -a offered
+    builtin compadd -A offered "$@"
+    print -rl -- $offered >> FOUND
+  fi
+  builtin compadd "$@"
+}
+complete-and-tell() { zle complete-word; print -r -- '==' >> FOUND; print ENDED }
+zle -N complete-and-tell
+bindkey '^I' complete-and-tell
+print READY
+"""
+TYPIST = """
+zmodload zsh/zpty
+zpty shell zsh -f -i
+zpty -w shell "source $1"
+zpty -r shell said '*READY*'
+for line in "${@[2,-1]}"; do
+  zpty -n -w shell "dra-spawner $line"$'\\t'
+  zpty -r shell said '*ENDED*'
+  zpty -n -w shell $'\\x15'
+done
+"""
+
+
 @needs_zsh
-def test_zsh_can_read_its_script(script):
-    subprocess.run(["zsh", "-n", str(script("zsh"))], timeout=60, check=True)
+def test_zsh(script, tmp_path):
+    setup, found = tmp_path / "setup.zsh", tmp_path / "found"
+    setup.write_text(ZSH.replace("SCRIPT", str(script("zsh"))).replace("FOUND", str(found)))
+    command = ["zsh", "-f", "-c", TYPIST, "typist", str(setup), *(line for line, _ in CASES)]
+    subprocess.run(command, timeout=60, check=True, cwd=tmp_path)
+    offered = [set(each.split()) for each in found.read_text().split("==")[:-1]]
+    assert offered == [expected for _, expected in CASES]
 
 
 @pytest.mark.parametrize("shell", SHELLS)

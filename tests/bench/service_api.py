@@ -41,6 +41,7 @@ from tests.service.open_service import open_to_all
 
 TOKEN = "0" * 32
 _AT_ONCE = 4
+_REPORTS_A_SECOND = 10
 _ASKER = """
 import asyncio, json, sys, time, aiohttp
 async def main(url, token, seconds, at_once):
@@ -115,7 +116,7 @@ def show(what: str, times: list[float], seconds: float) -> None:
     )
 
 
-async def change(found: Service, number: int = 100, *, decides: bool = False) -> None:
+async def change(found: Service, begun: asyncio.Event, number: int = 100, *, decides: bool = False) -> None:
     """Ten reports of nodes a second, made before; each changes a label if they are to decide."""
     lines = []
     for each in range(number):
@@ -126,7 +127,16 @@ async def change(found: Service, number: int = 100, *, decides: bool = False) ->
     while True:
         for line in lines:
             found.watch.put(Kind.NODE, json.loads(line))
-            await asyncio.sleep(0.1)
+            begun.set()
+            await asyncio.sleep(1 / _REPORTS_A_SECOND)  # the load itself: it waits for nothing
+
+
+async def _read_until(answer: aiohttp.ClientResponse, text: str) -> None:
+    """Read a stream of events up to the line with this text."""
+    async for line in answer.content:
+        if text in line.decode():
+            return
+    raise AssertionError(f"the stream ended before {text}")
 
 
 async def streams(found: Service, count: int) -> None:
@@ -135,7 +145,7 @@ async def streams(found: Service, count: int) -> None:
         answers = [await session.get(f"{found.url}/stream") for _ in range(count)]
         for number in range(20):
             found.context.feed.publish("changed", {"resources": ["nodes"], "number": number})
-            await asyncio.sleep(0.05)
+            await asyncio.gather(*(_read_until(each, f'"number":{number}') for each in answers))
         print(f"{count} streams: {resident_megabytes() - before:.0f} MB more, those of their clients here included")
         for each in answers:
             each.close()
@@ -149,8 +159,9 @@ async def measure(options: argparse.Namespace) -> None:
         show("one after the other", await ask(url, options.seconds, 1), options.seconds)
         show(f"{_AT_ONCE} at once", await ask(url, options.seconds, _AT_ONCE), options.seconds)
         for what, decides in (("while nodes report", False), ("while nodes change", True)):
-            changing = asyncio.create_task(change(found, decides=decides))
-            await asyncio.sleep(1)
+            begun = asyncio.Event()
+            changing = asyncio.create_task(change(found, begun, decides=decides))
+            await begun.wait()
             show(what, await ask(url, options.seconds, 1), options.seconds)
             changing.cancel()
             with suppress(asyncio.CancelledError):
