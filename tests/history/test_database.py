@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -170,7 +171,7 @@ def test_no_name_of_a_user_is_stored(database: HistoryDatabase, url: str) -> Non
         details={"for": "hub/jupyter-ada"},
     )
     database.add([launch(reason="waits for jupyter-ada", mentions=("jupyter-ada",)), about])
-    assert "ada" not in stored_texts(url)
+    assert not re.search(r"\bada\b", stored_texts(url)), "among letters of hashes it may be"
     (found,) = database.decisions()
     pod = database.names.hash("jupyter-ada")
     assert (found.decision.subject, found.decision.reason) == (f"Pod hub/{pod}", f"For hub/{pod}.")
@@ -221,7 +222,7 @@ def test_plain_names_are_hashed_when_they_are_no_longer_wanted(url: str) -> None
     assert as_before.names.mode is UserNameMode.PLAIN, "as the last one wanted it"
     as_before.close()
     hashed = HistoryDatabase.open(url, UserNameMode.HASHED)
-    assert "ada" not in stored_texts(url)
+    assert not re.search(r"\bada\b", stored_texts(url)), "among letters of hashes it may be"
     assert [each.user for each in hashed.launches()] == [hashed.names.hash("ada")]
     assert [each.id for each in hashed.decisions()] == ["2"]
     hashed.close()

@@ -11,7 +11,7 @@ from dra_spawner.placeholders.planner.policy import Renewal
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.placeholders.controller.objects import WHOLE, node, prepare, shape
-from tests.service.replica import Replica, publish_shapes, replica
+from tests.service.replica import Replica, publish_settings, publish_shapes, replica
 
 GPU = shape(WHOLE)
 
@@ -37,6 +37,7 @@ async def test_an_administrator_resumes_a_choice(embedded_cluster: ClusterUnderT
     cluster = embedded_cluster
     await prepare(cluster, *node("node-a", whole("gpu-0"), whole("gpu-1")))
     await publish_shapes(cluster, {"gpu-whole": GPU})
+    await publish_settings(cluster)
     async with replica(cluster, placeholders={"gpu-whole": {"min": 1}}, max_failed_replacements=1) as service:
         assert service.controller.policy.renewal == Renewal(max_failed=1)
         await service.until_warm(GPU, 1)
@@ -68,6 +69,10 @@ async def test_an_administrator_resumes_a_choice(embedded_cluster: ClusterUnderT
         assert (await resume(service, {"profile": "gpu-hole"}))[0] == 404
         form = {"Content-Type": "application/x-www-form-urlencoded"}
         assert await resume(service, "profile=gpu-whole", **form) == (303, {"location": "/"})
+        audit = (await service.get_json("audit"))["items"]
+        assert [(each["by"], each["change"], each["subject"]) for each in audit] == [
+            ("user ada", "resume", "placeholders gpu-whole")
+        ] * 2
         await service.until_warm(GPU, 1)
         assert (await service.get_json("placeholders"))["limited"] == []
         assert "api/placeholders/resume" not in await service.get("placeholders-page")

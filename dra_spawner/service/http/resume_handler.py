@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 from urllib.parse import parse_qs
 
 from tornado.web import HTTPError
 
 from dra_spawner.kube.leader import NotLeading
 from dra_spawner.placeholders.controller.placeholder_controller import UnknownShape
+from dra_spawner.placeholders.planner.choice_names import find_choice
 from dra_spawner.service.http.endpoints import Access, endpoint
 from dra_spawner.service.http.json_body import json_object
 from dra_spawner.service.http.placeholder_schemas import RESUME_QUESTION, RESUMED
@@ -38,16 +38,19 @@ class ResumeHandler(OperatorHandler):
     async def post(self) -> None:
         is_form = self.request.headers.get("Content-Type", "").partition(";")[0].strip().lower() == _FORM
         profile = _profile_of_form(bytes(self.body)) if is_form else _profile_of_json(bytes(self.body))
+        if because := self.context.not_leading_because():
+            raise HTTPError(503, "%s", because)
+        choice = find_choice(profile, self.controller.published.shapes)
+        if choice is None:
+            raise HTTPError(404, "The hub publishes no choice of this name.")
+        await self.note("try again", f"placeholders {choice}")
         try:
-            was_capped = self.controller.resume(profile)
+            was_capped = self.controller.resume(choice)
         except UnknownShape:
-            raise HTTPError(404, "The hub publishes no choice of this name.") from None
+            raise HTTPError(404, "The hub has just ceased to publish this choice.") from None
         except NotLeading:
             because = self.context.not_leading_because() or "This replica has ceased to lead."
             raise HTTPError(503, "%s", because) from None
-        if was_capped:
-            with contextlib.suppress(HTTPError):
-                await self.note("try again", f"placeholders {profile}")
         if is_form:
             self.redirect(self.web.url(""), status=303)
         else:
