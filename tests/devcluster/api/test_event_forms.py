@@ -60,6 +60,7 @@ async def test_one_object_has_two_forms(sides: tuple[Side, Side]) -> None:
         await side.ask("POST", GROUP, new_event())
         await side.ask("POST", CORE, old_event())
         await side.ask("POST", CORE, new_event())
+        await side.send("POST", GROUP, new_event("z", regarding={"kind": "Pod", "namespace": side.namespace}))
         for name in ("x", "y", "none"):
             for path in (CORE, GROUP):
                 await side.ask("GET", f"{path}/{name}")
@@ -74,9 +75,9 @@ async def test_one_object_has_two_forms(sides: tuple[Side, Side]) -> None:
         await side.ask("PUT", f"{GROUP}/x", current)
         for path in (CORE, GROUP):
             await side.ask("GET", path)
-            await side.ask(
-                "GET", path, accept="application/json;as=Table;v=v1;g=meta.k8s.io", only="columnDefinitions.x"
-            )
+            table = (await side.send("GET", path, accept="application/json;as=Table;v=v1;g=meta.k8s.io")).body
+            side.note("columns", [(each["name"], each["priority"]) for each in table["columnDefinitions"]])
+            side.note("rows", [each["cells"] for each in table["rows"]])
         await side.ask("DELETE", f"{GROUP}/x")
         await side.ask("GET", f"{CORE}/x")
         await side.ask("DELETE", GROUP, only="kind")

@@ -181,11 +181,29 @@ def _claim_state(claim: JsonObject, _now: datetime) -> str:
 
 def _event_object(event: JsonObject, _now: datetime) -> str:
     involved = event.get("involvedObject", {})
-    return f"{involved.get('kind', '').lower()}/{involved.get('name', '')}"
+    return "/".join(filter(None, (involved.get("kind", "").lower(), involved.get("name"))))
+
+
+def _event_first_seen(event: JsonObject, now: datetime) -> str:
+    return _since(event.get("firstTimestamp") or event.get("eventTime"), now)
 
 
 def _event_last_seen(event: JsonObject, now: datetime) -> str:
-    return _since(event.get("lastTimestamp") or event.get("firstTimestamp") or event.get("eventTime"), now)
+    if "series" in event:
+        return _since(event["series"].get("lastObservedTime"), now)
+    last = event.get("lastTimestamp")
+    return _since(last, now) if last else _event_first_seen(event, now)
+
+
+def _event_count(event: JsonObject, _now: datetime) -> Any:
+    return event["series"].get("count", 0) if "series" in event else event.get("count") or 1
+
+
+def _event_source(event: JsonObject, _now: datetime) -> str:
+    source = event.get("source") or {}
+    component = source.get("component") or event.get("reportingComponent") or ""
+    instance = source.get("host") or event.get("reportingInstance") or ""
+    return ", ".join(filter(None, (component, instance)))
 
 
 _COLUMNS: dict[ResourceType, tuple[Column, ...]] = {
@@ -227,10 +245,10 @@ _COLUMNS: dict[ResourceType, tuple[Column, ...]] = {
         Column("Reason", _at("reason", default="")),
         Column("Object", _event_object),
         Column("Subobject", _at("involvedObject", "fieldPath", default=""), wide=True),
-        Column("Source", _at("source", "component", default=""), wide=True),
+        Column("Source", _event_source, wide=True),
         Column("Message", lambda event, _now: event.get("message", "").strip()),
-        Column("First Seen", lambda event, now: _since(event.get("firstTimestamp"), now), wide=True),
-        Column("Count", lambda event, _now: str(event.get("count") or 1), wide=True),
+        Column("First Seen", _event_first_seen, wide=True),
+        Column("Count", _event_count, wide=True),
         Column("Name", _at("metadata", "name"), wide=True),
     ),
     CONFIGMAPS: (

@@ -7,6 +7,7 @@ import io
 import json
 import shutil
 import sys
+import weakref
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +20,7 @@ from kubernetes_asyncio import client, watch
 
 from dra_spawner.check.render_command import RenderOptions, run_render
 from dra_spawner.devcluster.api import resource_types as types
+from dra_spawner.devcluster.api.http.encoding import ObjectEncoder
 from dra_spawner.devcluster.api.http.requests import Target, parse_bool, parse_target
 from dra_spawner.devcluster.api.http.server import MAX_BODY_BYTES, ApiServer
 from dra_spawner.devcluster.api.http.tables import human_duration
@@ -370,7 +372,7 @@ async def test_kubectl(server: ApiServer, store: Store, tmp_path: Path) -> None:
     assert "labeled" in await kubectl("label", "pod", "p", "a=b")
     assert (await kubectl("get", "po", "-l", "a=b", "-o", "wide")).split()[:2] == ["NAME", "READY"]
     assert "0/1" in await kubectl("get", "pods", "-A")
-    for plural in ("resourceclaims", "deviceclasses", "nodes", "events", "ns"):
+    for plural in ("resourceclaims", "deviceclasses", "nodes", "events", "events.events.k8s.io", "ns"):
         await kubectl("get", plural)
     assert "second" in await kubectl("logs", "p")
     assert "deleted" in await kubectl("delete", "pod", "p", "--now", "--wait=false")
@@ -379,6 +381,21 @@ async def test_kubectl(server: ApiServer, store: Store, tmp_path: Path) -> None:
 
 
 # --- the parts ---------------------------------------------------------------------------------------
+
+
+class _Object(dict[str, Any]):
+    """An object that can be referenced weakly."""
+
+
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_only_texts_of_stored_objects_are_kept(is_stored: bool) -> None:
+    """A watch also shows the last states of deleted objects."""
+    encoder = ObjectEncoder(lambda obj: is_stored)
+    obj = _Object(kind="Pod", apiVersion="v1", metadata={"uid": "1"})
+    found = weakref.ref(obj)
+    encoder.whole(obj)
+    del obj
+    assert (found() is not None) is is_stored
 
 
 @pytest.mark.parametrize(
