@@ -45,8 +45,9 @@ async def test_users_and_nodes_that_may_come_and_go(embedded_cluster: ClusterUnd
         assert (found["lost_servers"], found["moved_servers"], found["starting"]) == (1, 1, 0), found
         assert found["sentence"] == "1 of 1 servers on lost nodes fit elsewhere."
         assert lost in service.controller.view().snapshot.nodes, "the cluster itself is as before"
-        for question in ({"lost_nodes": ["nothing"]}, {"added_nodes": [{"like": "nothing", "count": 1}]}):
-            assert (await ask(service, **question))[0] == 404
+        for question in ({"lost_nodes": ["Node-C"]}, {"added_nodes": [{"like": "Node-C", "count": 1}]}):
+            status, problem = await ask(service, **question)
+            assert (status, problem["detail"]) == (404, "There is no node Node-C.")
         wrong: dict[str, Any]
         for wrong in ({"users": -1}, {"users": True}, {"lost_nodes": "n"}, {"added_nodes": [{}]}, {"x": 1}):
             status, problem = await ask(service, **wrong)

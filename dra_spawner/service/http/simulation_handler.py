@@ -52,7 +52,8 @@ class SimulationsHandler(PlaceholderHandler):
         try:
             found = await rehearsals.what_if(WhatIf(choice, shapes[choice], users, added, lost))
         except ImpossibleChange as error:
-            raise HTTPError(404, "%s.", str(error).capitalize()) from None
+            because = str(error)
+            raise HTTPError(404, "%s.", because[:1].upper() + because[1:]) from None
         except SearchStopped:
             raise HTTPError(503, "The search for devices takes too long. Ask for fewer users.") from None
         except TooManyRehearsals:
