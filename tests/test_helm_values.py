@@ -48,13 +48,14 @@ def granted(rules: Rules = SHIPPED_RULES) -> list[tuple[str, str, str]]:
     )
 
 
-def test_rules_of_user_namespaces_are_those_of_the_chart_and_of_what_starts_make():
-    chart = ("create", "delete", "get", "list", "watch")
+def test_rules_of_user_namespaces_are_the_ones_that_are_used():
+    """As tests/chart/test_whole_chart.py uses them."""
     assert granted(HUB_USERS_RULES) == sorted(
         [
             ("", "namespaces", "create"),
-            *(("", "events", verb) for verb in ("get", "list", "watch")),
-            *(("", kind, verb) for kind in ("persistentvolumeclaims", "pods") for verb in chart),
+            *(("", "events", verb) for verb in ("list", "watch")),
+            *(("", "persistentvolumeclaims", verb) for verb in ("create", "delete", "get")),
+            *(("", "pods", verb) for verb in ("create", "delete", "get", "list", "watch")),
             *(
                 ("resource.k8s.io", kind, verb)
                 for kind in ("resourceclaims", "resourceclaimtemplates")

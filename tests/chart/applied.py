@@ -51,6 +51,14 @@ async def create_object(api: KubernetesApi, obj: JsonObject, *, dry_run: bool = 
     return await api.create(path, obj, params=params)
 
 
+async def replace_object(api: KubernetesApi, obj: JsonObject) -> JsonObject:
+    """Put an object of a chart in place of the one of its name."""
+    metadata = obj["metadata"]
+    return await api.replace(
+        resource_path(obj["apiVersion"], _PLURALS[obj["kind"]], metadata.get("namespace"), metadata["name"]), obj
+    )
+
+
 async def withdraw_chart(cluster: ClusterUnderTest, objects: list[JsonObject]) -> None:
     """Delete what is cluster-wide, which other tests on this control plane would meet."""
     for obj in objects:

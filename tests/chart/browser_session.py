@@ -42,10 +42,14 @@ class BrowserSession:
 
     async def get(self, path: str) -> str:
         """A page; redirections are followed, as for a service's login at the hub."""
+        status, text = await self.ask(path)
+        assert status == 200, f"{path}: {status} {text[:2000]}"
+        return text
+
+    async def ask(self, path: str) -> tuple[int, str]:
+        """Status and text of a page."""
         async with self._session.get(self.url + path) as answer:
-            text = await answer.text()
-            assert answer.status == 200, f"{answer.url}: {answer.status} {text[:2000]}"
-            return text
+            return answer.status, await answer.text()
 
     async def start(self, **chosen: str) -> list[dict[str, Any]]:
         """Choose in the form, and follow the progress to its end; the events."""
@@ -71,7 +75,7 @@ class BrowserSession:
         ) as answer:
             assert answer.status in (202, 204), await answer.text()
 
-    async def change(self, path: str, body: Any) -> None:
+    async def change(self, path: str, body: Any, method: str = "PUT") -> None:
         """Change something of a service, as a user's script does: with a token that the user makes for it."""
         tokens = f"{self.url}/hub/api/users/{self.user}/tokens"
         async with self._session.post(tokens, json={}, headers=await self._headers()) as answer:
@@ -79,9 +83,9 @@ class BrowserSession:
             headers = {"Authorization": f"token {(await answer.json())['token']}"}
         async with (
             aiohttp.ClientSession(headers=headers) as session,
-            session.put(self.url + path, json=body) as answer,
+            session.request(method, self.url + path, json=body) as answer,
         ):
-            assert answer.status == 200, await answer.text()
+            assert answer.status in (200, 201), await answer.text()
 
     async def _headers(self) -> dict[str, str]:
         found = re.search(r'xsrf_token: "([^"]+)"', await self.get("/hub/home"))

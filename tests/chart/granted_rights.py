@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
 
@@ -68,7 +68,13 @@ def granted(objects: Iterable[JsonObject]) -> Iterator[Right]:
                 yield Right(account, reference["name"], namespace, verb, group, resource, name)
 
 
-def unused(objects: Iterable[JsonObject], accesses: Collection[Access]) -> list[Right]:
-    """The rights that no request has used."""
-    allowed = [each for each in accesses if each.status not in (401, 403)]
-    return sorted(right for right in granted(objects) if not any(map(right.is_used_by, allowed)))
+def unused(objects: Iterable[JsonObject], accesses: Iterable[Access]) -> list[Right]:
+    """The rights that no request has used. A right for all namespaces is used where there is no right for the one."""
+    rights = set(granted(objects))
+    used: set[Right] = set()
+    for access in accesses:
+        if access.status not in (401, 403):
+            found = {right for right in rights if right.is_used_by(access)}
+            nearer = {right.resource for right in found if right.namespace}
+            used |= {right for right in found if right.namespace or right.resource not in nearer}
+    return sorted(rights - used)

@@ -35,6 +35,8 @@ SMALL_SLICE: Final[JsonObject] = {
         "device_claims": {"gpu": {"device_class": "gpu-share.example.com", "capacity": {"memory": "5Gi"}}}
     },
 }
+#: Without devices.
+PLAIN: Final[JsonObject] = {"display_name": "CPU only", "slug": "plain"}
 #: What a test cluster lacks: volumes, programs in images, pullers of images.
 _HERE: Final[JsonObject] = {
     "cull": {"enabled": False},
@@ -57,7 +59,14 @@ _HERE: Final[JsonObject] = {
         "profileList": [SLICE, SMALL_SLICE],
     },
 }
-_CHART: Final[JsonObject] = {
+#: An upgrade without this project; the scheduler is a program of another image.
+_WITHOUT_OURS: Final[JsonObject] = {
+    "hub": {"extraConfig": {"99-test": ""}},
+    "scheduling": {"userScheduler": {"enabled": False}, "userPlaceholder": {"enabled": False}},
+    "singleuser": {"profileList": [PLAIN]},
+}
+#: Values of this project's chart that every hub has.
+CHART_VALUES: Final[JsonObject] = {
     **IMAGE,
     "placeholders": {"enabled": True, "targets": {"gpu-slice": {"min": 1, "max": 2}}},
     "service": {"config": {"lease_seconds": 3}},
@@ -92,7 +101,7 @@ class HubRelease:
 
     async def install(self, directory: Path) -> None:
         """Install both charts; the namespace is there."""
-        values = merged(_CHART, self.values)
+        values = merged(CHART_VALUES, self.values)
         printed = hub_values(values, directory, release=self.release, namespace=self.namespace)
         theirs = merged(_HERE, printed, self.hub_values)
         self.objects = rendered(values, release=self.release, namespace=self.namespace)
@@ -100,6 +109,36 @@ class HubRelease:
         await self.cluster.install(self.objects, self.namespace)
         hub = z2jh_objects(self.version, theirs, release=self.hub_release, namespace=self.namespace)
         await self.cluster.install(hub, self.namespace)
+
+    async def remove_from_hub(self) -> None:
+        """Upgrade zero-to-jupyterhub without this project's values."""
+        (before,) = await self._pods(component="hub", release=self.hub_release)
+        theirs = merged(_HERE, self.hub_values, _WITHOUT_OURS)
+        objects = z2jh_objects(self.version, theirs, release=self.hub_release, namespace=self.namespace)
+        await self.cluster.upgrade(objects, self.namespace)
+
+        async def is_restarted() -> bool:
+            pods = await self._pods(component="hub", release=self.hub_release)
+            return any(
+                each["type"] == "Ready" and each["status"] == "True"
+                for pod in pods
+                if pod["metadata"]["uid"] != before["metadata"]["uid"]
+                for each in pod["status"].get("conditions", ())
+            )
+
+        await eventually(is_restarted, "the hub runs again", 60, shows=self.cluster.logs)
+
+    async def uninstall_chart(self) -> None:
+        """Delete this project's objects as `helm uninstall` does, and wait for the end of the service."""
+        for obj in self.objects:
+            assert obj["metadata"].get("annotations", {}).get("helm.sh/resource-policy") != "keep"
+            await delete_object(self.cluster.api, obj)
+        labels = of_kind(self.objects, "Deployment")["spec"]["selector"]["matchLabels"]
+
+        async def has_ended() -> bool:
+            return not await self._pods(**labels)
+
+        await eventually(has_ended, "the service has ended", 60, shows=self.cluster.logs)
 
     async def url(self) -> str:
         """Of the proxy, once the hub answers there; with the base URL."""
@@ -126,12 +165,19 @@ class HubRelease:
         pods = await self._pods(**{names.COMPONENT: names.PLACEHOLDER, names.INSTALLATION: lease})
         return [each for each in pods if each["status"].get("phase") == "Running" and not _ends(each)]
 
+    async def answers(self) -> bool:
+        """Whether the Service of this project finds a replica that is ready."""
+        selector = of_kind(self.objects, "Service", "dra-spawner")["spec"]["selector"]
+        conditions = [each for pod in await self._pods(**selector) for each in pod["status"].get("conditions", ())]
+        return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
     async def server_of(self, user: str) -> JsonObject | None:
-        """A user's pod."""
-        pods = await self._pods(
-            **{names.COMPONENT: names.USER_SERVER, names.USERNAME: user, "release": self.hub_release}
-        )
-        return pods[0] if pods else None
+        """A user's pod, in the hub's namespace or in the user's."""
+        labels = {names.COMPONENT: names.USER_SERVER, names.USERNAME: user, "release": self.hub_release}
+        for namespace in (self.namespace, f"{self.namespace}-{user}"):
+            if pods := await self._pods(namespace, **labels):
+                return pods[0]
+        return None
 
     async def remove(self) -> None:
         """End the pods of both charts, and give back the devices of placeholders."""
@@ -145,9 +191,10 @@ class HubRelease:
     async def _is_empty(self) -> bool:
         return not await self._pods() and not await self.cluster.items("resourceclaims", self.namespace)
 
-    async def _pods(self, **labels: str) -> list[JsonObject]:
+    async def _pods(self, namespace: str = "", **labels: str) -> list[JsonObject]:
         wanted = ",".join(f"{key}={value}" for key, value in labels.items())
-        found = await self.cluster.api.list(resource_path("v1", "pods", self.namespace), label_selector=wanted)
+        path = resource_path("v1", "pods", namespace or self.namespace)
+        found = await self.cluster.api.list(path, label_selector=wanted)
         items: list[JsonObject] = found["items"]
         return items
 

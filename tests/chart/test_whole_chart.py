@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -12,11 +12,13 @@ import yaml
 
 from dra_spawner import names
 from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import resource_path
-from tests.chart.granted_rights import unused
-from tests.chart.hub_release import HubRelease
-from tests.chart.rendering import ROOT
-from tests.chart.whole_cluster import WholeCluster, gathered, whole_cluster
+from dra_spawner.kube.api import KubernetesError, resource_path
+from tests.chart.granted_rights import Right, granted, unused
+from tests.chart.hub_release import CHART_VALUES, PLAIN, SLICE, HubRelease
+from tests.chart.optional_starts import start_with_options
+from tests.chart.removal import remove_as_documented
+from tests.chart.rendering import ROOT, rendered
+from tests.chart.whole_cluster import PATIENT, WholeCluster, gathered, whole_cluster
 from tests.chart.z2jh import merged
 from tests.cluster.background import BackgroundLoop
 from tests.polling import eventually
@@ -28,6 +30,8 @@ _VLANS = "integration/test_vlans.py::test_a_start_takes_a_vlan_and_a_stop_gives_
 #: Rights that only rare events use, by the test in which they are used.
 ELSEWHERE = {
     ("hub", "resourceclaims", "create"): _SHARING,
+    # Why a server waits.
+    ("hub", "resourceclaims", "list"): "integration/test_waiting_sentences.py::test_a_device_of_a_cordoned_node",
     ("hub", "resourceclaims", "delete"): _SHARING,
     ("hub", "resourceclaims", "patch"): _SHARING,
     ("hub", "configmaps", "get"): _VLANS,
@@ -48,6 +52,26 @@ ELSEWHERE = {
         "placeholders/controller/test_event_recorder.py::test_equal_events_are_one_with_a_count"
     ),
 }
+#: The same for rights that are options.
+OPTIONS_ELSEWHERE = {
+    # Placeholders are preempted for a server in its user's namespace.
+    ("service", "pods", "patch"): (
+        "service/test_user_namespaces.py::test_placeholders_make_way_for_them_with_the_rights_that_are_shipped"
+    ),
+    # Another image of placeholders.
+    ("service", "podtemplates", "patch"): (
+        "placeholders/controller/test_capacity_buffers.py::test_a_buffer_instead_of_placeholders_without_devices"
+    ),
+}
+NOTHING: JsonObject = {"networkAttachments": False, "webhooks": False, "allPods": False, "userSecrets": False}
+NETWORKS: JsonObject = {"rbac": {"hub": {"networkAttachments": True}}}
+#: All values that add rules.
+OPTIONS: JsonObject = {
+    "userNamespaces": True,
+    "capacityBuffers": True,
+    "rbac": {"hub": {"networkAttachments": True, "webhooks": True, "allPods": True, "userSecrets": True}},
+    "placeholders": {"targets": {"plain": {"min": 1, "max": 3}}},
+}
 
 
 @pytest.fixture(scope="module")
@@ -63,10 +87,11 @@ async def use(hub: HubRelease, user: str = "ada") -> None:
     """Login, form, warm start, page, stop."""
 
     async def is_warm() -> bool:
-        return bool(await hub.placeholders())
+        return bool(await hub.placeholders()) and await hub.answers()
 
-    await eventually(is_warm, "a placeholder is warm", 120, shows=hub.cluster.logs)
-    kept = {entry["resourceClaimName"] for pod in await hub.placeholders() for entry in pod["spec"]["resourceClaims"]}
+    await eventually(is_warm, "a placeholder is warm, and the hub can ask for it", 120, shows=hub.cluster.logs)
+    placeholders = [pod["spec"] for pod in await hub.placeholders()]
+    kept = {entry["resourceClaimName"] for spec in placeholders for entry in spec.get("resourceClaims", ())}
     async with await hub.browser(user) as browser:
         assert "GPU slice, 10 GiB" in await browser.get("/hub/spawn")
         events = await browser.start(profile="gpu-slice")
@@ -75,7 +100,8 @@ async def use(hub: HubRelease, user: str = "ada") -> None:
         assert environment["JUPYTERHUB_BASE_URL"] == hub.base_url
         pod = await hub.server_of(user)
         assert pod is not None
-        assert {each.get("resourceClaimName") for each in pod["spec"]["resourceClaims"]} <= kept
+        if pod["metadata"]["namespace"] == hub.namespace:
+            assert {each.get("resourceClaimName") for each in pod["spec"]["resourceClaims"]} <= kept
         await look(hub)
         await browser.stop()
 
@@ -105,7 +131,14 @@ async def look(hub: HubRelease) -> None:
     async with await hub.browser("admin") as admin:
         path = f"/services/{hub.service_name}/"
         assert path in await admin.get("/hub/home")
-        assert "node-a" in await admin.get(path)
+
+        async def is_shown() -> bool:
+            # The hub's proxy passes it on when the hub has seen that the service answers.
+            status, text = await admin.ask(path)
+            assert status in (200, 404), text
+            return status == 200 and "node-a" in text
+
+        await eventually(is_shown, "the page is there", shows=hub.cluster.logs)
 
 
 def assert_nothing_was_refused(hub: HubRelease) -> None:
@@ -117,16 +150,24 @@ def assert_nothing_was_refused(hub: HubRelease) -> None:
 
 def assert_all_is_used(hub: HubRelease) -> None:
     """The charts grant nothing else."""
-    found = hub.cluster.accesses()
-    rare = {
-        str(right): ("hub" if right.account.endswith("hub") else "service", right.resource, right.verb)
-        for right in unused(hub.objects, found)
-    }
-    assert [right for right, key in rare.items() if key not in ELSEWHERE] == []
+    assert_used(unused(hub.objects, hub.cluster.accesses()), ELSEWHERE)
+
+
+def assert_options_are_used(hub: HubRelease) -> None:
+    """The chart's options grant nothing else than what needs them."""
+    without = merged(hub.values, {"userNamespaces": False, "capacityBuffers": False, "rbac": {"hub": NOTHING}})
+    always = set(granted(rendered(merged(CHART_VALUES, without), release=hub.release, namespace=hub.namespace)))
+    assert len(set(granted(hub.objects)) - always) > 4
+    assert_used((each for each in unused(hub.objects, hub.cluster.accesses()) if each not in always), OPTIONS_ELSEWHERE)
+
+
+def assert_used(rights: Iterable[Right], elsewhere: Mapping[tuple[str, str, str], str]) -> None:
+    rare = {str(right): ("hub" if "-hub" in right.role else "service", right.resource, right.verb) for right in rights}
+    assert [right for right, key in rare.items() if key not in elsewhere] == []
 
 
 def test_rare_events_have_tests() -> None:
-    for each in ELSEWHERE.values():
+    for each in (*ELSEWHERE.values(), *OPTIONS_ELSEWHERE.values()):
         path, _, name = each.partition("::")
         assert f"def {name}(" in (ROOT / "tests" / path).read_text()
 
@@ -137,9 +178,11 @@ async def make_namespaces(cluster: WholeCluster, *namespaces: str) -> None:
 
 
 def test_a_hub_at_the_root(cluster: WholeCluster, tmp_path: Path) -> None:
-    # No node has room for a server and a placeholder: the service makes the server's pod a consumer of the warm claim.
-    large: JsonObject = {"singleuser": {"cpu": {"guarantee": 4.5}}}
-    hub = HubRelease(cluster, "teaching", hub_values=large)
+    # No node has room for a server and a placeholder, and kube-scheduler does not preempt for it: the service makes the
+    # server's pod a consumer of the warm claim.
+    spawner = {"priority_class_name": PATIENT}
+    large: JsonObject = {"singleuser": {"cpu": {"guarantee": 4.5}}, "hub": {"config": {"KubeSpawner": spawner}}}
+    hub = HubRelease(cluster, "teaching", hub_values=merged(large, lasting(tmp_path)))
 
     async def install_and_use() -> None:
         await make_namespaces(cluster, hub.namespace)
@@ -147,30 +190,70 @@ def test_a_hub_at_the_root(cluster: WholeCluster, tmp_path: Path) -> None:
         await use(hub)
         await use_more(hub)
 
+    async def leave_and_remove() -> None:
+        await set_at_run_time(hub)
+        await remove_as_documented(hub, "bob")
+        await hub.remove()
+
     cluster.run(install_and_use)
     assert_nothing_was_refused(hub)
     assert_all_is_used(hub)
-    cluster.run(hub.remove)
+    cluster.run(leave_and_remove)
+
+
+def lasting(directory: Path) -> JsonObject:
+    """Values of a hub that knows its users and its proxy after an upgrade."""
+    url = f"sqlite:///{directory}/hub.sqlite"
+    return {
+        "hub": {"db": {"type": "other", "url": url}, "cookieSecret": "c" * 64},
+        "proxy": {"secretToken": "d" * 64},
+    }
+
+
+async def set_at_run_time(hub: HubRelease) -> None:
+    """An administrator sets a number, drains a node, and announces a class; placeholders are warm."""
+    settings = f"/services/{hub.service_name}/api"
+    entry = {"begins": "2030-01-01 09:00", "minutes": 90, "users": "20 of gpu-slice", "name": "class"}
+    async with await hub.browser("admin") as admin:
+        await admin.change(f"{settings}/settings/placeholders/gpu-slice", {"min": 1, "max": 1})
+        await admin.change(f"{settings}/settings/draining/node-b", {})
+        await admin.change(f"{settings}/calendar-entries", entry, "POST")
+
+    async def has_happened() -> bool:
+        node = await hub.cluster.api.get(resource_path("v1", "nodes", name="node-b"))
+        return names.DRAINING in node["metadata"]["labels"] and bool(await hub.placeholders())
+
+    await eventually(has_happened, "a node drains, a placeholder is warm", 60, shows=hub.cluster.logs)
 
 
 def test_two_hubs_in_one_namespace_and_a_third_elsewhere(cluster: WholeCluster, tmp_path: Path) -> None:
     """Of different versions and base URLs, each with its own account, Lease, page and placeholders."""
+    base: JsonObject = {"hub": {"baseUrl": "/jupyter/"}}
+    profiles = {"singleuser": {"profileList": [SLICE, PLAIN]}}
     hubs = [
-        beside(cluster, "one", "main"),
-        beside(cluster, "two", "4.4.0", {"hub": {"baseUrl": "/jupyter/"}}),
-        HubRelease(cluster, "other", version="4.0.0", values={"hub": {"baseUrl": "/jupyter/"}}),
+        beside(cluster, "one", "main", NETWORKS),
+        beside(cluster, "two", "4.4.0", base),
+        HubRelease(cluster, "other", version="4.0.0", values=merged(base, OPTIONS), hub_values=profiles),
     ]
+    one, _, other = hubs
 
     async def install_and_use() -> None:
         await make_namespaces(cluster, "shared", "other")
         for number, hub in enumerate(hubs):
             await hub.install(tmp_path / str(number))
-        await gathered(*(use(hub, f"user-{number}") for number, hub in enumerate(hubs)))
+        await gathered(use_all(), use_buffers(other))
         await agree(hubs)
+
+    async def use_all() -> None:
+        await gathered(*(use(hub, f"user-{number}") for number, hub in enumerate(hubs)))
+        for hub in (one, other):
+            await start_with_options(hub, tmp_path / f"certificates-{hub.namespace}")
 
     cluster.run(install_and_use)
     for hub in hubs:
         assert_nothing_was_refused(hub)
+    for hub in (one, other):
+        assert_options_are_used(hub)
 
 
 def beside(cluster: WholeCluster, name: str, version: str, values: JsonObject | None = None) -> HubRelease:
@@ -178,6 +261,33 @@ def beside(cluster: WholeCluster, name: str, version: str, values: JsonObject | 
     documented = (ROOT / "docs" / "how-to" / "two-hubs.md").read_text().replace("two", name)
     ours, theirs = map(yaml.safe_load, re.findall(r"```yaml\n(.*?)```", documented, re.DOTALL))
     return HubRelease(cluster, "shared", f"{name}-gpus", name, version, merged(ours, values or {}), theirs)
+
+
+async def use_buffers(hub: HubRelease) -> None:
+    """An administrator changes the target of a choice without devices, and then wants none."""
+    path = resource_path(f"{names.AUTOSCALING_GROUP}/v1beta1", "capacitybuffers", hub.namespace)
+    target = f"/services/{hub.service_name}/api/settings/placeholders/plain"
+
+    async def until_there_is(*wanted: int) -> None:
+        async def is_so() -> bool:
+            try:
+                found = (await hub.cluster.api.list(path))["items"]
+            except KubernetesError as error:
+                # The API server prepares a kind when it is listed for the first time.
+                if error.status != 429:
+                    raise
+                return False
+            return [each["spec"]["replicas"] for each in found] == [*wanted]
+
+        await eventually(is_so, f"buffers of {wanted}", 60, shows=hub.cluster.logs)
+
+    await until_there_is(1)
+    await look(hub)
+    async with await hub.browser("admin") as admin:
+        await admin.change(target, {"min": 2, "max": 2})
+        await until_there_is(2)
+        await admin.change(target, {"min": 0, "max": 0})
+        await until_there_is()
 
 
 async def agree(hubs: list[HubRelease]) -> None:

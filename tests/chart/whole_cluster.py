@@ -13,17 +13,21 @@ from dra_spawner.devcluster.kubelet.node_agent import node_manifest
 from dra_spawner.devcluster.kubelet.pod_addresses import LoopbackAddresses
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, resource_path
-from tests.chart.applied import create_object
+from tests.chart.applied import create_object, replace_object
 from tests.chart.audit_log import Access, accesses, audit_arguments
 from tests.chart.pod_network import PodNetwork
 from tests.chart.pod_programs import ChartRuntime
 from tests.cluster.background import BackgroundLoop
 from tests.cluster.control_plane import ControlPlane
-from tests.integration.devices import classes, image_list, node_with, shareable
+from tests.integration import network_definitions
+from tests.integration.devices import classes, image_list, node_with, priority_class, shareable
 from tests.integration.fork_server import fork_program
+from tests.placeholders.controller import buffer_definition
 
 #: The image of users' servers, which all nodes have.
 SERVER_IMAGE = "this-machine/quick-server:1"
+#: A PriorityClass whose pods wait: kube-scheduler preempts no placeholder for them, so the service does.
+PATIENT = "patient"
 _CLIENT_QPS = 500
 #: This machine may be busy with other things.
 _ANSWER_SECONDS = 60.0
@@ -71,6 +75,10 @@ class WholeCluster:
             await self.api.create(resource_path(_RESOURCE, "resourceslices"), devices)
         for each in classes():
             await self.api.create(resource_path(_RESOURCE, "deviceclasses"), each)
+        for each in (network_definitions.DEFINITION, buffer_definition.DEFINITION):
+            await self.api.create(resource_path("apiextensions.k8s.io/v1", "customresourcedefinitions"), each)
+        patient = priority_class(PATIENT, 0, preemptionPolicy="Never")
+        await self.api.create(resource_path("scheduling.k8s.io/v1", "priorityclasses"), patient)
         await self._kubelet.wait_schedulable()
 
     async def stop(self) -> None:
@@ -82,15 +90,30 @@ class WholeCluster:
     async def install(self, objects: list[JsonObject], namespace: str) -> None:
         """Create the objects of a release. Deployments are made for real, and their pods run."""
         for obj in objects:
-            if not _has_no_namespace(obj):
-                obj["metadata"].setdefault("namespace", namespace)
-            if obj["kind"] == "Deployment":
-                for container in obj["spec"]["template"]["spec"]["containers"]:
-                    address = {"fieldRef": {"fieldPath": "status.podIP"}}
-                    container["env"] = [{"name": "POD_IP", "valueFrom": address}, *container.get("env", ())]
+            _complete(obj, namespace)
             created = await create_object(self.api, obj)
             if obj["kind"] == "Service":
                 await self.network.serve(created)
+
+    async def upgrade(self, objects: list[JsonObject], namespace: str) -> None:
+        """Replace what a hub reads, and restart its pods if that has changed."""
+        for obj in objects:
+            if obj["kind"] in ("ConfigMap", "Deployment", "Secret"):
+                _complete(obj, namespace)
+                await replace_object(self.api, obj)
+
+    async def kubeconfig_of(self, namespace: str, account: str) -> Path:
+        """Of an account, for a program that runs in no pod."""
+        path = resource_path("v1", "serviceaccounts", namespace, account, "token")
+        request = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": 7200},
+        }
+        token = str((await self.api.create(path, request))["status"]["token"])
+        return self.plane.write_kubeconfig(
+            self.directory / f"{namespace}-{account}.kubeconfig", token, namespace=namespace
+        )
 
     async def items(self, plural: str, namespace: str) -> list[JsonObject]:
         """All objects of a kind."""
@@ -110,6 +133,15 @@ class WholeCluster:
         }
         logs = (f"--- {name}\n{log.read_text()[-_LOG_CHARACTERS:]}" for name, log in self.runtime.logs.items())
         return "\n".join((*sorted(warnings), *logs))
+
+
+def _complete(obj: JsonObject, namespace: str) -> None:
+    if not _has_no_namespace(obj):
+        obj["metadata"].setdefault("namespace", namespace)
+    if obj["kind"] == "Deployment":
+        for container in obj["spec"]["template"]["spec"]["containers"]:
+            address = {"fieldRef": {"fieldPath": "status.podIP"}}
+            container["env"] = [{"name": "POD_IP", "valueFrom": address}, *container.get("env", ())]
 
 
 def _has_no_namespace(obj: JsonObject) -> bool:

@@ -12,30 +12,37 @@ from tests.polling import eventually
 
 NETWORKS = ("k8s.cni.cncf.io/v1", "network-attachment-definitions")
 
+_GROUP, _, _VERSION = NETWORKS[0].partition("/")
+DEFINITION: dict[str, Any] = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": f"{NETWORKS[1]}.{_GROUP}"},
+    "spec": {
+        "group": _GROUP,
+        "scope": "Namespaced",
+        "names": {
+            "plural": NETWORKS[1],
+            "singular": "network-attachment-definition",
+            "kind": "NetworkAttachmentDefinition",
+            "shortNames": ["net-attach-def"],
+        },
+        "versions": [
+            {
+                "name": _VERSION,
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
+
 
 @asynccontextmanager
 async def networks_served(cluster: ClusterUnderTest) -> AsyncIterator[None]:
     """The kind is there within the block."""
-    group, version = NETWORKS[0].split("/")
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    definition: dict[str, Any] = {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{NETWORKS[1]}.{group}"},
-        "spec": {
-            "group": group,
-            "scope": "Namespaced",
-            "names": {
-                "plural": NETWORKS[1],
-                "singular": "network-attachment-definition",
-                "kind": "NetworkAttachmentDefinition",
-                "shortNames": ["net-attach-def"],
-            },
-            "versions": [{"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
-        },
-    }
     path = resource_path("apiextensions.k8s.io/v1", "customresourcedefinitions")
-    await cluster.admin.create(path, definition)
+    await cluster.admin.create(path, DEFINITION)
     try:
 
         async def served() -> bool:
@@ -48,4 +55,4 @@ async def networks_served(cluster: ClusterUnderTest) -> AsyncIterator[None]:
         await eventually(served, "the new kind is served")
         yield
     finally:
-        await cluster.admin.delete(f"{path}/{definition['metadata']['name']}")
+        await cluster.admin.delete(f"{path}/{DEFINITION['metadata']['name']}")

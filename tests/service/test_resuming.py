@@ -71,7 +71,7 @@ async def test_an_administrator_resumes_a_choice(embedded_cluster: ClusterUnderT
         assert await resume(service, "profile=gpu-whole", **form) == (303, {"location": "/"})
         audit = (await service.get_json("audit"))["items"]
         assert [(each["by"], each["change"], each["subject"]) for each in audit] == [
-            ("user ada", "resume", "placeholders gpu-whole")
+            ("user ada", "try again", "placeholders gpu-whole")
         ] * 2
         await service.until_warm(GPU, 1)
         assert (await service.get_json("placeholders"))["limited"] == []

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.kube.api import KubernetesError, resource_path
+from dra_spawner.kube.api import resource_path
 from dra_spawner.profiles.vlan_policy import OwnerKind, VlanPolicy
 from dra_spawner.spawner.accounts.vlan_leases import VlanLeases
 from dra_spawner.spawner.objects.api_objects import COMPANION_LABELS, TEMPLATE_LABELS, ApiObject
@@ -26,15 +26,12 @@ from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.handover_hub import PROFILE, Hub, prepare
 from tests.polling import eventually
+from tests.uninstall.left_objects import OURS, every_object, marked_objects
 
 pytestmark = pytest.mark.timeout(240)
 
 Json = dict[str, Any]
 
-#: What shows that something is ours, in labels, annotations, finalizers and consumers.
-OURS = re.compile(r"hub\.jupyter\.org|dra-spawner")
-#: KubeSpawner's own on servers' pods and volumes, which are not ours to remove.
-KUBESPAWNERS = {"hub.jupyter.org/username", "hub.jupyter.org/servername", "hub.jupyter.org/kubespawner-version"}
 SPEC = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}]}}
 
 
@@ -66,44 +63,13 @@ def names(items: list[Json]) -> set[str]:
 
 async def everything(cluster: ClusterUnderTest) -> dict[str, Json]:
     """Each object of the test's namespace and each without one, whatever its kind, by ``Kind name``."""
-    api = cluster.admin
-    versions = ["v1", *(each["preferredVersion"]["groupVersion"] for each in (await api.get("/apis"))["groups"])]
-    found = {}
-    for version in versions:
-        path = f"/api/{version}" if "/" not in version else f"/apis/{version}"
-        for each in (await api.get(path))["resources"]:
-            if "/" in each["name"] or "list" not in each["verbs"]:
-                continue
-            namespace = cluster.namespace if each["namespaced"] else None
-            try:
-                listed = await api.list(resource_path(version, each["name"], namespace))
-            except KubernetesError as error:
-                if error.status not in (404, 405):
-                    raise
-                continue
-            for item in listed["items"]:
-                found[f"{each['kind']} {item['metadata']['name']}"] = item
-    return found
-
-
-def marks_of(obj: Json) -> set[str]:
-    """What of an object shows that it is ours; of its status the consumers, too."""
-    metadata = obj["metadata"]
-    texts = {*(metadata.get("finalizers") or ()), metadata["name"]}
-    for marks in (metadata.get("labels") or {}, metadata.get("annotations") or {}):
-        texts |= {key for key in marks if key not in KUBESPAWNERS}
-        texts |= {value for value in marks.values() if value == "dra-spawner"}
-    texts |= {each.get("apiGroup", "") for each in (obj.get("status") or {}).get("reservedFor") or ()}
-    return {text for text in texts if OURS.search(text)}
+    return await every_object(cluster.admin, cluster.namespace)
 
 
 async def marked(cluster: ClusterUnderTest) -> dict[str, set[str]]:
-    """Everything that shows that it is ours, but events and namespaces of other tests."""
-    return {
-        name: found
-        for name, obj in (await everything(cluster)).items()
-        if not name.startswith(("Event ", "Namespace ")) and (found := marks_of(obj))
-    }
+    """Everything that shows that it is ours, but namespaces of other tests."""
+    found = await marked_objects(cluster.admin, cluster.namespace)
+    return {title: marks for title, marks in found.items() if not title.startswith("Namespace ")}
 
 
 def versions(objects: dict[str, Json]) -> dict[str, str]:

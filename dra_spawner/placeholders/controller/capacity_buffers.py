@@ -14,7 +14,7 @@ from dra_spawner.history.decision_log import Decision, DecisionLog
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, PatchType, resource_path
 from dra_spawner.kube.leader import NotLeading
-from dra_spawner.kube.rights import missing_right
+from dra_spawner.kube.rights import is_granted, missing_right
 from dra_spawner.placeholders.planner.capacity_buffers import (
     BufferAction,
     DeleteBuffer,
@@ -138,6 +138,8 @@ class CapacityBuffers:
         if not self._version:
             self._kept = frozenset()
             return _NOT_SERVED
+        if not self._is_on and not await self._may_list():
+            return ""
         policy = self._policy() if self._is_on else Policy()
         if policy.keeps_surplus:
             return ""  # targets are not known yet; the present buffers stay
@@ -170,6 +172,10 @@ class CapacityBuffers:
             if not error.not_found:
                 raise
         return ""
+
+    async def _may_list(self) -> bool:
+        # So that the audit log has no refusals where buffers were never wanted.
+        return await is_granted(self._api, "list", names.AUTOSCALING_GROUP, _BUFFERS, self._settings.namespace)
 
     async def _list(self, version: str, plural: str) -> list[JsonObject]:
         path = resource_path(version, plural, self._settings.namespace)
