@@ -139,6 +139,9 @@ PREEMPTED_AT: Final = "hub.jupyter.org/preempted-at"
 #: On pods of the service: those of one installation have the same.
 APPLICATION: Final = "app.kubernetes.io/name"
 INSTANCE: Final = "app.kubernetes.io/instance"
+#: On objects of the chart; the pod of `helm test` has this value.
+CHART_COMPONENT: Final = "app.kubernetes.io/component"
+CHART_TEST: Final = "test"
 #: On the pod of the service's replica that leads, with the value `TRUE`: a Service selects it.
 LEADER: Final = "hub.jupyter.org/dra-spawner-leader"
 

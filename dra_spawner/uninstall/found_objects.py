@@ -94,6 +94,12 @@ class FoundObject:
         is_one = self.labels.get(names.COMPONENT) == names.PLACEHOLDER
         return is_one and self.labels.get(names.MANAGED_BY) == names.MANAGER
 
+    @property
+    def is_chart_test(self) -> bool:
+        """Whether it is the pod of `helm test`, which stays when the test has failed: Helm does not own it."""
+        is_ours = self.labels.get(names.APPLICATION) == names.SERVICE
+        return is_ours and self.labels.get(names.CHART_COMPONENT) == names.CHART_TEST
+
 
 @dataclass(frozen=True, slots=True)
 class FoundPod:

@@ -113,6 +113,8 @@ class _Planning:
         for pod in self.surveyed.pods:
             if pod.found.is_placeholder:
                 placeholders.append(pod)
+            elif pod.found.is_chart_test:
+                self.removals.append(Removal(pod.found, "the pod of a failed `helm test`"))
             else:
                 self._decide_about_server(pod)
         for each in self.surveyed.objects:

@@ -115,7 +115,11 @@ class Survey:
         except KubernetesError as error:
             self._failures.note(error)
             return None
-        pods = [pod for pod in pods if pod.found.is_placeholder or pod.is_marked or pod.claims or pod.templates]
+        pods = [
+            pod
+            for pod in pods
+            if pod.found.is_placeholder or pod.found.is_chart_test or pod.is_marked or pod.claims or pod.templates
+        ]
         labelled = [kind for kind in kinds if kind.namespaced and kind.plural not in _NOT_BY_LABEL]
         by_hand = [kind for kind in kinds if (kind.api_version, kind.plural) in marks.ADMINISTRATORS_KINDS]
         nodes, leases, objects, administrators = await asyncio.gather(

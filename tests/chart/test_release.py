@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
+
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import resource_path
-from tests.chart.rendering import CHART, IMAGE, run_helm
+from dra_spawner.uninstall.uninstall_command import UninstallOptions, run_uninstall
+from tests.chart.applied import create_object
+from tests.chart.rendering import CHART, IMAGE, of_kind, rendered, run_helm
 from tests.cluster.under_test import ClusterUnderTest
 from tests.polling import eventually
+from tests.uninstall.left_objects import marked_objects
 
 NAME = "dra-spawner"
 VALUES: JsonObject = {
@@ -53,6 +59,7 @@ async def test_a_release_comes_is_upgraded_and_goes(real_cluster: ClusterUnderTe
     there = ("--kubeconfig", str(cluster.admin_kubeconfig), "--namespace", cluster.namespace)
     run_helm("install", NAME, str(CHART), *there, "--dry-run=server", values=VALUES)
     assert await ours(cluster) == set()
+    before = (await marked_objects(cluster.admin, cluster.namespace)).keys()
     notes = run_helm("install", NAME, str(CHART), *there, values=VALUES)
     try:
         assert "Its page: /jupyter/services/dra-spawner/" in notes
@@ -64,11 +71,17 @@ async def test_a_release_comes_is_upgraded_and_goes(real_cluster: ClusterUnderTe
         # What was set at run time stays.
         path = resource_path("apps/v1", "deployments", cluster.namespace, NAME)
         await cluster.admin.patch(path, {"spec": {"replicas": 3}})
+        settings = cluster.path("configmaps", f"{NAME}-settings")
+        await cluster.admin.patch(settings, {"data": {"settings.json": "{}"}})
         secret = {"metadata": {"name": "hub"}, "stringData": {"values.yaml": "hub: {baseUrl: /other/}"}}
         await cluster.admin.create(cluster.path("secrets"), secret)
         notes = run_helm("upgrade", NAME, str(CHART), *there, values={**VALUES, "capacityBuffers": True})
         assert "WARNING: the hub has hub.baseUrl /other/, this chart /jupyter." in notes
         assert (await cluster.admin.get(path))["spec"]["replicas"] == 3
+        assert (await cluster.admin.get(settings))["data"] == {"settings.json": "{}"}
+        # As `helm test` makes it; Helm leaves it there if it has failed.
+        pod = of_kind(rendered(VALUES, release=NAME, namespace=cluster.namespace, with_tests=True), "Pod")
+        await create_object(cluster.admin, {**pod, "spec": {**pod["spec"], "nodeSelector": {"none": "none"}}})
         assert await ours(cluster) - installed == {
             f"roles/{NAME}-capacity-buffers",
             f"rolebindings/{NAME}-capacity-buffers",
@@ -80,3 +93,13 @@ async def test_a_release_comes_is_upgraded_and_goes(real_cluster: ClusterUnderTe
         return await ours(cluster) == set()
 
     await eventually(is_gone, "nothing of the release is left")
+    options = UninstallOptions(kubeconfig=str(cluster.admin_kubeconfig), namespaces=(cluster.namespace,))
+    output = io.StringIO()
+    assert await asyncio.to_thread(run_uninstall, options, output, output) == 0, output.getvalue()
+    assert f"Pod {cluster.namespace}/{NAME}-test" in output.getvalue()
+
+    async def is_as_before() -> bool:
+        # An object whose owner was just deleted goes a moment later.
+        return (await marked_objects(cluster.admin, cluster.namespace)).keys() <= before
+
+    await eventually(is_as_before, "nothing shows that the chart was there")

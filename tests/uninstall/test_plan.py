@@ -62,6 +62,13 @@ def left(plan: Plan) -> dict[str, str]:
     return {each.object.name: each.reason for each in plan.left}
 
 
+def test_the_pod_of_a_failed_test_of_the_chart_goes():
+    labels = {names.APPLICATION: names.SERVICE, names.CHART_COMPONENT: names.CHART_TEST}
+    service = found(PODS, "dra-spawner-0", {**labels, names.CHART_COMPONENT: "service"})
+    plan = decide(pods=(FoundPod(found(PODS, "dra-spawner-test", labels)), FoundPod(service)))
+    assert (removed(plan), left(plan)) == ({"dra-spawner-test"}, {})
+
+
 def test_a_placeholder_and_its_claim_go():
     claim = found(
         CLAIMS,
