@@ -68,7 +68,7 @@ async def _start_and_stop(hub: HubRelease, api: KubernetesApi, spawner: DRASpawn
         await api.create(resource_path("v1", "namespaces"), {"metadata": {"name": namespace}})
     await api.create(resource_path(*NETWORKS, namespace), _network("foreign"))
     if hub.values["rbac"]["hub"].get("userSecrets"):
-        await _use_certificates(api, spawner, directory)
+        _use_certificates(spawner, directory)
     # As of an older KubeSpawner.
     spawner.load_state({"pod_name": spawner.pod_name})
     await spawner.start()
@@ -77,18 +77,14 @@ async def _start_and_stop(hub: HubRelease, api: KubernetesApi, spawner: DRASpawn
     await api.delete(resource_path(*NETWORKS, namespace, "foreign"))
 
 
-async def _use_certificates(api: KubernetesApi, spawner: DRASpawner, directory: Path) -> None:
-    """As with ``internal_ssl``, while a Secret and a Service of an earlier start are still there."""
+def _use_certificates(spawner: DRASpawner, directory: Path) -> None:
+    """As with ``internal_ssl``, which brings a Secret and a Service."""
     directory.mkdir()
     for name in ("keyfile", "certfile", "cafile"):
         (directory / name).write_text(name)
     spawner.internal_ssl = True
     spawner.cert_paths = {name: str(directory / name) for name in ("keyfile", "certfile", "cafile")}
     spawner.internal_trust_bundles = {"hub-ca": str(directory / "cafile")}
-    namespace = spawner.namespace
-    await api.create(resource_path("v1", "secrets", namespace), {"metadata": {"name": spawner.secret_name}})
-    service = {"metadata": {"name": spawner.pod_name}, "spec": {"ports": [{"port": 8888}]}}
-    await api.create(resource_path("v1", "services", namespace), service)
 
 
 async def _leave_and_sweep(spawner: DRASpawner) -> None:

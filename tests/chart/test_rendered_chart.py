@@ -123,8 +123,8 @@ def test_extra_python_and_volumes(tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     "values",
     [
-        pytest.param({"placeholders": {"enabled": False}}, id="no-placeholders"),
-        pytest.param({"userNamespaces": False}, id="one-namespace"),
+        pytest.param({"placeholders": {"enabled": False}, "capacityBuffers": False}, id="no-placeholders"),
+        pytest.param({"userNamespaces": False, "rbac": {}}, id="one-namespace"),
         pytest.param({"capacityBuffers": False}, id="no-buffers"),
         pytest.param({"rbac": {"create": False}}, id="no-roles"),
         pytest.param({"admissionPolicy": {"create": False}}, id="no-policy"),

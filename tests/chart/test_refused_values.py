@@ -1,0 +1,127 @@
+"""Values that cannot be meant are refused: typos at each level, and values that exclude each other."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from dra_spawner.json_types import JsonObject
+from tests.chart.rendering import CHART, EVERYTHING, IMAGE, RenderingFailed, rendered
+
+SCHEMA = json.loads((CHART / "values.schema.json").read_text())
+DEFAULTS = yaml.safe_load((CHART / "values.yaml").read_text())
+#: Values with what the defaults leave empty.
+FILLED: JsonObject = {
+    "image": {"pullSecrets": [{"name": "registry"}]},
+    "placeholders": {"targets": {"gpu-slice": {"min": 1}}},
+    "history": {"passwordSecret": {"name": "database", "key": "password"}},
+    "networkPolicy": {
+        "metricsFrom": [{"podSelector": {}}],
+        "extraIngress": [{"from": [], "ports": []}],
+        "extraEgress": [{"to": [], "ports": []}],
+    },
+    "service": {
+        "affinity": {"nodeAffinity": {}},
+        "extraEnv": [{"name": "TZ", "value": "UTC"}],
+        "resources": {"claims": [{"name": "gpu"}]},
+        "tolerations": [{"key": "core", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}],
+    },
+}
+#: Any key may stand there: labels, annotations, amounts, and the values of other charts.
+FREE = {
+    "global",
+    "hub/podLabels",
+    "hub/proxyPodLabels",
+    "service/nodeSelector",
+    "service/podAnnotations",
+    "service/podLabels",
+    "service/resources/limits",
+    "service/resources/requests",
+    "serviceAccount/annotations",
+    "serviceMonitor/labels",
+    "prometheusRule/labels",
+    "dashboard/labels",
+}
+#: The API server knows it better.
+KUBERNETES = {"networkPolicy/metricsFrom/0/podSelector", "service/affinity/nodeAffinity"}
+
+
+def objects(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Where objects are in values."""
+    if isinstance(value, dict):
+        yield path
+        for key, each in value.items():
+            yield from objects(each, (*path, key))
+    elif isinstance(value, list):
+        for number, each in enumerate(value):
+            yield from objects(each, (*path, number))
+
+
+def filled(defaults: JsonObject, more: JsonObject) -> JsonObject:
+    both = {
+        key: filled(defaults[key], value) if isinstance(value, dict) and key in defaults else value
+        for key, value in more.items()
+    }
+    return {**defaults, **both}
+
+
+@pytest.mark.parametrize("values", [DEFAULTS, filled(DEFAULTS, FILLED)], ids=["defaults", "filled"])
+def test_a_typo_is_refused_at_each_level(values: JsonObject) -> None:
+    validator = jsonschema.Draft7Validator(SCHEMA)
+    assert list(validator.iter_errors(values)) == []
+    accepted = set()
+    for path in objects(values):
+        wrong = copy.deepcopy(values)
+        place: Any = wrong
+        for key in path:
+            place = place[key]
+        place["typo"] = "1"
+        if not list(validator.iter_errors(wrong)):
+            accepted.add("/".join(map(str, path)))
+    assert accepted - KUBERNETES == FREE
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        pytest.param(
+            {"placeholders": {"targets": {"gpu": {"min": 1}}}}, "placeholders.targets .* placeholders.enabled", id="off"
+        ),
+        pytest.param({"capacityBuffers": True}, "capacityBuffers .* placeholders.enabled", id="buffers"),
+        pytest.param(
+            {"placeholders": {"enabled": True}, "priorityClass": {"create": False}}, "priorityClass.name", id="priority"
+        ),
+        pytest.param({"rbac": {"hub": {"userSecrets": True}}}, "userSecrets .* userNamespaces", id="secrets"),
+        pytest.param(
+            {"rbac": {"create": False, "hub": {"webhooks": True}}}, "rbac.hub.* rbac.create", id="rights-of-no-role"
+        ),
+        pytest.param(
+            {"history": {"passwordSecret": {"name": "a", "key": "b"}}}, "passwordSecret .* history.url", id="password"
+        ),
+        pytest.param(
+            {
+                "service": {"replicas": 1},
+                "history": {"url": "postgresql://db/h", "persistence": {"enabled": True}},
+            },
+            "history.url .* history.persistence",
+            id="two-places-of-the-history",
+        ),
+        pytest.param(
+            {"serviceMonitor": {"enabled": True, "hubServiceName": "dra-spawner"}}, "hubServiceName", id="one-token"
+        ),
+        pytest.param({"serviceAccount": {"create": False}}, "serviceAccount.name is required", id="no-account"),
+    ],
+)
+def test_values_that_exclude_each_other(values: JsonObject, told: str) -> None:
+    with pytest.raises(RenderingFailed, match=told):
+        rendered({**IMAGE, **values})
+
+
+def test_everything_at_once_is_no_contradiction() -> None:
+    assert rendered(EVERYTHING)
