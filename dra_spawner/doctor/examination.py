@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from dra_spawner.doctor.facts import DoctorFacts
 from dra_spawner.doctor.findings import DoctorRule, Finding, Severity, Subject
+from dra_spawner.doctor.rules.clock_skew import CLOCK_RULES, clock_findings
 from dra_spawner.doctor.rules.devices import DEVICE_RULES, device_findings
 from dra_spawner.doctor.rules.paths import PATH_RULES, path_findings
 from dra_spawner.doctor.rules.rights import RIGHT_RULES, right_findings
@@ -17,7 +18,7 @@ __all__ = ["ALL_RULES", "examine", "report_json"]
 
 ALL_RULES: Final[tuple[DoctorRule, ...]] = (
     *(*VERSION_RULES, *DEVICE_RULES, *RIGHT_RULES),
-    *(*PATH_RULES, *SCHEDULING_RULES, *SETTING_RULES),
+    *(*PATH_RULES, *CLOCK_RULES, *SCHEDULING_RULES, *SETTING_RULES),
 )
 _SUBJECTS: Final = tuple(Subject)
 _SEVERITIES: Final = tuple(Severity)
@@ -30,6 +31,7 @@ def examine(facts: DoctorFacts) -> tuple[Finding, ...]:
         *device_findings(facts),
         *right_findings(facts),
         *path_findings(facts),
+        *clock_findings(facts),
         *scheduling_findings(facts),
         *setting_findings(facts),
     ]

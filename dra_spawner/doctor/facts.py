@@ -132,6 +132,8 @@ class DoctorFacts:
         Name of the ConfigMap with shapes that was found, by the name that was asked for; None where it does not exist.
     settings
         None if the service's settings could not be seen.
+    is_in_cluster
+        Whether this process runs in the cluster, as the hub and the service do.
     clocks
         Difference of another clock to this one in seconds; positive where the other clock is ahead.
     """
@@ -158,6 +160,7 @@ class DoctorFacts:
     rights: tuple[RightAnswer, ...] = ()
     hub: HttpAnswer | None = None
     service: HttpAnswer | None = None
+    is_in_cluster: bool = False
     clocks: Mapping[str, float] = field(default_factory=dict)
     now: float = 0.0
     unseen: tuple[Unseen, ...] = ()

@@ -68,8 +68,8 @@ class Questions:
         The service's settings, where they are known; None to read them from the chart's ConfigMap.
     own_account
         The account whose rights are those of this process; None to ask about both by name.
-    has_hub_packages
-        Whether the hub or the service runs in this process' environment.
+    is_in_cluster
+        Whether this process runs in the cluster, with the packages of the hub or of the service.
     """
 
     namespace: str
@@ -78,7 +78,7 @@ class Questions:
     accounts: Mapping[Account, str] = field(default_factory=dict)
     settings: ServiceSettings | None = None
     own_account: Account | None = None
-    has_hub_packages: bool = False
+    is_in_cluster: bool = False
 
 
 class DoctorReader:
@@ -160,7 +160,7 @@ class DoctorReader:
             kubernetes=version,
             versions=versions,
             gates=gates,
-            packages=own_packages() if questions.has_hub_packages else {},
+            packages=own_packages() if questions.is_in_cluster else {},
             classes=self._decoded(classes, DeviceClass.from_json),
             # In a thread: a service answers meanwhile, and there may be 40,000 devices.
             slices=await asyncio.to_thread(self._decoded, slices, ResourceSlice.from_json),
@@ -179,6 +179,7 @@ class DoctorReader:
             rights=rights,
             hub=hub,
             service=service,
+            is_in_cluster=questions.is_in_cluster,
             clocks=self._clocks,
             now=time.time(),
             unseen=tuple(self._unseen),

@@ -124,7 +124,7 @@ async def _read(options: DoctorOptions, environment: Mapping[str, str], progress
         hub_url=options.hub_url or hub_url,
         service_url=options.service_url or service_url,
         accounts={account: name for account, name in accounts.items() if name},
-        has_hub_packages=is_in_pod,
+        is_in_cluster=is_in_pod,
     )
     async with await _connected(address) as api:
         return await DoctorReader(api, questions, progress.begin).read()

@@ -83,5 +83,5 @@ def questions_of_service(settings: ControllerSettings, lease_name: str, hub_api_
             priority_class=settings.placeholders.priority_class,
         ),
         own_account=Account.SERVICE,
-        has_hub_packages=True,
+        is_in_cluster=True,
     )

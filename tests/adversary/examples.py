@@ -89,6 +89,15 @@ def nodes() -> list[Json]:
         "telemetry.aware.scheduling.p/gas-prefer-gpu": "card0",
         "telemetry.aware.scheduling.p/gas-disable-card1": "PCI_GROUP",
     }
+    obj["status"]["conditions"] = [{**obj["status"]["conditions"][0], "lastHeartbeatTime": STAMP}]
+    obj["metadata"]["managedFields"] = [
+        {
+            "manager": "kubelet",
+            "subresource": "status",
+            "time": STAMP,
+            "fieldsV1": {"f:status": {"f:conditions": {'k:{"type":"Ready"}': {"f:lastHeartbeatTime": {}}}}},
+        }
+    ]
     obj["status"]["allocatable"] |= {
         "gpu.intel.com/i915": "2",
         "gpu.intel.com/xe": "2",
@@ -405,6 +414,7 @@ def leases() -> list[Json]:
         "namespace": NAMESPACE,
         "resourceVersion": "1",
         "labels": {"app.kubernetes.io/managed-by": "dra-spawner"},
+        "managedFields": [{"time": STAMP}],
     }
     return [{"kind": "Lease", "metadata": metadata, "spec": spec}]
 

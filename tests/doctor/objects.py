@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from dra_spawner import names
@@ -10,6 +11,8 @@ from dra_spawner.dra.objects import DeviceClass, ResourceSlice
 
 Json = dict[str, Any]
 NAMESPACE = "jupyterhub"
+#: Of the examination, in seconds of the epoch.
+NOW = 1798761610.0
 
 
 def device_class(name: str, driver: str = "") -> DeviceClass:
@@ -42,6 +45,26 @@ def named(name: str, labels: Json | None = None, **parts: Any) -> Json:
 
 def node(name: str, *taints: Json, labels: Json | None = None, allocatable: Json | None = None) -> Json:
     return named(name, labels, spec={"taints": list(taints)}, status={"allocatable": allocatable or {}})
+
+
+def time_text(seconds: float) -> str:
+    """A time as Kubernetes writes it."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def reporting(name: str, ahead: float, age: float = 60, manager: str = "kubelet") -> Json:
+    """A node whose kubelet reported `age` seconds before `NOW`, with its clock ahead."""
+    fields: Json = {"f:status": {"f:conditions": {'k:{"type":"Ready"}': {"f:lastHeartbeatTime": {}}}}}
+    found = node(name)
+    found["metadata"]["managedFields"] = [
+        {"manager": manager, "subresource": "", "time": time_text(NOW)},
+        {"manager": manager, "subresource": "status", "time": time_text(NOW - age), "fieldsV1": fields},
+    ]
+    found["status"]["conditions"] = [
+        {"type": "DiskPressure", "lastHeartbeatTime": time_text(NOW)},
+        {"type": "Ready", "lastHeartbeatTime": time_text(NOW - age + ahead)},
+    ]
+    return found
 
 
 def pod(name: str, labels: Json | None = None, address: str = "10.0.0.1", **spec: Any) -> Json:
@@ -113,6 +136,6 @@ def sound(**changes: Any) -> DoctorFacts:
             spec={"holderIdentity": "a", "renewTime": "2027-01-01T00:00:00.000000Z", "leaseDurationSeconds": 15},
         ),
         "settings": ServiceSettings(priority_class="placeholders"),
-        "now": 1798761610.0,
+        "now": NOW,
     }
     return DoctorFacts(NAMESPACE, **{**facts, **changes})

@@ -23,6 +23,7 @@ from tests.doctor.objects import (
     node,
     pod,
     policy,
+    reporting,
     resource_slice,
     service_deployment,
     sound,
@@ -82,8 +83,11 @@ CASES = [
     Case("service-missing", "error", {"services": (named("hub"),)}, {"services": None}, "no Service for the service's pods", "helm upgrade"),
     Case("no-leader", "error", {"lease": {}}, {"lease": None}, "No replica of the service leads", "kubectl logs"),
     Case("network-policy", "error", {"network_policies": (policy("hub", HUB_LABELS, egress=[{"to": [{"podSelector": {"matchLabels": PROXY_LABELS}}]}]),)}, {"network_policies": (policy("hub", HUB_LABELS, egress=[{"to": [{"podSelector": {"matchLabels": SERVICE_LABELS}}]}]),)}, "from the hub to the service", "helm get notes"),
-    Case("clock-skew", "warning", {"clocks": {"hub": -8.0}}, {"clocks": {"hub": 2.0}}, "this machine is 8 s ahead of the clock of hub", "chrony"),
+    Case("clock-skew", "warning", {"clocks": {"hub": -8.0}, "is_in_cluster": True}, {"clocks": {"hub": 2.0}, "is_in_cluster": True}, "this machine is 8 s ahead of the clock of hub", "chrony"),
     Case("clock-skew", "error", {"clocks": {"hub": 30.0, "API server": -40.0}}, {"clocks": {}}, "hub is 70 s ahead", "chrony"),
+    Case("clock-skew", "info", {"clocks": {"API server": 8.0, "hub": 8.0}}, {"clocks": {"API server": 8.0}, "is_in_cluster": True}, "this machine is 8 s behind the API server's"),
+    Case("node-clock", "warning", {"nodes": (reporting("a", 17), reporting("b", -30))}, {"nodes": (reporting("a", 4), reporting("b", -14), reporting("c", 40, age=700))}, "b (30 s behind), a (17 s ahead)", "chrony"),
+    Case("node-clock", "error", {"nodes": (reporting("a", 90),)}, {"nodes": (reporting("a", -60),)}, "a (90 s ahead)", "chrony"),
     Case("user-scheduler", "error", {"deployments": (hub_deployment(), service_deployment(), workload("user-scheduler", SCHEDULER, image="registry.k8s.io/kube-scheduler:v1.30.8"))}, {}, "user-scheduler (1.30) runs", "userScheduler: {enabled: false}"),
     Case("user-scheduler", "warning", {"deployments": (hub_deployment(), service_deployment(), workload("user-scheduler", SCHEDULER, image="r:5000/kube-scheduler:v1.35.7@sha256:0"))}, {}, "beside kube-scheduler", "userScheduler: {enabled: false}"),
     Case("two-schedulers", "warning", {"hub_namespace_pods": (pod("a", schedulerName="mine", resourceClaims=CLAIMS), pod("b", resourceClaims=CLAIMS))}, {"hub_namespace_pods": (pod("a", schedulerName="mine"), pod("b", resourceClaims=CLAIMS))}, "default-scheduler (pod b), mine (pod a)", "scheduler_name"),
@@ -150,6 +154,13 @@ def test_a_lease_that_is_old() -> None:
     assert found.code == "no-leader"
     assert "for 100 s (limit 15 s)" in found.sentence
     assert of(replace(facts, clocks={"API server": -90.0}))[0][0] == "clock-skew"
+
+
+def test_the_age_of_a_lease_is_by_the_clock_of_the_api_server() -> None:
+    """The leader's clock is 100 s behind."""
+    lease = dict(sound().lease or {})
+    lease["metadata"] = {**lease["metadata"], "managedFields": [{"time": "2027-01-01T00:01:40Z"}]}
+    assert of(sound(now=1798761700.0, lease=lease)) == []
 
 
 def test_a_service_that_knows_of_namespaces_and_one_without_placeholders() -> None:

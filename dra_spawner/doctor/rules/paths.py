@@ -1,16 +1,16 @@
-"""Base URL, addresses, network policies, leader and clocks: whether hub, service and API reach one another."""
+"""Base URL, addresses, network policies and leader: whether hub, service and API reach one another."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from dra_spawner import names
 from dra_spawner.doctor.facts import DoctorFacts, HttpAnswer
 from dra_spawner.doctor.findings import DoctorRule, Finding, Severity, Subject
 from dra_spawner.doctor.network_policies import Peer, closing_policies
+from dra_spawner.doctor.node_clocks import seconds_of, written_at
 from dra_spawner.doctor.objects import (
     component_of,
     environment_of,
@@ -27,9 +27,8 @@ __all__ = ["PATH_RULES", "path_findings"]
 
 _SUBJECT: Final = Subject.PATHS
 _HEALTH: Final = "/hub/health"
-#: Seconds by which clocks may differ: an answer's Date has whole seconds, and takes its time.
+#: Seconds by which clocks may differ without a finding.
 _SKEW_SECONDS: Final = 5.0
-_BAD_SKEW_SECONDS: Final = 60.0
 _HUB_PORT: Final = 8081
 _SERVICE_PORT: Final = 8181
 _BASE_HINT: Final = "Where the hub has a base URL, --hub-url and --service-url need it."
@@ -91,17 +90,10 @@ NETWORK_POLICY: Final = DoctorRule(
     "network policies close the way between hub, proxy and service",
     "the egress rules that the notes of the chart dra-spawner print",
 )
-CLOCK_SKEW: Final = DoctorRule(
-    "clock-skew",
-    _SUBJECT,
-    (Severity.ERROR, Severity.WARNING),
-    "clocks of API server, hub, service and this machine differ",
-    "synchronize the clocks of these machines",
-)
 
 PATH_RULES: Final = (
     *(BASE_URL, HUB_ADDRESS, HUB_UNREACHABLE, SERVICE_UNREACHABLE, SERVICE_NOT_READY, SERVICE_MISSING, NO_LEADER),
-    *(NETWORK_POLICY, CLOCK_SKEW),
+    NETWORK_POLICY,
 )
 
 
@@ -112,7 +104,6 @@ def path_findings(facts: DoctorFacts) -> Iterator[Finding]:
     yield from _answers(facts)
     yield from _leader(facts)
     yield from _network(facts)
-    yield from _clocks(facts)
 
 
 def _installed(facts: DoctorFacts) -> Iterator[Finding]:
@@ -221,7 +212,11 @@ def _leader(facts: DoctorFacts) -> Iterator[Finding]:
     if facts.lease is None or service_deployment(facts.deployments) is None:
         return
     spec = facts.lease.get("spec") or {}
-    renewed, seconds = _time(spec.get("renewTime")), spec.get("leaseDurationSeconds") or 0
+    # By the API server's clock, if it says when it was written: the leader's own may be wrong.
+    renewed, seconds = (
+        written_at(facts.lease) or seconds_of(spec.get("renewTime")),
+        spec.get("leaseDurationSeconds") or 0,
+    )
     ahead = facts.clocks.get("API server", 0.0)
     if not spec.get("holderIdentity"):
         sentence = "No replica of the service leads: nothing is decided, and nobody gets a placeholder."
@@ -233,13 +228,6 @@ def _leader(facts: DoctorFacts) -> Iterator[Finding]:
     yield NO_LEADER.finding(
         sentence, "kubectl logs deployment/dra-spawner tells why.", f"Lease {name_of(facts.lease) or names.LEASE}"
     )
-
-
-def _time(text: Any) -> float | None:
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except (TypeError, ValueError):
-        return None
 
 
 def _network(facts: DoctorFacts) -> Iterator[Finding]:
@@ -269,16 +257,3 @@ def _network(facts: DoctorFacts) -> Iterator[Finding]:
 def _peer(pod: JsonObject, port: int = 0) -> Peer:
     address = str((pod.get("status") or {}).get("podIP") or "")
     return Peer(labels_of(pod), address, port, "http" if port else "")
-
-
-def _clocks(facts: DoctorFacts) -> Iterator[Finding]:
-    clocks = {"this machine": 0.0, **facts.clocks}
-    slowest, fastest = min(clocks, key=clocks.__getitem__), max(clocks, key=clocks.__getitem__)
-    skew = clocks[fastest] - clocks[slowest]
-    if skew > _SKEW_SECONDS:
-        yield CLOCK_SKEW.finding(
-            f"The clock of {fastest} is {skew:.0f} s ahead of the clock of {slowest}. Reservations end too early or "
-            "too late, and calendar entries begin at the wrong time.",
-            "Synchronize the clocks of all nodes (chrony or systemd-timesyncd).",
-            severity=Severity.ERROR if skew > _BAD_SKEW_SECONDS else Severity.WARNING,
-        )
