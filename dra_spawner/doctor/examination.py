@@ -8,6 +8,7 @@ from dra_spawner.doctor.facts import DoctorFacts
 from dra_spawner.doctor.findings import DoctorRule, Finding, Severity, Subject
 from dra_spawner.doctor.rules.clock_skew import CLOCK_RULES, clock_findings
 from dra_spawner.doctor.rules.devices import DEVICE_RULES, device_findings
+from dra_spawner.doctor.rules.network import NETWORK_RULES, network_findings
 from dra_spawner.doctor.rules.paths import PATH_RULES, path_findings
 from dra_spawner.doctor.rules.rights import RIGHT_RULES, right_findings
 from dra_spawner.doctor.rules.scheduling import SCHEDULING_RULES, scheduling_findings
@@ -18,7 +19,7 @@ __all__ = ["ALL_RULES", "examine", "report_json"]
 
 ALL_RULES: Final[tuple[DoctorRule, ...]] = (
     *(*VERSION_RULES, *DEVICE_RULES, *RIGHT_RULES),
-    *(*PATH_RULES, *CLOCK_RULES, *SCHEDULING_RULES, *SETTING_RULES),
+    *(*PATH_RULES, *NETWORK_RULES, *CLOCK_RULES, *SCHEDULING_RULES, *SETTING_RULES),
 )
 _SUBJECTS: Final = tuple(Subject)
 _SEVERITIES: Final = tuple(Severity)
@@ -31,6 +32,7 @@ def examine(facts: DoctorFacts) -> tuple[Finding, ...]:
         *device_findings(facts),
         *right_findings(facts),
         *path_findings(facts),
+        *network_findings(facts),
         *clock_findings(facts),
         *scheduling_findings(facts),
         *setting_findings(facts),

@@ -132,6 +132,10 @@ class DoctorFacts:
         Name of the ConfigMap with shapes that was found, by the name that was asked for; None where it does not exist.
     settings
         None if the service's settings could not be seen.
+    other_policies
+        Network policies that are not Kubernetes' own, of `namespace` and of the cluster, by kind.
+    has_cilium
+        Whether the API server has Cilium's API.
     is_in_cluster
         Whether this process runs in the cluster, as the hub and the service do.
     clocks
@@ -153,6 +157,8 @@ class DoctorFacts:
     daemon_sets: tuple[JsonObject, ...] | None = None
     services: tuple[JsonObject, ...] | None = None
     network_policies: tuple[JsonObject, ...] | None = None
+    other_policies: Mapping[str, tuple[JsonObject, ...] | None] = field(default_factory=dict)
+    has_cilium: bool = False
     priority_classes: frozenset[str] | None = None
     shapes_config_maps: frozenset[str] | None = None
     lease: JsonObject | None = None

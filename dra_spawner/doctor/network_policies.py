@@ -34,16 +34,21 @@ class Peer:
     port_name: str = ""
 
 
-def closing_policies(policies: Iterable[JsonObject], source: Peer, target: Peer) -> tuple[str, ...]:
+def closing_policies(
+    policies: Iterable[JsonObject], source: Peer, target: Peer, *, blocks_cover_pods: bool = True
+) -> tuple[str, ...]:
     """Names of the policies that close the way; empty if it is open.
 
-    A rule for blocks of addresses is believed to cover pods; with Cilium it does not.
+    Parameters
+    ----------
+    blocks_cover_pods
+        Whether rules for blocks of addresses are for pods, too; with Cilium they are not.
     """
     policies = tuple(policies)
     found: list[str] = []
     for direction, own, other in ((_EGRESS, source, target), (_INGRESS, target, source)):
         selecting = [each for each in policies if _is_for(each, direction, own.labels)]
-        if selecting and not any(_opens(each, direction, other, target) for each in selecting):
+        if selecting and not any(_opens(each, direction, other, target, blocks_cover_pods) for each in selecting):
             found += [name_of(each) for each in selecting]
     return tuple(dict.fromkeys(found))
 
@@ -54,11 +59,11 @@ def _is_for(policy: JsonObject, direction: str, labels: Mapping[str, str]) -> bo
     return direction in types and _selects(spec.get("podSelector") or {}, labels)
 
 
-def _opens(policy: JsonObject, direction: str, other: Peer, target: Peer) -> bool:
+def _opens(policy: JsonObject, direction: str, other: Peer, target: Peer, blocks_cover_pods: bool) -> bool:
     spec = policy.get("spec") or {}
     key = "to" if direction == _EGRESS else "from"
     return any(
-        _has_port(rule.get("ports"), target) and _has_peer(rule.get(key), other)
+        _has_port(rule.get("ports"), target) and _has_peer(rule.get(key), other, blocks_cover_pods)
         for rule in spec.get(direction.lower()) or ()
     )
 
@@ -74,13 +79,13 @@ def _has_port(ports: Any, target: Peer) -> bool:
     )
 
 
-def _has_peer(peers: Any, other: Peer) -> bool:
-    return not peers or any(_is_peer(each, other) for each in peers)
+def _has_peer(peers: Any, other: Peer, blocks_cover_pods: bool) -> bool:
+    return not peers or any(_is_peer(each, other, blocks_cover_pods) for each in peers)
 
 
-def _is_peer(peer: JsonObject, other: Peer) -> bool:
+def _is_peer(peer: JsonObject, other: Peer, blocks_cover_pods: bool) -> bool:
     if block := peer.get("ipBlock"):
-        return not other.address or _is_in(block, other.address)
+        return blocks_cover_pods and (not other.address or _is_in(block, other.address))
     # Labels of namespaces are not read: a selector of namespaces is believed to select the policies' own.
     return _selects(peer.get("podSelector") or {}, other.labels)
 

@@ -15,6 +15,7 @@ __all__ = [
     "flags_of",
     "hub_deployment",
     "image_version",
+    "is_ours",
     "labels_of",
     "name_of",
     "pod_spec",
@@ -56,8 +57,12 @@ def hub_deployment(deployments: Iterable[JsonObject] | None) -> JsonObject | Non
 
 def service_deployment(deployments: Iterable[JsonObject] | None) -> JsonObject | None:
     """The service's Deployment; None if there is none."""
-    found = (each for each in deployments or () if labels_of(each).get(names.APPLICATION) == names.SERVICE)
-    return next(found, None)
+    return next((each for each in deployments or () if is_ours(each)), None)
+
+
+def is_ours(obj: JsonObject) -> bool:
+    """Whether the object is the service's, by its label."""
+    return labels_of(obj).get(names.APPLICATION) == names.SERVICE
 
 
 def environment_of(obj: JsonObject) -> Mapping[str, str]:

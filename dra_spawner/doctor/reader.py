@@ -47,6 +47,25 @@ _NUMBER: Final = re.compile(r"\d+")
 _CONTROL_PLANE: Final = "kube-system"
 _SERVICE_CONFIG: Final = "config.json"
 _API_SERVER: Final = "API server"
+_CILIUM_GROUP: Final = "cilium.io"
+_POLICY_GROUP: Final = "policy.networking.k8s.io"
+
+
+@dataclass(frozen=True, slots=True)
+class _PolicyKind:
+    group: str
+    plural: str
+    has_namespace: bool = False
+
+
+#: Network policies of other APIs, by kind.
+_OTHER_POLICIES: Final = {
+    "CiliumNetworkPolicy": _PolicyKind(_CILIUM_GROUP, "ciliumnetworkpolicies", has_namespace=True),
+    "CiliumClusterwideNetworkPolicy": _PolicyKind(_CILIUM_GROUP, "ciliumclusterwidenetworkpolicies"),
+    "AdminNetworkPolicy": _PolicyKind(_POLICY_GROUP, "adminnetworkpolicies"),
+    "BaselineAdminNetworkPolicy": _PolicyKind(_POLICY_GROUP, "baselineadminnetworkpolicies"),
+    "ClusterNetworkPolicy": _PolicyKind(_POLICY_GROUP, "clusternetworkpolicies"),
+}
 
 T = TypeVar("T")
 
@@ -115,17 +134,18 @@ class DoctorReader:
         settings = await self._settings()
         lease_name = (settings or ServiceSettings()).lease_name
         in_hub = f"of namespace {namespace}"
+        groups = await self._try("The APIs of the API server", self._groups())
         (
-            (versions, gates, classes, slices),
+            (gates, classes, slices, other_policies),
             (nodes, pods, servers, control_plane),
             (deployments, daemon_sets, services, policies),
             (priority_classes, shapes, lease, user, _),
         ) = await asyncio.gather(
             _gathered(
-                self._try("The versions of the resource API", self._versions()),
                 self._try("The feature gates of the API server", self._gates()),
                 self._list("The device classes", names.RESOURCE_API, "deviceclasses"),
                 self._list("The devices", names.RESOURCE_API, "resourceslices"),
+                self._other_policies(groups or {}),
             ),
             _gathered(
                 self._list("The nodes", "v1", "nodes"),
@@ -158,7 +178,7 @@ class DoctorReader:
         return DoctorFacts(
             namespace=namespace,
             kubernetes=version,
-            versions=versions,
+            versions=groups.get(names.RESOURCE_GROUP, frozenset()) if groups is not None else None,
             gates=gates,
             packages=own_packages() if questions.is_in_cluster else {},
             classes=self._decoded(classes, DeviceClass.from_json),
@@ -172,6 +192,8 @@ class DoctorReader:
             daemon_sets=daemon_sets,
             services=services,
             network_policies=policies,
+            other_policies=other_policies,
+            has_cilium=_CILIUM_GROUP in (groups or {}),
             priority_classes=frozenset(map(name_of, priority_classes)) if priority_classes is not None else None,
             shapes_config_maps=shapes,
             lease=lease,
@@ -193,10 +215,25 @@ class DoctorReader:
         numbers = [_NUMBER.match(str(found.get(part, ""))) for part in ("major", "minor")]
         return (int(numbers[0][0]), int(numbers[1][0])) if numbers[0] and numbers[1] else None
 
-    async def _versions(self) -> frozenset[str]:
+    async def _groups(self) -> Mapping[str, frozenset[str]]:
+        """Versions of each API."""
         groups = (await self._api.get("/apis", timeout_seconds=_TIMEOUT_SECONDS)).get("groups") or ()
-        own: JsonObject = next((each for each in groups if each.get("name") == names.RESOURCE_GROUP), {})
-        return frozenset(each["version"] for each in own.get("versions") or ())
+        return {each["name"]: frozenset(one["version"] for one in each.get("versions") or ()) for each in groups}
+
+    async def _other_policies(
+        self, groups: Mapping[str, frozenset[str]]
+    ) -> Mapping[str, tuple[JsonObject, ...] | None]:
+        found: dict[str, tuple[JsonObject, ...] | None] = {}
+        for kind, each in _OTHER_POLICIES.items():
+            namespace = self._questions.namespace if each.has_namespace else None
+            of_namespace = f" of namespace {namespace}" if namespace else ""
+            # The kinds of a group are not all in each of its versions.
+            for version in sorted(groups.get(each.group, ())):
+                what = f"The policies of kind {kind}{of_namespace}"
+                objects = await self._list(what, f"{each.group}/{version}", each.plural, namespace)
+                if objects != ():
+                    found[kind] = objects
+        return found
 
     async def _gates(self) -> Mapping[str, bool]:
         text = await self._api.get_text("/metrics", timeout_seconds=_TIMEOUT_SECONDS)

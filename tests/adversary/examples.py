@@ -475,7 +475,12 @@ def events() -> list[Json]:
 
 
 EXAMPLES: Final[Mapping[str, Callable[[], list[Json]]]] = {
+    "adminnetworkpolicies": workloads.admin_policies,
+    "baselineadminnetworkpolicies": workloads.admin_policies,
     "capacitybuffers": capacity_buffers,
+    "ciliumclusterwidenetworkpolicies": workloads.cilium_policies,
+    "ciliumnetworkpolicies": workloads.cilium_policies,
+    "clusternetworkpolicies": workloads.admin_policies,
     "configmaps": config_maps,
     "daemonsets": workloads.daemon_sets,
     "deployments": workloads.deployments,

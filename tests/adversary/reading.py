@@ -116,7 +116,8 @@ class ExamplesApi(KubernetesApi):
             case "/version":
                 return {"major": "1", "minor": "36"}
             case "/apis":
-                return {"groups": [{"name": names.RESOURCE_GROUP, "versions": [{"version": "v1"}]}]}
+                groups = (names.RESOURCE_GROUP, "cilium.io", "policy.networking.k8s.io")
+                return {"groups": [{"name": each, "versions": [{"version": "v1"}]} for each in groups]}
             case _:
                 return self._found(path)[0]
 

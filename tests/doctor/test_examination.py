@@ -15,6 +15,7 @@ from tests.doctor.objects import (
     NAMESPACE,
     PROXY_LABELS,
     SERVICE_LABELS,
+    cilium,
     control_plane,
     device_class,
     gpu,
@@ -38,6 +39,8 @@ PLACEMENT = RightAnswer(
 PULLER = {"component": "continuous-image-puller"}
 SCHEDULER = {"component": "user-scheduler"}
 CLAIMS = [{"name": "gpu", "resourceClaimName": "c"}]
+BLOCKS = policy("blocks", HUB_LABELS, egress=[{"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]}])
+CNP, ANP = "CiliumNetworkPolicy", "AdminNetworkPolicy"
 READY = {"ready": True, "role": "leader", "reasons": []}
 
 
@@ -83,6 +86,8 @@ CASES = [
     Case("service-missing", "error", {"services": (named("hub"),)}, {"services": None}, "no Service for the service's pods", "helm upgrade"),
     Case("no-leader", "error", {"lease": {}}, {"lease": None}, "No replica of the service leads", "kubectl logs"),
     Case("network-policy", "error", {"network_policies": (policy("hub", HUB_LABELS, egress=[{"to": [{"podSelector": {"matchLabels": PROXY_LABELS}}]}]),)}, {"network_policies": (policy("hub", HUB_LABELS, egress=[{"to": [{"podSelector": {"matchLabels": SERVICE_LABELS}}]}]),)}, "from the hub to the service", "helm get notes"),
+    Case("network-policy", "warning", {"network_policies": (BLOCKS,), "has_cilium": True}, {"network_policies": (BLOCKS,)}, "With Cilium", "helm get notes"),
+    Case("other-policies", "info", {"other_policies": {CNP: (cilium(egress=[{"toServices": []}]),), ANP: (named("a"),)}}, {"other_policies": {CNP: None}}, "Not evaluated: CiliumNetworkPolicy p, AdminNetworkPolicy a", "toEntities: [kube-apiserver]"),
     Case("clock-skew", "warning", {"clocks": {"hub": -8.0}, "is_in_cluster": True}, {"clocks": {"hub": 2.0}, "is_in_cluster": True}, "this machine is 8 s ahead of the clock of hub", "chrony"),
     Case("clock-skew", "error", {"clocks": {"hub": 30.0, "API server": -40.0}}, {"clocks": {}}, "hub is 70 s ahead", "chrony"),
     Case("clock-skew", "info", {"clocks": {"API server": 8.0, "hub": 8.0}}, {"clocks": {"API server": 8.0}, "is_in_cluster": True}, "this machine is 8 s behind the API server's"),
@@ -154,6 +159,21 @@ def test_a_lease_that_is_old() -> None:
     assert found.code == "no-leader"
     assert "for 100 s (limit 15 s)" in found.sentence
     assert of(replace(facts, clocks={"API server": -90.0}))[0][0] == "clock-skew"
+
+
+def test_policies_of_both_kinds_count_together() -> None:
+    """One that is not understood may open the way: then nothing is said to close it."""
+    closing, opening = cilium(egress=[{"toEntities": ["world"]}]), cilium(egress=[{"toEndpoints": [{}]}])
+    (error, info) = examine(sound(other_policies={CNP: (closing,)}))
+    assert (error.code, error.where) == ("network-policy", "CiliumNetworkPolicy p")
+    assert info.code == "other-policies"
+    assert "Not evaluated" not in info.sentence
+    for others in ((closing, opening), (closing, cilium(egressDeny=[{}]))):
+        assert of(sound(other_policies={CNP: others})) == [("other-policies", "info")]
+    hubs = (policy("h", HUB_LABELS, egress=[]),)
+    for more in ((opening,), None):
+        found = of(sound(network_policies=hubs, other_policies={CNP: more}))
+        assert ("network-policy", "error") not in found
 
 
 def test_the_age_of_a_lease_is_by_the_clock_of_the_api_server() -> None:

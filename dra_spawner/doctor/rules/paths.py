@@ -1,4 +1,4 @@
-"""Base URL, addresses, network policies and leader: whether hub, service and API reach one another."""
+"""Base URL, addresses and leader: whether hub, service and API reach one another."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from urllib.parse import urlsplit
 from dra_spawner import names
 from dra_spawner.doctor.facts import DoctorFacts, HttpAnswer
 from dra_spawner.doctor.findings import DoctorRule, Finding, Severity, Subject
-from dra_spawner.doctor.network_policies import Peer, closing_policies
 from dra_spawner.doctor.node_clocks import seconds_of, written_at
 from dra_spawner.doctor.objects import (
-    component_of,
     environment_of,
     hub_deployment,
-    labels_of,
+    is_ours,
     name_of,
     pod_spec,
     service_deployment,
@@ -29,8 +27,6 @@ _SUBJECT: Final = Subject.PATHS
 _HEALTH: Final = "/hub/health"
 #: Seconds by which clocks may differ without a finding.
 _SKEW_SECONDS: Final = 5.0
-_HUB_PORT: Final = 8081
-_SERVICE_PORT: Final = 8181
 _BASE_HINT: Final = "Where the hub has a base URL, --hub-url and --service-url need it."
 _UNREACHABLE_HUB: Final = "Look at the hub's pod and its log, and at the address: --hub-url."
 
@@ -83,17 +79,10 @@ NO_LEADER: Final = DoctorRule(
     "no replica of the service leads, so nothing is decided",
     "look at the log of the service's pods",
 )
-NETWORK_POLICY: Final = DoctorRule(
-    "network-policy",
-    _SUBJECT,
-    (Severity.ERROR,),
-    "network policies close the way between hub, proxy and service",
-    "the egress rules that the notes of the chart dra-spawner print",
-)
 
 PATH_RULES: Final = (
-    *(BASE_URL, HUB_ADDRESS, HUB_UNREACHABLE, SERVICE_UNREACHABLE, SERVICE_NOT_READY, SERVICE_MISSING, NO_LEADER),
-    NETWORK_POLICY,
+    *(BASE_URL, HUB_ADDRESS, HUB_UNREACHABLE, SERVICE_UNREACHABLE, SERVICE_NOT_READY),
+    *(SERVICE_MISSING, NO_LEADER),
 )
 
 
@@ -103,7 +92,6 @@ def path_findings(facts: DoctorFacts) -> Iterator[Finding]:
     yield from _base_url(facts)
     yield from _answers(facts)
     yield from _leader(facts)
-    yield from _network(facts)
 
 
 def _installed(facts: DoctorFacts) -> Iterator[Finding]:
@@ -119,16 +107,12 @@ def _installed(facts: DoctorFacts) -> Iterator[Finding]:
             f"Namespace {facts.namespace}",
             Severity.INFO,
         )
-    elif facts.services is not None and not any(_is_ours(each) for each in facts.services):
+    elif facts.services is not None and not any(is_ours(each) for each in facts.services):
         yield SERVICE_MISSING.finding(
             f"There is no Service for the service's pods in namespace {facts.namespace}: the hub cannot reach them.",
             "helm upgrade dra-spawner.",
             f"Namespace {facts.namespace}",
         )
-
-
-def _is_ours(obj: JsonObject) -> bool:
-    return labels_of(obj).get(names.APPLICATION) == names.SERVICE
 
 
 def _base_url(facts: DoctorFacts) -> Iterator[Finding]:
@@ -228,32 +212,3 @@ def _leader(facts: DoctorFacts) -> Iterator[Finding]:
     yield NO_LEADER.finding(
         sentence, "kubectl logs deployment/dra-spawner tells why.", f"Lease {name_of(facts.lease) or names.LEASE}"
     )
-
-
-def _network(facts: DoctorFacts) -> Iterator[Finding]:
-    pods = facts.hub_namespace_pods
-    if not facts.network_policies or pods is None:
-        return
-    hub = next((each for each in pods if component_of(each) == "hub"), None)
-    proxy = next((each for each in pods if component_of(each) == "proxy"), None)
-    service = next((each for each in pods if _is_ours(each)), None)
-    if service is None:
-        return
-    serving, asking = _peer(service, _SERVICE_PORT), _peer(service)
-    ways = [(hub, "hub", _peer(each), "service", serving) for each in (hub,) if each is not None]
-    ways += [(proxy, "proxy", _peer(each), "service", serving) for each in (proxy,) if each is not None]
-    ways += [(hub, "service", asking, "hub", _peer(each, _HUB_PORT)) for each in (hub,) if each is not None]
-    for _, source_name, source, target_name, target in ways:
-        if closing := closing_policies(facts.network_policies, source, target):
-            yield NETWORK_POLICY.finding(
-                f"Network policies close the way from the {source_name} to the {target_name} (port {target.port}): "
-                f"{', '.join(closing)}.",
-                "helm get notes dra-spawner prints the egress rules for the hub's values, and the labels that the "
-                "service's pods need.",
-                f"NetworkPolicy {closing[0]}",
-            )
-
-
-def _peer(pod: JsonObject, port: int = 0) -> Peer:
-    address = str((pod.get("status") or {}).get("podIP") or "")
-    return Peer(labels_of(pod), address, port, "http" if port else "")
