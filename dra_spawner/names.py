@@ -27,6 +27,8 @@ AUTHORIZATION_API: Final = f"{AUTHORIZATION_GROUP}/v1"
 AUTHENTICATION_API: Final = "authentication.k8s.io/v1"
 ADMISSION_API: Final = "admissionregistration.k8s.io/v1"
 NETWORKING_API: Final = "networking.k8s.io/v1"
+ADMIN_POLICY_GROUP: Final = "policy.networking.k8s.io"
+CILIUM_GROUP: Final = "cilium.io"
 RBAC_API: Final = "rbac.authorization.k8s.io/v1"
 #: Of Tables, ListOptions and continue tokens.
 META_GROUP: Final = "meta.k8s.io"

@@ -138,6 +138,8 @@ class DoctorFacts:
         Whether the API server has Cilium's API.
     is_in_cluster
         Whether this process runs in the cluster, as the hub and the service do.
+    own_account
+        The account of this process, if it is the hub or the service itself.
     clocks
         Difference of another clock to this one in seconds; positive where the other clock is ahead.
     """
@@ -167,6 +169,7 @@ class DoctorFacts:
     hub: HttpAnswer | None = None
     service: HttpAnswer | None = None
     is_in_cluster: bool = False
+    own_account: Account | None = None
     clocks: Mapping[str, float] = field(default_factory=dict)
     now: float = 0.0
     unseen: tuple[Unseen, ...] = ()

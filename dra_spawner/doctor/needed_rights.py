@@ -27,14 +27,17 @@ _NAMESPACES: Final = "namespaces"
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def needed_rights(namespace: str, settings: ServiceSettings) -> tuple[NeededRight, ...]:
+def needed_rights(namespace: str, known: ServiceSettings | None) -> tuple[NeededRight, ...]:
     """The rights of both accounts for these settings.
 
     Parameters
     ----------
     namespace
         Namespace of hub and service.
+    known
+        None where the settings could not be seen: then those rights that every installation needs.
     """
+    settings = known or ServiceSettings(has_placeholders=False)
     renamed = {
         names.LEASE: settings.lease_name,
         names.SHAPES_CONFIG_MAP: settings.shapes_config_map,
@@ -47,7 +50,8 @@ def needed_rights(namespace: str, settings: ServiceSettings) -> tuple[NeededRigh
             continue
         own_namespace = role_name.endswith(_KUBESPAWNER) and not settings.user_namespaces
         for right in _rights(account, role, namespace if own_namespace else where, renamed):
-            if not (own_namespace and right.resource == _NAMESPACES):
+            is_named = known is None and right.name in renamed
+            if not is_named and not (own_namespace and right.resource == _NAMESPACES):
                 found[right] = None
     return tuple(found)
 

@@ -51,12 +51,12 @@ def pod_spec(obj: JsonObject) -> JsonObject:
 
 
 def hub_deployment(deployments: Iterable[JsonObject] | None) -> JsonObject | None:
-    """The hub's Deployment; None if there is none."""
+    """The hub's Deployment, or its pod among pods; None if there is none."""
     return next((each for each in deployments or () if component_of(each) == "hub"), None)
 
 
 def service_deployment(deployments: Iterable[JsonObject] | None) -> JsonObject | None:
-    """The service's Deployment; None if there is none."""
+    """The service's Deployment, or a pod of it among pods; None if there is none."""
     return next((each for each in deployments or () if is_ours(each)), None)
 
 

@@ -6,10 +6,9 @@ Nothing is changed: the only requests that are no GET are access reviews, which 
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, TypeVar
@@ -26,6 +25,7 @@ from dra_spawner.doctor.facts import (
     ServiceSettings,
     Unseen,
 )
+from dra_spawner.doctor.installation import addresses_of, json_object, settings_of
 from dra_spawner.doctor.needed_rights import needed_rights
 from dra_spawner.doctor.objects import hub_deployment, name_of, pod_spec, service_deployment
 from dra_spawner.dra.objects import DeviceClass, ObjectError, ResourceSlice
@@ -47,8 +47,6 @@ _NUMBER: Final = re.compile(r"\d+")
 _CONTROL_PLANE: Final = "kube-system"
 _SERVICE_CONFIG: Final = "config.json"
 _API_SERVER: Final = "API server"
-_CILIUM_GROUP: Final = "cilium.io"
-_POLICY_GROUP: Final = "policy.networking.k8s.io"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +58,11 @@ class _PolicyKind:
 
 #: Network policies of other APIs, by kind.
 _OTHER_POLICIES: Final = {
-    "CiliumNetworkPolicy": _PolicyKind(_CILIUM_GROUP, "ciliumnetworkpolicies", has_namespace=True),
-    "CiliumClusterwideNetworkPolicy": _PolicyKind(_CILIUM_GROUP, "ciliumclusterwidenetworkpolicies"),
-    "AdminNetworkPolicy": _PolicyKind(_POLICY_GROUP, "adminnetworkpolicies"),
-    "BaselineAdminNetworkPolicy": _PolicyKind(_POLICY_GROUP, "baselineadminnetworkpolicies"),
-    "ClusterNetworkPolicy": _PolicyKind(_POLICY_GROUP, "clusternetworkpolicies"),
+    "CiliumNetworkPolicy": _PolicyKind(names.CILIUM_GROUP, "ciliumnetworkpolicies", has_namespace=True),
+    "CiliumClusterwideNetworkPolicy": _PolicyKind(names.CILIUM_GROUP, "ciliumclusterwidenetworkpolicies"),
+    "AdminNetworkPolicy": _PolicyKind(names.ADMIN_POLICY_GROUP, "adminnetworkpolicies"),
+    "BaselineAdminNetworkPolicy": _PolicyKind(names.ADMIN_POLICY_GROUP, "baselineadminnetworkpolicies"),
+    "ClusterNetworkPolicy": _PolicyKind(names.ADMIN_POLICY_GROUP, "clusternetworkpolicies"),
 }
 
 T = TypeVar("T")
@@ -79,7 +77,8 @@ class Questions:
     namespace
         Namespace of hub and service.
     hub_url, service_url
-        Base URL of the hub, and the service's address with its prefix; empty to leave them out.
+        Base URL of the hub, and the service's address with its prefix. If both are empty, they are left out; in the
+        cluster, the pods of the service name them.
     accounts
         Names of the service accounts of hub and service. If empty, the Deployments name them; without a
         Deployment, the chart's names count.
@@ -131,8 +130,8 @@ class DoctorReader:
         self._progress("asking for the version of Kubernetes")
         version = await self._version()
         self._progress("reading the cluster")
-        settings = await self._settings()
-        lease_name = (settings or ServiceSettings()).lease_name
+        settings, is_seen = await self._settings()
+        known_settings = (settings or ServiceSettings()) if is_seen else None
         in_hub = f"of namespace {namespace}"
         groups = await self._try("The APIs of the API server", self._groups())
         (
@@ -164,17 +163,20 @@ class DoctorReader:
             _gathered(
                 self._list("The priority classes", names.SCHEDULING_API, "priorityclasses"),
                 self._shapes(),
-                self._lease(lease_name),
+                self._lease(known_settings),
                 self._own_user(),
                 self._note_api_clock(),
             ),
         )
         self._progress("asking hub and service")
+        hub_url, service_url = questions.hub_url, questions.service_url
+        if questions.is_in_cluster and questions.own_account is None and not (hub_url or service_url):
+            hub_url, service_url = addresses_of(pods or ())
         hub, service = await asyncio.gather(
-            self._ask("hub", questions.hub_url, "hub/api/"), self._ask("service", questions.service_url, "readyz")
+            self._ask("hub", hub_url, "hub/api/"), self._ask("service", service_url, "readyz")
         )
         self._progress("asking for the rights of hub and service")
-        rights = await self._rights(deployments, settings or ServiceSettings(), user)
+        rights = await self._rights(deployments, pods, known_settings, user)
         return DoctorFacts(
             namespace=namespace,
             kubernetes=version,
@@ -193,7 +195,7 @@ class DoctorReader:
             services=services,
             network_policies=policies,
             other_policies=other_policies,
-            has_cilium=_CILIUM_GROUP in (groups or {}),
+            has_cilium=names.CILIUM_GROUP in (groups or {}),
             priority_classes=frozenset(map(name_of, priority_classes)) if priority_classes is not None else None,
             shapes_config_maps=shapes,
             lease=lease,
@@ -202,6 +204,7 @@ class DoctorReader:
             hub=hub,
             service=service,
             is_in_cluster=questions.is_in_cluster,
+            own_account=questions.own_account,
             clocks=self._clocks,
             now=time.time(),
             unseen=tuple(self._unseen),
@@ -275,9 +278,12 @@ class DoctorReader:
                 self._unseen[Unseen(f"{name_of(each)} of the devices", f"it is invalid: {error}")] = None
         return tuple(found)
 
-    async def _lease(self, name: str) -> JsonObject | None:
-        path = resource_path(names.COORDINATION_API, "leases", self._questions.namespace, name)
-        return await self._try(f"The service's Lease {name}", self._get(path), missing={})
+    async def _lease(self, settings: ServiceSettings | None) -> JsonObject | None:
+        """The service's Lease; None if it is not seen, or its name is not known."""
+        if settings is None:
+            return None
+        path = resource_path(names.COORDINATION_API, "leases", self._questions.namespace, settings.lease_name)
+        return await self._try(f"The service's Lease {settings.lease_name}", self._get(path), missing={})
 
     async def _get(self, path: str) -> JsonObject:
         return await self._api.get(path, timeout_seconds=_TIMEOUT_SECONDS)
@@ -296,16 +302,16 @@ class DoctorReader:
             or names.PUBLISHER in (each["metadata"].get("annotations") or {})
         )
 
-    async def _settings(self) -> ServiceSettings | None:
-        """The service's settings: given, else from the chart's ConfigMap."""
+    async def _settings(self) -> tuple[ServiceSettings | None, bool]:
+        """The service's settings, given or else from the chart's ConfigMap, and whether that could be read."""
         if self._questions.settings is not None:
-            return self._questions.settings
+            return self._questions.settings, True
         namespace = self._questions.namespace
         selector = f"{names.APPLICATION}={names.SERVICE}"
         what = f"The service's settings in namespace {namespace}"
         found = await self._list(what, "v1", "configmaps", namespace, selector)
         texts = ((each.get("data") or {}).get(_SERVICE_CONFIG) for each in found or ())
-        return _settings_of(next((each for each in texts if each), ""))
+        return settings_of(next((each for each in texts if each), "")), found is not None
 
     async def _note_api_clock(self) -> None:
         begin = time.time()
@@ -328,7 +334,7 @@ class DoctorReader:
             ):
                 content = await response.content.read(_MAX_BYTES)
                 self._note_clock(who, response.headers.get("Date", ""), begin)
-                return HttpAnswer(url, response.status, _json_object(content))
+                return HttpAnswer(url, response.status, json_object(content))
         except TimeoutError:
             return HttpAnswer(url, problem=f"no answer within {_HTTP_SECONDS:g} s")
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -345,12 +351,16 @@ class DoctorReader:
     # --- rights ------------------------------------------------------------------------------------------------------
 
     async def _rights(
-        self, deployments: Iterable[JsonObject] | None, settings: ServiceSettings, own_user: str | None
+        self,
+        deployments: Sequence[JsonObject] | None,
+        pods: Sequence[JsonObject] | None,
+        settings: ServiceSettings | None,
+        own_user: str | None,
     ) -> tuple[RightAnswer, ...]:
         namespace, own = self._questions.namespace, self._questions.own_account
-        users = {
-            account: f"system:serviceaccount:{namespace}:{self._account(account, deployments)}" for account in Account
-        }
+        # A hub's account may list its pods, and no Deployments.
+        running = deployments if deployments is not None else pods
+        users = {account: f"system:serviceaccount:{namespace}:{self._account(account, running)}" for account in Account}
         if own is not None and own_user:
             users[own] = own_user
         asked = {own} if own is not None else {each for each in Account if self._is_there(each, deployments)}
@@ -422,29 +432,3 @@ def _because(error: KubernetesError) -> str:
 
 def _namespace_of(obj: JsonObject) -> str:
     return str(obj["metadata"].get("namespace") or "")
-
-
-def _json_object(content: bytes) -> JsonObject:
-    try:
-        found = json.loads(content)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _settings_of(text: str) -> ServiceSettings | None:
-    """The settings in the chart's ConfigMap; None if it has none."""
-    found = _json_object(text.encode()) if text else {}
-    if not found:
-        return None
-    default = ServiceSettings()
-    return ServiceSettings(
-        # The chart has this key only with `placeholders.enabled`.
-        has_placeholders="placeholders" in found,
-        user_namespaces=found.get("user_namespaces") is True,
-        capacity_buffers=found.get("capacity_buffers") is True,
-        lease_name=str(found.get("lease_name") or default.lease_name),
-        shapes_config_map=str(found.get("shapes_config_map") or default.shapes_config_map),
-        settings_config_map=str(found.get("settings_config_map") or default.settings_config_map),
-        priority_class=str(found.get("placeholder_priority_class") or ""),
-    )

@@ -8,13 +8,14 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, TextIO
 from urllib.parse import urlsplit
 
-from dra_spawner import names
 from dra_spawner.doctor.examination import examine, report_json
-from dra_spawner.doctor.facts import Account, DoctorFacts
+from dra_spawner.doctor.facts import Account, DoctorFacts, ServiceSettings
 from dra_spawner.doctor.findings import Severity
+from dra_spawner.doctor.installation import HUB_API, settings_of
 from dra_spawner.doctor.reader import DoctorReader, Questions
 from dra_spawner.doctor.report_text import report_text
 from dra_spawner.fit.reading import Progress
@@ -26,10 +27,11 @@ from dra_spawner.profiles.problems import on_one_line
 __all__ = ["DoctorOptions", "addresses_in_pod", "run_doctor"]
 
 _EXIT_ERRORS: Final = 1
+#: In the working directory of the chart's service.
+_SERVICE_CONFIG: Final = "config.json"
 _EXIT_INPUT: Final = 2
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_HUB_API: Final = "hub/api"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +126,19 @@ async def _read(options: DoctorOptions, environment: Mapping[str, str], progress
         hub_url=options.hub_url or hub_url,
         service_url=options.service_url or service_url,
         accounts={account: name for account, name in accounts.items() if name},
+        settings=_own_settings() if is_in_pod and "JUPYTERHUB_SERVICE_NAME" in environment else None,
         is_in_cluster=is_in_pod,
     )
     async with await _connected(address) as api:
         return await DoctorReader(api, questions, progress.begin).read()
+
+
+def _own_settings() -> ServiceSettings | None:
+    """The settings of the service in whose pod this is: its account may not read the ConfigMap with them."""
+    try:
+        return settings_of(Path(_SERVICE_CONFIG).read_text())
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
 async def _connected(address: ClusterAddress) -> KubernetesApi:
@@ -139,13 +150,10 @@ async def _connected(address: ClusterAddress) -> KubernetesApi:
 
 
 def addresses_in_pod(environment: Mapping[str, str]) -> tuple[str, str]:
-    """The addresses of hub and service as a pod of one of them uses them.
-
-    The chart tells the service the hub's address. A hub's pod knows neither; there the chart's names are used.
-    """
+    """The addresses of hub and service as the chart tells them to the service's pod; empty in another pod."""
     api_url = environment.get("JUPYTERHUB_API_URL", "").rstrip("/")
     own_url, prefix = environment.get("JUPYTERHUB_SERVICE_URL", ""), environment.get("JUPYTERHUB_SERVICE_PREFIX", "/")
-    if api_url.endswith(_HUB_API):
-        port = urlsplit(own_url).port if _is_url(own_url) else None
-        return api_url.removesuffix(_HUB_API), f"http://127.0.0.1:{port}{prefix}" if port else ""
-    return "http://hub:8081/", f"http://{names.PROJECT}:8181/services/{names.HUB_SERVICE}/"
+    if not api_url.endswith(HUB_API):
+        return "", ""
+    port = urlsplit(own_url).port if _is_url(own_url) else None
+    return api_url.removesuffix(HUB_API), f"http://127.0.0.1:{port}{prefix}" if port else ""

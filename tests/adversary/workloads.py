@@ -83,7 +83,7 @@ def cilium_policies() -> list[Json]:
     }
     refusing = {**spec, "ingressDeny": [{}], "egressDeny": [{}], "enableDefaultDeny": {"egress": False}}
     of_nodes = {**spec, "nodeSelector": selector}
-    parts = (("c", spec, spec), ("d", refusing, spec), ("e", of_nodes, of_nodes))
+    parts = (("c", spec, spec), ("d", refusing, refusing), ("e", of_nodes, of_nodes))
     return [
         {"metadata": {"name": name, "namespace": "hub", "labels": {}}, "spec": first, "specs": [second]}
         for name, first, second in parts

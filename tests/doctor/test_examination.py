@@ -161,6 +161,12 @@ def test_a_lease_that_is_old() -> None:
     assert of(replace(facts, clocks={"API server": -90.0}))[0][0] == "clock-skew"
 
 
+def test_a_service_that_the_hub_starts_is_not_missed() -> None:
+    without = {"deployments": (hub_deployment(),)}
+    assert of(sound(**without, own_account=Account.SERVICE)) == []
+    assert of(sound(**without, service=HttpAnswer("u", 200, READY))) == []
+
+
 def test_policies_of_both_kinds_count_together() -> None:
     """One that is not understood may open the way: then nothing is said to close it."""
     closing, opening = cilium(egress=[{"toEntities": ["world"]}]), cilium(egress=[{"toEndpoints": [{}]}])

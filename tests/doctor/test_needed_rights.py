@@ -41,3 +41,13 @@ def test_a_service_without_placeholders_only_watches() -> None:
 def test_names_are_those_of_the_settings() -> None:
     found = rights(lease_name="b", shapes_config_map="shapes-b", settings_config_map="settings-b")
     assert {each.name for each in found if each.name} == {"b", "shapes-b", "settings-b", "dra-spawner-vlans"}
+
+
+def test_without_the_settings_they_are_those_of_every_installation() -> None:
+    found = needed_rights("hub", None)
+    for settings in (
+        ServiceSettings(False),
+        ServiceSettings(lease_name="b", shapes_config_map="s", settings_config_map="t"),
+    ):
+        assert set(found) < set(needed_rights("hub", settings))
+    assert NeededRight(Account.HUB, "", "pods", "create", "hub") in found

@@ -7,7 +7,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from dra_spawner import names
-from dra_spawner.doctor.facts import DoctorFacts, HttpAnswer
+from dra_spawner.doctor.facts import Account, DoctorFacts, HttpAnswer
 from dra_spawner.doctor.findings import DoctorRule, Finding, Severity, Subject
 from dra_spawner.doctor.node_clocks import seconds_of, written_at
 from dra_spawner.doctor.objects import (
@@ -97,7 +97,10 @@ def path_findings(facts: DoctorFacts) -> Iterator[Finding]:
 def _installed(facts: DoctorFacts) -> Iterator[Finding]:
     if facts.deployments is None:
         return
+    answers = facts.service is not None and "ready" in facts.service.body
     if service_deployment(facts.deployments) is None:
+        if answers or facts.own_account is Account.SERVICE:
+            return  # the hub has started it
         has_hub = hub_deployment(facts.deployments) is not None
         yield SERVICE_MISSING.finding(
             f"There is no Deployment of the service in namespace {facts.namespace}."

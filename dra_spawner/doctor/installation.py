@@ -1,0 +1,64 @@
+"""What objects of an installation say about it: the settings of the service, and addresses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Final
+
+from dra_spawner.doctor.facts import ServiceSettings
+from dra_spawner.doctor.objects import environment_of, is_ours, labels_of
+from dra_spawner.json_types import JsonObject
+
+__all__ = ["HUB_API", "addresses_of", "json_object", "settings_of"]
+
+HUB_API: Final = "hub/api"
+_PORT: Final = 8181
+
+
+def addresses_of(pods: Iterable[JsonObject]) -> tuple[str, str]:
+    """Base URL of the hub, and the service's address with its prefix, as the chart gives them to the service's pods.
+
+    Both are empty without such a pod. A service that a hub starts has none.
+    """
+    for pod in pods:
+        environment = environment_of(pod)
+        hub_api = environment.get("JUPYTERHUB_API_URL", "").rstrip("/")
+        if is_ours(pod) and hub_api.endswith(HUB_API):
+            prefix = environment.get("JUPYTERHUB_SERVICE_PREFIX", "/")
+            return hub_api.removesuffix(HUB_API), f"http://{_service_name(pod)}:{_PORT}{prefix}"
+    return "", ""
+
+
+def _service_name(pod: JsonObject) -> str:
+    """The chart gives its Service the name of the Deployment, which its ReplicaSets begin with."""
+    owners = (pod.get("metadata") or {}).get("ownerReferences") or [{}]
+    template = labels_of(pod).get("pod-template-hash", "")
+    return str(owners[0].get("name") or "").removesuffix(f"-{template}") or str((pod.get("status") or {}).get("podIP"))
+
+
+def json_object(content: bytes) -> JsonObject:
+    """The JSON object in the bytes; empty if there is none."""
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def settings_of(text: str) -> ServiceSettings | None:
+    """The settings in the chart's ConfigMap; None if it has none."""
+    found = json_object(text.encode()) if text else {}
+    if not found:
+        return None
+    default = ServiceSettings()
+    return ServiceSettings(
+        # The chart has this key only with `placeholders.enabled`.
+        has_placeholders="placeholders" in found,
+        user_namespaces=found.get("user_namespaces") is True,
+        capacity_buffers=found.get("capacity_buffers") is True,
+        lease_name=str(found.get("lease_name") or default.lease_name),
+        shapes_config_map=str(found.get("shapes_config_map") or default.shapes_config_map),
+        settings_config_map=str(found.get("settings_config_map") or default.settings_config_map),
+        priority_class=str(found.get("placeholder_priority_class") or ""),
+    )

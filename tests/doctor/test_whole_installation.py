@@ -1,0 +1,117 @@
+"""What `dra-spawner doctor` says of both charts while they run, where an administrator may ask it: only what is so."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dra_spawner.doctor.objects import environment_of, hub_deployment, is_ours, service_deployment
+from dra_spawner.doctor_commands.doctor_command import DoctorOptions, run_doctor
+from dra_spawner.json_types import JsonObject
+from dra_spawner.kube.api import resource_path
+from tests.chart.hub_release import HubRelease
+from tests.chart.whole_cluster import WholeCluster, whole_cluster
+from tests.cluster.background import BackgroundLoop
+from tests.integration.fork_server import fork_program
+from tests.polling import eventually
+
+pytestmark = pytest.mark.timeout(240)
+
+_NAMESPACE = "teaching"
+_PROGRAM = "import sys; from dra_spawner.cli import main; sys.exit(main(['doctor', '--format', 'json', *{more}]))"
+
+
+@pytest.fixture(scope="module")
+def cluster(
+    control_plane_path: Path, background_loop: BackgroundLoop, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[WholeCluster]:
+    with whole_cluster(control_plane_path, background_loop, tmp_path_factory.mktemp("doctor")) as found:
+        yield found
+
+
+async def as_administrator(cluster: WholeCluster) -> JsonObject:
+    with (cluster.directory / "report").open("w+") as output, (cluster.directory / "messages").open("w") as messages:
+        options = DoctorOptions(str(cluster.plane.admin_kubeconfig), namespace=_NAMESPACE, as_json=True)
+        await asyncio.to_thread(run_doctor, options, output, messages, {})
+        output.seek(0)
+        found: JsonObject = json.load(output)
+        return found
+
+
+async def in_pod(hub: HubRelease, deployment: JsonObject) -> JsonObject:
+    """The report of the command that `kubectl exec` runs."""
+    cluster = hub.cluster
+    selector = ",".join(f"{key}={value}" for key, value in deployment["spec"]["selector"]["matchLabels"].items())
+    pods = await cluster.api.list(resource_path("v1", "pods", _NAMESPACE), label_selector=selector)
+    pod = pods["items"][0]
+    name, directory, more = pod["metadata"]["name"], cluster.directory / "in-pod", list[str]()
+    log = directory / f"{name}.report"
+    directory.mkdir(exist_ok=True)
+    if is_ours(deployment):
+        # The service's working directory; and it reaches itself, which this machine's address does not.
+        configured = next(each for each in hub.objects if "config.json" in each.get("data", {}))
+        (directory / "config.json").write_text(configured["data"]["config.json"])
+        more = ["--service-url", f"http://{pod['status']['podIP']}:8181/jupyter/services/{hub.service_name}/"]
+    environment = {
+        **{name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
+        **environment_of(deployment),
+        "KUBERNETES_SERVICE_HOST": "10.96.0.1",
+        "KUBECONFIG": str(cluster.directory / f"{_NAMESPACE}-{name}.kubeconfig"),
+        "POD_IP": pod["status"]["podIP"],
+        "POD_NAMESPACE": _NAMESPACE,
+        "SERVICE_NAMES": str(cluster.network.names_file(_NAMESPACE)),
+    }
+    arguments = ["-c", _PROGRAM.format(more=more)]
+    process = await asyncio.to_thread(
+        fork_program, "tests.chart.in_pod", arguments, directory=directory, log=log, environment=environment
+    )
+    await asyncio.to_thread(process.wait, 60)
+    found: JsonObject = json.loads(log.read_text())
+    return found
+
+
+async def page_of(hub: HubRelease) -> str:
+    async with await hub.browser("admin") as admin:
+        return await admin.get(f"/services/{hub.service_name}/doctor")
+
+
+def test_only_what_is_so(cluster: WholeCluster, tmp_path: Path) -> None:
+    """With a base URL and a release of another name, which addresses must follow."""
+    values: dict[str, Any] = {"hub": {"baseUrl": "/jupyter/"}}
+    hub = HubRelease(cluster, _NAMESPACE, "gpus", values=values)
+    reports: dict[str, JsonObject] = {}
+    pages: list[str] = []
+
+    async def install_and_ask() -> None:
+        await cluster.api.create(resource_path("v1", "namespaces"), {"metadata": {"name": _NAMESPACE}})
+        await hub.install(tmp_path / "printed")
+
+        async def is_warm() -> bool:
+            return bool(await hub.placeholders())
+
+        await eventually(is_warm, "a placeholder is warm", 120, shows=cluster.logs)
+        deployments = (await cluster.api.list(resource_path("apps/v1", "deployments", _NAMESPACE)))["items"]
+        reports["administrator"] = await as_administrator(cluster)
+        for name, found in (("hub", hub_deployment(deployments)), ("service", service_deployment(deployments))):
+            assert found is not None
+            reports[name] = await in_pod(hub, found)
+        pages.append(await page_of(hub))
+
+    cluster.run(install_and_ask)
+    # No pod of this control plane shows its flags.
+    shown = {
+        name: {(each["code"], each["severity"]) for each in report["findings"]} for name, report in reports.items()
+    }
+    not_seen, limits = ("not-seen", "info"), ("limits-not-shown", "info")
+    assert shown == {"administrator": {limits}, "hub": {not_seen}, "service": {not_seen, limits}}
+    for name, other in (("hub", "service"), ("service", "hub")):
+        unseen = {each["where"] for each in reports[name]["findings"]}
+        assert {each for each in unseen if each.startswith("The rights")} == {f"The rights of the {other}'s account"}
+    assert "0 errors, 0 warnings" in pages[0]
+    assert "The rights of" not in pages[0]
