@@ -8,6 +8,7 @@ from dra_spawner.doctor.facts import DoctorFacts
 from dra_spawner.doctor.findings import DoctorRule, Finding, Severity, Subject
 from dra_spawner.doctor.rules.clock_skew import CLOCK_RULES, clock_findings
 from dra_spawner.doctor.rules.devices import DEVICE_RULES, device_findings
+from dra_spawner.doctor.rules.driver_troubles import TROUBLE_RULES, trouble_findings
 from dra_spawner.doctor.rules.network import NETWORK_RULES, network_findings
 from dra_spawner.doctor.rules.paths import PATH_RULES, path_findings
 from dra_spawner.doctor.rules.rights import RIGHT_RULES, right_findings
@@ -18,7 +19,7 @@ from dra_spawner.doctor.rules.versions import VERSION_RULES, version_findings
 __all__ = ["ALL_RULES", "examine", "report_json"]
 
 ALL_RULES: Final[tuple[DoctorRule, ...]] = (
-    *(*VERSION_RULES, *DEVICE_RULES, *RIGHT_RULES),
+    *(*VERSION_RULES, *DEVICE_RULES, *TROUBLE_RULES, *RIGHT_RULES),
     *(*PATH_RULES, *NETWORK_RULES, *CLOCK_RULES, *SCHEDULING_RULES, *SETTING_RULES),
 )
 _SUBJECTS: Final = tuple(Subject)
@@ -30,6 +31,7 @@ def examine(facts: DoctorFacts) -> tuple[Finding, ...]:
     found = [
         *version_findings(facts),
         *device_findings(facts),
+        *trouble_findings(facts),
         *right_findings(facts),
         *path_findings(facts),
         *network_findings(facts),

@@ -71,6 +71,13 @@ def pod(name: str, labels: Json | None = None, address: str = "10.0.0.1", **spec
     return named(name, labels, spec=spec, status={"podIP": address})
 
 
+def ending(name: str, seconds: float, **spec: Any) -> Json:
+    """A pod with a claim that should have ended so many seconds before `NOW`."""
+    found = pod(name, **{"resourceClaims": [{"name": "gpu", "resourceClaimName": "c"}], **spec})
+    found["metadata"]["deletionTimestamp"] = time_text(NOW - seconds)
+    return found
+
+
 def workload(
     name: str, labels: Json, *, image: str = "i:1", tolerations: tuple[Json, ...] = (), **container: Any
 ) -> Json:

@@ -1,18 +1,17 @@
-"""DeviceClasses, what drivers publish, and known troubles of drivers."""
+"""DeviceClasses, what drivers publish, and pods that keep devices."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from dra_spawner.doctor.facts import DoctorFacts
 from dra_spawner.doctor.findings import DoctorRule, Finding, Severity, Subject
-from dra_spawner.doctor.objects import labels_of, name_of
+from dra_spawner.doctor.node_clocks import seconds_of
+from dra_spawner.doctor.objects import labels_of, name_of, pod_spec
 from dra_spawner.dra.devices import Device, PoolId, ResourceSlice
-from dra_spawner.json_types import JsonObject
-from dra_spawner.profiles.drivers import driver_of_class, known_drivers
+from dra_spawner.profiles.drivers import driver_of_class
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.project_links import where
 
@@ -20,6 +19,7 @@ __all__ = ["DEVICE_RULES", "device_findings"]
 
 _SUBJECT: Final = Subject.DEVICES
 _LISTED: Final = 3
+_STUCK_SECONDS: Final = 600.0
 
 NO_DEVICE_CLASSES: Final = DoctorRule(
     "no-device-classes",
@@ -70,17 +70,17 @@ NODE_WITHOUT_DRIVER: Final = DoctorRule(
     "a node has GPUs by its labels, and no driver publishes there",
     "look at the driver's pods on this node, and at their tolerations",
 )
-DRIVER_TROUBLE: Final = DoctorRule(
-    "driver-trouble",
+STUCK_POD: Final = DoctorRule(
+    "stuck-pod",
     _SUBJECT,
-    (Severity.WARNING, Severity.INFO),
-    "a known trouble of a driver applies",
-    "as the finding says",
+    (Severity.WARNING,),
+    "a pod with devices has been terminating for ten minutes, and nobody else gets its devices",
+    "look at the node and at the driver's pod there; delete the pod by force only when the node is off",
 )
 
 DEVICE_RULES: Final = (
     *(NO_DEVICE_CLASSES, NO_DEVICES, CLASS_WITHOUT_DEVICES, INCOMPLETE_POOL, TAINTED_DEVICES, DEVICE_PLUGIN),
-    *(NODE_WITHOUT_DRIVER, DRIVER_TROUBLE),
+    *(NODE_WITHOUT_DRIVER, STUCK_POD),
 )
 
 #: Resources of device plugins by the driver of the same devices.
@@ -97,7 +97,8 @@ _GPU_LABELS: Final = {
 
 
 def device_findings(facts: DoctorFacts) -> Iterator[Finding]:
-    """Findings about classes, slices and drivers."""
+    """Findings about classes, slices and pods with devices."""
+    yield from _stuck(facts)
     if facts.classes is not None and not facts.classes:
         yield NO_DEVICE_CLASSES.finding(
             "The cluster has no DeviceClass, so no profile can request a device.",
@@ -116,7 +117,6 @@ def device_findings(facts: DoctorFacts) -> Iterator[Finding]:
     yield from _incomplete_pools(facts.slices)
     yield from _tainted(facts.slices)
     yield from _nodes(facts, facts.slices)
-    yield from _troubles(facts, facts.slices)
 
 
 def _empty_classes(facts: DoctorFacts, slices: Sequence[ResourceSlice]) -> Iterator[Finding]:
@@ -172,7 +172,7 @@ def _tainted(slices: Sequence[ResourceSlice]) -> Iterator[Finding]:
 def _nodes(facts: DoctorFacts, slices: Sequence[ResourceSlice]) -> Iterator[Finding]:
     publishing: dict[str, set[str]] = defaultdict(set)
     for each in slices:
-        if each.node_name:
+        if each.node_name and each.devices:
             publishing[each.node_name].add(each.pool_id.driver)
     twice: dict[tuple[str, str], list[str]] = defaultdict(list)
     without: dict[str, list[str]] = defaultdict(list)
@@ -198,80 +198,28 @@ def _nodes(facts: DoctorFacts, slices: Sequence[ResourceSlice]) -> Iterator[Find
             f"{_counted(len(nodes), 'node')} with the label {label} "
             f"{'has' if len(nodes) == 1 else 'have'} no devices of a DRA driver: {_listed(nodes)}.",
             f"Look at the driver's pod there: kubectl get pods --all-namespaces --field-selector "
-            f"spec.nodeName={nodes[0]}. If there is none, its DaemonSet does not tolerate the node's taint.",
+            f"spec.nodeName={nodes[0]}. If there is none, its DaemonSet does not tolerate the node's taint. A GPU "
+            "in MIG mode without slices is not published.",
             f"Node {nodes[0]}",
         )
 
 
-# --- known troubles of drivers -----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Trouble:
-    """A known trouble.
-
-    Attributes
-    ----------
-    applies
-        Whether it applies, by the driver's devices. There are none where a class exists and nothing is published.
-    """
-
-    driver: str
-    applies: Callable[[Sequence[Device]], bool]
-    sentence: str
-    fix: str
-    severity: Severity
-
-
-def _has_no_memory(devices: Sequence[Device]) -> bool:
-    capacities = [each.description.capacity.get("memory") for each in devices]
-    return bool(devices) and all(each is not None and not each.value.nano for each in capacities)
-
-
-_TROUBLES: Final = (
-    _Trouble(
-        "gpu.intel.com",
-        _has_no_memory,
-        "Intel's driver publishes GPUs with 0 bytes of memory: profiles that ask for memory never fit.",
-        "Install Intel's xpumd daemon, or run the driver's plugin in privileged mode: then it can read the memory.",
-        Severity.WARNING,
-    ),
-    _Trouble(
-        "sriovnetwork.k8snetworkplumbingwg.io",
-        lambda devices: not devices,
-        "The SR-IOV driver publishes nothing until a SriovResourcePolicy selects devices.",
-        f"Create a SriovResourcePolicy: {where('docs/reference/drivers.md')}.",
-        Severity.WARNING,
-    ),
-    _Trouble(
-        "hami-core-gpu.project-hami.io",
-        lambda devices: bool(devices),
-        "HAMi's driver limits a server to 60 % of the computing units where its claim names no cores.",
-        "Name capacity.cores in each profile with HAMi's class.",
-        Severity.INFO,
-    ),
-    _Trouble(
-        "gpu.nvidia.com",
-        lambda devices: any(each.description.allow_multiple_allocations for each in devices),
-        "NVIDIA's driver shares GPUs of this cluster by memory or count, and enforces neither.",
-        f"Tell users, or use MIG or HAMi: {where('docs/reference/drivers.md#how-firm-a-share-is')}.",
-        Severity.INFO,
-    ),
-)
-
-
-def _troubles(facts: DoctorFacts, slices: Sequence[ResourceSlice]) -> Iterator[Finding]:
-    by_driver: dict[str, list[Device]] = defaultdict(list)
-    for each in slices:
-        by_driver[each.pool_id.driver] += each.devices
-    classes = {name for driver in known_drivers() for name in driver.class_types}
-    installed = {each.name for each in facts.classes or ()} & classes
-    for trouble in _TROUBLES:
-        is_there = trouble.driver in by_driver or trouble.driver in installed
-        if is_there and trouble.applies(by_driver.get(trouble.driver, ())):
-            yield DRIVER_TROUBLE.finding(
-                trouble.sentence, trouble.fix, f"driver {trouble.driver}", severity=trouble.severity
-            )
+def _stuck(facts: DoctorFacts) -> Iterator[Finding]:
+    now = facts.now + facts.clocks.get("API server", 0.0)
+    stuck: list[tuple[float, str]] = []
+    for pod in facts.hub_namespace_pods or ():
+        ends = seconds_of((pod.get("metadata") or {}).get("deletionTimestamp"))
+        if ends is not None and now - ends > _STUCK_SECONDS and pod_spec(pod).get("resourceClaims"):
+            stuck.append((now - ends, name_of(pod)))
+    if stuck:
+        stuck.sort(reverse=True)
+        yield STUCK_POD.finding(
+            f"{_counted(len(stuck), 'pod')} with devices should have ended {stuck[0][0] / 60:.0f} minutes ago: "
+            f"{_listed([name for _, name in stuck])}. Nobody else gets the devices until it has ended.",
+            "Look at the node, its kubelet and the driver's pod there: kubectl describe pod "
+            f"--namespace {facts.namespace} {stuck[0][1]}. Delete the pod by force only when the node is off.",
+            f"Pod {stuck[0][1]}",
+        )
 
 
 def _counted(count: int, what: str) -> str:
@@ -281,11 +229,3 @@ def _counted(count: int, what: str) -> str:
 def _listed(texts: Sequence[str]) -> str:
     more = f" and {len(texts) - _LISTED} more" if len(texts) > _LISTED else ""
     return ", ".join(texts[:_LISTED]) + more
-
-
-def tainted_gpu_nodes(facts: DoctorFacts) -> Iterator[JsonObject]:
-    """Nodes where a driver publishes devices and that have taints."""
-    publishing = {each.node_name for each in facts.slices or () if each.node_name and each.devices}
-    for node in facts.nodes or ():
-        if name_of(node) in publishing and (node.get("spec") or {}).get("taints"):
-            yield node

@@ -114,9 +114,15 @@ def _gates(facts: DoctorFacts) -> Iterator[Finding]:
                 "kubelets.",
                 severity=Severity.ERROR if gate == _NEEDED_GATE else Severity.WARNING,
             )
-    for pod in facts.control_plane or ():
+    schedulers = [each for each in facts.control_plane or () if "scheduler" in name_of(each)]
+    if not schedulers and (facts.gates or {}).get(_PREEMPTION):
+        yield DRA_PREEMPTION.finding(
+            f"kube-apiserver has the feature gate {_PREEMPTION} on. If kube-scheduler has it, too, it preempts pods "
+            "for devices itself; handovers stay useful."
+        )
+    for pod in schedulers:
         gates = flags_of(pod).get("feature-gates", "").replace(" ", "").split(",")
-        if f"{_PREEMPTION}=true" in gates and "scheduler" in name_of(pod):
+        if f"{_PREEMPTION}=true" in gates:
             yield DRA_PREEMPTION.finding(
                 f"kube-scheduler preempts pods for devices itself ({_PREEMPTION}). Handovers stay useful: the "
                 "scheduler forgets for which pod it has freed a device when it restarts.",
