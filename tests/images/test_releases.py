@@ -225,3 +225,27 @@ def test_only_the_jobs_that_publish_may_write() -> None:
     }
     versions = {each.get("arguments") for each in jobs["images"]["strategy"]["matrix"]["include"]}
     assert versions == {"", "HUB_VERSION=4.0.0", "HUB_VERSION=4.4.0"}
+
+
+def test_nothing_is_published_that_was_not_tested_and_the_package_is_last() -> None:
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yaml").read_text())["jobs"]
+    before = {
+        name: {job["needs"]} if isinstance(job.get("needs"), str) else set(job.get("needs", ()))
+        for name, job in jobs.items()
+    }
+    assert before["package"] == {"build", "images", "chart"}
+    assert before["release"] >= {"package"}
+    assert [name for name, needs in before.items() if "build" not in needs] == ["build"]
+    first = next(step for step in jobs["build"]["steps"] if "run" in step)
+    assert "workflows/ci.yaml/runs?status=success&head_sha=${{ github.sha }}" in first["env"]["RUNS"]
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@pytest.mark.parametrize(("tag", "kind"), [("v1.2.0", "--latest"), ("v1.2.0rc3", "--prerelease")])
+def test_a_candidate_is_no_latest_release(tag: str, kind: str) -> None:
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yaml").read_text())["jobs"]
+    command = jobs["release"]["steps"][-1]["run"].replace("gh release", "echo")
+    told = subprocess.run(
+        ["bash", "-ec", command], env={"TAG": tag}, capture_output=True, text=True, check=True, timeout=10
+    )
+    assert told.stdout.startswith(f"create {tag} {kind} ")
