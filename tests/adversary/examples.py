@@ -89,6 +89,7 @@ def nodes() -> list[Json]:
         "telemetry.aware.scheduling.p/gas-prefer-gpu": "card0",
         "telemetry.aware.scheduling.p/gas-disable-card1": "PCI_GROUP",
     }
+    obj["status"]["nodeInfo"] = {"kubeletVersion": "v1.33.5"}
     obj["status"]["conditions"] = [{**obj["status"]["conditions"][0], "lastHeartbeatTime": STAMP}]
     obj["metadata"]["managedFields"] = [
         {

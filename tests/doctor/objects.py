@@ -47,6 +47,13 @@ def node(name: str, *taints: Json, labels: Json | None = None, allocatable: Json
     return named(name, labels, spec={"taints": list(taints)}, status={"allocatable": allocatable or {}})
 
 
+def kubelet(name: str, version: str) -> Json:
+    """A node whose kubelet has a version."""
+    found = node(name)
+    found["status"]["nodeInfo"] = {"kubeletVersion": version}
+    return found
+
+
 def time_text(seconds: float) -> str:
     """A time as Kubernetes writes it."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -21,6 +21,7 @@ from tests.doctor.objects import (
     ending,
     gpu,
     hub_deployment,
+    kubelet,
     named,
     node,
     pod,
@@ -60,6 +61,7 @@ class Case:
 CASES = [
     Case("kubernetes-version", "error", {"kubernetes": (1, 33)}, {"kubernetes": (1, 34)}, "Kubernetes 1.33 is not supported", "Upgrade the cluster"),
     Case("kubernetes-version", "info", {"kubernetes": (1, 38)}, {"kubernetes": None}, "newer than 1.36"),
+    Case("kubelet-version", "error", {"nodes": (kubelet("node-a", "v1.33.5+k3s1"),)}, {"nodes": (kubelet("node-a", "v1.34.0-rc.1"), kubelet("node-b", "v1.33.5"))}, "The kubelet of node-a is 1.33", "Upgrade the node"),
     Case("resource-api", "error", {"versions": frozenset({"v1beta2"})}, {"versions": None}, "it serves only v1beta2", "--runtime-config"),
     Case("feature-gate", "error", {"gates": {"DynamicResourceAllocation": False}}, {"gates": {}}, "cannot be requested", "=true"),
     Case("feature-gate", "warning", {"gates": {"DRAConsumableCapacity": False}}, {"gates": {"DRAConsumableCapacity": True}}, "shared", "DRAConsumableCapacity=true"),

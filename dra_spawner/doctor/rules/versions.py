@@ -36,6 +36,13 @@ KUBERNETES_VERSION: Final = DoctorRule(
     "Kubernetes is older than 1.34, or newer than the newest tested release",
     "upgrade the cluster",
 )
+KUBELET_VERSION: Final = DoctorRule(
+    "kubelet-version",
+    _SUBJECT,
+    (Severity.ERROR,),
+    "the kubelet of a node with devices is older than 1.34, so servers with devices do not start there",
+    "upgrade the node",
+)
 RESOURCE_API: Final = DoctorRule(
     "resource-api",
     _SUBJECT,
@@ -72,12 +79,16 @@ HUB_VERSION: Final = DoctorRule(
     "install a supported version in the hub's image",
 )
 
-VERSION_RULES: Final = (KUBERNETES_VERSION, RESOURCE_API, FEATURE_GATE, DRA_PREEMPTION, CHART_VERSION, HUB_VERSION)
+VERSION_RULES: Final = (
+    *(KUBERNETES_VERSION, KUBELET_VERSION, RESOURCE_API, FEATURE_GATE, DRA_PREEMPTION),
+    *(CHART_VERSION, HUB_VERSION),
+)
 
 
 def version_findings(facts: DoctorFacts) -> Iterator[Finding]:
     """Findings about versions and gates."""
     yield from _kubernetes(facts)
+    yield from _kubelets(facts)
     yield from _gates(facts)
     yield from _chart(facts)
     yield from _hub(facts)
@@ -102,6 +113,26 @@ def _kubernetes(facts: DoctorFacts) -> Iterator[Finding]:
         yield RESOURCE_API.finding(
             f"The API server does not serve {names.RESOURCE_API}; it serves {served}. Nothing can request devices.",
             f"Remove {names.RESOURCE_API}=false from --runtime-config of kube-apiserver.",
+        )
+
+
+def _kubelets(facts: DoctorFacts) -> Iterator[Finding]:
+    with_devices = {each.node_name for each in facts.slices or () if each.node_name and each.devices}
+    old = [
+        (found, name_of(node))
+        for node in facts.nodes or ()
+        if name_of(node) in with_devices
+        and (found := version_of(((node.get("status") or {}).get("nodeInfo") or {}).get("kubeletVersion"))) is not None
+        and found < KUBERNETES.least
+    ]
+    if old:
+        version, node = min(old)
+        more = f" and {len(old) - 1} more" if len(old) > 1 else ""
+        yield KUBELET_VERSION.finding(
+            f"The kubelet of {node}{more} is {_text(version)}: it does not know {names.RESOURCE_API}, so servers with "
+            "devices do not start there.",
+            f"Upgrade the node to Kubernetes {_text(KUBERNETES.least)} or later.",
+            f"Node {node}",
         )
 
 
