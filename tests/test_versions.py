@@ -22,7 +22,16 @@ from dra_spawner.versions import (
 )
 from tests.chart.z2jh import VERSIONS
 from tests.cluster.harness_binary import HARNESS, KUBERNETES_VERSION
-from tests.versions_table import PAGE, ROOT, hub_images, pinned, project, python_versions, table
+from tests.versions_table import (
+    PAGE,
+    ROOT,
+    hub_images,
+    pinned,
+    project,
+    python_versions,
+    python_versions_with_some_tests,
+    table,
+)
 
 
 @pytest.mark.parametrize(
@@ -96,6 +105,7 @@ def test_ci_runs_what_the_table_says() -> None:
     numbered = [found for each in VERSIONS if (found := minor_version(each)) is not None]
     assert (min(numbered), max(numbered)) == (Z2JH.least, Z2JH.tested)
     assert project()["requires-python"] == f">={python_versions()[0]}"
+    assert set(python_versions_with_some_tests()) < set(python_versions())
     gate = (ROOT / ".ci" / "run").read_text()
     assert "-c .ci/oldest.txt" in gate
     assert "tests.images.executed" in gate

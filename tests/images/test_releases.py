@@ -197,7 +197,7 @@ def test_workflows(path: Path) -> None:
             # An expression in a command would be code that others may write.
             assert "${{" not in step.get("run", "")
             assert step.get("with", {}).get("persist-credentials", False) is False
-    for used in set(re.findall(r"(?:images|\.ci|requirements)/[\w./-]+\w", text)):
+    for used in set(re.findall(r"(?:images|\.ci|requirements|tests)/[\w./-]+\w", text)):
         assert (ROOT / used).exists(), used
     assert "secrets." not in text
 
