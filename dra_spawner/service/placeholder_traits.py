@@ -47,8 +47,8 @@ class PlaceholderTraits(HasTraits):
         help="""
         Limits of placeholders, besides `max`: of the number of `placeholders` or `devices`, or of the devices'
         `capacity`; for a `device_class` or a CEL `selector` of devices; for a `profile` (or choice), for a `group` of
-        `profile_groups`, or for all placeholders. Users' servers and placeholders for pending servers are not
-        limited::
+        `profile_groups`, or for all placeholders of this hub, or with `all_hubs` of all hubs. Users' servers and
+        placeholders for pending servers are not limited::
 
             c.DRASpawnerService.limits = [
                 {"name": "a100", "device_class": "gpu.nvidia.com", "devices": 8},

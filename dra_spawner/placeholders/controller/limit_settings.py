@@ -77,7 +77,11 @@ def _limit(reader: SettingsReader, groups: Mapping[str, tuple[str, ...]]) -> Lim
         device_class=_name(reader, "device_class"),
         selector=_selector(reader),
         profiles=_profiles(reader, groups),
+        all_hubs=reader.truth("all_hubs", default=False),
     )
+    if limit.all_hubs and limit.profiles:
+        # Other hubs have other profiles, perhaps of the same name.
+        reader.refuse("all_hubs", "only without profile and group")
     if not any(key in reader.given for key in _BOUNDS):
         reader.refuse_itself("", f"at least one of {', '.join(_BOUNDS)}")
     for key in ("device_class", "selector"):

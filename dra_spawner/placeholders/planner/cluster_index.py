@@ -57,6 +57,11 @@ class Namespaces:
         servers = None if namespaces is None else frozenset(namespaces)
         return cls(servers, servers)
 
+    @property
+    def hub(self) -> str:
+        """Name of this service's hub, as in `hub_of`."""
+        return "/".join((*sorted(self.placeholders or ()), *filter(None, (self.installation,))))
+
     def is_own(self, key: ObjectKey, labels: Mapping[str, str]) -> bool:
         """Whether a placeholder or a warm claim is this service's; without the label it is."""
         is_ours = not self.installation or labels.get(names.INSTALLATION, self.installation) == self.installation
@@ -117,6 +122,10 @@ class ClusterIndex:
         Users' servers without a node.
     naming
         Users' servers and placeholders by each claim that they name.
+    other_placeholders
+        Placeholders of other hubs' services, in any namespace.
+    other_pending
+        Servers without a node in namespaces that this service does not serve.
     warm_claims
         Claims of placeholders.
     created
@@ -142,6 +151,8 @@ class ClusterIndex:
         self._claims = _Followed[ObjectKey, TrackedClaim]()
         self._slices = _Followed[str, ResourceSlice]()
         self.placeholders: dict[ObjectKey, Pod] = {}
+        self.other_placeholders: dict[ObjectKey, Pod] = {}
+        self.other_pending: dict[ObjectKey, Pod] = {}
         self.users: dict[ObjectKey, Pod] = {}
         self.users_of_shape: dict[str, int] = {}
         self.pending: dict[ObjectKey, Pod] = {}
@@ -182,6 +193,11 @@ class ClusterIndex:
         for name, state_before, state in self._nodes.changes(snapshot.state.nodes):
             self._replace_node(name, state_before, state)
         self._forget_what_is_gone()
+
+    @property
+    def hub(self) -> str:
+        """Name of this service's hub, as in `hub_of`."""
+        return self._namespaces.hub
 
     @property
     def moment(self) -> Moment:
@@ -240,9 +256,13 @@ class ClusterIndex:
             for claim in _named(pod):
                 _add(self.naming, claim, pod)
         if component == names.PLACEHOLDER and pod.labels.get(names.MANAGED_BY) == names.MANAGER:
-            if self._namespaces.is_own(key, pod.labels):
-                self.placeholders[key] = pod
-        elif component == names.USER_SERVER and not pod.is_finished and _is_in(key, self._namespaces.servers):
+            is_own = self._namespaces.is_own(key, pod.labels)
+            (self.placeholders if is_own else self.other_placeholders)[key] = pod
+        elif component == names.USER_SERVER and not pod.is_finished:
+            if not _is_in(key, self._namespaces.servers):
+                if not pod.node_name:
+                    self.other_pending[key] = pod
+                return
             self.users[key] = pod
             shape = pod.labels.get(names.SHAPE, "")
             self.users_of_shape[shape] = self.users_of_shape.get(shape, 0) + 1
@@ -255,6 +275,8 @@ class ClusterIndex:
         if pod is None:
             return
         self.placeholders.pop(key, None)
+        self.other_placeholders.pop(key, None)
+        self.other_pending.pop(key, None)
         self.fit_memos.pop(key, None)
         self.pending.pop(key, None)
         if self.users.pop(key, None) is not None:
@@ -335,6 +357,11 @@ class _Followed(Generic[K, V]):
             else:
                 items[key] = after
         return found
+
+
+def hub_of(pod: Pod) -> str:
+    """Name of the hub whose service made a placeholder: namespace and installation."""
+    return "/".join(filter(None, (pod.namespace, pod.labels.get(names.INSTALLATION, ""))))
 
 
 def _named(pod: Pod) -> list[ObjectKey]:

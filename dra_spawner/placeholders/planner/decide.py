@@ -65,7 +65,7 @@ class Decisions:
     @property
     def is_soon_again(self) -> bool:
         """Whether the next round should come in a second, although nothing changes."""
-        return self.planner_state.quota_shortage.since is not None
+        return self.planner_state.quota_shortage.since is not None or bool(self.planner_state.room_since)
 
     @property
     def is_unfinished(self) -> bool:
@@ -175,6 +175,7 @@ def _numbers(
 ) -> tuple[tuple[Action, ...], PlannerState, dict[ObjectKey, Hold], Mapping[str, Denial]]:
     """Allowed creations and deletions towards the target; placeholders that must stay for now; denied creations."""
     limited = limit_targets(view, policy, planner_state, servers.needing_node, ending)
+    planner_state = replace(planner_state, room_since=limited.room_since)
     numbers = _unpaused(view, policy, decide_numbers(view, limited.policy(policy), servers, ending, limited.reason))
     wanted, denials = limited.within_quotas(numbers)
     outdated, denied, planner_state = decide_outdated(view, policy, planner_state, wanted, ending)

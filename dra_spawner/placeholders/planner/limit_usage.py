@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from dra_spawner import names
 from dra_spawner.dra.claims import AllocationMode, RequestAlternative, ResourceClaim
 from dra_spawner.dra.consumable_capacity import ShareRefused, share_of
 from dra_spawner.dra.devices import Device, DeviceDescription, DeviceId, PoolId
@@ -90,7 +91,7 @@ class LimitUsage:
         Parameters
         ----------
         shape
-            Of the placeholder; None if it is outdated.
+            Of the placeholder; None if it is outdated, or of another hub.
         """
         if not limit.counts_devices:
             return Usage()
@@ -99,12 +100,15 @@ class LimitUsage:
         return _sum(self._of_claim(limit, claim) for claim in self._claims(pod))
 
     def _claims(self, pod: Pod) -> list[ResourceClaim]:
-        """A placeholder's own claims, and the one for its extended resources."""
+        """A placeholder's own claims, and the one for its extended resources.
+
+        The services of all hubs must find the same, so servers of all namespaces matter.
+        """
         view, found = self._view, list[ResourceClaim]()
         for reference in pod.claims:
             key = ObjectKey(pod.namespace, reference.claim or "")
             tracked = view.snapshot.claims.get(key)
-            if tracked is not None and not any(ObjectKey.of(each) in view.users for each in view.pods_naming(key)):
+            if tracked is not None and not any(_is_server(each) for each in view.pods_naming(key)):
                 found.append(tracked.claim)
         leftover = leftover_claim(pod, view.snapshot.state)
         if leftover is not None:
@@ -212,6 +216,10 @@ def claim_of_extended_resources(pod: Pod, view: View) -> ResourceClaim:
     """The claim that kube-scheduler makes if devices provide the pod's extended resources; without requests if not."""
     classes = classes_by_resource(view.snapshot.classes.values())
     return extended_resource_claim(pod, [name for name in pod.requests if name in classes], classes)
+
+
+def _is_server(pod: Pod) -> bool:
+    return pod.labels.get(names.COMPONENT) == names.USER_SERVER and not pod.is_finished
 
 
 def _may_select(prepared: PreparedAlternative, description: DeviceDescription) -> bool:

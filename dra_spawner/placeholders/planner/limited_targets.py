@@ -9,22 +9,29 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Final
 
 from dra_spawner import names
-from dra_spawner.dra.devices import DeviceId
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import Action, CreatePlaceholder
+from dra_spawner.placeholders.planner.cluster_index import hub_of
+from dra_spawner.placeholders.planner.limit_totals import OWN, LimitTotal
 from dra_spawner.placeholders.planner.limit_usage import LimitUsage, Usage
 from dra_spawner.placeholders.planner.limits import Limit
 from dra_spawner.placeholders.planner.planner_state import PlannerState
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.quota_room import QuotaRoom
-from dra_spawner.placeholders.planner.view import Placeholder, View, newest_first
+from dra_spawner.placeholders.planner.view import Placeholder, View, newest_first, reservation_of
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.pods import Pod
 
 __all__ = ["Denial", "DenialCause", "LimitedTargets", "limit_targets"]
+
+#: Head start of each hub that has less when a limit of all hubs has room: longer than a watch and a round take.
+_TURN: Final = timedelta(seconds=2)
+_LONGEST_TURN: Final = timedelta(seconds=10)
 
 
 class DenialCause(StrEnum):
@@ -86,10 +93,13 @@ class LimitedTargets:
         The lower targets, by shape.
     denials
         By shape.
+    room_since
+        By shape: since when limits of all hubs have had room that other hubs may use first.
     """
 
     replicas: Mapping[str, ReplicaRange] = field(default_factory=dict)
     denials: Mapping[str, Denial] = field(default_factory=dict)
+    room_since: Mapping[str, datetime] = field(default_factory=dict)
     _room: QuotaRoom | None = None
 
     def policy(self, policy: Policy) -> Policy:
@@ -145,7 +155,7 @@ def limit_targets(
     if not (policy.limits or view.quotas or capped):
         return LimitedTargets()
     room = QuotaRoom(view, policy) if view.quotas else None
-    return _Targets(view, policy, needing, ending, capped, room).found()
+    return _Targets(view, policy, needing, ending, capped, room, planner_state.room_since).found()
 
 
 def _caps(view: View, policy: Policy, planner_state: PlannerState) -> Iterator[tuple[str, tuple[DenialCause, str]]]:
@@ -160,63 +170,24 @@ def _caps(view: View, policy: Policy, planner_state: PlannerState) -> Iterator[t
         yield shape, (DenialCause.FAILURES, because)
 
 
-class _Total:
-    """What counts for one limit."""
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """A placeholder that may be above a limit.
 
-    def __init__(self, limit: Limit) -> None:
-        self.limit = limit
-        self._placeholders = 0
-        self._asked = 0
-        self._held: Counter[DeviceId] = Counter()
-        self._capacity: Counter[str] = Counter()
+    Attributes
+    ----------
+    placeholder
+        None for one of another hub, which that hub's service ends.
+    """
 
-    def add(self, usage: Usage) -> None:
-        self._placeholders += 1
-        self._asked += usage.asked
-        self._held.update(usage.held)
-        self._capacity.update(usage.capacity)
+    pod: Pod
+    hub: str = OWN
+    placeholder: Placeholder | None = None
 
-    def remove(self, usage: Usage) -> None:
-        self._placeholders -= 1
-        self._asked -= usage.asked
-        self._held.subtract(usage.held)
-        self._held += Counter()  # without zeros
-        self._capacity.subtract(usage.capacity)
-
-    def is_exceeded(self) -> bool:
-        return bool(self._exceeded(Usage(), 0))
-
-    def has_room(self, usage: Usage) -> bool:
-        """Whether one more placeholder fits. One that counts nothing always does."""
-        return not any(self._adds(usage, bound) for bound in self._exceeded(usage, 1))
-
-    def is_helped_by(self, usage: Usage) -> bool:
-        """Whether a bound that is exceeded would be less so without a placeholder."""
-        return any(self._adds(usage, bound) for bound in self._exceeded(Usage(), 0))
-
-    def _exceeded(self, usage: Usage, more: int) -> list[str]:
-        """Bounds that are exceeded, with one more placeholder or without.
-
-        ``*`` is the number of placeholders, an empty text that of devices; others are capacities.
-        """
-        limit, found = self.limit, list[str]()
-        if limit.placeholders is not None and self._placeholders + more > limit.placeholders:
-            found.append("*")
-        devices = len(self._held) + sum(each not in self._held for each in usage.held) + self._asked + usage.asked
-        if limit.devices is not None and devices > limit.devices:
-            found.append("")
-        found += [
-            name
-            for name, most in limit.capacity.items()
-            if self._capacity[name] + usage.capacity.get(name, 0) > most.nano
-        ]
-        return found
-
-    @staticmethod
-    def _adds(usage: Usage, bound: str) -> bool:
-        if bound == "*":
-            return True
-        return bool(usage.held or usage.asked) if not bound else usage.capacity.get(bound, 0) > 0
+    @property
+    def order(self) -> tuple[bool, tuple[int, ...], str]:
+        """Sorting key, the first to go first; the same in the services of all hubs."""
+        return bool(self.pod.node_name), tuple(-ord(each) for each in self.pod.created), self.pod.uid
 
 
 class _Targets:
@@ -230,13 +201,17 @@ class _Targets:
         ending: Collection[ObjectKey],
         capped: Mapping[str, tuple[DenialCause, str]],
         room: QuotaRoom | None,
+        room_since: Mapping[str, datetime],
     ) -> None:
+        self._view = view
         self._policy = policy
         self._needing = needing
         self._capped = capped
         self._room = room
+        self._room_before = room_since
+        self._room_since: dict[str, datetime] = {}
         self._usage = LimitUsage(view)
-        self._totals = [_Total(each) for each in policy.limits]
+        self._totals = [LimitTotal(each) for each in policy.limits]
         self._because: dict[str, tuple[DenialCause, str]] = {}
         self._free: dict[str, list[Placeholder]] = {
             shape: [
@@ -256,9 +231,14 @@ class _Targets:
             for pod in view.terminating_soon:
                 if not pod.is_finished:
                     self._count(pod, pod.labels.get(names.SHAPE, ""))
+        self._others, self._for_others_users = self._of_others()
+        for pod in self._others:
+            self._count_other(pod)
 
     def found(self) -> LimitedTargets:
         going = self._decide_surplus()
+        for pod in self._for_others_users:
+            self._count_other(pod)
         granted = self._grant(going)
         replicas, denials = {}, {}
         for shape, wanted in self._policy.replicas.items():
@@ -269,12 +249,36 @@ class _Targets:
                 replicas[shape] = replace(wanted, min=allowed, least=min(wanted.least, allowed))
                 cause, because = self._because[shape]
                 denials[shape] = Denial(shape, cause, wanted.min, allowed, because)
-        return LimitedTargets(replicas, denials, self._room)
+        return LimitedTargets(replicas, denials, self._room_since, self._room)
 
     def _count(self, pod: Pod, shape: str) -> None:
         for total in self._totals:
             if total.limit.applies_to(shape):
                 total.add(self._usage.of_placeholder(total.limit, pod, self._policy.shapes.get(shape)))
+
+    def _of_others(self) -> tuple[list[Pod], list[Pod]]:
+        """Placeholders of other hubs; and those of them that may stand for pending servers.
+
+        The latter leave no room for new placeholders, but cost none that exists: as here, they come on top.
+        """
+        if not any(total.limit.all_hubs for total in self._totals):
+            return [], []
+        servers = self._view.pending_servers_of_all_hubs()
+        found: list[Pod] = []
+        for_users: list[Pod] = []
+        for pod in self._view.other_placeholders:
+            shape = pod.labels.get(names.SHAPE, "")
+            if not pod.node_name and servers[shape] > 0:
+                servers[shape] -= 1
+                for_users.append(pod)
+            elif not pod.is_deleted or self._view.has_kubelet(pod):
+                found.append(pod)
+        return found, for_users
+
+    def _count_other(self, pod: Pod) -> None:
+        for total in self._totals:
+            if total.limit.all_hubs:
+                total.add(self._usage.of_placeholder(total.limit, pod, None), hub_of(pod))
 
     def _decide_surplus(self) -> Counter[str]:
         """How many placeholders of each shape are above a limit; warm ones and old ones stay longest."""
@@ -282,26 +286,43 @@ class _Targets:
         if not any(total.is_exceeded() for total in self._totals):
             return going
         # If users of a shape need a node, its placeholders stay: they ask for these users' nodes.
-        candidates = [each for shape, there in self._free.items() if not self._needing.get(shape) for each in there]
-        candidates.sort(key=lambda each: (each.key in self._warm, newest_first(each)))
+        free = [each for shape, there in self._free.items() if not self._needing.get(shape) for each in there]
+        free.sort(key=lambda each: (each.key in self._warm, newest_first(each)))
+        own = [_Counted(each.pod, placeholder=each) for each in free]
+        others = [_Counted(pod, hub_of(pod)) for pod in self._others if not self._is_bound(pod)]
+        of_all_hubs = sorted((*own, *others), key=lambda each: each.order)
         gone: set[ObjectKey] = set()
-        for total in self._totals:
-            for each in candidates:
+        for total in sorted(self._totals, key=lambda each: each.limit.all_hubs):
+            for each in of_all_hubs if total.limit.all_hubs else own:
                 if not total.is_exceeded():
                     break
-                if each.key in gone or not total.limit.applies_to(each.shape):
+                shape = each.placeholder.shape if each.placeholder is not None else ""
+                if ObjectKey.of(each.pod) in gone or not total.limit.applies_to(shape):
                     continue
-                if total.is_helped_by(self._usage_of(total.limit, each)):
-                    gone.add(each.key)
-                    going[each.shape] += 1
-                    self._because.setdefault(each.shape, (DenialCause.LIMIT, f"by the {total.limit}"))
-                    for other in self._totals:
-                        if other.limit.applies_to(each.shape):
-                            other.remove(self._usage_of(other.limit, each))
+                bound = total.bound_helped_by(self._usage_of(total.limit, each))
+                if bound is None:
+                    continue
+                gone.add(ObjectKey.of(each.pod))
+                if each.placeholder is not None:
+                    going[shape] += 1
+                    self._because.setdefault(shape, (DenialCause.LIMIT, total.because(bound)))
+                for other in self._totals:
+                    if other.limit.all_hubs or (each.placeholder is not None and other.limit.applies_to(shape)):
+                        other.remove(self._usage_of(other.limit, each), each.hub)
+        # Until their services have ended them, they leave no room.
+        for each in others:
+            if ObjectKey.of(each.pod) in gone:
+                self._count_other(each.pod)
         return going
 
-    def _usage_of(self, limit: Limit, placeholder: Placeholder) -> Usage:
-        return self._usage.of_placeholder(limit, placeholder.pod, self._policy.shapes.get(placeholder.shape))
+    def _is_bound(self, pod: Pod) -> bool:
+        """Whether the service of another hub does not end its placeholder as surplus, as far as is seen."""
+        claims = (self._view.snapshot.claims.get(ObjectKey(pod.namespace, each.claim or "")) for each in pod.claims)
+        return pod.is_deleted or any(reservation_of(each) is not None for each in claims)
+
+    def _usage_of(self, limit: Limit, each: _Counted) -> Usage:
+        shape = self._policy.shapes.get(each.placeholder.shape) if each.placeholder is not None else None
+        return self._usage.of_placeholder(limit, each.pod, shape)
 
     def _grant(self, going: Counter[str]) -> Counter[str]:
         """How many placeholders of each shape may be created; shapes take turns."""
@@ -314,7 +335,7 @@ class _Targets:
         turns = [shape for shape, count in missing.items() if count > 0]
         while turns:
             for shape in tuple(turns):
-                denied = self._denied(shape)
+                denied = self._denied(shape) or self._not_its_turn(shape)
                 if denied is not None:
                     self._because[shape] = denied
                     turns.remove(shape)
@@ -331,10 +352,32 @@ class _Targets:
             return self._capped[shape]
         for total in self._totals:
             limit = total.limit
-            if limit.applies_to(shape) and not total.has_room(self._usage.of_shape(limit, self._policy.shapes[shape])):
-                return DenialCause.LIMIT, f"by the {limit}"
+            if limit.applies_to(shape):
+                bound = total.bound_without_room(self._usage.of_shape(limit, self._policy.shapes[shape]))
+                if bound is not None:
+                    return DenialCause.LIMIT, total.because(bound)
         shortage = self._room.shortage(shape) if self._room is not None else ""
         return (DenialCause.QUOTA, f"by {shortage}") if shortage else None
+
+    def _not_its_turn(self, shape: str) -> tuple[DenialCause, str] | None:
+        """Why other hubs are first to use room that came free; None if it is this hub's turn.
+
+        All services see the room at the same moment. If each of them created a placeholder, most would be deleted. A
+        hub without placeholders is unknown to the others, so each hub that has some waits for one.
+        """
+        own = self._view.own_hub
+        before, limit = max(
+            ((total.hubs_before(own), total.limit) for total in self._totals if total.limit.all_hubs),
+            key=lambda each: each[0],
+            default=(0, None),
+        )
+        before += bool(self._view.placeholders)
+        if limit is None or not before:
+            return None
+        since = self._room_since.setdefault(shape, self._room_before.get(shape, self._view.now))
+        if self._view.now - since >= min(before * _TURN, _LONGEST_TURN):
+            return None
+        return DenialCause.LIMIT, f"for a few seconds by the {limit}, as hubs with fewer placeholders are first"
 
     def _take(self, shape: str) -> None:
         for total in self._totals:

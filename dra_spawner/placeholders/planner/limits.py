@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.placeholders.planner.choice_names import find_choice, profile_of
 
-__all__ = ["Limit", "resolved_limits"]
+__all__ = ["Limit", "counted", "resolved_limits"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +33,11 @@ class Limit:
     selector
         Only devices that this CEL expression selects count; empty for all.
     profiles
-        Names of profiles (`gpu-slice`) and choices (`gpu-slice/memory=large`) whose placeholders count; empty for all
-        placeholders of the cluster.
+        Names of profiles (`gpu-slice`) and choices (`gpu-slice/memory=large`) whose placeholders count; empty for all.
     shapes
         Ids of the shapes of these profiles, once they are published; None for all shapes.
+    all_hubs
+        Whether placeholders of all hubs of the cluster count, and not only this service's.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Limit:
     selector: str = ""
     profiles: tuple[str, ...] = ()
     shapes: frozenset[str] | None = None
+    all_hubs: bool = False
 
     def applies_to(self, shape: str) -> bool:
         """Whether placeholders of a shape count."""
@@ -60,11 +62,12 @@ class Limit:
     def __str__(self) -> str:
         parts = []
         if self.placeholders is not None:
-            parts.append(_counted(self.placeholders, "placeholder"))
+            parts.append(counted(self.placeholders, "placeholder"))
         if self.devices is not None:
-            parts.append(_counted(self.devices, "device") + self._of_what)
+            parts.append(counted(self.devices, "device") + self._of_what)
         parts += [f"{amount} of {name}{self._of_what}" for name, amount in self.capacity.items()]
-        return f"limit {self.name!r} ({', '.join(parts)})"
+        of_all = ", of all hubs" if self.all_hubs else ""
+        return f"limit {self.name!r} ({', '.join(parts)}{of_all})"
 
     @property
     def _of_what(self) -> str:
@@ -104,5 +107,6 @@ def _shapes_of(profile: str, shapes: Mapping[str, str]) -> frozenset[str]:
     return frozenset(shape for name, shape in shapes.items() if profile_of(name) == profile)
 
 
-def _counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """A number with its noun, in the plural unless it is one."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -100,6 +100,8 @@ class PlannerState:
         Since when a quota has no room for users' servers.
     judged
         Inputs of the last judgement of readiness.
+    room_since
+        By shape: since when limits of all hubs have had room that other hubs may use first.
     drain_tried, drain_last
         Time of the last search for a node to drain, and the last node that was tried.
     """
@@ -120,6 +122,7 @@ class PlannerState:
     ended: Mapping[str, EndedPlaceholder] = field(default_factory=dict)
     quota_shortage: QuotaShortage = field(default_factory=QuotaShortage)
     judged: Judged = field(default_factory=Judged, compare=False)
+    room_since: Mapping[str, datetime] = field(default_factory=dict)
     drain_tried: datetime | None = None
     drain_last: str = ""
 
@@ -134,6 +137,7 @@ class PlannerState:
             ready_since={name: min(when, now) for name, when in self.ready_since.items()},
             busy={name: min(when, now) for name, when in self.busy.items()},
             outdated={shape: min(when, now) for shape, when in self.outdated.items()},
+            room_since={shape: min(when, now) for shape, when in self.room_since.items()},
             creations=self.creations.not_after(now),
             scale_up_caps=self.scale_up_caps.not_after(now),
             avoided={name: min(when, now) for name, when in self.avoided.items()},

@@ -170,6 +170,8 @@ class View:
         self.problem = problem
         self.index = index if index is not None else ClusterIndex()
         self.index.refresh(snapshot, namespaces)
+        self.own_hub = self.index.hub
+        """Name of this service's hub."""
         self.placeholders: dict[ObjectKey, Placeholder] = {}
         self.own_shapes: Mapping[ObjectKey, str] | None = None
         """True shapes of pending servers whose labels are not believed (`OwnShapes`)."""
@@ -181,6 +183,11 @@ class View:
                 self.terminating.append(pod)
             else:
                 self.placeholders[key] = self._placeholder(pod, reserved.get(key))
+        self.other_placeholders = tuple(
+            pod for _, pod in sorted(self.index.other_placeholders.items(), key=_by_key) if not pod.is_finished
+        )
+        """Placeholders of other hubs' services, terminating ones included."""
+        self._other_pending = tuple(self.index.other_pending.values())
         # The index changes later; a view does not.
         self.users: dict[ObjectKey, Pod] = self.index.users.copy()
         self.awaited = tuple(sorted((e for e in awaited if e.pod not in self.users), key=lambda each: each.since))
@@ -240,11 +247,20 @@ class View:
         pending = Counter(pod.labels.get(names.SHAPE, "") for pod in self._pending)
         return Counter(self._users_of_shape) - pending, pending
 
+    def pending_servers_of_all_hubs(self) -> Counter[str]:
+        """Servers without a node in all namespaces, by the shape in their label."""
+        pending = (*self._pending, *self._other_pending)
+        return Counter(pod.labels.get(names.SHAPE, "") for pod in pending if not pod.is_deleted)
+
     @cached_property
     def terminating_soon(self) -> list[Pod]:
         """Terminating placeholders on nodes with a working kubelet."""
-        nodes = self.snapshot.nodes
-        return [pod for pod in self.terminating if (state := nodes.get(pod.node_name)) is None or state.node.is_ready]
+        return [pod for pod in self.terminating if self.has_kubelet(pod)]
+
+    def has_kubelet(self, pod: Pod) -> bool:
+        """Whether nothing is known against the kubelet of a pod's node, which ends the pod."""
+        state = self.snapshot.nodes.get(pod.node_name)
+        return state is None or state.node.is_ready
 
     @cached_property
     def pending_users(self) -> list[Pod]:

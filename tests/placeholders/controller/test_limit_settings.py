@@ -38,6 +38,7 @@ CEL = 'device.driver == "gpu.nvidia.com"'
             Limit("l", devices=1, selector=CEL, profiles=GROUPS["teaching"]),
             id="a selector and a group",
         ),
+        pytest.param({"devices": 8, "all_hubs": True}, Limit("l", devices=8, all_hubs=True), id="of all hubs"),
     ],
 )  # fmt: skip
 def test_accepted(value: dict[str, Any], expected: Limit) -> None:
@@ -99,6 +100,11 @@ def test_accepted(value: dict[str, Any], expected: Limit) -> None:
             [{"name": "l", "devices": 1, "group": "teaching", "profile": "a"}],
             "limits[0].group: found 'teaching'; allowed: either profile or group",
             id="for two",
+        ),
+        pytest.param(
+            [{"name": "l", "devices": 1, "group": "teaching", "all_hubs": True}],
+            "limits[0].all_hubs: found True; allowed: only without profile and group",
+            id="profiles of all hubs",
         ),
         pytest.param(
             [{"name": "l", "devices": 1}, {"name": "l", "devices": 2}],

@@ -171,12 +171,14 @@ class World(SimulatedCluster):
                 assert self.snapshot.claims[action.claim].claim.uid == action.uid
                 self.snapshot.remove_claim(action.claim)
 
-    def create_placeholder(self, shape: Shape, avoid: Collection[str] = ()) -> None:
+    def create_placeholder(
+        self, shape: Shape, avoid: Collection[str] = (), settings: PlaceholderSettings = SETTINGS
+    ) -> None:
         """A placeholder is created, with its claims."""
         name = f"placeholder-{next(self._numbers)}"
-        for manifest in placeholder_claims(shape, name, SETTINGS):
+        for manifest in placeholder_claims(shape, name, settings):
             self.create(manifest)
-        pod = placeholder_pod(shape, name, SETTINGS, avoid)
+        pod = placeholder_pod(shape, name, settings, avoid)
         pod["spec"]["priority"] = -10
         self.create(pod)
 

@@ -1,0 +1,178 @@
+"""Limits of all hubs: services of several hubs share one number, without a word to one another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dra_spawner.dra.quantity import Quantity
+from dra_spawner.placeholders.lifecycle import Cause
+from dra_spawner.placeholders.planner.limits import Limit
+from dra_spawner.placeholders.planner.shapes import Shape
+from tests.placeholders.planner.device_hub import policy_for
+from tests.placeholders.planner.many_hubs import HubService, run_together
+from tests.placeholders.planner.objects import GPU, PLAIN, SHARE, gpu_claim
+from tests.placeholders.planner.world import World
+
+EIGHT = Limit("gpus", devices=8, all_hubs=True)
+
+
+def hubs(
+    *targets: int, limit: Limit = EIGHT, shape: Shape = GPU, gpus: int = 20, memory: str = ""
+) -> tuple[World, list[HubService]]:
+    """Hubs with a target each and the same limit, on one node."""
+    world = World(policy_for())
+    world.node("a", "100", gpus=gpus, memory=memory)
+    policies = [policy_for((shape, target, 50), limits=(limit,)) for target in targets]
+    return world, [HubService(world, policy, f"hub-{number}") for number, policy in enumerate(policies)]
+
+
+def test_the_second_hub_gets_what_the_first_one_leaves_and_says_so() -> None:
+    world, (first, second) = hubs(5, 6)
+    run_together(world, [first], 10)
+    run_together(world, [first, second])
+    assert [first.number, second.number] == [5, 3]
+    told = second.last.limited[GPU.id].sentence("gpu-slice")
+    assert told == (
+        "Placeholders of gpu-slice: 6 are wanted, 3 are allowed by the limit 'gpus' (8 devices, of all hubs); other "
+        "hubs have devices (hub-0/dra-spawner: 5)."
+    )
+    assert not first.last.limited
+    assert len(second.created) == 3, "none in vain"
+
+
+@pytest.mark.parametrize(
+    ("limit", "shape", "expected"),
+    [
+        pytest.param(Limit("l", placeholders=4, all_hubs=True), PLAIN, "placeholders (hub-0/dra-spawner: 3)", id="number"),
+        pytest.param(
+            Limit("l", capacity={"memory": Quantity.parse("40Gi")}, all_hubs=True),
+            SHARE,
+            "memory (hub-0/dra-spawner: 30Gi)",
+            id="capacity",
+        ),
+    ],
+)  # fmt: skip
+def test_other_bounds(limit: Limit, shape: Shape, expected: str) -> None:
+    world, (first, second) = hubs(3, 3, limit=limit, shape=shape, memory="80Gi")
+    run_together(world, [first], 10)
+    run_together(world, [first, second])
+    assert [first.number, second.number] == [3, 1]
+    assert expected in second.last.limited[shape.id].because
+
+
+def test_a_device_that_two_hubs_share_counts_once() -> None:
+    world, services = hubs(3, 3, limit=Limit("l", devices=9, all_hubs=True), shape=SHARE, gpus=1, memory="80Gi")
+    run_together(world, services, 30)
+    for each in services:
+        each.policy = replace(each.policy, limits=(Limit("l", devices=1, all_hubs=True),))
+    run_together(world, services)
+    assert [each.number for each in services] == [3, 3]
+
+
+def test_without_the_word_only_own_placeholders_count() -> None:
+    world, services = hubs(8, 8, limit=replace(EIGHT, all_hubs=False))
+    run_together(world, services)
+    assert [each.number for each in services] == [8, 8]
+
+
+def test_two_hubs_of_one_namespace() -> None:
+    world, (first, second) = hubs(5, 5)
+    second = HubService(world, second.policy, first.namespace, "two-gpus")
+    run_together(world, [first], 10)
+    run_together(world, [first, second])
+    assert [first.number, second.number] == [5, 3]
+    assert "(hub-0/dra-spawner: 5)" in second.last.limited[GPU.id].because
+
+
+def test_of_those_that_are_created_at_the_same_moment_the_surplus_goes_once() -> None:
+    world, services = hubs(6, 6)
+    run_together(world, services)
+    assert sum(each.number for each in services) == 8
+    assert sum(len(each.created) for each in services) == 12
+    assert {each.cause for service in services for each in service.deleted} == {Cause.SURPLUS}
+    run_together(world, services, 600, every=5)
+    assert sum(len(each.created) for each in services) == 12, "none is created again"
+
+
+def test_a_lowered_limit_ends_the_newest() -> None:
+    world, (first, second) = hubs(4, 4)
+    run_together(world, [first], 10)
+    run_together(world, [first, second])
+    for each in (first, second):
+        each.policy = replace(each.policy, limits=(replace(EIGHT, devices=5),))
+    run_together(world, [first, second], 120)
+    assert [first.number, second.number] == [4, 1]
+
+
+def test_room_that_comes_free_goes_to_the_hub_that_has_less() -> None:
+    """Also if each service sees it at the same moment: no placeholder is created in vain."""
+    world, (first, second) = hubs(8, 8)
+    run_together(world, [first], 10)
+    for number in range(4):
+        victim = min(first.view().placeholders)
+        world.remove_pod(victim)
+        run_together(world, [first, second], 30)
+        assert [first.number, second.number] == [7 - number, 1 + number]
+    # Now they have as many as each other.
+    assert not first.deleted
+    assert not second.deleted
+    second.policy = replace(second.policy, replicas={})
+    world.remove_pod(min(second.view().placeholders))
+    run_together(world, [first, second], 30)
+    assert first.number + second.number == 8, "a hub that has more waits only a few seconds"
+
+
+def test_placeholders_for_servers_of_another_hub_cost_none_here() -> None:
+    world, (first, second) = hubs(8, 0, gpus=8)
+    run_together(world, [first, second], 30)
+    for number in range(3):
+        world.user(f"ada-{number}", {"gpu": gpu_claim()}, namespace=second.namespace)
+    run_together(world, [first, second], 5)
+    assert second.number > 0, "they ask for nodes"
+    assert not [each for each in first.deleted if each.cause is Cause.SURPLUS]
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("target"), st.integers(0, 2), st.integers(0, 6)),
+        st.tuples(st.just("user"), st.integers(0, 2), st.integers(0, 3)),
+        st.tuples(st.just("rounds"), st.booleans(), st.integers(1, 8)),
+        st.tuples(st.just("lost"), st.integers(0, 2), st.integers(0, 9)),
+        st.tuples(st.just("limit"), st.integers(1, 9), st.just(0)),
+    ),
+    max_size=10,
+)
+
+
+@settings(max_examples=12, deadline=None)
+@given(steps=STEPS)
+def test_the_sum_never_stays_above_the_limit_and_nothing_flaps(steps: list[tuple[str, int, int]]) -> None:
+    world, services = hubs(3, 3, 3)
+    most = 8
+    for number, (kind, one, two) in enumerate(steps):
+        match kind:
+            case "target":
+                services[one].policy = replace(services[one].policy, replicas=policy_for((GPU, two, 50)).replicas)
+            case "user":
+                world.user(f"u-{number}", {"gpu": gpu_claim()}, namespace=services[one].namespace)
+            case "lost":
+                there = sorted(services[one].view().placeholders)
+                if there:
+                    world.remove_pod(there[two % len(there)])
+            case "limit":
+                most = one
+                for each in services:
+                    each.policy = replace(each.policy, limits=(replace(EIGHT, devices=most),))
+            case _:
+                run_together(world, services, two, at_once=bool(one))
+    run_together(world, services, 60, every=2)
+    assert sum(each.number for each in services) <= most
+    wanted = sum(replicas.min for each in services for replicas in each.policy.replicas.values())
+    assert sum(each.number for each in services) == min(wanted, most), "no room stays unused"
+    before = [(len(each.created), len(each.deleted)) for each in services]
+    run_together(world, services, 60, every=5)
+    assert [(len(each.created), len(each.deleted)) for each in services] == before
