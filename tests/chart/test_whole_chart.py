@@ -259,8 +259,8 @@ def test_two_hubs_in_one_namespace_and_a_third_elsewhere(cluster: WholeCluster, 
 def beside(cluster: WholeCluster, name: str, version: str, values: JsonObject | None = None) -> HubRelease:
     """A hub with others in its namespace, as the documentation has it."""
     documented = (ROOT / "docs" / "how-to" / "two-hubs.md").read_text().replace("two", name)
-    ours, theirs = map(yaml.safe_load, re.findall(r"```yaml\n(.*?)```", documented, re.DOTALL))
-    return HubRelease(cluster, "shared", f"{name}-gpus", name, version, merged(ours, values or {}), theirs)
+    ours, theirs, limits = map(yaml.safe_load, re.findall(r"```yaml\n(.*?)```", documented, re.DOTALL))
+    return HubRelease(cluster, "shared", f"{name}-gpus", name, version, merged(ours, limits, values or {}), theirs)
 
 
 async def use_buffers(hub: HubRelease) -> None:

@@ -17,6 +17,10 @@ from dra_spawner.placeholders.planner.outdated_shapes import decide_outdated
 from dra_spawner.placeholders.planner.planner_state import PlannerState
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.preemption import PendingUser, decide_preemptions
+from dra_spawner.placeholders.planner.preemption_for_others import (
+    decide_preemptions_for_others,
+    has_preemption_for_others,
+)
 from dra_spawner.placeholders.planner.quota_yields import decide_quota_yields, ended_placeholders
 from dra_spawner.placeholders.planner.readiness import decide_readiness
 from dra_spawner.placeholders.planner.rebalancing import (
@@ -101,10 +105,18 @@ def decide(view: View, policy: Policy, planner_state: PlannerState) -> Decisions
     view.searches.begin_part()
     unused_reservations = decide_unused_reservations(view, _ended((*handovers, *broken, *preemptions)))
     ordered = decide_orders(view, policy, _ended((*handovers, *broken, *preemptions, *unused_reservations)))
+    for_others, preempted_for_others = decide_preemptions_for_others(
+        view,
+        policy,
+        busyness,
+        planner_state.preempted_for_others,
+        _ended((*handovers, *broken, *preemptions, *unused_reservations, *ordered)),
+    )
+    planner_state = replace(planner_state, preempted_for_others=preempted_for_others)
     readiness, planner_state = decide_readiness(view, policy, planner_state)
     planner_state = replace(remember_users(view, planner_state), pending_records=pending_records)
     servers = pending_servers_of(view, policy, pending)
-    ends = (*handovers, *broken, *preemptions, *unused_reservations, *ordered)
+    ends = (*handovers, *broken, *preemptions, *unused_reservations, *ordered, *for_others)
     ended = ended_placeholders(view, planner_state.ended, ends)
     yields = decide_quota_yields(view, policy, servers.needing_node, _ended(ends), ended)
     shortage = planner_state.quota_shortage.after(yields, view.now)
@@ -112,7 +124,7 @@ def decide(view: View, policy: Policy, planner_state: PlannerState) -> Decisions
     yields = yields if shortage.lasts(view.now) else ()
     ending = _ended((*ends, *yields))
     creations = planner_state.creations.after(
-        view, policy, broken, _ends((*handovers, *preemptions, *unused_reservations, *ordered))
+        view, policy, broken, _ends((*handovers, *preemptions, *unused_reservations, *ordered, *for_others))
     )
     planner_state = replace(planner_state, creations=creations)
     planner_state = replace(
@@ -120,7 +132,12 @@ def decide(view: View, policy: Policy, planner_state: PlannerState) -> Decisions
         avoided=_avoided(view, policy, planner_state, broken),
         scale_up_caps=planner_state.scale_up_caps.after(view),
     )
-    numbers, planner_state, denied, limited = _numbers(view, policy, planner_state, pending, servers, ending)
+    keeps_free = any(each.has_preemption for each in pending) or has_preemption_for_others(
+        view, policy, preempted_for_others
+    )
+    numbers, planner_state, denied, limited = _numbers(
+        view, policy, planner_state, servers, ending, keeps_free=keeps_free
+    )
     numbers = tuple(_elsewhere(each, policy, planner_state) for each in numbers)
     # Without all shapes it is unknown which nodes are for users.
     attraction: tuple[LabelNode, ...] = ()
@@ -129,7 +146,7 @@ def decide(view: View, policy: Policy, planner_state: PlannerState) -> Decisions
     draining, planner_state = decide_draining(view, policy, planner_state, busyness)
     evictions: tuple[DeletePlaceholder, ...] = ()
     is_busy = any(isinstance(each, CreatePlaceholder | LabelNode) for each in (*numbers, *attraction))
-    if not preemptions and not yields and not is_busy:
+    if not preemptions and not for_others and not yields and not is_busy:
         # Only when nothing else changes; the next round sees the result.
         evictions, tokens, stay = decide_rebalancing(view, policy, planner_state.tokens, ending | _ended(numbers))
         planner_state, denied = replace(planner_state, tokens=tokens), {**denied, **stay}
@@ -139,6 +156,7 @@ def decide(view: View, policy: Policy, planner_state: PlannerState) -> Decisions
         *preemptions,
         *unused_reservations,
         *ordered,
+        *for_others,
         *yields,
         *readiness,
         *numbers,
@@ -169,9 +187,10 @@ def _numbers(
     view: View,
     policy: Policy,
     planner_state: PlannerState,
-    pending: Iterable[PendingUser],
     servers: PendingServers,
     ending: frozenset[ObjectKey],
+    *,
+    keeps_free: bool,
 ) -> tuple[tuple[Action, ...], PlannerState, dict[ObjectKey, Hold], Mapping[str, Denial]]:
     """Allowed creations and deletions towards the target; placeholders that must stay for now; denied creations."""
     limited = limit_targets(view, policy, planner_state, servers.needing_node, ending)
@@ -179,7 +198,9 @@ def _numbers(
     numbers = _unpaused(view, policy, decide_numbers(view, limited.policy(policy), servers, ending, limited.reason))
     wanted, denials = limited.within_quotas(numbers)
     outdated, denied, planner_state = decide_outdated(view, policy, planner_state, wanted, ending)
-    allowed, creations = planner_state.creations.allow(view, policy, _not_now(view, policy, pending, wanted))
+    allowed, creations = planner_state.creations.allow(
+        view, policy, _not_now(view, policy, wanted, keeps_free=keeps_free)
+    )
     tokens = planner_state.tokens.refilled(policy.budget, view.now)
     drained = evict_from_drained(view, policy, ending | _ended((*allowed, *outdated)))
     numbers, tokens, over_budget = _within_budget((*allowed, *outdated, *drained), tokens)
@@ -205,11 +226,9 @@ def _unpaused(view: View, policy: Policy, numbers: tuple[Action, ...]) -> tuple[
     )
 
 
-def _not_now(
-    view: View, policy: Policy, pending: Iterable[PendingUser], numbers: tuple[Action, ...]
-) -> tuple[Action, ...]:
+def _not_now(view: View, policy: Policy, numbers: tuple[Action, ...], *, keeps_free: bool) -> tuple[Action, ...]:
     """The same without creations that would compete with users' pods that are about to be scheduled."""
-    if any(each.has_preemption for each in pending):
+    if keeps_free:
         # The scheduler tries new pods before it retries the pending one.
         numbers = tuple(
             each

@@ -9,7 +9,7 @@ from typing import Final
 
 from dra_spawner.placeholders.planner.cluster_index import Moment
 from dra_spawner.placeholders.planner.creation_limits import Creations
-from dra_spawner.placeholders.planner.preemption_backoff import PendingRecord
+from dra_spawner.placeholders.planner.preemption_backoff import PendingRecord, PreemptionRecord
 from dra_spawner.placeholders.planner.quota_yields import EndedPlaceholder, QuotaShortage
 from dra_spawner.placeholders.planner.scale_up_caps import ScaleUpCaps
 from dra_spawner.placeholders.planner.token_bucket import Tokens
@@ -100,6 +100,8 @@ class PlannerState:
         Since when a quota has no room for users' servers.
     judged
         Inputs of the last judgement of readiness.
+    preempted_for_others
+        By uid of a pending server of another hub: the last preemption for it.
     room_since
         By shape: since when limits of all hubs have had room that other hubs may use first.
     drain_tried, drain_last
@@ -122,6 +124,7 @@ class PlannerState:
     ended: Mapping[str, EndedPlaceholder] = field(default_factory=dict)
     quota_shortage: QuotaShortage = field(default_factory=QuotaShortage)
     judged: Judged = field(default_factory=Judged, compare=False)
+    preempted_for_others: Mapping[str, PreemptionRecord] = field(default_factory=dict)
     room_since: Mapping[str, datetime] = field(default_factory=dict)
     drain_tried: datetime | None = None
     drain_last: str = ""
@@ -137,6 +140,9 @@ class PlannerState:
             ready_since={name: min(when, now) for name, when in self.ready_since.items()},
             busy={name: min(when, now) for name, when in self.busy.items()},
             outdated={shape: min(when, now) for shape, when in self.outdated.items()},
+            preempted_for_others={
+                uid: replace(each, at=min(each.at, now)) for uid, each in self.preempted_for_others.items()
+            },
             room_since={shape: min(when, now) for shape, when in self.room_since.items()},
             creations=self.creations.not_after(now),
             scale_up_caps=self.scale_up_caps.not_after(now),

@@ -247,6 +247,11 @@ class View:
         pending = Counter(pod.labels.get(names.SHAPE, "") for pod in self._pending)
         return Counter(self._users_of_shape) - pending, pending
 
+    @cached_property
+    def pending_servers_of_others(self) -> list[Pod]:
+        """Servers without a node in namespaces that this service does not serve, in the scheduler's order."""
+        return _scheduler_order(self._other_pending)
+
     def pending_servers_of_all_hubs(self) -> Counter[str]:
         """Servers without a node in all namespaces, by the shape in their label."""
         pending = (*self._pending, *self._other_pending)
@@ -265,8 +270,7 @@ class View:
     @cached_property
     def pending_users(self) -> list[Pod]:
         """Users' pending pods in the scheduler's order: by priority, then by age."""
-        pending = [pod for pod in self._pending if not pod.is_deleted]
-        return sorted(pending, key=lambda pod: (-pod.priority, pod.created, ObjectKey.of(pod)))
+        return _scheduler_order(self._pending)
 
     @cached_property
     def holder_of(self) -> dict[ObjectKey, Placeholder]:
@@ -346,6 +350,11 @@ class View:
 
 def _is_proven(pod: Pod) -> bool:
     return pod.is_running and not pod.has_unhealthy_device
+
+
+def _scheduler_order(pods: Iterable[Pod]) -> list[Pod]:
+    pending = [pod for pod in pods if not pod.is_deleted]
+    return sorted(pending, key=lambda pod: (-pod.priority, pod.created, ObjectKey.of(pod)))
 
 
 def _by_key(item: tuple[ObjectKey, object]) -> ObjectKey:

@@ -1,0 +1,118 @@
+"""A server that waits for a device of another hub's placeholder: that hub's service preempts it, where it surely helps."""
+
+from __future__ import annotations
+
+import pytest
+
+from dra_spawner.placeholders.lifecycle import Cause
+from dra_spawner.placeholders.planner.policy import Policy
+from dra_spawner.simulator.claims import ObjectKey
+from tests.placeholders.planner.device_hub import policy_for
+from tests.placeholders.planner.many_hubs import HubService, run_together
+from tests.placeholders.planner.objects import GPU, Json, gpu_claim
+from tests.placeholders.planner.world import World
+
+ONE = {"gpu": gpu_claim()}
+TWO = {"gpu": gpu_claim(count=2)}
+
+
+def hubs(*targets: int, gpus: int = 2) -> tuple[World, list[HubService]]:
+    """Hubs that are there one after the other, with a target each, on one node."""
+    world = World(Policy())
+    world.node("a", "100", gpus=gpus)
+    found: list[HubService] = []
+    for number, target in enumerate(targets):
+        found.append(HubService(world, policy_for((GPU, target, 50)), f"hub-{number}"))
+        run_together(world, found, 10)
+    return world, found
+
+
+def node_of(world: World, name: str, service: HubService) -> str:
+    return world.snapshot.pods[ObjectKey(service.namespace, name)].node_name
+
+
+def preempted(service: HubService) -> list[str]:
+    """Reasons of its preemptions."""
+    return [each.reason for each in service.deleted if each.cause is Cause.PREEMPTED]
+
+
+def test_a_server_of_another_hub_gets_the_device_of_a_placeholder() -> None:
+    world, (ours, theirs) = hubs(2, 0)
+    world.user("ada", ONE, namespace=theirs.namespace)
+    run_together(world, (ours, theirs), 4)
+    assert node_of(world, "ada", theirs) == "", "its own service comes first"
+    run_together(world, (ours, theirs), 10)
+    assert node_of(world, "ada", theirs) == "a"
+    (why,) = preempted(ours)
+    assert why == "hub-1/ada, a server of another hub, fits on node a without it"
+    run_together(world, (ours, theirs), 120, every=5)
+    assert len(preempted(ours)) == 1
+    assert ours.number == 2, "another one is pending"
+
+
+def test_also_without_a_service_there() -> None:
+    world, (ours, theirs) = hubs(2, 0)
+    world.user("ada", TWO, namespace=theirs.namespace)
+    run_together(world, [ours], 10)
+    assert node_of(world, "ada", theirs) == "a"
+    assert len(preempted(ours)) == 2
+
+
+def test_its_own_hub_comes_first() -> None:
+    world, (ours, theirs) = hubs(1, 1)
+    world.user("ada", ONE, namespace=theirs.namespace)
+    run_together(world, (ours, theirs), 60)
+    assert node_of(world, "ada", theirs) == "a"
+    assert not preempted(ours)
+    assert preempted(theirs)
+
+
+@pytest.mark.parametrize("claims", [{"gpu": gpu_claim(count=3)}, {"gpu": gpu_claim(deviceClassName="other")}, {}])
+def test_none_goes_where_that_does_not_help(claims: dict[str, Json]) -> None:
+    world, (ours, theirs) = hubs(2, 0)
+    world.user("ada", claims, namespace=theirs.namespace, cpu="1" if claims else "1000")
+    run_together(world, (ours, theirs), 60, every=5)
+    assert not preempted(ours)
+
+
+def test_a_server_that_the_scheduler_does_not_place_costs_few() -> None:
+    world, (ours, theirs) = hubs(2, 0)
+    world.refused["ada"] = "its volume is elsewhere"
+    world.user("ada", ONE, namespace=theirs.namespace)
+    run_together(world, (ours, theirs), 1200, every=5)
+    assert len(preempted(ours)) == 5, "after 5, 15, 55, 215 and 855 seconds"
+    assert ours.number == 2
+
+
+def test_one_of_several_hubs_helps() -> None:
+    world, (first, second, theirs) = hubs(1, 1, 0)
+    world.user("ada", ONE, namespace=theirs.namespace)
+    run_together(world, (first, second, theirs), 60)
+    assert node_of(world, "ada", theirs) == "a"
+    assert (len(preempted(first)), len(preempted(second))) == (1, 0)
+
+
+def test_none_goes_for_a_pending_placeholder_of_a_third_hub() -> None:
+    world, (ours, third, theirs) = hubs(2, 1, 0)
+    assert [each.is_pending for each in third.view().placeholders.values()] == [True]
+    world.user("ada", ONE, namespace=theirs.namespace)
+    run_together(world, (ours,), 60, every=5)
+    assert not preempted(ours)
+
+
+def test_a_reserved_placeholder_stays() -> None:
+    world, (ours, theirs) = hubs(1, 0, gpus=1)
+    (placeholder,) = ours.view().placeholders.values()
+    world.reserve(placeholder.claims[0], "bob", world.now.replace(year=2030))
+    world.user("ada", ONE, namespace=theirs.namespace)
+    run_together(world, (ours,), 60, every=5)
+    assert not preempted(ours)
+
+
+def test_servers_of_several_hubs_are_helped_one_after_the_other() -> None:
+    world, (ours, theirs, third) = hubs(4, 0, 0, gpus=4)
+    for name, service in (("ada", theirs), ("bob", third), ("cy", theirs)):
+        world.user(name, ONE, namespace=service.namespace)
+    run_together(world, (ours, theirs, third), 60)
+    assert not [name for name in world.pending if not name.startswith("placeholder")]
+    assert len(preempted(ours)) == 3
