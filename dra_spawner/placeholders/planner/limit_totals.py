@@ -70,6 +70,10 @@ class LimitTotal:
         self._all.add(usage, -1)
         self._hubs[hub].add(usage, -1)
 
+    def counts(self, usage: Usage) -> bool:
+        """Whether a placeholder counts for any bound."""
+        return any(_adds(usage, bound) for bound in self._bounds())
+
     def is_exceeded(self) -> bool:
         """Whether more counts than is allowed."""
         return bool(self._exceeded(Usage(), 0))

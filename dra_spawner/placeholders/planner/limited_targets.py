@@ -365,9 +365,13 @@ class _Targets:
         All services see the room at the same moment. If each of them created a placeholder, most would be deleted. A
         hub without placeholders is unknown to the others, so each hub that has some waits for one.
         """
-        own = self._view.own_hub
+        wanted, own = self._policy.shapes[shape], self._view.own_hub
         before, limit = max(
-            ((total.hubs_before(own), total.limit) for total in self._totals if total.limit.all_hubs),
+            (
+                (total.hubs_before(own), total.limit)
+                for total in self._totals
+                if total.limit.all_hubs and total.counts(self._usage.of_shape(total.limit, wanted))
+            ),
             key=lambda each: each[0],
             default=(0, None),
         )

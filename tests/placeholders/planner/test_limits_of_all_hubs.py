@@ -126,6 +126,14 @@ def test_room_that_comes_free_goes_to_the_hub_that_has_less() -> None:
     assert first.number + second.number == 8, "a hub that has more waits only a few seconds"
 
 
+def test_what_does_not_count_does_not_wait() -> None:
+    world, (first, second) = hubs(1, 1)
+    run_together(world, [first, second], 5)
+    first.policy = policy_for((GPU, 1, 50), (PLAIN, 2, 50), limits=(EIGHT,))
+    run_together(world, [first, second], 1)
+    assert first.number == 3
+
+
 def test_placeholders_for_servers_of_another_hub_cost_none_here() -> None:
     world, (first, second) = hubs(8, 0, gpus=8)
     run_together(world, [first, second], 30)

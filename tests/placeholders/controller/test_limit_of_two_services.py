@@ -1,0 +1,78 @@
+"""Two services with a limit of all hubs on one API server: what they create at the same moment comes down to the limit."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import AsyncIterator
+
+from dra_spawner import names
+from dra_spawner.history.decision_log import DecisionLog
+from dra_spawner.kube.api import KubernetesApi
+from dra_spawner.kube.cluster_watch import ClusterWatch
+from dra_spawner.placeholders.controller.executor import ActionExecutor
+from dra_spawner.placeholders.controller.reconciler import Reconciler
+from dra_spawner.placeholders.planner.cluster_index import Namespaces
+from dra_spawner.placeholders.planner.limits import Limit
+from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
+from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.devices import PRIORITY_CLASS, whole
+from tests.placeholders.controller.objects import WHOLE, node, prepare, shape
+from tests.polling import eventually
+from tests.running import running
+
+GPU = shape(WHOLE)
+MOST = 3
+POLICY = Policy(
+    shapes={GPU.id: GPU},
+    replicas={GPU.id: ReplicaRange(3, 6)},
+    limits=(Limit("gpus", devices=MOST, all_hubs=True),),
+)
+
+
+@contextlib.asynccontextmanager
+async def service(cluster: ClusterUnderTest, installation: str) -> AsyncIterator[Reconciler]:
+    """The placeholders' part of one service, with a watch of its own."""
+    settings = PlaceholderSettings(cluster.namespace, PRIORITY_CLASS, labels={names.INSTALLATION: installation})
+    own = frozenset((cluster.namespace,))
+    numbers = iter(range(1_000))
+    async with (
+        await KubernetesApi.from_kubeconfig(cluster.admin_kubeconfig) as api,
+        ClusterWatch(api) as watch,
+    ):
+        await watch.wait_synced()
+        executor = ActionExecutor(
+            api, settings, may_act=lambda: None, new_name=lambda each: f"placeholder-{installation}-{next(numbers)}"
+        )
+        within = Namespaces(own, own, own, installation)
+        yield Reconciler(watch, lambda: POLICY, executor, DecisionLog(), within)
+
+
+async def test_two_services_keep_to_one_limit(real_cluster: ClusterUnderTest) -> None:
+    await prepare(real_cluster)
+    await real_cluster.publish(*node("node-a", *(whole(f"gpu-{number}") for number in range(6))))
+    async with service(real_cluster, "one") as one, service(real_cluster, "two") as two:
+        hubs = {"one": one, "two": two}
+
+        def placeholders() -> Counter[str]:
+            return Counter({name: len(each.view().placeholders) for name, each in hubs.items()})
+
+        def are_agreed() -> bool:
+            latest = [each.latest for each in hubs.values()]
+            pods = [
+                sum(key.namespace == real_cluster.namespace for key in each.watch.snapshot.pods)
+                for each in hubs.values()
+            ]
+            is_quiet = all(each is not None and not each.actions for each in latest)
+            return is_quiet and placeholders().total() == MOST and pods == [MOST, MOST]
+
+        def shown() -> object:
+            return placeholders(), [each.decisions.newest(12) for each in hubs.values()]
+
+        async with running(one.run()), running(two.run()):
+            await eventually(are_agreed, "both have as many as the limit allows", 30, shows=shown)
+            denials = [each.latest.limited[GPU.id] for each in hubs.values() if each.latest and each.latest.limited]
+            assert denials, "somebody gets less than it wants"
+            hub = f"{real_cluster.namespace}/"
+            assert any(f"other hubs have devices ({hub}" in each.because for each in denials)
