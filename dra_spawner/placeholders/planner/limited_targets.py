@@ -223,22 +223,18 @@ class _Targets:
         }
         self._warm = {each.key for shape in policy.shapes for each in view.warm(shape)}
         self._exempt = set(_for_users(self._free, needing))
+        self._others, self._others_on_top = self._of_others()
+        self._ending = ending
         if self._totals:
             for each in view.placeholders.values():
-                if each.key not in self._exempt:
+                if each.key not in self._exempt and each.key not in ending:
                     self._count(each.pod, each.shape)
-            # Their devices are free soon, but not yet. On lost nodes they stay for ever.
-            for pod in view.terminating_soon:
-                if not pod.is_finished:
-                    self._count(pod, pod.labels.get(names.SHAPE, ""))
-        self._others, self._for_others_users = self._of_others()
         for pod in self._others:
             self._count_other(pod)
 
     def found(self) -> LimitedTargets:
         going = self._decide_surplus()
-        for pod in self._for_others_users:
-            self._count_other(pod)
+        self._count_without_room()
         granted = self._grant(going)
         replicas, denials = {}, {}
         for shape, wanted in self._policy.replicas.items():
@@ -256,24 +252,38 @@ class _Targets:
             if total.limit.applies_to(shape):
                 total.add(self._usage.of_placeholder(total.limit, pod, self._policy.shapes.get(shape)))
 
-    def _of_others(self) -> tuple[list[Pod], list[Pod]]:
-        """Placeholders of other hubs; and those of them that may stand for pending servers.
+    def _count_without_room(self) -> None:
+        """Count what leaves no room for new placeholders, but is no reason to end another one."""
+        if self._totals:
+            for key in self._ending:
+                placeholder = self._view.placeholders.get(key)
+                if placeholder is not None and key not in self._exempt:
+                    self._count(placeholder.pod, placeholder.shape)
+            # Their devices are free soon, but not yet. On lost nodes they stay for ever.
+            for pod in self._view.terminating_soon:
+                if not pod.is_finished:
+                    self._count(pod, pod.labels.get(names.SHAPE, ""))
+        for pod in self._others_on_top:
+            self._count_other(pod)
 
-        The latter leave no room for new placeholders, but cost none that exists: as here, they come on top.
-        """
+    def _of_others(self) -> tuple[list[Pod], list[Pod]]:
+        """Placeholders of other hubs; and those that terminate, or may stand for pending servers, apart."""
         if not any(total.limit.all_hubs for total in self._totals):
             return [], []
         servers = self._view.pending_servers_of_all_hubs()
         found: list[Pod] = []
-        for_users: list[Pod] = []
+        on_top: list[Pod] = []
         for pod in self._view.other_placeholders:
             shape = pod.labels.get(names.SHAPE, "")
-            if not pod.node_name and servers[shape] > 0:
+            if pod.is_deleted:
+                if self._view.has_kubelet(pod):
+                    on_top.append(pod)
+            elif not pod.node_name and servers[shape] > 0:
                 servers[shape] -= 1
-                for_users.append(pod)
-            elif not pod.is_deleted or self._view.has_kubelet(pod):
+                on_top.append(pod)
+            else:
                 found.append(pod)
-        return found, for_users
+        return found, on_top
 
     def _count_other(self, pod: Pod) -> None:
         for total in self._totals:
@@ -318,7 +328,7 @@ class _Targets:
     def _is_bound(self, pod: Pod) -> bool:
         """Whether the service of another hub does not end its placeholder as surplus, as far as is seen."""
         claims = (self._view.snapshot.claims.get(ObjectKey(pod.namespace, each.claim or "")) for each in pod.claims)
-        return pod.is_deleted or any(reservation_of(each) is not None for each in claims)
+        return any(reservation_of(each) is not None for each in claims)
 
     def _usage_of(self, limit: Limit, each: _Counted) -> Usage:
         shape = self._policy.shapes.get(each.placeholder.shape) if each.placeholder is not None else None

@@ -16,6 +16,7 @@ from dra_spawner.placeholders.planner.cluster_index import Namespaces
 from dra_spawner.placeholders.planner.limits import Limit
 from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
+from dra_spawner.placeholders.planner.shapes import Shape
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import PRIORITY_CLASS, whole
 from tests.placeholders.controller.objects import WHOLE, node, prepare, shape
@@ -32,19 +33,21 @@ POLICY = Policy(
 
 
 @contextlib.asynccontextmanager
-async def service(cluster: ClusterUnderTest, installation: str) -> AsyncIterator[Reconciler]:
-    """The placeholders' part of one service, with a watch of its own."""
+async def service(cluster: ClusterUnderTest, installation: str, made: list[str]) -> AsyncIterator[Reconciler]:
+    """The placeholders' part of one service, with a watch of its own; ``made`` gets names of its placeholders."""
     settings = PlaceholderSettings(cluster.namespace, PRIORITY_CLASS, labels={names.INSTALLATION: installation})
     own = frozenset((cluster.namespace,))
-    numbers = iter(range(1_000))
+
+    def new_name(of: Shape) -> str:
+        made.append(f"placeholder-{installation}-{len(made)}")
+        return made[-1]
+
     async with (
         await KubernetesApi.from_kubeconfig(cluster.admin_kubeconfig) as api,
         ClusterWatch(api) as watch,
     ):
         await watch.wait_synced()
-        executor = ActionExecutor(
-            api, settings, may_act=lambda: None, new_name=lambda each: f"placeholder-{installation}-{next(numbers)}"
-        )
+        executor = ActionExecutor(api, settings, may_act=lambda: None, new_name=new_name)
         within = Namespaces(own, own, own, installation)
         yield Reconciler(watch, lambda: POLICY, executor, DecisionLog(), within)
 
@@ -52,7 +55,8 @@ async def service(cluster: ClusterUnderTest, installation: str) -> AsyncIterator
 async def test_two_services_keep_to_one_limit(real_cluster: ClusterUnderTest) -> None:
     await prepare(real_cluster)
     await real_cluster.publish(*node("node-a", *(whole(f"gpu-{number}") for number in range(6))))
-    async with service(real_cluster, "one") as one, service(real_cluster, "two") as two:
+    made: list[str] = []
+    async with service(real_cluster, "one", made) as one, service(real_cluster, "two", made) as two:
         hubs = {"one": one, "two": two}
 
         def placeholders() -> Counter[str]:
@@ -72,6 +76,7 @@ async def test_two_services_keep_to_one_limit(real_cluster: ClusterUnderTest) ->
 
         async with running(one.run()), running(two.run()):
             await eventually(are_agreed, "both have as many as the limit allows", 30, shows=shown)
+            assert len(made) <= 2 * MOST, "none is created again"
             denials = [each.latest.limited[GPU.id] for each in hubs.values() if each.latest and each.latest.limited]
             assert denials, "somebody gets less than it wants"
             hub = f"{real_cluster.namespace}/"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -330,6 +331,21 @@ def test_placeholders_above_a_lowered_limit_go_warm_ones_last() -> None:
     made = len(world.actions(CreatePlaceholder))
     world.run(minutes=10)
     assert len(world.actions(CreatePlaceholder)) == made
+
+
+def test_while_placeholders_terminate_no_more_go() -> None:
+    """Their devices are not free yet, so none is created; but they are no reason to end others."""
+    world = limited((GPU, 6), limits=())
+    world.grace = timedelta(seconds=7)
+    world.node("a", gpus=6)
+    world.run(minutes=1)
+    world.policy = replace(world.policy, limits=(Limit("four", devices=4),))
+    world.run(minutes=2, every_seconds=1)
+    assert len(ended(world, Cause.SURPLUS)) == 2
+    assert numbers(world, GPU) == [4]
+    world.policy = replace(world.policy, limits=(Limit("five", devices=5),))
+    world.run(minutes=1)
+    assert len(world.actions(CreatePlaceholder)) == 6 + 1
 
 
 def test_those_of_a_shape_with_pending_users_stay() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from hypothesis import given, settings
@@ -90,6 +91,7 @@ def test_two_hubs_of_one_namespace() -> None:
 
 def test_of_those_that_are_created_at_the_same_moment_the_surplus_goes_once() -> None:
     world, services = hubs(6, 6)
+    world.grace = timedelta(seconds=7)
     run_together(world, services)
     assert sum(each.number for each in services) == 8
     assert sum(len(each.created) for each in services) == 12
@@ -157,9 +159,10 @@ STEPS = st.lists(
 
 
 @settings(max_examples=12, deadline=None)
-@given(steps=STEPS)
-def test_the_sum_never_stays_above_the_limit_and_nothing_flaps(steps: list[tuple[str, int, int]]) -> None:
+@given(steps=STEPS, grace=st.sampled_from((0, 3)))
+def test_the_sum_never_stays_above_the_limit_and_nothing_flaps(steps: list[tuple[str, int, int]], grace: int) -> None:
     world, services = hubs(3, 3, 3)
+    world.grace = timedelta(seconds=grace)
     most = 8
     for number, (kind, one, two) in enumerate(steps):
         match kind:

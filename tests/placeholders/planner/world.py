@@ -58,6 +58,8 @@ class World(SimulatedCluster):
         Returns what is left of the namespace's quotas.
     no_node
         What the autoscaler says of pods that stay pending, by uid.
+    grace
+        Time for which deleted placeholders are terminating.
     """
 
     def __init__(self, policy: Policy, now: datetime = START) -> None:
@@ -77,6 +79,14 @@ class World(SimulatedCluster):
         self.awaited: list[AwaitedServer] = []
         """Servers that are about to start."""
         self.no_node: dict[str, str] = {}
+        self.grace = timedelta(0)
+        self._terminating: list[tuple[datetime, ObjectKey]] = []
+
+    def pass_time(self, **time: float) -> None:
+        super().pass_time(**time)
+        for key in [key for end, key in self._terminating if end <= self.now]:
+            self.remove_pod(key)
+        self._terminating = [each for each in self._terminating if each[0] > self.now]
 
     # --- decisions -------------------------------------------------------------------------------------------------
 
@@ -152,7 +162,11 @@ class World(SimulatedCluster):
             case DeletePlaceholder():
                 assert self.snapshot.pods[action.key].uid == action.uid
                 assert self.snapshot.pods[action.key].labels[names.COMPONENT] == names.PLACEHOLDER
-                self.remove_pod(action.key)
+                if self.grace:
+                    self.snapshot.put(replace(self.snapshot.pods[action.key], is_deleted=True))
+                    self._terminating.append((self.now + self.grace, action.key))
+                else:
+                    self.remove_pod(action.key)
             case LabelNode():
                 obj = self.objects["Node", ObjectKey("", action.node)]
                 obj["metadata"]["labels"].pop(action.label, None)
