@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from dra_spawner.placeholders.lifecycle import Cause
@@ -36,12 +38,14 @@ def preempted(service: HubService) -> list[str]:
     return [each.reason for each in service.deleted if each.cause is Cause.PREEMPTED]
 
 
-def test_a_server_of_another_hub_gets_the_device_of_a_placeholder() -> None:
+@pytest.mark.parametrize("grace", [0, 7, 14])
+def test_a_server_of_another_hub_gets_the_device_of_a_placeholder(grace: int) -> None:
     world, (ours, theirs) = hubs(2, 0)
+    world.grace = timedelta(seconds=grace)
     world.user("ada", ONE, namespace=theirs.namespace)
     run_together(world, (ours, theirs), 4)
     assert node_of(world, "ada", theirs) == "", "its own service comes first"
-    run_together(world, (ours, theirs), 10)
+    run_together(world, (ours, theirs), 10 + grace)
     assert node_of(world, "ada", theirs) == "a"
     (why,) = preempted(ours)
     assert why == "hub-1/ada, a server of another hub, fits on node a without it"
@@ -58,8 +62,10 @@ def test_also_without_a_service_there() -> None:
     assert len(preempted(ours)) == 2
 
 
-def test_its_own_hub_comes_first() -> None:
+@pytest.mark.parametrize("grace", [0, 14])
+def test_its_own_hub_comes_first(grace: int) -> None:
     world, (ours, theirs) = hubs(1, 1)
+    world.grace = timedelta(seconds=grace)
     world.user("ada", ONE, namespace=theirs.namespace)
     run_together(world, (ours, theirs), 60)
     assert node_of(world, "ada", theirs) == "a"
