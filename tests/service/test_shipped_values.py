@@ -174,6 +174,7 @@ def test_settings_that_are_documented_are_there() -> None:
     known = set(DRASpawnerService.class_trait_names())
     named = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)`", text))
     others = {
+        "all_hubs",
         "holds_everything",
         "in_use",
         "is_known",
