@@ -15,7 +15,7 @@ from dra_spawner.json_types import JsonObject
 from tests.chart import rendering
 
 VERSIONS: Final = ("4.0.0", "4.4.0", "main")
-_TOP: Final = frozenset({"hub", "proxy", "scheduling", "singleuser"})
+_TOP: Final = frozenset({"hub", "prePuller", "proxy", "scheduling", "singleuser"})
 
 
 def z2jh_chart(version: str) -> Path:

@@ -86,16 +86,25 @@ def test_kubectl_has_it(command: CommandLine) -> None:
 
 
 @cache
-def help_of_helm(command: str) -> str:
-    return run_helm(command, "--help")
+def help_of_helm(*command: str) -> str:
+    return run_helm(*command, "--help")
 
 
 @pytest.mark.parametrize("command", of("helm"), ids=ids)
 def test_helm_has_it(command: CommandLine) -> None:
-    text = help_of_helm(command.words[1])
+    text = help_of_helm(*command.words[1 : 3 if command.words[1] == "get" else 2])
     assert [each for each in options_of(command.words) if not re.search(rf"{each}\b", text)] == []
     if any("/chart" in word for word in command.words):
         assert (ROOT / "helm-values/chart") == CHART
+
+
+@pytest.mark.parametrize("command", [each for each in of("helm") if each.words[1] == "install"], ids=ids)
+def test_helm_renders_what_it_installs(command: CommandLine, directory: Any) -> None:
+    """With the options of the page, and the files that it describes."""
+    directory(command)
+    words = [str(CHART) if word == "helm-values/chart" else word for word in command.words[2:]]
+    names = {each["kind"] for each in yaml.safe_load_all(run_helm("template", *words)) if each}
+    assert {"Deployment", "PriorityClass"} <= names, "with the service, and with placeholders"
 
 
 @pytest.mark.parametrize("command", of("curl"), ids=ids)
