@@ -12,14 +12,13 @@ author = "the authors of dra_spawner"
 copyright = f"the authors of {project}"  # noqa: A001 (the name that Sphinx reads)
 release = __version__
 
-extensions = ["myst_parser", "sphinx_copybutton", "sphinxcontrib.mermaid", "site_parts"]
+extensions = ["myst_parser", "sphinx_copybutton", "site_parts"]
 exclude_patterns = ["_extensions"]
 suppress_warnings = ["myst.header"]  # generated parts have headings below the page's own
 
 # The links of the pages are those that GitHub shows: headings have its anchors, to the fourth level.
 myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence"]
-myst_fence_as_directive = ["mermaid"]
 
 # The theme below JupyterHub's own, which adds JupyterHub's logo and its team's links: they are not this project's.
 html_theme = "pydata_sphinx_theme"

@@ -21,23 +21,23 @@ from dra_spawner.placeholders.lifecycle import (
     following,
     seen_state,
 )
-from dra_spawner.placeholders.lifecycle_diagram import with_diagrams
+from dra_spawner.placeholders.lifecycle_tables import with_tables
 from dra_spawner.placeholders.planner.actions import ACTIONS, delete_placeholder
 from dra_spawner.simulator.pods import Pod
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "placeholders.md"
 
 
-def test_the_documentation_has_the_diagrams_of_the_tables() -> None:
+def test_the_documentation_has_the_tables() -> None:
     text = DOCUMENT.read_text()
-    assert text == with_diagrams(text), (
-        "renew: python -m dra_spawner.placeholders.lifecycle_diagram docs/reference/placeholders.md"
+    assert text == with_tables(text), (
+        "renew: python -m dra_spawner.placeholders.lifecycle_tables docs/reference/placeholders.md"
     )
 
 
 def test_a_document_without_the_marks_is_refused() -> None:
     with pytest.raises(ValueError, match="0 times"):
-        with_diagrams("# Placeholders\n")
+        with_tables("# Placeholders\n")
 
 
 @pytest.mark.parametrize(
