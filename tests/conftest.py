@@ -17,6 +17,9 @@ from .cluster.fixtures import (
     embedded_cluster,
     real_cluster,
 )
+from .no_authorities import trust_no_authorities
+
+trust_no_authorities()
 
 # How long one example takes says nothing on a machine that does other things, too.
 settings.register_profile("unhurried", deadline=None)

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.cluster.programs import end_with_parent
+from tests.no_authorities import trust_no_authorities
 
 __all__ = ["ForkedProcess", "fork_program"]
 
@@ -258,6 +259,7 @@ def _run(request: Mapping[str, Any]) -> None:
 
 def main() -> None:
     """Be the server, or what was forked."""
+    trust_no_authorities()
     for name in _IMPORTED:
         importlib.import_module(name)
     gc.collect()
