@@ -12,7 +12,7 @@ from dra_spawner.kube.api import KubernetesApi, resource_path
 from dra_spawner.manifests.manifest_text import Installation, manifest_text
 from tests.polling import eventually
 
-from .policy import apply_policy
+from .policy import YAML_LOADER, apply_policy
 
 RBAC_API = "rbac.authorization.k8s.io/v1"
 SHIPPED_RULES = Path(__file__).parents[2] / "helm-values" / "rbac.yaml"
@@ -87,7 +87,7 @@ async def service_token(api: KubernetesApi, namespace: str) -> str:
 def manifests(namespace: str) -> list[JsonObject]:
     """All objects of ``dra-spawner manifests``."""
     installation = Installation(namespace, "hub:1", user_namespaces=True, capacity_buffers=True)
-    return [obj for obj in yaml.safe_load_all(manifest_text(installation)) if obj]
+    return [obj for obj in yaml.load_all(manifest_text(installation), YAML_LOADER) if obj]
 
 
 def shipped_objects(namespace: str, rules: Rules = SHIPPED_RULES) -> list[JsonObject]:
@@ -96,7 +96,7 @@ def shipped_objects(namespace: str, rules: Rules = SHIPPED_RULES) -> list[JsonOb
         kinds = {*_PLURALS, "ServiceAccount"}
         found = manifests(namespace)
         return [obj for obj in found if obj["kind"] in kinds and obj["metadata"]["name"].endswith(rules)]
-    objects: list[JsonObject] = [obj for obj in yaml.safe_load_all(rules.read_text()) if obj]
+    objects: list[JsonObject] = [obj for obj in yaml.load_all(rules.read_text(), YAML_LOADER) if obj]
     for obj in objects:
         if not obj["kind"].startswith("Cluster"):
             obj["metadata"].setdefault("namespace", namespace)
