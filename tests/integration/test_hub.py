@@ -224,7 +224,7 @@ c.DRASpawner.leftovers_sweep_interval_seconds = 10
 import os
 if os.path.exists("die"):
     # What it leaves is swept after this time.
-    c.DRASpawner.start_timeout = 3
+    c.DRASpawner.start_timeout = 6
     async def die(spawner, pod):
         await spawner.attempt.objects.ensure({t["metadata"]["name"] for t in spawner.attempt.objects.templates.values()})
         os.kill(os.getpid(), 9)
