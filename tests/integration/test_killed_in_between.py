@@ -280,7 +280,9 @@ async def killed_in_second_try(
         # A placeholder stays until its server runs; another one is created for it.
         return len(await placeholders_of(cluster)) == (warm and warm + 1) and await all_belongs_to_pods(cluster)
 
-    await eventually(first_try_is_written, "all of the first try is written")
+    await eventually(
+        first_try_is_written, "all of the first try is written", shows=lambda: (warm, spawning, proxy.requests[-20:])
+    )
     proxy.counted_from, proxy.kill_at = "delete pods jupyter-ada", step
     await fail_pod(cluster, first, "claim-lost")
     await killed(proxy, spawning)
