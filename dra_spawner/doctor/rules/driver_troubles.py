@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from dra_spawner import names
 from dra_spawner.doctor.facts import DoctorFacts
 from dra_spawner.doctor.findings import DoctorRule, Finding, Severity, Subject
 from dra_spawner.dra.devices import Device
@@ -23,7 +24,6 @@ _INTEL: Final = "gpu.intel.com"
 _NVIDIA: Final = "gpu.nvidia.com"
 _SRIOV: Final = "sriovnetwork.k8snetworkplumbingwg.io"
 _GPUS: Final = frozenset({_NVIDIA, _AMD})
-_ROOT: Final = "resource.kubernetes.io/pcieRoot"
 
 DRIVER_TROUBLE: Final = DoctorRule(
     "driver-trouble",
@@ -88,7 +88,7 @@ def _has_no_common_root(seen: _Seen) -> bool:
 
 
 def _roots(devices: Sequence[Device]) -> set[str]:
-    return {_text(each, _ROOT) for each in devices} - {""}
+    return {_text(each, names.PCIE_ROOT) for each in devices} - {""}
 
 
 def _text(device: Device, name: str) -> str:
@@ -119,7 +119,7 @@ _TROUBLES: Final = (
         _has_old_names,
         "AMD's driver is older than April 2026, when it renamed attributes: profiles that name pciAddr, cardIndex, "
         "renderIndex or family fit no device after an upgrade.",
-        f"Name resource.kubernetes.io/pciBusID after the upgrade: {where('docs/reference/drivers.md#amd-gpus')}.",
+        f"Name {names.PCI_BUS_ID} after the upgrade: {where('docs/reference/drivers.md#amd-gpus')}.",
         Severity.INFO,
     ),
     _Trouble(
@@ -162,7 +162,7 @@ _TROUBLES: Final = (
         _DRANET,
         _has_no_common_root,
         "No network card of DRANET is under the PCIe root of a GPU, as on GB200 and GB300: profiles with "
-        "match_attribute resource.kubernetes.io/pcieRoot over both never fit.",
+        f"match_attribute {names.PCIE_ROOT} over both never fit.",
         f"Choose by numa_node: {where('docs/reference/drivers.md#dranet')}.",
         Severity.INFO,
     ),
