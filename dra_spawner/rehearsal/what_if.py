@@ -1,9 +1,9 @@
-"""What if: more users of a profile now, more nodes like a present one, and nodes that are lost."""
+"""What if: more users of a profile now, more nodes like a present one or of a kind, and nodes that are lost."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -18,10 +18,11 @@ from dra_spawner.placeholders.planner.preemption import find_preemption
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.placeholders.planner.view import View, without_label
 from dra_spawner.rehearsal.capacity import measure_capacity
+from dra_spawner.rehearsal.node_supply import NodeSupply
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.failed_fits import FailedFits
-from dra_spawner.simulator.node_templates import TemplateError, add_node, template_of
+from dra_spawner.simulator.node_templates import NodeTemplate, TemplateError, add_node, template_of
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.search_limits import CommonBudget
 from dra_spawner.simulator.snapshot import Snapshot, Undecided
@@ -46,6 +47,8 @@ class WhatIf:
         Number of users of the profile who start a server now.
     added
         Number of new nodes by the name of the present node that they equal.
+    added_of_kind
+        Number of new nodes by their kind.
     lost
         Names of nodes that are lost, with all pods there.
     """
@@ -54,6 +57,7 @@ class WhatIf:
     shape: Shape
     users: int = 0
     added: Mapping[str, int] = field(default_factory=dict)
+    added_of_kind: Mapping[str, int] = field(default_factory=dict)
     lost: frozenset[str] = frozenset()
 
 
@@ -122,6 +126,7 @@ def simulate(
     shapes: Mapping[str, Shape],
     question: WhatIf,
     budget: SearchBudget,
+    supplies: Sequence[NodeSupply] = (),
 ) -> Simulation:
     """Answer a question; quotas and limits of placeholders do not count.
 
@@ -133,6 +138,8 @@ def simulate(
         Of the servers.
     shapes
         By id; servers on lost nodes of other shapes count as lost for good.
+    supplies
+        Kinds of nodes that may be added.
 
     Raises
     ------
@@ -141,7 +148,10 @@ def simulate(
         If the budget is exceeded.
     """
     snapshot.limit_searches(CommonBudget(lambda: budget))
-    _add_nodes(snapshot, question.added)
+    for name, count in sorted(question.added.items()):
+        _add_nodes(snapshot, _template_of_node(snapshot, name), count, "what-if")
+    for kind, count in sorted(question.added_of_kind.items()):
+        _add_nodes(snapshot, _template_of_kind(snapshot, kind, supplies), count, "what-if-kind")
     before = View(snapshot, now, namespaces=namespaces)
     lost = Counter(before.shape_of(pod) for name in question.lost for pod in before.users_of_node.get(name, ()))
     for name in question.lost:
@@ -173,16 +183,27 @@ def simulate(
     )
 
 
-def _add_nodes(snapshot: Snapshot, added: Mapping[str, int]) -> None:
-    for name, count in sorted(added.items()):
-        if name not in snapshot.nodes:
-            raise ImpossibleChange(f"there is no node {name}")
-        try:
-            template = template_of(snapshot, name)
-        except TemplateError as error:
-            raise ImpossibleChange(str(error)) from None
-        for number in range(count):
-            add_node(snapshot, template, f"what-if-{number}")
+def _add_nodes(snapshot: Snapshot, template: NodeTemplate, count: int, suffix: str) -> None:
+    for number in range(count):
+        add_node(snapshot, template, f"{suffix}-{number}")
+
+
+def _template_of_node(snapshot: Snapshot, name: str) -> NodeTemplate:
+    if name not in snapshot.nodes:
+        raise ImpossibleChange(f"there is no node {name}")
+    try:
+        return template_of(snapshot, name)
+    except TemplateError as error:
+        raise ImpossibleChange(str(error)) from None
+
+
+def _template_of_kind(snapshot: Snapshot, kind: str, supplies: Sequence[NodeSupply]) -> NodeTemplate:
+    supply = next((each for each in supplies if each.name == kind), None)
+    if supply is not None and supply.past:
+        return supply.past[0].template  # it had all of its devices
+    if supply is not None and supply.nodes:
+        return _template_of_node(snapshot, supply.nodes[0])
+    raise ImpossibleChange(f"no node of the kind {kind} is present or remembered")
 
 
 def _lose_node(snapshot: Snapshot, name: str) -> None:

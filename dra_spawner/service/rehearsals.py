@@ -183,10 +183,20 @@ class Rehearsals:
             If the search takes too long.
         """
         async with self._turn():
-            controller = self._controller
-            objects, now = controller.watch.snapshot.items(), controller.now()
+            self.look()
+            now = self._controller.now()
+            copy = _Copy(self._controller.watch.snapshot.items(), now, MAX_PLACEHOLDERS, self._seen.found(now), {})
             with _without_collections():
-                return await asyncio.to_thread(self._simulate, question, objects, now)
+                return await asyncio.to_thread(self._simulate, question, copy)
+
+    def kinds(self) -> tuple[str, ...]:
+        """Names of the kinds of nodes that `what_if` can add: described, present and past ones."""
+        if self._kinds:
+            return tuple(each.name for each in self._kinds)
+        view = self._controller.view()
+        label = self._controller.settings.policy.readiness.kind_label
+        supplies = supplies_of_known_kinds(view, label, timedelta(0), past=self._seen.found(self._controller.now()))
+        return tuple(sorted(each.name for each in supplies))
 
     @contextlib.asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
@@ -236,17 +246,23 @@ class Rehearsals:
             is_over=lambda: time.monotonic() > end,
         )
 
-    def _simulate(self, question: WhatIf, objects: Sequence[ClusterObject | BrokenObject], now: datetime) -> Simulation:
+    def _simulate(self, question: WhatIf, copy: _Copy) -> Simulation:
         end = time.monotonic() + _MAX_SECONDS
         settings, shapes = self._controller.settings, self._controller.published.shapes
+        snapshot = Snapshot(copy.objects)
+        supplies: tuple[NodeSupply, ...] = ()
+        if question.added_of_kind:
+            view = View(snapshot, copy.now, namespaces=settings.namespaces)
+            supplies = self._supplies(view, question.profile, copy, RehearsalAssumptions())
         return simulate(
-            Snapshot(objects),
-            now,
+            snapshot,
+            copy.now,
             settings.namespaces,
             settings.placeholders.namespace,
             {each.id: each for each in shapes.values()},
             question,
             SearchBudget(None, lambda: time.monotonic() > end),
+            supplies,
         )
 
     def _supplies(

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
+import pytest
+
+from dra_spawner import names
 from dra_spawner.dra.budget import SearchBudget
 from dra_spawner.placeholders.planner.cluster_index import Namespaces
-from dra_spawner.rehearsal.what_if import Simulation, WhatIf, simulate
+from dra_spawner.rehearsal.node_supply import supplies_of_known_kinds
+from dra_spawner.rehearsal.seen_nodes import SeenNodes
+from dra_spawner.rehearsal.what_if import ImpossibleChange, Simulation, WhatIf, simulate
 from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, SHARE, gpu_claim
 from tests.placeholders.planner.world import World
 from tests.rehearsal.questions import hub
@@ -16,6 +23,25 @@ def lost(world: World, *nodes: str, users: int = 0) -> Simulation:
     view, budget = world.view(), SearchBudget(100_000)
     with world.snapshot.trial():
         return simulate(world.snapshot, view.now, Namespaces(), NAMESPACE, shapes, question, budget)
+
+
+def test_a_node_of_a_kind_that_no_node_has_now() -> None:
+    world = hub("a", labels={names.IMAGES_READY: names.TRUE})
+    seen = SeenNodes(names.INSTANCE_TYPE)
+    seen.look(world.view())
+    world.remove_node("a")
+    supplies = supplies_of_known_kinds(world.view(), names.INSTANCE_TYPE, timedelta(), past=seen.found(world.now))
+
+    def asked(**kinds: int) -> Simulation:
+        view, question = world.view(), WhatIf("gpu", GPU, 5, added_of_kind=kinds)
+        with world.snapshot.trial():
+            budget, shapes = SearchBudget(100_000), {GPU.id: GPU}
+            return simulate(world.snapshot, view.now, Namespaces(), NAMESPACE, shapes, question, budget, supplies)
+
+    assert asked().starting == 0
+    assert asked(g2=2).starting == 4
+    with pytest.raises(ImpossibleChange, match=r"^no node of the kind g3 is present or remembered$"):
+        asked(g3=1)
 
 
 def test_servers_of_a_lost_node_use_free_capacity_first_and_then_placeholders() -> None:

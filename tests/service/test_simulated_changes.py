@@ -48,7 +48,16 @@ async def test_users_and_nodes_that_may_come_and_go(embedded_cluster: ClusterUnd
         for question in ({"lost_nodes": ["Node-C"]}, {"added_nodes": [{"like": "Node-C", "count": 1}]}):
             status, problem = await ask(service, **question)
             assert (status, problem["detail"]) == (404, "There is no node Node-C.")
+        status, problem = await ask(service, added_nodes=[{"kind": "b100", "count": 1}])
+        assert (status, problem["detail"]) == (404, "No node of the kind b100 is present or remembered.")
         wrong: dict[str, Any]
-        for wrong in ({"users": -1}, {"users": True}, {"lost_nodes": "n"}, {"added_nodes": [{}]}, {"x": 1}):
+        for wrong in (
+            {"users": -1},
+            {"users": True},
+            {"lost_nodes": "n"},
+            {"added_nodes": [{}]},
+            {"added_nodes": [{"like": "node-a", "kind": "a", "count": 1}]},
+            {"x": 1},
+        ):
             status, problem = await ask(service, **wrong)
             assert (status, problem["detail"][-1]) == (400, ".")

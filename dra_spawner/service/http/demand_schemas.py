@@ -9,6 +9,7 @@ from dra_spawner.placeholders.planner.demand.estimates import Source
 from dra_spawner.service.http.cluster_schemas import paged
 from dra_spawner.service.http.schema_words import (
     choice,
+    either,
     flag,
     integer,
     items,
@@ -168,12 +169,19 @@ REHEARSAL: Final = record(
 )
 
 _NODE: Final = text("n1", maxLength=253)
+_ADDED: Final = integer(1, minimum=1, maximum=50)
 _USERS: Final = integer(10, maximum=1000)
 SIMULATION_QUESTION: Final = record(
     {
         "profile": text("gpu-slice", minLength=1, maxLength=1000),
         "users": _USERS,
-        "added_nodes": items(record({"like": _NODE, "count": integer(1, minimum=1, maximum=50)}), maxItems=5),
+        "added_nodes": items(
+            either(
+                record({"like": _NODE, "count": _ADDED}),
+                record({"kind": text("a100", maxLength=253), "count": _ADDED}),
+            ),
+            maxItems=5,
+        ),
         "lost_nodes": items(text("n2", maxLength=253), maxItems=50),
     },
     optional=("users", "added_nodes", "lost_nodes"),

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 __all__ = [
     "Schema",
     "choice",
+    "either",
     "example_of",
     "flag",
     "integer",
@@ -68,6 +69,11 @@ def mapping(schema: Schema, key: str) -> Schema:
 def nullable(schema: Schema) -> Schema:
     """The same, or null."""
     return {"anyOf": [schema, {"type": "null"}]}
+
+
+def either(*schemas: Schema) -> Schema:
+    """One of some schemas; the first has the example."""
+    return {"anyOf": list(schemas)}
 
 
 def record(members: Mapping[str, Schema], *, optional: Iterable[str] = (), **more: Any) -> Schema:

@@ -29,7 +29,7 @@ class SimulationsHandler(PlaceholderHandler):
     """``POST api/simulations`` with ``{"profile", "users", "added_nodes", "lost_nodes"}``."""
 
     @endpoint(
-        "What if: more users of a profile now, more nodes like a present one, nodes that are lost.",
+        "What if: more users of a profile now, more nodes like a present one or of a kind, nodes that are lost.",
         Access.OPERATE,
         body=SIMULATION_QUESTION,
         answer=SIMULATION,
@@ -41,7 +41,8 @@ class SimulationsHandler(PlaceholderHandler):
         if not isinstance(profile, str):
             raise HTTPError(400, "profile: allowed: the name of a profile or a choice, as in api/profiles.")
         users = _count(body.get("users", 0), "users", 0, _MAX_USERS)
-        added, lost = _added(body.get("added_nodes", [])), _lost(body.get("lost_nodes", []))
+        added, lost = body.get("added_nodes", []), _lost(body.get("lost_nodes", []))
+        like, of_kind = _added(added, "like"), _added(added, "kind")
         rehearsals, watch = self.context.rehearsals, self.context.watch
         if rehearsals is None or watch is None or not watch.synced:
             raise HTTPError(503, "The cluster is not read completely yet.")
@@ -50,7 +51,7 @@ class SimulationsHandler(PlaceholderHandler):
         if choice is None:
             raise HTTPError(404, "The hub publishes no choice of this name.")
         try:
-            found = await rehearsals.what_if(WhatIf(choice, shapes[choice], users, added, lost))
+            found = await rehearsals.what_if(WhatIf(choice, shapes[choice], users, like, of_kind, lost))
         except ImpossibleChange as error:
             because = str(error)
             raise HTTPError(404, "%s.", because[:1].upper() + because[1:]) from None
@@ -71,19 +72,21 @@ def _count(found: object, path: str, least: int, most: int) -> int:
 
 def _name(found: object, path: str) -> str:
     if not isinstance(found, str) or len(found) > 253:
-        raise HTTPError(400, "%s: found %s; allowed: the name of a node.", path, f"{found!r:.60}")
+        raise HTTPError(400, "%s: found %s; allowed: a name.", path, f"{found!r:.60}")
     return found
 
 
-def _added(found: object) -> dict[str, int]:
+def _added(found: object, by: str) -> dict[str, int]:
+    """Numbers of added nodes by the value of a key, ``like`` or ``kind``."""
     if not isinstance(found, list) or len(found) > _MAX_KINDS:
         raise HTTPError(400, "added_nodes: allowed: a list of at most %d items.", _MAX_KINDS)
     counts = Counter[str]()
     for number, each in enumerate(found):
         path = f"added_nodes[{number}]"
-        if not isinstance(each, dict) or set(each) != {"like", "count"}:
-            raise HTTPError(400, "%s: allowed: an object with like and count.", path)
-        counts[_name(each["like"], f"{path}.like")] += _count(each["count"], f"{path}.count", 1, _MAX_ADDED)
+        if not isinstance(each, dict) or set(each) not in ({"like", "count"}, {"kind", "count"}):
+            raise HTTPError(400, "%s: allowed: an object with count, and either like or kind.", path)
+        if by in each:
+            counts[_name(each[by], f"{path}.{by}")] += _count(each["count"], f"{path}.count", 1, _MAX_ADDED)
     return dict(counts)
 
 

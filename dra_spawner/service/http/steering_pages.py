@@ -117,6 +117,7 @@ class WhatIfPage(SteeringPage):
             "what_if_page.html",
             choices=[each["name"] for each in choices if each["availability"] is not None],
             nodes=sorted(watch.snapshot.nodes)[:_NODES_SHOWN] if watch is not None else [],
+            kinds=self.context.rehearsals.kinds() if watch is not None and self.context.rehearsals is not None else (),
         )
 
 

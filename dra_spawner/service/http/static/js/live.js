@@ -70,7 +70,7 @@ class Follower {
       });
       if (answer.ok) {
         this.etag = answer.headers.get("ETag") ?? "";
-        this.render(await (this.asText ? answer.text() : answer.json()), answer);
+        await this.render(await (this.asText ? answer.text() : answer.json()), answer);
       } else if (answer.status !== 304) {
         throw new Error(await problemOf(answer));
       }
@@ -87,6 +87,13 @@ class Follower {
       else this.plan();
     }
   }
+}
+
+/** The JSON at a path of the API; a refusal as an Error with its sentence. */
+export async function read(path) {
+  const answer = await fetch(address(path), { headers: headers(), cache: "no-store", credentials: "same-origin", redirect: "error" });
+  if (!answer.ok) throw new Error(await problemOf(answer));
+  return answer.json();
 }
 
 async function problemOf(answer) {

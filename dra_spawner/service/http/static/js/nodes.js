@@ -3,7 +3,7 @@
    A row gets its bars when it comes near the view, so that hundreds of nodes cost little. All text of the cluster goes
    through textContent or setAttribute, never through HTML. */
 
-import { address, follow, headers, keeping } from "./live.js";
+import { follow, keeping, read } from "./live.js";
 import { barParts, describe, haystackOf, marksOf, percent, sumOf } from "./bars.js";
 import { roving } from "./roving.js";
 import { listsServers } from "./servers.js";
@@ -286,8 +286,7 @@ async function render(answer) {
   let following = answer.continue;
   while (following) {
     const query = new URLSearchParams({ limit: PAGE_OF_NODES, continue: following });
-    const page = await fetch(address(`api/node-summaries?${query}`), { headers: headers(), cache: "no-store" });
-    const more = await page.json();
+    const more = await read(`api/node-summaries?${query}`);
     items.push(...more.items);
     following = more.continue;
   }

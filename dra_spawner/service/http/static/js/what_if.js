@@ -15,7 +15,8 @@ function line(tag, text, className = "") {
 function questionOf(data) {
   const question = { profile: data.get("profile"), users: Number(data.get("users")) };
   const count = Number(data.get("count"));
-  if (count) question.added_nodes = [{ like: data.get("like"), count }];
+  const [by, name] = JSON.parse(data.get("added") || "[]");
+  if (count && by) question.added_nodes = [{ [by]: name, count }];
   if (data.get("lost")) question.lost_nodes = [data.get("lost")];
   return question;
 }
