@@ -181,6 +181,7 @@ def test_policies_of_both_kinds_count_together() -> None:
     assert "Not evaluated" not in info.sentence
     for others in ((closing, opening), (closing, cilium(egressDeny=[{}]))):
         assert of(sound(other_policies={CNP: others})) == [("other-policies", "info")]
+    assert of(sound(network_policies=None, other_policies={CNP: (closing,)})) == [("other-policies", "info")]
     hubs = (policy("h", HUB_LABELS, egress=[]),)
     for more in ((opening,), None):
         found = of(sound(network_policies=hubs, other_policies={CNP: more}))
