@@ -92,7 +92,7 @@ def test_a_table_for_people(run, cluster):
         "",
         "typo",
         "  error    the cluster has no device class gpu.exampel.com; there are gpu.example.com, mig.example.com, "
-        "gpu-share.example.com",
+        "gpu-share.example.com, vlan-nic.example.com",
         "           profile_list[1].kubespawner_override.device_claims.gpu.device_class (device-class)",
         "",
         "note: not known, so not checked: feature gates",

@@ -30,6 +30,9 @@ _CONSEQUENCES = {
     "adminAccess": "the devices would be taken from others instead of looked at",
 }
 
+#: How many classes a message names, most alike first.
+_NAMED_CLASSES = 4
+
 
 def version_findings(choice: Choice, inventory: Inventory) -> Iterator[Finding]:
     """Of the API that claims need."""
@@ -90,8 +93,10 @@ def class_findings(want: Want, inventory: Inventory, level: Level = Level.ERROR)
     if classes is None:
         return
     if name not in classes:
-        near = difflib.get_close_matches(name, classes, 3, 0.5) or sorted(classes)
-        there = f"there are {', '.join(near)}" if near else "it has none at all: is a DRA driver installed?"
+        near = difflib.get_close_matches(name, classes, _NAMED_CLASSES, 0.5)
+        named = [*near, *sorted({*classes} - {*near})][:_NAMED_CLASSES]
+        more = f" and {len(classes) - len(named)} more" if len(classes) > len(named) else ""
+        there = f"there are {', '.join(named)}{more}" if named else "it has none at all: is a DRA driver installed?"
         yield rules.DEVICE_CLASS.finding(
             want.path_of("device_class"), f"the cluster has no device class {name}; {there}", level
         )
