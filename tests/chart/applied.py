@@ -12,6 +12,10 @@ from tests.cluster.under_test import ClusterUnderTest
 from tests.polling import eventually
 
 _PLURALS = {
+    "DaemonSet": "daemonsets",
+    "Ingress": "ingresses",
+    "Job": "jobs",
+    "StatefulSet": "statefulsets",
     "ClusterRole": "clusterroles",
     "ClusterRoleBinding": "clusterrolebindings",
     "ConfigMap": "configmaps",
@@ -30,7 +34,7 @@ _PLURALS = {
     "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
 }
 #: Kinds whose objects make nothing run.
-_REAL = frozenset(_PLURALS) - {"Deployment", "Pod"}
+_REAL = frozenset(_PLURALS) - {"DaemonSet", "Deployment", "Job", "Pod", "StatefulSet"}
 #: Of the Prometheus Operator, which no test cluster has.
 FOREIGN = frozenset({"PrometheusRule", "ServiceMonitor"})
 _TIMEOUT_SECONDS = 30.0

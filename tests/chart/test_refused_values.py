@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from dra_spawner.json_types import JsonObject
-from tests.chart.rendering import CHART, EVERYTHING, IMAGE, RenderingFailed, rendered
+from tests.chart.rendering import CHART, EVERYTHING, IMAGE, RenderingFailed, rendered, run_helm
 
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 DEFAULTS = yaml.safe_load((CHART / "values.yaml").read_text())
@@ -121,6 +121,11 @@ def test_a_typo_is_refused_at_each_level(values: JsonObject) -> None:
 def test_values_that_exclude_each_other(values: JsonObject, told: str) -> None:
     with pytest.raises(RenderingFailed, match=told):
         rendered({**IMAGE, **values})
+
+
+def test_an_old_kubernetes_is_named() -> None:
+    with pytest.raises(RenderingFailed, match=r"requires kubeVersion: >=1\.34\.0-0 which is incompatible .* v1\.33\.9"):
+        run_helm("template", "dra-spawner", str(CHART), "--kube-version", "1.33.9", values=IMAGE)
 
 
 def test_everything_at_once_is_no_contradiction() -> None:

@@ -15,7 +15,6 @@ from dra_spawner.json_types import JsonObject
 from dra_spawner.service.application import DRASpawnerService
 from tests.chart.rendering import CHART, EVERYTHING, IMAGE, RenderingFailed, of_kind, rendered, run_helm
 from tests.chart.settings_schema import settings_schema
-from tests.chart.z2jh import documented_yaml
 
 CLUSTER_WIDE = {
     "ClusterRole",
@@ -149,14 +148,6 @@ def test_each_switch_by_itself(values: JsonObject) -> None:
             assert ("ValidatingAdmissionPolicy", each["spec"]["policyName"]) in found
     account = of_kind(objects, "Deployment")["spec"]["template"]["spec"]["serviceAccountName"]
     assert ("ServiceAccount", account) in found or account == "mine"
-
-
-def test_the_documented_values_render() -> None:
-    known = json.loads((CHART / "values.schema.json").read_text())["properties"].keys() - {"hub"}
-    documented = [each for each in documented_yaml() if isinstance(each, dict) and each.keys() <= known]
-    assert len(documented) >= 3
-    for values in documented:
-        rendered({**IMAGE, **values})
 
 
 def test_the_chart_has_the_version_of_the_package() -> None:
