@@ -257,7 +257,12 @@ async def _absent(cluster, template):
 
 
 async def test_wrong_profiles_end_the_hub_at_its_start(cluster):
+    """Before that it names an old chart, and a setting with two values."""
     more = """
+import sys, types
+sys.modules["z2jh"] = types.SimpleNamespace(get_config=lambda key, default=None: "3.3.8")
+c.KubeSpawner.image = "one"
+c.DRASpawner.image = "other"
 c.DRASpawner.profile_list += [
     {"display_name": "x", "kubespawner_override": {"device_claims": {"gpu": {"device_class": "a", "capacity": {"memory": "10GB"}}}}},
     {"display_name": "y", "kubespawner_override": {"device_claims": {"gpu": {"device_clas": "a"}}}},
@@ -279,3 +284,5 @@ c.DRASpawner.profile_list += [
         "or another of the keys" in log
     )
     assert "The hub ends because of 3 wrong values" in log
+    assert "zero-to-jupyterhub 3.3 is not supported" in log
+    assert "c.KubeSpawner.image and c.DRASpawner.image have different values" in log
