@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesError, resource_path
 from tests.chart.granted_rights import Right, granted, unused
 from tests.chart.hub_release import CHART_VALUES, PLAIN, SLICE, HubRelease
+from tests.chart.hub_use import assert_nothing_was_refused, look, use
 from tests.chart.optional_starts import start_with_options
 from tests.chart.removal import remove_as_documented
 from tests.chart.rendering import ROOT, rendered
@@ -83,34 +83,6 @@ def cluster(
         yield found
 
 
-async def use(hub: HubRelease, user: str = "ada") -> None:
-    """Login, form, warm start, page, stop."""
-
-    async def is_warm() -> bool:
-        return bool(await hub.placeholders()) and await hub.answers()
-
-    await eventually(is_warm, "a placeholder is warm, and the hub can ask for it", 120, shows=hub.cluster.logs)
-    placeholders = [pod["spec"] for pod in await hub.placeholders()]
-    kept = {entry["resourceClaimName"] for spec in placeholders for entry in spec.get("resourceClaims", ())}
-    async with await hub.browser(user) as browser:
-        assert "GPU slice, 10 GiB" in await browser.get("/hub/spawn")
-        events = await browser.start(profile="gpu-slice")
-        assert events[-1].get("ready"), f"{events}\n{hub.cluster.logs()}"
-        environment = json.loads(await browser.get(f"/user/{user}/environment"))
-        assert environment["JUPYTERHUB_BASE_URL"] == hub.base_url
-        pod = await hub.server_of(user)
-        assert pod is not None
-        if pod["metadata"]["namespace"] == hub.namespace:
-            assert {each.get("resourceClaimName") for each in pod["spec"]["resourceClaims"]} <= kept
-        await look(hub)
-        await browser.stop()
-
-        async def is_gone() -> bool:
-            return await hub.server_of(user) is None
-
-        await eventually(is_gone, "the server is gone", shows=hub.cluster.logs)
-
-
 async def use_more(hub: HubRelease) -> None:
     """A start without a warm claim; and an administrator changes a number."""
     async with await hub.browser("bob") as bob:
@@ -124,28 +96,6 @@ async def use_more(hub: HubRelease) -> None:
         return not await hub.placeholders()
 
     await eventually(are_none, "placeholders end", shows=hub.cluster.logs)
-
-
-async def look(hub: HubRelease) -> None:
-    """An administrator opens the page, which is in the hub's menu."""
-    async with await hub.browser("admin") as admin:
-        path = f"/services/{hub.service_name}/"
-        assert path in await admin.get("/hub/home")
-
-        async def is_shown() -> bool:
-            # The hub's proxy passes it on when the hub has seen that the service answers.
-            status, text = await admin.ask(path)
-            assert status in (200, 404), text
-            return status == 200 and "node-a" in text
-
-        await eventually(is_shown, "the page is there", shows=hub.cluster.logs)
-
-
-def assert_nothing_was_refused(hub: HubRelease) -> None:
-    """The charts grant all that their programs ask for."""
-    ours = set(hub.accounts())
-    refused = {str(each) for each in hub.cluster.accesses() if each.account in ours and each.status in (401, 403)}
-    assert sorted(refused) == []
 
 
 def assert_all_is_used(hub: HubRelease) -> None:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from dra_spawner.devcluster.demo.example_nodes import device_classes
 from dra_spawner.devcluster.kubelet.kubelet import Kubelet
 from dra_spawner.devcluster.kubelet.node_agent import node_manifest
 from dra_spawner.devcluster.kubelet.pod_addresses import LoopbackAddresses
@@ -58,8 +59,8 @@ class WholeCluster:
 
         return self._loop.run(await_it(), 240)
 
-    async def start(self) -> None:
-        """Nodes, and the kubelet."""
+    async def start(self, *, has_gpu_nodes: bool = True) -> None:
+        """The kubelet, and its nodes: one for hub and service, and two with GPUs unless a test brings its own."""
         self.api = await KubernetesApi.from_kubeconfig(self.plane.admin_kubeconfig, timeout_seconds=_ANSWER_SECONDS)
         self.network = PodNetwork(self.api, self.directory, self._addresses)
         self.runtime = ChartRuntime(self.plane, self.api, self.network, self.directory)
@@ -68,12 +69,12 @@ class WholeCluster:
         )
         await self._kubelet.start()
         await self._kubelet.add_node(node_manifest("core", labels={"hub.jupyter.org/node-purpose": "core"}))
-        for name in ("node-a", "node-b"):
+        for name in ("node-a", "node-b") if has_gpu_nodes else ():
             node, devices = node_with(name, shareable("gpu-0"), shareable("gpu-1"))
             node["status"]["images"] = image_list([SERVER_IMAGE])
             await self._kubelet.add_node(node)
             await self.api.create(resource_path(_RESOURCE, "resourceslices"), devices)
-        for each in classes():
+        for each in classes() if has_gpu_nodes else device_classes():
             await self.api.create(resource_path(_RESOURCE, "deviceclasses"), each)
         for each in (network_definitions.DEFINITION, buffer_definition.DEFINITION):
             await self.api.create(resource_path("apiextensions.k8s.io/v1", "customresourcedefinitions"), each)
@@ -150,7 +151,9 @@ def _has_no_namespace(obj: JsonObject) -> bool:
 
 
 @contextmanager
-def whole_cluster(binary: Path, loop: BackgroundLoop, directory: Path) -> Iterator[WholeCluster]:
+def whole_cluster(
+    binary: Path, loop: BackgroundLoop, directory: Path, *, has_gpu_nodes: bool = True
+) -> Iterator[WholeCluster]:
     """A cluster for some releases."""
     plane = ControlPlane(
         binary, directory / "plane", client_qps=_CLIENT_QPS, api_server_arguments=audit_arguments(directory)
@@ -163,7 +166,7 @@ def whole_cluster(binary: Path, loop: BackgroundLoop, directory: Path) -> Iterat
         cluster = WholeCluster(plane, loop, directory)
 
         async def start() -> None:
-            await cluster.start()
+            await cluster.start(has_gpu_nodes=has_gpu_nodes)
 
         loop.run(start())
         try:
