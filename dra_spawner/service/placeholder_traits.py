@@ -85,7 +85,7 @@ class PlaceholderTraits(HasTraits):
         help="""
         Limit of failed replacements in a row. A placeholder that fails on its node is replaced. When this many
         replacements have failed, too, no more placeholders of the shape are created for its target until an
-        administrator resumes them. The pauses between replacements grow: the fifth is created after two and a half
+        operator says: try again. The pauses between replacements grow: the fifth is created after two and a half
         minutes at the earliest.
         """,
     ).tag(config=True)

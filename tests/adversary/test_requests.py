@@ -243,17 +243,17 @@ async def check_other_sites(callers: Callers) -> None:
         expected = 401 if address == "api/placements" else 403
         assert expected in [each.status for each in answers], [each.raw for each in answers]
         assert {each.status for each in answers} <= {401, expected}
-    await check_forms(callers)
+    await check_actions(callers)
     # From the page itself the same cookies do, for reading.
     same = ("Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document")
     assert (await callers.send("nobody", "GET", PREFIX, cookie, *same)).status == 200
 
 
-async def check_forms(callers: Callers) -> None:
-    """The page's form resumes placeholders; another site's form lacks the token that only the page has."""
-    target, form = f"{PREFIX}api/placeholders/resume", b"profile=gpu-slice"
-    kind = "Content-Type: application/x-www-form-urlencoded"
-    modes = ("Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document")
+async def check_actions(callers: Callers) -> None:
+    """The page's button resumes placeholders; a page of another site lacks the token that only the page has."""
+    target, question = f"{PREFIX}api/placeholders/resume", b'{"profile": "gpu-slice"}'
+    kind = "Content-Type: application/json"
+    modes = ("Sec-Fetch-Mode: cors", "Sec-Fetch-Dest: empty")
     # Nothing is published, so there is no such choice. An administrator's login has no right to change servers.
     for user, expected in (("operator", 404), ("manager", 404), ("admin", 403), ("watcher", 403)):
         cookie = f"Cookie: {await cookies_of(callers.service, user)}"
@@ -261,23 +261,24 @@ async def check_forms(callers: Callers) -> None:
         for site in ("cross-site", "same-site", "same-origin"):
             for query in ("", "?_xsrf=", "?_xsrf=x", f"?_xsrf={tokens[0][:-2]}"):
                 headers = (cookie, kind, f"Sec-Fetch-Site: {site}", *modes)
-                answer = await callers.send("nobody", "POST", target + query, *headers, body=form)
+                answer = await callers.send("nobody", "POST", target + query, *headers, body=question)
                 assert answer.status == 401, answer.raw
         headers = (cookie, kind, "Sec-Fetch-Site: same-origin", *modes)
         answers = [
-            await callers.send("nobody", "POST", f"{target}?_xsrf={each}", *headers, body=form) for each in tokens
+            await callers.send("nobody", "POST", f"{target}?_xsrf={each}", *headers, body=question) for each in tokens
         ]
         # One of these cookies is for the service.
         assert expected in [each.status for each in answers], [each.raw for each in answers]
-    for body in (b"", b"profile=", b"profile=a&profile=b", b"a=b", b"profile=%00", b"\xff=\xff", b"&" * 10_000):
-        answer = await callers.send("admin", "POST", target, kind, body=body)
-        assert answer.status == 400, (body[:50], answer.raw)
     for body in (
         b"",
+        b"profile=gpu-slice",
+        b"\xff",
         b"[]",
         b"1" * 100_000,
         b"[" * 100_000,
         b'{"profile": 1}',
+        b'{"profile": ""}',
+        b'{"profile": "\\u0000"}',
         b'{"shape": "x"}',
         b'{"profile": "\\ud800"}',
     ):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import aiohttp
@@ -16,14 +15,9 @@ from tests.service.replica import Replica, publish_settings, publish_shapes, rep
 GPU = shape(WHOLE)
 
 
-async def resume(service: Replica, body: Any, **headers: str) -> tuple[int, dict[str, Any]]:
-    data = body if isinstance(body, str) else json.dumps(body)
-    async with (
-        aiohttp.ClientSession() as session,
-        session.post(f"{service.url}/resume", data=data, headers=headers, allow_redirects=False) as answer,
-    ):
-        text = await answer.text()
-        return answer.status, json.loads(text) if text else {"location": answer.headers["Location"]}
+async def resume(service: Replica, body: Any) -> tuple[int, dict[str, Any]]:
+    async with aiohttp.ClientSession() as session, session.post(f"{service.url}/resume", json=body) as answer:
+        return answer.status, await answer.json()
 
 
 async def fail_placeholders(service: Replica) -> None:
@@ -67,8 +61,7 @@ async def test_an_administrator_resumes_a_choice(embedded_cluster: ClusterUnderT
         assert told in page
         assert 'data-action-path="api/placeholders/resume" data-action-subject="gpu-whole"' in page
         assert (await resume(service, {"profile": "gpu-hole"}))[0] == 404
-        form = {"Content-Type": "application/x-www-form-urlencoded"}
-        assert await resume(service, "profile=gpu-whole", **form) == (303, {"location": "/"})
+        assert await resume(service, {"profile": "gpu-whole"}) == (200, {"profile": "gpu-whole", "resumed": True})
         audit = (await service.get_json("audit"))["items"]
         assert [(each["by"], each["change"], each["subject"]) for each in audit] == [
             ("user ada", "try again", "placeholders gpu-whole")

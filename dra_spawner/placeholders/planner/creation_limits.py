@@ -44,7 +44,7 @@ class Setback:
     in_a_row: int = 0
 
     def is_capped(self, renewal: Renewal) -> bool:
-        """Whether so many replacements have failed that no more are created until an administrator resumes them."""
+        """Whether so many replacements have failed that no more are created until an operator says: try again."""
         return self.in_a_row >= renewal.max_failed
 
 
