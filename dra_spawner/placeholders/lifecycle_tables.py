@@ -1,4 +1,7 @@
-"""The tables of `lifecycle` as Markdown, and ``python -m ... FILE``, which puts them into a document."""
+"""The tables of `lifecycle` as Markdown.
+
+``python -m ... FILE`` puts them into a document, and its pictures into the folder ``pictures`` beside the document's.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from dra_spawner.placeholders.lifecycle import PLACEHOLDER, RESERVATION, Transition
+from dra_spawner.placeholders.lifecycle_pictures import pictures
 
 __all__ = ["markdown_tables", "with_tables"]
 
@@ -21,8 +25,13 @@ _END: Final = "<!-- end -->"
 
 
 def markdown_tables() -> str:
-    """Both tables: state, events, next state, and the action of the executor."""
-    return f"A placeholder:\n\n{_markdown(PLACEHOLDER)}\n\nA reservation:\n\n{_markdown(RESERVATION)}"
+    """Both tables, each with its picture: state, events, next state, and the action of the executor."""
+    return (
+        "![The states of a placeholder, with an arrow for each row of the table](../pictures/placeholder-states.svg)"
+        f"\n\n{_markdown(PLACEHOLDER)}\n\n"
+        "![The states of a reservation, with an arrow for each row of the table](../pictures/reservation-states.svg)"
+        f"\n\n{_markdown(RESERVATION)}"
+    )
 
 
 def with_tables(document: str) -> str:
@@ -63,3 +72,5 @@ def _code(word: str) -> str:
 if __name__ == "__main__":
     for _name in sys.argv[1:]:
         Path(_name).write_text(with_tables(Path(_name).read_text()))
+        for _picture, _svg in pictures().items():
+            (Path(_name).parents[1] / "pictures" / _picture).write_text(_svg)

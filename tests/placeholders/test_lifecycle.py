@@ -21,6 +21,7 @@ from dra_spawner.placeholders.lifecycle import (
     following,
     seen_state,
 )
+from dra_spawner.placeholders.lifecycle_pictures import pictures
 from dra_spawner.placeholders.lifecycle_tables import with_tables
 from dra_spawner.placeholders.planner.actions import ACTIONS, delete_placeholder
 from dra_spawner.simulator.pods import Pod
@@ -33,6 +34,11 @@ def test_the_documentation_has_the_tables() -> None:
     assert text == with_tables(text), (
         "renew: python -m dra_spawner.placeholders.lifecycle_tables docs/reference/placeholders.md"
     )
+
+
+def test_the_documentation_has_the_pictures() -> None:
+    folder = DOCUMENT.parents[1] / "pictures"
+    assert {name: (folder / name).read_text() for name in pictures()} == pictures()
 
 
 def test_a_document_without_the_marks_is_refused() -> None:
