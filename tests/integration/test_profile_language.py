@@ -32,7 +32,7 @@ EXPECTED: dict[str, dict[str, list[str]]] = {
     "Devices with taints": {"gpu": ["worn-gpu"]},
     "The first of several alternatives that is free": {"gpu/slices": ["mig-0-0", "mig-0-1"]},
     "The first of several alternatives that is free 2": {"gpu/slice": ["mig-0-0"]},
-    "Devices that a server can do without": {"gpu/large": ["gpu-0"], "nic": ["nic-0"]},
+    "Optional devices": {"gpu/large": ["gpu-0"], "nic": ["nic-0"]},
     "Several sets of devices that belong together": {
         "gpu-0": ["gpu-0"],
         "nic-0": ["nic-0"],
