@@ -203,7 +203,8 @@ def test_from_the_command_to_a_share_in_jupyterlab(browser):
         # What was kept ready was taken over, and the page of the service, linked in the hub's menu, tells it.
         (claim,) = demo.object("pods", "jupyter-admin")["spec"]["resourceClaims"]
         assert claim["resourceClaimName"].startswith("placeholder-")
-        eventually_sync(lambda: {"ClaimHandedOver", "Scheduled"} <= reasons_on(demo, "jupyter-admin"), "events tell it")
+        # The scheduler itself may be the first to let the server have the claim.
+        eventually_sync(lambda: "Scheduled" in reasons_on(demo, "jupyter-admin"), "an event on the server's pod")
         eventually_sync(lambda: "PlaceholderHandedOver" in reasons_on(demo), "an event on the placeholder")
         page.goto(f"{demo.address}/hub/home")
         page.get_by_role("button", name="Services").or_(page.get_by_text("Services", exact=True)).first.click()
