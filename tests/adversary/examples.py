@@ -7,76 +7,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from dra_spawner import names
 from dra_spawner.placeholders.planner.capacity_buffers import buffer_manifest, template_manifest
 from dra_spawner.placeholders.planner.published_shapes import PublishedShapes, published_config_map
-from dra_spawner.profiles.intel_gas import names as intel
 from tests.adversary import workloads
-from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, node_objects, user_manifest
-from tests.placeholders.planner.simulated_cluster import START
+from tests.adversary.example_parts import NODE_SELECTOR, STAMP, TAINT, TOLERATION, Json, example_object, terminating
+from tests.adversary.pod_examples import pods
+from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, node_objects
 from tests.placeholders.planner.world import SETTINGS
-
-Json = dict[str, Any]
-
-STAMP: Final = START.isoformat()
-DRA: Final = "resource.k8s.io/v1"
-
-
-def _object(kind: str, name: str, namespace: str = "", **parts: Any) -> Json:
-    """With the metadata and conditions that are kept of every kind."""
-    owner = {"apiVersion": "v1", "kind": "Pod", "name": "u", "uid": "u", "controller": True}
-    condition = {"type": "Ready", "status": "True", "reason": "r", "message": "m", "lastTransitionTime": STAMP}
-    metadata = {
-        "name": name,
-        "namespace": namespace,
-        "uid": f"uid-{name}",
-        "resourceVersion": "1",
-        "creationTimestamp": STAMP,
-        "labels": {"a": "b"},
-        "annotations": {"hub.jupyter.org/x": "y"},
-        "ownerReferences": [owner],
-    }
-    return {
-        "kind": kind,
-        "metadata": metadata,
-        **parts,
-        # Asked for whatever the kind.
-        "spec": {"serviceAccountName": "default", **parts.get("spec", {})},
-        "status": {"podIP": "10.0.0.1", "conditions": [condition], **parts.get("status", {})},
-    }
-
-
-def _terminating(obj: Json) -> Json:
-    """Another of the kind, that somebody has deleted."""
-    metadata = {**obj["metadata"], "name": f"{obj['metadata']['name']}-leaves", "deletionTimestamp": STAMP}
-    return {**obj, "metadata": metadata}
-
-
-TAINT: Final[Json] = {"key": "k", "value": "v", "effect": "NoExecute", "timeAdded": STAMP}
-TOLERATION: Final[Json] = {
-    "key": "k",
-    "operator": "Equal",
-    "value": "v",
-    "effect": "NoExecute",
-    "tolerationSeconds": 5,
-}
-SELECTOR: Final[Json] = {
-    "matchLabels": {"a": "b"},
-    "matchExpressions": [{"key": "c", "operator": "In", "values": ["d"]}],
-}
-NODE_TERM: Final[Json] = {
-    "matchExpressions": [{"key": "k", "operator": "Gt", "values": ["5"]}],
-    "matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n0"]}],
-}
-NODE_SELECTOR: Final[Json] = {"nodeSelectorTerms": [NODE_TERM]}
 
 
 def nodes() -> list[Json]:
     node, _ = node_objects("n0", "10", 2, "5Gi", ("i",), STAMP)
     spec = {"unschedulable": False, "taints": [TAINT]}
-    obj = _object("Node", "n0", spec=spec, status={**node["status"], "declaredFeatures": ["f"]})
+    obj = example_object("Node", "n0", spec=spec, status={**node["status"], "declaredFeatures": ["f"]})
     obj["metadata"]["labels"] = {
         **node["metadata"]["labels"],
         names.IMAGES_READY: "true",
@@ -107,7 +53,7 @@ def nodes() -> list[Json]:
         "gpu.intel.com/tiles": "2",
         "a/b": "0",
     }
-    return [obj, _terminating(obj)]
+    return [obj, terminating(obj)]
 
 
 def slices() -> list[Json]:
@@ -140,7 +86,7 @@ def slices() -> list[Json]:
     }
     spec["devices"][0] = device
     counters = {"sharedCounters": [{"name": "c", "counters": {"m": {"value": "10Gi"}}}]}
-    shared = _object("ResourceSlice", "n0-gpus", spec={**spec, **counters})
+    shared = example_object("ResourceSlice", "n0-gpus", spec={**spec, **counters})
     each = {"name": "d", "nodeName": "n0", "capacity": {}}
     of_all = {"name": "e", "allNodes": True}
     selecting = {"name": "f", "nodeSelector": NODE_SELECTOR}
@@ -148,153 +94,22 @@ def slices() -> list[Json]:
     base = {"driver": "gpu.example.com", "pool": pool}
     return [
         shared,
-        _object(
+        example_object(
             "ResourceSlice", "each", spec={**base, "perDeviceNodeSelection": True, "devices": [each, of_all, selecting]}
         ),
-        _object("ResourceSlice", "all", spec={**base, "allNodes": True, "devices": [{"name": "g"}]}),
-        _object("ResourceSlice", "some", spec={**base, "nodeSelector": NODE_SELECTOR, "devices": [{"name": "h"}]}),
-        _terminating(shared),
+        example_object("ResourceSlice", "all", spec={**base, "allNodes": True, "devices": [{"name": "g"}]}),
+        example_object(
+            "ResourceSlice", "some", spec={**base, "nodeSelector": NODE_SELECTOR, "devices": [{"name": "h"}]}
+        ),
+        terminating(shared),
     ]
 
 
 def classes() -> list[Json]:
     config = [{"requests": ["r"], "opaque": {"driver": "d", "parameters": {"a": 1}}}]
     spec = {"selectors": [{"cel": {"expression": "true"}}], "config": config, "extendedResourceName": "a/b"}
-    obj = _object("DeviceClass", "gpu.example.com", spec=spec)
-    return [obj, _terminating(obj)]
-
-
-def user_pod() -> Json:
-    """A user's pod with a wish of each kind, waiting; and what its hub and Intel's scheduler wrote on it."""
-    term = {
-        "labelSelector": SELECTOR,
-        "topologyKey": "kubernetes.io/hostname",
-        "namespaces": ["n"],
-        "namespaceSelector": SELECTOR,
-        "matchLabelKeys": ["a"],
-        "mismatchLabelKeys": ["c"],
-    }
-    required, preferred = (
-        f"{each}IgnoredDuringExecution" for each in ("requiredDuringScheduling", "preferredDuringScheduling")
-    )
-    among_pods = {required: [term], preferred: [{"weight": 1, "podAffinityTerm": term}]}
-    spread = {
-        "maxSkew": 1,
-        "topologyKey": "z",
-        "whenUnsatisfiable": "DoNotSchedule",
-        "labelSelector": SELECTOR,
-        "matchLabelKeys": ["a"],
-        "minDomains": 1,
-        "nodeAffinityPolicy": "Honor",
-        "nodeTaintsPolicy": "Honor",
-    }
-    port = {"hostPort": 80, "containerPort": 80, "hostIP": "10.0.0.1", "protocol": "TCP"}
-    pod = user_manifest(
-        "u",
-        ("gpu",),
-        tolerations=[TOLERATION],
-        nodeSelector={"a": "b"},
-        priority=5,
-        resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "t"}, {"name": "s", "resourceClaimName": "c"}],
-        topologySpreadConstraints=[spread],
-        volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}],
-        initContainers=[
-            {
-                "name": "i",
-                "image": "i",
-                "restartPolicy": "Always",
-                "ports": [port],
-                "resources": {
-                    "requests": {"cpu": "1"},
-                    "limits": {"cpu": "1"},
-                    "claims": [{"name": "gpu", "request": "gpu"}],
-                },
-            }
-        ],
-        overhead={"cpu": "1m"},
-        resources={"requests": {"cpu": "1"}},
-        schedulerName="default-scheduler",
-        runtimeClassName="r",
-        preemptionPolicy="Never",
-        priorityClassName="p",
-        schedulingGates=[{"name": "example.com/g"}],
-        affinity={
-            "nodeAffinity": {required: NODE_SELECTOR, preferred: [{"weight": 1, "preference": NODE_TERM}]},
-            "podAffinity": among_pods,
-            "podAntiAffinity": among_pods,
-        },
-    )
-    (container,) = pod["spec"]["containers"]
-    container["ports"], container["restartPolicy"] = [port], "Always"
-    container["command"], container["args"] = ["c", "--config=x"], ["a"]
-    intel_amounts = {
-        "gpu.intel.com/i915": "1",
-        "gpu.intel.com/xe": "0",
-        "gpu.intel.com/millicores": "100",
-        "gpu.intel.com/memory.max": "1Gi",
-        "gpu.intel.com/tiles": "1",
-    }
-    container["resources"]["requests"] |= {**intel_amounts, "a/b": "1"}
-    container["resources"]["limits"] = {**intel_amounts, "a/b": "1"}
-    found = _object("Pod", "u", NAMESPACE)
-    condition = {
-        "type": "PodScheduled",
-        "status": "False",
-        "reason": "Unschedulable",
-        "message": "m",
-        "lastTransitionTime": STAMP,
-    }
-    found["spec"] |= pod["spec"]
-    found["metadata"]["labels"] |= {
-        **pod["metadata"]["labels"],
-        names.SHAPE: GPU.id,
-        names.VLAN: "100",
-        names.APPLICATION: "a",
-    }
-    found["metadata"]["annotations"] |= {
-        names.START: "nonce",
-        names.VLAN_OWNER: "user:ada",
-        names.VLAN_LEASE: "nonce",
-        names.DEFINITION: "{}",
-        names.REASON: "because",
-        intel.CARDS_ANNOTATION: "card0",
-        intel.TILES_ANNOTATION: "card0:gt0",
-        intel.TIME_ANNOTATION: "1",
-        names.INTEL_GAS: "1",
-    }
-    found["status"] = {
-        "phase": "Pending",
-        "startTime": STAMP,
-        "podIP": "10.0.0.1",
-        "initContainerStatuses": [{"name": "i", "allocatedResourcesStatus": []}],
-        "containerStatuses": [
-            {
-                "name": "notebook",
-                "allocatedResourcesStatus": [
-                    {"name": "claim:gpu/main", "resources": [{"resourceID": "n0/gpu-0", "health": "Unhealthy"}]},
-                    {
-                        "name": "claim:gpu/gpu",
-                        "resources": [{"resourceID": "x", "health": "Unhealthy", "message": "m"}],
-                    },
-                ],
-            }
-        ],
-        "extendedResourceClaimStatus": {"resourceClaimName": "c", "requestMappings": []},
-        "nominatedNodeName": "n0",
-        "conditions": [condition],
-        "resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "c"}],
-        "nodeAllocatableResourceClaimStatuses": [{"resources": {"cpu": "1"}}],
-    }
-    return found
-
-
-def pods() -> list[Json]:
-    waiting = user_pod()
-    placed = user_pod()
-    placed["metadata"]["name"] = "placed"
-    placed["spec"] |= {"nodeName": "n0", "hostNetwork": True, "schedulingGroup": {"podGroupName": "g"}}
-    placed["status"]["phase"] = "Running"
-    return [waiting, placed, _terminating(waiting)]
+    obj = example_object("DeviceClass", "gpu.example.com", spec=spec)
+    return [obj, terminating(obj)]
 
 
 def claim() -> Json:
@@ -329,7 +144,7 @@ def claim() -> Json:
     }
     device = {key: result[key] for key in ("driver", "pool", "device", "shareID")}
     network = {"interfaceName": "net1", "hardwareAddress": "02:00:00:00:00:01", "ips": ["10.0.0.7/24"]}
-    obj = _object("ResourceClaim", "c", NAMESPACE, spec={"devices": devices})
+    obj = example_object("ResourceClaim", "c", NAMESPACE, spec={"devices": devices})
     obj["status"] |= {
         "allocation": {
             "devices": {"results": [result], "config": devices["config"]},
@@ -364,7 +179,7 @@ def claims() -> list[Json]:
         obj["metadata"]["ownerReferences"] = []
         obj["status"]["reservedFor"] = []
     used["metadata"]["annotations"][f"{names.START_PREFIX}nonce"] = STAMP
-    return [own, started, used, unused, _terminating(own)]
+    return [own, started, used, unused, terminating(own)]
 
 
 def templates() -> list[Json]:

@@ -21,9 +21,10 @@ from dra_spawner.placeholders.planner.view import View
 from dra_spawner.service.node_figures import NodeFigures
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import BrokenObject, Kind, decode
-from tests.adversary.examples import EXAMPLES, user_pod
+from tests.adversary.examples import EXAMPLES
 from tests.adversary.hostile_objects import annotated, large_pods, largest_claim, largest_template
 from tests.adversary.hostile_values import HOSTILE, deep, places
+from tests.adversary.pod_examples import user_pod
 from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, node_objects
 from tests.placeholders.planner.simulated_cluster import START
 
