@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from dra_spawner.dra.budget import SearchBudget
-from dra_spawner.dra.explanation import assess
+from dra_spawner.dra.explanation import Assessment, assess
 from dra_spawner.dra.objects import DeviceClass
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesError
@@ -182,16 +182,20 @@ async def assess_within_limits(
     cordoned
         Whether cordoned nodes are searched, too.
     """
-    end = time.monotonic() + _EXPLAIN_SECONDS
-    assessment = await asyncio.to_thread(
-        assess,
-        claims,
-        nodes=[node for node in nodes if cordoned or not _is_cordoned(node)],
-        slices=seen.slices,
-        classes=seen.classes,
-        existing=existing,
-        budget=SearchBudget(_EXPLAIN_STEPS, lambda: time.monotonic() > end),
-    )
+
+    def search() -> Assessment:
+        # From here: a busy machine may have no thread for it at once.
+        end = time.monotonic() + _EXPLAIN_SECONDS
+        return assess(
+            claims,
+            nodes=[node for node in nodes if cordoned or not _is_cordoned(node)],
+            slices=seen.slices,
+            classes=seen.classes,
+            existing=existing,
+            budget=SearchBudget(_EXPLAIN_STEPS, lambda: time.monotonic() > end),
+        )
+
+    assessment = await asyncio.to_thread(search)
     return Diagnosis(assessment.sentence, fits=assessment.fits, outlook=assessment.outlook)
 
 

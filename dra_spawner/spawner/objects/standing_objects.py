@@ -186,13 +186,21 @@ async def remove_users(
     """
     annotations: dict[str, str | None] = {names.START_PREFIX + nonce: None for nonce in nonces}
     annotations[names.UNUSED_SINCE] = now.isoformat()
-    try:
-        found = await api.patch(path, {"metadata": {"annotations": annotations}})
-    except KubernetesError as error:
-        if error.not_found:
-            return False
-        raise
-    return await remove_if_unused(api, path, found, now, gone_pods)
+    for _ in range(_TRIES):
+        try:
+            found = await api.patch(path, {"metadata": {"annotations": annotations}})
+            if not is_due(found, now, gone_pods):
+                return False
+            await _delete(api, path, found)
+        except KubernetesError as error:
+            if error.not_found:
+                return False
+            if not error.conflict:
+                raise
+            # Somebody has written it in between: a start that uses it, or Kubernetes, which removes ended consumers.
+        else:
+            return True
+    return False  # a sweep looks again
 
 
 async def remove_if_unused(
@@ -201,14 +209,19 @@ async def remove_if_unused(
     """Delete the object if it is due and unchanged; return whether it was deleted."""
     if not is_due(found, now, gone_pods):
         return False
-    metadata = found["metadata"]
     try:
-        await api.delete(path, uid=metadata["uid"], resource_version=metadata["resourceVersion"])
+        await _delete(api, path, found)
     except KubernetesError as error:
         if error.not_found or error.conflict:  # gone, or used again
             return False
         raise
     return True
+
+
+async def _delete(api: KubernetesApi, path: str, found: JsonObject) -> None:
+    """Delete the object if nobody has written it since."""
+    metadata = found["metadata"]
+    await api.delete(path, uid=metadata["uid"], resource_version=metadata["resourceVersion"])
 
 
 def users_of(found: JsonObject) -> dict[str, datetime]:

@@ -92,6 +92,16 @@ async def test_a_start_between_the_last_look_and_the_removal_keeps_it(cluster):
     assert (found["metadata"]["uid"], users_of(found)) == (uid, {"b": LATER})
 
 
+async def test_another_writer_between_the_last_look_and_the_removal_keeps_nothing(cluster):
+    """As Kubernetes, which removes an ended consumer from a claim."""
+    api, namespace, shared = cluster.admin, cluster.namespace, claim()
+    path = shared.object.path(namespace)
+    await add_user(api, namespace, shared, "a", LATER)
+    interrupted = Interrupted(api, lambda: api.patch(path, {"metadata": {"labels": {"written": "again"}}}))
+    assert await remove_users(interrupted, path, ("a",), NOW)
+    assert await there(cluster, shared) is None
+
+
 async def test_a_start_just_after_the_removal_makes_it_anew(cluster):
     api, namespace, shared = cluster.admin, cluster.namespace, claim()
     await add_user(api, namespace, shared, "a", LATER)
