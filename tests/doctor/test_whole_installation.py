@@ -92,10 +92,17 @@ def test_only_what_is_so(cluster: WholeCluster, tmp_path: Path) -> None:
         await cluster.api.create(resource_path("v1", "namespaces"), {"metadata": {"name": _NAMESPACE}})
         await hub.install(tmp_path / "printed")
 
-        async def is_warm() -> bool:
-            return bool(await hub.placeholders())
+        async def is_installed() -> bool:
+            pods = await cluster.items("pods", _NAMESPACE)
+            ready = [
+                any(
+                    each["type"] == "Ready" and each["status"] == "True" for each in pod["status"].get("conditions", ())
+                )
+                for pod in pods
+            ]
+            return bool(await hub.placeholders()) and all(ready)
 
-        await eventually(is_warm, "a placeholder is warm", 120, shows=cluster.logs)
+        await eventually(is_installed, "a placeholder is warm, and all pods are ready", 120, shows=cluster.logs)
         deployments = (await cluster.api.list(resource_path("apps/v1", "deployments", _NAMESPACE)))["items"]
         reports["administrator"] = await as_administrator(cluster)
         for name, found in (("hub", hub_deployment(deployments)), ("service", service_deployment(deployments))):
