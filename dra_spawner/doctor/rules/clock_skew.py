@@ -13,10 +13,10 @@ __all__ = ["CLOCK_RULES", "clock_findings"]
 
 _API_SERVER: Final = "API server"
 _HERE: Final = "this machine"
-#: Seconds by which clocks may differ: an answer's Date has whole seconds, and takes its time.
+#: Limit of the difference of clocks, in seconds. The header Date has whole seconds, and an answer needs time.
 _SKEW_SECONDS: Final = 5.0
 _BAD_SKEW_SECONDS: Final = 60.0
-#: A kubelet's report may be under way for so long: the timeout of its requests.
+#: Timeout of a kubelet's requests: a report needs this time at most.
 _REPORT_SECONDS: Final = 10.0
 #: A kubelet reports every five minutes. An older report says nothing about the clock of today.
 _OLD_SECONDS: Final = 600.0
@@ -91,7 +91,7 @@ def _nodes(facts: DoctorFacts) -> Iterator[Finding]:
 
 
 def _skew(clock: NodeClock) -> float:
-    """Seconds by which the clock is wrong for certain; 0 where it may be right."""
+    """The least difference of the clock from the right time, in seconds; 0 if the clock may be right."""
     ahead = clock.ahead_seconds
     certain = ahead if ahead > 0 else -ahead - _REPORT_SECONDS
     return certain if certain > _SKEW_SECONDS else 0.0

@@ -74,7 +74,7 @@ STUCK_POD: Final = DoctorRule(
     "stuck-pod",
     _SUBJECT,
     (Severity.WARNING,),
-    "a pod with devices has been terminating for ten minutes, and nobody else gets its devices",
+    "a pod has been terminating for ten minutes, and no other pod can have its devices",
     "look at the node and at the driver's pod there; delete the pod by force only when the node is off",
 )
 
@@ -215,7 +215,7 @@ def _stuck(facts: DoctorFacts) -> Iterator[Finding]:
         stuck.sort(reverse=True)
         yield STUCK_POD.finding(
             f"{_counted(len(stuck), 'pod')} with devices should have ended {stuck[0][0] / 60:.0f} minutes ago: "
-            f"{_listed([name for _, name in stuck])}. Nobody else gets the devices until it has ended.",
+            f"{_listed([name for _, name in stuck])}. No other pod can have the devices until it has ended.",
             "Look at the node, its kubelet and the driver's pod there: kubectl describe pod "
             f"--namespace {facts.namespace} {stuck[0][1]}. Delete the pod by force only when the node is off.",
             f"Pod {stuck[0][1]}",

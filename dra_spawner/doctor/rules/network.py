@@ -67,7 +67,7 @@ def network_findings(facts: DoctorFacts) -> Iterator[Finding]:
 def _ways(facts: DoctorFacts, policies: list[JsonObject], unknown: list[str]) -> Iterator[Finding]:
     pods = facts.hub_namespace_pods or ()
     service = next((each for each in pods if is_ours(each)), None)
-    # Those of Kubernetes may open what Cilium's close.
+    # A policy of Kubernetes may open a way that a policy of Cilium closes.
     if service is None or not policies or facts.network_policies is None:
         return
     ends = {part: next((each for each in pods if component_of(each) == part), None) for part in ("hub", "proxy")}

@@ -25,7 +25,7 @@ __all__ = ["PATH_RULES", "path_findings"]
 
 _SUBJECT: Final = Subject.PATHS
 _HEALTH: Final = "/hub/health"
-#: Seconds by which clocks may differ without a finding.
+#: Limit of the difference of clocks, in seconds; a larger difference is a finding.
 _SKEW_SECONDS: Final = 5.0
 _BASE_HINT: Final = "Where the hub has a base URL, --hub-url and --service-url need it."
 _UNREACHABLE_HUB: Final = "Look at the hub's pod and its log, and at the address: --hub-url."

@@ -15,7 +15,7 @@ __all__ = ["OWN", "LimitTotal"]
 
 #: This service's hub.
 OWN: Final = ""
-#: Names of bounds, besides those of capacities.
+#: Names of the bounds that are not about capacities.
 _PLACEHOLDERS: Final = "*"
 _DEVICES: Final = ""
 _MOST_HUBS_NAMED: Final = 5

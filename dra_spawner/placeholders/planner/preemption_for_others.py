@@ -114,7 +114,7 @@ def _preemption(view: View, pod: Pod, free: list[Placeholder], busyness: NodesBu
 
 
 def _fits_soon(view: View, pod: Pod) -> bool:
-    """Whether a pod fits without terminating placeholders, and without those of its own hub, which its service ends."""
+    """Whether a pod fits when terminating placeholders and the placeholders of its own hub are gone."""
     others = (each for each in view.other_placeholders if each.is_deleted or each.namespace == pod.namespace)
     with view.snapshot.trial():
         for each in (*others, *view.terminating):

@@ -135,7 +135,7 @@ def _answers(method: str, endpoint: Endpoint) -> dict[int, Any]:
 
 
 def _headers(method: str, endpoint: Endpoint) -> dict[str, Any]:
-    """The headers of a successful answer, apart from those of each answer."""
+    """The headers that only a successful answer has."""
     always: dict[str, Any] = {"schema": {"type": "string"}, "required": True}
     if endpoint.status == HTTPStatus.CREATED:
         return {"ETag": always, "Location": always}

@@ -219,7 +219,7 @@ async def remove_if_unused(
 
 
 async def _delete(api: KubernetesApi, path: str, found: JsonObject) -> None:
-    """Delete the object if nobody has written it since."""
+    """Delete the object if it is unchanged."""
     metadata = found["metadata"]
     await api.delete(path, uid=metadata["uid"], resource_version=metadata["resourceVersion"])
 

@@ -144,7 +144,7 @@ class DemandRecord:
     def later(self) -> DemandRecord:
         """A record to ask about later minutes, in their order: what is noted there changes nothing here.
 
-        Counts, safety factor and level are those of this record.
+        Counts, safety factor and level are taken from this record.
         """
         found = copy.copy(self)
         found.recent, found.departing = self.recent.copy(), self.departing.copy()
