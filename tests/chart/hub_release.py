@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+import aiohttp
+
 from dra_spawner import names
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import resource_path
@@ -69,7 +71,8 @@ _WITHOUT_OURS: Final[JsonObject] = {
 CHART_VALUES: Final[JsonObject] = {
     **IMAGE,
     "placeholders": {"enabled": True, "targets": {"gpu-slice": {"min": 1, "max": 2}}},
-    "service": {"config": {"lease_seconds": 3}},
+    # Short, as a test waits for its end; not so short that a busy machine costs a replica its Lease.
+    "service": {"config": {"lease_seconds": 8}},
 }
 
 
@@ -127,6 +130,12 @@ class HubRelease:
             )
 
         await eventually(is_restarted, "the hub runs again", 60, shows=self.cluster.logs)
+        await eventually(self._lets_log_in, "the hub answers again", 60, shows=self.cluster.logs)
+
+    async def _lets_log_in(self) -> bool:
+        # No probe of the pod is made: it is ready as soon as its program has begun.
+        async with aiohttp.ClientSession() as session, session.get(f"{await self.url()}/hub/login") as answer:
+            return answer.status == 200
 
     async def uninstall_chart(self) -> None:
         """Delete this project's objects as `helm uninstall` does, and wait for the end of the service."""
