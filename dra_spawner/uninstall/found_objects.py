@@ -89,10 +89,14 @@ class FoundObject:
         return f"{self.kind.name} {self.namespace}/{self.name}" if self.namespace else f"{self.kind.name} {self.name}"
 
     @property
+    def is_managed(self) -> bool:
+        """Whether hub or service created it, by its label."""
+        return self.labels.get(names.MANAGED_BY) == names.MANAGER
+
+    @property
     def is_placeholder(self) -> bool:
         """Whether it is a placeholder, or a warm claim that no server uses, by its labels."""
-        is_one = self.labels.get(names.COMPONENT) == names.PLACEHOLDER
-        return is_one and self.labels.get(names.MANAGED_BY) == names.MANAGER
+        return self.labels.get(names.COMPONENT) == names.PLACEHOLDER and self.is_managed
 
     @property
     def is_chart_test(self) -> bool:

@@ -25,6 +25,7 @@ _PARTS: Final = {
 }
 _STOP: Final = "It is removed when the server is stopped in the hub, or by the next uninstall after that."
 _AGAIN: Final = "Run uninstall again then, or now with --force if no hub starts servers any more."
+_SETTINGS: Final = "what people set by the service's API"
 _MAX_NAMED: Final = 3
 
 
@@ -131,6 +132,9 @@ class _Planning:
         for lease in self.surveyed.leases:
             self.removals.append(Removal(lease.found, "the service's Lease for leader election"))
         for each in self.surveyed.administrators:
+            if _is_settings(each) and names.HELM_RELEASE not in each.annotations:
+                self.removals.append(Removal(each, _SETTINGS))
+                continue
             if release := each.annotations.get(names.HELM_RELEASE):
                 advice = f"helm uninstall {release} -n {each.annotations.get(names.HELM_NAMESPACE, each.namespace)}"
                 reason = "Helm installed it"
@@ -206,8 +210,8 @@ class _Planning:
     def _decide_about_config_map(self, found: FoundObject) -> None:
         if found.name == names.SHAPES_CONFIG_MAP or names.PUBLISHER in found.annotations:
             self.removals.append(Removal(found, "the profiles that the hub published"))
-        elif found.name == names.SETTINGS_CONFIG_MAP:
-            self.removals.append(Removal(found, "what people set by the service's API"))
+        elif _is_settings(found):
+            self.removals.append(Removal(found, _SETTINGS))
         elif found.name != names.VLANS_CONFIG_MAP:
             advice = f"Look at it: kubectl get configmaps {found.name} -n {found.namespace} -o yaml"
             self.left.append(LeftObject(found, "its purpose is unknown", advice, is_administrators=True))
@@ -283,6 +287,10 @@ class _Planning:
             self.left.append(LeftObject(node, reason, "Stop the servers, then run uninstall again."))
         if labels:
             self.unmarkings.append(Unmarking(node, labels))
+
+
+def _is_settings(found: FoundObject) -> bool:
+    return found.kind.plural == "configmaps" and found.name == names.SETTINGS_CONFIG_MAP
 
 
 def _starts_of(found: FoundObject) -> list[str]:

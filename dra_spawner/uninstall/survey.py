@@ -148,11 +148,7 @@ class Survey:
                 found = await self._try(self._list(LEASES, FoundLease.of))
         else:
             found = await self._try(self._list(LEASES, FoundLease.of))
-        return [
-            each
-            for each in found
-            if each.found.name == self._lease or each.found.labels.get(names.MANAGED_BY) == names.MANAGER
-        ]
+        return [each for each in found if each.found.name == self._lease or each.found.is_managed]
 
     async def remaining(self, objects: Iterable[FoundObject]) -> list[FoundObject]:
         """The objects that still exist.
@@ -165,9 +161,10 @@ class Survey:
         by_uid = {found.uid: found for found in objects}
         remaining: list[FoundObject] = []
         for kind in sorted({found.kind for found in by_uid.values()}):
-            # A Lease that another program created has no label of this project.
-            selector = "" if kind == LEASES else _OURS
-            namespaces = {found.namespace for found in by_uid.values() if found.kind == kind}
+            of_kind = [found for found in by_uid.values() if found.kind == kind]
+            # What another program or an administrator created has no label of this project.
+            selector = _OURS if all(found.is_managed for found in of_kind) else ""
+            namespaces = {found.namespace for found in of_kind}
             scopes: tuple[str | None, ...] = tuple(sorted(namespaces)) if self._scopes != (None,) else (None,)
             remaining += [
                 found
@@ -205,10 +202,18 @@ class Survey:
         return list(kinds.values())
 
     async def _by_hand(self, kind: ApiKind) -> list[FoundObject]:
-        """Objects of a kind that an administrator applied; of ConfigMaps only one is listed, as they may be large."""
-        selector = f"metadata.name={names.MANAGER}-service" if kind.plural == "configmaps" else ""
-        found = await self._list(kind, FoundObject.of, field_selector=selector)
-        return [each for each in found if marks.is_administrators_name(each.name)]
+        """Objects that an administrator applied. Of ConfigMaps, which may be large, only the service's are listed."""
+        selector = f"{names.APPLICATION}={names.SERVICE}" if kind.plural == "configmaps" else ""
+        found = await self._list(kind, FoundObject.of, label_selector=selector)
+        return [each for each in found if marks.is_administrators_name(each.name) and self._is_in_scope(each)]
+
+    def _is_in_scope(self, found: FoundObject) -> bool:
+        """Whether a cluster-wide object is of one of the namespaces; one that names no namespace is."""
+        if self._scopes == (None,) or found.kind.namespaced:
+            return True
+        first, dot, _ = found.name.removeprefix(f"{names.MANAGER}-").partition(".")
+        of = found.annotations.get(names.HELM_NAMESPACE) or (first if dot else "")
+        return not of or of in self._scopes
 
     async def _all(self, listings: Iterable[Awaitable[list[T]]]) -> list[T]:
         return [each for found in await asyncio.gather(*map(self._try, listings)) for each in found]

@@ -229,3 +229,11 @@ def test_what_helm_installed_is_removed_by_helm() -> None:
     role = FoundObject(kind, "", "dra-spawner-hub.gpus-dra-spawner-service", "u", "1", {}, by_helm)
     (left,) = plan_removal(SurveyedObjects(administrators=(role,)), NOW).left
     assert (left.reason, left.advice) == ("Helm installed it", "helm uninstall gpus -n hub")
+
+
+def test_settings_go_where_helm_did_not_install_them() -> None:
+    by_helm = {"meta.helm.sh/release-name": "gpus"}
+    settings = found(CONFIG_MAPS, names.SETTINGS_CONFIG_MAP, {})
+    of_helm = FoundObject(CONFIG_MAPS, "ns", names.SETTINGS_CONFIG_MAP, "u", "1", {}, by_helm)
+    assert removed(plan_removal(SurveyedObjects(administrators=(settings,)), NOW)) == {names.SETTINGS_CONFIG_MAP}
+    assert removed(plan_removal(SurveyedObjects(administrators=(of_helm,)), NOW)) == set()

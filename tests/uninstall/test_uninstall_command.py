@@ -24,6 +24,7 @@ from dra_spawner.spawner.objects.start_objects import StartObjects
 from dra_spawner.uninstall.uninstall_command import UninstallOptions, run_uninstall
 from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.devices import priority_class
 from tests.integration.handover_hub import PROFILE, Hub, prepare
 from tests.polling import eventually
 from tests.uninstall.left_objects import OURS, every_object, marked_objects
@@ -195,6 +196,23 @@ async def nothing_is_removed_while_a_service_leads(cluster: ClusterUnderTest) ->
     assert re.search(r"if it has just been stopped, wait [0-3] s. To go on nevertheless, use --force", told)
     after = await everything(cluster)
     assert {name for name in before if OURS.search(name)} <= after.keys()
+
+
+async def test_what_is_of_another_hub_is_not_named(cluster: ClusterUnderTest):
+    """Names of cluster-wide objects have the namespace of their hub."""
+    path = resource_path("scheduling.k8s.io/v1", "priorityclasses")
+    classes = [f"dra-spawner-{of}.dra-spawner-placeholder" for of in (cluster.namespace, "of-another-hub")]
+    for name in classes:
+        await cluster.admin.create(path, priority_class(name, -10))
+    try:
+        _, here, _ = await uninstall(options(cluster, dry_run=True))
+        _, everywhere, _ = await uninstall(options(cluster, dry_run=True, namespaces=()))
+    finally:
+        for name in classes:
+            await cluster.admin.delete(f"{path}/{name}")
+    ours, others = (f"PriorityClass {name}" for name in classes)
+    assert (ours in names(here["left"]), others in names(here["left"])) == (True, False)
+    assert {ours, others} <= names(everywhere["left"])
 
 
 async def a_dry_run_changes_nothing_and_tells_all(cluster: ClusterUnderTest, staying: set[str]) -> None:
