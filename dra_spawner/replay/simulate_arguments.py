@@ -26,7 +26,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "  dra-spawner simulate launches.csv cluster.yaml --calendar courses.ics\n"
         "  dra-spawner simulate launches.csv cluster.yaml --learn-days 28 --report report.html\n"
         "\n"
-        "trace (CSV, its first row names the columns):\n"
+        "trace (CSV, its first row names the columns; or an export of dra-spawner history):\n"
         "  time        with a time zone, like 2026-11-24T17:00:31+01:00; or minute_utc\n"
         "  profile     may be left out if there is one kind of node\n"
         "  launches    number in that minute; without the column each row is one launch\n"

@@ -20,10 +20,12 @@ __all__ = ["LONGEST_GAP", "TraceRows", "read_trace"]
 
 LONGEST_GAP: Final = timedelta(days=4)
 """Limit of a time without rows: a longer one is a gap in the record, not quiet days."""
-_TIMES: Final = ("time", "minute", "minute_utc")
+_TIMES: Final = ("time", "minute", "asked", "minute_utc")
 _COUNTS: Final = ("launches", "count")
 _PROFILE: Final = "profile"
 _SECONDS: Final = "seconds"
+#: Columns of `dra-spawner history export`, which has no duration.
+_BEGIN_AND_END: Final = ("running", "ended")
 _USER: Final = "user"
 _LONGEST: Final = 20 * 366 * MINUTES_A_DAY
 _MAX_AT_ONCE: Final = 1_000_000
@@ -67,9 +69,9 @@ def read_trace(
 ) -> TraceRows:
     """Read a CSV file, which may be compressed by gzip.
 
-    The first row names the columns: ``time`` (or ``minute``; with a time zone) or ``minute_utc``; ``profile`` if there
-    are several; ``launches`` (or ``count``), 1 without it; ``seconds``, the server's duration; ``user``. Other columns
-    are ignored.
+    The first row names the columns: ``time`` (or ``minute``, ``asked``; with a time zone) or ``minute_utc``;
+    ``profile`` if there are several; ``launches`` (or ``count``), 1 without it; ``seconds``, the server's duration, or
+    ``running`` and ``ended``; ``user``. Other columns are ignored. `dra-spawner history export` writes such a file.
 
     Parameters
     ----------
@@ -208,6 +210,8 @@ class _Columns:
         self.count = next((names.index(name) for name in _COUNTS if name in names), None)
         self.profile = names.index(_PROFILE) if _PROFILE in names else None
         self.seconds = names.index(_SECONDS) if _SECONDS in names else None
+        has_ends = self.seconds is None and {*_BEGIN_AND_END} <= {*names}
+        self.begin_and_end = [names.index(each) for each in _BEGIN_AND_END] if has_ends else None
         self.user = names.index(_USER) if _USER in names else None
 
 
@@ -221,10 +225,15 @@ def _row(line: int, cells: Sequence[str], columns: _Columns, group_of: Mapping[s
         known = ", ".join(sorted(filter(None, group_of)))
         raise _Bad(f"has the profile {profile!r}, which no kind of node lists; known are {known or 'none'}")
     launches = 1 if columns.count is None else _count(cells[columns.count])
-    length = _NEVER if columns.seconds is None else _length(cells[columns.seconds])
+    length = _NEVER
+    if columns.seconds is not None:
+        length = _length(cells[columns.seconds])
+    elif columns.begin_and_end is not None:
+        length = _length_between(*(cells[each] for each in columns.begin_and_end))
     key: tuple[str, ...] | None = None
     if columns.user is not None:
-        key = (profile, cells[columns.user])
+        # Launches that were imported into a history have no user.
+        key = (profile, cells[columns.user]) if cells[columns.user] else None
     elif columns.count is not None:
         key = (profile,)
     return _Row(line, minute_of(at), at, group, launches, length, key)
@@ -259,6 +268,17 @@ def _length(text: str) -> int:
         seconds = float(text)
     except ValueError:
         raise _Bad(f"has {text!r} seconds; it must be a number, or empty if it is unknown") from None
+    return _minutes(seconds)
+
+
+def _length_between(begin: str, end: str) -> int:
+    """From the time at which the server ran to its end; it may have neither."""
+    if not begin.strip() or not end.strip():
+        return _NEVER
+    return _minutes((_time(end, is_utc=False) - _time(begin, is_utc=False)).total_seconds())
+
+
+def _minutes(seconds: float) -> int:
     if not 0 <= seconds < 1e9:
         raise _Bad(f"has {seconds:g} seconds; it must be 0 or more")
     return max(round(seconds / 60), 1)

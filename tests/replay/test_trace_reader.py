@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import gzip
+import io
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dra_spawner.fit.input_errors import InputError
+from dra_spawner.history.database import HistoryDatabase
+from dra_spawner.history_commands.export_command import ExportOptions, run_export
+from dra_spawner.history_commands.opening import DatabaseOptions
 from dra_spawner.placeholders.planner.demand.minutes import datetime_of
 from dra_spawner.replay.trace_reader import TraceRows, read_trace
+from tests.history.records import after, launch
 
 GROUPS = {"gpu": "gpu", "small": "gpu", "cpu": "cpu"}
 
@@ -42,6 +47,23 @@ def test_launches_one_by_one_of_several_profiles(tmp_path: Path) -> None:
     assert list(traces["gpu"].lengths or ()) == [10, 1]
     assert list(traces["cpu"].launches) == [0, 0, 1]
     assert traces["cpu"].lengths is None
+
+
+def test_what_the_history_exports(tmp_path: Path) -> None:
+    """Two users at one time; two launches at one time that were imported, so without users; one that still runs."""
+    url = f"sqlite:///{tmp_path / 'history.sqlite'}"
+    database = HistoryDatabase.open(url)
+    ended = {"running": after(60), "ended": after(60 + 600)}
+    launches = [launch("1", **ended), launch("2", user="bob", running=after(30))]
+    launches += [launch(uid, 120, user="", pod="") for uid in ("3", "4")]
+    database.add(launches)
+    database.close()
+    path = tmp_path / "launches.csv"
+    with path.open("w") as output:
+        assert run_export(ExportOptions(database=DatabaseOptions(url=url)), output, io.StringIO()) == 0
+    trace = read_trace(str(path), GROUPS).traces["gpu"]
+    assert list(trace.launches) == [2, 0, 2]
+    assert sorted(trace.lengths or ()) == [-1, -1, -1, 10]
 
 
 HEADER = "time,profile,launches,seconds,user\n"
@@ -90,7 +112,7 @@ def test_a_gap_is_named(tmp_path: Path) -> None:
     ("text", "problem"),
     [
         pytest.param("", "is empty", id="empty"),
-        pytest.param("when,profile\n", "has no column time, minute or minute_utc", id="no time"),
+        pytest.param("when,profile\n", "has no column time, minute, asked or minute_utc", id="no time"),
         pytest.param("time,time\n", "names the column 'time' twice", id="column twice"),
         pytest.param(HEADER, "has no usable row", id="no row"),
         pytest.param(f"{HEADER}{FIRST}2126-01-05T10:00Z,gpu,1,60,a\n", "more than 20 years", id="a century"),
