@@ -80,14 +80,14 @@ def manifest_text(installation: Installation) -> str:
         if not is_wanted:
             text = _without(text, endings).replace(f'\\"{setting}\\":true', f'\\"{setting}\\":false')
     base = installation.base_url.strip("/")
-    for word, value in (
-        (BASE_URL_WORD, f"/{base}/" if base else "/"),
-        (NAMESPACE_WORD, installation.namespace),
-        (IMAGE_WORD, installation.image),
-        (HUB_WORD, installation.hub),
-    ):
-        text = text.replace(word, value)
-    return text
+    values = {
+        BASE_URL_WORD: f"/{base}/" if base else "/",
+        NAMESPACE_WORD: installation.namespace,
+        IMAGE_WORD: installation.image,
+        HUB_WORD: installation.hub,
+    }
+    # At once: a value may have one of the words in it.
+    return re.sub("|".join(map(re.escape, values)), lambda found: values[found[0]], text)
 
 
 def _without(text: str, endings: tuple[str, ...]) -> str:

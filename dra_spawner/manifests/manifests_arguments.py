@@ -22,7 +22,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "\n"
         "then:\n"
         "  Put your placeholders and other settings into the ConfigMap, and restart the service:\n"
-        "  kubectl rollout restart deployment/dra-spawner. The hub needs these values:\n"
+        "  kubectl rollout restart deployment/dra-spawner --namespace jupyterhub. The hub needs these values:\n"
         f"  {where('helm-values/full.yaml')}\n"
         "\n"
         "exit code:\n"

@@ -116,6 +116,14 @@ def test_a_typo_is_refused_at_each_level(values: JsonObject) -> None:
             {"serviceMonitor": {"enabled": True, "hubServiceName": "dra-spawner"}}, "hubServiceName", id="one-token"
         ),
         pytest.param({"serviceAccount": {"create": False}}, "serviceAccount.name is required", id="no-account"),
+        pytest.param(
+            {"serviceAccount": {"create": False, "name": "hub"}}, "serviceAccount.name is the hub's", id="hubs-account"
+        ),
+        pytest.param(
+            {"image": {**IMAGE["image"], "tag": "1", "digest": f"sha256:{'0' * 64}"}},
+            "image.tag .* image.digest",
+            id="two-images",
+        ),
     ],
 )
 def test_values_that_exclude_each_other(values: JsonObject, told: str) -> None:

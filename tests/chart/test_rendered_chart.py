@@ -91,7 +91,7 @@ def test_the_service_reads_its_settings(tmp_path: Any, monkeypatch: pytest.Monke
         pytest.param({"name": "r.example.org/a"}, f"r.example.org/a:{__version__}", id="as-the-chart"),
         pytest.param({"name": "r.example.org/a", "tag": 7}, "r.example.org/a:7", id="tag"),
         pytest.param(
-            {"name": "r.example.org/a", "tag": "7", "digest": f"sha256:{'0' * 64}"},
+            {"name": "r.example.org/a", "digest": f"sha256:{'0' * 64}"},
             f"r.example.org/a@sha256:{'0' * 64}",
             id="digest",
         ),
@@ -101,6 +101,11 @@ def test_the_image(image: JsonObject, expected: str) -> None:
     objects = rendered({"image": image}, with_tests=True)
     pods = [of_kind(objects, "Deployment")["spec"]["template"], of_kind(objects, "Pod")]
     assert [each["spec"]["containers"][0]["image"] for each in pods] == [expected, expected]
+
+
+def test_the_settings_need_no_role_of_the_chart() -> None:
+    objects = rendered({**IMAGE, "placeholders": {"enabled": True}, "rbac": {"create": False}})
+    assert of_kind(objects, "ConfigMap", names.SETTINGS_CONFIG_MAP)
 
 
 def test_extra_python_and_volumes(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,6 +45,16 @@ def test_only_what_is_asked_for_is_granted() -> None:
     assert least < users
 
 
+def test_names_that_have_placeholder_words_in_them() -> None:
+    found = objects(Installation("the-hub", "r.example.org/the-hub:1", hub="the-namespace"))
+    (deployment,) = [each for each in found if each["kind"] == "Deployment"]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == "r.example.org/the-hub:1"
+    assert deployment["metadata"]["namespace"] == "the-hub"
+    subjects = {each["name"] for obj in found for each in obj.get("subjects", ())}
+    assert subjects == {"the-namespace", "dra-spawner-service"}
+
+
 def test_a_base_url_of_the_root() -> None:
     text = manifest_text(Installation("hub", "hub:1"))
     assert 'value: "http://hub:8081/hub/api"' in text

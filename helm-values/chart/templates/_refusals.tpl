@@ -25,6 +25,12 @@
 {{- if $isOn }}{{ fail (printf "rbac.hub.%s grants nothing with rbac.create: false" $name) }}{{ end -}}
 {{- end -}}
 {{- end -}}
+{{- if and .Values.image.tag .Values.image.digest -}}
+{{- fail "image.tag has no effect beside image.digest: set one of them; for an image of your own with the chart of a release, set image.digest: \"\"" -}}
+{{- end -}}
+{{- if and .Values.admissionPolicy.create (eq (include "dra-spawner.account" .) (include "dra-spawner.hubAccount" .)) -}}
+{{- fail "serviceAccount.name is the hub's account: the admission policy would refuse all servers; give the service an account of its own" -}}
+{{- end -}}
 {{- if and .Values.rbac.hub.userSecrets (not .Values.userNamespaces) -}}
 {{- fail "rbac.hub.userSecrets has no effect without userNamespaces: true; zero-to-jupyterhub grants these rights in the hub's own namespace" -}}
 {{- end -}}
