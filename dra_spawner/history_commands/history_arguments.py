@@ -97,7 +97,8 @@ def _add_export(actions: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         epilog="examples:\n"
         "  dra-spawner history export > launches.csv\n"
         "  dra-spawner history export --records lead-times --format json | jq -s 'group_by(.kind)'\n"
-        "  kubectl exec deploy/dra-spawner -- dra-spawner history export --begin 2026-03-01T00:00:00Z\n"
+        "  kubectl exec --namespace jupyterhub deployment/dra-spawner -- \\\n"
+        "    dra-spawner history export --begin 2026-03-01T00:00:00Z\n"
         "\n"
         "exit code:\n"
         "  0 all records are printed, 1 the database fails, 2 it cannot be used",

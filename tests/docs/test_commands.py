@@ -155,7 +155,8 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Comm
         for name in ("values.yaml", "profiles.yaml"):
             files.setdefault(name, first_values(command.page) or yaml.safe_dump(slices))
         files.setdefault("prod.yaml", "singleuser: {}")
-        for name, text in files.items():
+        (tmp_path / "helm-values").mkdir(exist_ok=True)
+        for name, text in (*files.items(), *((f"helm-values/{name}", text) for name, text in shipped.items())):
             (tmp_path / name).write_text(text)
         (tmp_path / "cluster.json").write_text(
             json.dumps({"kind": "List", "apiVersion": "v1", "items": example_cluster()})

@@ -174,9 +174,15 @@ def _answers(facts: DoctorFacts) -> Iterator[Finding]:
     elif service.status != 200 or "ready" not in service.body:
         yield SERVICE_UNREACHABLE.finding(
             f"The service at {service.url} {_problem(service)}.",
-            f"kubectl logs deployment/dra-spawner; and look at the address and at network policies. {_BASE_HINT}",
+            f"{_logs(facts)}; and look at the address and at network policies. {_BASE_HINT}",
             service.url,
         )
+
+
+def _logs(facts: DoctorFacts) -> str:
+    service = service_deployment(facts.deployments)
+    name = name_of(service) if service is not None else names.MANAGER
+    return f"kubectl logs --namespace {facts.namespace} deployment/{name}"
 
 
 def _problem(answer: HttpAnswer) -> str:
@@ -212,6 +218,4 @@ def _leader(facts: DoctorFacts) -> Iterator[Finding]:
         sentence = f"The leader {spec['holderIdentity']} has not renewed its Lease for {age:.0f} s (limit {seconds} s)."
     else:
         return
-    yield NO_LEADER.finding(
-        sentence, "kubectl logs deployment/dra-spawner tells why.", f"Lease {name_of(facts.lease) or names.LEASE}"
-    )
+    yield NO_LEADER.finding(sentence, f"{_logs(facts)} tells why.", f"Lease {name_of(facts.lease) or names.LEASE}")
