@@ -53,8 +53,7 @@ def test_what_the_history_exports(tmp_path: Path) -> None:
     """Two users at one time; two launches at one time that were imported, so without users; one that still runs."""
     url = f"sqlite:///{tmp_path / 'history.sqlite'}"
     database = HistoryDatabase.open(url)
-    ended = {"running": after(60), "ended": after(60 + 600)}
-    launches = [launch("1", **ended), launch("2", user="bob", running=after(30))]
+    launches = [launch("1", running=after(60), ended=after(660)), launch("2", user="bob", running=after(30))]
     launches += [launch(uid, 120, user="", pod="") for uid in ("3", "4")]
     database.add(launches)
     database.close()
