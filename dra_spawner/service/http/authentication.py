@@ -213,7 +213,8 @@ class PageHandler(_HubHandler):
     """Handler of pages: unauthenticated callers are redirected to the hub's login."""
 
     def reject_unauthenticated(self) -> None:
-        if self.request.headers.get("Authorization"):
+        # A script cannot log in, and the hub's login sets a cookie for each time that it is asked for.
+        if any(name in self.request.headers for name in ("Authorization", "X-XSRFToken")):
             super().reject_unauthenticated()
         self.redirect(self.get_login_url())
 

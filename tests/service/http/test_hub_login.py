@@ -82,3 +82,14 @@ async def test_a_hub_that_is_broken(answer: bytes) -> None:
         first, body = await ask(url)
         assert first == b"HTTP/1.1 502 Bad Gateway"
         assert json.loads(body)["detail"] == SENTENCE
+
+
+async def test_a_script_is_not_sent_to_the_login(silent: str) -> None:
+    """It could not follow, and JupyterHub sets one more cookie for each login that begins."""
+    async with service_of(silent) as url:
+        for header, answer in (("X-XSRFToken: t", b"401 Unauthorized"), ("Accept: text/html", b"302 Found")):
+            async with RawClient(url) as client:
+                await client.send(request("GET", "/", header, "Connection: close"))
+                head = await client.until_closed(60)
+                assert head.startswith(b"HTTP/1.1 " + answer)
+                assert (b"oauth-state" in head) == (answer == b"302 Found")
