@@ -153,11 +153,11 @@ async def test_why_a_place_is_not_warm_yet(embedded_cluster: ClusterUnderTest) -
         await service.until(lambda: any(each.node for each in service.placeholders().values()), "it has a node")
         (kept,) = json.loads(await service.get("placeholders"))["items"]
         assert (kept["state"], kept["stays_because"]) == ("starting", "")
-        assert kept["starting_because"] == "1 image to be pulled (example.com/notebook:1)"
+        told = "its node is not ready for users: 1 image to be pulled (example.com/notebook:1)"
+        assert kept["starting_because"] == told
         text = text_of(await service.get("page"))
         assert "node-a not for users yet: 1 image to be pulled (example.com/notebook:1)" in text
         assert "not for users yet an image or a device is missing" in text, "what is said of nodes is explained"
-        told = "its node is not ready for users: 1 image to be pulled (example.com/notebook:1)"
         assert told in text_of(await service.get("placeholders-page"))
         # By then the kubelet has written the node's status.
         await cluster.wait_running(kept["name"])

@@ -89,6 +89,7 @@ class NodesPage(PageHandler):
             percent=lambda value: f"{value:.0%}",
             readiness=readiness,
             problems=self._problems(),
+            has_orders=controller is not None and controller.is_on,
             next_nodes=url_concat(self.web.url(""), {"after": after}) if after else "",
         )
 

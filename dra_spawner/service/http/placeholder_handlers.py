@@ -217,7 +217,7 @@ def _placeholder_json(
 def _starting_because(controller: PlaceholderController, view: View, pod: Pod) -> str:
     """Why a placeholder is not warm yet."""
     if why := not_ready_because(controller, view, pod.node_name):
-        return why
+        return f"its node is not ready for users: {why}"
     return "a device of it is not healthy" if pod.has_unhealthy_device else "its container does not run yet"
 
 

@@ -120,17 +120,17 @@ function entryOf(form) {
   return { entry: { users: line, begins: at, timezone: zone, ...rest }, question: { line: `${line} at ${at}`, zone } };
 }
 
-async function rehearse(form) {
-  const found = await ask("POST", "api/rehearsals", entryOf(form).question);
-  const box = element("answer");
-  box.replaceChildren(sentence("p", found.verdict, found.is_possible ? "good" : "unknown"));
+/** What a rehearsal has found, as elements. */
+function answerOf(found) {
+  const parts = [sentence("p", found.verdict, found.is_possible ? "good" : "unknown")];
   const list = document.createElement("ul");
   for (const each of found.problems) list.append(sentence("li", each.message));
   for (const each of found.orders) {
     const at = new Date(each.order_at).toLocaleString();
     list.append(sentence("li", `${each.nodes} more ${each.nodes === 1 ? "node" : "nodes"} (${each.kind}), to be ordered by ${at}.`));
   }
-  if (list.children.length) box.append(list);
+  if (list.children.length) parts.push(list);
+  return parts;
 }
 
 function sentence(tag, text, className = "") {
@@ -153,6 +153,7 @@ function open(button) {
   for (const each of element("content").querySelectorAll("[data-subject]")) each.textContent = subject;
   element("problem").textContent = "";
   element("answer").replaceChildren();
+  element("confirm").removeAttribute("aria-disabled"); // an answer to the dialog before may be on its way
   const form = dialog.querySelector("form");
   const values = JSON.parse(button.dataset.actionValues ?? "{}");
   for (const [name, value] of Object.entries(values)) {
@@ -178,17 +179,26 @@ function label() {
   element("confirm").classList.toggle("danger", running.template.dataset.danger !== undefined);
 }
 
+/** Whether this dialog is open still: people may cancel it, and open another, before the answer comes. */
+function isOpen(asked) {
+  return dialog.open && running === asked;
+}
+
 async function send(form) {
-  const { button, template, subject } = running;
+  const mine = running;
+  const { button, template, subject } = mine;
   const { actionMethod: method, actionPath: path, actionEtag: etag } = button.dataset;
-  if (template.dataset.check && !running.rehearsed) {
+  if (template.dataset.check && !mine.rehearsed) {
+    let answer;
     try {
-      await rehearse(form);
+      answer = answerOf(await ask("POST", "api/rehearsals", entryOf(form).question));
     } catch (error) {
       // What cannot be rehearsed may still be added: the profiles may not be known yet.
-      element("answer").replaceChildren(sentence("p", error.message, "unknown"));
+      answer = [sentence("p", error.message, "unknown")];
     }
-    running.rehearsed = true;
+    if (!isOpen(mine)) return;
+    element("answer").replaceChildren(...answer);
+    mine.rehearsed = true;
     label();
     return;
   }
@@ -196,7 +206,7 @@ async function send(form) {
   if (template.dataset.check) body = entryOf(form).entry;
   else if (method !== "DELETE") body = { ...JSON.parse(button.dataset.actionBody ?? "{}"), ...bodyOf(form) };
   await ask(method, path, body, etag ? { "If-Match": etag } : {});
-  dialog.close();
+  if (isOpen(mine)) dialog.close();
   say(filled(template.dataset.done, subject));
   refresh();
 }
@@ -220,12 +230,14 @@ async function submit(event) {
   if (confirm.getAttribute("aria-disabled") === "true") return;
   element("problem").textContent = "";
   confirm.setAttribute("aria-disabled", "true");
+  const mine = running;
   try {
     await send(form);
   } catch (error) {
-    element("problem").textContent = error.message;
+    if (isOpen(mine)) element("problem").textContent = error.message;
+    else say(error.message);
   } finally {
-    confirm.removeAttribute("aria-disabled");
+    if (running === mine) confirm.removeAttribute("aria-disabled");
   }
 }
 

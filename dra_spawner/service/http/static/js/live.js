@@ -26,7 +26,6 @@ export function headers(more = {}) {
 const followers = [];
 let source = null;
 let isLive = false;
-let problem = "";
 let confirmedAt = 0;
 let changedAt = 0;
 let graceTimer = 0;
@@ -40,6 +39,7 @@ class Follower {
     this.isBusy = false;
     this.isStale = true;
     this.readAt = 0;
+    this.problem = "";
   }
 
   note(resources) {
@@ -74,16 +74,16 @@ class Follower {
       } else if (answer.status !== 304) {
         throw new Error(await problemOf(answer));
       }
-      problem = "";
+      this.problem = "";
       confirmedAt = Date.now();
     } catch (error) {
-      problem = error instanceof TypeError ? "The service does not answer." : error.message;
+      this.problem = error instanceof TypeError ? "The service does not answer." : error.message;
       this.isStale = true;
     } finally {
       this.isBusy = false;
       this.readAt = Date.now();
       showFreshness();
-      if (problem) setTimeout(() => this.plan(), RETRY_MS);
+      if (this.problem) setTimeout(() => this.plan(), RETRY_MS);
       else this.plan();
     }
   }
@@ -111,13 +111,6 @@ export function follow(resources, path, render) {
   followers.push(follower);
   follower.plan();
   return follower;
-}
-
-const decisionListeners = [];
-
-/** Call `listener` with each new decision. */
-export function onDecision(listener) {
-  decisionListeners.push(listener);
 }
 
 /** Read everything again soon, as after an action. */
@@ -191,11 +184,7 @@ function listen() {
   });
   source.addEventListener("changed", (event) => note(JSON.parse(event.data).resources));
   source.addEventListener("reset", () => note());
-  source.addEventListener("decision", (event) => {
-    const decision = JSON.parse(event.data);
-    for (const each of decisionListeners) each(decision);
-    note(["decisions"]);
-  });
+  source.addEventListener("decision", () => note(["decisions"]));
   source.addEventListener("error", () => {
     if (source.readyState === EventSource.CLOSED) {
       source.close();
@@ -243,6 +232,7 @@ function span(seconds) {
 
 function showFreshness() {
   const line = document.getElementById("freshness");
+  const problem = followers.map((each) => each.problem).find(Boolean) ?? "";
   line.hidden = false;
   line.dataset.state = problem ? "failed" : isLive ? "live" : "polling";
   const state = line.querySelector("[role=status]");
@@ -260,7 +250,6 @@ function showFreshness() {
 document.addEventListener("visibilitychange", () => {
   for (const each of followers) each.plan();
 });
-document.addEventListener("dra-spawner-changed", refresh); // an action has succeeded
 setInterval(showFreshness, 5_000);
 followSections();
 listen();

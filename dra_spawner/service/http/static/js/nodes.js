@@ -380,4 +380,7 @@ for (const each of [groupBy, sortBy]) {
 }
 
 recall();
-follow(["nodes", "settings"], `api/node-summaries?limit=${PAGE_OF_NODES}`, render);
+const nodes = follow(["nodes", "settings"], `api/node-summaries?limit=${PAGE_OF_NODES}`, async (answer) => {
+  if (answer.continue) nodes.etag = ""; // the tag is of the first page alone
+  await render(answer);
+});
