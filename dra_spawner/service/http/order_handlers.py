@@ -6,14 +6,13 @@ import logging
 from typing import Final
 from urllib.parse import quote
 
-from jupyterhub.utils import url_path_join
+from jupyterhub.utils import make_ssl_context, url_path_join
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
 from tornado.web import HTTPError
 
 from dra_spawner.kube.leader import NotLeading
 from dra_spawner.placeholders.controller.settings_store import SettingsUnavailable
 from dra_spawner.placeholders.planner.orders import RefusedOrder, UnknownPlaceholder
-from dra_spawner.service.http.authentication import HUB_SECONDS
 from dra_spawner.service.http.endpoints import Access, Query, endpoint
 from dra_spawner.service.http.guarded_handler import sentence_of
 from dra_spawner.service.http.operator_schemas import ORDER_TAKEN
@@ -25,6 +24,10 @@ __all__ = ["EvictionHandler", "ReleaseHandler", "ServerHandler"]
 log = logging.getLogger(__name__)
 
 _LONGEST_NAME: Final = 255
+#: The hub answers after 10 s (its `slow_stop_timeout`) if a server is slow to stop.
+_STOP_SECONDS: Final = 30.0
+#: tornado's status for a request without an answer in time.
+_NO_ANSWER: Final = 599
 #: By status of the hub; 404 also if the caller's token may not know of the server.
 _REFUSALS: Final = {
     400: (409, "The hub cannot stop this server now."),
@@ -110,14 +113,17 @@ class ServerHandler(OperatorHandler):
         self.write_json({"subject": f"{user}/{server}", "order": "stop server"})
 
     async def _stop(self, user: str, server: str, token: str) -> None:
+        hub = self.hub_auth
         quoted = [quote(each, safe="") for each in (user, server)]
         parts = ("users", quoted[0], "servers", quoted[1]) if server else ("users", quoted[0], "server")
         request = HTTPRequest(
-            url_path_join(self.hub_auth.api_url, *parts),
+            url_path_join(hub.api_url, *parts),
             method="DELETE",
             headers={"Authorization": f"token {token}"},
-            request_timeout=HUB_SECONDS,
+            request_timeout=_STOP_SECONDS,
             follow_redirects=False,
+            # None without internal_ssl.
+            ssl_options=make_ssl_context(hub.keyfile, hub.certfile, cafile=hub.client_ca),
         )
         try:
             await AsyncHTTPClient().fetch(request)
@@ -125,6 +131,8 @@ class ServerHandler(OperatorHandler):
             if error.code in _REFUSALS:
                 raise HTTPError(*_REFUSALS[error.code]) from None
             log.warning("The hub did not stop a server: status=%s", error.code)
+            if error.code == _NO_ANSWER:
+                raise HTTPError(502, "The hub has not answered in time. It may still stop the server.") from None
             raise HTTPError(502, "The hub did not stop the server.") from None
         except OSError:
             raise HTTPError(502, "The hub did not stop the server.") from None
