@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import Final
 
 from prometheus_client import CollectorRegistry
 
@@ -33,6 +34,9 @@ from dra_spawner.service.web_settings import WebSettings
 from dra_spawner.service.weekly_misses import WeeklyMisses
 
 __all__ = ["ReplicaReadiness", "Role", "ServiceContext"]
+
+#: Lists of the API that show what people set.
+_SET_BY_PEOPLE: Final = ("audit", "calendar-entries", "placeholders", "profiles", "settings")
 
 
 class Role(StrEnum):
@@ -109,7 +113,7 @@ class ServiceContext:
         self.controller = controller
         watch.on_change(self.feed.note_change)
         if controller is not None:
-            controller.operators.on_change(lambda: self.feed.note(("audit", "placeholders", "profiles", "settings")))
+            controller.operators.on_change(lambda: self.feed.note(_SET_BY_PEOPLE))
             namespaces = {controller.settings.hub_namespace, controller.settings.placeholders.namespace}
             self.chart_parts = ChartParts(watch, namespaces, with_placeholders=controller.is_on)
             self.availability = Availability(controller)

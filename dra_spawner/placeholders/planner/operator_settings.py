@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
 from dra_spawner.json_types import JsonObject
+from dra_spawner.placeholders.planner.choice_names import find_choice
 from dra_spawner.placeholders.planner.policy import MAX_PLACEHOLDERS, DeletionOrder, Policy, ReplicaRange
 from dra_spawner.simulator.claims import ObjectKey
 
@@ -251,9 +252,10 @@ class OperatorSettings:
         if not self.settings and not self.orders:
             return policy
         observing = next(iter(self.of_kind(SettingKind.OBSERVING).values()), None)
+        paused = (find_choice(name, shape_of) for name in self.of_kind(SettingKind.PAUSED))
         return replace(
             policy,
-            paused=frozenset(shape_of[name] for name in self.of_kind(SettingKind.PAUSED) if name in shape_of),
+            paused=frozenset(shape_of[name] for name in paused if name is not None),
             drained={name: each.because for name, each in self.of_kind(SettingKind.DRAINING).items()},
             orders=tuple(each.order for each in self.orders),
             observing_because=f"the service only observes, {observing.because}" if observing is not None else "",

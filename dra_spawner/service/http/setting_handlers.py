@@ -131,7 +131,7 @@ class _SettingHandler(OperatorHandler):
 
     def read(self, name: str) -> None:
         """Answer the setting."""
-        setting = self.present.settings.get((self.kind, self.known_name(name)))
+        setting = self.present.settings.get((self.kind, self._stored_name(name)))
         if setting is None:
             raise HTTPError(404, "Nothing is set here.")
         self.write_json(setting_json(setting))
@@ -162,7 +162,7 @@ class _SettingHandler(OperatorHandler):
 
     async def remove(self, name: str) -> None:
         """End it."""
-        key = self.kind, self.known_name(name, must_exist=False)
+        key = self.kind, self._stored_name(name, must_exist=False)
 
         def change(present: OperatorSettings) -> OperatorSettings:
             found = present.settings.get(key)
@@ -180,6 +180,10 @@ class _SettingHandler(OperatorHandler):
         if found is None and must_exist:
             raise HTTPError(404, "The hub publishes no choice of this name.")
         return found or name
+
+    def _stored_name(self, name: str, *, must_exist: bool = True) -> str:
+        """The name of a setting: the hub may since have published the choice with its options in another order."""
+        return name if (self.kind, name) in self.present.settings else self.known_name(name, must_exist=must_exist)
 
     async def _change(self, change: Any) -> None:
         try:

@@ -47,6 +47,12 @@ def test_the_policy_knows_them() -> None:
     assert OperatorSettings().applied_to(policy, {}) is policy
 
 
+def test_a_pause_lasts_when_the_hub_orders_options_anew() -> None:
+    paused = OperatorSetting(SettingKind.PAUSED, "gpu/a=1,b=2", "user bob", NOW)
+    policy = OperatorSettings().with_setting(paused).applied_to(Policy(), {"gpu": "plain", "gpu/b=2,a=1": "shape"})
+    assert policy.paused == {"shape"}
+
+
 def test_orders_are_kept_for_a_while() -> None:
     evict = StoredOrder(ObjectKey("hub", "placeholder-1"), "u1", "", "user ada", NOW)
     release = StoredOrder(ObjectKey("hub", "placeholder-2"), "u2", "jupyter-bob", "user ada", NOW + ORDER_LASTING / 2)
