@@ -117,9 +117,15 @@ class ScaleAheadRunner:
         if self._spawns is not None:
             tasks.append(asyncio.create_task(self._spawns.run(), name="pending spawns"))
         try:
-            await self._learn()
+            try:
+                await self._learn()
+            except Exception:  # forecasts then learn from what they see
+                log.exception("Scale-ahead learns nothing from the history.")
             while True:
-                await self.added.move()
+                try:
+                    await self.added.move()
+                except Exception:  # they count where they are, and are moved later
+                    log.exception("Calendar entries of an earlier version are not moved.")
                 self._advance()
                 await asyncio.sleep(_seconds_left(controller.now()) + _SETTLE_SECONDS)
         finally:

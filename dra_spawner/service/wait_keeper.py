@@ -18,6 +18,7 @@ from dra_spawner.placeholders.controller.launch_waits import BoundServer
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.controller.wait_calibration import WaitCalibration
 from dra_spawner.placeholders.planner.view import age
+from dra_spawner.service.blocking_calls import BlockingCalls
 from dra_spawner.service.history_recording import HistoryRecording
 
 __all__ = ["WaitKeeper"]
@@ -28,6 +29,8 @@ _PAST: Final = timedelta(days=14)
 _LOOK_AGAIN_SECONDS: Final = 1.0
 #: Time in which the database is to open, before nothing is learned from it.
 _OPENING_SECONDS: Final = 10.0
+#: Limit of the time for reading it.
+_READING_SECONDS: Final = 120.0
 #: Servers whose waits are estimated in one look; others have no estimate.
 _MAX_AT_ONCE: Final = 20
 #: A server that has been pending for longer when it is seen first has no estimate at its creation.
@@ -44,6 +47,7 @@ class WaitKeeper:
         self._controller = controller
         self._availability = availability
         self._history = history
+        self._reading = BlockingCalls("lengths of sessions", _READING_SECONDS)
         controller.launch_waits.on_launch(self._note_bound)
 
     @contextlib.asynccontextmanager
@@ -62,7 +66,10 @@ class WaitKeeper:
     async def _run(self) -> None:
         await self._controller.watch.wait_synced()
         await self._controller.shapes.wait_synced()
-        await self._learn()
+        try:
+            await self._learn()
+        except Exception:
+            log.exception("Waits are not estimated by the history.")
         while True:
             try:
                 await self.look()
@@ -94,7 +101,7 @@ class WaitKeeper:
             return
         since = self._controller.now() - _PAST
         try:
-            launches, nodes = await asyncio.to_thread(_read, database, since)
+            launches, nodes = await self._reading(lambda: _read(database, since))
         except (SQLAlchemyError, OSError) as error:
             log.warning("Waits are not estimated by the history, which cannot be read: %s", error)
             return

@@ -56,6 +56,12 @@ class WeeklyMisses:
         """
         if self._found is not None and now - self._found.end < _MAX_AGE:
             return self._found
+        reading = self._reading
+        if reading is not None and reading.done() and reading.exception() is None:
+            # Of a caller whose patience ended first.
+            self._found, self._reading = reading.result(), None
+            if now - self._found.end < _MAX_AGE:
+                return self._found
         if self._reading is None or self._reading.done():
             self._reading = in_daemon_thread(lambda: self._read(database, now), "misses")
         async with asyncio.timeout(self._timeout_seconds):

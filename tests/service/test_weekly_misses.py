@@ -13,6 +13,7 @@ from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.records import Launch
 from dra_spawner.reports.history_misses import MissReport, read_miss_report
 from dra_spawner.service.weekly_misses import WeeklyMisses
+from tests.polling import eventually
 
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
 
@@ -70,6 +71,23 @@ async def test_a_database_that_hangs_is_asked_once(database: HistoryDatabase) ->
     patient = WeeklyMisses(reader.read)
     assert (await patient.report(database, NOW)).launches == 0
     assert len(reader.times) <= 2
+
+
+async def test_what_came_after_the_callers_patience_serves_the_next(database: HistoryDatabase) -> None:
+    reader = Reader()
+    misses = WeeklyMisses(reader.read, timeout_seconds=0.0)
+    with pytest.raises(TimeoutError):
+        await misses.report(database, NOW)
+    reader.may_go_on.set()
+
+    async def found() -> MissReport | None:
+        try:
+            return await misses.report(database, NOW + timedelta(minutes=2))
+        except TimeoutError:
+            return None
+
+    assert (await eventually(found, "the answer has come")).end == NOW
+    assert reader.times == [NOW]
 
 
 async def test_a_failure_is_told_and_tried_again(database: HistoryDatabase) -> None:

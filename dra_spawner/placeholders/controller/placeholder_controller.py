@@ -372,7 +372,9 @@ class PlaceholderController:
         NotLeading
         KubernetesError
         """
-        if self._reservations is None or self._reconciler is None:
+        # Both are gone when this replica ceases to lead while the reservation is written.
+        reservations, reconciler = self._reservations, self._reconciler
+        if reservations is None or reconciler is None:
             raise NotLeading("this replica does not manage placeholders at present")
         shapes = self.policy.shapes
         known = shapes.get(shape)
@@ -385,7 +387,7 @@ class PlaceholderController:
         if known is None:
             raise UnknownShape(shape)
         try:
-            reservation = await self._reservations.place(known, namespace, pod)
+            reservation = await reservations.place(known, namespace, pod)
         except OnHold as error:
             self._record.refused(shape, namespace, pod, "on-hold", f"no placeholder is reserved at present: {error}")
             raise
@@ -403,10 +405,10 @@ class PlaceholderController:
         if is_beside and reservation.placement.kind is not PlacementKind.NEVER:
             key = ObjectKey(namespace, pod)
             awaited = AwaitedServer(key, known, self.now(), has_claims=bool(reservation.claims))
-            self._reconciler.expectations.expect_server(awaited)
+            reconciler.expectations.expect_server(awaited)
         if reservation.claims:
             self.handover_times.begin(namespace, pod)
-        self._reconciler.wake()
+        reconciler.wake()
         return reservation
 
     async def wait_ended(self) -> None:
