@@ -169,11 +169,11 @@ def assign(
     return Assignment(vlan, _with(leases, vlan, holder))
 
 
-def release(leases: Leases, server: str, start: str | None, pods: Collection[VlanPod]) -> Leases:
-    """The account without a server's start, or without all its starts (``None``); starts with a pod stay."""
+def release(leases: Leases, server: str, start: str, pods: Collection[VlanPod]) -> Leases:
+    """The account without a server's start; it stays if it has a pod."""
 
     def goes(vlan: int, holder: Holder) -> bool:
-        of_it = holder.server == server and (start is None or holder.start == start)
+        of_it = (holder.server, holder.start) == (server, start)
         return of_it and not any(pod.is_of(vlan, holder) for pod in pods)
 
     return _without(leases, goes) if server else leases

@@ -213,7 +213,7 @@ def test_what_an_administrator_wrote_is_respected():
     assert taken(pinned, "ada").vlan == 777, "outside of the range"
     assert {taken(pinned, name).vlan for name in ("bob", "eve", "dan")} <= {101, 102}
     found = taken(pinned, "ada")
-    assert release(found.leases, "hub/ada", None, ()) == pinned
+    assert release(found.leases, "hub/ada", "1", ()) == pinned
     assert reconcile(found.leases, (), NOW + timedelta(days=1)) == pinned
 
 
@@ -249,11 +249,9 @@ POD = VlanPod(100, "user:ada", "hub/ada", "1")
     ("server", "start", "pods", "left"),
     [
         pytest.param("hub/ada", "1", (), {100: ["2"], 101: ["1"]}, id="one start"),
-        pytest.param("hub/ada", None, (), {101: ["1"]}, id="all starts"),
-        pytest.param("hub/ada", None, (POD,), {100: ["1"], 101: ["1"]}, id="one with a pod"),
         pytest.param("hub/ada", "1", (POD,), {100: ["1", "2"], 101: ["1"]}, id="that very one has a pod"),
-        pytest.param("hub/dan", None, (), {100: ["1", "2"], 101: ["1"]}, id="a stranger"),
-        pytest.param("", None, (), {100: ["1", "2"], 101: ["1"]}, id="no server"),
+        pytest.param("hub/dan", "1", (), {100: ["1", "2"], 101: ["1"]}, id="a stranger"),
+        pytest.param("", "1", (), {100: ["1", "2"], 101: ["1"]}, id="no server"),
         pytest.param("hub/bob", "1", (), {100: ["1", "2"]}, id="the last one"),
     ],
 )

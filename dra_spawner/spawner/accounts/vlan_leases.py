@@ -126,13 +126,13 @@ class VlanLeases:
 
         return await self._change(take, create=True)
 
-    async def release(self, server: str, start: str | None = None) -> bool:
-        """Free the VLANs of a server's start, or of all its starts, unless their pods exist.
+    async def release(self, server: str, start: str) -> bool:
+        """Free the VLAN of a server's start, unless its pod exists.
 
         Returns
         -------
         bool
-            Whether all these VLANs are freed.
+            Whether it is freed.
         """
 
         async def give_back(leases: Leases) -> tuple[bool, Leases]:

@@ -8,7 +8,7 @@ that were not released.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -58,11 +58,11 @@ class _Lease:
     server
         ``namespace/name`` of the pod.
     start
-        Nonce of the start; None for all starts of the server.
+        Nonce of the start.
     """
 
     server: str
-    start: str | None = None
+    start: str
 
 
 class Vlan(Step):
@@ -169,17 +169,22 @@ class Vlan(Step):
 
     @classmethod
     def before_stop(cls, spawner: SpawnerSettings) -> Callable[[], Awaitable[object]] | None:
-        """Return the release of the VLAN in the pod's annotations; None if it has none."""
-        pod = spawner.pod_reflector and spawner.pod_reflector.pods.get(_server(spawner))
-        leased = bool(pod) and names.VLAN_LEASE in (pod["metadata"].get("annotations") or {})
+        """Return the release of the VLAN of the pod and of the running attempt; None if they have none.
+
+        No other start is released: this may go on in the background when the server's next start has begun.
+        """
+        server = _server(spawner)
+        pod = spawner.pod_reflector and spawner.pod_reflector.pods.get(server)
+        of_pod = (pod["metadata"].get("annotations") or {}).get(names.VLAN_LEASE) if pod else None
         step = spawner.attempt.step(cls)
-        if not leased and (step is None or step._lease is None):
-            return None
-        return partial(_give_all_back, spawner)
+        leases = {_Lease(server, of_pod)} if of_pod else set()
+        if step is not None and step._lease is not None:
+            leases.add(step._lease)
+        return partial(_give_all_back, spawner, leases) if leases else None
 
 
-async def _give_all_back(spawner: SpawnerSettings) -> None:
-    await asyncio.wait({_give_back(spawner, _Lease(_server(spawner)))}, timeout=CLEAN_UP_WAIT_SECONDS)
+async def _give_all_back(spawner: SpawnerSettings, leases: Collection[_Lease]) -> None:
+    await asyncio.wait({_give_back(spawner, each) for each in leases}, timeout=CLEAN_UP_WAIT_SECONDS)
 
 
 def _server(spawner: SpawnerSettings) -> str:

@@ -65,7 +65,7 @@ def test_what_is_corrupt_is_never_written_over(alone: Alone):
     alone.set_data({"100": "gone wrong"})
     for work in (
         lambda: alone.acquire(),
-        lambda: alone.run(alone.machine.leases().release(f"{NAMESPACE}/ada-0")),
+        lambda: alone.run(alone.machine.leases().release(f"{NAMESPACE}/ada-0", "1")),
         lambda: alone.run(alone.machine.leases().reconcile()),
     ):
         with pytest.raises(LeasesCorrupt, match="VLAN 100: no JSON"):
@@ -131,11 +131,11 @@ def test_an_account_that_is_lost_is_made_anew_from_the_pods(alone: Alone):
 
 def test_nothing_is_written_where_nothing_changes(alone: Alone):
     alone.run(alone.machine.leases().reconcile())
-    assert alone.run(alone.machine.leases().release("default/ada-0")) is True
+    assert alone.run(alone.machine.leases().release("default/ada-0", "1")) is True
     assert alone.machine.api.writes == []
     alone.acquire()
     alone.run(alone.machine.leases().reconcile())
-    alone.run(alone.machine.leases().release("default/bob-0"))
+    alone.run(alone.machine.leases().release("default/bob-0", "1"))
     assert alone.machine.api.writes == ["create"]
 
 
@@ -149,7 +149,7 @@ def test_what_else_is_on_the_config_map_stays(alone: Alone):
     assert alone.store.get(CONFIGMAPS, NAMESPACE, names.VLANS_CONFIG_MAP)["metadata"]["annotations"] == {
         "example.com/a": "b"
     }
-    assert alone.run(alone.machine.leases().release("default/ada-0")) is True
+    assert alone.run(alone.machine.leases().release("default/ada-0", "1")) is True
     assert alone.data == {"777": '[{"owner": "user:ada"}]'}
 
 

@@ -155,7 +155,7 @@ class VlanMachine(RuleBasedStateMachine):
         metadata = {"name": server, "namespace": NAMESPACE, "labels": labels, "annotations": annotations}
         self.pods[server] = {"metadata": metadata, "status": {"phase": "Running"}}
 
-    async def _give_back(self, server: str, start: str | None) -> None:
+    async def _give_back(self, server: str, start: str) -> None:
         for _ in range(3):
             try:
                 if await self.leases().release(f"{NAMESPACE}/{server}", start):
@@ -215,10 +215,11 @@ class VlanMachine(RuleBasedStateMachine):
     def stop(self, data: st.DataObject, how: str) -> None:
         """A server stops; or its pod goes and no hub hears of it; or it is said to have stopped, but its pod stays."""
         server = data.draw(st.sampled_from(sorted(self.pods)))
+        start = self.pods[server]["metadata"]["annotations"][names.VLAN_LEASE]
         if how != "stays":
             del self.pods[server]
         if how != "vanishes":
-            self._begin("stop", server, self._give_back(server, None))
+            self._begin("stop", server, self._give_back(server, start))
 
     @rule()
     def sweep(self) -> None:
