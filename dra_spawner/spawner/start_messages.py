@@ -57,8 +57,15 @@ class StartMessages:
         self._own: set[str] = set()
         self._new_names: dict[str, str] = {}
         self._knows_why = False
+        self._has_skipped = False
         self.sentence = _FIRST_SENTENCE
         self.place = ""
+
+    def skip(self, events: Iterable[Event]) -> None:
+        """Leave out events of earlier starts. Only the first call counts."""
+        if not self._has_skipped:
+            self._has_skipped = True
+            self._seen |= {event["metadata"]["uid"] for event in events}
 
     def with_events(self, events: Iterable[Event]) -> list[Event]:
         """Add the pod's new events; return all events and messages so far."""

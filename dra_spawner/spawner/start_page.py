@@ -102,6 +102,12 @@ class StartPage(SpawnForm):
         if not self.messages.is_own(uid):
             self._event_before = uid
 
+    async def _start_watching_events(self, replace: bool = False) -> Any:
+        """Watch events. A start and its progress page call it first: the events so far are of earlier starts."""
+        reflector = await super()._start_watching_events(replace)
+        self.messages.skip(super().events)
+        return reflector
+
     async def progress(self) -> AsyncIterator[JsonObject]:
         """Yield the progress of the start: a sentence of the moment, and Kubernetes' events for the log."""
         if self.events_enabled:

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from dra_spawner.spawner.objects.pod_devices import terminal_problem
+from dra_spawner.spawner.steps.pod_watch import PodWatch
 from tests.integration.faulty_hub import Faulty
+from tests.polling import eventually
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -33,6 +35,24 @@ async def ended_by(waiting: Faulty, work: Any) -> str:
 async def test_a_pod_that_somebody_deletes(waiting):
     pod = waiting.cluster.path("pods", "jupyter-ada")
     message = await ended_by(waiting, waiting.cluster.admin.delete(pod, grace_period_seconds=0))
+    assert message == "The server's pod was deleted while it started."
+
+
+async def test_a_pod_that_the_reflector_lost(waiting):
+    """KubeSpawner replaces a reflector that failed by one that is empty until it has listed the pods."""
+
+    spawner = waiting.user.spawners[""]
+
+    def is_asked_for() -> bool:
+        spawner.pod_reflector.resources.clear()  # again and again, as it lists the pods after some seconds
+        return waiting.requests(verbs=("get",)).count("get pods") >= 2
+
+    async def work() -> None:
+        await eventually(lambda: spawner.attempt.step(PodWatch).waiting_for, "the pod is followed")
+        await eventually(is_asked_for, "the API server is asked for the pod twice")
+        await waiting.cluster.admin.delete(waiting.cluster.path("pods", "jupyter-ada"), grace_period_seconds=0)
+
+    message = await ended_by(waiting, work())
     assert message == "The server's pod was deleted while it started."
 
 

@@ -27,3 +27,14 @@ def test_a_message_has_what_the_progress_page_reads():
     assert entry["type"] == "Normal"
     assert entry["lastTimestamp"]
     assert entry["involvedObject"] == {"kind": "Pod", "namespace": "jupyterhub", "name": "jupyter-ada"}
+
+
+def test_events_of_earlier_starts_are_not_told():
+    messages = StartMessages("jupyterhub", "jupyter-ada")
+    before = {**event("before"), "reason": "Started"}
+    first = messages.sentence
+    messages.skip([before])
+    messages.skip([before, event("of this start")])
+    assert messages.with_events([before]) == []
+    assert messages.sentence == first
+    assert texts(messages.with_events([before, event("of this start")])) == ["of this start"]

@@ -128,7 +128,7 @@ class PodWatch(Step):
         loop = asyncio.get_running_loop()
         self._next_standing_check = loop.time() + _STANDING_CHECK_SECONDS
         missed_looks, next_judgement = 0, 0.0
-        while missed_looks < _LOOKS_UNTIL_GONE:
+        while True:
             pod = self._look()
             self.seen = pod or self.seen  # the condition of an evicted pod appears just before its deletion
             if self.seen["spec"].get("nodeName"):
@@ -138,10 +138,23 @@ class PodWatch(Step):
                 missed_looks = 0 if pod else missed_looks + 1
                 if pod:
                     await self._judge(pod)
+                elif missed_looks >= _LOOKS_UNTIL_GONE:
+                    if await self._is_gone():
+                        break
+                    missed_looks = 0
             await asyncio.sleep(_LAST_LOOK_SECONDS)
         if self._failures is not None and (failure := withdrawn(self.seen, self._events())):
             raise PodCannotRun(failure, self.seen)
         raise _deleted()
+
+    async def _is_gone(self) -> bool:
+        """Whether the API server has no pod of this start. A reflector that KubeSpawner replaces is empty at first."""
+        path = resource_path("v1", "pods", self._objects.namespace, self.spawner.pod_name)
+        try:
+            pod = await self._objects.api.get(path)
+        except KubernetesError as error:
+            return error.not_found
+        return (pod["metadata"].get("annotations") or {}).get(names.START) != self._objects.nonce
 
     def tell_place(self) -> asyncio.Task[None]:
         """Begin to tell the user which devices on which node the server has, once. The start does not wait for it."""
