@@ -10,7 +10,7 @@ from dra_spawner import names
 from dra_spawner.kube.api import KubernetesApi, resource_path
 from dra_spawner.kube.api_errors import KubernetesError
 
-__all__ = ["MissingRight", "is_granted", "missing_right", "missing_rule"]
+__all__ = ["MissingRight", "is_granted", "missing_right", "missing_rule", "right_in"]
 
 _REVIEWS: Final = resource_path(f"{names.AUTHORIZATION_GROUP}/v1", "selfsubjectaccessreviews")
 
@@ -42,7 +42,12 @@ def missing_rule(error: KubernetesError) -> MissingRight | None:
     It is in the API server's message (k8s.io/apiserver, ``responsewriters.forbiddenMessage``). Finer checks, like that
     of ``resourceclaims/binding`` from Kubernetes 1.36 on, have status 422 and name another right than the request's.
     """
-    found = _REFUSED.search(error.message) if error.status in (403, 422) else None
+    return right_in(error.message) if error.status in (403, 422) else None
+
+
+def right_in(message: str) -> MissingRight | None:
+    """The missing right that a message of the API server names; None if it names none."""
+    found = _REFUSED.search(message)
     if found is None:
         return None
     return MissingRight(found["group"], found["resource"], found["verb"], found["namespace"] or "")

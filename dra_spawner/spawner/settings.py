@@ -242,7 +242,9 @@ class SpawnerSettings(KubeSpawner):
     def configuration_problems(self) -> list[Problem]:
         """Return the problems of the static configuration of devices, VLANs and profiles."""
         problems = profile_list_problems(self.profile_list, self.device_claims, known_traits=self.trait_names())
-        return problems or [*intel_gas_problems(self.profile_list, self.intel_gas), *self._vlan_problems()]
+        # These profiles must be valid.
+        intel_gas = [] if problems else intel_gas_problems(self.profile_list, self.intel_gas)
+        return [*problems, *intel_gas, *self._vlan_problems()]
 
     def _vlan_problems(self) -> list[Problem]:
         try:

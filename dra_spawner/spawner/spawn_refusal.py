@@ -17,6 +17,7 @@ from kubernetes_asyncio.client.exceptions import ApiException
 from tornado.web import HTTPError
 
 from dra_spawner.dra.claim_sizes import SIZE_ALLOWED
+from dra_spawner.kube.rights import right_in
 from dra_spawner.profiles.problems import ProfileError
 from dra_spawner.project_links import where
 from dra_spawner.spawner.durations import in_words
@@ -34,6 +35,10 @@ except ImportError:  # JupyterHub 5
 
 
 NO_ANSWER: Final = "The cluster does not answer. Please try again later."
+_BEING_REMOVED: Final = (
+    "The shared device of this choice is being removed, and other servers still use it. Please try again when they "
+    "have stopped."
+)
 
 
 class RefusalReason(StrEnum):
@@ -136,7 +141,7 @@ def refusal_of_kubernetes_error(what: str, status: int, message: str, log: Logge
     """
     reason, code, hint = RefusalReason.CLUSTER, 400, ""
     sentence = "The cluster refused this server. Please tell your administrator."
-    if status == 403 and "cannot create" in message and "resourceclaimtemplates" in message:
+    if status == 403 and right_in(message) is not None:
         reason, code, hint = RefusalReason.PERMISSION, 403, f"; add the rules of {where('helm-values/rbac.yaml')}"
         sentence = "JupyterHub lacks a right in the cluster. Please tell your administrator."
     elif status == 404 and "could not find the requested resource" in message:
@@ -154,7 +159,7 @@ def refusal_of_kubernetes_error(what: str, status: int, message: str, log: Logge
 
 
 def refusal_of_error(
-    error: BaseException, waiting_for: str, late_after_seconds: float | None, log: Logger
+    error: BaseException, waiting_for: str, late_after_seconds: float | None, log: Logger, terminating: str = ""
 ) -> BaseException:
     """Return the refusal for an error of a start; the error itself if there is no sentence for it.
 
@@ -164,10 +169,15 @@ def refusal_of_error(
         Why the pod waits for devices; empty if it does not.
     late_after_seconds
         Time limit of the start if it has passed; else None.
+    terminating
+        Which shared object is being deleted, so that the pod could not be requested; empty if none is.
     """
     if isinstance(error, ApiException):
         return refusal_of_kubernetes_error("the pod", error.status, status_message(error), log)
     if isinstance(error, TimeoutError):
+        if terminating:
+            log.error("Spawn refused, a shared object was not deleted in time: %s", terminating)
+            return SpawnRefused(_BEING_REMOVED, RefusalReason.CLUSTER, status_code=503)
         if late_after_seconds is None:
             # KubeSpawner's words name objects of the cluster, or there are none.
             log.error("The Kubernetes API did not answer in time: %s", error or "nothing more is known")

@@ -124,7 +124,8 @@ class DRASpawner(StartPage):
             # Beside the clean-up, as JupyterHub cancels both soon.
             smaller = self.begin_search_for_smaller() if deadline.expired() and waiting_for else None
             await self.attempt.undo()
-            refusal = refusal_of_error(error, waiting_for, self.start_timeout if deadline.expired() else None, self.log)
+            late = self.start_timeout if deadline.expired() else None
+            refusal = refusal_of_error(error, waiting_for, late, self.log, self.attempt.terminating)
             if isinstance(refusal, SpawnRefused):
                 count_as_refusal(self)
                 await self.explain_failure(refusal, smaller)

@@ -225,7 +225,7 @@ async def _vlans(api: ExamplesApi) -> None:
     assert policy is not None
     await leases.acquire(policy, "eve", server=f"{NAMESPACE}/eve", start="s", until=datetime.now(UTC))
     await leases.reconcile()
-    await leases.release(f"{NAMESPACE}/ada")
+    await leases.release(f"{NAMESPACE}/ada", "s")
 
 
 async def _shapes(api: ExamplesApi) -> None:

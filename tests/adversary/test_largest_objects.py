@@ -147,7 +147,7 @@ async def test_largest_account_of_vlans(real_cluster: ClusterUnderTest) -> None:
             try:
                 given.append(await leases.acquire(policy, "eve", server="x/eve", start="s", until=until))
                 await leases.reconcile()
-                assert await leases.release("x/eve")
+                assert await leases.release("x/eve", "s")
             except (LeasesCorrupt, KubernetesError) as error:
                 refused.append(f"{what}: {error}")
     assert set(given) <= {100, 101}

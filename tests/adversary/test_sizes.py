@@ -69,13 +69,20 @@ class Browser:
     def __init__(self, hub: HubProcess) -> None:
         self._url = f"{hub.url}/hub"
         self._session = aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True))
+        self._shown = ""
 
     async def log_in(self, user: str) -> None:
         await self._post("/login", username=user, password="x")
 
     async def choose(self, **fields: str) -> tuple[int, str]:
         """Send the spawn form; status, and what the page says."""
-        return await self._post("/spawn", **fields)
+
+        async def answer() -> tuple[int, str] | None:
+            # JupyterHub shows a start that fails after a second on another page.
+            status, said = await self._post("/spawn", **fields)
+            return (status, said) if "spawn-pending" not in self._shown else None
+
+        return await eventually(answer, "JupyterHub answers with the form")
 
     async def _post(self, path: str, **fields: str) -> tuple[int, str]:
         async with self._session.get(f"{self._url}{path}"):
@@ -83,6 +90,7 @@ class Browser:
         token = {"_xsrf": cookies["_xsrf"].value}
         async with self._session.post(f"{self._url}{path}", params=token, data=fields) as answer:
             text = await answer.text()
+            self._shown = str(answer.url)
         said = re.search(r'class="[^"]*spawn-error-msg[^"]*">(.*?)</p>', text, re.DOTALL)
         return answer.status, html.unescape(said[1]).strip() if said else text
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import re
 import urllib.parse
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from http import HTTPStatus
 from typing import Any
 
 import aiohttp
@@ -15,6 +17,7 @@ import pytest
 from tests.adversary.sent_options import FIELD, SENT
 from tests.integration.devices import classes, node_with, shareable
 from tests.integration.hub_process import HubProcess
+from tests.polling import eventually
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -86,6 +89,22 @@ async def submitted(hub: HubProcess, session: aiohttp.ClientSession, user: str, 
         return page.status, await page.text()
 
 
+async def linked(hub: HubProcess, session: aiohttp.ClientSession, params: dict[str, str]) -> tuple[int, str]:
+    """Answer to a link that starts a server."""
+    async with session.get(f"{hub.url}/hub/spawn/eve", params=params, allow_redirects=False) as page:
+        return page.status, await page.text()
+
+
+async def refusal(ask: Callable[[], Awaitable[tuple[int, str]]]) -> tuple[int, str]:
+    """An answer without a redirection: JupyterHub shows a start that fails after a second on another page."""
+
+    async def answer() -> tuple[int, str] | None:
+        status, page = await ask()
+        return (status, page) if status != HTTPStatus.FOUND else None
+
+    return await eventually(answer, "JupyterHub answers with the form")
+
+
 def error_in(page: str) -> str:
     found = re.search(r"spawn-error-msg[^>]*>(.*?)</p>", page, re.DOTALL)
     return found[1].strip() if found else ""
@@ -144,7 +163,7 @@ async def by_form(hub: HubProcess, session: aiohttp.ClientSession) -> None:
         ([(f"{FIELD}memory", "5Gi")], "needs a profile beside it"),
         ([sized, ("profile-option-gone--memory", "5Gi")], "is no field of any profile"),
     ):
-        status, page = await submitted(hub, session, "eve", fields)
+        status, page = await refusal(partial(submitted, hub, session, "eve", fields))
         assert (status in REFUSED, sentence in error_in(page)) == (True, True), (fields, status, error_in(page))
         assert "<script>alert(1)" not in page
 
@@ -160,9 +179,8 @@ async def by_query(hub: HubProcess, session: aiohttp.ClientSession) -> None:
             ({"profile": ""}, "the profile is empty"),
         ):
             params = {f"{prefix}{name}": value for name, value in query.items()}
-            async with session.get(f"{hub.url}/hub/spawn/eve", params=params) as answer:
-                page = await answer.text()
-            assert (answer.status in REFUSED, sentence in error_in(page)) == (True, True), (params, error_in(page))
+            status, page = await refusal(partial(linked, hub, session, params))
+            assert (status in REFUSED, sentence in error_in(page)) == (True, True), (params, error_in(page))
             assert "<script>alert(1)" not in page
     # JupyterHub's own, and what nbgitpuller's links bring along.
     after = "/hub/user-redirect/git-pull?repo=https%3A%2F%2Fexample.org%2Fcourse&urlpath=lab"

@@ -29,7 +29,7 @@ VALUES: JsonObject = {
     **IMAGE,
     "hub": {"baseUrl": "/jupyter", "serviceName": NAME},
     "placeholders": {"enabled": True, "targets": {"gpu-slice": {"min": 1, "max": 2}}},
-    "service": {"config": {"lease_seconds": 3}},
+    "service": {"config": {"lease_seconds": 8}},
 }
 
 

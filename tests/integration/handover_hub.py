@@ -25,13 +25,13 @@ Json = dict[str, Any]
 class Hub(HubProcess):
     """A hub that manages the service as the shipped configuration says."""
 
-    def __init__(self, cluster: ClusterUnderTest, kubeconfig: Path, more: str = "") -> None:
+    def __init__(self, cluster: ClusterUnderTest, kubeconfig: Path, more: str = "", lease_seconds: int = 6) -> None:
         directory = cluster.directory / "hub"
         directory.mkdir()
         settings = directory / "service_config.py"
         settings.write_text(
             f"c.DRASpawnerService.placeholders = {{'gpu-slice': {{'min': {WANTED}, 'max': 20}}}}\n"
-            "c.DRASpawnerService.lease_seconds = 3\n"
+            f"c.DRASpawnerService.lease_seconds = {lease_seconds}\n"
             "c.DRASpawnerService.reservation_seconds = 10\n"
         )
         self.service_url = free_url()

@@ -9,7 +9,10 @@ import pytest
 
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused, refusal_of_error, refusal_of_kubernetes_error
 
-FORBIDDEN = 'resourceclaimtemplates.resource.k8s.io is forbidden: User "hub" cannot create resource'
+FORBIDDEN = (
+    'resourceclaims.resource.k8s.io "shared-lab-gpu" is forbidden: User "system:serviceaccount:hub:hub" cannot patch '
+    'resource "resourceclaims" in API group "resource.k8s.io" in the namespace "hub"'
+)
 QUOTA = 'pods "jupyter-ada" is forbidden: exceeded quota: gpus'
 
 
@@ -55,3 +58,11 @@ def test_a_cluster_that_does_not_answer_in_time(caplog: pytest.LogCaptureFixture
     assert isinstance(error, SpawnRefused)
     assert error.jupyterhub_message == "The cluster does not answer. Please try again later."
     assert words in caplog.text
+
+
+def test_a_shared_device_that_is_not_removed_in_time(caplog: pytest.LogCaptureFixture) -> None:
+    terminating = "ResourceClaim shared-lab-gpu is being removed"
+    error = refusal_of_error(TimeoutError("Could not create pod"), "", None, logging.getLogger("hub"), terminating)
+    assert isinstance(error, SpawnRefused)
+    assert error.jupyterhub_message.startswith("The shared device of this choice is being removed")
+    assert terminating in caplog.text

@@ -39,7 +39,8 @@ SPEC = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": 
 @pytest.fixture
 async def hub(cluster: ClusterUnderTest) -> AsyncIterator[Hub]:
     await prepare(cluster)
-    async with Hub(cluster, await service_kubeconfig(cluster)) as hub:
+    # On a busy machine too, the Lease is valid when the first command looks.
+    async with Hub(cluster, await service_kubeconfig(cluster), lease_seconds=15) as hub:
         yield hub
 
 
@@ -193,7 +194,7 @@ async def nothing_is_removed_while_a_service_leads(cluster: ClusterUnderTest) ->
     code, printed, told = await uninstall(options(cluster))
     assert (code, printed["removed"], printed["unmarked"]) == (1, [], [])
     assert f"A service leads (Lease {cluster.namespace}/dra-spawner, held by " in told
-    assert re.search(r"if it has just been stopped, wait [0-3] s. To go on nevertheless, use --force", told)
+    assert re.search(r"if it has just been stopped, wait [0-9]+ s. To go on nevertheless, use --force", told)
     after = await everything(cluster)
     assert {name for name in before if OURS.search(name)} <= after.keys()
 

@@ -57,7 +57,7 @@ class Reading(Generic[T]):
 
     def __init__(self, read: Callable[[], Awaitable[T]], *, is_cached: bool = True) -> None:
         self._read = read
-        self._is_kept = is_cached
+        self._is_cached = is_cached
         self._last_success: _Result[T] = _Result()
         self._last: _Result[T] = _Result()
         self._task: asyncio.Task[_Result[T]] | None = None
@@ -114,7 +114,7 @@ class Reading(Generic[T]):
         except KubernetesError as error:
             self._last = result = _Result(begun_at, error=error)
         else:
-            if self._is_kept:
+            if self._is_cached:
                 self._last = self._last_success = result
         return result
 

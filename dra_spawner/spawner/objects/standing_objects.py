@@ -40,6 +40,10 @@ class StandingRefused(Exception):
         self.detail = detail
 
 
+class ForeignObject(StandingRefused):
+    """Raised if the object of this name is another program's, which is never changed."""
+
+
 class StandingTerminating(Exception):
     """Raised if the object is being deleted; a later try helps."""
 
@@ -104,7 +108,7 @@ async def add_user(api: KubernetesApi, namespace: str, standing: StandingObject,
             found = await api.patch(path, _add_user_patch(standing, nonce, until), patch_type=PatchType.JSON)
         except KubernetesError as error:
             if error.status == 422:
-                return await _foreign(api, path, standing)
+                return await _foreign(api, namespace, standing)
             if not error.not_found:
                 raise
             try:
@@ -142,7 +146,7 @@ def _escaped(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
 
 
-async def _foreign(api: KubernetesApi, path: str, standing: StandingObject) -> bool:
+async def _foreign(api: KubernetesApi, namespace: str, standing: StandingObject) -> bool:
     """Handle an existing object of this name with another digest: whether it is this project's.
 
     Raises
@@ -150,12 +154,18 @@ async def _foreign(api: KubernetesApi, path: str, standing: StandingObject) -> b
     StandingRefused, StandingTerminating
         If the start cannot use it.
     """
-    metadata = (await api.get(path))["metadata"]
+    path = standing.object.path(namespace)
+    # The hub's account may list claims, not get them.
+    selector = f"metadata.name={standing.object.name}"
+    found = (await api.list(standing.object.collection(namespace), field_selector=selector))["items"]
+    if not found:
+        raise StandingTerminating(f"{standing.object.description} has just been removed")
+    metadata = found[0]["metadata"]
     is_ours = (metadata.get("labels") or {}).get(names.PART) == STANDING_LABELS[names.PART]
     if not is_ours and standing.may_be_foreign:
         return False
     if not is_ours:
-        raise StandingRefused(
+        raise ForeignObject(
             "This choice needs a name in the cluster that is taken. Please tell your administrator.",
             f"{path} was created by another program; rename {standing.object.description}, as a profile needs its name",
         )

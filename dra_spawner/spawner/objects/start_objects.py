@@ -18,7 +18,7 @@ from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, PatchType, resource_path
 from dra_spawner.kube.owner_references import owner_reference
 from dra_spawner.spawner.objects.api_objects import CLAIMS, TEMPLATES, ApiObject
-from dra_spawner.spawner.objects.standing_objects import StandingObject, add_user, remove_users
+from dra_spawner.spawner.objects.standing_objects import ForeignObject, StandingObject, add_user, remove_users
 
 
 def new_nonce() -> str:
@@ -131,7 +131,12 @@ class StartObjects:
             if standing.object.plural == CLAIMS and standing.object.name not in named_by_pod:
                 continue
             self._maybe_used[path] = standing
-            if not await add_user(self.api, self.namespace, standing, self.nonce, self.ends):
+            try:
+                is_ours = await add_user(self.api, self.namespace, standing, self.nonce, self.ends)
+            except ForeignObject:
+                del self._maybe_used[path]
+                raise
+            if not is_ours:
                 del self._maybe_used[path]
 
     async def _create(self, own: ApiObject) -> None:

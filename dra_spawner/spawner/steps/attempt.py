@@ -160,6 +160,8 @@ class Attempt:
         Whether a step chooses the node, so that the service is not asked.
     named_objects
         Names of the templates and claims that the requested pod refers to; None for a pod without devices.
+    terminating
+        Which shared object is being deleted, so that the pod cannot be requested yet; empty if none is.
     """
 
     spawner: SpawnerSettings
@@ -175,6 +177,7 @@ class Attempt:
     objects: StartObjects | None = None
     node_is_chosen: bool = False
     named_objects: set[str] | None = None
+    terminating: str = ""
     _compiled: tuple[Values, ClaimPlan] | None = None
 
     def step(self, kind: type[Any]) -> Any:

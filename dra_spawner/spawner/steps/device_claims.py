@@ -123,6 +123,7 @@ class DeviceClaims(Step):
 
     async def _ensure(self, objects: StartObjects, named: set[str]) -> bool:
         """Create the objects that the pod needs; return False if this must be tried again."""
+        self.attempt.terminating = ""
         try:
             await objects.ensure(named)
         except WrongSize as error:
@@ -134,6 +135,7 @@ class DeviceClaims(Step):
             self.log.warning("Could not create what the pod needs, trying again: %s", error)
             return False
         except StandingTerminating as error:
+            self.attempt.terminating = str(error)
             self.log.info("Waiting until a shared object can be created again: %s", error)
             return False
         except StandingRefused as error:

@@ -178,5 +178,5 @@ def _sentence(answer: PlacementAnswer) -> str:
             return f"Devices are being freed for this server{where}."
         case PlacementKind.SCALE_UP:
             # Not that a node comes: nobody may be there to add one.
-            return "No node has room for this server now. It starts as soon as one has."
+            return "No node has enough free capacity for this server now. The server starts when a node has."
     return ""

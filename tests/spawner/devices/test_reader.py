@@ -15,6 +15,7 @@ from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.profiles.claims import DeviceRequest
 from dra_spawner.spawner.devices.reader import NOW, DeviceReader
+from tests.polling import eventually
 
 SHARE = DeviceRequest("gpu", "gpu-share.example.com")
 
@@ -23,23 +24,32 @@ def sizes(catalog):
     return [str(offer.largest) for offer in catalog.offers(SHARE, "memory")]
 
 
+async def learned(reader, expected):
+    """The catalog with these sizes, however long the reading takes: a form waits for some seconds alone."""
+
+    async def is_learned():
+        catalog = await reader.learn()
+        return catalog if catalog.is_known and sizes(catalog) == expected else None
+
+    return await eventually(is_learned, f"sizes {expected} are read")
+
+
 async def test_news_are_read_and_old_ones_kept_while_nobody_answers(tmp_path, caplog):
     async with EmbeddedCluster(tmp_path, run_pods=False) as cluster:
         cluster.publish([*device_classes(), *resource_slices()])
         api = await KubernetesApi.from_kubeconfig(cluster.kubeconfig)
         known, patient = DeviceReader(api, form_seconds=0, retry_seconds=0), DeviceReader(api)
         assert not known.catalog.is_known
-        first = await known.learn()
-        assert sizes(first) == ["40Gi"]
+        first = await learned(known, ["40Gi"])
         assert await known.learn() is first, "what is the same is not gone over again"
-        await patient.learn()
+        await learned(patient, ["40Gi"])
 
         for each in list(cluster.store.objects(RESOURCESLICES)):
             cluster.store.delete(RESOURCESLICES, None, each["metadata"]["name"])
-        assert sizes(await known.learn()) == []
+        await learned(known, [])
         assert sizes(await patient.learn()) == ["40Gi"], "it was read a moment ago"
         cluster.publish(resource_slices())
-        assert sizes(await known.learn()) == ["40Gi"]
+        await learned(known, ["40Gi"])
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
             assert sizes(await known.learn()) == ["40Gi"]

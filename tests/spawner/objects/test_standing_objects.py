@@ -15,6 +15,7 @@ from dra_spawner.kube.api import KubernetesApi, KubernetesError
 from dra_spawner.spawner.objects.api_objects import CLAIMS, STANDING_LABELS, ApiObject
 from dra_spawner.spawner.objects.leftovers import Sweep
 from dra_spawner.spawner.objects.standing_objects import (
+    ForeignObject,
     StandingObject,
     StandingRefused,
     StandingTerminating,
@@ -23,6 +24,7 @@ from dra_spawner.spawner.objects.standing_objects import (
     remove_users,
     users_of,
 )
+from dra_spawner.spawner.objects.start_objects import StartObjects
 from tests.cluster.under_test import ClusterUnderTest
 from tests.presence import present
 
@@ -157,9 +159,22 @@ async def test_what_others_made_is_left_alone_or_refused(cluster):
     (made,) = await cluster.publish(foreign)
     assert not await add_user(api, namespace, config_map(may_be_foreign=True), "a", LATER)
     assert await there(cluster, config_map()) == made
-    with pytest.raises(StandingRefused, match="needs a name in the cluster that is taken") as refused:
+    with pytest.raises(ForeignObject, match="needs a name in the cluster that is taken") as refused:
         await add_user(api, namespace, config_map(), "a", LATER)
     assert "rename ConfigMap vlan-42" in refused.value.detail
+
+
+async def test_a_claim_of_others_is_left_alone_with_the_rights_of_a_hub(cluster):
+    """They list claims, and get none."""
+    api = await KubernetesApi.from_kubeconfig(cluster.hub_kubeconfig)
+    foreign = {**claim().object.manifest, "metadata": {"name": claim().object.name}}
+    (made,) = await cluster.publish(foreign)
+    start = StartObjects(api, cluster.namespace, "a", LATER, {}, [], {"gpu": claim()})
+    with pytest.raises(ForeignObject):
+        await start.ensure({claim().object.name})
+    await start.remove("jupyter-ada")
+    await api.close()
+    assert await there(cluster, claim()) == made
 
 
 async def test_one_that_was_set_up_otherwise_is_refused_until_it_goes(cluster):

@@ -174,7 +174,7 @@ async def test_gates_of_a_profile_stay(nowhere, service):
         ),
         (
             {"kind": "scale-up", "reason": "one more node like a"},
-            ["No node has room for this server now. It starts as soon as one has."],
+            ["No node has enough free capacity for this server now. The server starts when a node has."],
         ),
         ({"kind": "fresh", "reason": "free"}, []),
     ],
