@@ -59,7 +59,7 @@ def documented() -> list[JsonObject]:
 
 async def test_of_this_chart(real_cluster: ClusterUnderTest, tmp_path: Path) -> None:
     assert len(documented()) >= 3
-    found = [merged(IMAGE, each) for each in (*COMBINATIONS.values(), *documented())]
+    found = [{**IMAGE, **each} for each in (*COMBINATIONS.values(), *documented())]
     for values in found:
         run_helm("lint", "--strict", str(CHART), values=values)
         await all_are_valid(
