@@ -171,7 +171,10 @@ async def test_a_stop_that_fails_once_is_made_good_by_the_next(faulty, fault):
 
 
 async def test_for_an_account_without_our_rules_the_log_says_which_file_to_apply(faulty, caplog):
-    message = 'resourceclaimtemplates.resource.k8s.io is forbidden: User "x" cannot create resource'
+    message = (
+        'resourceclaimtemplates.resource.k8s.io is forbidden: User "x" cannot create resource "resourceclaimtemplates" '
+        'in API group "resource.k8s.io" in the namespace "hub"'
+    )
     faulty.proxy.fail(Fault.answer(403, "Forbidden", message), verb="create", resource=TEMPLATES)
     error = await faulty.spawn()
     assert "JupyterHub lacks a right in the cluster" in error.jupyterhub_message
