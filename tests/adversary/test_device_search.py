@@ -219,8 +219,8 @@ async def test_the_service_answers_and_serves_others_while_a_tenant_asks_for_too
                     # No scheduler spends its time on them here: the service sees pods that wait all the same.
                     await start_server(cluster, mallory, f"server-{number}", claim, LARGE.id, schedulerName="nobody")
                 await start_server(cluster, ada, "ada", LARGE_CLAIM["gpu"], LARGE.id)
-                await service.until(lambda: _is_placed(service, ada), "ada has a place", seconds=45)
-                await service.until(lambda: len(_stopped(service)) == 9, "each of them was tried", seconds=45)
+                await service.until(lambda: _is_placed(service, ada), "ada has a place")
+                await service.until(lambda: len(_stopped(service)) == 9, "each of them was tried")
                 waiting = await service.get_json("pending-servers")
                 page = await service.get("page")
                 # Of a profile that asks for as much nothing is promised, and nothing is said.

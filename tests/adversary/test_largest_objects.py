@@ -34,8 +34,6 @@ from tests.polling import eventually
 from tests.running import running
 from tests.service.replica import Replica, publish_shapes, replica
 
-pytestmark = pytest.mark.timeout(180)
-
 CLUSTER_WIDE = ("Namespace", "Node", "ResourceSlice", "DeviceClass")
 LEASES = "coordination.k8s.io/v1", "leases"
 _MAX_LOGGED = 3000

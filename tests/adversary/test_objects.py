@@ -49,10 +49,8 @@ from tests.integration.devices import node_with, whole
 from tests.integration.faulty_hub import faulty_on
 from tests.integration.service_process import ServiceProcess
 from tests.placeholders.controller.objects import WHOLE, node, prepare, shape, user_pod
-from tests.polling import eventually
+from tests.polling import PATIENCE_SECONDS, eventually
 from tests.service.replica import Service, publish_shapes, replica
-
-pytestmark = pytest.mark.timeout(180)
 
 GPU = shape(WHOLE)
 DRA = "resource.k8s.io/v1"
@@ -291,7 +289,7 @@ async def test_an_informer_that_ends_ends_the_service_with_the_cause(
     service.log.addHandler(caplog.handler)
     broken.set()
     await cluster.publish(user_pod("anything", {}))
-    assert await asyncio.wait_for(run, 30) == 1
+    assert await asyncio.wait_for(run, PATIENCE_SECONDS) == 1
     text = caplog.text
     assert "The service has failed." in text
     assert re.search("InformerEnded: the informer of [a-z.0-9]+ has ended", text)

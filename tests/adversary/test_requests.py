@@ -12,7 +12,6 @@ from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
 import aiohttp
-import pytest
 
 from dra_spawner.service.http.caller_table import ALLOWED
 from tests.adversary.raw_client import RawClient, request
@@ -21,8 +20,6 @@ from tests.api_table import TABLE
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.hub_with_service import TOKEN, Service, hub_with_service, log_in
 from tests.polling import eventually
-
-pytestmark = pytest.mark.timeout(240)
 
 PREFIX: Final = "/services/dra-spawner/"
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")

@@ -28,8 +28,6 @@ from tests.placeholders.planner.objects import GPU
 from tests.polling import eventually
 from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of
 
-pytestmark = pytest.mark.timeout(400)
-
 SHARE = "gpu-share.example.com"
 NOTHING = ("0", "0Gi", "-1Gi", "-10e18", "1e4294967299")
 #: No user should have to know these.

@@ -16,7 +16,6 @@ from tests.adversary.hostile_texts import NAMES, SERVERS, TEXTS
 from tests.spawner.conftest import nowhere
 from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of
 
-pytestmark = pytest.mark.timeout(180)
 __all__ = ["nowhere"]
 
 DRIVER = "x.example.com"

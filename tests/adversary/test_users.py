@@ -19,8 +19,6 @@ from tests.integration.devices import classes, node_with, shareable
 from tests.integration.hub_process import HubProcess
 from tests.polling import eventually
 
-pytestmark = pytest.mark.timeout(180)
-
 PROFILES = r"""
 c.DRASpawner.profile_list = [
     {

@@ -25,8 +25,6 @@ from tests.polling import eventually_sync
 
 playwright = pytest.importorskip("playwright.sync_api")
 
-pytestmark = pytest.mark.timeout(240)
-
 
 @dataclass
 class Demo:
@@ -40,7 +38,7 @@ class Demo:
 
     def output(self) -> str:
         """All that was said, when the demo has ended."""
-        while (line := self.arrived.get(timeout=10)) is not None:
+        while (line := self.arrived.get(timeout=60)) is not None:
             self.lines.append(line)
         return "\n".join(self.lines)
 

@@ -9,10 +9,9 @@ import pytest
 
 from tests.browser.form_hub import form_hub
 from tests.browser.hub_browser import chromium, picture, serious_findings
+from tests.polling import PATIENCE_SECONDS
 
 playwright = pytest.importorskip("playwright.async_api")
-
-pytestmark = pytest.mark.timeout(240)
 
 FREE = {"state": "free", "sentence": "A share is free.", "wait": None}
 NEVER = {"state": "never", "sentence": "No machine has so much.", "wait": None}
@@ -66,7 +65,7 @@ async def sent_by(page, action):
 
     await page.route("**/hub/spawn**", handle)
     await action()
-    text = await asyncio.wait_for(fields, 30)
+    text = await asyncio.wait_for(fields, PATIENCE_SECONDS)
     await page.unroute("**/hub/spawn**", handle)
     parts = text.split(text.split("\r\n", 1)[0])
     return {
@@ -113,7 +112,7 @@ async def test_labels_follow_the_cluster_and_the_choice(browser, embedded_cluste
         # A change of the cluster is seen without a reload; what is chosen and focused stays.
         await page.focus("#profile-option-gpu-slice--memory")
         made.availability["gpu-whole/count=8"] = FREE
-        await expect(options_of(page, "gpu-whole", "count").nth(2)).to_have_text("8 · free now", timeout=8000)
+        await expect(options_of(page, "gpu-whole", "count").nth(2)).to_have_text("8 · free now", timeout=30_000)
         await expect(badge(page, "gpu-whole")).to_have_text("free now")
         assert await page.evaluate("document.activeElement.id") == "profile-option-gpu-slice--memory"
         assert await page.input_value("#profile-option-gpu-slice--memory") == "20"
@@ -212,7 +211,7 @@ async def test_fancy_profiles_show_the_labels(browser, embedded_cluster, tmp_pat
         await page.get_by_text("10 GiB · ready").first.wait_for()
         await picture(page, "form-fancy")
         made.availability["gpu-slice"] = FREE
-        await playwright.expect(label).to_have_text("free now", timeout=8000)
+        await playwright.expect(label).to_have_text("free now", timeout=30_000)
         memory = page.locator("#profile-gpu-slice .profile-option-control-container").first
         await memory.get_by_text("10 GiB · free now", exact=True).wait_for()
 
@@ -222,14 +221,14 @@ async def test_fancy_profiles_show_the_labels(browser, embedded_cluster, tmp_pat
         late = "40 GiB · when another server stops: 10 to 40 min"
         await playwright.expect(titles).to_have_text(["10 GiB · free now", "20 GiB · free now", late])
         made.availability["gpu-slice/memory=20"] = NEVER
-        await playwright.expect(titles.nth(1)).to_have_text("20 GiB · never: no machine has so much", timeout=8000)
+        await playwright.expect(titles.nth(1)).to_have_text("20 GiB · never: no machine has so much", timeout=30_000)
         await titles.nth(2).click()
         await memory.get_by_text(late, exact=True).wait_for()
         made.combinations["gpu-slice/memory=40,image=pytorch"] = FREE
         image = page.locator("#profile-gpu-slice .profile-option-control-container").nth(1)
         await image.get_by_role("combobox").click()
         await image.get_by_text("Pytorch · free now", exact=True).click()
-        await playwright.expect(label).to_have_text("free now", timeout=8000)
+        await playwright.expect(label).to_have_text("free now", timeout=30_000)
         await memory.get_by_text("40 GiB · free now", exact=True).wait_for()
         await page.locator("#profile-option-gpu-whole").check()
         await picture(page, "form-fancy-other")

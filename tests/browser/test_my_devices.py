@@ -21,8 +21,6 @@ playwright = pytest.importorskip("playwright.async_api")
 axe = pytest.importorskip("axe_playwright_python.async_playwright")
 pytest.importorskip("jupyterlab")
 
-pytestmark = pytest.mark.timeout(300)
-
 PACKAGE = Path(dra_spawner.__file__).parent / "user_server"
 CONFIG = """
 import sys
@@ -30,7 +28,7 @@ c.DRASpawner.cmd = [sys.executable, "-m", "jupyterhub.singleuser"]
 c.DRASpawner.args = {args!r}
 c.DRASpawner.default_url = "/lab"
 c.DRASpawner.start_timeout = 120
-c.DRASpawner.http_timeout = 90
+c.DRASpawner.http_timeout = 180
 c.DRASpawner.environment = {environment!r}
 c.JupyterHub.load_roles[0]["scopes"].append("tokens")
 c.DRASpawner.profile_list = [{{"display_name": "share", "slug": "share", "kubespawner_override": {{"device_claims": {{
@@ -86,7 +84,7 @@ async def refreshed_until(page, text) -> None:
         await page.clock.fast_forward(31_000)
         return await text.is_visible()
 
-    await eventually(is_said, "the panel says it", within_seconds=60)
+    await eventually(is_said, "the panel says it")
 
 
 async def test_devices_and_a_warning(embedded_cluster: ClusterUnderTest):
@@ -97,7 +95,7 @@ async def test_devices_and_a_warning(embedded_cluster: ClusterUnderTest):
     directory = cluster.directory / "hub"
     async with HubProcess(directory, cluster.hub_kubeconfig, cluster.namespace, config) as hub, chromium() as browser:
         await hub.spawn("ada", {"profile": "share"})
-        await hub.until_ready("ada", within_seconds=120)
+        await hub.until_ready("ada", within_seconds=240)
         for token in ("", await token_of(hub, "bob")):
             assert await status_for(hub, token) == 403, "nobody else is told"
         page = await logged_in(browser, hub.url, "ada")

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 playwright = pytest.importorskip("playwright.async_api")
 
-pytestmark = pytest.mark.timeout(180)
-
 HOSTILE = "<img src=x onerror=document.title='hacked'>"
 GPU = '[data-key="shared-1/gpu.example.com/gpu-0"]'
 
@@ -145,7 +143,7 @@ async def test_the_hubs_header_and_rights(embedded_cluster: ClusterUnderTest) ->
         refused: list[str] = []
         page.on("console", lambda message: refused.append(message.text) if message.type == "error" else None)
         await page.goto(service.url)
-        await page.locator(".node-name", has_text="n1").wait_for(timeout=12_000)
+        await page.locator(".node-name", has_text="n1").wait_for(timeout=60_000)
         await page.locator("#freshness", has_text="Live").wait_for()
         logo = page.get_by_role("img", name="JupyterHub")
         assert await logo.evaluate("element => element.naturalWidth") > 0

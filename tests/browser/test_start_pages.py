@@ -14,8 +14,6 @@ from tests.integration.hub_process import HubProcess
 
 playwright = pytest.importorskip("playwright.async_api")
 
-pytestmark = pytest.mark.timeout(300)
-
 HOSTILE = "<i class=hostile>share</i>"
 PROFILES = f"""
 c.DRASpawner.profile_list = [

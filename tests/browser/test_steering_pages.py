@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from playwright.async_api import Browser, Locator, Page
 
 pytest.importorskip("playwright.async_api")
-pytestmark = pytest.mark.timeout(290)
-
 PAGES = ("placeholders", "timeline", "calendar", "decisions", "audit")
 #: A refusal of the API, which the browser also logs.
 REFUSED = "the server responded with a status of 400"

@@ -9,7 +9,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import aiohttp
-import pytest
 
 from dra_spawner.json_types import JsonObject
 from tests.chart.applied import kubeconfig_of, until_in_force
@@ -20,8 +19,6 @@ from tests.integration.handover_hub import PROFILE, placeholders_of, prepare
 from tests.integration.hub_process import HubProcess
 from tests.integration.service_process import ServiceProcess
 from tests.polling import eventually
-
-pytestmark = pytest.mark.timeout(240)
 
 NAME = "gpus"
 TOKEN = "5" * 32

@@ -23,8 +23,6 @@ from tests.chart.z2jh import merged
 from tests.cluster.background import BackgroundLoop
 from tests.polling import eventually
 
-pytestmark = pytest.mark.timeout(300)
-
 _SHARING = "integration/test_sharing.py::test_servers_of_a_group_share_one_claim_until_the_last_has_gone"
 _VLANS = "integration/test_vlans.py::test_a_start_takes_a_vlan_and_a_stop_gives_it_back"
 #: Rights that only rare events use, by the test in which they are used.

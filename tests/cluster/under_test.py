@@ -11,7 +11,7 @@ from dra_spawner.devcluster.kubelet.container_runtime import FakeRuntime, Proces
 from dra_spawner.devcluster.kubelet.kubelet import Kubelet
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
-from tests.polling import eventually
+from tests.polling import PATIENCE_SECONDS, eventually
 
 from .background import BackgroundLoop
 from .control_plane import write_kubeconfig
@@ -20,7 +20,6 @@ from .fault_proxy import FaultProxy
 T = TypeVar("T")
 
 RESOURCE_API = "resource.k8s.io/v1"
-DEFAULT_TIMEOUT_SECONDS = 60.0
 
 # Where the kinds that tests create live: plural and whether they have a namespace.
 _KINDS = {
@@ -215,7 +214,7 @@ class ClusterUnderTest:
         path: str,
         condition: Callable[[JsonObject], bool] = bool,
         *,
-        timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+        timeout_seconds: float = PATIENCE_SECONDS,
     ) -> JsonObject:
         """Wait until the object at `path` is there and fulfils `condition`; the object.
 
@@ -245,7 +244,7 @@ class ClusterUnderTest:
 
         return await self._there(wait())
 
-    async def wait_gone(self, path: str, *, timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS) -> None:
+    async def wait_gone(self, path: str, *, timeout_seconds: float = PATIENCE_SECONDS) -> None:
         """Wait until there is nothing at `path`; for a collection, until it is empty."""
         last: JsonObject = {}
 
@@ -261,7 +260,7 @@ class ClusterUnderTest:
 
         await self._there(eventually(is_gone, f"{path} is gone", timeout_seconds, shows=lambda: last))
 
-    async def wait_running(self, pod: str, *, timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS) -> JsonObject:
+    async def wait_running(self, pod: str, *, timeout_seconds: float = PATIENCE_SECONDS) -> JsonObject:
         """Wait until a pod of this namespace runs and is ready; the pod."""
 
         def is_running(obj: JsonObject) -> bool:
@@ -278,7 +277,7 @@ class ClusterUnderTest:
         return items
 
     async def wait_event(
-        self, name: str, reason: str, *, text: str = "", timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
+        self, name: str, reason: str, *, text: str = "", timeout_seconds: float = PATIENCE_SECONDS
     ) -> JsonObject:
         """Wait for an event about an object of this namespace, with `text` in its message."""
         found: list[JsonObject] = []
@@ -338,4 +337,4 @@ class ClusterUnderTest:
             ]
             return not left
 
-        await eventually(is_empty, "pods and claims of the test go", DEFAULT_TIMEOUT_SECONDS, shows=lambda: left)
+        await eventually(is_empty, "pods and claims of the test go", PATIENCE_SECONDS, shows=lambda: left)

@@ -21,8 +21,6 @@ from tests.cluster.background import BackgroundLoop
 from tests.integration.fork_server import fork_program
 from tests.polling import eventually
 
-pytestmark = pytest.mark.timeout(240)
-
 _NAMESPACE = "teaching"
 _PROGRAM = "import sys; from dra_spawner.cli import main; sys.exit(main(['doctor', '--format', 'json', *{more}]))"
 

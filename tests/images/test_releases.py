@@ -206,7 +206,7 @@ def test_commands_of_the_workflows_are_shell() -> None:
     for path in WORKFLOWS:
         for job in yaml.safe_load(path.read_text())["jobs"].values():
             for step in job["steps"]:
-                subprocess.run(["bash", "-n"], input=step.get("run", ""), text=True, check=True, timeout=10)
+                subprocess.run(["bash", "-n"], input=step.get("run", ""), text=True, check=True, timeout=60)
 
 
 def test_only_the_jobs_that_publish_may_write() -> None:

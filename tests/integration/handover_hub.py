@@ -63,7 +63,7 @@ c.JupyterHub.load_roles[0]["scopes"].append("tokens")
                 async with session.get(f"{self.url}/services/dra-spawner/readyz") as answer:
                     return answer.status == 200
 
-            await eventually(is_ready, "the service is ready", within_seconds=40)
+            await eventually(is_ready, "the service is ready")
 
     async def until_warm(self) -> None:
         """Until as many places as are wanted can be taken over."""
@@ -74,7 +74,7 @@ c.JupyterHub.load_roles[0]["scopes"].append("tokens")
             placed = [pod for pod in await self.placeholders() if pod["spec"].get("nodeName") in ready]
             return len(placed) == WANTED
 
-        await eventually(all_warm, "placeholders are warm", within_seconds=40)
+        await eventually(all_warm, "placeholders are warm")
 
     async def claim_of(self, user: str) -> Json:
         pod = await self.cluster.admin.get(self.cluster.path("pods", f"jupyter-{user}"))

@@ -18,15 +18,13 @@ from typing import Any, Self
 import aiohttp
 
 from tests.integration.fork_server import ForkedProcess, fork_program
-from tests.polling import eventually
+from tests.polling import PATIENCE_SECONDS, eventually
 
 ROOT = Path(__file__).parents[2]
 #: The file that administrators copy.
 SHIPPED_CONFIG = ROOT / "jupyterhub_config.d" / "10-dra-spawner.py"
 #: A server that answers as a notebook server does, and starts at once.
 QUICK_SERVER = Path(__file__).with_name("quick_server.py")
-
-_START_SECONDS = 120  # of a machine that does other things, too
 
 
 class HubProcess:
@@ -101,7 +99,7 @@ c.DRASpawner.namespace = {namespace!r}
 c.DRASpawner.image = "this-machine/quick-server:1"
 c.DRASpawner.cmd = [{sys.executable!r}, {str(QUICK_SERVER)!r}]
 c.DRASpawner.start_timeout = 60
-c.DRASpawner.http_timeout = 20
+c.DRASpawner.http_timeout = 60
 c.JupyterHub.cleanup_servers = False
 """
 
@@ -117,7 +115,7 @@ c.JupyterHub.cleanup_servers = False
         )
         self._session = aiohttp.ClientSession(headers={"Authorization": f"token {self.token}"})
         if wait:
-            await eventually(self.answers, "the hub answers", within_seconds=_START_SECONDS)
+            await eventually(self.answers, "the hub answers")
 
     async def answers(self) -> bool:
         """Whether its API answers; fails if the process has ended."""
@@ -129,7 +127,7 @@ c.JupyterHub.cleanup_servers = False
         except aiohttp.ClientError:
             return False
 
-    async def exit_code(self, within_seconds: float = _START_SECONDS) -> int:
+    async def exit_code(self, within_seconds: float = PATIENCE_SECONDS) -> int:
         """Wait for the hub to end by itself."""
         return await asyncio.to_thread(self.process.wait, within_seconds)
 
@@ -149,7 +147,7 @@ c.JupyterHub.cleanup_servers = False
         if self._process.poll() is None:
             children = _children_of(self._process.pid)
             self._process.send_signal(number)
-            await asyncio.to_thread(self._process.wait, 30)
+            await asyncio.to_thread(self._process.wait, PATIENCE_SECONDS)
             # Each is in a session of its own, and a hub that is killed or still starts does not end them.
             for child in children:
                 with contextlib.suppress(ProcessLookupError):
@@ -189,7 +187,9 @@ c.JupyterHub.cleanup_servers = False
         await self.add_user(user)
         return await self.request("POST", _server_path(user, server), options)
 
-    async def until_ready(self, user: str, server: str = "", within_seconds: float = 60) -> list[dict[str, Any]]:
+    async def until_ready(
+        self, user: str, server: str = "", within_seconds: float = PATIENCE_SECONDS
+    ) -> list[dict[str, Any]]:
         """Follow the progress page's events to the end; the server must be ready then."""
         events = await self.progress(user, server, within_seconds=within_seconds)
         assert events[-1].get("ready"), f"{events}\n{self.log.read_text()[-3000:]}"
@@ -200,7 +200,7 @@ c.JupyterHub.cleanup_servers = False
         user: str,
         server: str = "",
         until: Callable[[dict[str, Any]], bool] = lambda event: False,
-        within_seconds: float = 60,
+        within_seconds: float = PATIENCE_SECONDS,
     ) -> list[dict[str, Any]]:
         """Events of the progress page, up to the last one or to the first for which ``until`` holds."""
         events: list[dict[str, Any]] = []

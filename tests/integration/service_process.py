@@ -13,7 +13,7 @@ import aiohttp
 
 from tests.integration.fork_server import ForkedProcess, fork_program
 from tests.integration.hub_process import free_port
-from tests.polling import eventually
+from tests.polling import PATIENCE_SECONDS, eventually
 
 ACCOUNT_VARIABLES = ("KUBECONFIG", "KUBERNETES_SERVICE_HOST")
 
@@ -70,9 +70,9 @@ class ServiceProcess:
             found, body = await self.answer("/readyz")
             return (found, body.get("role")) == (status, role)
 
-        await eventually(is_so, f"{status} {role}", within_seconds=40)
+        await eventually(is_so, f"{status} {role}")
 
     async def stop(self) -> int:
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
-        return await asyncio.to_thread(self.process.wait, 60)
+        return await asyncio.to_thread(self.process.wait, PATIENCE_SECONDS)

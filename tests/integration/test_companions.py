@@ -16,8 +16,6 @@ from tests.integration.faulty_hub import Faulty, faulty_on
 from tests.integration.network_definitions import NETWORKS, networks_served
 from tests.polling import eventually
 
-pytestmark = pytest.mark.timeout(120)
-
 NETWORK: dict[str, Any] = {
     "apiVersion": NETWORKS[0],
     "kind": "NetworkAttachmentDefinition",

@@ -11,8 +11,6 @@ from dra_spawner.kube.api import KubernetesError, resource_path
 from dra_spawner.profiles import compile_device_claims, template_manifest
 from tests.profiles import strategies
 
-pytestmark = pytest.mark.timeout(180)
-
 EXAMPLES = 300
 AT_ONCE = 20
 #: What somebody may type who wants out of a literal; the whole of it must be printable to be a product.

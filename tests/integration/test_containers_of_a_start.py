@@ -10,8 +10,6 @@ import pytest
 from tests.integration.devices import classes, node_with, shareable, whole
 from tests.integration.hub_process import HubProcess
 
-pytestmark = pytest.mark.timeout(180)
-
 REPORT = "import json, os, sys; json.dump(dict(os.environ), open(sys.argv[1], 'w'))"
 WAIT = REPORT + "; import signal; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)); signal.pause()"
 CONFIG = """

@@ -10,8 +10,6 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import resource_path
 from dra_spawner.profiles import ClaimPlan, compile_device_claims, template_manifest
@@ -104,7 +102,6 @@ async def test_every_documented_claim_is_taken(cluster: ClusterUnderTest):
     assert sent > len(DOCUMENTED)
 
 
-@pytest.mark.timeout(240)
 async def test_every_documented_claim_gets_its_devices(cluster: ClusterUnderTest):
     """Each on a node of its own that is like its bed, so that none takes another's devices."""
     await _allow_admin_access(cluster)

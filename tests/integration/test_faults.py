@@ -11,8 +11,6 @@ from tests.cluster.fault_proxy import Fault
 from tests.integration.faulty_hub import TEMPLATES
 from tests.spawner.hub_side import cancel_start
 
-pytestmark = pytest.mark.timeout(120)
-
 
 @pytest.fixture
 def cluster(real_cluster):

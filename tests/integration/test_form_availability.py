@@ -7,13 +7,10 @@ import json
 from collections.abc import AsyncIterator
 
 import aiohttp
-import pytest
 
 from tests.integration.hub_process import HubProcess
 from tests.polling import eventually
 from tests.spawner.service_stand_in import TOKEN, ServiceStandIn, profile_items
-
-pytestmark = pytest.mark.timeout(180)
 
 CONFIG = """
 c.JupyterHub.services.append({{"name": "dra-spawner", "url": {url!r}, "api_token": {token!r}}})

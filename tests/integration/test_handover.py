@@ -19,8 +19,6 @@ from tests.integration.device_questions import ask, server_tokens
 from tests.integration.handover_hub import PROFILE, WANTED, Hub, Json, messages, prepare
 from tests.polling import eventually
 
-pytestmark = pytest.mark.timeout(240)
-
 
 @pytest.fixture
 async def hub(cluster: ClusterUnderTest) -> AsyncIterator[Hub]:

@@ -26,8 +26,6 @@ from tests.polling import eventually
 from tests.presence import present
 from tests.spawner.hub_side import cancel_start
 
-pytestmark = pytest.mark.timeout(120)
-
 KIND_OF = {"no-cpu-left": "not-admitted"}
 
 

@@ -6,16 +6,12 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import pytest
-
 from dra_spawner.history.jupyterhub_import import JupyterHubSource
 from dra_spawner.history.records import Launch
 from dra_spawner.history.user_names import UserNames
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with, shareable
 from tests.integration.hub_process import HubProcess
-
-pytestmark = pytest.mark.timeout(180)
 
 _EVENTS = """
 import logging

@@ -8,8 +8,6 @@ from tests.integration.devices import classes, node_with, shareable, whole
 from tests.integration.hub_process import HubProcess
 from tests.polling import eventually
 
-pytestmark = pytest.mark.timeout(180)
-
 # What stands in a raw spec is left to the API server.
 REFUSED = {
     "devices": {
@@ -243,9 +241,7 @@ if os.path.exists("die"):
     (left,) = await names(cluster, "resourceclaimtemplates")
     (directory / "die").unlink()
     async with HubProcess(directory, cluster.hub_kubeconfig, cluster.namespace, more) as second:
-        await eventually(
-            lambda: _absent(cluster, left), "the template that the first hub left is swept", within_seconds=40
-        )
+        await eventually(lambda: _absent(cluster, left), "the template that the first hub left is swept")
         await second.spawn("ada", {"profile": "gpu-slice"})
         await second.until_ready("ada")
         await second.stop_server("ada")

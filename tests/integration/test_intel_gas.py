@@ -26,8 +26,6 @@ from tests.presence import present
 from tests.profiles.intel_gas.gpus import gpu_node
 from tests.spawner.hub_side import HubSide
 
-pytestmark = pytest.mark.timeout(120)
-
 
 def node(name: str, cards: str = "0.1", **options: Any) -> dict[str, Any]:
     """A node with Intel GPUs, to be registered."""

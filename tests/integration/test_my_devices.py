@@ -6,7 +6,6 @@ import asyncio
 from typing import Any
 
 import aiohttp
-import pytest
 
 from dra_spawner.kube.api import resource_path
 from dra_spawner.user_server.own_devices import devices_of_server
@@ -16,8 +15,6 @@ from tests.integration.devices import DRIVER, classes, node_with, shareable, who
 from tests.integration.hub_process import HubProcess
 from tests.integration.hub_with_service import log_in
 from tests.polling import eventually
-
-pytestmark = pytest.mark.timeout(180)
 
 CONFIG = """
 c.Authenticator.admin_users = {"root"}

@@ -13,8 +13,6 @@ from tests.integration.faulty_hub import Faulty
 GPU = {"device_class": "gpu.example.com"}
 OPTIONAL = {"first_available": {"whole": GPU, "none": {}}}
 
-pytestmark = pytest.mark.timeout(120)
-
 
 @pytest.fixture
 def starts(faulty):

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
 import yaml
 
 from dra_spawner.placeholders.planner.spawn_counts import KnownServers
@@ -17,8 +16,6 @@ from tests.integration.handover_hub import prepare
 from tests.integration.hub_process import ROOT, HubProcess
 from tests.polling import eventually
 from tests.service.replica import Replica, replica
-
-pytestmark = pytest.mark.timeout(180)
 
 SHARE = {"profile": "gpu-slice"}
 WHOLE = {"profile": "gpu-whole"}

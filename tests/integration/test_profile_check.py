@@ -6,7 +6,6 @@ import asyncio
 import json
 from typing import Any
 
-import pytest
 import yaml
 
 from dra_spawner import names
@@ -21,8 +20,6 @@ from tests.cluster.fault_proxy import Fault
 from tests.integration.devices import classes, device_class, node_with, shareable, whole
 from tests.integration.hub_process import HubProcess
 from tests.polling import eventually
-
-pytestmark = pytest.mark.timeout(180)
 
 PROFILES = [
     {

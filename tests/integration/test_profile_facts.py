@@ -6,7 +6,6 @@ import asyncio
 import json
 import re
 
-import pytest
 import yaml
 
 from dra_spawner.cli import main
@@ -16,8 +15,6 @@ from dra_spawner.spawner.devices.reader import DeviceReader
 from tests.cluster.access import SHIPPED_RULES, grant
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.network_definitions import NETWORKS, networks_served
-
-pytestmark = pytest.mark.timeout(120)
 
 NVIDIA = "gpu.nvidia.com"
 SRIOV = "sriovnetwork.k8snetworkplumbingwg.io"

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.integration.faulty_hub import Faulty
 
 SHARE_CLASS = "gpu-share.example.com"
-
-pytestmark = pytest.mark.timeout(120)
 
 
 def share(name: str) -> dict[str, Any]:

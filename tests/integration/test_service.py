@@ -20,8 +20,6 @@ from tests.integration.hub_with_service import TOKEN, Service, hub_with_service,
 from tests.integration.service_process import ServiceProcess
 from tests.polling import eventually
 
-pytestmark = pytest.mark.timeout(180)
-
 
 @pytest.fixture
 async def hub(embedded_cluster: ClusterUnderTest) -> AsyncIterator[HubProcess]:
@@ -192,7 +190,7 @@ async def test_it_listens_before_the_cluster_answers_and_stops_at_once(tmp_path:
             async def is_alive() -> bool:
                 return (await service.answer("/healthz"))[0] == 200
 
-            await eventually(is_alive, "it listens", within_seconds=20)
+            await eventually(is_alive, "it listens")
             status, body = await service.answer("/readyz")
             assert (status, body["ready"], body["role"]) == (503, False, "unknown")
             assert body["reasons"]

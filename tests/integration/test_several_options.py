@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from dra_spawner import names
 from dra_spawner.placeholders.planner.shape_definition import read_definition
 from tests.cluster.accounts import service_kubeconfig
@@ -11,8 +9,6 @@ from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with, priority_class, shareable
 from tests.integration.handover_hub import IMAGE, Hub, Json, messages
 from tests.polling import eventually
-
-pytestmark = pytest.mark.timeout(240)
 
 #: Of the second profile there are more combinations than are published.
 PROFILES = """
@@ -62,7 +58,7 @@ async def test_a_user_of_two_options_gets_what_was_kept_or_what_makes_way(cluste
     settings = hub.directory / "service_config.py"
     settings.write_text(f"{settings.read_text()}c.DRASpawnerService.placeholders = {REPLICAS!r}\n")
     async with hub:
-        await eventually(lambda: both_warm(hub), "both are kept", within_seconds=40)
+        await eventually(lambda: both_warm(hub), "both are kept")
         # What is kept of a combination is handed over.
         await start(hub, "ada", profile="gpu", memory="large", cpu="two")
         claim = await hub.claim_of("ada")
@@ -76,7 +72,7 @@ async def test_a_user_of_two_options_gets_what_was_kept_or_what_makes_way(cluste
         assert "preempted" in codes
         await hub.stop_server("ada")
         await hub.stop_server("eve")
-        await eventually(lambda: both_warm(hub), "both are kept again", within_seconds=40)
+        await eventually(lambda: both_warm(hub), "both are kept again")
         # One of too many combinations: it has no placeholders, but its servers start.
         assert "many/*: 247 combinations of several options are too many to publish" in hub.log.read_text()
         pod = await start(hub, "bob", profile="many", memory="all", cpu="more")

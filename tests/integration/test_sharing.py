@@ -16,8 +16,6 @@ from tests.integration.faulty_hub import Faulty
 CLAIMS = "resourceclaims"
 PHYSICS = {"by": "group", "group": ["physics", "chemistry"]}
 
-pytestmark = pytest.mark.timeout(120)
-
 
 class Team:
     """Users who share one claim, and their starts."""

@@ -9,8 +9,6 @@ from tests.integration.devices import classes, node_with, whole
 from tests.integration.hub_process import HubProcess
 from tests.polling import eventually
 
-pytestmark = pytest.mark.timeout(180)
-
 CONFIG = """
 c.DRASpawner.profile_list = [{
     "display_name": "Team", "slug": "team",
@@ -91,6 +89,6 @@ async def test_a_hub_that_was_killed_between_note_and_pod(cluster):
             (claim,) = await claims(cluster)
             return len(users_of(claim)) == 1
 
-        await eventually(only_bobs, "the start that died is taken off", within_seconds=40)
+        await eventually(only_bobs, "the start that died is taken off")
         await second.stop_server("bob")
         await cluster.wait_gone(cluster.path("resourceclaims"))

@@ -6,7 +6,6 @@ from typing import Any
 
 import aiohttp
 import jupyterhub
-import pytest
 
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.hub_with_service import Service, hub_with_service, log_in
@@ -37,7 +36,6 @@ async def statuses_of_browser(service: Service, user: str) -> set[int]:
     return found - {401}
 
 
-@pytest.mark.timeout(180)
 async def test_a_server_is_stopped_with_the_rights_of_the_caller(embedded_cluster: ClusterUnderTest) -> None:
     async with hub_with_service(embedded_cluster, SETTINGS) as service:
         await service.ready()

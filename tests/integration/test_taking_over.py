@@ -18,8 +18,6 @@ from tests.integration.warm_placeholders import SHARE, node, pods_of, warm_place
 from tests.polling import eventually
 from tests.spawner.hub_side import cancel_start
 
-pytestmark = pytest.mark.timeout(120)
-
 CLAIMS = "resourceclaims"
 OLDER_POD = {
     "apiVersion": "v1",

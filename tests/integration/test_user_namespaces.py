@@ -13,8 +13,6 @@ from dra_spawner.spawner.objects.leftovers import Sweep
 from dra_spawner.spawner.objects.start_objects import utc_now
 from tests.cluster.access import HUB_USERS_RULES, grant
 
-pytestmark = pytest.mark.timeout(120)
-
 KINDS: tuple[tuple[str, str], ...] = (
     ("v1", "pods"),
     (RESOURCE_API, "resourceclaims"),

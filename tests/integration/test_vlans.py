@@ -23,8 +23,6 @@ from tests.integration.faulty_hub import Faulty, hub_behind_proxy
 from tests.integration.vlan_devices import VLAN_CLASS, vlan_devices
 from tests.polling import eventually
 
-pytestmark = pytest.mark.timeout(120)
-
 MAPS = "configmaps"
 CLAIMS = {"nic": {"device_class": VLAN_CLASS, "capacity": {"bandwidth": "100M"}, "vlan": {"id": "{vlan}"}}}
 

@@ -66,7 +66,7 @@ async def until_equal(watch: ClusterWatch, api: KubernetesApi) -> None:
         return last[0] == last[1]
 
     try:
-        await eventually(is_equal, "the snapshot is as the cluster", within_seconds=15)
+        await eventually(is_equal, "the snapshot is as the cluster")
     except AssertionError:
         for part, found in last[0].items():
             assert found == last[1][part], part

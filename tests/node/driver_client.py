@@ -15,7 +15,7 @@ from tests.polling import eventually_sync
 from .devices import Pools
 
 _POLL_SECONDS = 0.02
-_TIMEOUT_SECONDS = 20.0
+_TIMEOUT_SECONDS = 60.0
 
 #: Seconds, or the least and the most of a random time.
 Seconds = float | tuple[float, float]

@@ -26,8 +26,6 @@ from .node_binaries import NodeBinaries
 from .objects import claim, environment, pod
 from .real_node import NodeOptions, RealNode
 
-pytestmark = pytest.mark.timeout(180)
-
 SERVER = "jupyter-ada"
 
 

@@ -47,7 +47,6 @@ def gpu_node(cluster: WholeCluster, binaries: NodeBinaries, machine: Machine, tm
         yield found
 
 
-@pytest.mark.timeout(300)
 def test_login_form_warm_start_page_stop(cluster: WholeCluster, gpu_node: RealNode, tmp_path: Path) -> None:
     service = {"config": {"placeholder_image": PAUSE}}
     hub = HubRelease(cluster, "teaching", values={"service": service}, hub_values=_SERVERS)

@@ -32,7 +32,6 @@ async def be_away(plane: ControlPlane) -> None:
             os.kill(pid, signal.SIGCONT)
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("is_full", [False, True], ids=["beside", "full"])
 async def test_the_api_server_is_away_in_the_middle(
     node: RealNode, node_cluster: ClusterUnderTest, node_plane: ControlPlane, is_full: bool

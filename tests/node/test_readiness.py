@@ -31,8 +31,6 @@ from .node_binaries import NodeBinaries
 from .objects import pod
 from .real_node import NodeOptions, RealNode
 
-pytestmark = pytest.mark.timeout(240)
-
 WANTED = shape(SHARE, cpu="100m", image=QUICK_SERVER)
 #: What comes and goes is seen at once.
 AT_ONCE = Readiness(settle=timedelta(0))

@@ -72,11 +72,11 @@ c.DRASpawner.volumes = {volumes!r}
 c.DRASpawner.volume_mounts = {mounts!r}
 c.DRASpawner.working_dir = "/home/jovyan"
 c.DRASpawner.environment = {{"HOME": "/home/jovyan"}}
-c.DRASpawner.http_timeout = 60
+c.DRASpawner.http_timeout = 180
 """
     async with hub_on(node, node_cluster, tmp_path / "hub", config) as hub:
         await hub.spawn("ada")
-        await hub.until_ready("ada", within_seconds=120)
+        await hub.until_ready("ada", within_seconds=240)
         printed = await run_cell(
             hub, "ada", "import os; print(*(v for k, v in os.environ.items() if k[:7] == 'DEVICE_'))"
         )

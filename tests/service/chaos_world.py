@@ -17,7 +17,7 @@ from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.pods import Pod
 from tests.cluster.under_test import ClusterUnderTest
-from tests.polling import eventually
+from tests.polling import PATIENCE_SECONDS, eventually
 from tests.service.chaos_hub import Hub, Start
 from tests.service.chaos_observer import Observer, claims_named
 from tests.service.replica import writes
@@ -120,7 +120,7 @@ class ChaosWorld:
             for kind in (Kind.NODE, Kind.POD, Kind.RESOURCE_CLAIM, Kind.RESOURCE_SLICE)
         )
 
-    async def until(self, condition: Callable[[], bool], what: str, seconds: float = 25) -> None:
+    async def until(self, condition: Callable[[], bool], what: str, seconds: float = PATIENCE_SECONDS) -> None:
         """Wait for something, at real speed."""
         await eventually(condition, what, seconds, shows=self.picture, pause_seconds=0.01)
 

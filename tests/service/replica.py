@@ -48,7 +48,7 @@ from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import PRIORITY_CLASS
 from tests.local_server import serving_tornado
 from tests.placeholders.controller.objects import user_pod
-from tests.polling import eventually
+from tests.polling import PATIENCE_SECONDS, eventually
 from tests.running import running
 from tests.service.open_service import open_to_all
 
@@ -94,7 +94,7 @@ class Replica:
         assert self.context.elector is not None
         return self.context.elector.identity
 
-    async def until(self, condition: Callable[[], bool], what: str = "", seconds: float = 25) -> None:
+    async def until(self, condition: Callable[[], bool], what: str = "", seconds: float = PATIENCE_SECONDS) -> None:
         """Wait until the replica shows something."""
 
         def last() -> str:

@@ -29,8 +29,6 @@ from tests.service.replica import publish_shapes
 from tests.service.virtual_replica import VirtualReplica, VirtualTime
 from tests.virtual_time.api import VirtualTimeApi
 
-pytestmark = pytest.mark.timeout(240)
-
 #: More than the one of CI where somebody looks for trouble: ``DRA_SPAWNER_CHAOS_SEEDS=20``.
 SEEDS = int(os.environ.get("DRA_SPAWNER_CHAOS_SEEDS", "1"))
 LONG = timedelta(minutes=33)
@@ -91,7 +89,7 @@ async def rest(chaos: Chaos) -> None:
         await chaos.pass_time(120)
         await chaos.settle()
         await chaos.check()
-    await chaos.until(lambda: not restless(chaos), "all is at rest", seconds=40)
+    await chaos.until(lambda: not restless(chaos), "all is at rest")
     before = chaos.done_so_far()
     for _ in range(3):
         await chaos.pass_time(200)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import Case, GenerationMode
@@ -35,7 +34,6 @@ OPEN = [(f"open/{address}", open_to_all(handler)) for address, handler in ADDRES
 GPU = shape(WHOLE)
 
 
-@pytest.mark.timeout(120)
 async def test_each_answer_is_documented(embedded_cluster: ClusterUnderTest) -> None:
     await prepare(embedded_cluster, *node("n1", whole("gpu-0"), whole("gpu-1")))
     await publish_shapes(embedded_cluster, {"gpu-slice": GPU})

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import aiohttp
-import pytest
 
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
@@ -21,7 +20,6 @@ async def ask(service: Replica, **question: Any) -> tuple[int, Any]:
         return answer.status, await answer.json()
 
 
-@pytest.mark.timeout(120)
 async def test_users_and_nodes_that_may_come_and_go(embedded_cluster: ClusterUnderTest) -> None:
     cluster = embedded_cluster
     nodes = [node(name, whole("gpu-0"), whole("gpu-1")) for name in ("node-a", "node-b")]

@@ -62,7 +62,7 @@ async def test_placeholders_make_way_for_them_with_the_rights_that_are_shipped(
         assert (await ask(service, cluster.namespace))["kind"] == "warm"
         # Nobody comes for that, and it ends.
         path = await start(cluster, users_namespace)
-        await service.until(lambda: is_placed(service, users_namespace), "it has a place", seconds=45)
+        await service.until(lambda: is_placed(service, users_namespace), "it has a place")
         pod = await cluster.admin.get(path)
         assert pod["metadata"]["labels"][names.PREEMPTED_AT].isdigit()
         decisions = [each.decision for each in service.context.decisions.newest(1000)]

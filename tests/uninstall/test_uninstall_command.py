@@ -29,8 +29,6 @@ from tests.integration.handover_hub import PROFILE, Hub, prepare
 from tests.polling import eventually
 from tests.uninstall.left_objects import OURS, every_object, marked_objects
 
-pytestmark = pytest.mark.timeout(240)
-
 Json = dict[str, Any]
 
 SPEC = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}]}}
@@ -46,7 +44,7 @@ async def hub(cluster: ClusterUnderTest) -> AsyncIterator[Hub]:
 
 def options(cluster: ClusterUnderTest, **changes: Any) -> UninstallOptions:
     asked = UninstallOptions(
-        kubeconfig=str(cluster.admin_kubeconfig), namespaces=(cluster.namespace,), as_json=True, gone_seconds=30
+        kubeconfig=str(cluster.admin_kubeconfig), namespaces=(cluster.namespace,), as_json=True, gone_seconds=60
     )
     return replace(asked, **changes)
 
@@ -69,9 +67,10 @@ async def everything(cluster: ClusterUnderTest) -> dict[str, Json]:
 
 
 async def marked(cluster: ClusterUnderTest) -> dict[str, set[str]]:
-    """Everything that shows that it is ours, but namespaces of other tests."""
+    """Everything that shows that it is ours, but namespaces and rights of other tests on this cluster."""
     found = await marked_objects(cluster.admin, cluster.namespace)
-    return {title: marks for title, marks in found.items() if not title.startswith("Namespace ")}
+    of_others = re.compile(rf"Namespace |\w+ dra-spawner-(?!{re.escape(cluster.namespace)}\.)test-\w+\.")
+    return {title: marks for title, marks in found.items() if not of_others.match(title)}
 
 
 def versions(objects: dict[str, Json]) -> dict[str, str]:

@@ -24,7 +24,7 @@ from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot
 from tests.cluster.instant_kubelet import InstantKubelet
 from tests.placeholders.planner.objects import IMAGE, Json, gpu_slice, node_objects, user_manifest
-from tests.polling import eventually
+from tests.polling import PATIENCE_SECONDS, eventually
 from tests.virtual_time.clock import JumpingClock
 from tests.virtual_time.quiet import Quiet, waiting
 
@@ -206,7 +206,7 @@ class ClusterWorld:
         """What the control plane hears of nodes: that they are there (else they get a taint), and what pods do."""
         await asyncio.gather(self._agent.heartbeat_forever(), self._kubelet.run())
 
-    async def until(self, condition: Callable[[], bool], what: str, seconds: float = 30) -> None:
+    async def until(self, condition: Callable[[], bool], what: str, seconds: float = PATIENCE_SECONDS) -> None:
         def pods() -> dict[str, tuple[str, bool]]:
             return {pod.name: (pod.node_name, pod.is_gated) for pod in self.snapshot.pods.values()}
 

@@ -57,7 +57,6 @@ class Places:
                 self.unready.append(pod.name)
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("shares", [False, True], ids=["without devices", "with shares of GPUs"])
 async def test_a_morning(real_cluster: ClusterUnderTest, shares: bool) -> None:
     claims = {"gpu": share_claim(SHARE)} if shares else {}

@@ -27,8 +27,6 @@ LARGE = 120
 BLOCK = bytes(range(256)) * (MEBIBYTE // 256)
 PACKED = gzip.compress(b"a page, packed by its server")
 
-pytestmark = pytest.mark.timeout(120)
-
 
 @dataclass
 class Target:

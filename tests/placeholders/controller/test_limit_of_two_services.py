@@ -75,7 +75,7 @@ async def test_two_services_keep_to_one_limit(real_cluster: ClusterUnderTest) ->
             return placeholders(), [each.decisions.newest(12) for each in hubs.values()]
 
         async with running(one.run()), running(two.run()):
-            await eventually(are_agreed, "both have as many as the limit allows", 30, shows=shown)
+            await eventually(are_agreed, "both have as many as the limit allows", shows=shown)
             assert len(made) <= 2 * MOST, "none is created again"
             denials = [each.latest.limited[GPU.id] for each in hubs.values() if each.latest and each.latest.limited]
             assert denials, "somebody gets less than it wants"

@@ -28,7 +28,7 @@ from dra_spawner.simulator.cluster_objects import Kind
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import PRIORITY_CLASS
 from tests.placeholders.controller.objects import Json, user_pod
-from tests.polling import eventually
+from tests.polling import PATIENCE_SECONDS, eventually
 from tests.presence import present
 from tests.running import running
 
@@ -69,7 +69,7 @@ class PlaceholderWorld:
         self.reservations = Reservations(self.reconciler)
         self._numbers = itertools.count()
 
-    async def until(self, condition: Callable[[], bool], seconds: float = 20, what: str = "") -> None:
+    async def until(self, condition: Callable[[], bool], seconds: float = PATIENCE_SECONDS, what: str = "") -> None:
         """Wait until the watch shows something."""
         await eventually(condition, what or str(condition), seconds, shows=lambda: self.decisions.newest(12))
 

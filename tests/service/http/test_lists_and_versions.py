@@ -7,7 +7,6 @@ from typing import Any
 from urllib.parse import quote
 
 import aiohttp
-import pytest
 
 from dra_spawner.service.http.endpoints import endpoints_of
 from dra_spawner.service.http.paging import write_token
@@ -56,7 +55,6 @@ class Asker:
         return (await self.ask("GET", f"{path}?{text}"))[1]
 
 
-@pytest.mark.timeout(120)
 async def test_lists_and_versions(embedded_cluster: ClusterUnderTest) -> None:
     """One service for all of them: it takes longer to start than they do."""
     nodes = [node(name, whole("gpu-0"), whole("gpu-1")) for name in ("n1", "n2")]
