@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +52,14 @@ class PostgresqlServer:
         """Its processes do nothing meanwhile: connections stay, and no question is answered."""
         processes = self._processes()
         for each in processes:
-            os.kill(each, signal.SIGSTOP)
+            with suppress(ProcessLookupError):
+                os.kill(each, signal.SIGSTOP)
         try:
             yield
         finally:
             for each in processes:
-                os.kill(each, signal.SIGCONT)
+                with suppress(ProcessLookupError):  # one whose client is gone ends as soon as the first goes on
+                    os.kill(each, signal.SIGCONT)
 
     def _processes(self) -> list[int]:
         first = int((self._data / "postmaster.pid").read_text().split()[0])

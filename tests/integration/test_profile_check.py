@@ -243,11 +243,11 @@ async def test_what_no_present_node_can_do_is_refused_where_no_others_come(clust
 async def test_rules_can_be_ignored(cluster):
     await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
     more = "c.DRASpawner.nodes_may_be_added = False\nc.DRASpawner.ignored_profile_rules = ['share-too-large', 'never-fits']\n"
-    async with hub_on(cluster, more + "c.DRASpawner.start_timeout = 5\n") as hub:
+    async with hub_on(cluster, more + "c.DRASpawner.start_timeout = 8\n") as hub:
         # KubeSpawner gives up, in its own time.
         status, body = await hub.spawn("ada", {"profile": "huge"})
         assert status == 503
-        assert body["message"].startswith("Gave up after 5 seconds.")
+        assert body["message"].startswith("Gave up after 8 seconds.")
 
 
 async def test_a_cluster_that_cannot_be_asked_refuses_nobody(cluster):

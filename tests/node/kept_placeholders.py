@@ -25,7 +25,7 @@ from .real_node import RealNode
 
 SHARE = {"gpu": claim_spec(GPU_SHARE_CLASS, memory="10Gi")}
 #: Longest that anything but the driver and the volume may take here.
-QUICK_SECONDS = 20.0
+QUICK_SECONDS = 60.0
 
 
 @dataclass

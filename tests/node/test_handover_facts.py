@@ -37,11 +37,11 @@ async def test_pod_that_joins_a_claim_in_use_does_not_wait_for_the_driver(
 ):
     await node_cluster.publish(claim("share", GPU_SHARE_CLASS, memory="5Gi"), server_pod("first", claim="share"))
     first = environment(await node_cluster.wait_running("first"))
-    node.gpus.slow(prepare=30)
+    node.gpus.slow(prepare=120)
     began = time.monotonic()
     await node_cluster.publish(server_pod("second", claim="share"))
     second = environment(await node_cluster.wait_running("second"))
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 60
     assert second["SHARE_ID_MAIN"] == first["SHARE_ID_MAIN"]
     assert len(node.gpus.calls("prepare")) == 1
 

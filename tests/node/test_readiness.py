@@ -36,7 +36,7 @@ WANTED = shape(SHARE, cpu="100m", image=QUICK_SERVER)
 AT_ONCE = Readiness(settle=timedelta(0))
 LONG_ENOUGH_SECONDS = 2.0
 #: The kubelet lists its images every 30 s, and withdraws the slices of a driver that is away for 30 s.
-KUBELET_SECONDS = 60.0
+KUBELET_SECONDS = 120.0
 
 
 @dataclass

@@ -248,7 +248,7 @@ async def test_a_database_that_hangs_stops_nothing(
                 assert (await post(f"{found.url}/rehearsals", {"line": "1 of gpu now"}))[0] == 200
             assert time.monotonic() - began < 25
             ahead = found.controller.scale_ahead
-            await found.until(lambda: ahead.demand_of("gpu") is not None, "the next minute's forecast", 75)
+            await found.until(lambda: ahead.demand_of("gpu") is not None, "the next minute's forecast")
         await eventually(lambda: len(recorded(url)) == 1, "the launch, when it answers again")
     assert len([each for each in caplog.records if "Lead times cannot be read" in each.getMessage()]) == 1
 
@@ -289,10 +289,10 @@ async def test_a_service_that_starts_beside_a_database_that_hangs(
         async with replica(cluster, placeholders={"gpu": {"min": 1}}, history={"url": url}) as found:
             await launched(found, "jupyter-ada")
             ahead = found.controller.scale_ahead
-            await found.until(lambda: ahead.demand_of("gpu") is not None, "the first minute's forecast", 75)
+            await found.until(lambda: ahead.demand_of("gpu") is not None, "the first minute's forecast")
             began = time.monotonic()
-        # Two seconds for its last records.
-        assert time.monotonic() - began < 6
+        # Two seconds for its last records; the database never answers.
+        assert time.monotonic() - began < 25
 
 
 async def post(url: str, body: Any) -> tuple[int, Any]:

@@ -92,5 +92,5 @@ def test_a_hub_that_answers_byte_by_byte_is_too_late():
         began = time.monotonic()
         with pytest.raises(NotKnown, match=r"not answered within 0\.2 s"):
             ask_hub(environment, limit_seconds=0.2)
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 20
         ended.set()
