@@ -10,7 +10,7 @@ import pytest
 from dra_spawner.spawner.objects.pod_devices import terminal_problem
 from dra_spawner.spawner.steps.pod_watch import PodWatch
 from tests.integration.faulty_hub import Faulty
-from tests.polling import PATIENCE_SECONDS, eventually
+from tests.polling import eventually
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ async def ended_by(waiting: Faulty, work: Any) -> str:
     starting = asyncio.create_task(waiting.spawn())
     await waiting.cluster.wait_event("jupyter-ada", "FailedScheduling")
     await work
-    error: Any = await asyncio.wait_for(starting, PATIENCE_SECONDS)
+    error: Any = await asyncio.wait_for(starting, 50)  # sooner than its own limit
     await waiting.nothing_is_left()
     return str(error.jupyterhub_message)
 

@@ -51,7 +51,7 @@ async def test_everything_works_with_the_rights_that_are_shipped(real_cluster: C
         # A promise that nobody came for ends, and the devices are free.
         reserved = await service.place(PART, "nobody")
         assert reserved["kind"] == "warm"
-        await service.until(lambda: "expired" in codes(service), "the promise ends")
+        await service.until(lambda: "expired" in codes(service), "the reservation expires")
         assert service.context.problems() == ()
         outcomes = {each.decision.outcome for each in service.context.decisions.newest(1000)}
         assert outcomes == {"done"}
