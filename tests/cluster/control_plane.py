@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import socket
 import ssl
 import urllib.error
 import urllib.request
@@ -16,6 +15,8 @@ from http.client import HTTPResponse
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+
+from tests.ports import free_port
 
 from .certificates import Certificates, write_certificates
 from .programs import Programs, popen_for_life
@@ -127,7 +128,7 @@ class ControlPlane:
 
     def _start_once(self) -> None:
         assert self._certificates is not None
-        client_port, peer_port, api_port = _free_ports(3)
+        client_port, peer_port, api_port = free_port(), free_port(), free_port()
         etcd, peers = f"http://127.0.0.1:{client_port}", f"http://127.0.0.1:{peer_port}"
         self._launch(
             "etcd",
@@ -289,14 +290,3 @@ def write_kubeconfig(path: Path, cluster: dict[str, str], token: str, namespace:
     path.touch(mode=0o600)
     path.write_text(json.dumps(config, indent=1))
     return path
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()

@@ -11,8 +11,8 @@ import pytest
 from tests.cluster.under_test import ClusterUnderTest
 from tests.images import read_only_root
 from tests.images.containerfile import IMAGES, read_containerfile
-from tests.integration.hub_process import free_port
 from tests.polling import eventually
+from tests.ports import free_port
 
 pytestmark = pytest.mark.skipif(bool(read_only_root.unavailable()), reason=read_only_root.unavailable() or "can run")
 

@@ -6,10 +6,8 @@ import asyncio
 import contextlib
 import json
 import os
-import random
 import secrets
 import signal
-import socket
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -19,6 +17,7 @@ import aiohttp
 
 from tests.integration.fork_server import ForkedProcess, fork_program
 from tests.polling import PATIENCE_SECONDS, eventually
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 #: The file that administrators copy.
@@ -253,12 +252,3 @@ def _children_of(process: int) -> list[int]:
         for child in Path(f"/proc/{process}/task/{process}/children").read_text().split():
             children.append(os.pidfd_open(int(child)))
     return children
-
-
-def free_port() -> int:
-    """A port that the kernel gives to no outgoing connection before it is used."""
-    while True:
-        port = random.randrange(10_000, 32_768)
-        with contextlib.suppress(OSError), socket.socket() as probe:
-            probe.bind(("127.0.0.1", port))
-            return port

@@ -12,8 +12,8 @@ from typing import Any
 import aiohttp
 
 from tests.integration.fork_server import ForkedProcess, fork_program
-from tests.integration.hub_process import free_port
 from tests.polling import PATIENCE_SECONDS, eventually
+from tests.ports import free_port
 
 ACCOUNT_VARIABLES = ("KUBECONFIG", "KUBERNETES_SERVICE_HOST")
 

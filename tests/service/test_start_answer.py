@@ -15,8 +15,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from dra_spawner.service.start_answer import StartAnswer
-from tests.integration.hub_process import free_port
 from tests.polling import eventually_sync
+from tests.ports import free_port
 
 PREFIX = "/services/dra-spawner/"
 

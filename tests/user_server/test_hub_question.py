@@ -8,7 +8,7 @@ import time
 import pytest
 
 from dra_spawner.user_server.hub_question import NotKnown, ask_hub
-from tests.integration.hub_process import free_port
+from tests.ports import free_port
 from tests.user_server.hub_stand_in import ANSWER, hub_that, json_answer
 
 

@@ -6,7 +6,6 @@ import asyncio
 import gzip
 import hashlib
 import os
-import socket
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from aiohttp import web
 
 from tests.local_server import serving_app
 from tests.polling import eventually
+from tests.ports import free_port
 from tests.presence import present
 
 pytest.importorskip("configurable_http_proxy")
@@ -91,12 +91,6 @@ class Target:
             application.router.add_get(f"/{name}", getattr(self, name))
         application.router.add_put("/upload", self.upload)
         return application
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @pytest.fixture
