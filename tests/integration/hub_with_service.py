@@ -74,7 +74,9 @@ class Service:
 
 
 @contextlib.asynccontextmanager
-async def hub_with_service(cluster: ClusterUnderTest, settings: str = "") -> AsyncIterator[Service]:
+async def hub_with_service(
+    cluster: ClusterUnderTest, settings: str = "", hub_settings: str = ""
+) -> AsyncIterator[Service]:
     """The service of a hub, with the settings of a configuration file; a pod with a share of a GPU is there."""
     (cluster.directory / "hub").mkdir(parents=True, exist_ok=True)
     (cluster.directory / "hub" / "dra_spawner_service_config.py").write_text(settings)
@@ -85,7 +87,9 @@ async def hub_with_service(cluster: ClusterUnderTest, settings: str = "") -> Asy
     await cluster.wait_running("p")
     url = free_url()
     more = GROUPS.format(config=str(CONFIG), url=url, namespace=cluster.namespace, token=TOKEN)
-    async with HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, more) as hub:
+    async with HubProcess(
+        cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, more + hub_settings
+    ) as hub:
         for user in ("admin", "watcher", "operator", "manager", "user", "other"):
             await hub.add_user(user)
         yield Service(hub, url)

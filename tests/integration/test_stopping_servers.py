@@ -16,6 +16,20 @@ c.DRASpawnerService.placeholders = {"gpu": {"min": 0, "max": 1}}
 """
 
 
+#: JupyterHub gives an interrupted start one second to end, and then fails.
+SLOW_CLEAN_UP = """
+import asyncio
+from dra_spawner.spawner.spawner import DRASpawner
+class SlowCleanUp(DRASpawner):
+    async def start(self):
+        try:
+            return await super().start()
+        finally:
+            await asyncio.sleep(3)
+c.JupyterHub.spawner_class = SlowCleanUp
+"""
+
+
 async def pending(service: Service) -> Any:
     """What the hub is doing about the user's server."""
     _, model = await service.hub.request("GET", "/users/user", None)
@@ -36,6 +50,20 @@ async def statuses_of_browser(service: Service, user: str) -> set[int]:
     return found - {401}
 
 
+async def test_a_start_that_takes_its_time_to_clean_up_is_stopped(embedded_cluster: ClusterUnderTest) -> None:
+    async with hub_with_service(embedded_cluster, SETTINGS, SLOW_CLEAN_UP) as service:
+        await service.ready()
+        started, _ = await service.hub.request("POST", "/users/user/server", {"profile": "gpu-whole"})
+        assert started in (201, 202)
+        status, _, body = await service.get("api/servers/user", await service.token("admin"), "DELETE")
+        assert status == 202, (body, service.hub.log.read_text()[-6000:])
+
+        async def is_stopped() -> bool:
+            return await pending(service) is None
+
+        await eventually(is_stopped, "it is stopped")
+
+
 async def test_a_server_is_stopped_with_the_rights_of_the_caller(embedded_cluster: ClusterUnderTest) -> None:
     async with hub_with_service(embedded_cluster, SETTINGS) as service:
         await service.ready()
@@ -54,7 +82,8 @@ async def test_a_server_is_stopped_with_the_rights_of_the_caller(embedded_cluste
         # A browser of one of the service's administrators, who does not administer the hub.
         assert await statuses_of_browser(service, "watcher") == {403}
         assert await pending(service) == "spawn"
-        assert 202 in await statuses_of_browser(service, "manager")
+        by_browser = await statuses_of_browser(service, "manager")
+        assert 202 in by_browser, service.hub.log.read_text()[-6000:]
 
         async def is_stopped() -> bool:
             return await pending(service) is None

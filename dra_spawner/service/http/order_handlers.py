@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Final
 from urllib.parse import quote
@@ -26,6 +27,10 @@ log = logging.getLogger(__name__)
 _LONGEST_NAME: Final = 255
 #: The hub answers after 10 s (its `slow_stop_timeout`) if a server is slow to stop.
 _STOP_SECONDS: Final = 30.0
+#: The hub gives an interrupted start one second to end, and then fails itself; asked again later, it stops the server.
+_HUB_FAILED: Final = 500
+_TIMES_TO_ASK: Final = 5
+_ASK_AGAIN_SECONDS: Final = 2.0
 #: tornado's status for a request without an answer in time.
 _NO_ANSWER: Final = 599
 #: By status of the hub; 404 also if the caller's token may not know of the server.
@@ -126,7 +131,7 @@ class ServerHandler(OperatorHandler):
             ssl_options=make_ssl_context(hub.keyfile, hub.certfile, cafile=hub.client_ca),
         )
         try:
-            await AsyncHTTPClient().fetch(request)
+            await _fetch_and_ask_again(request)
         except HTTPClientError as error:
             if error.code in _REFUSALS:
                 raise HTTPError(*_REFUSALS[error.code]) from None
@@ -136,3 +141,15 @@ class ServerHandler(OperatorHandler):
             raise HTTPError(502, "The hub did not stop the server.") from None
         except OSError:
             raise HTTPError(502, "The hub did not stop the server.") from None
+
+
+async def _fetch_and_ask_again(request: HTTPRequest) -> None:
+    for left in reversed(range(_TIMES_TO_ASK)):
+        try:
+            await AsyncHTTPClient().fetch(request)
+        except HTTPClientError as error:
+            if error.code != _HUB_FAILED or not left:
+                raise
+            await asyncio.sleep(_ASK_AGAIN_SECONDS)
+        else:
+            return
