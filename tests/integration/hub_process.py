@@ -48,6 +48,7 @@ class HubProcess:
         self.log = directory / "hub.log"
         self._ports = {name: free_port() for name in ("public", "hub", "proxy")}
         self._process: ForkedProcess | None = None
+        self._log_begins = 0
         self._session: aiohttp.ClientSession | None = None
         directory.mkdir(parents=True, exist_ok=True)
         self._config = directory / "jupyterhub_config.py"
@@ -103,6 +104,13 @@ c.JupyterHub.cleanup_servers = False
 """
 
     async def start(self, wait: bool = True) -> None:
+        self._session = aiohttp.ClientSession(headers={"Authorization": f"token {self.token}"})
+        self._launch()
+        if wait:
+            await eventually(self._answers_at_last, "the hub answers")
+
+    def _launch(self) -> None:
+        self._log_begins = self.log.stat().st_size if self.log.exists() else 0
         # Not in another thread: the server of forks would end with it.
         self._process = fork_program(
             "jupyterhub",
@@ -112,9 +120,14 @@ c.JupyterHub.cleanup_servers = False
             environment={**os.environ, "KUBECONFIG": str(self.kubeconfig)},
             new_session=True,
         )
-        self._session = aiohttp.ClientSession(headers={"Authorization": f"token {self.token}"})
-        if wait:
-            await eventually(self.answers, "the hub answers")
+
+    async def _answers_at_last(self) -> bool:
+        """The same as `answers`; a hub that its proxy does not answer in ten seconds ends, and Kubernetes starts it again."""
+        if self.process.poll() is not None:
+            told = self.log.read_bytes()[self._log_begins :]
+            if b"Failed to start proxy" in told:
+                self._launch()
+        return await self.answers()
 
     async def answers(self) -> bool:
         """Whether its API answers; fails if the process has ended."""

@@ -62,7 +62,7 @@ async def contradictions(states: States) -> list[str]:
             return not left[0]
 
         try:
-            await eventually(have_started, "servers start", 60, pause_seconds=0.4)
+            await eventually(have_started, "servers start", pause_seconds=0.4)
         except AssertionError:
             return left[0]
         return set()
