@@ -138,9 +138,9 @@ class ServerHandler(OperatorHandler):
             log.warning("The hub did not stop a server: status=%s", error.code)
             if error.code == _NO_ANSWER:
                 raise HTTPError(502, "The hub has not answered in time. It may still stop the server.") from None
-            raise HTTPError(502, "The hub did not stop the server.") from None
+            raise HTTPError(502, "The hub did not stop the server. Try again; the hub's log says why.") from None
         except OSError:
-            raise HTTPError(502, "The hub did not stop the server.") from None
+            raise HTTPError(502, "The hub cannot be reached, so it did not stop the server. Try again.") from None
 
 
 async def _fetch_and_ask_again(request: HTTPRequest) -> None:
