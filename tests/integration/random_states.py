@@ -18,6 +18,7 @@ from dra_spawner.devcluster.clock import ScaledClock
 from dra_spawner.devcluster.kubelet.node_agent import complete_node
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import resource_path
+from dra_spawner.kube.api_connection import ApiRequest
 from dra_spawner.placeholders.planner.hypothetical_pods import requiring_readiness
 from dra_spawner.placeholders.planner.outlook import BusyServers, Outlook, Supply, find_outlook
 from dra_spawner.placeholders.planner.placeholder_objects import (
@@ -186,6 +187,7 @@ class States:
         fill = [each for state in self.states for each in state.fill]
         await self._each(self._create, [each for each in fill if each["kind"] != "Pod"])
         await self._each(self._create, [each for each in fill if each["kind"] == "Pod"])
+        await self._keep_claim_names()
         await eventually(self._all_are_judged, "the scheduler judges all pods", pause_seconds=0.2)
         pending = [pod["metadata"]["name"] for pod in await self.pods() if not pod["spec"].get("nodeName")]
         await self.delete(pending)
@@ -229,6 +231,7 @@ class States:
         ]
         await self._each(self._create, [each for each in objects if each["kind"] != "Pod"])
         await self._each(self._create, [each for each in objects if each["kind"] == "Pod"])
+        await self._keep_claim_names()
 
     async def said_of(self, state: str) -> str:
         """What the scheduler says of a state's probe."""
@@ -272,6 +275,41 @@ class States:
         for group, plural in ((RESOURCE_API, "resourceslices"), ("v1", "nodes")):
             await admin.delete(resource_path(group, plural))
 
+    async def _keep_claim_names(self) -> None:
+        """Own the names of made claims in the status of pods, beside kube-controller-manager.
+
+        Where it reads a pod with several claims before it reads these claims, version 1.36 writes one name and takes
+        away the others, in turns and for ever, and the pod is never scheduled (kubernetes/kubernetes, issue 138407).
+        What another owns, too, it cannot take away.
+        """
+        pods = {pod["metadata"]["uid"]: pod for pod in await self.pods() if len(_template_entries(pod)) > 1}
+        names_of: dict[str, dict[str, str]] = {}
+
+        async def all_are_made() -> bool:
+            for claim in (await self.cluster.admin.list(self.cluster.path("resourceclaims")))["items"]:
+                entry = claim["metadata"].get("annotations", {}).get(names.POD_CLAIM_NAME)
+                for owner in claim["metadata"].get("ownerReferences", ()) if entry else ():
+                    names_of.setdefault(owner["uid"], {})[entry] = claim["metadata"]["name"]
+            return all(names_of.get(uid, {}).keys() == _template_entries(pod) for uid, pod in pods.items())
+
+        async def keep(uid: str) -> None:
+            name = pods[uid]["metadata"]["name"]
+            statuses = [{"name": entry, "resourceClaimName": claim} for entry, claim in names_of[uid].items()]
+            applied = {"apiVersion": "v1", "kind": "Pod", "status": {"resourceClaimStatuses": statuses}}
+            await self.cluster.admin.connection.read_json(
+                ApiRequest(
+                    "apply",
+                    "PATCH",
+                    self.cluster.path("pods", name, "status"),
+                    params={"fieldManager": "tests", "force": "true"},
+                    body=applied,
+                    headers={"Content-Type": "application/apply-patch+yaml"},
+                )
+            )
+
+        await eventually(all_are_made, "the claims of all pods are made", pause_seconds=0.2)
+        await self._each(keep, list(pods))
+
     async def _nodes_are_open(self) -> bool:
         nodes = (await self.cluster.admin.list(resource_path("v1", "nodes")))["items"]
         taints = [taint["key"] for node in nodes for taint in node["spec"].get("taints", ())]
@@ -307,8 +345,15 @@ _PLURALS: Final = {
 _KIND_OF: Final = {plural: kind for kind, (plural, _) in _PLURALS.items()} | {"deviceclasses": "DeviceClass"}
 
 
+def _template_entries(pod: JsonObject) -> set[str]:
+    """Entries whose claims are made from templates."""
+    return {each["name"] for each in pod["spec"].get("resourceClaims", ()) if "resourceClaimTemplateName" in each}
+
+
 def _is_judged(pod: JsonObject) -> bool:
-    """Whether the scheduler has said yes, or no by its filters."""
+    """Whether the scheduler has said yes, or no by its filters and with all claims."""
+    if pod["spec"].get("nodeName"):
+        return True
     conditions = pod["status"].get("conditions") or ()
-    said = next((each for each in conditions if each["type"] == "PodScheduled"), None)
-    return bool(pod["spec"].get("nodeName")) or (said is not None and "nodes are available" in said.get("message", ""))
+    messages = [each.get("message", "") for each in conditions if each["type"] == "PodScheduled"]
+    return any("nodes are available" in each and "not created yet" not in each for each in messages)

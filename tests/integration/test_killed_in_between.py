@@ -47,7 +47,7 @@ PLACEHOLDERS = 3
 NO_SERVICE = 'c.DRASpawner.placement_service = ""\n'
 #: Starts that are over soon, so that what is left of them is swept soon.
 SHORT_STARTS = """
-c.DRASpawner.start_timeout = 20
+c.DRASpawner.start_timeout = 40
 c.DRASpawner.k8s_api_request_retry_timeout = 1
 c.DRASpawner.leftovers_sweep_interval_seconds = 10
 """
@@ -317,9 +317,7 @@ async def test_a_hub_that_is_started_again_where_a_server_is_made_again(real_clu
         proxy.kill_at = 0
         proxy.heal()
         await hub.start()
-        await eventually(
-            lambda: all_belongs_to_pods(real_cluster), f"no leftovers after {proxy.writes}", within_seconds=60
-        )
+        await eventually(lambda: all_belongs_to_pods(real_cluster), f"no leftovers after {proxy.writes}")
         if any(each["metadata"]["name"] == "jupyter-ada" for each in await hub.items("pods")):
             await hub.until_ready("ada")
             await hub.stop_server("ada")
