@@ -23,6 +23,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from dra_spawner import names
 from dra_spawner.kube.api import resource_path
 from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.fault_proxy import Fault, FaultProxy, Request
@@ -45,9 +46,8 @@ PLACEHOLDERS = 3
 
 #: The hub asks no service, so there is nothing that could be taken over.
 NO_SERVICE = 'c.DRASpawner.placement_service = ""\n'
-#: Starts that are over soon, so that what is left of them is swept soon.
-SHORT_STARTS = """
-c.DRASpawner.start_timeout = 40
+#: What is left of a start that is over is swept soon.
+SOON_SWEPT = """
 c.DRASpawner.k8s_api_request_retry_timeout = 1
 c.DRASpawner.leftovers_sweep_interval_seconds = 10
 """
@@ -294,6 +294,16 @@ async def all_belongs_to_pods(cluster: ClusterUnderTest) -> bool:
     return all(pods & {owner["uid"] for owner in each["metadata"].get("ownerReferences", ())} for each in objects)
 
 
+async def let_starts_end(cluster: ClusterUnderTest) -> None:
+    """Let the time be over in which a start may still need its objects, as if the hub had been away for so long."""
+    for plural in ("resourceclaims", "resourceclaimtemplates"):
+        for each in await items(cluster, plural):
+            metadata = each["metadata"]
+            if names.START_ENDS in metadata.get("annotations", {}):
+                over = {"metadata": {"annotations": {names.START_ENDS: metadata["creationTimestamp"]}}}
+                await cluster.admin.patch(cluster.path(plural, metadata["name"]), over)
+
+
 @pytest.mark.parametrize(
     ("claim", "step"),
     # Once a claim that the first try made itself is deleted, the second try is like any start with its own claim.
@@ -310,10 +320,11 @@ async def test_where_a_server_is_made_again(real_cluster: ClusterUnderTest, clai
 async def test_a_hub_that_is_started_again_where_a_server_is_made_again(real_cluster: ClusterUnderTest, step: int):
     """The hub sweeps what belongs to no pod; a pod that exists is the user's server."""
     await real_cluster.start_kubelet(**NodeTrouble(hanging=1).options)
-    async with hub_behind(real_cluster, SHORT_STARTS) as (hub, proxy):
+    async with hub_behind(real_cluster, SOON_SWEPT) as (hub, proxy):
         await hub.until_warm()
         await killed_in_second_try(real_cluster, proxy, step, lambda: hub.spawn("ada", PROFILE))
         await hub.kill()
+        await let_starts_end(real_cluster)
         proxy.kill_at = 0
         proxy.heal()
         await hub.start()

@@ -15,10 +15,14 @@ from dra_spawner.json_types import JsonObject
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.hub_process import HubProcess
 from tests.node.objects import environment
+from tests.polling import eventually
 
 from .devices import GPU_SHARE_CLASS, SHARED_NODE
 from .images import NOTEBOOK, QUICK_SERVER, notebook_volumes
 from .real_node import RealNode
+
+#: What proxies say while a server does not answer in time.
+_NO_ANSWER = (502, 503, 504, 599)
 
 
 def hub_on(node: RealNode, cluster: ClusterUnderTest, directory: Path, more_config: str) -> HubProcess:
@@ -101,7 +105,7 @@ async def run_cell(hub: HubProcess, user: str, code: str) -> str:
         async with session.post(server, json={}) as answer:
             assert answer.status == 201, await answer.text()
             kernel = (await answer.json())["id"]
-        async with session.ws_connect(f"{server}/{kernel}/channels") as socket:
+        async with await connected(session, f"{server}/{kernel}/channels") as socket:
             await socket.send_json(message)
             deadline = time.monotonic() + 60
             while time.monotonic() < deadline:
@@ -111,3 +115,17 @@ async def run_cell(hub: HubProcess, user: str, code: str) -> str:
                     text: str = received["content"]["text"]
                     return text
     raise AssertionError("the cell printed nothing")
+
+
+async def connected(session: aiohttp.ClientSession, url: str) -> aiohttp.ClientWebSocketResponse:
+    """A connection to a kernel; tried again, as browsers do, while the proxy has no answer of a busy server."""
+
+    async def connect() -> aiohttp.ClientWebSocketResponse | None:
+        try:
+            return await session.ws_connect(url)
+        except aiohttp.WSServerHandshakeError as error:
+            if error.status not in _NO_ANSWER:
+                raise
+            return None
+
+    return await eventually(connect, "the kernel answers")
