@@ -78,7 +78,7 @@ async def test_a_server_learns_of_its_own_devices_only(embedded_cluster):
             await log_in(session, hub, "ada")
             assert (await ask(hub, session=session))[0] == 403, "a page that the user has open"
 
-        short = await new_token(hub, "ada", expires_in=1, **of_ada)
+        short = await new_token(hub, "ada", expires_in=5, **of_ada)
 
         async def has_expired() -> bool:
             return (await ask(hub, short))[0] == 403
