@@ -23,7 +23,7 @@ from dra_spawner.placeholders.planner.limits import Limit
 from dra_spawner.placeholders.planner.planner_state import PlannerState
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.quota_room import QuotaRoom
-from dra_spawner.placeholders.planner.view import Placeholder, View, newest_first, reservation_of
+from dra_spawner.placeholders.planner.view import Placeholder, View, age, newest_first, reservation_of
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.pods import Pod
 
@@ -32,6 +32,8 @@ __all__ = ["Denial", "DenialCause", "LimitedTargets", "limit_targets"]
 #: Head start of each hub that has less when a limit of all hubs has room: longer than a watch and a round take.
 _TURN: Final = timedelta(seconds=2)
 _LONGEST_TURN: Final = timedelta(seconds=10)
+#: Age of a placeholder that the scheduler has judged, and of which all services have seen that.
+_NEW: Final = timedelta(seconds=10)
 
 
 class DenialCause(StrEnum):
@@ -184,10 +186,14 @@ class _Counted:
     hub: str = OWN
     placeholder: Placeholder | None = None
 
-    @property
-    def order(self) -> tuple[bool, tuple[int, ...], str]:
-        """Sorting key, the first to go first; the same in the services of all hubs."""
-        return bool(self.pod.node_name), tuple(-ord(each) for each in self.pod.created), self.pod.uid
+    def order(self, now: datetime) -> tuple[bool, tuple[int, ...], str]:
+        """Sorting key, the first to go first; the same in the services of all hubs.
+
+        A new pod counts as one with a node: services see at different moments that it has one, and each of them would
+        end another placeholder.
+        """
+        is_placed = bool(self.pod.node_name) or age(self.pod.created, now) < _NEW
+        return is_placed, tuple(-ord(each) for each in self.pod.created), self.pod.uid
 
 
 class _Targets:
@@ -300,7 +306,7 @@ class _Targets:
         free.sort(key=lambda each: (each.key in self._warm, newest_first(each)))
         own = [_Counted(each.pod, placeholder=each) for each in free]
         others = [_Counted(pod, hub_of(pod)) for pod in self._others if not self._is_bound(pod)]
-        of_all_hubs = sorted((*own, *others), key=lambda each: each.order)
+        of_all_hubs = sorted((*own, *others), key=lambda each: each.order(self._view.now))
         gone: set[ObjectKey] = set()
         for total in sorted(self._totals, key=lambda each: each.limit.all_hubs):
             for each in of_all_hubs if total.limit.all_hubs else own:

@@ -100,6 +100,27 @@ def test_of_those_that_are_created_at_the_same_moment_the_surplus_goes_once() ->
     assert sum(len(each.created) for each in services) == 12, "none is created again"
 
 
+@pytest.mark.parametrize("waiting", range(3))
+def test_a_service_that_sees_a_node_later_ends_none_in_vain(waiting: int) -> None:
+    world, (first, second) = hubs(3, 3, limit=replace(EIGHT, devices=5))
+    creations = first.decide(), second.decide()
+    first.carry_out(creations[0])
+    world.pass_time(seconds=1)
+    second.carry_out(creations[1])
+    world.schedule()
+    key = sorted(first.view().placeholders)[waiting]
+    seen = world.snapshot.pods[key]
+    world.snapshot.put(replace(seen, node_name=""))
+    late = first.decide()
+    world.snapshot.put(seen)
+    in_time = second.decide()
+    first.carry_out(late)
+    second.carry_out(in_time)
+    assert [first.number, second.number] == [3, 2]
+    run_together(world, (first, second))
+    assert len(first.created) + len(second.created) == 6, "none is created again"
+
+
 def test_a_lowered_limit_ends_the_newest() -> None:
     world, (first, second) = hubs(4, 4)
     run_together(world, [first], 10)
