@@ -89,7 +89,7 @@ def said(pattern: str, text: str) -> str:
     return str(re.findall(pattern, text)[0])
 
 
-def start_demo(*options: str, within_seconds: float = 150) -> Demo:
+def start_demo(*options: str, within_seconds: float = 240) -> Demo:
     process = run_demo(*options)
     demo = Demo(process, [])
     arrived = demo.arrived

@@ -15,6 +15,7 @@ from dra_spawner.service.web_settings import WebSettings
 from tests.browser.hub_browser import assert_easy_to_use, chromium, logged_in, picture, press_until
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.hub_with_service import hub_with_service
+from tests.polling import eventually
 from tests.service.device_board import allocate, some_of_all
 from tests.service.open_service import whole_service
 
@@ -96,7 +97,11 @@ async def test_bars_tips_keys_and_search(page: Page, context: ServiceContext) ->
     assert await page.locator(".node:visible .faint").count() == 3
     await page.fill("#node-search", "cordoned")
     await page.locator(".node-name", has_text="whole-2").wait_for()
-    assert await page.locator(".node-name").all_inner_texts() == ["whole-2"]
+
+    async def is_alone() -> bool:
+        return await page.locator(".node-name").all_inner_texts() == ["whole-2"]
+
+    await eventually(is_alone, "only the node that is cordoned is shown")
     await page.fill("#node-search", "")
     await page.select_option("#node-group", "pool")
     group = page.get_by_role("button", name=re.compile("^shared"))

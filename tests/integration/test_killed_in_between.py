@@ -295,7 +295,7 @@ async def all_belongs_to_pods(cluster: ClusterUnderTest) -> bool:
 
 
 async def let_starts_end(cluster: ClusterUnderTest) -> None:
-    """Let the time be over in which a start may still need its objects, as if the hub had been away for so long."""
+    """Say of all objects that their start is over. A hub that is away for longer than a start finds the same."""
     for plural in ("resourceclaims", "resourceclaimtemplates"):
         for each in await items(cluster, plural):
             metadata = each["metadata"]

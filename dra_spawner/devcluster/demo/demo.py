@@ -32,7 +32,7 @@ from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 
 _LOOPBACK = "127.0.0.1"
 _ADMIN = "admin"
-_HUB_START_SECONDS = 60
+_HUB_START_SECONDS = 120
 _HUB_STOP_SECONDS = 30
 #: Placeholders on the embedded cluster: profile and number.
 _PLACEHOLDERS = ("gpu-slice", 2)
