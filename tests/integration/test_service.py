@@ -97,13 +97,17 @@ async def test_answers(hub: HubProcess):
     assert (device["name"], device["use"], device["classes"]) == ("gpu-0", 0.25, ["gpu.example.com"])
     (claim,) = device["claims"]
     assert (claim["pods"], claim["consumed"]) == (["p"], {"memory": "10Gi"})
-    _, _, metrics = await service.get("metrics", token)
+
+    async def metrics_after_a_round() -> str | None:
+        _, _, metrics = await service.get("metrics", token)
+        return metrics if re.search(r"^dra_spawner_decision_age_seconds \d", metrics, re.M) else None
+
+    metrics = await eventually(metrics_after_a_round, "metrics tell of a round of decisions")
     ratio = 'dra_spawner_device_utilization_ratio{class="gpu.example.com",kind="%s",pool="gpus"} %s'
     assert ratio % ("share", 0.25) in metrics
     assert ratio % ("device", 1.0) in metrics
     assert "dra_spawner_leader 1.0" in metrics
     assert re.search(r"^dra_spawner_staleness_seconds \d", metrics, re.M)
-    assert re.search(r"^dra_spawner_decision_age_seconds \d", metrics, re.M)
     _, _, decisions = await service.get("api/decisions", token)
     assert decisions == {"items": [], "continue": "", "total": 0, "incomplete_because": ""}
     _, _, status = await service.get("api/status", token)
