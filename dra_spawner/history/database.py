@@ -195,12 +195,11 @@ class HistoryDatabase:
             # The oldest pod that waited for the node may be seen later than others.
             values["asked"] = _earliest(node_lead_times.c.asked, new.asked)
         else:
-            # An observed end replaces an estimate.
-            values["end_is_estimate"] = and_(launches.c.end_is_estimate, new.ended.is_(None))
-            values["ended"] = case(
-                (and_(launches.c.end_is_estimate, new.ended.is_not(None)), new.ended),
-                else_=func.coalesce(launches.c.ended, new.ended),
-            )
+            # What was observed replaces an estimate: an end, or that the server still runs. A leader's last records may
+            # be written after the first ones of the next leader.
+            is_observed = and_(launches.c.ended.is_not(None), ~launches.c.end_is_estimate)
+            values["ended"] = case((is_observed, launches.c.ended), else_=new.ended)
+            values["end_is_estimate"] = case((is_observed, launches.c.end_is_estimate), else_=new.end_is_estimate)
         connection.execute(statement.on_conflict_do_update(index_elements=[key], set_=values), rows)
 
     def _insert(self, table: Table) -> Any:

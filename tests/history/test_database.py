@@ -113,6 +113,15 @@ def test_servers_that_are_gone_unseen_ended_when_the_service_was_last_seen(datab
     assert (seen.ended, seen.end_is_estimate) == (after(700), False), "an end that was seen replaces an estimate"
 
 
+def test_a_server_that_is_seen_again_has_not_ended(database: HistoryDatabase) -> None:
+    """The leader before this one writes its last records later than this one writes its first ones."""
+    running = launch("1", bound=after(1), running=after(2))
+    database.add([PresentServers(frozenset(("1",))), running])
+    database.note_seen(after(3))
+    database.add([PresentServers(frozenset()), running])
+    assert [(each.ended, each.end_is_estimate) for each in database.launches()] == [(None, False)]
+
+
 # --- what is read -----------------------------------------------------------------------------------------------------
 
 

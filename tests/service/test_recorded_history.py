@@ -334,7 +334,7 @@ async def test_the_next_leader_continues_the_same_history_in_postgresql(
         await first.until(lambda: first.controller.leads, "leading")
         second = await ended.enter_async_context(replica(cluster, **traits))
         await launched(first, "jupyter-ada")
-        await eventually(lambda: [each.running for each in recorded(url)] != [None], "the launch")
+        await eventually(lambda: [each.running is not None for each in recorded(url)] == [True], "the launch")
         await term.aclose()
         before = recorded(url)
         await second.until(lambda: second.controller.leads, "leading")
