@@ -9,8 +9,13 @@ import pytest
 
 from tests.integration.devices import classes, node_with, shareable, whole
 from tests.integration.hub_process import HubProcess
+from tests.polling import eventually
 
-REPORT = "import json, os, sys; json.dump(dict(os.environ), open(sys.argv[1], 'w'))"
+#: A file that is there is whole.
+REPORT = (
+    "import json, os, pathlib, sys; new = pathlib.Path(sys.argv[1] + '.new');"
+    " new.write_text(json.dumps(dict(os.environ))); new.rename(sys.argv[1])"
+)
 WAIT = REPORT + "; import signal; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)); signal.pause()"
 CONFIG = """
 def container(name, code, **more):
@@ -45,6 +50,8 @@ async def devices(cluster, hub):
     """Container -> the devices that its environment tells of."""
     seen = {"notebook": await hub.server_environment("ada")}
     for name in ("prepare", "proxy", "helper"):
+        # The other containers may start later than the notebook answers.
+        await eventually((cluster.directory / name).exists, f"the report of {name}")
         seen[name] = json.loads((cluster.directory / name).read_text())
     return {
         name: sorted(
