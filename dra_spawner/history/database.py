@@ -199,7 +199,7 @@ class HistoryDatabase:
             # be written after the first ones of the next leader.
             is_observed = and_(launches.c.ended.is_not(None), ~launches.c.end_is_estimate)
             values["ended"] = case((is_observed, launches.c.ended), else_=new.ended)
-            values["end_is_estimate"] = case((is_observed, launches.c.end_is_estimate), else_=new.end_is_estimate)
+            values["end_is_estimate"] = and_(~is_observed, new.end_is_estimate)
         connection.execute(statement.on_conflict_do_update(index_elements=[key], set_=values), rows)
 
     def _insert(self, table: Table) -> Any:
