@@ -18,7 +18,7 @@ needs_schema = pytest.mark.skipif(
 
 
 def problems(values: JsonObject) -> list[str]:
-    """What the chart's schema has against values; what the chart's own defaults supply may be missing."""
+    """Errors of values by the chart's schema; values of the chart's own defaults may be missing."""
     schema = json.loads(SCHEMA.read_text())
     errors = jsonschema.Draft7Validator(schema).iter_errors(values)
     return [f"{'/'.join(map(str, error.path))}: {error.message}" for error in errors if error.validator != "required"]

@@ -11,18 +11,18 @@ def containers(root: object) -> dict[str, int]:
     """How much is in each collection that objects of ours hold, by class and attribute; the biggest of each."""
     found: dict[str, int] = {}
     seen: set[int] = set()
-    waiting: list[object] = [root]
-    while waiting:
-        each = waiting.pop()
+    to_visit: list[object] = [root]
+    while to_visit:
+        each = to_visit.pop()
         if id(each) in seen:
             continue
         seen.add(id(each))
         if isinstance(each, dict):
-            waiting += [*dict.keys(each), *dict.values(each)]
+            to_visit += [*dict.keys(each), *dict.values(each)]
         elif isinstance(each, list | tuple | set | frozenset | deque):
-            waiting += each
+            to_visit += each
         elif (getattr(each, "__func__", None)) is not None:
-            waiting.append(each.__self__)  # type: ignore[attr-defined]
+            to_visit.append(each.__self__)  # type: ignore[attr-defined]
         elif type(each).__module__.startswith("dra_spawner."):
             names = {name for cls in type(each).__mro__ for name in getattr(cls, "__slots__", ())}
             names.update(getattr(each, "__dict__", ()))
@@ -31,7 +31,7 @@ def containers(root: object) -> dict[str, int]:
                 if isinstance(value, dict | list | set | deque):
                     path = f"{type(each).__name__}.{name}"
                     found[path] = max(found.get(path, 0), len(value))
-                waiting.append(value)
+                to_visit.append(value)
     return found
 
 

@@ -1,4 +1,4 @@
-"""No public authority is trusted in tests, which ask nobody but this machine."""
+"""No public authority is trusted in tests, which send requests to this machine only."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ __all__ = ["trust_no_authorities"]
 def trust_no_authorities() -> None:
     """Let this process read no certificates of public authorities.
 
-    kubernetes-asyncio reads all of them for every client and every watch, 20 ms of processor time each. What a test
-    itself gives to be trusted is read as ever; programs that tests start read all.
+    kubernetes-asyncio reads all of them for every client and every watch, 20 ms of processor time each. Authorities
+    that a test itself provides are read as usual; programs that tests start read all.
     """
 
     def load_none(self: ssl.SSLContext, purpose: ssl.Purpose = ssl.Purpose.SERVER_AUTH) -> None:

@@ -1,4 +1,4 @@
-"""Waiting for what nothing announces: ask again and again until a deadline, then fail with the last state."""
+"""Waiting without a notification: ask again and again until a deadline, then fail with the last state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["PATIENCE_SECONDS", "eventually", "eventually_sync"]
 
 T = TypeVar("T")
 
-#: How long tests wait for what comes within seconds on an idle machine: others may use its processors, too.
+#: How long tests wait for results that need seconds on an idle machine: other programs may use its processors, too.
 PATIENCE_SECONDS: Final = 120.0
 _PAUSE_SECONDS: Final = 0.02
 _LONGEST_SHOWN: Final = 5000
@@ -53,14 +53,14 @@ async def eventually(
     Parameters
     ----------
     check
-        Is asked, and its answer awaited if need be. What it raises ends the waiting.
+        Called again and again; its answer is awaited if necessary. An exception of it ends the waiting.
     what
-        Is waited for; what the failure says.
+        The awaited state, for the message of the failure.
     within_seconds
-        Until it fails. A check that has begun by then is still awaited, so a machine that is busy with other things gets
+        Time limit. A check that has begun by then is still awaited, so a machine that is busy with other things gets
         its last answer.
     shows
-        What the failure says of the last state; the last answer, if this is not given.
+        The last state, for the message of the failure; the last answer, if this is not given.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Ports for programs that are told where to listen."""
+"""Ports for programs with a setting for their port."""
 
 from __future__ import annotations
 

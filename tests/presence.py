@@ -1,4 +1,4 @@
-"""What may be absent, and is there in a test."""
+"""Optional values that are present in a test."""
 
 from __future__ import annotations
 

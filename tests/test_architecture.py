@@ -17,5 +17,5 @@ def test_a_module_exists(name: str) -> None:
     assert importlib.util.find_spec(name) is not None
 
 
-def test_the_two_ways_are_told() -> None:
+def test_the_document_names_many_modules() -> None:
     assert len(MODULES) > 25

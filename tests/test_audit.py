@@ -41,7 +41,7 @@ def audited(text: str, locked: dict[str, Version] | None = None, bound: str = "6
     return audit.audit(audit.read_advisories(text), locked or LOCKED, {"tornado": Version(bound)}, TODAY)
 
 
-def test_what_is_not_affected_is_told_with_its_day_and_what_nobody_looked_up() -> None:
+def test_the_report_lists_unaffected_packages_with_their_day_and_unknown_packages() -> None:
     found = audited(entry())
     assert (found.problems, found.warnings) == ((), ())
     assert found.checked == ("tornado 6.6.1 (2026-11-22)",)
@@ -62,13 +62,13 @@ def test_a_prerelease_is_affected_like_a_release() -> None:
     assert len(audited(entry("<6.7"), {**LOCKED, "tornado": Version("6.6.2b1")}, bound="6.9").problems) == 1
 
 
-def test_a_lower_bound_that_lets_in_what_is_affected_is_a_problem() -> None:
+def test_a_lower_bound_that_lets_in_an_affected_version_is_a_problem() -> None:
     assert audited(entry(), bound="6.1").problems == (
         "pyproject.toml lets in: tornado 6.1: CVE-1, bodies (affected: <6.5.9)",
     )
 
 
-def test_what_is_accepted_is_told_with_its_reason_and_never_holds_for_the_lock() -> None:
+def test_an_accepted_advisory_is_reported_with_its_reason_and_never_applies_to_the_lock() -> None:
     accepted = '[tornado.accepted]\nids = ["CVE-1"]\nbecause = "of the chart"\n'
     found = audited(entry(more=accepted), bound="6.1")
     assert found.problems == ()
@@ -78,14 +78,14 @@ def test_what_is_accepted_is_told_with_its_reason_and_never_holds_for_the_lock()
     assert unneeded == "tornado: CVE-1 is accepted, but the lower bound does not let it in"
 
 
-def test_what_is_old_is_a_warning_alone() -> None:
+def test_an_old_entry_is_a_warning_alone() -> None:
     long_ago = TODAY - timedelta(days=audit.MAX_DAYS + 1)
     found = audited(entry(looked_up=str(long_ago)))
     assert found.problems == ()
     assert found.warnings == (f"tornado: was last looked up on {long_ago}, more than {audit.MAX_DAYS} days ago",)
 
 
-def test_what_could_not_be_looked_up_is_told() -> None:
+def test_failed_look_ups_are_reported() -> None:
     found = audited(entry(more='not_found = "release notes of 6.6.1"\n'))
     assert "Could not be looked up:\n  tornado: release notes of 6.6.1" in "\n".join(audit.report(found))
 
@@ -117,7 +117,7 @@ def test_a_dependency_that_is_not_locked_is_a_problem() -> None:
         ("tornado = 1", "tornado: expected accepted, advisories, looked_up, not_found, found 1"),
     ],
 )
-def test_a_file_that_makes_no_sense_is_refused_with_the_place(text: str, said: str) -> None:
+def test_an_invalid_file_is_refused_with_the_path(text: str, said: str) -> None:
     with pytest.raises(audit.AdvisoriesError) as raised:
         audit.read_advisories(text)
     assert str(raised.value).startswith(said)
@@ -136,12 +136,12 @@ def test_nothing_known_is_met(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Nothing was looked up for these:" in capsys.readouterr().out
 
 
-def test_what_faces_the_network_was_looked_up() -> None:
+def test_packages_that_face_the_network_were_looked_up() -> None:
     known = audit.read_advisories((ROOT / ".ci" / "advisories.toml").read_text())
     assert {"tornado", "aiohttp", "jupyterhub", "oauthlib", "jinja2"} <= known.keys()
 
 
-def test_the_lock_satisfies_what_the_package_asks_for() -> None:
+def test_the_lock_satisfies_the_packages_requirements() -> None:
     project = audit.tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     for line in project["dependencies"]:
         requirement = Requirement(line)

@@ -40,14 +40,14 @@ def test_help_of_the_demo_shows_examples(capsys):
         assert option in out
 
 
-def test_help_of_uninstall_says_what_to_do_before(capsys):
+def test_help_of_uninstall_has_examples_and_preparations(capsys):
     code, out, _ = run(capsys, "uninstall", "--help")
     assert code == 0
     for part in ("--dry-run", "--namespace", "--force", "examples:", "before:", "rights:", "exit code:"):
         assert part in out
 
 
-def test_uninstall_without_a_cluster_is_told(capsys, tmp_path):
+def test_uninstall_without_a_cluster_is_reported(capsys, tmp_path):
     code, out, err = run(capsys, "uninstall", "--kubeconfig", str(tmp_path / "none"))
     assert (code, out) == (2, "")
     assert err.startswith("dra-spawner uninstall: the cluster cannot be read: The cluster cannot be found by ")
@@ -120,7 +120,7 @@ def defect(monkeypatch):
 
 
 @pytest.mark.usefixtures("defect")
-def test_a_defect_is_told_in_one_sentence_that_asks_for_a_report(capsys, monkeypatch):
+def test_a_defect_is_reported_in_one_sentence_that_asks_for_a_report(capsys, monkeypatch):
     monkeypatch.delenv("DRA_SPAWNER_DEBUG", raising=False)
     code, out, err = run(capsys, "fit")
     assert (code, out) == (70, "")
@@ -152,7 +152,7 @@ def test_the_traceback_of_a_defect_is_shown_on_demand(capsys, monkeypatch):
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_is_no_defect(capsys, monkeypatch, error, code, message):
+def test_errors_that_are_no_defects(capsys, monkeypatch, error, code, message):
     def fail(options):
         raise error
 
@@ -161,7 +161,7 @@ def test_what_is_no_defect(capsys, monkeypatch, error, code, message):
     assert run(capsys, "fit") == (code, "", message)
 
 
-def test_whoever_reads_the_output_may_stop():
+def test_the_reader_of_the_output_may_close_the_pipe():
     """``dra-spawner schema | head -1``"""
     command = [str(Path(sys.executable).with_name("dra-spawner")), "schema"]
     reading, writing = os.pipe()

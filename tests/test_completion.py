@@ -70,7 +70,7 @@ def test_fish(script, tmp_path):
     assert found == [expected for _, expected in CASES]
 
 
-#: A shell at a terminal. Its Tab key writes what would be offered into the file FOUND.
+#: A shell at a terminal. Its Tab key writes the offered completions into the file FOUND.
 ZSH = """
 PROMPT=
 autoload -Uz compinit

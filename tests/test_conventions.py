@@ -1,4 +1,4 @@
-"""What tests should not do, and still do here and there: the numbers only go down."""
+"""Discouraged patterns that some tests still have: the numbers only go down."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _REAL_TIME: Final = ("bench", "node")
 
 _OWN = ("self", "cls", "super()")
 _STANDARD_LIBRARY = ("os._exit", "sys._getframe")
-#: Names of JupyterHub and KubeSpawner: a test calls, fills or reads what the hub does.
+#: Names of JupyterHub and KubeSpawner: a test calls, fills or reads them as the hub does.
 _OF_THE_HUB = frozenset(
     [
         "_ensure_namespace",
@@ -92,13 +92,13 @@ def _is_private(name: str) -> bool:
 )
 def test_the_number_only_goes_down(found: Callable[[ast.AST], Iterator[tuple[int, str]]], most: int) -> None:
     """If it is lower than here, write it down."""
-    places = [
+    lines = [
         f"{path.relative_to(TESTS.parent)}:{line}: {written}"
         for path in sorted(TESTS.rglob("*.py"))
         if found is not long_sleeps or path.relative_to(TESTS).parts[0] not in _REAL_TIME
         for line, written in found(ast.parse(path.read_text()))
     ]
-    assert len(places) <= most, f"{len(places)}, and there may be {most}:\n" + "\n".join(places)
+    assert len(lines) <= most, f"{len(lines)}, and there may be {most}:\n" + "\n".join(lines)
 
 
 EXAMPLE = """

@@ -1,4 +1,4 @@
-"""What an administrator copies is valid, and grants no more than is used."""
+"""Files that an administrator copies are valid, and grant used rights only."""
 
 import pytest
 import yaml

@@ -52,7 +52,7 @@ WRONG = (
 
 
 def lint_imports(directory: Path) -> subprocess.CompletedProcess[str]:
-    """What the linter says of a copy of the package."""
+    """Output of the linter for a copy of the package."""
     code = (
         "import sys; sys.path.insert(0, '.'); from importlinter.cli import lint_imports_command; lint_imports_command()"
     )

@@ -37,14 +37,14 @@ FROM_OUTSIDE: Final = {
 
 
 def mirrored(root: Path) -> list[Path]:
-    """Of directories that mirror a package; those of ``tests`` itself are about the repository."""
+    """Test modules in directories that mirror a package; modules in ``tests`` itself are about the repository."""
     tests = root / "tests"
     found = sorted(path.relative_to(root) for path in tests.rglob("test_*.py"))
     return [path for path in found if len(path.parts) > 2 and path.parts[1] not in KINDS]
 
 
 def problem(root: Path, path: Path) -> str:
-    """What is wrong with the place of a test module; empty if nothing is."""
+    """Problem with the directory of a test module; empty if there is none."""
     package = Path("dra_spawner", *path.parts[1:-1])
     if not (root / package / "__init__.py").exists():
         return f"there is no {package}, and KINDS does not name its directory"
@@ -107,7 +107,7 @@ def test_nothing_is_named_for_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "text", "told"),
+    ("path", "text", "message"),
     [
         pytest.param("kube/test_api.py", "", "", id="of a module"),
         pytest.param("kube/test_api.py", "from dra_spawner import spawner", "", id="of a module, whatever it imports"),
@@ -118,7 +118,7 @@ def test_nothing_is_named_for_nothing() -> None:
         pytest.param("oddments/test_api.py", "", "there is no dra_spawner/oddments", id="no package"),
     ],
 )  # fmt: skip
-def test_each_wrong_place_is_found(tmp_path: Path, path: str, text: str, told: str) -> None:
+def test_each_wrong_directory_is_found(tmp_path: Path, path: str, text: str, message: str) -> None:
     files = {
         "dra_spawner/kube/__init__.py": "",
         "dra_spawner/kube/api.py": "",
@@ -131,4 +131,4 @@ def test_each_wrong_place_is_found(tmp_path: Path, path: str, text: str, told: s
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(content)
     (found,) = mirrored(tmp_path)
-    assert told in problem(tmp_path, found) if told else problem(tmp_path, found) == ""
+    assert message in problem(tmp_path, found) if message else problem(tmp_path, found) == ""

@@ -1,4 +1,4 @@
-"""What Prometheus and Grafana are given: metrics, rules and the dashboard fit together, by promtool and a service at work."""
+"""Prometheus and Grafana: metrics, rules and the dashboard fit together, by promtool and a service at work."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_each_alert_has_a_case_and_is_documented() -> None:
         assert set(rule["annotations"]) == {"summary", "description"}
 
 
-def test_panels_say_what_they_show_and_do_not_overlap() -> None:
+def test_panels_have_descriptions_and_do_not_overlap() -> None:
     taken: set[tuple[int, int]] = set()
     for panel in DASHBOARD["panels"]:
         at = panel["gridPos"]

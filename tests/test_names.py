@@ -13,7 +13,7 @@ import dra_spawner
 from dra_spawner import names
 
 PACKAGE = Path(dra_spawner.__file__).parent
-#: Kubernetes' and JupyterHub's domains, with what stands before and after them in a name. Prose has spaces.
+#: Kubernetes' and JupyterHub's domains, with the characters before and after them in a name. Prose has spaces.
 NAME = re.compile(r"[a-z0-9.-]*\b(k8s\.io|kubernetes\.io|hub\.jupyter\.org)[^\s]*")
 NAMES = {value for value in vars(names).values() if isinstance(value, str) and re.search("[-./]", value)}
 #: Values that have another meaning elsewhere, and why.

@@ -20,7 +20,7 @@ async def test_an_answer_may_be_awaited():
     assert await eventually(ask, "a true answer") is True
 
 
-async def test_the_failure_says_what_was_awaited_and_what_was_seen_last():
+async def test_the_failure_names_the_awaited_and_the_last_state():
     with pytest.raises(AssertionError, match=r"^not within 0.05 s: the pod is gone; last: \[\]$"):
         await eventually(list, "the pod is gone", 0.05)
     with pytest.raises(AssertionError, match=r"^not within 0.05 s: the pod is gone; last: Pending$"):
@@ -29,7 +29,7 @@ async def test_the_failure_says_what_was_awaited_and_what_was_seen_last():
         eventually_sync(lambda: False, "something", 0, shows=lambda: "x" * 6000)
 
 
-async def test_after_the_deadline_there_is_one_more_look():
+async def test_the_check_runs_once_more_after_the_deadline():
     """On a busy machine the time may be over before the second look."""
     answers = iter([False, True])
     assert await eventually(lambda: next(answers), "a true answer", 0.001, pause_seconds=0.01)

@@ -67,7 +67,7 @@ def test_sentences(supported: Supported, found: tuple[int, int] | None, sentence
     assert version_problem(supported, found) == sentence
 
 
-def test_packages_that_pip_was_told_to_install_all_the_same() -> None:
+def test_packages_that_pip_was_forced_to_install() -> None:
     present = {"jupyterhub": "4.1.6", "jupyterhub-kubespawner": "8.0.0b1", "tornado": "1"}
 
     assert package_problems(present, project()["dependencies"]) == (
@@ -79,7 +79,7 @@ def test_packages_that_pip_was_told_to_install_all_the_same() -> None:
     assert package_problems(present, project()["dependencies"]) == ()
 
 
-def test_what_is_installed_here_is_supported() -> None:
+def test_installed_versions_are_supported() -> None:
     assert installed_problems() == ()
 
 
@@ -99,7 +99,7 @@ def test_the_page_has_the_tables() -> None:
         assert part in text, f"put this into {PAGE.name}:\n{part}"
 
 
-def test_ci_runs_what_the_table_says() -> None:
+def test_ci_runs_the_versions_of_the_table() -> None:
     assert f"k8s.io/kubernetes {KUBERNETES_VERSION}" in (HARNESS / "go.mod").read_text()
     assert minor_version(KUBERNETES_VERSION) == KUBERNETES.tested
     numbered = [found for each in VERSIONS if (found := minor_version(each)) is not None]
@@ -111,7 +111,7 @@ def test_ci_runs_what_the_table_says() -> None:
     assert "tests.images.executed" in gate
 
 
-def test_this_run_is_one_of_them() -> None:
+def test_this_run_uses_a_tested_version() -> None:
     """The gate runs the tests twice."""
     assert ".".join(platform.python_version_tuple()[:2]) in python_versions()
     oldest = pinned(ROOT / ".ci" / "oldest.txt")

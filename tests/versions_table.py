@@ -1,4 +1,4 @@
-"""The table of docs/reference/versions.md, made from what CI runs."""
+"""The table of docs/reference/versions.md, made from the versions that CI runs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def python_versions() -> list[str]:
 
 
 def python_versions_with_some_tests() -> list[str]:
-    """Those of the workflow's second job."""
+    """Python versions of the workflow's second job."""
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yaml").read_text())
     found: list[str] = workflow["jobs"]["python"]["strategy"]["matrix"]["version"]
     return found
@@ -69,7 +69,7 @@ def table() -> str:
 
 
 def hub_images() -> str:
-    """What the images of zero-to-jupyterhub have."""
+    """Versions in the images of zero-to-jupyterhub."""
     rows = ["| zero-to-jupyterhub | JupyterHub | KubeSpawner | kubernetes-asyncio |", "|---|---|---|---|"]
     for version in VERSIONS:
         has = pinned(PINS / f"{version}.txt")

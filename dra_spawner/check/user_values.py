@@ -1,4 +1,4 @@
-"""Values of template placeholders such as ``{username}`` outside a hub."""
+"""Values of template variables such as ``{username}`` outside a hub."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from dra_spawner.doctor.facts import DoctorFacts
-from dra_spawner.doctor.findings import DoctorRule, Finding, Severity, Subject
+from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject
 from dra_spawner.doctor.rules.clock_skew import CLOCK_RULES, clock_findings
 from dra_spawner.doctor.rules.devices import DEVICE_RULES, device_findings
 from dra_spawner.doctor.rules.driver_troubles import TROUBLE_RULES, trouble_findings
@@ -26,7 +26,7 @@ _SUBJECTS: Final = tuple(Subject)
 _SEVERITIES: Final = tuple(Severity)
 
 
-def examine(facts: DoctorFacts) -> tuple[Finding, ...]:
+def examine(facts: DoctorFacts) -> tuple[DoctorFinding, ...]:
     """The findings by subject, the worst first."""
     found = [
         *version_findings(facts),
@@ -47,7 +47,7 @@ def examine(facts: DoctorFacts) -> tuple[Finding, ...]:
     )
 
 
-def report_json(facts: DoctorFacts, findings: tuple[Finding, ...]) -> dict[str, Any]:
+def report_json(facts: DoctorFacts, findings: tuple[DoctorFinding, ...]) -> dict[str, Any]:
     """The report for programs, which docs/reference/doctor.md describes."""
     return {
         **{f"{each.value}s": sum(found.severity is each for found in findings) for each in Severity},

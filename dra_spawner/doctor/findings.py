@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["DoctorRule", "Finding", "Severity", "Subject"]
+__all__ = ["DoctorFinding", "DoctorRule", "Severity", "Subject"]
 
 
 class Severity(StrEnum):
@@ -31,7 +31,7 @@ class Subject(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DoctorFinding:
     """One finding.
 
     Attributes
@@ -85,8 +85,8 @@ class DoctorRule:
     meaning: str
     remedy: str
 
-    def finding(self, sentence: str, fix: str = "", where: str = "", severity: Severity | None = None) -> Finding:
+    def finding(self, sentence: str, fix: str = "", where: str = "", severity: Severity | None = None) -> DoctorFinding:
         """A finding of this rule, of its first severity if none is given."""
         severity = severity or self.severities[0]
         assert severity in self.severities, (self.code, severity)
-        return Finding(self.code, self.subject, severity, sentence, fix, where)
+        return DoctorFinding(self.code, self.subject, severity, sentence, fix, where)

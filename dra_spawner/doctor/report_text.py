@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from dra_spawner.doctor.facts import DoctorFacts
-from dra_spawner.doctor.findings import Finding, Severity, Subject
+from dra_spawner.doctor.findings import DoctorFinding, Severity, Subject
 from dra_spawner.profiles.problems import on_one_line
 
 __all__ = ["report_text"]
@@ -16,7 +16,7 @@ _BOLD, _FAINT, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 _WIDTH: Final = max(map(len, Severity))
 
 
-def report_text(facts: DoctorFacts, findings: Sequence[Finding], *, colours: bool = False) -> str:
+def report_text(facts: DoctorFacts, findings: Sequence[DoctorFinding], *, colours: bool = False) -> str:
     """The report as lines; the last line sums up. Names from the cluster are escaped where they are unprintable.
 
     Parameters
@@ -36,7 +36,7 @@ def report_text(facts: DoctorFacts, findings: Sequence[Finding], *, colours: boo
     return "\n".join(lines) + "\n"
 
 
-def _lines(finding: Finding, colours: bool) -> Iterator[str]:
+def _lines(finding: DoctorFinding, colours: bool) -> Iterator[str]:
     level, blank = f"{finding.severity.value:{_WIDTH}}", " " * _WIDTH
     place = on_one_line(f"{finding.where} ({finding.code})" if finding.where else f"({finding.code})")
     if colours:
@@ -47,7 +47,7 @@ def _lines(finding: Finding, colours: bool) -> Iterator[str]:
     yield f"  {blank}  {place}"
 
 
-def _summary(facts: DoctorFacts, findings: Sequence[Finding]) -> str:
+def _summary(facts: DoctorFacts, findings: Sequence[DoctorFinding]) -> str:
     counts = [
         f"{number} {severity.value}{'' if number == 1 else 's'}"
         for severity in Severity

@@ -26,13 +26,13 @@ from dra_spawner.dra.objects import Node
 from dra_spawner.dra.pools import Candidate, Pool, PoolState, selects_node
 from dra_spawner.dra.requests import MAX_DEVICES_PER_CLAIM, PreparedAlternative, PreparedClaim
 from dra_spawner.dra.results import ChosenDevice
-from dra_spawner.dra.search_steps import Outcome, TakenDevice
+from dra_spawner.dra.search_steps import StepOutcome, TakenDevice
 from dra_spawner.dra.taints import blocking_taint
 
-__all__ = ["Outcome", "Search"]
+__all__ = ["Search", "StepOutcome"]
 
 
-Step = Generator["Step", Outcome, Outcome]
+Step = Generator["Step", StepOutcome, StepOutcome]
 
 # What costs about as much as one step: looking at so many devices. Checking a constraint costs two of these looks.
 _LOOKS_OF_A_STEP: Final = 16
@@ -108,7 +108,7 @@ class Search:
         """
         self._count_devices()
         stack: list[Step] = [self._request(0, 0)]
-        outcome: Outcome | None = None
+        outcome: StepOutcome | None = None
         while stack:
             if outcome is None:
                 self.steps += 1
@@ -121,12 +121,12 @@ class Search:
             except StopIteration as stop:
                 stack.pop()
                 outcome = stop.value
-                if outcome is Outcome.FOUND:
+                if outcome is StepOutcome.FOUND:
                     return True
             else:
                 stack.append(following)
                 outcome = None
-        if outcome is Outcome.OVER_LIMIT:
+        if outcome is StepOutcome.OVER_LIMIT:
             raise AllocationError(FatalReason.TOO_MANY_DEVICES, "a claim needs more devices than it may have")
         return False
 
@@ -230,12 +230,12 @@ class Search:
     def _request(self, claim_index: int, request_index: int) -> Step:
         """Serve this request and all that follow."""
         if claim_index == len(self.claims):
-            return Outcome.FOUND
+            return StepOutcome.FOUND
         claim = self.claims[claim_index]
         if request_index == len(claim.requests):
             outcome = yield self._request(claim_index + 1, 0)
             # Earlier claims may leave later ones a better choice, so the limit of one claim is no error for another.
-            return Outcome.NOT_FOUND if outcome is Outcome.OVER_LIMIT else outcome
+            return StepOutcome.NOT_FOUND if outcome is StepOutcome.OVER_LIMIT else outcome
         alternatives = claim.requests[request_index]
         if not claim.is_prioritized(request_index):
             return (yield from self._devices(alternatives[0], 0, 0))
@@ -243,21 +243,21 @@ class Search:
         for position, alternative in enumerate(alternatives):
             self.selected[claim_index][request_index] = position
             outcome = yield self._devices(alternative, 0, 0)
-            if outcome is not Outcome.OVER_LIMIT:
+            if outcome is not StepOutcome.OVER_LIMIT:
                 all_over_limit = False
-        return Outcome.OVER_LIMIT if all_over_limit else Outcome.NOT_FOUND
+        return StepOutcome.OVER_LIMIT if all_over_limit else StepOutcome.NOT_FOUND
 
     def _devices(self, alternative: PreparedAlternative, position: int, start: int) -> Step:
         """Take device number ``position`` of the request, trying candidates from ``start`` on, and all that follow."""
         count = self.count(alternative)
         if alternative.takes_all and not count:
             self.on_exhausted(alternative, position)
-            return Outcome.NOT_FOUND
+            return StepOutcome.NOT_FOUND
         if position >= count:
             return (yield self._request(alternative.claim_index, alternative.request_index + 1))
         if len(self.chosen[alternative.claim_index]) + count - position > MAX_DEVICES_PER_CLAIM:
             self.on_over_limit(alternative, position)
-            return Outcome.OVER_LIMIT
+            return StepOutcome.OVER_LIMIT
         if alternative.takes_all:
             return (yield from self._next_of_all(alternative, position))
 
@@ -276,12 +276,12 @@ class Search:
             # From the next candidate on: combinations are searched, not permutations.
             outcome = yield self._devices(alternative, position + 1, index + 1)
             self._give_back(taken)
-            if outcome is Outcome.OVER_LIMIT:
+            if outcome is StepOutcome.OVER_LIMIT:
                 return outcome
         self._looks += len(self.candidates) - seen
         if not found_one:
             self.on_exhausted(alternative, position)
-        return Outcome.NOT_FOUND
+        return StepOutcome.NOT_FOUND
 
     def _next_of_all(self, alternative: PreparedAlternative, position: int) -> Step:
         """Take the device whose turn it is: with "all" there is no choice."""
@@ -289,7 +289,7 @@ class Search:
         taken = self._take(alternative, candidate, must=True)
         if taken is None:
             self.on_exhausted(alternative, position, candidate)
-            return Outcome.NOT_FOUND
+            return StepOutcome.NOT_FOUND
         outcome = yield self._devices(alternative, position + 1, 0)
         self._give_back(taken)
         return outcome

@@ -9,10 +9,10 @@ from dra_spawner.dra.consumable_capacity import Share
 from dra_spawner.dra.pools import Candidate
 from dra_spawner.dra.requests import PreparedAlternative
 
-__all__ = ["Outcome", "TakenDevice"]
+__all__ = ["StepOutcome", "TakenDevice"]
 
 
-class Outcome(Enum):
+class StepOutcome(Enum):
     """How a step of the search and all that follow it ended."""
 
     FOUND = auto()

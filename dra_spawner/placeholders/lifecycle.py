@@ -101,7 +101,7 @@ class Cause(StrEnum):
     REBALANCE = "rebalance"
     #: Its node is draining.
     DRAIN = "drain"
-    #: A ResourceQuota has no room for a user's server.
+    #: A ResourceQuota has no capacity for a user's server.
     QUOTA = "quota"
     #: There are more than the target.
     SURPLUS = "surplus"

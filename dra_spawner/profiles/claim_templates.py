@@ -1,6 +1,6 @@
 """Values of a start put into its claims: into drivers' parameters, companion objects and VLANs; nowhere else.
 
-It is done once, between parsing and compiling, so that whatever is compiled for a start has no placeholder left.
+It is done once, between parsing and compiling, so that whatever is compiled for a start has no variable left.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any
 from dra_spawner.profiles.claims import DeviceClaim, VlanAttachment
 from dra_spawner.profiles.keys import MAX_PARAMETER_BYTES
 from dra_spawner.profiles.problems import Problem, ProfileError
-from dra_spawner.profiles.templates import Values, expand, placeholder_names
+from dra_spawner.profiles.templates import Values, expand, variable_names
 from dra_spawner.profiles.vlan_attachments import map_vlans, vlans_of
 
-#: Placeholders whose values come from the VLAN's number.
+#: Variables whose values come from the VLAN's number.
 VLAN_NUMBERS = frozenset({"vlan", "vlan_high", "vlan_low"})
 #: Those whose values go with a VLAN in the mapping.
 FROM_MAPPING = frozenset({"address", "subnet", "gateway"})
@@ -24,22 +24,22 @@ FROM_MAPPING = frozenset({"address", "subnet", "gateway"})
 FROM_VLANS = VLAN_NUMBERS | FROM_MAPPING | {"group"}
 
 
-def may_have_placeholders(claim: DeviceClaim) -> bool:
-    """Whether a claim has anything in which placeholders can stand."""
+def may_have_variables(claim: DeviceClaim) -> bool:
+    """Whether a claim has anything in which variables can stand."""
     return bool(claim.config or claim.companions or any(True for request in claim.requests for _ in vlans_of(request)))
 
 
-def claim_placeholders(claims: Iterable[DeviceClaim]) -> frozenset[str]:
-    """Names of the placeholders for which a start of these claims needs values."""
+def claim_variables(claims: Iterable[DeviceClaim]) -> frozenset[str]:
+    """Names of the variables for which a start of these claims needs values."""
     names: set[str] = set()
     for claim in claims:
         for config in claim.config:
-            names |= placeholder_names(config.parameters)
+            names |= variable_names(config.parameters)
         for companion in claim.companions:
-            names |= placeholder_names(companion.manifest)
+            names |= variable_names(companion.manifest)
         for request in claim.requests:
             for _, attachment in vlans_of(request):
-                within = placeholder_names([attachment.ipam, attachment.parameters])
+                within = variable_names([attachment.ipam, attachment.parameters])
                 # A fixed VLAN needs no owner.
                 names |= within | {"vlan"} if attachment.vlan is None else within - VLAN_NUMBERS
     return frozenset(names)
@@ -48,12 +48,12 @@ def claim_placeholders(claims: Iterable[DeviceClaim]) -> frozenset[str]:
 def expand_claims(
     claims: Iterable[DeviceClaim], values: Values, path: str = "device_claims"
 ) -> tuple[DeviceClaim, ...]:
-    """Put values into all that may have placeholders; also where there are none: doubled braces become single ones.
+    """Put values into all that may have variables; also where there are none: doubled braces become single ones.
 
     Parameters
     ----------
     values
-        Those of `claim_placeholders` at least.
+        Those of `claim_variables` at least.
 
     Raises
     ------
@@ -64,12 +64,12 @@ def expand_claims(
 
 
 def vlan_numbers(vlan: int) -> dict[str, str | int]:
-    """The placeholders that come from a VLAN's number, with their values."""
+    """The variables that come from a VLAN's number, with their values."""
     return {"vlan": vlan, "vlan_high": vlan // 256, "vlan_low": vlan % 256}
 
 
 def _expand_claim(claim: DeviceClaim, values: Values, path: str) -> DeviceClaim:
-    if not may_have_placeholders(claim):
+    if not may_have_variables(claim):
         return claim
 
     def expand_attachment(attachment: VlanAttachment) -> VlanAttachment:

@@ -28,9 +28,9 @@ class VlanAttachment:
     interface
         Its name in the pod; empty until it is chosen.
     ipam
-        Where its addresses come from, as CNI writes it; may have placeholders.
+        Where its addresses come from, as CNI writes it; may have variables.
     parameters
-        Configuration of an unknown driver; may have placeholders.
+        Configuration of an unknown driver; may have variables.
     """
 
     vlan: int | None
@@ -167,7 +167,7 @@ class Companion:
         The resource's name in the API's paths, such as ``network-attachment-definitions``.
     manifest
         The object. With a name in its ``metadata`` it is one for all servers that name it; without, each start has one
-        of its own. Its placeholders, if any, are expanded (`expand_claims`) before a start's plan is compiled.
+        of its own. Its variables, if any, are expanded (`expand_claims`) before a start's plan is compiled.
     """
 
     name: str

@@ -41,7 +41,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class LintRule:
     """A rule of the check; docs/reference/check.md has the table of all rules, which a test compares.
 
     Attributes

@@ -16,7 +16,7 @@ from typing import Any
 from dra_spawner.dra.cel import cel_string_literal
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.profiles import rules
-from dra_spawner.profiles.rules import Rule
+from dra_spawner.profiles.rules import ValueRule
 
 _OWN, _STANDARD, _DRANET = "own", "standard", "dranet"
 _DOMAINS = {
@@ -40,7 +40,7 @@ class Property:
         Makes CEL of an accepted value.
     """
 
-    rule: Rule
+    rule: ValueRule
     meaning: str
     selector: Callable[[Any], str]
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from dra_spawner.profiles.keys import Keys
 from dra_spawner.profiles.problems import Problem, ProfileError, allowed_text, on_one_line, shown
-from dra_spawner.profiles.rules import NAME, Rule
+from dra_spawner.profiles.rules import NAME, ValueRule
 
 _Value = TypeVar("_Value")
 
@@ -49,14 +49,14 @@ class ValueReader:
         """Note that a required value is missing."""
         self.problems.append(Problem(on_one_line(path), "", allowed_text(allowed)))
 
-    def follows(self, rule: Rule, value: object, path: str) -> bool:
+    def follows(self, rule: ValueRule, value: object, path: str) -> bool:
         """Whether a rule accepts a value; if not, that is noted."""
         if rule.accepts(value):
             return True
         self.refuse(path, value, rule.allowed)
         return False
 
-    def text(self, rule: Rule, value: object, path: str) -> str:
+    def text(self, rule: ValueRule, value: object, path: str) -> str:
         """Text that a rule accepts, else an empty one."""
         return value if self.follows(rule, value, path) and isinstance(value, str) else ""
 

@@ -55,8 +55,8 @@ class RequestReader(VlanReader):
             wanted, optional = self._without_none(entry["first_available"], where)
             return DeviceRequest(name, optional=optional, first_available=self._alternatives(wanted, where))
         self.known_keys(entry, path, {**REQUEST_KEYS, **more}, "keys of a request")
-        wish = entry.get("optional")
-        optional = wish is not None and self.follows(rules.FLAG, wish, f"{path}.optional") and bool(wish)
+        written = entry.get("optional")
+        optional = written is not None and self.follows(rules.FLAG, written, f"{path}.optional") and bool(written)
         devices = self._devices(name, entry, path, EXACT_KEYS)
         return replace(devices, optional=True) if optional else devices
 

@@ -17,7 +17,7 @@ _LABEL_PART = r"(?:[A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]"
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ValueRule:
     """What a value may be.
 
     Attributes
@@ -35,38 +35,38 @@ class Rule:
     accepts: Callable[[object], bool]
 
 
-def text(allowed: str, pattern: str, most: int) -> Rule:
+def text(allowed: str, pattern: str, most: int) -> ValueRule:
     """Text that matches a pattern, all of it, and has at most so many characters."""
     compiled = re.compile(pattern)
 
     def accepts(value: object) -> bool:
         return isinstance(value, str) and len(value) <= most and compiled.fullmatch(value) is not None
 
-    return Rule(allowed, {"type": "string", "pattern": f"^(?:{pattern})$", "maxLength": most}, accepts)
+    return ValueRule(allowed, {"type": "string", "pattern": f"^(?:{pattern})$", "maxLength": most}, accepts)
 
 
-def whole_number(allowed: str, least: int, most: int) -> Rule:
+def whole_number(allowed: str, least: int, most: int) -> ValueRule:
     """An integer of a range; not a boolean, which Python takes for one."""
 
     def accepts(value: object) -> bool:
         return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
-    return Rule(allowed, {"type": "integer", "minimum": least, "maximum": most}, accepts)
+    return ValueRule(allowed, {"type": "integer", "minimum": least, "maximum": most}, accepts)
 
 
-def one_of(allowed: str, *values: str | bool) -> Rule:
+def one_of(allowed: str, *values: str | bool) -> ValueRule:
     """One of a few values, of the same type."""
 
     def accepts(value: object) -> bool:
         return any(type(value) is type(each) and value == each for each in values)
 
-    return Rule(allowed, {"enum": list(values)}, accepts)
+    return ValueRule(allowed, {"enum": list(values)}, accepts)
 
 
-def either(allowed: str, *rules: Rule) -> Rule:
+def either(allowed: str, *rules: ValueRule) -> ValueRule:
     """What one of several rules accepts."""
     schema = {"anyOf": [dict(rule.schema) for rule in rules]}
-    return Rule(allowed, schema, lambda value: any(rule.accepts(value) for rule in rules))
+    return ValueRule(allowed, schema, lambda value: any(rule.accepts(value) for rule in rules))
 
 
 def _is_product(value: object) -> bool:
@@ -93,7 +93,7 @@ ATTRIBUTE = text(
     96,
 )
 REQUEST_REFERENCE = text("a request, or request/alternative", rf"{_LABEL}(?:/{_LABEL})?", 127)
-QUANTITY = Rule(
+QUANTITY = ValueRule(
     SIZE_ALLOWED,
     {
         "anyOf": [
@@ -110,7 +110,7 @@ COUNT = either(
 )
 EVERYTHING = one_of(ALL, ALL)
 FLAG = one_of("true or false", True, False)
-PRODUCT = Rule(
+PRODUCT = ValueRule(
     'a product\'s name of at most 64 characters, * for any text, such as "A100*"',
     {"type": "string", "maxLength": 64, "pattern": r"^(?=.*\S)[^\u0000-\u001f\u007f]+$"},
     _is_product,
@@ -130,7 +130,7 @@ PCI_BUS_ID = text(
 YES = one_of("true; leave it out where it does not matter", True)
 
 SHARED_BY = one_of("user, group or everybody", "user", "group", "everybody")
-GROUP_NAME = Rule(
+GROUP_NAME = ValueRule(
     "the name of a group of this hub",
     {"type": "string", "minLength": 1, "maxLength": 255, "pattern": r"\S"},
     lambda value: isinstance(value, str) and bool(value.strip()) and len(value) <= 255 and value.isprintable(),

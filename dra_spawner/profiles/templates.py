@@ -1,10 +1,10 @@
-"""Template placeholders such as ``{vlan}`` in parameters and companion objects.
+"""Template variables such as ``{vlan}`` in parameters and companion objects.
 
 A template is a tree of JSON values, and so is what comes out of it: each text is expanded by itself and stays a text
 (or becomes a number), so that no value can end a string, add a key or change a type. What is more, every value is
 checked against a rule of its name first; none of them allows quotes, backslashes, braces, blanks or control characters.
 
-- ``{name}`` within a text is replaced by the value; the names are those of `PLACEHOLDERS` and no others.
+- ``{name}`` within a text is replaced by the value; the names are those of `VARIABLES` and no others.
 - A text that is nothing but ``{vlan}`` (or another number) becomes that number; ``{vlan!s}`` keeps it a text.
 - ``{{`` and ``}}`` are braces themselves. A single brace is an error.
 - Keys of mappings are never expanded.
@@ -20,19 +20,19 @@ from typing import Any
 
 from dra_spawner.profiles import rules
 from dra_spawner.profiles.problems import Problem, ProfileError, shown
-from dra_spawner.profiles.rules import Rule
+from dra_spawner.profiles.rules import ValueRule
 
 #: Lowest and highest identifier of a VLAN; IEEE 802.1Q keeps 0 and 4095 for itself.
 MIN_VLAN, MAX_VLAN = 1, 4094
 
-#: Placeholder -> value.
+#: Variable -> value.
 Values = Mapping[str, str | int]
 
 _TOKEN = re.compile(r"\{\{|\}\}|\{(?P<name>[^{}]*?)(?P<text>!s)?\}|[{}]")
 
 
 @dataclass(frozen=True, slots=True)
-class Placeholder:
+class Variable:
     """One name that may stand in braces.
 
     Attributes
@@ -46,11 +46,11 @@ class Placeholder:
     """
 
     meaning: str
-    rule: Rule
+    rule: ValueRule
     sample: str | int
 
 
-def _ip(allowed: str, parse: Callable[[str], object]) -> Rule:
+def _ip(allowed: str, parse: Callable[[str], object]) -> ValueRule:
     def accepts(value: object) -> bool:
         # A zone ("fe80::1%eth0") may be any text.
         if not isinstance(value, str) or "%" in value or value != value.strip():
@@ -61,7 +61,7 @@ def _ip(allowed: str, parse: Callable[[str], object]) -> Rule:
             return False
         return True
 
-    return Rule(allowed, {"type": "string", "pattern": "^[0-9A-Fa-f.:]+(?:/[0-9]{1,3})?$"}, accepts)
+    return ValueRule(allowed, {"type": "string", "pattern": "^[0-9A-Fa-f.:]+(?:/[0-9]{1,3})?$"}, accepts)
 
 
 def _with_length(value: str) -> object:
@@ -90,41 +90,38 @@ SUBNET = _ip("a network such as 10.42.0.0/24", _network)
 GATEWAY = _ip("an IP address such as 10.42.0.1", ipaddress.ip_address)
 
 #: Everything that may stand in braces.
-PLACEHOLDERS: Mapping[str, Placeholder] = {
-    "username": Placeholder("the user's name as KubeSpawner makes it safe for names of objects", _SLUG, "ada"),
-    "servername": Placeholder("a named server's name, likewise; empty for the default one", _SLUG_OR_EMPTY, "work"),
-    "user_server": Placeholder("both, in one safe word", _SLUG, "ada--work"),
-    "unescaped_username": Placeholder(
+VARIABLES: Mapping[str, Variable] = {
+    "username": Variable("the user's name as KubeSpawner makes it safe for names of objects", _SLUG, "ada"),
+    "servername": Variable("a named server's name, likewise; empty for the default one", _SLUG_OR_EMPTY, "work"),
+    "user_server": Variable("both, in one safe word", _SLUG, "ada--work"),
+    "unescaped_username": Variable(
         "the user's name as it is; a start is refused if it has other characters than letters, digits and . _ @ + -",
         _PLAIN_NAME,
         "ada",
     ),
-    "unescaped_servername": Placeholder("a named server's name as it is, likewise", _PLAIN_NAME_OR_EMPTY, "work"),
-    "userid": Placeholder("the number of the user in the hub's database", rules.whole_number("a number", 0, 2**53), 1),
-    "pod_name": Placeholder("the name of the server's pod", rules.OBJECT_NAME, "jupyter-ada"),
-    "namespace": Placeholder("the namespace of the server's pod", rules.NAME, "jupyterhub"),
-    "vlan": Placeholder("the VLAN of the user, or of the group; a number", VLAN, 42),
-    "vlan_high": Placeholder(
+    "unescaped_servername": Variable("a named server's name as it is, likewise", _PLAIN_NAME_OR_EMPTY, "work"),
+    "userid": Variable("the number of the user in the hub's database", rules.whole_number("a number", 0, 2**53), 1),
+    "pod_name": Variable("the name of the server's pod", rules.OBJECT_NAME, "jupyter-ada"),
+    "namespace": Variable("the namespace of the server's pod", rules.NAME, "jupyterhub"),
+    "vlan": Variable("the VLAN of the user, or of the group; a number", VLAN, 42),
+    "vlan_high": Variable(
         "vlan // 256, for addresses such as 10.{vlan_high}.{vlan_low}.0/24", rules.whole_number("a number", 0, 15), 0
     ),
-    "vlan_low": Placeholder("vlan % 256", rules.whole_number("a number", 0, 255), 42),
-    "group": Placeholder("the group that the VLAN belongs to, made safe as the user's name is", _SLUG, "lab"),
-    "address": Placeholder("address that the mapping of VLANs has for the user or group", ADDRESS, "10.42.0.7/24"),
-    "subnet": Placeholder("network that it has", SUBNET, "10.42.0.0/24"),
-    "gateway": Placeholder("gateway that it has", GATEWAY, "10.42.0.1"),
+    "vlan_low": Variable("vlan % 256", rules.whole_number("a number", 0, 255), 42),
+    "group": Variable("the group that the VLAN belongs to, made safe as the user's name is", _SLUG, "lab"),
+    "address": Variable("address that the mapping of VLANs has for the user or group", ADDRESS, "10.42.0.7/24"),
+    "subnet": Variable("network that it has", SUBNET, "10.42.0.0/24"),
+    "gateway": Variable("gateway that it has", GATEWAY, "10.42.0.1"),
 }
 
-#: A value for each placeholder, for checks without a user.
-SAMPLE_VALUES: Values = {name: placeholder.sample for name, placeholder in PLACEHOLDERS.items()}
+#: A value for each variable, for checks without a user.
+SAMPLE_VALUES: Values = {name: variable.sample for name, variable in VARIABLES.items()}
 
 
-def placeholder_names(value: object) -> frozenset[str]:
-    """Names of the placeholders in a template; unknown ones are not among them."""
+def variable_names(value: object) -> frozenset[str]:
+    """Names of the variables in a template; unknown ones are not among them."""
     return frozenset(
-        match["name"]
-        for _, text in _texts(value, "")
-        for match in _TOKEN.finditer(text)
-        if match["name"] in PLACEHOLDERS
+        match["name"] for _, text in _texts(value, "") for match in _TOKEN.finditer(text) if match["name"] in VARIABLES
     )
 
 
@@ -135,19 +132,19 @@ def template_problems(value: object, path: str) -> list[Problem]:
         for match in _TOKEN.finditer(text):
             name = match["name"]
             if name is None and match[0] in ("{", "}"):
-                problems.append(Problem(where, shown(text), "braces around a placeholder; one itself is {{ or }}"))
+                problems.append(Problem(where, shown(text), "braces around a variable; one itself is {{ or }}"))
                 break
-            if name is not None and name not in PLACEHOLDERS:
-                known = ", ".join(f"{{{known}}}" for known in PLACEHOLDERS)
-                allowed = f"a placeholder out of {known}; a brace itself is written {{{{ or }}}}"
+            if name is not None and name not in VARIABLES:
+                known = ", ".join(f"{{{known}}}" for known in VARIABLES)
+                allowed = f"a variable out of {known}; a brace itself is written {{{{ or }}}}"
                 problems.append(Problem(where, shown(match[0]), allowed))
                 break
     return problems
 
 
 def value_problem(name: str, value: object) -> str | None:
-    """Why this may not be a placeholder's value, as the rest of a sentence; ``None`` if it may."""
-    rule = PLACEHOLDERS[name].rule
+    """Why this may not be a variable's value, as the rest of a sentence; ``None`` if it may."""
+    rule = VARIABLES[name].rule
     return None if rule.accepts(value) else f"{shown(value)} is not {rule.allowed}"
 
 
@@ -159,7 +156,7 @@ def expand(value: Any, values: Values, path: str = "") -> Any:
     value
         JSON. It is not changed.
     values
-        Those of its placeholders at least.
+        Those of its variables at least.
     path
         Where it stands, for messages.
 
@@ -169,9 +166,9 @@ def expand(value: Any, values: Values, path: str = "") -> Any:
         Where the template is wrong, a value is missing, or is none that its name allows.
     """
     problems = template_problems(value, path)
-    for name in sorted(placeholder_names(value)):
+    for name in sorted(variable_names(value)):
         if name not in values:
-            problems.append(Problem(path, f"{{{name}}}", "a placeholder that has a value here"))
+            problems.append(Problem(path, f"{{{name}}}", "a variable that has a value here"))
         elif wrong := value_problem(name, values[name]):
             problems.append(Problem(path, f"{{{name}}}", f"a value that its rule allows: {wrong}"))
     if problems:

@@ -202,7 +202,7 @@ def _is_plain(text: str) -> bool:
     """Whether text has neither braces nor half a character.
 
     KubeSpawner expands what stands in braces in many of its settings, after the text was put there, and fails where it
-    knows no such placeholder. JSON can write one half of a character that takes two; nothing can store it.
+    knows no such field. JSON can write one half of a character that takes two; nothing can store it.
     """
     return not any(character in "{}" or "\ud800" <= character <= "\udfff" for character in text)
 

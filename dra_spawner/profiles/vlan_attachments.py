@@ -105,7 +105,7 @@ class VlanReader(ValueReader):
             self.refuse(f"{path}.driver" if entry.get("driver") else path, found, _DRANET_HAS_NONE)
         return self.text(rules.DRIVER, found, f"{path}.driver")
 
-    def _text(self, entry: Mapping[str, object], path: str, key: str, rule: rules.Rule) -> str:
+    def _text(self, entry: Mapping[str, object], path: str, key: str, rule: rules.ValueRule) -> str:
         return "" if entry.get(key) is None else self.text(rule, entry[key], f"{path}.{key}")
 
     def _mtu(self, value: object, path: str) -> int:

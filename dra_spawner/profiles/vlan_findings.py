@@ -1,4 +1,4 @@
-"""Findings about choices with template placeholders or interfaces in VLANs, beside the language's problems."""
+"""Findings about choices with template variables or interfaces in VLANs, beside the language's problems."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from typing import Final
 
 from dra_spawner.profiles.choices import TRAIT as CLAIMS_TRAIT
 from dra_spawner.profiles.choices import Choice
-from dra_spawner.profiles.claim_templates import FROM_MAPPING, FROM_VLANS, claim_placeholders, may_have_placeholders
+from dra_spawner.profiles.claim_templates import FROM_MAPPING, FROM_VLANS, claim_variables, may_have_variables
 from dra_spawner.profiles.claims import DeviceClaim
-from dra_spawner.profiles.findings import Finding, Level, Rule
+from dra_spawner.profiles.findings import Finding, Level, LintRule
 from dra_spawner.profiles.language import parse_device_claims
 from dra_spawner.profiles.problems import ProfileError
-from dra_spawner.profiles.templates import placeholder_names
+from dra_spawner.profiles.templates import variable_names
 from dra_spawner.profiles.vlan_attachments import vlans_of
 from dra_spawner.profiles.vlan_policy import OwnerKind, VlanPolicy, parse_vlan_policy
 
 #: The spawner's trait.
 TRAIT = "vlans"
 
-NO_VALUE: Final = Rule(
-    "placeholder-without-value",
+NO_VALUE: Final = LintRule(
+    "variable-without-value",
     (Level.ERROR, Level.WARNING),
     False,
-    "A placeholder such as {vlan} that has no value for any user, or for some users",
+    "A variable such as {vlan} that has no value for any user, or for some users",
 )
-GIVEN_TWICE: Final = Rule(
+GIVEN_TWICE: Final = LintRule(
     "vlan-given-twice", (Level.WARNING,), False, "A VLAN written down in a profile that is in the range of vlans, too"
 )
-WRONG_VLANS: Final = Rule("vlans", (Level.ERROR,), False, "An invalid value of vlans itself")
+WRONG_VLANS: Final = LintRule("vlans", (Level.ERROR,), False, "An invalid value of vlans itself")
 VLAN_RULES: Final = (NO_VALUE, GIVEN_TWICE, WRONG_VLANS)
 
 
@@ -44,22 +44,22 @@ def vlan_findings(choice: Choice) -> Iterator[Finding]:
     claims = _claims_as_written(choice)
     for claim in claims:
         path = choice.path_of(f".{claim.name}")
-        for name in sorted(claim_placeholders((claim,)) & FROM_VLANS):
-            yield from _placeholder_findings(name, policy, path)
+        for name in sorted(claim_variables((claim,)) & FROM_VLANS):
+            yield from _variable_findings(name, policy, path)
         if policy is not None:
             yield from _literal_findings(claim, policy, path)
 
 
 def _claims_as_written(choice: Choice) -> tuple[DeviceClaim, ...]:
-    """The claims with their template placeholders, which are samples in a choice; empty if there are none."""
-    if not any(map(may_have_placeholders, choice.claims)):
+    """The claims with their template variables, which are samples in a choice; empty if there are none."""
+    if not any(map(may_have_variables, choice.claims)):
         return ()
     written = choice.settings.get(CLAIMS_TRAIT)
     attachments = any(True for claim in choice.claims for request in claim.requests for _ in vlans_of(request))
-    return parse_device_claims(written, "", admin_access=True) if attachments or placeholder_names(written) else ()
+    return parse_device_claims(written, "", admin_access=True) if attachments or variable_names(written) else ()
 
 
-def _placeholder_findings(name: str, policy: VlanPolicy | None, path: str) -> Iterator[Finding]:
+def _variable_findings(name: str, policy: VlanPolicy | None, path: str) -> Iterator[Finding]:
     if policy is None:
         message = f"{{{name}}} has no value: set vlans of the spawner, such as {{range: 100-199}}"
         yield NO_VALUE.finding(path, message)

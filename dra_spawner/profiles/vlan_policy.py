@@ -27,7 +27,7 @@ class MappedVlan:
     Attributes
     ----------
     values
-        What goes with it: placeholders such as ``address`` and their values.
+        What goes with it: variables such as ``address`` and their values.
     """
 
     vlan: int

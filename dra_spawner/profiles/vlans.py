@@ -87,7 +87,7 @@ class VlanRefused:
 
 
 @dataclass(frozen=True, slots=True)
-class Assignment:
+class VlanAssignment:
     vlan: int
     leases: Leases
 
@@ -126,7 +126,7 @@ def _one_of(names: tuple[str, ...]) -> str:
 
 def assign(
     leases: Leases, policy: VlanPolicy, name: str, server: str, start: str, until: datetime
-) -> Assignment | VlanRefused:
+) -> VlanAssignment | VlanRefused:
     """A VLAN for a start.
 
     In this order: what the start has already (so that it may ask again); what the mapping says; what an administrator
@@ -151,7 +151,7 @@ def assign(
                 f"VLAN {mapped.vlan}, which is set aside for you, is still in use by others. Please try again later."
             )
             return VlanRefused(VlanRefusal.BUSY, sentence)
-        return Assignment(mapped.vlan, _with(leases, mapped.vlan, holder))
+        return VlanAssignment(mapped.vlan, _with(leases, mapped.vlan, holder))
     held = _of_owner(leases, owner)
     mine = [vlan for vlan, each in held if (each.server, each.start) == (server, start)]
     # A VLAN with other owners (by hand, or by an earlier mapping) gets no new one.
@@ -166,7 +166,7 @@ def assign(
         vlan = _free(leases, policy.vlans, owner)
     if vlan is None:
         return VlanRefused(VlanRefusal.EXHAUSTED, _exhausted(policy.vlans))
-    return Assignment(vlan, _with(leases, vlan, holder))
+    return VlanAssignment(vlan, _with(leases, vlan, holder))
 
 
 def release(leases: Leases, server: str, start: str, pods: Collection[VlanPod]) -> Leases:

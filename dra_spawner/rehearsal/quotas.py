@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from dra_spawner.placeholders.planner.quota_room import needed_amounts
 from dra_spawner.placeholders.planner.quotas import Quota
+from dra_spawner.placeholders.planner.remaining_quotas import needed_amounts
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.placeholders.planner.view import View
 

@@ -232,7 +232,7 @@ def _place(snapshot: Snapshot, shape: Shape, namespace: str, count: int, budget:
 def _place_after_preemption(
     present: Callable[[], View], shape: Shape, namespace: str, numbers: Iterable[int], budget: SearchBudget
 ) -> int:
-    """Place servers of a shape where placeholders give way, which are gone then; returns how many fit."""
+    """Place servers of a shape where placeholders are preempted, and remove these; returns how many fit."""
     placed = 0
     for number in numbers:
         view = present()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from dra_spawner.placeholders.planner.demand.policies import Buffer, CalendarOnly, ForecastDemand, Policy
+from dra_spawner.placeholders.planner.demand.policies import Buffer, CalendarOnly, DemandPolicy, ForecastDemand
 from dra_spawner.placeholders.planner.demand.settings import DemandSettings
 
 __all__ = ["EQUAL_HIT", "NamedPolicy", "parse_policy"]
@@ -50,7 +50,7 @@ class NamedPolicy:
     """
 
     name: str
-    policy: Policy | None
+    policy: DemandPolicy | None
     settings: DemandSettings = dataclasses.field(default_factory=DemandSettings)
     uses_calendar: bool = False
     as_z2jh: bool = False

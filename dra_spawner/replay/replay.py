@@ -11,11 +11,11 @@ from itertools import repeat
 from typing import Final
 
 from dra_spawner.calendars.occurrences import Occurrence
-from dra_spawner.placeholders.planner.demand.forecast import Situation
+from dra_spawner.placeholders.planner.demand.forecast import GroupSituation
 from dra_spawner.placeholders.planner.demand.group_demand import GroupDemand
 from dra_spawner.placeholders.planner.demand.lead_times import SeenLeadTimes
 from dra_spawner.placeholders.planner.demand.minutes import MINUTES_A_DAY, minute_of, whole_minutes
-from dra_spawner.placeholders.planner.demand.policies import Policy
+from dra_spawner.placeholders.planner.demand.policies import DemandPolicy
 from dra_spawner.placeholders.planner.demand.settings import DemandSettings
 from dra_spawner.rehearsal.node_kinds import NodeKind
 from dra_spawner.replay.node_pool import NodePool
@@ -51,7 +51,7 @@ class Scenario:
 
 def replay(
     scenario: Scenario,
-    policy: Policy,
+    policy: DemandPolicy,
     settings: DemandSettings | None = None,
     *,
     name: str = "",
@@ -94,7 +94,7 @@ def replay(
         pool.begin(minute, tally.on_wait)
         warm = min(pool.free, target)
         missed = _launch(pool, minute, launches, lengths, tally, is_hit=target > 0)
-        situation = Situation(
+        situation = GroupSituation(
             lead=leads.quantile,
             present=pool.running,
             floor=scenario.floor,

@@ -12,7 +12,7 @@ from typing import Final
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.records import Launch, MinuteCount, NodeLeadTime, WaitCause
 from dra_spawner.placeholders.planner.demand.demand_record import DemandRecord
-from dra_spawner.placeholders.planner.demand.forecast import Situation, forecast
+from dra_spawner.placeholders.planner.demand.forecast import GroupSituation, forecast
 from dra_spawner.placeholders.planner.demand.lead_times import lead_time_quantile
 from dra_spawner.placeholders.planner.demand.minutes import (
     MINUTES_A_DAY,
@@ -194,7 +194,7 @@ def _expected(
     """Launches in each minute from `first` on, as a forecast would have expected them one lead time before."""
     begin = first - settings.weeks * MINUTES_A_WEEK
     record = DemandRecord(begin, settings)
-    situation = Situation(lead)
+    situation = GroupSituation(lead)
     found: dict[int, float] = {}
     rate, earlier = 0.0, whole_minutes(lead)
     # The first forecast sets the memory of rates; the forecasts of the day before the report set the day's level.

@@ -168,7 +168,7 @@ class AddedEntries:
         def change(present: OperatorSettings) -> OperatorSettings:
             check(self._find(present, name))
             changed = present.with_entry(name, written, by, self._controller.now())
-            if not changed.has_room:
+            if not changed.fits_storage:
                 raise TooManyEntries
             return changed
 
@@ -206,7 +206,7 @@ class AddedEntries:
                 continue
             if name not in settings.entries:
                 more = settings.with_entry(name, written, _MOVED_BY, self._controller.now())
-                settings = more if more.has_room else settings
+                settings = more if more.fits_storage else settings
         return settings
 
     def _use(self) -> None:

@@ -55,7 +55,7 @@ from dra_spawner.service.scale_ahead_runner import ScaleAheadRunner
 from dra_spawner.service.self_examination import SelfExamination, questions_of_service
 from dra_spawner.service.start_answer import StartAnswer
 from dra_spawner.service.unknown_settings import unknown_settings
-from dra_spawner.service.wait_keeper import WaitKeeper
+from dra_spawner.service.wait_learning import WaitLearning
 from dra_spawner.service.web_settings import cookie_secret
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.versions import installed_problems
@@ -256,7 +256,7 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
         if self.generate_config:
             print(self.generate_config_file())  # noqa: T201 (the output of the command)
             return
-        self._take_over_logging()
+        self._join_logs()
         self.exit(asyncio.run(self.run()))
 
     async def run(self) -> int:
@@ -331,7 +331,7 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
             scale_ahead.samples.on_add = lambda: context.feed.note(("timeline",))
             register_calendars(context.registry, controller, scale_ahead.rehearsed)
             assert context.availability is not None  # `follow` has set it
-            waits = context.waits = WaitKeeper(controller, context.availability, history)
+            waits = context.waits = WaitLearning(controller, context.availability, history)
             register_waits(context.registry, waits.calibration)
             # The history ends last: a database that hangs must not delay the release of the Lease.
             async with history, controller, asyncio.TaskGroup() as tasks:
@@ -349,7 +349,7 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
         elector: LeaderElector,
         history: HistoryRecording,
         scale_ahead: ScaleAheadRunner,
-        waits: WaitKeeper,
+        waits: WaitLearning,
     ) -> None:
         """Record, forecast and decide while this replica leads."""
         async with scale_ahead.leading(), history.leading(), waits.leading():
@@ -406,7 +406,7 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
         self.log.info("Listening: address=%s port=%s prefix=%s", address or "all", parts.port, self.prefix)
         return server
 
-    def _take_over_logging(self) -> None:
+    def _join_logs(self) -> None:
         """Send the log of libraries and of our own modules to the log of this application."""
         for name in ("dra_spawner", "tornado", "kubernetes_asyncio", "asyncio"):
             logger = logging.getLogger(name)

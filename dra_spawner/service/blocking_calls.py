@@ -48,9 +48,9 @@ class BlockingCalls:
         Of the threads.
     """
 
-    def __init__(self, name: str, patience_seconds: float) -> None:
+    def __init__(self, name: str, timeout_seconds: float) -> None:
         self._name = name
-        self._patience = patience_seconds
+        self._timeout = timeout_seconds
         self._begun: asyncio.Future[Any] | None = None
 
     async def __call__(self, call: Callable[[], _Result]) -> _Result:
@@ -65,9 +65,9 @@ class BlockingCalls:
             raise TimeoutError("a question before has no answer yet")
         begun = self._begun = in_daemon_thread(call, self._name)
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(self._timeout):
                 return await asyncio.shield(begun)
         except TimeoutError as error:
             if begun.done():
                 raise  # the call's own
-            raise TimeoutError(f"no answer within {self._patience:g} s") from error
+            raise TimeoutError(f"no answer within {self._timeout:g} s") from error

@@ -13,7 +13,7 @@ __all__ = ["cluster_version_problem"]
 
 log = logging.getLogger(__name__)
 
-_PATIENCE_SECONDS: Final = 5.0
+_TIMEOUT_SECONDS: Final = 5.0
 """The watch begins after it, and says itself what is wrong with an API server that does not answer."""
 
 
@@ -23,7 +23,7 @@ async def cluster_version_problem(api: KubernetesApi) -> str:
     An older cluster is watched all the same: placeholders without devices work there.
     """
     try:
-        async with asyncio.timeout(_PATIENCE_SECONDS):
+        async with asyncio.timeout(_TIMEOUT_SECONDS):
             found = str((await api.get("/version")).get("gitVersion", ""))
     except (KubernetesError, TimeoutError) as error:
         log.debug("The version of the cluster is unknown: %s", error)

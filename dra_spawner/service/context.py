@@ -29,7 +29,7 @@ from dra_spawner.service.profile_answers import ProfileAnswers
 from dra_spawner.service.rehearsals import Rehearsals
 from dra_spawner.service.scale_ahead_runner import ScaleAheadRunner
 from dra_spawner.service.self_examination import SelfExamination
-from dra_spawner.service.wait_keeper import WaitKeeper
+from dra_spawner.service.wait_learning import WaitLearning
 from dra_spawner.service.web_settings import WebSettings
 from dra_spawner.service.weekly_misses import WeeklyMisses
 
@@ -78,7 +78,7 @@ class ServiceContext:
     chart_parts: ChartParts | None = None
     history: HistoryRecording | None = None
     scale_ahead: ScaleAheadRunner | None = None
-    waits: WaitKeeper | None = None
+    waits: WaitLearning | None = None
     examination: SelfExamination | None = None
     misses: WeeklyMisses = field(default_factory=WeeklyMisses)
     launch_steps: LaunchSteps = field(default_factory=LaunchSteps)

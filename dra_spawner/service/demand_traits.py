@@ -106,7 +106,7 @@ class DemandTraits(HasTraits):
         False,
         help="""
         Whether an autoscaler adds nodes of the kinds in `node_kinds`, up to their `max_nodes`. Without it, users are
-        told that another machine is added only while one was added for a waiting server in the last seven days.
+        told that another machine is added only while one was added for a pending server in the last seven days.
         """,
     ).tag(config=True)
 

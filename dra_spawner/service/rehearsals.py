@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 
 #: Seconds after which a rehearsal ends without a verdict.
 _MAX_SECONDS: Final = 20.0
-_PATIENCE_SECONDS: Final = 10.0
+_TIMEOUT_SECONDS: Final = 10.0
 #: Age of the oldest nodes whose lead times count.
 _LOOK_BACK: Final = timedelta(days=14)
 #: Limit of waiting rehearsals.
@@ -99,7 +99,7 @@ class Rehearsals:
     kinds
         Kinds of nodes that an administrator has described; no others exist. Without a description, present and past
         kinds count, and others may exist.
-    patience_seconds
+    timeout_seconds
         Seconds until a database that does not answer counts as unavailable.
     """
 
@@ -110,7 +110,7 @@ class Rehearsals:
         quotas: Callable[[], tuple[Quota, ...] | None] = lambda: None,
         kinds: Sequence[NodeKind] = (),
         *,
-        patience_seconds: float = _PATIENCE_SECONDS,
+        timeout_seconds: float = _TIMEOUT_SECONDS,
     ) -> None:
         self._controller = controller
         self._database = database
@@ -119,7 +119,7 @@ class Rehearsals:
         self._seen = SeenNodes(controller.settings.policy.readiness.kind_label)
         self._working = asyncio.Lock()
         self._waiting = 0
-        self._ask = BlockingCalls("lead times", patience_seconds)
+        self._ask = BlockingCalls("lead times", timeout_seconds)
         self._is_told = False
 
     def expected_by(self, line: str, zone: tzinfo) -> ExpectedUsers:

@@ -58,7 +58,7 @@ class WeeklyMisses:
             return self._found
         reading = self._reading
         if reading is not None and reading.done() and reading.exception() is None:
-            # Of a caller whose patience ended first.
+            # Of a caller whose timeout ended first.
             self._found, self._reading = reading.result(), None
             if now - self._found.end < _MAX_AGE:
                 return self._found

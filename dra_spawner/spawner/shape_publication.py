@@ -310,13 +310,13 @@ async def _shape_for(spawner: DRASpawner, options: Mapping[str, str]) -> Shape:
     return shape
 
 
-class _NoUserPlaceholders(Step):
+class _NoUserVariables(Step):
     """Replaces the steps that fill in values of each user: a choice that needs one has no single shape."""
 
     async def load(self) -> None:
-        asked = ", ".join(f"{{{name}}}" for name in sorted(self.attempt.placeholders))
+        asked = ", ".join(f"{{{name}}}" for name in sorted(self.attempt.variables))
         if asked:
-            raise NoSingleShape(f"it has placeholders that differ between users: {asked}")
+            raise NoSingleShape(f"it has variables that differ between users: {asked}")
 
 
 class _NoIntelGpus(Step):
@@ -329,7 +329,7 @@ class _NoIntelGpus(Step):
         return None
 
 
-_STEPS: Final = (_NoIntelGpus, Profile, ClusterCheck, _NoUserPlaceholders, DeviceClaims)
+_STEPS: Final = (_NoIntelGpus, Profile, ClusterCheck, _NoUserVariables, DeviceClaims)
 
 
 def _refuse(plan: ClaimPlan) -> None:

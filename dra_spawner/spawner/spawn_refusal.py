@@ -147,7 +147,7 @@ def refusal_of_kubernetes_error(what: str, status: int, message: str, log: Logge
     elif status == 404 and "could not find the requested resource" in message:
         hint = "; claims need Kubernetes 1.34 or later"
     elif status == 403 and "exceeded quota" in message:
-        # Placeholders yield in a few seconds.
+        # The service preempts placeholders in a few seconds.
         sentence = (
             "A quota of the cluster is used up. Please try again in a minute. If that does not help, stop other "
             "servers, or tell your administrator."

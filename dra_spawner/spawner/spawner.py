@@ -26,7 +26,7 @@ from dra_spawner.spawner.spawn_refusal import (
 )
 from dra_spawner.spawner.start_messages import StartMessages
 from dra_spawner.spawner.start_page import StartPage
-from dra_spawner.spawner.steps import STEPS, Attempt, Outcome, Retry, Step
+from dra_spawner.spawner.steps import STEPS, Attempt, CreationOutcome, Retry, Step
 from dra_spawner.spawner.steps.attempt import OptionalDevicesUnavailable
 from dra_spawner.spawner.steps.cluster_check import begin_checking
 from dra_spawner.spawner.steps.pod_failures import PodCannotRun
@@ -81,17 +81,17 @@ class DRASpawner(StartPage):
 
     async def _make_create_pod_request(self, pod: Any, request_timeout: float) -> bool:
         """Create the objects that the final pod needs, then the pod. KubeSpawner calls it for each try."""
-        attempt, stops, outcome = self.attempt, self._stops, Outcome.UNKNOWN
+        attempt, stops, outcome = self.attempt, self._stops, CreationOutcome.UNKNOWN
         if not await attempt.prepare_request(pod):
             return False
         try:
             if await super()._make_create_pod_request(pod, request_timeout):
-                outcome = Outcome.CREATED
+                outcome = CreationOutcome.CREATED
             elif stops != self._stops:
-                outcome = Outcome.NOT_CREATED  # KubeSpawner has stopped another pod of that name
+                outcome = CreationOutcome.NOT_CREATED  # KubeSpawner has stopped another pod of that name
         except ApiException as error:
             if error.status is not None and error.status < 500:
-                outcome = Outcome.NOT_CREATED
+                outcome = CreationOutcome.NOT_CREATED
             raise
         except aiohttp.ClientError as error:
             if attempt.named_objects is None:
@@ -99,7 +99,7 @@ class DRASpawner(StartPage):
             self.log.warning("No answer whether the pod was created, trying again: %s", error)
         finally:
             attempt.requested(outcome)
-        return outcome is Outcome.CREATED
+        return outcome is CreationOutcome.CREATED
 
     # Start and stop
 

@@ -115,7 +115,7 @@ def _text(file: Any) -> str:
 
 
 def _serve() -> None:
-    # What the commands import when they run.
+    # Imports of the commands.
     import dra_spawner.check.check_command
     import dra_spawner.check.render_command
     import dra_spawner.fit.fit_command

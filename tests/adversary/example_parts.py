@@ -1,4 +1,4 @@
-"""What objects of several kinds have in `examples`."""
+"""Parts that objects of several kinds share in `examples`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DRA: Final = "resource.k8s.io/v1"
 
 
 def example_object(kind: str, name: str, namespace: str = "", **parts: Any) -> Json:
-    """With the metadata and conditions that are kept of every kind."""
+    """With the metadata and conditions that are read of every kind."""
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "u", "uid": "u", "controller": True}
     condition = {"type": "Ready", "status": "True", "reason": "r", "message": "m", "lastTransitionTime": STAMP}
     metadata = {

@@ -1,6 +1,6 @@
-"""Objects of each kind that hub or service read, with all the fields that they read.
+"""Objects of each kind that hub or service read, with all fields that are read.
 
-`EXAMPLES` is the one table: test_gate finds what the package reads, and test_mutations changes these objects.
+`EXAMPLES` is the one table: test_gate finds the read fields, and test_mutations changes these objects.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def templates() -> list[Json]:
 
 
 def config_maps() -> list[Json]:
-    """What the hub publishes, who has which VLAN, and what people set."""
+    """Published shapes of the hub, VLANs of users, and settings of administrators."""
     setting = {"kind": "placeholders", "name": "gpu", "by": "user ada", "at": STAMP, "until": STAMP, "reason": "r"}
     audited = {"at": STAMP, "by": "user ada", "change": "set", "subject": "placeholders gpu", "details": "d"}
     order = {"namespace": NAMESPACE, "name": "p", "uid": "u", "server": "s", "by": "user ada", "at": STAMP}
@@ -264,7 +264,7 @@ def pod_templates() -> list[Json]:
 
 
 def quotas() -> list[Json]:
-    """A quota of the placeholders' namespace, with each way to say what it counts."""
+    """A quota of the placeholders' namespace, with each way to select the counted pods."""
     scopes = [{"scopeName": "PriorityClass", "operator": "In", "values": ["placeholder"]}]
     hard = {"pods": "10", "requests.cpu": "20", "limits.memory": "1Ti"}
     spec = {"hard": hard, "scopes": ["NotTerminating"], "scopeSelector": {"matchExpressions": scopes}}
@@ -280,7 +280,7 @@ def quotas() -> list[Json]:
 
 
 def events() -> list[Json]:
-    """What the autoscaler says of a pod."""
+    """The autoscaler's events about a pod."""
     times = {"lastTimestamp": STAMP, "eventTime": STAMP, "series": {"count": 2, "lastObservedTime": STAMP}}
     said = {
         "reason": "NotTriggerScaleUp",

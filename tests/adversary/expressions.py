@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def bound(form: str, count: int, last: str, start: str = "[1]") -> str:
-    """Values of which each holds the one before twice; ``last`` is about the last."""
+    """Values that each contain the previous value twice; ``last`` is about the last one."""
     text = last.replace("V", f"v{count}")
     for index in range(count, 0, -1):
         text = f"cel.bind(v{index}, {form.replace('V', f'v{index - 1}')}, {text})"

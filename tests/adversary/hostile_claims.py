@@ -43,15 +43,18 @@ def unmet_match() -> Json:
 
 
 def unmet_distinct() -> Json:
-    """The last three would have to differ in what has two values."""
+    """The last three would have to differ in an attribute that has two values."""
     found: list[Json] = [{"name": f"r{number}", "exactly": _devices()} for number in range(9)]
     return _claim(found, {"requests": ["r6", "r7", "r8"], "distinctAttribute": f"{DEVICE_CLASS}/side"})
 
 
 def alternatives() -> Json:
-    """Eight ways for each request."""
+    """Eight alternatives for each request."""
     found: list[Json] = [
-        {"name": f"r{number}", "firstAvailable": [{"name": f"a{way}", **_devices(1 + way)} for way in range(8)]}
+        {
+            "name": f"r{number}",
+            "firstAvailable": [{"name": f"a{alternative}", **_devices(1 + alternative)} for alternative in range(8)],
+        }
         for number in range(MAX_REQUESTS - 1)
     ]
     return _claim([*found, {"name": "last", "exactly": _devices(selectors=_IMPOSSIBLE)}])
@@ -94,7 +97,7 @@ def devices(kind: str, count: int = 12) -> list[Json]:
 
 
 def slices(node: str, kind: str, count: int = 12) -> list[Json]:
-    """What a driver publishes of a node."""
+    """Slices that a driver publishes for a node."""
     pool = {"name": node, "generation": 1, "resourceSliceCount": 2 if kind == "counted" else 1}
     api = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice"}
     common = {"driver": DEVICE_CLASS, "nodeName": node, "pool": pool}

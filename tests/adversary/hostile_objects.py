@@ -243,7 +243,7 @@ def _of(kind: str, name: str, group_version: str, **metadata: Any) -> Json:
     return {"apiVersion": group_version, "kind": kind, "metadata": {"name": name, **metadata}}
 
 
-# --- what is sent, by kind -------------------------------------------------------------------------------------------
+# --- sent objects, by kind --------------------------------------------------------------------------------------------
 
 _METADATA_BYTES: Final = 256 * 1024
 """Of all annotations (``TotalAnnotationSizeLimitB``)."""
@@ -275,7 +275,7 @@ def large_config_maps(name: str, key: str) -> dict[str, Json | bytes]:
         "until": json.dumps([{"owner": "user:ada", "until": "9999-12-31T23:59:59-23:59"}]),
     }
     maps: dict[str, Json | bytes] = {
-        what: {**_of("ConfigMap", name, "v1"), "data": {key: text}} for what, text in texts.items()
+        label: {**_of("ConfigMap", name, "v1"), "data": {key: text}} for label, text in texts.items()
     }
     binary = {key: "//79" * ((_DATA_BYTES - 100) // 3)}
     maps["binary"] = {**_of("ConfigMap", name, "v1"), "binaryData": binary}
@@ -286,20 +286,20 @@ def large_config_maps(name: str, key: str) -> dict[str, Json | bytes]:
 
 
 def large_leases(name: str) -> dict[str, Json | bytes]:
-    """Leases of this name, none of which anybody holds any longer."""
+    """Expired leases of this name."""
     version = "coordination.k8s.io/v1"
 
     def lease(metadata: Json | None = None, **spec: Any) -> Json:
         return {**_of("Lease", name, version, **(metadata or {})), "spec": spec}
 
-    over: Json = {"leaseDurationSeconds": 1, "renewTime": "0001-01-01T00:00:00.000000Z"}
+    expired: Json = {"leaseDurationSeconds": 1, "renewTime": "0001-01-01T00:00:00.000000Z"}
     labels = {f"example.com/l{each}": "y" * 60 for each in range(_OBJECT_BYTES // 90)}
     return {
         "annotations": lease({"annotations": full_annotations()}),
         "labels": lease({"labels": labels}),
-        "transitions": lease(holderIdentity="a", leaseTransitions=2**31 - 1, **over),
-        "holder": lease(holderIdentity="x" * (_OBJECT_BYTES - 1000), **over),
-        "never": lease(holderIdentity="a", acquireTime="9999-12-31T23:59:59.999999Z", **over),
+        "transitions": lease(holderIdentity="a", leaseTransitions=2**31 - 1, **expired),
+        "holder": lease(holderIdentity="x" * (_OBJECT_BYTES - 1000), **expired),
+        "never": lease(holderIdentity="a", acquireTime="9999-12-31T23:59:59.999999Z", **expired),
         "fields": with_deep_managed_fields(lease()),
     }
 

@@ -1,4 +1,4 @@
-"""Texts of hostile users: for names of users, groups and servers, and for what users type."""
+"""Texts of hostile users: for names of users, groups and servers, and for free text."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ NAMES = (
 #: Of named servers, besides the default one.
 SERVERS = ("ada", "work", "Work", "a--b", "..", "{username}", '"', "<b>", "a\nb", "%2F", "x" * 255, "ä", "$(id)")
 
-#: What a user types where an administrator allows free text.
+#: Texts of users where an administrator allows free text.
 TEXTS = (
     *NAMES,
     "",

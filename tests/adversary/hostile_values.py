@@ -53,9 +53,9 @@ def deep(levels: int = 600) -> Any:
     return json.loads("[" * levels + "]" * levels)
 
 
-def places(value: Any) -> Iterator[tuple[Any, Any]]:
+def positions(value: Any) -> Iterator[tuple[Any, Any]]:
     """Each container within a value, with each of its keys."""
     entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in entries:
         yield value, key
-        yield from places(item)
+        yield from positions(item)

@@ -1,4 +1,4 @@
-"""Valid files with something wrong in them, made at random, and what every command makes of them.
+"""Valid files with something wrong in them, made at random, as input of every command.
 
 ``python -m tests.adversary.mutations 10000 1`` tries ten thousand of seed 1.
 """
@@ -100,7 +100,7 @@ def _profiles() -> list[Any]:
 
 
 def inputs(directory: Path) -> list[Input]:
-    """Valid inputs of all commands; what else these need is written to the directory."""
+    """Valid inputs of all commands; other files that the commands need are written to the directory."""
     policy: dict[str, Any] = {"default": "1Gi", "validRange": {"min": "1Gi", "max": "40Gi", "step": "1Gi"}}
     shared = gpu_slice("n1", gpu(shared=True, **policy), gpu("gpu-1", default="1Gi", validValues=["1Gi", "2Gi"]))
     counters = {"counterSet": "set", "counters": {"slots": {"value": "1"}}}
@@ -147,10 +147,10 @@ def _text(chance: random.Random, value: Any) -> str:
 
 
 def _change_structure(chance: random.Random, value: Any) -> Any:
-    places = list(_places(value))
-    if not places:
+    positions = list(_positions(value))
+    if not positions:
         return chance.choice(_ODD)
-    container, key = chance.choice(places)
+    container, key = chance.choice(positions)
     match chance.randrange(7):
         case 0:
             del container[key]
@@ -161,7 +161,7 @@ def _change_structure(chance: random.Random, value: Any) -> Any:
         case 3:
             container[key] = {"a": container[key]}
         case 4:
-            other, at = chance.choice(places)
+            other, at = chance.choice(positions)
             container[key] = copy.deepcopy(other[at])
         case 5:
             nested = container[key]
@@ -180,7 +180,7 @@ def _add(chance: random.Random, container: Any, key: Any) -> None:
         container[chance.choice(["a", "", "\x1b", "name", "count", "x" * 300])] = container[key]
 
 
-def _places(value: Any) -> Iterator[tuple[Any, Any]]:
+def _positions(value: Any) -> Iterator[tuple[Any, Any]]:
     pending = [value]
     while pending:
         item = pending.pop()
@@ -223,7 +223,7 @@ def run(command: tuple[str, ...]) -> tuple[int, str]:
 
 
 def failures(count: int, seed: int, directory: Path, found: Callable[[Path], None] = lambda _: None) -> list[str]:
-    """What is wrong with how commands end, of so many mutated files."""
+    """Problems with the ends of commands, for a number of mutated files."""
     chance, wrong = random.Random(seed), []
     every, file = inputs(directory), directory / "mutated"
     for number in range(count):

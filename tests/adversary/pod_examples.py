@@ -18,7 +18,7 @@ from tests.placeholders.planner.objects import GPU, NAMESPACE, user_manifest
 
 
 def user_pod() -> Json:
-    """A user's pod with a wish of each kind, waiting; and what its hub and Intel's scheduler wrote on it."""
+    """A user's pending pod with each kind of requirement, and with annotations of its hub and of Intel's scheduler."""
     term = {
         "labelSelector": SELECTOR,
         "topologyKey": "kubernetes.io/hostname",
@@ -142,9 +142,9 @@ def user_pod() -> Json:
 
 
 def pods() -> list[Json]:
-    waiting = user_pod()
+    pending = user_pod()
     placed = user_pod()
     placed["metadata"]["name"] = "placed"
     placed["spec"] |= {"nodeName": "n0", "hostNetwork": True, "schedulingGroup": {"podGroupName": "g"}}
     placed["status"]["phase"] = "Running"
-    return [waiting, placed, terminating(waiting)]
+    return [pending, placed, terminating(pending)]

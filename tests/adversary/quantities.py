@@ -9,7 +9,7 @@ from dra_spawner.json_types import JsonObject
 DRIVER = "gpu.example.com"
 DEVICE_CLASS = "sizes.example.com"
 
-#: What somebody types who wants more than there is.
+#: Sizes that ask for more than any device has.
 OVERFLOWING = (
     "10e18",
     "10e399",
@@ -74,19 +74,19 @@ CAPACITIES: tuple[JsonObject, ...] = (
 )
 
 
-def device(place: int, capacity: JsonObject) -> JsonObject:
-    """A device that only requests of its own place select."""
+def device(index: int, capacity: JsonObject) -> JsonObject:
+    """A device that only requests with its index select."""
     return {
-        "name": f"gpu-{place}",
+        "name": f"gpu-{index}",
         "allowMultipleAllocations": True,
-        "attributes": {"place": {"int": place}},
+        "attributes": {"place": {"int": index}},
         "capacity": {"memory": capacity},
     }
 
 
-def request(name: str, place: int, size: str) -> JsonObject:
-    """A request for a share of the device at a place."""
-    expression = f'device.driver == "{DRIVER}" && device.attributes["{DRIVER}"].place == {place}'
+def request(name: str, index: int, size: str) -> JsonObject:
+    """A request for a share of the device at an index."""
+    expression = f'device.driver == "{DRIVER}" && device.attributes["{DRIVER}"].place == {index}'
     exactly = {
         "deviceClassName": DEVICE_CLASS,
         "allocationMode": "ExactCount",
@@ -105,7 +105,7 @@ def claim(name: str, *requests: JsonObject) -> JsonObject:
 
 def objects(node: str, capacities: list[JsonObject]) -> tuple[JsonObject, JsonObject]:
     """The class, and a slice of a node with a device for each capacity; at most 128."""
-    devices = [device(place, capacity) for place, capacity in enumerate(capacities)]
+    devices = [device(index, capacity) for index, capacity in enumerate(capacities)]
     device_class = {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "DeviceClass",

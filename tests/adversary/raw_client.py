@@ -1,4 +1,4 @@
-"""A client that sends what it likes, byte by byte, and sees when the other side ends the connection."""
+"""A client that sends any bytes, one by one, and sees when the other side ends the connection."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class RawClient:
     Parameters
     ----------
     receive_bytes
-        Room for what the server sends and nobody reads; as the system likes it if 0.
+        Size of the receive buffer, for data that nobody reads; the system's default if 0.
     """
 
     def __init__(self, url: str, *, receive_bytes: int = 0) -> None:
@@ -47,7 +47,7 @@ class RawClient:
         return True
 
     async def read_some(self) -> bool:
-        """Read what is there; False at the end."""
+        """Read the available bytes; False at the end."""
         try:
             found = await asyncio.get_running_loop().sock_recv(self._socket, 2**16)
         except (ConnectionError, OSError):

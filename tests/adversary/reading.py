@@ -1,4 +1,4 @@
-"""What the package reads of a cluster: found in its source and in the rights that it ships, and tried with examples."""
+"""Objects and fields that the package reads: found in its source and in its shipped rights, and tried with examples."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _READING: Final = frozenset({"get", "list", "watch"})
 
 
 def modules() -> Iterator[Any]:
-    """Those of hub and service; the embedded cluster is not for strangers, and uninstalling has tests of its own."""
+    """Modules of hub and service; strangers do not use the embedded cluster, and uninstalling has tests of its own."""
     for each in pkgutil.walk_packages(dra_spawner.__path__, "dra_spawner."):
         if not each.name.startswith(("dra_spawner.devcluster", "dra_spawner.uninstall")) and not each.name.endswith(
             "__main__"
@@ -85,7 +85,7 @@ def kinds_in(module: Any, source: str) -> Iterator[str]:
 
 
 def kinds_with_rights() -> set[str]:
-    """Plurals that the shipped roles let hub or service read; what only KubeSpawner reads, by the chart's, apart."""
+    """Plurals that the shipped roles let hub or service read; those that only KubeSpawner reads are left out."""
     found = set()
     for obj in manifests("any"):
         for rule in obj["rules"] if obj["kind"].endswith("Role") else ():
@@ -99,7 +99,7 @@ _PATH: Final = re.compile(r"/apis?/(?:[^/]+/)?v\d[^/]*(?:/namespaces/[^/]+(?=/))
 
 
 class ExamplesApi(KubernetesApi):
-    """Answers with examples, which record what is looked for; takes all that is written."""
+    """Answers with examples, which record the keys that are looked for; accepts all writes."""
 
     def __init__(self, objects: Mapping[str, list[Recorded]]) -> None:
         super().__init__(ApiClient(), owns_client=True)
@@ -146,7 +146,7 @@ class ExamplesApi(KubernetesApi):
         return {}
 
 
-# --- who reads -------------------------------------------------------------------------------------------------------
+# --- readers ---------------------------------------------------------------------------------------------------------
 
 
 async def _watch(api: ExamplesApi) -> None:
@@ -172,7 +172,7 @@ async def _other_nodes(api: ExamplesApi) -> None:
     await devices_of(api, pods[0])
 
 
-async def _held(api: ExamplesApi) -> None:
+async def _held_devices(api: ExamplesApi) -> None:
     pod, *_ = (await api.list("/api/v1/pods"))["items"]
     place_words(await held_devices(api, pod), pod["spec"].get("nodeName") or "")
 
@@ -278,7 +278,7 @@ FLOWS: Final[Mapping[str, Callable[[ExamplesApi], Awaitable[None]]]] = {
     "dra_spawner.spawner.devices.diagnosis": _diagnose,
     "dra_spawner.spawner.devices.facts": _facts,
     "dra_spawner.spawner.devices.claim_reader": _claims,
-    "dra_spawner.spawner.devices.held": _held,
+    "dra_spawner.spawner.devices.held": _held_devices,
     "dra_spawner.spawner.my_devices.reader": _own_devices,
     "dra_spawner.spawner.devices.reader": _devices,
     "dra_spawner.spawner.accounts.intel_gas_ledger": _intel,
@@ -307,6 +307,6 @@ ONE_OBJECT: Final = {
 
 
 def recorded_examples() -> tuple[dict[str, list[Recorded]], dict[str, dict[str, str]]]:
-    """All examples, and by plural what will be looked for in vain."""
+    """All examples, and by plural a dictionary of absent keys, filled by readers."""
     missed: dict[str, dict[str, str]] = {plural: {} for plural in EXAMPLES}
     return {plural: [Recorded(obj, missed[plural]) for obj in make()] for plural, make in EXAMPLES.items()}, missed

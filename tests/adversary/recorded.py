@@ -16,7 +16,7 @@ _MAPS: Final = frozenset((*_NAMED.split(), "matchLabels", "nodeSelector"))
 class Recorded(dict[str, Any]):
     """A JSON object that writes down each key that is looked for in vain, and the function that looks.
 
-    What it contains is one, too, so that a copy of it goes on recording.
+    Its values are recording objects, too, so that a copy of it goes on recording.
     """
 
     __slots__ = ("missed", "path")

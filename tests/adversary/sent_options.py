@@ -1,4 +1,4 @@
-"""Options of servers as users send them, and what becomes of them."""
+"""Options of servers as users send them, and the expected results."""
 
 from __future__ import annotations
 

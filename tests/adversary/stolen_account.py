@@ -1,7 +1,7 @@
-"""What a thief with the token of the service's account tries.
+"""Attempts of a thief with the token of the service's account.
 
-Each thing that is tried works while the policy is not applied (else its refusal would say nothing), and is refused with
-the rule's name and a sentence when it is.
+Each attempt works while the policy is not applied (else its refusal would prove nothing). With the policy it is refused
+with the rule's name and a sentence.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DRA = "resource.k8s.io/v1"
 
 @dataclass
 class Thief:
-    """Has the token. What is tried changes nothing: admission sees dry runs as it sees all else."""
+    """The holder of the token. Attempts change nothing: admission sees dry runs like any request."""
 
     api: KubernetesApi
     cluster: ClusterUnderTest
@@ -87,7 +87,7 @@ async def until(thief: Thief, attempt: Attempt, *, refused: bool) -> None:
 
 
 async def outcome(thief: Thief, attempt: Attempt) -> str:
-    """What an attempt was refused with; empty if it was not."""
+    """The refusal of an attempt; empty if it was allowed."""
     try:
         await attempt(thief)
     except KubernetesError as error:
@@ -170,7 +170,7 @@ OWNERS = "metadata: a placeholder has no owners, no finalizers"
 ONE = "spec.containers: a placeholder has one"
 VOLUMES = "spec.volumes: a placeholder has none"
 CLAIMS = "spec.resourceClaims: a placeholder names its own claims only"
-PLACE = "spec: a placeholder does not choose its node itself"
+NODE_CHOICE = "spec: a placeholder does not choose its node itself"
 
 PODS: dict[str, tuple[Attempt, str]] = {
     "the hub's Secret": (pod_with(volumes=[{"name": "hub", "secret": {"secretName": "hub"}}]), VOLUMES),
@@ -252,7 +252,7 @@ PODS: dict[str, tuple[Attempt, str]] = {
         pod_with(terminationGracePeriodSeconds=86400),
         "spec.terminationGracePeriodSeconds: a placeholder's is 10 at most",
     ),
-    "a node of his choice": (pod_with(nodeName="node-a"), PLACE),
-    "that nobody be beside it": (pod_with(affinity={"podAntiAffinity": REQUIRED}), PLACE),
-    "that somebody be beside it": (pod_with(affinity={"podAffinity": REQUIRED}), PLACE),
+    "a node of his choice": (pod_with(nodeName="node-a"), NODE_CHOICE),
+    "that nobody be beside it": (pod_with(affinity={"podAntiAffinity": REQUIRED}), NODE_CHOICE),
+    "that somebody be beside it": (pod_with(affinity={"podAffinity": REQUIRED}), NODE_CHOICE),
 }

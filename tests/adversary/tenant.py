@@ -1,4 +1,4 @@
-"""A tenant of the cluster who has nothing to do with the hub: ClusterRole ``edit`` in a namespace of its own, no more."""
+"""A tenant of the cluster without any relation to the hub: ClusterRole ``edit`` in a namespace of its own, no more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server of the demo can reach: nothing of the hub's where it runs as another user, and no variable anywhere."""
+"""A server of the demo reaches nothing of the hub's as another user, and no variable of the hub's anywhere."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.cluster.example_objects import pod
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.kubelet_pods import NODE, container_status
 
-#: What the hub's side has in its environment and no server needs.
+#: Variables in the environment of the hub's side that no server needs.
 SECRETS = {
     "KUBECONFIG": "/hub/kubeconfig",
     "JUPYTERHUB_API_TOKEN": "hub-token",
@@ -49,7 +49,7 @@ def readable():
 
 
 async def output_of(cluster: ClusterUnderTest, name: str, script: str, *arguments: str, **spec: Any) -> str:
-    """What a shell in a pod says."""
+    """Output of a shell in a pod."""
     body = pod(name, ["/bin/sh", "-c", script, "sh", *arguments], **{"restartPolicy": "Never", **spec})
     await cluster.publish(body)
     ended = await cluster.wait_for(
@@ -115,7 +115,7 @@ async def test_a_server_with_a_user_of_its_own_reaches_nothing_of_the_hubs(embed
     assert len(tried) == 14
 
 
-async def test_what_a_server_leaves_does_not_lead_root_elsewhere(embedded_cluster, readable):
+async def test_links_left_by_a_server_do_not_lead_root_elsewhere(embedded_cluster, readable):
     """A container that starts again: its directories are still its own, and nothing that it linked to becomes its."""
     target = readable / "target"
     target.mkdir()

@@ -17,7 +17,7 @@ from tests.service.replica import Replica, publish_shapes, replica
 from .busy_service import LONGEST_STALL, start_server, watched_loop
 
 PART = shape({"gpu": claim_spec("gpu-share.example.com", "10Gi")})
-#: Each held up the service for seconds to minutes.
+#: Each blocked the service for seconds to minutes.
 EXPENSIVE = ("precision", "pairs compared", "digits in a loop", "pattern in a loop")
 
 
@@ -26,7 +26,7 @@ def class_name(number: int) -> str:
 
 
 def hostile_class(number: int) -> dict[str, object]:
-    """No class of the shipped ones: what it says of other drivers' devices does not matter."""
+    """No shipped class: its result for other drivers' devices does not matter."""
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "DeviceClass",
@@ -81,7 +81,7 @@ async def test_the_service_answers_and_decides_beside_hostile_device_classes(
                 )
             await service.until(lambda: len(_looked_at(service, tenant)) == len(claims), "each pod is looked at")
             profiles = {each["name"]: each for each in (await service.get_json("profiles"))["items"]}
-            waiting = (await service.get_json("pending-servers"))["items"]
+            pending = (await service.get_json("pending-servers"))["items"]
             page = await service.get("page")
             answers = [
                 await service.ask({"shape": each.id, "pod": "eve", "namespace": cluster.namespace})
@@ -97,10 +97,10 @@ async def test_the_service_answers_and_decides_beside_hostile_device_classes(
         assert (answers[0][1]["kind"], profiles["hostile-0"]["placeholders"]["warm"]) == ("warm", 1)
         assert "evaluating it takes more than" in answers[1][1]["reason"]
         assert "evaluating it takes more than" in profiles["hostile-1"]["availability"]["reason"]
-        told = {each["name"]: each for each in waiting if each["namespace"] == tenant}
-        assert [told[f"server-{number}"]["is_known"] for number in classes] == [True, False, False, True]
-        assert all("evaluating it takes more than" in told[f"server-{number}"]["cause"] for number in (1, 2))
-        assert not any(each["needs_node"] for each in told.values())
+        decided = {each["name"]: each for each in pending if each["namespace"] == tenant}
+        assert [decided[f"server-{number}"]["is_known"] for number in classes] == [True, False, False, True]
+        assert all("evaluating it takes more than" in decided[f"server-{number}"]["cause"] for number in (1, 2))
+        assert not any(each["needs_node"] for each in decided.values())
         assert service.context.elector is not None
         assert (service.context.role, service.context.elector.terms) == (Role.LEADER, 1)
         assert service.context.problems() == ()

@@ -1,4 +1,4 @@
-"""Tenants' claims whose devices take for ever to search for: others are served, and everybody is told."""
+"""Tenants' claims whose devices take for ever to search for: other pods are served, and the reason is shown."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _add_idle_node(world: World, name: str, kind: str) -> None:
 
 
 def _decide(world: World) -> dict[str, Any]:
-    """What is said of each pod after a round, whose searches are counted."""
+    """Results of each pending pod after a round, whose searches are counted."""
     before = world.searches.spent
     world.decide()
     assert world.searches.spent - before <= 2 * (MAX_OF_A_PART + 100)
@@ -67,24 +67,24 @@ def _decide(world: World) -> dict[str, Any]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_pod_whose_search_takes_too_long_is_left_undecided(kind: str) -> None:
     world = _world(kind, 1)
-    told = _decide(world)["mallory-0"]
-    assert told.unknown is Unknown.STOPPED
-    assert "the search for devices of gpu was stopped after 10,0" in told.reason
-    assert not told.needs_node
-    assert not told.has_preemption
+    pending = _decide(world)["mallory-0"]
+    assert pending.unknown is Unknown.STOPPED
+    assert "the search for devices of gpu was stopped after 10,0" in pending.reason
+    assert not pending.needs_node
+    assert not pending.has_preemption
     assert not world.actions(CreatePlaceholder)[1:]
     assert not ended(world, Cause.PREEMPTED)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_placeholders_make_way_for_others_meanwhile(kind: str) -> None:
+def test_placeholders_are_preempted_for_others_meanwhile(kind: str) -> None:
     world = _world(kind, 3)
     world.user("ada", {"gpu": share_claim("10Gi")})
     for _ in range(4):
-        told = _decide(world)
-        if told["ada"].has_preemption:
+        pending = _decide(world)
+        if pending["ada"].has_preemption:
             break
-    assert told["ada"].has_preemption
+    assert pending["ada"].has_preemption
     assert [each.pod for each in ended(world, Cause.PREEMPTED)] == [ObjectKey(NAMESPACE, "ada")]
 
 
@@ -104,7 +104,7 @@ def test_new_pods_are_looked_at_before_expensive_ones() -> None:
     assert unknown == {f"mallory-{number}" for number in range(40)}
 
 
-def test_it_is_not_searched_for_again_before_a_while_has_passed() -> None:
+def test_a_search_is_not_repeated_before_a_while_has_passed() -> None:
     world = _world("last impossible", 1)
     _decide(world)
     spent = world.searches.spent
@@ -117,35 +117,35 @@ def test_it_is_not_searched_for_again_before_a_while_has_passed() -> None:
         assert _decide(world)["mallory-0"].unknown is Unknown.STOPPED
     assert world.searches.spent == spent
     world.pass_time(seconds=FIRST_REST.total_seconds() / 10)
-    told = _decide(world)["mallory-0"]
+    pending = _decide(world)["mallory-0"]
     assert MAX_OF_A_SEARCH - 100 < world.searches.spent - spent <= MAX_OF_A_PART
-    assert "it is tried again in 60 s" in told.reason
+    assert "it is tried again in 60 s" in pending.reason
 
 
-def test_a_place_that_was_made_for_a_pod_stays_its_place_when_nothing_more_is_known_of_it() -> None:
+def test_a_pod_keeps_its_preemption_when_its_next_search_is_stopped() -> None:
     world = _world("last impossible", 0)
     world.user("ada", {"gpu": share_claim("10Gi")})
     assert _decide(world)["ada"].has_preemption
     created = len(world.actions(CreatePlaceholder))
-    world.slice("a", gpus=1, memory="15Gi")  # what was found out does not hold any more
+    world.slice("a", gpus=1, memory="15Gi")  # the result of the search is no longer valid
     for claims in range(50):
         world.searches.begin(world.now)
         with contextlib.suppress(SearchStopped), world.searches.search(claims) as budget:
             budget.spend(MAX_OF_A_SEARCH + 1)
-    told = _decide(world)["ada"]
-    assert told.unknown is Unknown.STOPPED
-    assert told.has_preemption
+    pending = _decide(world)["ada"]
+    assert pending.unknown is Unknown.STOPPED
+    assert pending.has_preemption
     assert len(world.actions(CreatePlaceholder)) == created
 
 
-def test_places_are_found_for_others_meanwhile() -> None:
+def test_placeholders_are_found_for_others_meanwhile() -> None:
     world = _world("alternatives", 5)
     _decide(world)
     assert placement(world, SHARE).kind == "warm"
 
 
 def test_thousands_of_conditions_are_not_looked_at() -> None:
-    """The API server has no limit for them, and each was held against every pod of the cluster."""
+    """The API server has no limit for them, and each was compared with every pod of the cluster."""
     world = hub((SHARE, 1, 5))
     world.node("a", gpus=1, memory="10Gi")
     world.settle()
@@ -158,12 +158,12 @@ def test_thousands_of_conditions_are_not_looked_at() -> None:
     more = {"requiredDuringSchedulingIgnoredDuringExecution": [term] * 5000}
     world.user("trudy", {"gpu": share_claim("10Gi")}, affinity={"podAntiAffinity": more})
     world.user("ada", {"gpu": share_claim("10Gi")})
-    told = _decide(world)
-    assert told["ada"].has_preemption
-    assert "600 conditions on other pods; at most 50 are modelled" in told["mallory"].reason
-    assert "it is not known where the pod may run" in told["eve"].reason
-    assert "spec.affinity with more than 2000 values" in told["trudy"].reason
-    assert not any(told[name].needs_node for name in ("mallory", "eve", "trudy"))
+    pending = _decide(world)
+    assert pending["ada"].has_preemption
+    assert "600 conditions on other pods; at most 50 are modelled" in pending["mallory"].reason
+    assert "it is not known where the pod may run" in pending["eve"].reason
+    assert "spec.affinity with more than 2000 values" in pending["trudy"].reason
+    assert not any(pending[name].needs_node for name in ("mallory", "eve", "trudy"))
     (pod,) = [each for each in world.snapshot.pods.values() if each.name == "mallory"]
     assert not pod.has_pod_affinity
 
@@ -181,7 +181,7 @@ def test_a_profile_is_checked_within_a_budget() -> None:
     claim = ResourceClaim.from_json({"metadata": {"name": "wanted"}, "spec": last_impossible()})
     verdicts = found.verdicts_when_empty([claim])
     stopped = [group for group in verdicts if group.stopped is not None]
-    # Each of the first ones is stopped after 20,000 steps, the others are not looked at.
+    # Each of the first searches is stopped after 20,000 steps, the other pods are not searched for.
     assert len(stopped) >= 20
     assert why_never([claim], {}, found) == ""
 
@@ -223,7 +223,7 @@ async def test_the_service_answers_and_serves_others_while_a_tenant_asks_for_too
                 await service.until(lambda: len(_stopped(service)) == 9, "each of them was tried")
                 waiting = await service.get_json("pending-servers")
                 page = await service.get("page")
-                # Of a profile that asks for as much nothing is promised, and nothing is said.
+                # A profile with the same claim gets no prediction and no sentence.
                 status, answer = await service.ask({"shape": ENDLESS.id, "pod": "eve", "namespace": ada})
                 profiles = await service.get_json("profiles")
         assert max(stalls) < LONGEST_STALL
@@ -265,7 +265,7 @@ async def test_the_embedded_scheduler_goes_on_to_the_next_pod(embedded_cluster: 
     await cluster.wait_for(f"{path}/mallory-0", lambda pod: text in str(pod))
 
 
-async def test_a_hub_says_that_it_could_not_be_determined(embedded_cluster: ClusterUnderTest) -> None:
+async def test_a_hub_says_that_free_devices_could_not_be_determined(embedded_cluster: ClusterUnderTest) -> None:
     cluster = embedded_cluster
     await prepare(cluster, *node("node-a", *devices("")))
     async with loop_stalls() as stalls:

@@ -1,7 +1,7 @@
 """CEL that Kubernetes accepts and that takes minutes and gigabytes when it is evaluated naively.
 
 The author of a ResourceClaim or a DeviceClass writes it; the service, the hub's form and ``fit`` evaluate it.
-Time is CPU time of this process, and far above what is needed: a naive evaluation of most of these never ends.
+Time is CPU time of this process, and far above the needed time: a naive evaluation of most of these never ends.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def test_one_evaluation_is_bounded(name: str):
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_refused_is_refused_soon(name: str):
+def test_expressions_are_refused_soon(name: str):
     with cpu_limit(SECONDS):
         with pytest.raises(CelCompileError) as caught:
             compile_selector(REFUSED[name])
@@ -115,7 +115,7 @@ def test_deep_callers_get_the_same_verdicts():
     assert called(300) is True
 
 
-def test_kubernetes_accepts_what_is_bounded_here():
+def test_kubernetes_accepts_expressions_that_are_bounded_here():
     # Its parser takes minutes for much of the rest.
     refused = ["pairs of texts", "loops in loops", "quoted", "long range"]
     expressions = [*ACCEPTED.values(), *(REFUSED[name] for name in refused)]
@@ -135,7 +135,7 @@ def test_fit_answers():
 
 
 @pytest.mark.parametrize("expression", ["device.driver ==", "true && (", "device.nothing", "\x00", "é", "1", ""])
-def test_fit_and_the_service_say_what_is_wrong_with_a_class(expression: str):
+def test_fit_and_the_service_name_the_problem_of_a_class(expression: str):
     objects = [node("n1"), gpu_slice("n1", gpu()), device_class(expression), claim(memory="1Gi")]
     code, output, messages = fit(stdin=json.dumps(objects))
     assert code in (1, 2)

@@ -22,7 +22,7 @@ PROFILE_COMMANDS = (("check", "FILE"), ("render", "FILE"))
 OBJECTS_OF_CHECK = (("check", "GOOD", "--objects", "FILE"),)
 KUBECONFIG = (("check", "GOOD", "--kubeconfig", "FILE"),)
 
-#: What ``check --objects`` does not read: it asks nothing of claims.
+#: Objects that ``check --objects`` does not read: the command does not use claims.
 _OF_CLAIMS = {name for name in OBJECTS if "requests" in name or "alternatives" in name or "constraints" in name}
 
 
@@ -59,7 +59,7 @@ def assert_one_sentence(ending: Ending) -> None:
 
 
 @pytest.mark.parametrize("name", ANY_COMMAND)
-def test_what_no_command_takes(endings, name):
+def test_files_that_no_command_accepts(endings, name):
     for ending in endings(ANY_COMMAND[name](), *FIT, *PROFILE_COMMANDS, *OBJECTS_OF_CHECK, *KUBECONFIG):
         assert_one_sentence(ending)
 
@@ -73,7 +73,7 @@ def test_objects_that_the_api_server_would_refuse(endings, name):
 
 @pytest.mark.parametrize("name", PROFILES)
 def test_profiles_that_no_hub_could_offer(endings, name):
-    """What the language refuses is a finding with its place: code 1, as ``check`` is there for."""
+    """A value that the language refuses is a finding with its path: code 1, the purpose of ``check``."""
     for ending in endings(json.dumps(PROFILES[name]()), *PROFILE_COMMANDS):
         assert ending.code in (0, 1, 2)
         if ending.code == 2:
@@ -81,7 +81,7 @@ def test_profiles_that_no_hub_could_offer(endings, name):
 
 
 @pytest.mark.parametrize("file", ["/dev/zero", "/", "/proc/self/mem", "no\0such"])
-def test_what_is_no_file(runner, file):
+def test_paths_that_are_not_files(runner, file):
     assert_one_sentence(runner.run("fit", file))
 
 

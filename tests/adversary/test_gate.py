@@ -17,7 +17,7 @@ from dra_spawner.simulator.cluster_objects import decode
 from tests.adversary.examples import EXAMPLES
 from tests.adversary.hostile_objects import LARGEST, NOT_SENT
 from tests.adversary.hostile_questions import DEFINITION, hostile_question
-from tests.adversary.hostile_values import places
+from tests.adversary.hostile_values import positions
 from tests.adversary.reading import (
     FLOWS,
     ONE_OBJECT,
@@ -62,9 +62,9 @@ def lacking_something() -> Iterator[tuple[str, Json]]:
     """Each example that a snapshot takes, without one of its fields."""
     for resource in RESOURCES.values():
         for example in EXAMPLES[resource.plural]():
-            for number in range(len(list(places(example)))):
+            for number in range(len(list(positions(example)))):
                 changed = copy.deepcopy(example)
-                container, key = list(places(changed))[number]
+                container, key = list(positions(changed))[number]
                 del container[key]
                 yield resource.plural, changed
 
@@ -75,7 +75,7 @@ async def test_each_field_that_is_read_is_in_an_example() -> None:
         for flow in FLOWS.values():
             await flow(api)
     for plural, obj in lacking_something():
-        # What is read only where something else is not.
+        # Fields that are read only where another field is absent.
         decode(Recorded(obj, missed[plural]))
     found = [
         f"{plural}{path}, looked for by {missed[plural][path]}"
@@ -86,7 +86,7 @@ async def test_each_field_that_is_read_is_in_an_example() -> None:
     assert not found, "\n".join(("These fields are read: add each to an object in examples.py.", *found))
 
 
-# --- what users and the hub send -------------------------------------------------------------------------------------
+# --- requests of users and the hub -----------------------------------------------------------------------------------
 
 
 def test_each_option_of_a_server_has_its_row() -> None:

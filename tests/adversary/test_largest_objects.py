@@ -78,7 +78,7 @@ async def until_seen(service: Replica, wanted: set[tuple[str, str]]) -> None:
 
     await service.until(lambda: wanted <= seen(), "all are seen", 60)
     assert max(status.lists for status in watch.status()) == 1
-    # What makes no sense is one broken object, with a short problem.
+    # An invalid entry is one broken object, with a short problem.
     assert all(len(str(each)) < _MAX_LOGGED for each in watch.snapshot.broken)
 
 
@@ -98,34 +98,34 @@ async def a_hub_reads(api: KubernetesApi, namespace: str) -> None:
 
 
 async def replaced(cluster: ClusterUnderTest, name: str, key: str) -> AsyncIterator[str]:
-    """Each of the ConfigMaps in turn, written by somebody who may ``edit`` in the hub's namespace."""
+    """Each of the ConfigMaps in turn, written by an account with ``edit`` in the hub's namespace."""
     path = resource_path("v1", "configmaps", cluster.namespace, name)
     async with editor_of(cluster) as editor:
-        for what, obj in large_config_maps(name, key).items():
+        for label, obj in large_config_maps(name, key).items():
             await cluster.admin.delete(path, missing_ok=True)
             await editor.create("ConfigMap", obj)
-            yield what
+            yield label
 
 
 def has_more(records: list[logging.LogRecord], before: int) -> bool:
     return len(records) > before
 
 
-async def test_largest_shapes_in_the_place_of_the_hubs(real_cluster: ClusterUnderTest, caplog: Any) -> None:
+async def test_largest_shapes_instead_of_the_hubs(real_cluster: ClusterUnderTest, caplog: Any) -> None:
     cluster = real_cluster
     await prepare(cluster, *node("node-a", whole("gpu-0")))
     await publish_shapes(cluster, {"plain": PLAIN})
-    # What is believed is told of, too.
+    # Accepted shapes are logged, too.
     caplog.set_level(logging.INFO, "dra_spawner.placeholders.controller.shapes_source")
     async with replica(cluster, placeholders={"plain": {"min": 2}}, lease_seconds=15.0) as service:
         await service.until_warm(PLAIN, 2)
         before = len(caplog.records)
-        async for what in replaced(cluster, names.SHAPES_CONFIG_MAP, "shapes.json"):
+        async for label in replaced(cluster, names.SHAPES_CONFIG_MAP, "shapes.json"):
             logged = partial(has_more, caplog.records, before)
-            await service.until(logged, what)
+            await service.until(logged, label)
             before = len(caplog.records)
             problems = service.context.problems()
-            assert max(map(len, problems), default=0) < _MAX_LOGGED, what
+            assert max(map(len, problems), default=0) < _MAX_LOGGED, label
         await publish_shapes(cluster, {"plain": PLAIN})
         await still_decides(service, 2)
         assert service.context.role is Role.LEADER
@@ -140,25 +140,25 @@ async def test_largest_account_of_vlans(real_cluster: ClusterUnderTest) -> None:
     assert policy is not None
     leases = VlanLeases(cluster.admin, cluster.namespace, cluster.namespace)
     given, refused = [], [""]
-    async for what in replaced(cluster, names.VLANS_CONFIG_MAP, "100"):
+    async for label in replaced(cluster, names.VLANS_CONFIG_MAP, "100"):
         async with asyncio.timeout(20):
             try:
                 given.append(await leases.acquire(policy, "eve", server="x/eve", start="s", until=until))
                 await leases.reconcile()
                 assert await leases.release("x/eve", "s")
             except (LeasesCorrupt, KubernetesError) as error:
-                refused.append(f"{what}: {error}")
+                refused.append(f"{label}: {error}")
     assert set(given) <= {100, 101}
     assert given
     assert max(map(len, refused)) < _MAX_LOGGED
 
 
-@pytest.mark.parametrize("what", large_leases("x"))
-async def test_largest_lease(real_cluster: ClusterUnderTest, what: str, caplog: Any) -> None:
-    """Who may write it can hold it; when they do so no longer, a replica leads."""
+@pytest.mark.parametrize("label", large_leases("x"))
+async def test_largest_lease(real_cluster: ClusterUnderTest, label: str, caplog: Any) -> None:
+    """An account with write access can hold the lease; after that, a replica leads."""
     cluster = real_cluster
     async with editor_of(cluster) as editor:
-        await editor.create("Lease", large_leases("dra-spawner")[what])
+        await editor.create("Lease", large_leases("dra-spawner")[label])
     leads = asyncio.Event()
 
     async def lead() -> None:

@@ -1,4 +1,4 @@
-"""What strangers may make the service remember is bounded, however long it runs and however many they are."""
+"""The service's memory for data of strangers is bounded, for any running time and any number of strangers."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_pods_on_nodes_that_are_not_there() -> None:
 
 
 async def test_figures_are_right_after_many_names() -> None:
-    """What is forgotten of nodes that are gone is worked out anew."""
+    """Forgotten figures of removed nodes are computed anew."""
     watch = UnstartedWatch()
     figures = NodeFigures(watch)
     for name in ("a", "b"):
@@ -105,9 +105,9 @@ def test_ever_new_selectors(monkeypatch: pytest.MonkeyPatch) -> None:
         spec["devices"]["requests"][0]["exactly"]["selectors"] = [selector]
         claim = ResourceClaim.from_json({"metadata": {"name": "c", "namespace": "eve"}, "spec": spec})
         world.snapshot.state.devices.allocate("a", [claim])
-    held = containers(world.snapshot.state.devices)
-    assert 0 < held["SelectorCache._verdicts"] <= 301
-    assert 0 < held["ClaimShapes._shapes"] <= 301
+    sizes = containers(world.snapshot.state.devices)
+    assert 0 < sizes["SelectorCache._verdicts"] <= 301
+    assert 0 < sizes["ClaimShapes._shapes"] <= 301
 
 
 def test_names_of_shapes_that_nobody_wants_any_more() -> None:
@@ -156,7 +156,7 @@ def test_logins_that_never_end() -> None:
 @pytest.mark.parametrize(
     "token", ["x" * 2_000, "\x00", "a\x7fb", "\xe9", "a b"], ids=["long", "NUL", "DEL", "no ASCII", "two words"]
 )
-def test_what_is_no_token_is_not_sent_to_the_hub(token: str) -> None:
+def test_invalid_tokens_are_not_sent_to_the_hub(token: str) -> None:
     auth = BoundedHubOAuth(api_token="t", oauth_client_id="service-dra-spawner")
     assert auth.get_token(request(Authorization=f"token {token}")) is None
     assert auth.get_token(request(Authorization="token abc")) == "abc"
@@ -164,7 +164,7 @@ def test_what_is_no_token_is_not_sent_to_the_hub(token: str) -> None:
     assert auth.get_session_id(request(Cookie=f"jupyterhub-session-id={'a' * 32}")) == "a" * 32
 
 
-async def test_ever_new_shapes_that_ask_for_a_place(embedded_cluster: ClusterUnderTest) -> None:
+async def test_ever_new_shapes_that_ask_for_a_placeholder(embedded_cluster: ClusterUnderTest) -> None:
     cluster = embedded_cluster
     await prepare(cluster, *node("node-a"))
     gpu = shape(WHOLE)
@@ -175,7 +175,7 @@ async def test_ever_new_shapes_that_ask_for_a_place(embedded_cluster: ClusterUnd
             assert 0 < containers(world.reservations)["Reservations._answers"] <= MAX_ANSWERS
 
 
-#: What grows with what was asked, by the attribute that holds it, and why it does not for ever.
+#: Collections that grow with requests, by their attribute, and the reason why they are bounded.
 BOUNDED: Final = {
     "DecisionLog._kept": "decisions_kept",
     "ChangeFeed._kept": "change_feed._KEPT",
@@ -190,11 +190,11 @@ BOUNDED: Final = {
 
 
 async def test_servers_that_came_and_went(embedded_cluster: ClusterUnderTest) -> None:
-    """Nothing that lives as long as the service is bigger after ever more of them, but what is bounded otherwise."""
+    """No collection of the service grows with the number of past servers, except collections with another bound."""
     cluster, gpu = embedded_cluster, shape(WHOLE)
     await prepare(cluster, *node("node-a", whole("gpu-0")))
     await publish_shapes(cluster, {"gpu-whole": gpu})
-    # Placeholders beside those that wait are of the cluster.
+    # No placeholders for pending servers: their number would depend on the cluster.
     async with replica(cluster, placeholders={"gpu-whole": {"min": 1, "max": 1}}, max_for_pending_servers=0) as service:
         await service.until_warm(gpu, 1)
         pods = resource_path("v1", "pods", cluster.namespace)

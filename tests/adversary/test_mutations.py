@@ -23,7 +23,7 @@ from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import BrokenObject, Kind, decode
 from tests.adversary.examples import EXAMPLES
 from tests.adversary.hostile_objects import annotated, large_pods, largest_claim, largest_template
-from tests.adversary.hostile_values import HOSTILE, deep, places
+from tests.adversary.hostile_values import HOSTILE, deep, positions
 from tests.adversary.pod_examples import user_pod
 from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, node_objects
 from tests.placeholders.planner.simulated_cluster import START
@@ -40,11 +40,11 @@ def examples(kind: Kind) -> Iterator[Json]:
 
 
 def mutated(obj: Json, random: Random) -> Json:
-    """The object with one to three values replaced, taken away or doubled; it keeps its kind, and a name of its own."""
+    """The object with one to three values replaced, removed or doubled; it keeps its kind, and a name of its own."""
     kind, name = obj["kind"], f"m{random.getrandbits(60):x}"
     obj = copy.deepcopy(obj)
     for _ in range(random.randint(1, 3)):
-        container, key = random.choice(list(places(obj)))
+        container, key = random.choice(list(positions(obj)))
         match random.randrange(8):
             case 0:
                 del container[key]
@@ -53,7 +53,7 @@ def mutated(obj: Json, random: Random) -> Json:
             case _:
                 container[key] = copy.deepcopy(random.choice(HOSTILE))
     if random.random() < 0.1:
-        container, key = random.choice(list(places(obj)))
+        container, key = random.choice(list(positions(obj)))
         container[key] = deep()
     metadata = obj.get("metadata")
     obj["metadata"] = {**(metadata if isinstance(metadata, dict) else {}), "name": name}
@@ -67,7 +67,7 @@ def mutated(obj: Json, random: Random) -> Json:
 
 @pytest.fixture
 async def watch() -> AsyncIterator[ClusterWatch]:
-    """What is known of a cluster with two nodes, told by the tests."""
+    """A watch of a cluster with two nodes, filled by the tests."""
     async with KubernetesApi(ApiClient(), owns_client=True) as api:
         watch = ClusterWatch(api)
         for name in ("n0", "n1"):
@@ -78,7 +78,7 @@ async def watch() -> AsyncIterator[ClusterWatch]:
 
 
 async def decide_and_show(watch: ClusterWatch) -> None:
-    """A round of decisions, and what the page shows of all nodes."""
+    """A round of decisions, and the page's figures of all nodes."""
     policy = Policy({PLAIN.id: PLAIN, GPU.id: GPU}, {PLAIN.id: ReplicaRange(2, 4), GPU.id: ReplicaRange(1, 4)})
     memory = PlannerState.fresh(START)
     for _ in range(2):
@@ -122,7 +122,7 @@ async def test_decisions_go_on_beside_the_largest_objects(watch: ClusterWatch) -
         obj["metadata"] |= {"namespace": NAMESPACE, "uid": obj["metadata"]["name"]}
         watch.put(Kind(obj["kind"]), obj)
         if obj["kind"] == "Pod":
-            # One that waits as a user's server does, and one that is there already.
+            # One pending like a user's server, and one that is bound already.
             name = obj["metadata"]["name"]
             user = {**obj["metadata"], "name": f"{name}-user", "labels": user_pod()["metadata"]["labels"]}
             watch.put(Kind.POD, {**obj, "metadata": user})

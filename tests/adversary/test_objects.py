@@ -1,6 +1,6 @@
-"""Strangers who may write objects in a namespace of their own: nothing they write stops the service or a hub.
+"""Strangers who may write objects in a namespace of their own: nothing that they write ends the service or a hub.
 
-On the real control plane they have ClusterRole ``edit`` there, and what they send is what the API server stores.
+On the real control plane they have ClusterRole ``edit`` there, and the API server stores the objects as sent.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ DRA = "resource.k8s.io/v1"
 
 
 async def write_odd_objects(tenant: Tenant, name: str) -> list[tuple[Kind, str]]:
-    """What ``json.loads`` refuses: too deep, no UTF-8; the kinds and names of what was stored."""
+    """Objects that ``json.loads`` refuses: too deep, no UTF-8; returns kinds and names of the stored ones."""
     pod = user_pod(f"{name}-fields", {})
     odd: list[tuple[Kind, str, bytes]] = [
         (Kind.RESOURCE_CLAIM, f"{name}-deep", claim_text(f"{name}-deep", DEEP_PARAMETERS)),
@@ -68,7 +68,7 @@ async def write_odd_objects(tenant: Tenant, name: str) -> list[tuple[Kind, str]]
     stored = []
     for kind, key, body in odd:
         status, answer = await tenant.post(kind.value, body)
-        # The embedded cluster takes no such text; what it refuses is refused as bad input.
+        # The embedded cluster refuses such a text as bad input.
         assert status in ((201,) if tenant.is_real else (201, 400)), (kind, key, status, answer[:300])
         if status == 201:
             stored.append((kind, key))
@@ -112,14 +112,14 @@ async def test_the_service_goes_on_beside_objects_that_no_json_parser_takes(
             assert list(watch.snapshot.broken) == []
             deep = [watch.snapshot.claims[key] for key in watch.snapshot.claims if key.name.endswith(("deep", "text"))]
             assert all(each.claim.config[0].content == {"opaque": {"driver": "gpu.example.com"}} for each in deep)
-    told = {
+    logged = {
         record.getMessage().rpartition("object=")[2] for record in caplog.records if "nested" in record.getMessage()
     }
-    assert told == {f"{tenant.namespace}/{name}" for _, name in stored if not name.endswith("text")}
+    assert logged == {f"{tenant.namespace}/{name}" for _, name in stored if not name.endswith("text")}
 
 
 async def test_the_service_goes_on_beside_the_largest_objects(cluster: ClusterUnderTest) -> None:
-    """What each costs besides is in test_mutations."""
+    """Other costs of each are in test_mutations."""
     await prepare(cluster, *node("node-a", whole("gpu-0")))
     await publish_shapes(cluster, {"plain": PLAIN})
     async with (
@@ -149,7 +149,7 @@ async def test_the_service_goes_on_beside_the_largest_objects(cluster: ClusterUn
         assert max(status.lists for status in watch.status()) == 1
 
 
-async def test_a_hub_starts_servers_beside_them(cluster: ClusterUnderTest) -> None:
+async def test_a_hub_starts_servers_beside_odd_objects(cluster: ClusterUnderTest) -> None:
     async with faulty_on(cluster) as hub, tenant_of(cluster) as tenant:
         await write_odd_objects(tenant, "odd")
         await cluster.publish(*node_with("node-b", whole("gpu-1")))
@@ -162,7 +162,7 @@ async def test_a_hub_starts_servers_beside_them(cluster: ClusterUnderTest) -> No
         await hub.stop()
 
 
-async def test_what_a_hub_reads_is_read_beside_them(cluster: ClusterUnderTest, caplog: Any) -> None:
+async def test_a_hub_reads_its_objects_beside_odd_objects(cluster: ClusterUnderTest, caplog: Any) -> None:
     await prepare(cluster, *node("node-a", whole("gpu-0")))
     async with tenant_of(cluster) as tenant:
         await write_odd_objects(tenant, "odd")
@@ -192,7 +192,7 @@ async def test_a_class_with_deep_parameters_is_a_class(real_cluster: ClusterUnde
 
 
 @pytest.mark.parametrize("levels", [240, 300, 500, 900, 2000])
-async def test_the_embedded_cluster_refuses_what_it_could_not_copy(
+async def test_the_embedded_cluster_refuses_objects_too_deep_to_copy(
     embedded_cluster: ClusterUnderTest, levels: int
 ) -> None:
     async with tenant_of(embedded_cluster) as tenant:
@@ -224,7 +224,9 @@ async def test_a_page_of_large_objects_is_read_in_smaller_ones(cluster: ClusterU
 
 
 @pytest.mark.parametrize("keep", ["9" * 5000, "\u00b2", "-1", "1e3", "\u0661"])
-async def test_a_sweep_passes_over_what_makes_no_sense(embedded_cluster: ClusterUnderTest, keep: str) -> None:
+async def test_a_sweep_passes_over_claims_with_invalid_annotations(
+    embedded_cluster: ClusterUnderTest, keep: str
+) -> None:
     def left(name: str, seconds: str) -> dict[str, Any]:
         annotations = {KEEP_SECONDS: seconds, UNUSED_SINCE: "0001-01-01T00:00:00+23:59"}
         return claim_with(name, metadata={"labels": STANDING_LABELS, "annotations": annotations})
@@ -236,7 +238,7 @@ async def test_a_sweep_passes_over_what_makes_no_sense(embedded_cluster: Cluster
     assert sweep.done == [f"deleted resourceclaims {embedded_cluster.namespace}/b-due"]
 
 
-async def test_the_process_leads_beside_them_with_the_rights_that_are_shipped(real_cluster: ClusterUnderTest) -> None:
+async def test_the_process_leads_beside_odd_objects_with_the_shipped_rights(real_cluster: ClusterUnderTest) -> None:
     cluster = real_cluster
     token_file = cluster.directory / "token"
     token_file.write_text(await service_token(cluster.admin, cluster.namespace))
@@ -253,7 +255,9 @@ async def test_the_process_leads_beside_them_with_the_rights_that_are_shipped(re
         async with ServiceProcess(cluster.directory, *arguments) as service:
             await service.until(200, "leader")
             await write_odd_objects(tenant, "after")
-            names = [f"{tenant.namespace}/{when}-{what}" for when in ("before", "after") for what in ("deep", "fields")]
+            names = [
+                f"{tenant.namespace}/{when}-{suffix}" for when in ("before", "after") for suffix in ("deep", "fields")
+            ]
             await eventually(lambda: all(f"object={name}" in service.log.read_text() for name in names), "all are told")
             await service.until(200, "leader")
             assert await service.stop() == 0

@@ -1,4 +1,4 @@
-"""Many who ask for the same places at once, and hostile questions of who may ask."""
+"""Many pods that ask for the same placeholders at once, and hostile questions of authorized callers."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from dra_spawner import names
 from dra_spawner.kube.api import resource_path
 from dra_spawner.placeholders.planner.shape_definition import DefinitionError, definition_of, shape_from
 from tests.adversary.hostile_questions import DEFINITION, hostile_question
-from tests.adversary.hostile_values import HOSTILE, deep, places
+from tests.adversary.hostile_values import HOSTILE, deep, positions
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.placeholders.controller.objects import WHOLE, node, prepare, shape
 from tests.service.replica import Replica, publish_shapes, replica
 
 
-async def test_a_hundred_ask_for_two_places_at_once(embedded_cluster: ClusterUnderTest) -> None:
-    """Two get them, each one of them; nobody else is told of either."""
+async def test_a_hundred_pods_ask_for_two_placeholders_at_once(embedded_cluster: ClusterUnderTest) -> None:
+    """Two pods get one placeholder each; no other pod gets a claim."""
     cluster, gpu = embedded_cluster, shape(WHOLE)
     await prepare(cluster, *node("node-a", whole("gpu-0"), whole("gpu-1")))
     await publish_shapes(cluster, {"gpu-whole": gpu})
@@ -42,12 +42,12 @@ async def test_a_hundred_ask_for_two_places_at_once(embedded_cluster: ClusterUnd
 
 
 def test_hostile_definitions() -> None:
-    """A shape, or a sentence, whatever stands in the place of each part."""
+    """A shape, or a sentence, for any value of each part."""
     assert shape_from(DEFINITION).claims == WHOLE
-    for number in range(len(list(places(DEFINITION)))):
+    for number in range(len(list(positions(DEFINITION)))):
         for hostile in (*HOSTILE, deep()):
             changed = copy.deepcopy(DEFINITION)
-            container, key = list(places(changed))[number]
+            container, key = list(positions(changed))[number]
             container[key] = hostile
             problem = ""
             try:
@@ -58,7 +58,7 @@ def test_hostile_definitions() -> None:
 
 
 async def check_hostile_questions(service: Replica, definition: str, identity: str) -> None:
-    """Questions of who may ask, with anything in them: an answer or a sentence, and a page that can still be shown."""
+    """Questions of authorized callers, with any content: an answer or a sentence, and the page still works."""
     random = Random(20261122)
     good = hostile_question(identity, service.cluster.namespace, definition)
     assert (await service.ask(good))[0] == 200

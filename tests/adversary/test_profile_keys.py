@@ -1,4 +1,4 @@
-"""Every key of the profile language with hostile values: what a choice or free text puts there is read or refused."""
+"""Every key of the profile language with hostile values: a value from a choice or free text is read or refused."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dra_spawner.profiles.problems import ProfileError
 from dra_spawner.profiles.reading import ValueReader
 from dra_spawner.profiles.templates import SAMPLE_VALUES
 from dra_spawner.profiles.vlan_policy import parse_vlan_policy
-from tests.adversary.hostile_values import HOSTILE, deep, places
+from tests.adversary.hostile_values import HOSTILE, deep, positions
 from tests.profiles.accepted import ACCEPTED
 
 SECONDS: Final = 2.0
@@ -152,10 +152,10 @@ def test_hostile_values_of_each_key(name: str) -> None:
     """A `ProfileError` with short problems, or claims; nothing else, and soon."""
     reader, value = WRITTEN[name]
     reader(value)
-    for number in range(len(list(places(value)))):
+    for number in range(len(list(positions(value)))):
         for hostile in (*HOSTILE, deep()):
             changed = copy.deepcopy(value)
-            container, key = list(places(changed))[number]
+            container, key = list(positions(changed))[number]
             container[key] = hostile
             begin = time.process_time()
             problems: tuple[object, ...] = ()

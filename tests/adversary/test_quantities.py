@@ -43,8 +43,8 @@ def parsed(text: str) -> Quantity | None:
 @ONE_BATCH
 @example([*OVERFLOWING, *ORDINARY, "5000E", "1000000000000000000000", "1e4294967299", "e1", "Mi", ""])
 @given(st.lists(texts, min_size=250, max_size=250, unique=True))
-def test_the_api_server_stores_what_we_say(cluster: ClusterUnderTest, written: list[str]) -> None:
-    accepted = {f"c{place}": text for place, text in enumerate(written) if parsed(text) is not None}
+def test_the_api_server_stores_quantities_as_we_do(cluster: ClusterUnderTest, written: list[str]) -> None:
+    accepted = {f"c{index}": text for index, text in enumerate(written) if parsed(text) is not None}
     refused = [text for text in written if parsed(text) is None]
     asked = request("r", 0, "1")
     asked["exactly"]["capacity"]["requests"] = accepted
@@ -73,7 +73,7 @@ def scenario(text: str, capacity: JsonObject) -> JsonObject:
 
 
 def consumed_in(verdict: JsonObject) -> Quantity | None:
-    """What a share consumes; None if there is none."""
+    """Consumed amount of a share; None without a share."""
     if verdict["outcome"] != "fits":
         return None
     (result,) = verdict["results"][0]["devices"]["results"]
@@ -88,20 +88,20 @@ def oracle() -> Path:
 @ONE_BATCH
 @example([(text, capacity) for text in (*OVERFLOWING, *ORDINARY) for capacity in CAPACITIES])
 @given(st.lists(_SIZES, min_size=300, max_size=300, unique_by=lambda each: each[0]))
-def test_the_scheduler_counts_what_we_say(oracle: Path, asked: list[tuple[str, JsonObject]]) -> None:
+def test_the_scheduler_counts_quantities_as_we_do(oracle: Path, asked: list[tuple[str, JsonObject]]) -> None:
     known = [(text, capacity) for text, capacity in asked if parsed(text) is not None]
     scenarios = [scenario(Quantity.parse(text.strip()).stored_text(), capacity) for text, capacity in known]
     for (text, capacity), (each, answer) in zip(known, ask(oracle, scenarios), strict=True):
         assert not differences(verdicts(each), answer["verdicts"]), (text, capacity)
         (verdict,) = answer["verdicts"]
         consumed = consumed_in(verdict)
-        # What we accept is counted as it stands; what consumes too little we refuse.
+        # An accepted size is counted as written; a size that consumes too little is refused.
         if consumed is not None and is_size(text):
             assert Quantity(1) <= Quantity.parse(text) <= consumed <= Quantity.parse(capacity["value"]), text
 
 
 @given(texts)
-def test_what_is_accepted_is_above_zero_and_not_too_large(text: str) -> None:
+def test_accepted_sizes_are_above_zero_and_not_too_large(text: str) -> None:
     quantity = parsed(text)
     if quantity is None or not 0 < quantity.nano <= MAX_SIZE_UNITS * NANO_PER_UNIT:
         assert not is_size(text)
@@ -111,13 +111,13 @@ def test_what_is_accepted_is_above_zero_and_not_too_large(text: str) -> None:
 
 @ONE_BATCH
 @given(st.lists(texts, min_size=70, max_size=70, unique=True))
-def test_claims_consume_what_we_say(cluster: ClusterUnderTest, random_texts: list[str]) -> None:
+def test_claims_consume_the_computed_amounts(cluster: ClusterUnderTest, random_texts: list[str]) -> None:
     """Each claim has devices of its own: dozens of sizes in one pass of kube-scheduler."""
     usable = [text for text in (*OVERFLOWING, *ORDINARY, *random_texts) if parsed(text) is not None][:64]
     stored = [Quantity.parse(text.strip()).stored_text() for text in usable]
     asked = list(zip(stored, islice(cycle(CAPACITIES[:4]), len(stored)), strict=True))
-    told = [consumed_in(verdicts(scenario(text, capacity))[0]) for text, capacity in asked]
-    expected = {f"r{place}": amount.stored_text() for place, amount in enumerate(told) if amount is not None}
+    computed = [consumed_in(verdicts(scenario(text, capacity))[0]) for text, capacity in asked]
+    expected = {f"r{index}": amount.stored_text() for index, amount in enumerate(computed) if amount is not None}
     node = f"node-{secrets.token_hex(3)}"
     device_class, device_slice = objects(node, [capacity for _, capacity in asked])
     if cluster.kubelet is None:
@@ -130,8 +130,8 @@ def test_claims_consume_what_we_say(cluster: ClusterUnderTest, random_texts: lis
         claim(f"fits-{start}", *requests[start : start + _MAX_REQUESTS])
         for start in range(0, len(requests), _MAX_REQUESTS)
     ]
-    misfits = [place for place, amount in enumerate(told) if amount is None][:4]
-    claims += [claim(f"waits-{place}", request(f"r{place}", place, stored[place])) for place in misfits]
+    misfits = [index for index, amount in enumerate(computed) if amount is None][:4]
+    claims += [claim(f"waits-{index}", request(f"r{index}", index, stored[index])) for index in misfits]
     pods = [pod(f"pod-{each['metadata']['name']}", claim=each["metadata"]["name"], cpu="1m") for each in claims]
     cluster.run(cluster.publish(*claims, *pods))
     for each in claims:

@@ -1,4 +1,4 @@
-"""Who may ask what at the service of a real hub, and hostile requests: strange bytes, other sites, many at once."""
+"""Allowed requests to the service of a real hub, and hostile requests: strange bytes, other sites, many at once."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Callers:
 
 
 class Answer:
-    """What a server sent: one answer, or nothing."""
+    """A server's answer, or nothing."""
 
     def __init__(self, raw: bytes) -> None:
         head, _, self.body = raw.removeprefix(b"HTTP/1.1 100 (Continue)\r\n\r\n").partition(b"\r\n\r\n")
@@ -109,7 +109,7 @@ async def test_requests_at_the_service_of_a_hub(embedded_cluster: ClusterUnderTe
         await service.ready()
         callers = await all_callers(service)
         await history_is_open(callers)
-        await check_who_may_what(callers)
+        await check_allowed_requests(callers)
         await check_other_sites(callers)
         await check_redirects(callers)
         await check_secrets_are_not_logged(callers)
@@ -168,7 +168,7 @@ async def cookies_of(service: Service, user: str) -> str:
     return "; ".join(f"{each.key}={each.value}" for each in jar if each["path"] in ("/", PREFIX))
 
 
-async def check_who_may_what(callers: Callers) -> None:
+async def check_allowed_requests(callers: Callers) -> None:
     """Each address, each caller, each method, as docs/reference/api.md has it."""
     for caller, column in CALLERS.items():
         for address in (*ADDRESSES, STATIC):
@@ -198,7 +198,7 @@ async def check_who_may_what(callers: Callers) -> None:
 
 
 def check_answer(answer: Answer, row: str) -> None:
-    """Nothing of the cluster where somebody was refused; the headers that keep browsers from harm, everywhere."""
+    """A refusal contains nothing of the cluster; every answer has the headers that protect browsers."""
     if answer.status != 200:
         assert not [each for each in SECRETS if each in answer.body.decode()], answer.raw
     assert answer.headers["x-content-type-options"] == "nosniff"
@@ -285,7 +285,7 @@ async def check_actions(callers: Callers) -> None:
 
 
 async def check_redirects(callers: Callers) -> None:
-    """A user who follows a link to the service ends up there, or at the hub."""
+    """A user who follows a link to the service reaches the service, or the hub."""
     targets = ["", "?next=//evil.example", "?next=https://evil.example/", "?after=//evil.example/"]
     for target in targets:
         for headers in ((), ("X-Forwarded-Host: evil.example",), ("Referer: http://evil.example/",)):
@@ -309,12 +309,12 @@ async def check_redirects(callers: Callers) -> None:
         assert answer.status in (400, 403, 404), answer.raw
         assert "location" not in answer.headers
         assert b"import" not in answer.body
-    told = await callers.send(
+    refused = await callers.send(
         "nobody", "GET", f"{PREFIX}oauth_callback?error=x&error_description=<script>alert(1)</script>"
     )
-    assert told.status == 400
-    assert b"&lt;script&gt;" in told.body
-    assert b"<script>" not in told.body
+    assert refused.status == 400
+    assert b"&lt;script&gt;" in refused.body
+    assert b"<script>" not in refused.body
     forged = f"{PREFIX}oauth_callback?code=x&state=forged&next=//evil.example"
     for cookies in ((), ("Cookie: service-dra-spawner-oauth-state=forged",)):
         answer = await callers.send("nobody", "GET", forged, *cookies)
@@ -426,8 +426,8 @@ def random_request(random: Random, credentials: Iterable[str]) -> bytes:
     path = path_of(random.choice((*sorted({*ADDRESSES} - {STREAM}), STATIC)))
     match random.randrange(8):
         case 0:
-            place = random.randrange(len(path) + 1)
-            path = path[:place] + random.choice(_TEXTS) + path[place:]
+            index = random.randrange(len(path) + 1)
+            path = path[:index] + random.choice(_TEXTS) + path[index:]
         case 1:
             path += random.choice(("/", "//", "/..", ";x", "%20", "/x", "?", "#x"))
         case 2:

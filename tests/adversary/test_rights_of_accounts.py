@@ -1,4 +1,4 @@
-"""What the real API server lets the accounts of hub and service do: the rules that are shipped, and nothing else.
+"""The real API server allows the accounts of hub and service the shipped rules, and nothing else.
 
 Every resource that it serves, with each verb that the resource knows, is asked for: in the account's namespace, in
 another one, and for names that a rule names and does not name.
@@ -39,7 +39,7 @@ EVERYBODY = [
     },
     {"apiGroups": ["authentication.k8s.io"], "resources": ["selfsubjectreviews"], "verbs": ["create"]},
 ]
-# What no list of an API server's resources has: verbs that rules may have besides, and what only the authorizer knows.
+# Verbs that no list of an API server's resources has, and resources that only the authorizer knows.
 MORE = [
     ("rbac.authorization.k8s.io", "clusterroles", ("bind", "escalate")),
     ("rbac.authorization.k8s.io", "roles", ("bind", "escalate")),
@@ -104,7 +104,7 @@ def questions(
 
 
 async def allowed(api: KubernetesApi, user: str, asked: Iterable[Question]) -> set[Question]:
-    """What the authorizer lets an account do."""
+    """Rights of an account, by the authorizer."""
     gate = asyncio.Semaphore(_AT_ONCE)
     path = resource_path("authorization.k8s.io/v1", "subjectaccessreviews")
 

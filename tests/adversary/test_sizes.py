@@ -73,7 +73,7 @@ class Browser:
         await self._post("/login", username=user, password="x")
 
     async def choose(self, **fields: str) -> tuple[int, str]:
-        """Send the spawn form; status, and what the page says."""
+        """Send the spawn form; returns the status and the text of the page."""
 
         async def answer() -> tuple[int, str] | None:
             # JupyterHub shows a start that fails after a second on another page.
@@ -131,13 +131,13 @@ async def test_no_user_gets_more_than_a_device_has(cluster: ClusterUnderTest, hu
     finally:
         await browser.close()
     assert await objects_of(cluster) == []
-    # A node with a larger device may be added, as by default: the server waits, and no device gives what it has not.
+    # A node with a larger device may be added, as by default: the server is pending.
     typed = {"profile": "typed", "memory": "unlisted-choice", "memory--unlisted-choice": "45Gi"}
     status, answer = await hub.spawn("dan", typed)
     assert status in (201, 202), answer
     await cluster.wait_event("jupyter-dan", "FailedScheduling", timeout_seconds=120)
     assert await consumed(cluster) == []
-    # Two GPUs of 40 GiB: two users have them, and the third one waits.
+    # Two GPUs of 40 GiB: two users have them, and the third server is pending.
     for user, size in (("ada", "40Gi"), ("bob", "35Gi"), ("eve", "10Gi")):
         status, answer = await hub.spawn(user, {"profile": "gpu-slice", "memory": size})
         assert status in (201, 202), answer
@@ -147,13 +147,13 @@ async def test_no_user_gets_more_than_a_device_has(cluster: ClusterUnderTest, hu
 
 
 def refused_plainly(sentence: str) -> None:
-    """The user reads what is wrong, in a sentence without words of Kubernetes."""
+    """The user reads the problem in a sentence without words of Kubernetes."""
     assert re.search(r"Cannot start with these options|cannot be used", sentence), sentence
     assert not KUBERNETES_WORDS.search(sentence), sentence
 
 
 async def consumed(cluster: ClusterUnderTest) -> list[Quantity]:
-    """What all shares of each device consume together."""
+    """Consumed amount of each device, of all shares together."""
     total: dict[tuple[str, str], Quantity] = {}
     for claim in (await cluster.admin.list(cluster.path("resourceclaims")))["items"]:
         allocation = (claim.get("status") or {}).get("allocation") or {"devices": {"results": []}}
@@ -202,7 +202,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-def test_no_way_into_a_profile_takes_it(way: Any) -> None:
+def test_no_way_into_a_profile_accepts_an_overflowing_size(way: Any) -> None:
     for size in (*OVERFLOWING, *NOTHING, 10**19, 2**63, 0, -1, "1e-99999999"):
         with pytest.raises(ProfileError) as error:
             compile_device_claims(way(size))
@@ -213,16 +213,16 @@ def test_no_way_into_a_profile_takes_it(way: Any) -> None:
         compile_device_claims(way(size))
 
 
-def test_a_published_shape_of_such_a_size_is_broken() -> None:
+def test_a_published_shape_of_an_overflowing_size_is_broken() -> None:
     value = {"containers": list(GPU.containers), "node_fields": GPU.node_fields}
     for size in (*OVERFLOWING, *NOTHING):
-        # What Kubernetes drops must not hide the rest.
+        # A value that Kubernetes drops must not hide the others.
         for claim in (raw(size), {**raw(size), "spec": raw("10Gi")}, {"spec": raw(size)}):
             with pytest.raises(DefinitionError, match="above zero"):
                 shape_from({**value, "claims": {"gpu": claim}})
 
 
-def test_render_refuses_it(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_render_refuses_an_overflowing_size(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "profiles.yaml"
     override = {"device_claims": WAYS["raw spec"]("10e18")}
     file.write_text(json.dumps([{"display_name": "x", "slug": "x", "kubespawner_override": override}]))
@@ -286,7 +286,7 @@ async def test_each_size_in_a_claim_is_checked_before_it_is_created(
         assert await objects_of(cluster) == []
 
 
-async def test_limits_are_of_what_is_reserved(cluster: ClusterUnderTest) -> None:
+async def test_limits_apply_to_the_reserved_amount(cluster: ClusterUnderTest) -> None:
     """12Gi in steps of 5Gi are 15Gi: more than the profile offers."""
     await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
     with kubernetes_of(cluster.hub_kubeconfig):

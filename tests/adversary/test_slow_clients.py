@@ -127,7 +127,7 @@ async def test_bodies_of_strangers_are_not_read(service: ServiceProcess, chunked
         assert all(await asyncio.gather(*(each.is_closed(CLOSED_WITHIN) for each in many)))
 
 
-async def test_who_is_refused_is_refused_before_the_body(service: ServiceProcess) -> None:
+async def test_a_client_without_rights_is_refused_before_the_body(service: ServiceProcess) -> None:
     async with clients(service, 3) as (waits, chunks, expects):
         await waits.send(request("POST", PLACEMENTS, "Content-Length: 100"))
         await chunks.send(request("POST", PLACEMENTS, "Transfer-Encoding: chunked"))
@@ -137,7 +137,7 @@ async def test_who_is_refused_is_refused_before_the_body(service: ServiceProcess
             assert answer.startswith(b"HTTP/1.1 401 "), answer
 
 
-async def test_a_body_that_never_comes_from_who_is_let_in(service: ServiceProcess) -> None:
+async def test_a_body_that_never_comes_from_an_authenticated_client(service: ServiceProcess) -> None:
     async with clients(service, 2) as (client, chunks):
         await client.send(request("POST", PLACEMENTS, HUB, "Content-Length: 100", body=b"{"))
         await chunks.send(request("POST", PLACEMENTS, HUB, "Transfer-Encoding: chunked", body=b"1\r\n{\r\n"))
@@ -217,7 +217,7 @@ async def test_answers_that_nobody_reads(service: ServiceProcess) -> None:
     assert memory_bytes(service) - before < 10 * 2**20
 
 
-async def test_more_connections_than_there_may_be(service: ServiceProcess) -> None:
+async def test_more_connections_than_the_limit(service: ServiceProcess) -> None:
     """The oldest are closed, so that a probe is always answered."""
     most = LIMITS["max_connections"]
     async with clients(service, most) as early:

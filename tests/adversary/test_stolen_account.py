@@ -56,7 +56,7 @@ async def thief(real_cluster: ClusterUnderTest) -> AsyncIterator[Thief]:
 
 async def test_pods_that_are_no_placeholders(thief: Thief) -> None:
     await refused_by_the_policy_alone(thief, "makes-pods", PODS)
-    # What the service makes is let in, with and without devices.
+    # Pods of the service are allowed, with and without devices.
     await thief.make(thief.path("pods"), a_pod(thief))
     await thief.make(thief.path("pods"), a_pod(thief, of=shape({})))
     more = {
@@ -69,7 +69,7 @@ async def test_pods_that_are_no_placeholders(thief: Thief) -> None:
 
 
 async def test_pods_of_others(thief: Thief) -> None:
-    """Those of users' servers and of the hub; beside the service, and in a namespace of another user."""
+    """Pods of users' servers and of the hub, in the service's namespace and in a namespace of another user."""
     cluster = thief.cluster
     other = f"{cluster.namespace}-eve"
     await cluster.admin.create(resource_path("v1", "namespaces"), {"metadata": {"name": other}})
@@ -104,7 +104,7 @@ async def test_pods_of_others(thief: Thief) -> None:
         "his image in a placeholder": (lambda t: t.change(t.path("pods", "placeholder-1"), image), nothing_else),
     }
     await refused_by_the_policy_alone(thief, "changes-pods", attempts)
-    # What the service does is let in.
+    # Actions of the service are allowed.
     for path in (ada, eve):
         await thief.merge(path, {"metadata": {"labels": {names.PREEMPTED_AT: "1790000000-2"}}})
     await thief.merge(thief.path("pods", "placeholder-1"), {})
@@ -140,17 +140,17 @@ async def test_claims_that_are_not_warm_claims(thief: Thief) -> None:
     cluster = thief.cluster
     allowed = {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
     await cluster.admin.patch(resource_path("v1", "namespaces", None, cluster.namespace), allowed)
-    whose, other = (
+    labels_rule, name_rule = (
         "metadata.labels: a warm claim has component",
         "metadata: a warm claim's name begins with placeholder-",
     )
     attempts: dict[str, tuple[Attempt, str]] = {
-        "no labels": (claim_with(labels=None), whose),
-        "one label more": (claim_with(labels={**OURS, "a": "b"}), whose),
-        "another hub's": (claim_with(labels={**OURS, names.INSTALLATION: "theirs"}), whose),
-        "the name of a claim that servers share": (claim_with(name="jupyter-shared-gpu"), other),
-        "an owner": (claim_with(ownerReferences=[HUB]), other),
-        "a finalizer": (claim_with(finalizers=["example.com/forever"]), other),
+        "no labels": (claim_with(labels=None), labels_rule),
+        "one label more": (claim_with(labels={**OURS, "a": "b"}), labels_rule),
+        "another hub's": (claim_with(labels={**OURS, names.INSTALLATION: "theirs"}), labels_rule),
+        "the name of a claim that servers share": (claim_with(name="jupyter-shared-gpu"), name_rule),
+        "an owner": (claim_with(ownerReferences=[HUB]), name_rule),
+        "a finalizer": (claim_with(finalizers=["example.com/forever"]), name_rule),
         "devices that others have": (admin_access, "spec.devices.requests: a warm claim has no adminAccess"),
     }
     await refused_by_the_policy_alone(thief, "makes-claims", attempts)
@@ -158,7 +158,7 @@ async def test_claims_that_are_not_warm_claims(thief: Thief) -> None:
 
 
 async def test_claims_of_servers(thief: Thief) -> None:
-    """A claim of a server's own, and a warm claim that a server has taken over."""
+    """A claim of a server's own, and a warm claim that was handed over to a server."""
     cluster = thief.cluster
     admin, claims = cluster.admin, thief.path("resourceclaims")
     own = {"apiVersion": DRA, "kind": "ResourceClaim", "metadata": {"name": "jupyter-ada-gpu"}, "spec": SHARE["gpu"]}
@@ -244,7 +244,7 @@ async def test_claims_of_servers(thief: Thief) -> None:
         "changes-claims",
         {"a device of his choice": (lambda t: t.merge(warm_path, forge), "status: of a claim reservedFor is written")},
     )
-    # What the service does is let in, also when the hub has made the claim its server's.
+    # Actions of the service are allowed, also after the hub has made the claim its server's.
     await admin.patch(eve, {"metadata": {"labels": {names.COMPONENT: names.USER_SERVER}}})
     consumer = {"resource": "pods", "name": "eve-again", "uid": "2"}
     entry = {"metadata": {"uid": changed["metadata"]["uid"]}, "status": {"reservedFor": [consumer]}}
@@ -298,7 +298,7 @@ async def test_leases(thief: Thief) -> None:
 
 
 async def test_the_api_server_finds_nothing_wrong_with_the_policy(thief: Thief) -> None:
-    """It says in the status of a policy which expressions do not fit the types of what they are about."""
+    """The status of a policy lists expressions that do not fit the types of their objects."""
     admin = thief.cluster.admin
     wrong = copy.deepcopy(policy_objects()[0])
     wrong["metadata"]["name"] = "dra-spawner-wrong"

@@ -38,7 +38,7 @@ async def users_namespace(real_cluster: ClusterUnderTest) -> AsyncIterator[str]:
 
 
 async def refusals(api: KubernetesApi, namespace: str) -> dict[str, str]:
-    """Why things cannot be made in a namespace, by what they are; empty where they can."""
+    """Refusals by kind of object in a namespace; empty where the objects can be created."""
     found = {}
     for plural, (version, manifest) in KINDS.items():
         try:
@@ -48,7 +48,7 @@ async def refusals(api: KubernetesApi, namespace: str) -> dict[str, str]:
     return found
 
 
-async def test_it_writes_where_its_users_are_and_nowhere_else(
+async def test_the_account_writes_only_in_namespaces_of_its_users(
     real_cluster: ClusterUnderTest, users_namespace: str
 ) -> None:
     cluster = real_cluster
@@ -90,13 +90,13 @@ async def test_it_writes_where_its_users_are_and_nowhere_else(
                 await cluster.admin.delete(policy_path(obj, named=True))
 
 
-async def test_it_reads_no_passwords_of_others(real_cluster: ClusterUnderTest, users_namespace: str) -> None:
-    """What KubeSpawner needs Secrets for, few hubs have."""
+async def test_the_account_reads_no_passwords_of_others(real_cluster: ClusterUnderTest, users_namespace: str) -> None:
+    """Few hubs have the settings for which KubeSpawner needs Secrets."""
     cluster = real_cluster
     await grant(cluster.admin, cluster.namespace, HUB_USERS_RULES)
     async with await KubernetesApi.from_kubeconfig(cluster.hub_kubeconfig) as thief:
         for namespace in (users_namespace, "kube-system"):
             with pytest.raises(KubernetesError, match='cannot list resource "secrets"'):
                 await thief.list(resource_path("v1", "secrets", namespace))
-        # Those of its own namespace the chart lets it read.
+        # The chart allows the Secrets of its own namespace.
         await thief.list(resource_path("v1", "secrets", cluster.namespace))

@@ -1,4 +1,4 @@
-"""Hostile names of users, groups and servers, and hostile free text: what comes of them in the cluster."""
+"""Hostile names of users, groups and servers, and hostile free text: their results in the cluster."""
 
 from __future__ import annotations
 
@@ -104,9 +104,9 @@ async def test_users_never_meet_in_an_object(cluster, hub):
 
 
 def check_parameters(cluster, templates, vlans):
-    """What drivers are told has the shape that the profile has, and nothing but safe words in it."""
-    told = [each["spec"]["spec"]["devices"]["config"] for each in templates]
-    parameters = [config["opaque"]["parameters"] for (config,) in told]
+    """Parameters of drivers have the shape of the profile, and contain safe words only."""
+    configs = [each["spec"]["spec"]["devices"]["config"] for each in templates]
+    parameters = [config["opaque"]["parameters"] for (config,) in configs]
     for each in parameters:
         assert set(each) == set(PARAMETERS)
         assert type(each["user"]) is type(each["vlan"]) is int
@@ -172,7 +172,7 @@ async def test_no_name_gets_into_a_group_or_a_vlan_of_another(nowhere):
 
 
 def typed(where, regex):
-    """A profile whose one option takes any text that an all too generous administrator lets through."""
+    """A profile with one option, which accepts any text by a too generous pattern."""
     claims = {"requests": {"x": where}}
     unlisted = {"enabled": True, "validation_regex": regex, "kubespawner_override": {"device_claims": {"a": claims}}}
     option = {"display_name": "Text", "choices": {"none": {"display_name": "None"}}, "unlisted_choice": unlisted}
@@ -194,7 +194,7 @@ async def refusal_of(spawner):
 
 
 async def request_of(spawner, text):
-    """The request that comes of a text, and what the driver is told; None if the text is refused with a sentence."""
+    """The request for a text, and the driver's parameters; None if the text is refused with a sentence."""
     spawner.user_options = {"profile": "typed", "o--unlisted-choice": text}
     spawner.clear_state()
     problem = await refusal_of(spawner)
@@ -213,7 +213,7 @@ async def request_of(spawner, text):
 
 
 def skeleton(expression):
-    """CEL without what stands in its string literals."""
+    """CEL without the content of its string literals."""
     return re.sub(r'"(?:[^"\\]|\\.)*"', '""', expression)
 
 
@@ -230,9 +230,9 @@ async def test_a_typed_product_is_one_literal_in_cel(nowhere):
         return request and request["selectors"][0]["cel"]["expression"]
 
     harmless = skeleton(await expression_of("A100"))
-    taken = {text: found for text in TEXTS if (found := await expression_of(text))}
-    assert len(taken) > 60
-    for text, expression in taken.items():
+    expressions = {text: found for text in TEXTS if (found := await expression_of(text))}
+    assert len(expressions) > 60
+    for text, expression in expressions.items():
         assert skeleton(expression) == harmless, text
         selector = compile_selector(expression)
         assert selector.matches(device(text)), text
@@ -242,9 +242,9 @@ async def test_a_typed_product_is_one_literal_in_cel(nowhere):
 async def test_a_typed_size_is_a_size(nowhere):
     nowhere.spawner_config.profile_list = [typed({"capacity": {"memory": "{value}"}}, r"(?s).*")]
     spawner = nowhere.user("eve").spawner
-    taken = {text for text in TEXTS if (request := await request_of(spawner, text)) and sizes(request) == {text}}
-    assert taken <= {"10Gi", "+10Gi", "123456", "1e3"}
-    assert "10Gi" in taken
+    accepted = {text for text in TEXTS if (request := await request_of(spawner, text)) and sizes(request) == {text}}
+    assert accepted <= {"10Gi", "+10Gi", "123456", "1e3"}
+    assert "10Gi" in accepted
 
 
 def sizes(request):
@@ -256,7 +256,7 @@ def sizes(request):
 
 
 async def test_a_typed_text_is_not_expanded_again(nowhere):
-    """In settings of KubeSpawner, where an administrator may let users type, too: it expands what is in braces."""
+    """In settings of KubeSpawner, where an administrator may let users type, too: KubeSpawner expands braces."""
     profile = typed({}, r"(?s).*")
     unlisted = profile["profile_options"]["o"]["unlisted_choice"]
     unlisted["kubespawner_override"] = {"environment": {"TEXT": "[{value}]"}, "image": "example.org/{value}"}
@@ -272,8 +272,8 @@ async def test_a_typed_text_is_not_expanded_again(nowhere):
         assert container.image == f"example.org/{text}"
 
 
-async def test_what_users_typed_is_text_in_the_form(nowhere):
-    """KubeSpawner 7.1 gives the page what was picked before, whatever that was."""
+async def test_typed_values_are_text_in_the_form(nowhere):
+    """KubeSpawner 7.1 gives the page any value that was picked before."""
     nowhere.spawner_config.profile_list = [typed({"product": "{value}"}, r"(?s).*")]
     spawner = nowhere.user("eve").spawner
     for text in (each for each in TEXTS if set(each) & set("<>\"'`{$\\") and len(each) < 100):

@@ -1,4 +1,4 @@
-"""What a hostile user sends to a hub: options of servers by every way there is."""
+"""Options of servers that a hostile user sends to a hub, by every existing way."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def nothing_was_made(cluster):
 
 @contextlib.asynccontextmanager
 async def browser(hub: HubProcess, name: str) -> AsyncIterator[aiohttp.ClientSession]:
-    """Who has logged in, with the cookies of that."""
+    """A logged-in user with its cookies."""
     async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
         async with session.get(f"{hub.url}/hub/login") as page:
             (token,) = re.findall(r'name="_xsrf" value="([^"]+)"', await page.text())[:1]
@@ -109,7 +109,7 @@ def error_in(page: str) -> str:
 
 
 async def test_options_by_rest_by_form_and_by_query(embedded_cluster, hub):
-    """Each is refused before anything is made, and what is right goes on working afterwards."""
+    """Each is refused before any object is created, and valid options still work afterwards."""
     await hub.add_user("eve")
     for path in ("/users/eve/server", "/users/eve/servers/named"):
         for options, sentence in SENT if path.endswith("server") else SENT[:4]:
@@ -180,7 +180,7 @@ async def by_query(hub: HubProcess, session: aiohttp.ClientSession) -> None:
             status, page = await refusal(partial(linked, hub, session, params))
             assert (status in REFUSED, sentence in error_in(page)) == (True, True), (params, error_in(page))
             assert "<script>alert(1)" not in page
-    # JupyterHub's own, and what nbgitpuller's links bring along.
+    # JupyterHub's own, and those of nbgitpuller's links.
     after = "/hub/user-redirect/git-pull?repo=https%3A%2F%2Fexample.org%2Fcourse&urlpath=lab"
     async with session.get(f"{hub.url}/hub/spawn/eve", params={"next": after}) as answer:
         assert (answer.status, error_in(await answer.text())) == (200, "")
@@ -199,7 +199,7 @@ async def hostile_names(hub: HubProcess) -> None:
 
 
 async def stored_options_of_another_list(cluster, hub: HubProcess) -> None:
-    """What was picked before the administrator changed the profiles: a sentence, and the form as ever."""
+    """A choice from before the administrator changed the profiles gives a sentence, and the form works as before."""
     await hub.stop()
     changed = PROFILES.replace(
         '"memory": {\n                "display_name"', '"storage": {\n                "display_name"'

@@ -1,4 +1,4 @@
-"""Objects that only `dra-spawner doctor` reads: what administrators install beside a hub."""
+"""Objects that only `dra-spawner doctor` reads: other installations beside a hub."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the allocator costs, next to kube-scheduler's own: run ``python -m tests.bench.allocator``.
+"""Costs of the allocator, next to kube-scheduler's own: run ``python -m tests.bench.allocator``.
 
 Both start from decoded objects on the same cluster: 5,000 nodes with eight devices each, 80 % of them in use. The Go
 allocator (``k8s.io/dynamic-resource-allocation`` v0.36.3, built by ``tests.oracle``) is made anew for each attempt and
@@ -86,7 +86,7 @@ def compare(shared: bool, rounds: int, attempts: int) -> None:
                 fitting_again = sum(again.fits(node.name) for node in nodes)
             assert fitting == fitting_again == theirs[0]["fits"], (fitting, fitting_again, theirs[0]["fits"])
             kinds = len(verdicts)
-            # What one attempt leaves behind is not the next one's to clear away.
+            # Garbage of one attempt is not collected during the next one.
             del state, verdicts, again
         cold = sum_of(intake, answer, naming).median_of_last(attempts)
         to_loop.append(cold / loop.median_of_last(attempts))

@@ -1,4 +1,4 @@
-"""What the API server was asked between a pod's creation and its binding, by its own audit log."""
+"""Requests to the API server between a pod's creation and its binding, by its own audit log."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ class _Request:
         subject = event.get("objectRef", {})
         resource = "/".join(filter(None, (subject.get("resource"), subject.get("subresource"))))
         agent = event["userAgent"].partition("/")[0]
-        who = agent if agent.startswith("kube-") else "service or hub"
+        client = agent if agent.startswith("kube-") else "service or hub"
         begin, end = (
             datetime.fromisoformat(event[stamp]).timestamp() * 1000
             for stamp in ("requestReceivedTimestamp", "stageTimestamp")
         )
-        return cls(begin, end, f"{event['verb']} {resource} by {who}", subject.get("name", ""))
+        return cls(begin, end, f"{event['verb']} {resource} by {client}", subject.get("name", ""))
 
 
 def breakdown(log: Path, pods: Sequence[str]) -> Iterator[str]:
@@ -72,7 +72,9 @@ def breakdown(log: Path, pods: Sequence[str]) -> Iterator[str]:
     pods
         Names of pods that started in the same way, one by one.
     """
-    requests = sorted((_Request.of(json.loads(line)) for line in log.read_text().splitlines()), key=lambda it: it.begin)
+    requests = sorted(
+        (_Request.of(json.loads(line)) for line in log.read_text().splitlines()), key=lambda each: each.begin
+    )
     first = {each.subject: each for each in reversed(requests) if each.name.startswith("create pods by")}
     last = {each.subject: each for each in requests if each.name.startswith("create pods/binding")}
     began: dict[str, list[float]] = defaultdict(list)

@@ -1,7 +1,7 @@
-"""A big cluster with a hub on it, as a process of its own: what its watches tell, and what becomes of what is decided.
+"""A big cluster with a hub, as a process of its own: events of its watches, and results of decisions.
 
-Everything crosses the process's border as lines of JSON, as it would come from an API server, so that whoever follows it
-pays for what it keeps and for nothing else.
+Everything crosses the process's border as lines of JSON, as it would come from an API server, so that the follower pays
+for its own caches and for nothing else.
 """
 
 from __future__ import annotations
@@ -92,10 +92,10 @@ class Hub(Cluster):
         yield from super().lists()
         self.ready = False
 
-    # --- what happens ----------------------------------------------------------------------------------------------
+    # --- events ----------------------------------------------------------------------------------------------------
 
     def happen(self, count: int) -> Iterator[Event]:
-        """Events, with what follows from decisions among them."""
+        """Events, with results of decisions among them."""
         for number in range(_STUCK):  # more than there is: they wait for a node, all the time
             yield from self.stuck(f"jupyter-waits-{number}")
         for label, kind, event_type, obj in self.events(count):
@@ -104,7 +104,7 @@ class Hub(Cluster):
                 yield from self.node_comes()
 
     def next_of(self, stream: Iterator[Event]) -> Event | None:
-        """What comes of decisions comes first."""
+        """Results of decisions come first."""
         if not self.new:
             return next(stream, None)
         event = self.new.popleft()
@@ -132,25 +132,25 @@ class Hub(Cluster):
     # --- decisions -------------------------------------------------------------------------------------------------
 
     def executor(self, action: Action) -> None:
-        """What the API server, the scheduler and the claim controller make of it."""
+        """Results of the API server, the scheduler and the claim controller."""
         match action:
             case CreatePlaceholder():
                 self._create(self.shapes[action.shape])
             case DeletePlaceholder():
                 pod, claim = self.kept.pop(action.key.name)
-                self._tell("claim gone", Kind.RESOURCE_CLAIM, "DELETED", claim)
-                self._tell("placeholder gone", Kind.POD, "DELETED", pod)
+                self._emit("claim gone", Kind.RESOURCE_CLAIM, "DELETED", claim)
+                self._emit("placeholder gone", Kind.POD, "DELETED", pod)
             case LabelNode():
                 own = self.node_labels[action.node]
                 own.pop(action.label, None)
                 if action.value is not None:
                     own[action.label] = action.value
-                self._tell("node labelled", Kind.NODE, "MODIFIED", self.node(action.node))
+                self._emit("node labelled", Kind.NODE, "MODIFIED", self.node(action.node))
             case LabelPod():
                 found = self.pods.get(action.key.name)
                 if found is not None:
                     found["metadata"]["labels"][action.label] = action.value
-                    self._tell("pod labelled", Kind.POD, "MODIFIED", found)
+                    self._emit("pod labelled", Kind.POD, "MODIFIED", found)
             case _:
                 raise AssertionError(f"nobody takes a claim over here, and none is left over: {action}")
 
@@ -169,13 +169,13 @@ class Hub(Cluster):
         reserved = [{"resource": "pods", "name": name, "uid": pod["metadata"]["uid"]}]
         status = {"allocation": {"devices": {"results": [result]}}, "reservedFor": reserved}
         claim = self.complete({**manifest, "status": status})
-        self._tell("claim created", Kind.RESOURCE_CLAIM, "ADDED", claim)
-        self._tell("placeholder created", Kind.POD, "ADDED", pod)
+        self._emit("claim created", Kind.RESOURCE_CLAIM, "ADDED", claim)
+        self._emit("placeholder created", Kind.POD, "ADDED", pod)
         pod = {**pod, "spec": {**pod["spec"], "nodeName": node, "priority": -10}}
         self.kept[name] = pod, claim
-        self._tell("placeholder bound", Kind.POD, "MODIFIED", pod)
+        self._emit("placeholder bound", Kind.POD, "MODIFIED", pod)
 
-    def _tell(self, label: str, kind: Kind, event_type: str, obj: Json) -> None:
+    def _emit(self, label: str, kind: Kind, event_type: str, obj: Json) -> None:
         self.new.append(_event(label, kind, event_type, self.complete(obj)))
 
 
@@ -191,7 +191,7 @@ def _shape(hub: Hub, size: int) -> Shape:
 
 
 def shapes(hub: Hub) -> dict[str, Shape]:
-    """What users may choose."""
+    """Choices of users."""
     found = [_shape(hub, size) for size in SIZES]
     return {each.id: each for each in found}
 
@@ -209,7 +209,7 @@ class HubProcess:
         """Of which nothing is kept at the first event."""
 
     def __iter__(self) -> Iterator[Event]:
-        """First everything there is, then what happens."""
+        """First all existing objects, then the events."""
         while True:
             self._ours.send(())
             event = self._ours.recv()

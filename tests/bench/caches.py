@@ -1,10 +1,10 @@
-"""What each cache of the simulator gains: ``python -m tests.bench.caches``.
+"""Gain of each cache of the simulator: ``python -m tests.bench.caches``.
 
 The same work is done with all caches and without one of them, in turns, on clusters of 100, 1,000 and 5,000 nodes. A figure
 is the CPU time without the cache over the time with it, each the median of the rounds. A cache whose figures are all below 1.1
 is not worth its lines.
 
-The works are what the service, the form and ``fit`` ask:
+The works are questions of the service, the form and ``fit``:
 
 - *cold*: a new `DeviceState` is asked about all nodes, once (``dra-spawner fit``).
 - *form*: every shape of the form is asked about all nodes, and nothing has changed since (availability for each user).
@@ -95,7 +95,7 @@ def network_slice() -> Json:
 
 
 class Work:
-    """One state, and what is asked of it."""
+    """One state, and the questions to it."""
 
     def __init__(self, cluster: Cluster, sizes: CacheSizes) -> None:
         self.cluster = cluster
@@ -234,7 +234,7 @@ def main() -> int:
     parser.add_argument("--work", nargs="*", default=list(WORKS))
     parser.add_argument("--seconds", type=float, default=2.0, help="at least this long for each figure (%(default)s)")
     options = parser.parse_args()
-    gc.disable()  # what one side leaves behind is not the other one's to clear away
+    gc.disable()  # garbage of one side is not collected during the other
     print(f"{'time without / with':18} {'nodes':>6}  {'devices':8}" + "".join(f"{name:>10}" for name in options.work))
     for nodes in options.nodes:
         for common in (False, True):

@@ -32,12 +32,12 @@ from tests.virtual_time.systems import USER_SCHEDULER
 
 Json = dict[str, Any]
 
-#: Of the clock that jumps. It is ahead of the hub's, which is real: the hub takes over no claim whose reservation has ended.
+#: Of the clock that jumps. It is ahead of the hub's, which is real: the hub uses no claim whose reservation has ended.
 DAY = datetime.combine(datetime.now(UTC).date() + timedelta(days=7), datetime.min.time(), UTC)
 PROFILE = "gpu-slice"
 """Of the shipped configuration: 10Gi of a GPU's memory."""
 PREFIX = f"/services/{names.PROJECT}/"
-#: What a user's server and a placeholder without a claim request.
+#: Requests of a user's server and of a placeholder without a claim.
 RESOURCES = {"cpu": "250m", "memory": "1Gi"}
 #: 4 GPUs of 80Gi: 32 servers. Five minutes to the node, 20 s more to its devices, three minutes to the image.
 NODES = NodeGroup(cpu="16", gpus=4, memory="80Gi", least=0, most=20, starts_per_minute=4)
@@ -45,8 +45,8 @@ _STILL_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
-class Keeper:
-    """Who keeps placeholders, and how many.
+class PlaceholderSetup:
+    """A source of placeholders, and their number.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Keeper:
 
 
 class ClassWorld(ClusterWorld):
-    """Nodes as the autoscaler stand-in makes them, and one of the keepers."""
+    """Nodes as the autoscaler stand-in makes them, and one of the setups."""
 
     replica: VirtualReplica | None = None
 
@@ -76,7 +76,7 @@ class ClassWorld(ClusterWorld):
         return Pod.from_json(manifest), ()
 
     def some_waiting(self) -> list[Pod]:
-        """One server and one placeholder of those that wait: all are alike."""
+        """One pending server and one pending placeholder: all are alike."""
         return [*{pod.labels.get(names.COMPONENT): pod for pod in waiting(self.watch)}.values()]
 
     def is_busy(self) -> bool:
@@ -86,7 +86,7 @@ class ClassWorld(ClusterWorld):
         latest = self.replica.running.controller.latest
         return latest is None or (bool(latest.actions) and not latest.on_hold)
 
-    async def keep(self, count: int) -> None:
+    async def create_recipe(self, count: int) -> None:
         """The chart's recipe: pods of a low priority, without claims, that the scheduler preempts for users."""
         template = {"metadata": {"labels": {names.COMPONENT: names.PLACEHOLDER}}, **recipe_pod()}
         spec = {
@@ -162,8 +162,8 @@ class ClassCluster:
 
 
 @contextlib.asynccontextmanager
-async def class_cluster(cluster: ClusterUnderTest, keeper: Keeper, port: int) -> AsyncIterator[ClassCluster]:
-    """A cluster without nodes, with one of the keepers at work; servers answer at a port of this machine."""
+async def class_cluster(cluster: ClusterUnderTest, setup: PlaceholderSetup, port: int) -> AsyncIterator[ClassCluster]:
+    """A cluster without nodes, with one of the setups at work; servers answer at a port of this machine."""
     time = VirtualTime(DAY + timedelta(hours=9))
     await cluster.publish(*classes(), priority_class())
     async with contextlib.AsyncExitStack() as stack:
@@ -178,14 +178,14 @@ async def class_cluster(cluster: ClusterUnderTest, keeper: Keeper, port: int) ->
         group = await stack.enter_async_context(asyncio.TaskGroup())
         nodes = group.create_task(world.run_nodes())
         stack.callback(nodes.cancel)
-        if keeper.settings is not None:
+        if setup.settings is not None:
             proxy = await stack.enter_async_context(cluster.fault_proxy())
-            settings = {"history": {"keep_days": 0}, "prefix": PREFIX, **keeper.settings}
+            settings = {"history": {"keep_days": 0}, "prefix": PREFIX, **setup.settings}
             replica = VirtualReplica(cluster, time, proxy, settings, PATIENT)
             await replica.start()
             stack.push_async_callback(replica.stop)
             await eventually(lambda: replica.leads and replica.running.controller.leads, "the service leads")
             world.replica = replica
-        if keeper.recipe:
-            await world.keep(keeper.recipe)
+        if setup.recipe:
+            await world.create_recipe(setup.recipe)
         yield ClassCluster(world, time)

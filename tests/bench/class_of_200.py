@@ -1,4 +1,4 @@
-"""A class of 200: how long users wait who all click within a minute, and what it costs.
+"""A class of 200: waiting times of users who all click within a minute, and the costs.
 
 Run ``python -m tests.bench.class_of_200``. The cluster has no nodes. A calendar entry announces "200 of gpu-slice" for 10:00.
 At 10:00 all users click within one minute; at 11:30 they leave; at 12:30 the nodes are counted. Beside it are a fixed
@@ -34,7 +34,7 @@ from random import Random
 from dra_spawner.kube.cluster_watch import Change
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder
 from dra_spawner.simulator.cluster_objects import Kind
-from tests.bench.class_cluster import DAY, PREFIX, PROFILE, ClassCluster, Keeper, class_cluster
+from tests.bench.class_cluster import DAY, PREFIX, PROFILE, ClassCluster, PlaceholderSetup, class_cluster
 from tests.bench.spawn import start_stub
 from tests.cluster.background import BackgroundLoop
 from tests.cluster.control_plane import ControlPlane
@@ -52,15 +52,15 @@ CLASS = DAY + timedelta(hours=10)
 _ENDS = DAY + timedelta(hours=11, minutes=30)
 _COUNTED = _ENDS + timedelta(hours=1)
 _RUSH_SECONDS = 60.0
-#: Who has no node by then waits for one that is yet to come, and the clock jumps again.
+#: A user without a node by then needs a new node, and the clock jumps again.
 _PATIENCE_SECONDS = 90.0
 _LONGEST_WAIT = timedelta(hours=1)
 #: Requests to stop a server that are under way at once.
 _STOPS = 30
 
 
-def keepers(users: int, fixed: int) -> dict[str, Keeper]:
-    """What is compared."""
+def setups(users: int, fixed: int) -> dict[str, PlaceholderSetup]:
+    """The compared setups."""
     entry = {"users": f"{users} of {PROFILE}", "begins": f"{CLASS:%Y-%m-%d %H:%M}", "minutes": 90, "name": "class"}
     calendar = {
         "placeholders": {PROFILE: {"min": 0, "max": 2 * users}},
@@ -70,15 +70,15 @@ def keepers(users: int, fixed: int) -> dict[str, Keeper]:
     }
     number = {"placeholders": {PROFILE: {"min": fixed, "max": fixed}}, "scale_ahead": "observe"}
     return {
-        "calendar": Keeper("calendar entry", calendar),
-        "fixed": Keeper(f"{fixed} placeholders, fixed", number),
-        "z2jh": Keeper(f"z2jh's recipe, {fixed} pods", recipe=fixed),
+        "calendar": PlaceholderSetup("calendar entry", calendar),
+        "fixed": PlaceholderSetup(f"{fixed} placeholders, fixed", number),
+        "z2jh": PlaceholderSetup(f"z2jh's recipe, {fixed} pods", recipe=fixed),
     }
 
 
 @dataclass
 class Outcome:
-    """What users and nodes went through.
+    """Times of users and nodes.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class Outcome:
         Clicks that the hub refused, with its answer.
     """
 
-    keeper: Keeper
+    setup: PlaceholderSetup
     clicked: dict[str, datetime] = field(default_factory=dict)
     bound: dict[str, datetime] = field(default_factory=dict)
     node: dict[str, str] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class Outcome:
         ordered = [self.ordered_at[name] for name in before]
         ready = [self.complete_at[name] for name in before if name in self.complete_at]
         return [
-            self.keeper.title,
+            self.setup.title,
             f"{self.with_image()} of {len(self.clicked)}",
             str(self.waited()),
             " / ".join(f"{each:.1f}" for each in _quantiles(self.seconds())),
@@ -161,7 +161,7 @@ def _span(moments: Sequence[datetime]) -> str:
     return f"{min(moments):%H:%M} to {max(moments):%H:%M}" if moments else "none"
 
 
-def class_hub(cluster: ClusterUnderTest, keeper: Keeper, port: int, service_url: str) -> HubProcess:
+def class_hub(cluster: ClusterUnderTest, setup: PlaceholderSetup, port: int, service_url: str) -> HubProcess:
     """A hub whose servers answer at a port of this machine; with the service, if there is one."""
     more = f"""
 c.DRASpawner.image = {IMAGE!r}
@@ -174,7 +174,7 @@ c.DRASpawner.http_timeout = 60
 # Its default lets 100 start at once, and refuses the others.
 c.JupyterHub.concurrent_spawn_limit = 0
 """
-    if keeper.settings is not None:
+    if setup.settings is not None:
         root = service_url.removesuffix(PREFIX.rstrip("/"))
         more += f"""
 c.JupyterHub.services.append({{"name": "dra-spawner", "url": {root!r}, "api_token": {TOKEN!r}}})
@@ -190,7 +190,7 @@ class ClassDay:
     Parameters
     ----------
     report
-        Is told how far the day is.
+        Called with the progress of the day.
     """
 
     def __init__(
@@ -213,8 +213,10 @@ class ClassDay:
         await self._rush()
         self.report(f"{len(outcome.bound)} users are bound")
         if (replica := cluster.world.replica) is not None:
-            told = ", ".join(f"{count} {kind}" for kind, count in replica.running.controller.counts.placements.items())
-            self._report(f"the service has told: {told or 'nothing'}")
+            counts = ", ".join(
+                f"{count} {kind}" for kind, count in replica.running.controller.counts.placements.items()
+            )
+            self._report(f"the service has answered: {counts or 'nothing'}")
         for reason, count in self._created_since(CLASS).most_common(5):
             self._report(f"{count} placeholders were made since: {reason}")
         await self._until_all_bound()
@@ -314,9 +316,9 @@ def _user_of(labels: Mapping[str, str]) -> str | None:
     return labels.get("hub.jupyter.org/username")
 
 
-async def live(keeper: Keeper, users: int, binary: Path, report: Callable[[str], None]) -> Outcome:
+async def live(setup: PlaceholderSetup, users: int, binary: Path, report: Callable[[str], None]) -> Outcome:
     """A day with a control plane and a hub of its own."""
-    outcome = Outcome(keeper)
+    outcome = Outcome(setup)
     async with contextlib.AsyncExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="class-")))
         plane = ControlPlane(binary, directory / "plane", scheduler_profiles=SCHEDULER_PROFILES)
@@ -324,10 +326,10 @@ async def live(keeper: Keeper, users: int, binary: Path, report: Callable[[str],
         background = stack.enter_context(BackgroundLoop("cluster"))
         cluster = await stack.enter_async_context(namespace_on(plane, background, directory / "cluster", clears=False))
         port = await start_stub()
-        there = await stack.enter_async_context(class_cluster(cluster, keeper, port))
-        url = there.world.replica.running.url if there.world.replica is not None else ""
-        hub = await stack.enter_async_context(class_hub(cluster, keeper, port, url))
-        await ClassDay(there, hub, outcome, users, report).run()
+        day_cluster = await stack.enter_async_context(class_cluster(cluster, setup, port))
+        url = day_cluster.world.replica.running.url if day_cluster.world.replica is not None else ""
+        hub = await stack.enter_async_context(class_hub(cluster, setup, port, url))
+        await ClassDay(day_cluster, hub, outcome, users, report).run()
     return outcome
 
 
@@ -344,7 +346,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--users", type=int, default=200, help="of the class (%(default)s)")
     parser.add_argument("--fixed", type=int, default=20, help="placeholders, where their number is fixed (%(default)s)")
-    parser.add_argument("--kinds", nargs="+", choices=keepers(1, 1), default=[*keepers(1, 1)], help="what to compare")
+    parser.add_argument("--kinds", nargs="+", choices=setups(1, 1), default=[*setups(1, 1)], help="what to compare")
     options = parser.parse_args()
     if options.users < 2:
         parser.error("--users: at least 2")
@@ -357,8 +359,8 @@ def main() -> int:
     logging.getLogger("dra_spawner").setLevel(logging.ERROR)
     print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}")
     for name in options.kinds:
-        keeper = keepers(options.users, options.fixed)[name]
-        outcome = asyncio.run(live(keeper, options.users, binary, _Progress(name)))
+        setup = setups(options.users, options.fixed)[name]
+        outcome = asyncio.run(live(setup, options.users, binary, _Progress(name)))
         print(f"| {' | '.join(outcome.row())} |", flush=True)
     print(f"load of the machine: {os.getloadavg()[0]:.1f}")
     return 0

@@ -1,9 +1,9 @@
-"""A class of 250 users within a quarter of an hour, on nodes that take ten minutes: what happened once, and what would now.
+"""A class of 250 users within a quarter of an hour, on nodes that take ten minutes: a real event, replayed.
 
 Seventy servers run, 250 users more come from 17:00 on, most within five minutes (Berkeley's DataHub, 31 August 2026). Ten
 servers fit a node, at most five nodes are started in a minute. Launches beside the class are drawn, as is how long servers run.
-Judged are the launches from 17:00 to 17:30 of the last week. A wait is counted in whole minutes, so whoever does not start at once
-counts as waiting more than 60 s.
+Judged are the launches from 17:00 to 17:30 of the last week. A wait is counted in whole minutes, so a user who does not
+start at once counts as waiting more than 60 s.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 
 from dra_spawner.calendars.occurrences import Occurrence
 from dra_spawner.placeholders.planner.demand.minutes import MINUTES_A_WEEK, minute_of
-from dra_spawner.placeholders.planner.demand.policies import Buffer, ForecastDemand, Policy
+from dra_spawner.placeholders.planner.demand.policies import Buffer, DemandPolicy, ForecastDemand
 from dra_spawner.rehearsal.node_kinds import NodeKind
 from dra_spawner.replay.classes import WeeklyClass, class_launches
 from dra_spawner.replay.replay import Scenario, replay
@@ -58,7 +58,9 @@ def judge() -> bool:
     )
 
 
-def _variant(name: str, policy: Policy, most: float | None, *, weeks: int = 0, entry: datetime | None = None) -> bool:
+def _variant(
+    name: str, policy: DemandPolicy, most: float | None, *, weeks: int = 0, entry: datetime | None = None
+) -> bool:
     shares, idle = [], []
     for seed in SEEDS:
         result = replay(scenario(seed, weeks, entry), policy)
@@ -86,7 +88,7 @@ def scenario(seed: int, weeks: int, entry: datetime | None) -> Scenario:
 
 
 def _usual(begin: int, end: int, seed: int) -> Trace:
-    """Launches at a steady rate, by day and by night: the hardest for what looks for patterns."""
+    """Launches at a steady rate, by day and by night: the hardest case for a forecast that looks for patterns."""
     draw = random.Random(1000 + seed)
     launches = array("L", bytes(array("L").itemsize * (end - begin)))
     at = float(begin)

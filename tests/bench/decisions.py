@@ -1,12 +1,12 @@
 """From an event of a watch to the decision: how long that takes on a big cluster, and how much memory.
 
 Run ``python -m tests.bench.decisions``. On a real control plane there are 5,000 nodes with 40,000 devices and 10,000 users'
-servers with shares of them; while placeholders are kept there, and users come and go, it is recorded what the watches tell
+servers with shares of them. While the service keeps placeholders and users come and go, events of watches are recorded
 (`tests.bench.recorded_cluster`, some minutes; another process). The recording is followed then: every event comes as a line
 of JSON as an API server sends it; the time is that from this line to what is decided, with every event that makes a
 difference decided on by itself, as if none came together. What was done when it was recorded is done when it was, so the
-same is decided until then; decisions to do nothing are told apart. Aims: 100 ms at p99, 500 MB. Before that it is asked
-thirty times at once where a server gets its place, while none is kept: 0.3 s for all of them.
+same is decided until then; decisions to do nothing are counted separately. Aims: 100 ms at p99, 500 MB. Before that,
+it is asked thirty times at once for a placement without any placeholder: 0.3 s for all of them.
 
 With ``--generated`` no control plane is needed: another process makes up the events, larger and of more kinds, and does
 with each decision what a cluster would do.
@@ -70,12 +70,12 @@ class Follower:
     def take_in(self, event: Event) -> bool:
         """Whether it makes a difference."""
         self.changes.clear()
-        told = json.loads(event.line)
-        if told["type"] == "DELETED":
-            metadata = told["object"]["metadata"]
+        decoded = json.loads(event.line)
+        if decoded["type"] == "DELETED":
+            metadata = decoded["object"]["metadata"]
             self.watch.remove(event.kind, ObjectKey(metadata.get("namespace", ""), metadata["name"]))
         else:
-            self.watch.put(event.kind, told["object"])
+            self.watch.put(event.kind, decoded["object"])
         return any(change.decides for change in self.changes)
 
     def decide(self) -> None:
@@ -96,7 +96,7 @@ ASKERS = 30
 
 def ask_for_placements(follower: Follower) -> None:
     """Many users log in at once; each has another shape than the one before."""
-    # What is followed is no cluster: it is never seen whole.
+    # The recording is no cluster: it is never seen whole.
     policy = Policy(shapes=follower.hub.unkept, stale_after=timedelta.max)
     executor = ActionExecutor(
         KubernetesApi(ApiClient.__new__(ApiClient)),  # nothing is reserved
@@ -155,7 +155,7 @@ def main() -> int:
 
 
 def follow(hub: HubProcess | Recording, options: argparse.Namespace) -> int:
-    """Follow what happens, and print how long it took."""
+    """Follow the events, and print the times."""
     follower = Follower(hub, options.placeholders)
     times: dict[str, list[float]] = defaultdict(list)
     rest: list[float] = []

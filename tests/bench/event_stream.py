@@ -1,4 +1,4 @@
-"""What it costs to follow a big cluster: time for each event of a watch, and memory.
+"""Costs of following a big cluster: time for each event of a watch, and memory.
 
 Run ``python -m tests.bench.event_stream``. 5,000 nodes with 40,000 devices and 10,000 pods are generated, in the size in which
 kubelets, schedulers and controllers write them, managed fields and all. They are first taken in as a list, then a stream of
@@ -51,7 +51,7 @@ def managed_fields(count: int) -> list[Json]:
 
 
 class Cluster:
-    """Generates the objects and what happens to them."""
+    """Generates the objects and their events."""
 
     def __init__(self, nodes: int, pods: int, seed: int) -> None:
         self.random = random.Random(seed)
@@ -178,7 +178,7 @@ class Cluster:
             yield Kind.RESOURCE_CLAIM, obj
 
     def events(self, count: int) -> Iterator[tuple[str, Kind, str, Json]]:
-        """What happens: label, kind, type of the event and the object."""
+        """The events: label, kind, type of the event and the object."""
         made = 0
         while made < count:
             if self.random.random() < 0.4:
@@ -225,7 +225,7 @@ def main() -> int:
 
     before = resident_megabytes()
     watch = ClusterWatch(KubernetesApi(ApiClient.__new__(ApiClient)))
-    # Generated and encoded one by one in another process's stead: only what the watch keeps is to stay.
+    # Generated and encoded one by one, instead of by another process: only objects of the watch stay in memory.
     cluster = Cluster(options.nodes, options.pods, options.seed)
     generated = resident_megabytes()
     began = time.perf_counter()

@@ -59,7 +59,7 @@ class Fleet:
         return self._claim(name, {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}})
 
     def scenario(self, repeat: int) -> Json:
-        """What the Go allocator is asked: to place one pod with one claim so many times."""
+        """Input of the Go allocator: place one pod with one claim so many times."""
         features = ["AdminAccess", "ConsumableCapacity", "DeviceBindingAndStatus", "DeviceTaints"]
         features += ["PartitionableDevices", "PrioritizedList"]
         return {

@@ -1,15 +1,15 @@
-"""How long it takes from a pod's creation to its node: plain pods, handovers, claims from templates, yields.
+"""How long it takes from a pod's creation to its node: plain pods, handovers, claims from templates, preemptions.
 
 Run ``python -m tests.bench.handover``. A real control plane with fake nodes and the client limits that Kubernetes gives the
 scheduler and the controller manager by default (50 and 20 requests a second; bursts of 100 and 30), to which most of the
 figures for many pods at once are due. All kinds of start are measured in the same run, in turn, and compared with one
 another, many at once in several rounds.
 
-Handovers are those of the service, with new placeholders made for those that went: a promise is asked for, then the pod is
-made that names the claim; the time is that from the pod's creation. Beside means that there was room for the pod and its
-placeholder, full that there was not. By hand is the least that a handover can be: a pod names an allocated claim, and
-nobody but the scheduler has to do with it. Aims: one by one at most 1.5 times a plain pod, 30 at once at most 2.5 times,
-100 at once at most 0.6 times the template path, 95 of 100 yields within a second.
+Handovers are those of the service, with new placeholders for the handed-over ones: a reservation is requested, then a
+pod that names the claim is created; the time begins with its creation. "Beside" means that the pod fits beside its
+placeholder, "full" that it does not. By hand is the least that a handover can be: a pod names an allocated claim, and
+only the scheduler is involved. Aims: one by one at most 1.5 times a plain pod, 30 at once at most 2.5 times,
+100 at once at most 0.6 times the template path, 95 of 100 preemptions within a second.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ async def one_by_one(bench: Bench, times: int) -> tuple[dict[str, list[float]], 
     found: dict[str, list[float]] = defaultdict(list)
     pods: dict[str, list[str]] = defaultdict(list)
     for wanted in (BESIDE, FULL):
-        await bench.keep(wanted, 5)
+        await bench.scale(wanted, 5)
     for number in range(times):
         for kind, prepare in ways(bench).items():
             start = await prepare()
@@ -61,7 +61,7 @@ async def one_by_one(bench: Bench, times: int) -> tuple[dict[str, list[float]], 
         if number % 10 == 9:
             await bench.clear()
             for wanted in (BESIDE, FULL):
-                await bench.keep(wanted, 5)
+                await bench.scale(wanted, 5)
     await bench.clear()
     return found, pods
 
@@ -74,8 +74,8 @@ async def at_once(bench: Bench, count: int, rounds: int) -> dict[str, list[float
             if kind == "by hand":
                 continue
             for wanted, name in ((BESIDE, "beside"), (FULL, "full")):
-                await bench.keep(wanted, count if name == kind else 0)
-            # The limits of clients are buckets: all kinds begin with full ones, when what was before is gone.
+                await bench.scale(wanted, count if name == kind else 0)
+            # The limits of clients are buckets: all kinds begin with full ones, when earlier objects are gone.
             await bench.until(lambda: not bench.left_over(), "no claims left over")
             await asyncio.sleep(5)
             starts = await asyncio.gather(*(prepare() for _ in range(count)))
@@ -85,20 +85,20 @@ async def at_once(bench: Bench, count: int, rounds: int) -> dict[str, list[float
             print(f"round {number + 1}: {count} at once, {kind}: {found[kind][-1]:.2f} s", flush=True)
             await bench.clear()
     for wanted in (BESIDE, FULL):
-        await bench.keep(wanted, 0)
+        await bench.scale(wanted, 0)
     return found
 
 
-async def yields(bench: Bench, times: int, gpus: int) -> list[float]:
-    """Every GPU is held by a placeholder; users come who did not ask, and their pods are of another shape."""
+async def preemptions(bench: Bench, times: int, gpus: int) -> list[float]:
+    """A placeholder uses every GPU; users come without a reservation, with pods of another shape."""
     bench.refills = False
-    await bench.keep(BESIDE, gpus)
+    await bench.scale(BESIDE, gpus)
     found = []
     for _ in range(times):
         found.append(await bench.run(await bench.template("2")))
         await asyncio.sleep(0.2)
     await bench.clear()
-    await bench.keep(BESIDE, 0)
+    await bench.scale(BESIDE, 0)
     return found
 
 
@@ -117,8 +117,8 @@ async def measure(options: argparse.Namespace) -> None:
                     print(kind, *breakdown(plane.audit_log, names), sep="\n  ", flush=True)
                 for count in options.at_once:
                     report_at_once(count, await at_once(bench, count, options.rounds))
-                if options.yields:
-                    report_yields(await yields(bench, options.yields, options.nodes * ROOMY.gpus))
+                if options.preemptions:
+                    report_preemptions(await preemptions(bench, options.preemptions, options.nodes * ROOMY.gpus))
                 print(f"refused by the API server: {bench.failures() or 'nothing'}")
     limits = f"{options.qps} requests a second" if options.qps else "Kubernetes' defaults"
     print(f"client limits of scheduler and controllers: {limits}; load of the machine: {os.getloadavg()[0]:.1f}")
@@ -141,12 +141,12 @@ def report_at_once(count: int, found: Mapping[str, Sequence[float]]) -> None:
               flush=True)  # fmt: skip
 
 
-def report_yields(found: Sequence[float]) -> None:
-    print(f"yield: {len(found)} times, median {statistics.median(found):.2f} s, p95 {_p95(found):.2f} s")
+def report_preemptions(found: Sequence[float]) -> None:
+    print(f"preemption: {len(found)} times, median {statistics.median(found):.2f} s, p95 {_p95(found):.2f} s")
 
 
 def _ratios(values: Sequence[float], others: Sequence[float]) -> str:
-    """Of each round, for rounds differ more than what is within one."""
+    """Of each round, for rounds differ more than starts within one round."""
     ratios = [value / other for value, other in zip(values, others, strict=True)]
     return f"{statistics.median(ratios):5.2f} ({min(ratios):.2f}..{max(ratios):.2f})"
 
@@ -162,7 +162,7 @@ def main() -> int:
     parser.add_argument("--times", type=int, default=30, help="of each kind, one by one")
     parser.add_argument("--at-once", type=int, nargs="*", default=[30, 100])
     parser.add_argument("--rounds", type=int, default=3, help="of all kinds, many at once")
-    parser.add_argument("--yields", type=int, default=20)
+    parser.add_argument("--preemptions", type=int, default=20)
     parser.add_argument("--no-refill", action="store_true", help="make no placeholders for those that were handed over")
     parser.add_argument("--qps", type=int, help="client limit of scheduler and controllers; Kubernetes' own by default")
     parser.add_argument("--without-nomination", action="store_true",

@@ -78,13 +78,13 @@ class Bench:
     Attributes
     ----------
     refills
-        Whether placeholders that were handed over are replaced, as the service does; else what is there is enough.
+        Whether the service replaces placeholders that were handed over; else the existing ones are enough.
     bound
         When each pod was first seen to have a node.
     reserved
-        Seconds that promises took.
-    taken
-        Claims that are starts' own, which the hub removes.
+        Seconds that reservations took.
+    handed_over
+        Warm claims that were handed over to starts; the hub removes them.
     """
 
     api: KubernetesApi
@@ -97,7 +97,7 @@ class Bench:
     bound: dict[str, float] = field(default_factory=dict)
     reserved: list[float] = field(default_factory=list)
     number: int = 0
-    taken: set[str] = field(default_factory=set)
+    handed_over: set[str] = field(default_factory=set)
 
     def note(self, change: Change) -> None:
         if change.kind is Kind.POD and change.key.name not in self.bound:
@@ -150,7 +150,7 @@ class Bench:
 
     # --- placeholders ----------------------------------------------------------------------------------------------
 
-    async def keep(self, wanted: Shape, count: int) -> None:
+    async def scale(self, wanted: Shape, count: int) -> None:
         """Have so many warm placeholders of a shape."""
         self.wanted[wanted.id] = (wanted, count)
         self.filling = True
@@ -196,7 +196,7 @@ class Bench:
         return Start(name, {"gpu": {"resourceClaimName": name}})
 
     async def handover(self, wanted: Shape) -> Start:
-        """Prepares a pod that takes a warm claim over, as the spawner does: asks for the promise, and marks the claim."""
+        """Prepares a pod that gets a warm claim, as the spawner does: requests the reservation, and marks the claim."""
         name = self.name("beside" if wanted is BESIDE else "full")
         asked = time.perf_counter()
         reservation = await self.reservations.place(wanted, NAMESPACE, name)
@@ -207,7 +207,7 @@ class Bench:
         for claim in reservation.claims.values():
             marks = {"labels": {names.COMPONENT: names.USER_SERVER}, "annotations": {names.START: name}}
             await self.api.patch(resource_path(*_CLAIMS, NAMESPACE, claim), {"metadata": marks})
-            self.taken.add(claim)
+            self.handed_over.add(claim)
         entries = {entry: {"resourceClaimName": claim} for entry, claim in reservation.claims.items()}
         return Start(name, entries, wanted, "1" if wanted is BESIDE else "4")
 
@@ -230,17 +230,17 @@ class Bench:
         await self.api.delete(resource_path(*_TEMPLATES, NAMESPACE))
         await self.until(lambda: not self.reconciler.view().users, "all users gone")
         for key in self.left_over():
-            if key.name.startswith("hand-") or key.name in self.taken:
+            if key.name.startswith("hand-") or key.name in self.handed_over:
                 await self.api.delete(resource_path(*_CLAIMS, NAMESPACE, key.name), missing_ok=True)
         await self.until(lambda: not self.left_over(), "no claims left over")
 
     def left_over(self) -> set[ObjectKey]:
         """Claims that no placeholder has."""
-        kept = {claim for each in self.reconciler.view().placeholders.values() for claim in each.claims}
-        return set(self.watch.snapshot.claims) - kept
+        in_use = {claim for each in self.reconciler.view().placeholders.values() for claim in each.claims}
+        return set(self.watch.snapshot.claims) - in_use
 
     def failures(self) -> list[str]:
-        """What the API server refused."""
+        """Refusals of the API server."""
         found = (each.decision for each in self.reconciler.decisions.newest(10**6))
         return [f"{each.kind} {each.subject}: {each.outcome}" for each in found if each.outcome != "done"]
 

@@ -1,4 +1,4 @@
-"""What recording costs those who record, and how fast the history is written and read.
+"""Costs of recording for the caller, and speed of writing and reading the history.
 
 Run ``python -m tests.bench.history [--launches 720000] [--url URL]``. It prints microseconds that a caller spends on a
 record while the database works and while it hangs, side by side, and then the rates of a database with launches of 59
@@ -70,13 +70,13 @@ def measure_calls(path: Path) -> None:
         return HistoryDatabase.open(f"sqlite:///{path}")
 
     opened: tuple[tuple[str, Callable[[], HistoryDatabase]], ...] = (("works", work), ("hangs", hang))
-    for what, database in opened:
+    for state, database in opened:
         recorder = Recorder(database, timedelta(days=3650), limits=RecorderLimits(interval=0.01))
         recorder.resume()
         micros = call_micros(recorder)
         cuts = statistics.quantiles(micros, n=100)
         print(
-            f"database {what}: {statistics.median(micros):.2f} µs a record, p99 {cuts[98]:.1f}, most {max(micros):.0f}"
+            f"database {state}: {statistics.median(micros):.2f} µs a record, p99 {cuts[98]:.1f}, most {max(micros):.0f}"
         )
         release.set()
         recorder.stop(60)

@@ -6,8 +6,8 @@ server and placeholder do nothing. Times are from the creation of the pod until 
 First one by one, in changing order, with a driver that takes 0, 2 and 10 s to prepare a device:
 
 - "plain": a pod without claims.
-- "joined": a pod with a claim that another pod on the node already has. Nobody hands anything over; this is what
-  Kubernetes itself asks for a claim that is prepared.
+- "joined": a pod with a claim that another pod on the node already has. There is no handover; this is the time
+  that Kubernetes itself needs for a prepared claim.
 - "beside": a handover. The new placeholder waits until the old one is gone, as it does where ``max`` is ``min``.
 - "refilled": a handover. The new placeholder is created as soon as the server's pod has its node, and starts on the same
   node at the same time. On two processors that costs the server 0.1 to 0.3 s.
@@ -15,7 +15,7 @@ First one by one, in changing order, with a driver that takes 0, 2 and 10 s to p
 
 Aim: a handover takes at most 1.1 times as long as the plain pod, whatever the driver takes.
 
-Then many, several at once, each with a random delay of the hub (between promise and pod), of the volume (a ConfigMap that
+Then many, several at once, each with a random delay of the hub (after the reservation), of the volume (a ConfigMap that
 comes late) and of the driver. Aim: all of them run.
 """
 
@@ -61,9 +61,9 @@ NODE = "node-bench"
 SHARE = {"gpu": claim_spec(GPU_SHARE_CLASS, memory="10Gi")}
 WANTED: Shape = shape(SHARE, cpu="10m", image=QUICK_SERVER)
 PREPARATIONS = (0.0, 2.0, 10.0)
-#: Nothing here takes longer; what does is stuck.
+#: No start here takes longer, unless it is stuck.
 STUCK_SECONDS = 120.0
-#: What the kinds of start are called, in the order in which they take turns.
+#: Names of the kinds of start, in the order of their turns.
 KINDS = ("plain", "joined", "beside", "refilled", "template")
 
 
@@ -77,12 +77,12 @@ def pools() -> Mapping[str, Pools]:
 
 @dataclass
 class Bench:
-    """A node, what keeps places on it, and when pods ran."""
+    """A node, the reconciler of its placeholders, and the times when pods ran."""
 
     node: RealNode
     cluster: ClusterUnderTest
     world: PlaceholderWorld
-    kept: int
+    warm: int
     ran: dict[str, float] = field(default_factory=dict)
 
     def note(self, change: Change) -> None:
@@ -99,7 +99,7 @@ class Bench:
         return self.ran[name] - began
 
     async def reserved(self, name: str) -> dict[str, str]:
-        """Names of the claims that a pod takes over, as soon as any are to be had."""
+        """Names of the warm claims that a pod gets, as soon as there are any."""
 
         async def claims() -> dict[str, str]:
             return dict((await self.world.reservations.place(WANTED, self.cluster.namespace, name)).claims)
@@ -115,12 +115,12 @@ class Bench:
             began = time.perf_counter()
             await self.world.user(name, SHARE if kind == "template" else {}, **options)
         else:
-            claims = await (self.held(name) if kind == "joined" else self.reserved(name))
+            claims = await (self.joinable_claims(name) if kind == "joined" else self.reserved(name))
             began = time.perf_counter()
             await self.world.named_user(name, claims, SHARE, **options)
         return await self.runs(name, began)
 
-    async def held(self, name: str) -> dict[str, str]:
+    async def joinable_claims(self, name: str) -> dict[str, str]:
         """Names of the claims that a pod of nobody's has on the node."""
         holder = f"{name}-holder"
         await self.world.user(holder, SHARE, cpu="10m", image=PAUSE)
@@ -132,7 +132,7 @@ class Bench:
 
     def refill(self, at_once: bool) -> None:
         """Whether a new placeholder is created before the one that is handed over is gone."""
-        replicas = ReplicaRange(self.kept, 2 * self.kept + 10 if at_once else self.kept)
+        replicas = ReplicaRange(self.warm, 2 * self.warm + 10 if at_once else self.warm)
         self.world.policy = replace(self.world.policy, replicas={WANTED.id: replicas})
 
     async def end(self, name: str, claims: Sequence[str] = ()) -> None:
@@ -152,8 +152,8 @@ async def one_by_one(bench: Bench, preparation: float, times: int) -> dict[str, 
         for kind in random.Random(number).sample(KINDS, len(KINDS)):  # none is always after the same one
             name = f"{kind}-{preparation:g}-{number}"
             bench.refill(at_once=kind == "refilled")
-            # What goes on in the background is to be over.
-            await bench.world.until(lambda: len(bench.world.warm(WANTED)) == bench.kept, 60)
+            # Work in the background must be finished.
+            await bench.world.until(lambda: len(bench.world.warm(WANTED)) == bench.warm, 60)
             await asyncio.sleep(1)
             seconds = await bench.start(kind, name)
             if seconds is None:
@@ -167,7 +167,7 @@ async def one_by_one(bench: Bench, preparation: float, times: int) -> dict[str, 
 
 @dataclass
 class Tally:
-    """What became of many handovers."""
+    """Results of many handovers."""
 
     seconds: list[float] = field(default_factory=list)
     stuck: list[str] = field(default_factory=list)
@@ -213,8 +213,8 @@ async def one(bench: Bench, name: str, chance: random.Random, tally: Tally) -> N
 
 
 @contextlib.asynccontextmanager
-async def running(directory: Path, loop: BackgroundLoop, kept: int) -> AsyncIterator[Bench]:
-    """A node with so many warm places."""
+async def running(directory: Path, loop: BackgroundLoop, warm: int) -> AsyncIterator[Bench]:
+    """A node with so many warm placeholders."""
 
     def report(text: str) -> None:
         print(text, flush=True)
@@ -228,10 +228,10 @@ async def running(directory: Path, loop: BackgroundLoop, kept: int) -> AsyncIter
         await asyncio.to_thread(stack.enter_context, node)
         async with namespace_on(plane, loop, directory / "cluster", keeps_nodes=True) as cluster:
             await cluster.publish(*device_classes(), priority_class())
-            async with at_work(cluster, (WANTED, ReplicaRange(kept, 2 * kept + 10)), image=PAUSE) as world:
-                bench = Bench(node, cluster, world, kept)
+            async with at_work(cluster, (WANTED, ReplicaRange(warm, 2 * warm + 10)), image=PAUSE) as world:
+                bench = Bench(node, cluster, world, warm)
                 world.watch.on_change(bench.note)
-                await world.until(lambda: len(world.warm(WANTED)) == kept, 120)
+                await world.until(lambda: len(world.warm(WANTED)) == warm, 120)
                 yield bench
 
 

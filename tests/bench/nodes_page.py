@@ -1,4 +1,4 @@
-"""What the page of nodes costs in a browser: until it can be used, and for each change, search and grouping.
+"""Costs of the page of nodes in a browser: until it can be used, and for each change, search and grouping.
 
 Run ``python -m tests.bench.nodes_page``. The service's web application answers over loopback, without a hub, from a generated
 cluster. Chromium opens the page several times. A render is measured in the page, from the answer until the document is changed
@@ -44,7 +44,7 @@ _SEARCH = """async (text) => {
 }"""
 
 
-def told(name: str, values: Sequence[float]) -> None:
+def report(name: str, values: Sequence[float]) -> None:
     """Print median and maximum in ms."""
     print(f"{name}: median {statistics.median(values):.0f} ms, at most {max(values):.0f} ms")
 
@@ -92,12 +92,12 @@ async def run(nodes: int, devices: int, times: int) -> None:
             sorted_.append(await page.evaluate(_WITH_FRAME, "emptiest"))
             grouped.append(await page.evaluate(_WITH_FRAME, "group"))
             await page.close()
-    told("from the click until devices are seen", usable)
-    told("first render", first)
-    told("render after a change", changed)
-    told("search, with 80 ms until typing is over, and the frame", searched)
-    told("sort, with the frame", sorted_)
-    told("group, with the frame", grouped)
+    report("from the click until devices are seen", usable)
+    report("first render", first)
+    report("render after a change", changed)
+    report("search, with 80 ms until typing is over, and the frame", searched)
+    report("sort, with the frame", sorted_)
+    report("group, with the frame", grouped)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What open pages cost the hub: spawn forms that keep their availability fresh, and progress pages of waiting servers.
+"""Costs of open pages for the hub: spawn forms with fresh availability, and progress pages of pending servers.
 
 Run it with ``python -m tests.bench.open_pages``. The hub, its proxy and the service are processes of their own on the
 embedded cluster, as the shipped configuration starts them. 200 users log in and open the form. Each page then asks as its
@@ -86,7 +86,7 @@ class Use:
         self.at = time.monotonic()
 
     def since(self, before: Use) -> str:
-        """What has changed."""
+        """Changed labels."""
         seconds = self.at - before.at
         load, waits = (self.seconds - before.seconds) / seconds, (self.waited - before.waited) / seconds
         memory = f"{self.megabytes - before.megabytes:+.1f} MB to {self.megabytes:.0f} MB"
@@ -227,10 +227,10 @@ async def forms(hub: HubProcess, api: KubernetesApi, pages: int, changes: int) -
             await cordon(api, is_cordoned)
             changed = time.monotonic()
 
-            async def all_see_it() -> bool:
+            async def all_pages_changed() -> bool:
                 return all(each.seen for each in opened)
 
-            await eventually(all_see_it, "all pages have seen the change", within_seconds=60)
+            await eventually(all_pages_changed, "all pages have seen the change", within_seconds=60)
             seen = [next(iter(each.seen.values())) - changed for each in opened]
             delays += seen
             firsts.append(min(seen))

@@ -4,8 +4,8 @@ Run ``python -m tests.bench.openb_shares``. It needs ``openb-pods.csv.gz`` and `
 2023) in `../shared/data`, or ``--data DIRECTORY``; without, it says so and stops.
 
 All tasks with a share of one GPU come one after the other, in the order of their creation, and none leaves. Ours: the simulator, which
-allocates as kube-scheduler does, on the busiest node that has room (the node with the largest used part of its devices, as
-placements and preferences choose it). Best fit: the fullest device of all that has room, as an exact model with no nodes
+allocates as kube-scheduler does, on the busiest node with capacity (with the largest used part of its devices, as
+placements and preferences choose it). Best fit: the fullest device with capacity, as an exact model with no nodes
 and no CPU; first fit the same with the first device. The bound is the sum of the shares, which no packing can be below, as 810
 and 470 thousandths do not share a device. The trace has no column that says on which device or node a task ran, so its own placement
 cannot be counted.
@@ -59,8 +59,8 @@ def main() -> int:
 
 
 def best_fit(shares: Iterable[int]) -> int:
-    """Devices, if each share goes to the fullest that has room."""
-    free: list[int] = []  # rooms of devices in use, ascending
+    """Number of devices, if each share goes to the fullest one with capacity."""
+    free: list[int] = []  # free capacity of devices in use, ascending
     for share in shares:
         at = bisect_left(free, share)
         insort(free, (free.pop(at) if at < len(free) else WHOLE) - share)
@@ -68,10 +68,10 @@ def best_fit(shares: Iterable[int]) -> int:
 
 
 def first_fit(shares: Iterable[int]) -> int:
-    """Devices, if each share goes to the first that has room."""
+    """Number of devices, if each share goes to the first one with capacity."""
     free: list[int] = []
     for share in shares:
-        at = next((index for index, room in enumerate(free) if room >= share), None)
+        at = next((index for index, capacity in enumerate(free) if capacity >= share), None)
         if at is None:
             free.append(WHOLE - share)
         else:
@@ -114,13 +114,13 @@ def _classes() -> Iterable[Json]:
 
 def _node(row: dict[str, str]) -> Iterable[Json]:
     name = row["sn"]
-    room = {"cpu": f"{row['cpu_milli']}m", "memory": f"{row['memory_mib']}Mi", "pods": "110"}
+    capacity = {"cpu": f"{row['cpu_milli']}m", "memory": f"{row['memory_mib']}Mi", "pods": "110"}
     labels = {"kubernetes.io/hostname": name}
     yield {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": name, "labels": labels},
-        "status": {"allocatable": room, "capacity": room},
+        "status": {"allocatable": capacity, "capacity": capacity},
     }
     devices = [
         {"name": f"gpu-{index}", "allowMultipleAllocations": True, "capacity": {"thousandths": {"value": str(WHOLE)}}}

@@ -76,7 +76,7 @@ def cluster_facts(nodes: int) -> ClusterFacts:
 
 
 def milliseconds(work: Callable[[], object], repeat: int) -> float:
-    """Best of some runs, in time of the processor: other work of the machine is not what is measured."""
+    """Best of some runs, in processor time, without other work of the machine."""
     times = []
     for _ in range(repeat):
         begin = time.process_time()
@@ -107,14 +107,14 @@ def main() -> None:
     print(
         f"{len(report.choices)} choices, {options.nodes} nodes, {len(inventory.devices)} devices, {len(text)} bytes of JSON"
     )
-    for what, taken in (
+    for label, duration in (
         ("loading the list as JSON", loading),
         ("compiling, CEL known", compiling),
         ("compiling and checking, same facts", same),
         ("compiling and checking, new facts, CEL known", new),
         ("compiling and checking, cold", cold),
     ):
-        print(f"{what:46} {taken:8.1f} ms {taken / loading:8.0f} x JSON")
+        print(f"{label:46} {duration:8.1f} ms {duration / loading:8.0f} x JSON")
     print(", ".join(f"{report.count(level)} {level}s" for level in Level))
 
 

@@ -1,9 +1,9 @@
-"""What the watches of a real, big cluster tell while users come and go, recorded for `tests.bench.decisions`.
+"""Events of the watches of a real, big cluster while users come and go, recorded for `tests.bench.decisions`.
 
 A real control plane gets nodes that nobody runs, each with eight devices, and users' servers with shares of them. Then a
-reconciler keeps placeholders there, users come by promises and others go, and every node says every five minutes that it
-is there, as kubelets do; what they renew more often, their leases, no watch is told of. What the reconciler's watch is
-told is written to a file: a JSON object a line, with the moment it came.
+reconciler keeps placeholders there, users come by reservations and others go. Every node reports its status every five
+minutes, as kubelets do; leases are renewed more often, but no watch follows leases. The events of the reconciler's
+watch are written to a file: a JSON object a line, with its time.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ SHAPES = {size: shape(_claims(size)) for size in SIZES}
 
 
 class _RecordingWatch(ClusterWatch):
-    """Writes down what it is told."""
+    """Writes down its events."""
 
     file: IO[str]
     has_begun = False
-    """Whether everything that is there from the beginning was told of."""
+    """Whether the initial objects are complete."""
 
     def put(self, kind: Kind, obj: JsonObject) -> None:
         metadata = obj["metadata"]
@@ -81,8 +81,8 @@ class _RecordingWatch(ClusterWatch):
         super().remove(kind, key)
 
     def _write(self, event_type: str, kind: Kind, obj: JsonObject) -> None:
-        told = {"at": time.time(), "has_begun": self.has_begun, "kind": kind, "type": event_type, "object": obj}
-        self.file.write(json.dumps(told) + "\n")
+        recorded = {"at": time.time(), "has_begun": self.has_begun, "kind": kind, "type": event_type, "object": obj}
+        self.file.write(json.dumps(recorded) + "\n")
 
 
 class _Cluster:
@@ -181,7 +181,7 @@ async def _all(work: Iterable[Awaitable[None]]) -> None:
 
 
 def policy(placeholders: int) -> Policy:
-    """What is wanted, of each shape as much."""
+    """Wanted placeholders, the same number of each shape."""
     replicas = {each.id: ReplicaRange(placeholders, 2 * placeholders) for each in SHAPES.values()}
     return Policy(shapes={each.id: each for each in SHAPES.values()}, replicas=replicas)
 
@@ -192,11 +192,11 @@ def record(directory: Path, nodes: int, users: int, placeholders: int, coming: i
     Parameters
     ----------
     users
-        Who are there from the beginning.
+        Users at the beginning.
     placeholders
         Of each shape.
     coming
-        How many come while it is recorded; as many go.
+        Users who come while events are recorded; as many go.
     """
     binary = control_plane_binary()
     with ControlPlane(binary, directory / "plane", client_qps=1000) as plane:
@@ -240,24 +240,24 @@ async def _record(
 
 
 class Recording:
-    """The same again, line by line; what is decided now makes no difference to what was."""
+    """The same again, line by line; decisions of now do not change the recording."""
 
     def __init__(self, directory: Path) -> None:
         self.shapes: dict[str, Shape] = dict(policy(1).shapes)
         unkept = (shape(_claims(size)) for size in _OTHER_SIZES)
         self.unkept: dict[str, Shape] = {each.id: each for each in unkept}
         self.now = datetime.now(UTC)
-        """When what was told last came."""
+        """Time of the last event."""
         self._file = directory / _FILE
 
     def __iter__(self) -> Iterator[Event]:
         with self._file.open() as lines:
             for line in lines:
-                told = json.loads(line)
-                self.now = datetime.fromtimestamp(told["at"], UTC)
-                kind = Kind(told["kind"])
-                label = f"{kind} {told['type'].lower()}" if told["has_begun"] else "list"
-                yield Event(label, kind, json.dumps({"type": told["type"], "object": told["object"]}).encode())
+                recorded = json.loads(line)
+                self.now = datetime.fromtimestamp(recorded["at"], UTC)
+                kind = Kind(recorded["kind"])
+                label = f"{kind} {recorded['type'].lower()}" if recorded["has_begun"] else "list"
+                yield Event(label, kind, json.dumps({"type": recorded["type"], "object": recorded["object"]}).encode())
 
     def executor(self, actions: tuple[Action, ...]) -> None:
         """It was done when it was recorded, or something like it."""

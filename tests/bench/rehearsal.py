@@ -1,6 +1,6 @@
-"""What a rehearsal costs: ``python -m tests.bench.rehearsal``.
+"""Costs of a rehearsal: ``python -m tests.bench.rehearsal``.
 
-The cluster has nodes with eight GPUs, whose shares are partly in use. Told are the time of a rehearsal beside the time of
+The cluster has nodes with eight GPUs, whose shares are partly in use. Shown are the time of a rehearsal, the time of
 the first look at the cluster, the same through the service with its longest pause of the event loop, and the steps.
 """
 

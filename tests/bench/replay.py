@@ -116,7 +116,7 @@ def judge(row: Row, learn_days: int, models: Sequence[str], settings: DemandSett
 
 
 def cost(trace: Trace) -> None:
-    """Print what a replay takes: time that grows with the days, and memory."""
+    """Print the costs of a replay: time that grows with the days, and memory."""
     print("\ncost of one replay of a forecast at the full rate, ten slots a node")
     nodes = NodeKind("nodes", PER_NODE, (timedelta(minutes=8),))
     for days in (JUDGED_DAYS / 2, JUDGED_DAYS):

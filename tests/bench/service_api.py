@@ -1,4 +1,4 @@
-"""What the service's API costs with 5,000 nodes: availability, and open event streams.
+"""Costs of the service's API with 5,000 nodes: availability, and open event streams.
 
 Run ``python -m tests.bench.service_api``. The service's web application answers over loopback, in this process; another process
 asks, with keep-alive connections, as programs do. Availability is ``GET api/profiles`` with the service's own token. It is
@@ -107,11 +107,11 @@ async def ask(url: str, seconds: float, at_once: int) -> list[float]:
     return found
 
 
-def show(what: str, times: list[float], seconds: float) -> None:
+def show(label: str, times: list[float], seconds: float) -> None:
     ordered = sorted(times)
     p99 = ordered[int(len(ordered) * 0.99)] * 1000
     print(
-        f"{what}: {len(times) / seconds:.0f} a second, median {statistics.median(times) * 1000:.2f} ms, "
+        f"{label}: {len(times) / seconds:.0f} a second, median {statistics.median(times) * 1000:.2f} ms, "
         f"99 % within {p99:.2f} ms, longest {ordered[-1] * 1000:.1f} ms"
     )
 
@@ -128,7 +128,7 @@ async def change(found: Service, begun: asyncio.Event, number: int = 100, *, dec
         for line in lines:
             found.watch.put(Kind.NODE, json.loads(line))
             begun.set()
-            await asyncio.sleep(1 / _REPORTS_A_SECOND)  # the load itself: it waits for nothing
+            await asyncio.sleep(1 / _REPORTS_A_SECOND)  # the load itself: it never waits
 
 
 async def _read_until(answer: aiohttp.ClientResponse, text: str) -> None:
@@ -158,11 +158,11 @@ async def measure(options: argparse.Namespace) -> None:
         await ask(url, 1, 1)
         show("one after the other", await ask(url, options.seconds, 1), options.seconds)
         show(f"{_AT_ONCE} at once", await ask(url, options.seconds, _AT_ONCE), options.seconds)
-        for what, decides in (("while nodes report", False), ("while nodes change", True)):
+        for label, decides in (("while nodes report", False), ("while nodes change", True)):
             begun = asyncio.Event()
             changing = asyncio.create_task(change(found, begun, decides=decides))
             await begun.wait()
-            show(what, await ask(url, options.seconds, 1), options.seconds)
+            show(label, await ask(url, options.seconds, 1), options.seconds)
             changing.cancel()
             with suppress(asyncio.CancelledError):
                 await changing

@@ -1,7 +1,7 @@
-"""What a device claim costs the hub: 100 servers with KubeSpawner, with the least that asks for a device, and with DRASpawner.
+"""Costs of a device claim for the hub: 100 servers with KubeSpawner, with a minimal claim, and with DRASpawner.
 
 The least is KubeSpawner that sends the same two requests more (it creates a template and makes the pod its owner) and
-does nothing else: no profile, no check, no sentence, no clean-up. What it takes more than KubeSpawner no code of ours can save.
+does nothing else: no profile, no check, no sentence, no clean-up. No code of ours can save its additional costs.
 
 Run ``python -m tests.bench.spawn``. The cluster is the real control plane with its default client limits and pretended nodes;
 the hub's side (users, database, spawner) runs in this process, on a thread of its own, so that its processor time can
@@ -116,7 +116,7 @@ def counted_requests() -> Iterator[Counter[str]]:
 
 async def one_round(side: HubSide, names: list[str]) -> tuple[Figures, Counter[str]]:
     users = [side.user(name) for name in names]
-    # What lives on, of the pretended nodes in this process, too, is not looked through again for what a start leaves.
+    # Long-lived objects, also of the pretended nodes in this process, are not scanned again for garbage of a start.
     gc.collect()
     gc.freeze()
     with counted_requests() as counts:

@@ -1,7 +1,7 @@
 """The thought experiment of zero-to-jupyterhub#1414 over simulated days: this project's placeholders against the chart's recipe.
 
-Run ``python -m tests.bench.thought_experiment``. Ten seats a node, five placeholders, five minutes from the order of a node to
-the node, three more to the image; users come and go from seven in the morning on. An autoscaler stand-in does what
+Run ``python -m tests.bench.thought_experiment``. Ten slots a node, five placeholders, five minutes from a node's order
+to the node, three more to the image; users come and go from seven in the morning on. An autoscaler stand-in does what
 cluster-autoscaler does (`tests.placeholders.planner.autoscaler`). Each day is lived twice, by either system, once without devices and once
 with shares of GPUs.
 
@@ -11,8 +11,8 @@ spawner does; the recipe is a StatefulSet of pods with a lower priority and a se
 configures it. With ``--virtual`` there is only the simulator's model of kube-scheduler, and more days in less time.
 
 ``wait: node`` are users who had no node after five seconds, ``wait: image`` those whose node had not pulled the image,
-``blocked`` those for whom a ready node had room but for placeholders. Aims: no user on a node without the image, none blocked,
-waits at p95 a tenth at most, no more node-hours.
+``blocked`` those for whom a ready node fitted without placeholders. Aims: no user on a node without the image, none
+blocked, waits at p95 a tenth at most, no more node-hours.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ async def _day(system: System, shares: bool, users: int, seed: int) -> Outcome:
 
 
 class _Progress:
-    """Tells whoever waits how far the day is."""
+    """Shows the progress of the day."""
 
     def __init__(self, of: str) -> None:
         self._of = of

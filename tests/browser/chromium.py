@@ -17,7 +17,7 @@ _FLAGS: Final = (
     "--disable-component-update",
     "--disable-sync",
 )
-#: Where to put pictures of the pages, if anywhere (they illustrate the README, and are kept by CI).
+#: Where to put pictures of the pages, if anywhere (they illustrate the README, and CI stores them).
 _PICTURES: Final = os.environ.get("DRA_SPAWNER_PICTURES")
 
 

@@ -81,7 +81,7 @@ AVAILABILITY: dict[str, Any] = {
 
 @dataclass
 class FormHub:
-    """The hub, its service, and what the service answers.
+    """The hub, its service, and the answers of the service.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""A browser for pages of a hub, without the network services of its maker, and what all pages must satisfy."""
+"""A browser for pages of a hub, without the network services of its maker, and checks for all pages."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def picture(page: Page, name: str) -> None:
 
 
 async def serious_findings(page: Page) -> list[tuple[str, str, list[str]]]:
-    """Rule, impact and elements of what axe finds to be hard to use for people with impairments."""
+    """Rule, impact and elements of axe's findings: barriers for people with impairments."""
     axe = pytest.importorskip("axe_playwright_python.async_playwright")
     results = await axe.Axe().run(page)
     return [

@@ -1,4 +1,4 @@
-"""The README's first promise, as a newcomer meets it: the command, the address, a click, JupyterLab with a share."""
+"""The README's demo as a newcomer runs it: the command, the address, a click, JupyterLab with a share."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Demo:
     arrived: queue.Queue[str | None] = field(default_factory=queue.Queue)
 
     def output(self) -> str:
-        """All that was said, when the demo has ended."""
+        """The whole output, when the demo has ended."""
         while (line := self.arrived.get(timeout=60)) is not None:
             self.lines.append(line)
         return "\n".join(self.lines)
@@ -68,7 +68,7 @@ class Demo:
 
 
 def heed_signals() -> None:
-    """What a shell starts in the background, or with nohup, ignores signals, and so would its children."""
+    """React to signals: programs that a shell starts in the background, or with nohup, ignore them."""
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
 
@@ -85,7 +85,7 @@ def run_demo(*options: str) -> subprocess.Popen[str]:
 
 
 def said(pattern: str, text: str) -> str:
-    """What the demo's text has in the place of the pattern's group."""
+    """The part of the demo's text that matches the pattern's group."""
     return str(re.findall(pattern, text)[0])
 
 
@@ -198,7 +198,7 @@ def test_from_the_command_to_a_share_in_jupyterlab(browser):
         assert "10Gi" in seen
         assert "gpu" in seen
 
-        # What was kept ready was taken over, and the page of the service, linked in the hub's menu, tells it.
+        # The warm claim was handed over, and the page of the service, linked in the hub's menu, shows it.
         (claim,) = demo.object("pods", "jupyter-admin")["spec"]["resourceClaims"]
         assert claim["resourceClaimName"].startswith("placeholder-")
         # The scheduler itself may be the first to let the server have the claim.
@@ -301,12 +301,12 @@ def wait_until_it_imports(pid: int) -> None:
     )
 
 
-def test_a_port_that_is_taken_is_said_in_a_sentence():
+def test_a_port_in_use_is_reported_in_a_sentence():
     command = Path(sys.executable).with_name("dra-spawner")
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
+    with socket.socket() as in_use:
+        in_use.bind(("127.0.0.1", 0))
+        in_use.listen()
+        port = in_use.getsockname()[1]
         done = subprocess.run(
             [command, "demo", "--port", str(port), "--no-browser"],
             capture_output=True,
@@ -319,7 +319,7 @@ def test_a_port_that_is_taken_is_said_in_a_sentence():
     assert "--port 0" in done.stderr
 
 
-def test_a_kubeconfig_that_is_not_there_is_said_in_a_sentence(tmp_path):
+def test_a_missing_kubeconfig_is_reported_in_a_sentence(tmp_path):
     command = Path(sys.executable).with_name("dra-spawner")
     missing = tmp_path / "none"
     done = subprocess.run(

@@ -109,7 +109,7 @@ async def test_labels_follow_the_cluster_and_the_choice(browser, embedded_cluste
         ], "for the memory that is chosen"
         await picture(page, "form-combination")
 
-        # A change of the cluster is seen without a reload; what is chosen and focused stays.
+        # A change of the cluster is seen without a reload; choice and focus stay.
         await page.focus("#profile-option-gpu-slice--memory")
         made.availability["gpu-whole/count=8"] = FREE
         await expect(options_of(page, "gpu-whole", "count").nth(2)).to_have_text("8 · free now", timeout=30_000)
@@ -181,7 +181,7 @@ async def test_a_phone_and_a_dark_page(browser, embedded_cluster, tmp_path):
             assert await serious_findings(page) == []
 
 
-async def test_a_service_that_ends_is_said(browser, embedded_cluster, tmp_path):
+async def test_the_form_shows_that_the_service_has_ended(browser, embedded_cluster, tmp_path):
     async with form_hub(embedded_cluster, tmp_path / "hub") as made, opened(browser, made.hub) as page:
         await page.clock.install()
 
@@ -215,7 +215,7 @@ async def test_fancy_profiles_show_the_labels(browser, embedded_cluster, tmp_pat
         memory = page.locator("#profile-gpu-slice .profile-option-control-container").first
         await memory.get_by_text("10 GiB · free now", exact=True).wait_for()
 
-        # The texts of an open drop-down are fresh, too, and those of a combination; what is chosen is sent.
+        # The texts of an open drop-down are fresh, too, and those of a combination; the choice is sent.
         await memory.get_by_role("combobox").click()
         titles = memory.locator(".select__menu .react-select-item-title")
         late = "40 GiB · when another server stops: 10 to 40 min"

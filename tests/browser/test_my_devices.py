@@ -1,4 +1,4 @@
-"""The panel "My devices" in a real JupyterLab of a real hub: what it shows, and a warning without a reload."""
+"""The panel "My devices" in a real JupyterLab of a real hub: its contents, and a warning without a reload."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def serious_findings(page) -> list[tuple[str, list[str]]]:
 
 
 async def refreshed_until(page, text) -> None:
-    """Let time pass for the panel, until it says something."""
+    """Let time pass for the panel, until it shows a text."""
 
     async def is_said() -> bool:
         await page.clock.fast_forward(31_000)
@@ -97,7 +97,7 @@ async def test_devices_and_a_warning(embedded_cluster: ClusterUnderTest):
         await hub.spawn("ada", {"profile": "share"})
         await hub.until_ready("ada", within_seconds=240)
         for token in ("", await token_of(hub, "bob")):
-            assert await status_for(hub, token) == 403, "nobody else is told"
+            assert await status_for(hub, token) == 403, "no other user gets an answer"
         page = await logged_in(browser, hub.url, "ada")
         await page.clock.install()
         await page.goto(f"{hub.url}/user/ada/lab")

@@ -85,7 +85,7 @@ async def test_bars_tips_keys_and_search(page: Page, context: ServiceContext) ->
     await page.keyboard.press("ArrowDown")
     await tip.get_by_text("placeholder").wait_for()
 
-    # What changes meanwhile is shown, and the focus stays.
+    # Changes are shown meanwhile, and the focus stays.
     assert context.watch is not None
     allocate(context.watch, "zoe", "shared-2", "gpu-0", "20Gi")
     await tip.get_by_text("zoe").wait_for()
@@ -110,11 +110,11 @@ async def test_bars_tips_keys_and_search(page: Page, context: ServiceContext) ->
     assert await page.locator(".node-name", has_text="shared-1").count() == 0
     allocate(context.watch, "yan", "whole-2", "gpu-0")
     await page.locator('.device[aria-label*="yan"]').wait_for()
-    assert await group.get_attribute("aria-expanded") == "false", "what is closed stays closed"
+    assert await group.get_attribute("aria-expanded") == "false", "a closed group stays closed"
     await picture(page, "nodes-groups")
 
 
-async def test_it_is_easy_to_use_in_all_themes(page: Page) -> None:
+async def test_the_page_is_easy_to_use_in_all_themes(page: Page) -> None:
     await assert_easy_to_use(page, "nodes")
     await page.emulate_media(forced_colors="active")
     await picture(page, "nodes-forced-colours")
@@ -126,7 +126,7 @@ async def test_it_is_easy_to_use_in_all_themes(page: Page) -> None:
     )
 
 
-async def test_without_the_stream_it_asks_every_30_s(context: ServiceContext) -> None:
+async def test_without_the_stream_the_page_asks_every_30_s(context: ServiceContext) -> None:
     async with whole_service(context) as url, chromium() as browser:
         page = await browser.new_page()
         await page.route("**/api/events*", lambda route: route.fulfill(status=503, body="{}"))
@@ -141,7 +141,7 @@ async def test_without_the_stream_it_asks_every_30_s(context: ServiceContext) ->
 
 
 async def test_the_hubs_header_and_rights(embedded_cluster: ClusterUnderTest) -> None:
-    """A real hub: its logo and links; only operators see what they may do."""
+    """A real hub: its logo and links; only operators see the actions."""
     async with hub_with_service(embedded_cluster) as service, chromium() as browser:
         await service.ready()
         page = await logged_in(browser, service.hub.url, "watcher")

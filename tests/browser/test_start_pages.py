@@ -1,4 +1,4 @@
-"""What a user sees after the click: while a server waits, when it gives up, and on the home page."""
+"""The pages after the click: while a server is pending, after its start has failed, and the home page."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ c.DRASpawner.start_timeout = 40
 """
 
 
-async def test_servers_that_wait_in_vain_then_something_smaller_or_another_try(embedded_cluster: ClusterUnderTest):
+async def test_servers_that_stay_pending_then_something_smaller_or_another_try(embedded_cluster: ClusterUnderTest):
     cluster = embedded_cluster
     await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
     directory = cluster.directory / "hub"
@@ -53,7 +53,7 @@ async def test_servers_that_wait_in_vain_then_something_smaller_or_another_try(e
         await page.get_by_text("Your server has 15 GiB of gpu-0 on node-a.").wait_for()
         await assert_easy_to_use(page, "home-running")
 
-        # Two users ask for more than is left, one by the keyboard alone.
+        # Two users ask for more than the free amount, one by the keyboard alone.
         page, other = await logged_in(browser, hub.url, "eve"), await logged_in(browser, hub.url, "bob")
         await page.goto(f"{hub.url}/hub/spawn")
         await press_until(page, "Tab", "#profile-option-share--memory")
@@ -136,7 +136,7 @@ c.Authenticator.admin_users = {"admin"}
 """
 
 
-async def test_the_admin_page_tells_choice_and_device(embedded_cluster: ClusterUnderTest):
+async def test_the_admin_page_shows_choice_and_device(embedded_cluster: ClusterUnderTest):
     cluster = embedded_cluster
     await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
     directory = cluster.directory / "hub"

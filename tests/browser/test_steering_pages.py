@@ -1,4 +1,4 @@
-"""The pages from which placeholders are steered, of a real service behind a real hub: what readers see, what operators do."""
+"""The pages from which placeholders are steered, of a real service behind a real hub, for readers and operators."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def opened(page: Page, hub: Hub, name: str) -> None:
 
 
 async def watched(browser: Browser, hub: Hub, user: str) -> tuple[Page, list[str]]:
-    """A page, and errors of its scripts and what the content security policy refuses, as they come."""
+    """A page, and a list that gets errors of its scripts and violations of the content security policy."""
     page, found = await logged_in(browser, hub.url, user), list[str]()
     page.set_default_timeout(60_000)
     page.on("pageerror", lambda error: found.append(str(error)))
@@ -90,7 +90,7 @@ async def steer_by_keyboard(hub: Hub, browser: Browser) -> None:
     await row.get_by_text("Numbers 3 to 4, by user operator until").get_by_text(HOSTILE).wait_for()
     focused = "[data-action-kind=set-placeholders][data-action-path$=gpu-slice]"
     assert await page.evaluate("element => document.activeElement.matches(element)", focused)
-    assert await row.locator("details.list").get_attribute("open") is not None, "what is open stays open"
+    assert await row.locator("details.list").get_attribute("open") is not None, "an open row stays open"
     await page.keyboard.press("Enter")
     await dialog.wait_for()
     await page.keyboard.press("Escape")
@@ -116,7 +116,7 @@ async def steer_by_keyboard(hub: Hub, browser: Browser) -> None:
 
 
 async def release(hub: Hub, browser: Browser) -> None:
-    """An operator releases what is reserved for a server that does not come; without a dialog's word nothing happens."""
+    """An operator releases the reservation of a server that does not come, after a dialog."""
     page, errors = await watched(browser, hub, "operator")
     await hub.reserve("operator", "jupyter-late")
     await opened(page, hub, "placeholders")
@@ -205,7 +205,7 @@ async def announce_users(hub: Hub, browser: Browser) -> None:
 
 
 async def observe(hub: Hub, browser: Browser) -> None:
-    """An administrator stops all decisions for a time, and ends that in the list of what is set."""
+    """An administrator puts all decisions on hold for a time, and ends the hold in the list of settings."""
     page, errors = await watched(browser, hub, "manager")
     await opened(page, hub, "placeholders")
     dialog = page.get_by_role("dialog")
@@ -253,7 +253,7 @@ async def drain_and_stop(hub: Hub, browser: Browser) -> None:
 
 
 async def read_reports(hub: Hub, browser: Browser) -> None:
-    """Reports of the last week, and of what is wrong with the cluster; a link of the frame leads to each."""
+    """Reports of the last week, and of problems of the cluster; a link of the frame leads to each."""
     page, errors = await watched(browser, hub, "watcher")
     await opened(page, hub, "")
     for link, picture_name in (("Largest misses", "steering-misses"), ("What to fix", "steering-doctor")):

@@ -24,7 +24,7 @@ CLASS = calendar(
 
 
 class Server:
-    """What a calendar's server answers."""
+    """Answers of a calendar's server."""
 
     def __init__(self) -> None:
         self.answer: str | Exception = CLASS
@@ -98,7 +98,7 @@ async def test_one_that_never_answered_is_stale_after_an_hour() -> None:
 @pytest.mark.parametrize(
     "error", [aiohttp.InvalidURL("https://calendar.example.com/secret.ics"), OSError("https://x/secret.ics")]
 )
-async def test_no_problem_tells_the_address(error: Exception) -> None:
+async def test_no_problem_shows_the_address(error: Exception) -> None:
     server = Server()
     server.answer = error
     courses = source(server)

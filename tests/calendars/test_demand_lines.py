@@ -43,7 +43,7 @@ def test_lines(line: str, expected: DemandLine) -> None:
         "x" * 9_999,
     ],
 )
-def test_other_lines_are_refused_with_what_is_allowed(line: str) -> None:
+def test_other_lines_are_refused_with_the_allowed_form(line: str) -> None:
     with pytest.raises(ValueError, match="350 of gpu-slice"):
         read_demand_line(line)
 

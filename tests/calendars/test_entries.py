@@ -44,7 +44,7 @@ def test_an_entry_over_the_change_lasts_as_long_as_ever() -> None:
     assert found.ends.astimezone(UTC) - found.begins.astimezone(UTC) == timedelta(hours=2)
 
 
-def test_only_what_overlaps() -> None:
+def test_only_overlapping_occurrences_are_returned() -> None:
     weekly = entry(datetime(2026, 10, 20, 10), weekly_until=date(2026, 12, 24))
     begins = datetime(2026, 11, 3, 10, tzinfo=UTC)  # in the middle of one
     assert utc(weekly, begins, datetime(2026, 11, 10, 9, tzinfo=UTC)) == ["11-03 09:00"]

@@ -1,4 +1,4 @@
-"""What an iCal calendar says: recurrence, exceptions, zones, hostile and broken events."""
+"""Contents of an iCal calendar: recurrence, exceptions, zones, hostile and broken events."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_an_event_that_repeats_for_centuries_is_refused() -> None:
     assert "repeats since 1900-01-01" in problems[0]
 
 
-def test_what_is_no_calendar_is_refused() -> None:
+def test_text_that_is_no_calendar_is_refused() -> None:
     with pytest.raises(CalendarUnreadable, match="BEGIN:VCALENDAR"):
         read_ical("<html>Please sign in</html>", BEGIN, END, source="courses", zone=BERLIN)
     with pytest.raises(CalendarUnreadable, match="characters"):

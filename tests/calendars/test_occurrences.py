@@ -1,4 +1,4 @@
-"""What an occurrence refuses."""
+"""Fields that an occurrence refuses."""
 
 from __future__ import annotations
 
@@ -32,6 +32,6 @@ def test_the_defaults() -> None:
         pytest.param({"counts": "total"}, "must be 'additional' or 'in total'", id="other word"),
     ],
 )
-def test_what_makes_no_sense_is_refused(changes: dict[str, Any], problem: str) -> None:
+def test_invalid_occurrences_are_refused(changes: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         occurrence(**changes)

@@ -64,7 +64,7 @@ async def replace_object(api: KubernetesApi, obj: JsonObject) -> JsonObject:
 
 
 async def withdraw_chart(cluster: ClusterUnderTest, objects: list[JsonObject]) -> None:
-    """Delete what is cluster-wide, which other tests on this control plane would meet."""
+    """Delete cluster-wide objects, which would disturb other tests on this control plane."""
     for obj in objects:
         if "namespace" not in obj["metadata"]:
             await delete_object(cluster.admin, obj)
@@ -95,7 +95,7 @@ async def kubeconfig_of(cluster: ClusterUnderTest, account: str, pod: JsonObject
 
 
 async def refusal(cluster: ClusterUnderTest, account: str, request: ApiRequest) -> str:
-    """What the API server says against a request of an account; empty if it would carry it out."""
+    """The refusal of an account's request by the API server; empty if it would carry out the request."""
     as_account = {"Impersonate-User": f"system:serviceaccount:{cluster.namespace}:{account}"}
     try:
         await cluster.admin.connection.read_json(

@@ -1,4 +1,4 @@
-"""What accounts did, as the API server's audit log has it."""
+"""Requests of accounts, from the API server's audit log."""
 
 from __future__ import annotations
 

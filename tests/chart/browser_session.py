@@ -1,4 +1,4 @@
-"""What a user's browser asks of a hub, through its proxy."""
+"""Requests of a user's browser to a hub, through its proxy."""
 
 from __future__ import annotations
 

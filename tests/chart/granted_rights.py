@@ -9,7 +9,7 @@ from itertools import product
 from dra_spawner.json_types import JsonObject
 from tests.chart.audit_log import Access
 
-#: What the API server looks up besides, for a request that the audit log shows: Kubernetes 1.36 and later.
+#: Further rights that the API server checks for a request that the audit log shows: Kubernetes 1.36 and later.
 _IMPLIED = {("patch", "resourceclaims/status"): ("patch", "resourceclaims/binding")}
 
 

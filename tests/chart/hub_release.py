@@ -39,7 +39,7 @@ SMALL_SLICE: Final[JsonObject] = {
 }
 #: Without devices.
 PLAIN: Final[JsonObject] = {"display_name": "CPU only", "slug": "plain"}
-#: What a test cluster lacks: volumes, programs in images, pullers of images.
+#: Parts that a test cluster lacks: volumes, programs in images, pullers of images.
 _HERE: Final[JsonObject] = {
     "cull": {"enabled": False},
     "prePuller": {"hook": {"enabled": False}, "continuous": {"enabled": False}},

@@ -1,4 +1,4 @@
-"""What users and administrators do with an installed hub."""
+"""Actions of users and administrators on an installed hub."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ async def use(hub: HubRelease, user: str = "ada", *, node: str = "node-a") -> di
 
     await eventually(is_warm, "a placeholder is warm, and the hub can ask for it", 120, shows=hub.cluster.logs)
     placeholders = [pod["spec"] for pod in await hub.placeholders()]
-    kept = {entry["resourceClaimName"] for spec in placeholders for entry in spec.get("resourceClaims", ())}
+    warm_claims = {entry["resourceClaimName"] for spec in placeholders for entry in spec.get("resourceClaims", ())}
     async with await hub.browser(user) as browser:
         assert "GPU slice, 10 GiB" in await browser.get("/hub/spawn")
         events = await browser.start(profile="gpu-slice")
@@ -26,7 +26,7 @@ async def use(hub: HubRelease, user: str = "ada", *, node: str = "node-a") -> di
         pod = await hub.server_of(user)
         assert pod is not None
         if pod["metadata"]["namespace"] == hub.namespace:
-            assert {each.get("resourceClaimName") for each in pod["spec"]["resourceClaims"]} <= kept
+            assert {each.get("resourceClaimName") for each in pod["spec"]["resourceClaims"]} <= warm_claims
         await look(hub, node)
         await browser.stop()
 
@@ -44,7 +44,7 @@ async def look(hub: HubRelease, node: str = "node-a") -> None:
         assert path in await admin.get("/hub/home")
 
         async def is_shown() -> bool:
-            # 404 until the hub has seen that the service answers, 503 while another replica takes over.
+            # 404 until the hub has seen that the service answers, 503 while another replica becomes the leader.
             status, text = await admin.ask(path)
             assert status in (200, 404, 503), text
             return status == 200 and node in text
@@ -53,7 +53,7 @@ async def look(hub: HubRelease, node: str = "node-a") -> None:
 
 
 def assert_nothing_was_refused(hub: HubRelease) -> None:
-    """The charts grant all that their programs ask for."""
+    """The charts grant all rights that their programs use."""
     ours = set(hub.accounts())
     refused = {str(each) for each in hub.cluster.accesses() if each.account in ours and each.status in (401, 403)}
     assert sorted(refused) == []

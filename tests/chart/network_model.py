@@ -1,4 +1,4 @@
-"""What NetworkPolicies of networking.k8s.io/v1 let through.
+"""Connections that NetworkPolicies of networking.k8s.io/v1 let through.
 
 A connection passes if the policies of its source let it out and those of its target let it in. The policies that select a
 pod are a union; a pod that no policy of a direction selects is open in that direction.
@@ -45,7 +45,7 @@ class Endpoint:
         return cls(address, namespace, template["metadata"].get("labels", {}), ports)
 
     def all_namespace_labels(self) -> Mapping[str, str]:
-        """Those that every namespace has, too."""
+        """Labels of the namespace, with the one that every namespace has."""
         return {**self.namespace_labels, names.NAMESPACE_NAME: self.namespace}
 
 

@@ -18,7 +18,7 @@ _CHUNK_BYTES = 64 * 1024
 
 
 class PodNetwork:
-    """What kube-proxy and the cluster's DNS do, for programs that `tests.chart.in_pod` starts."""
+    """Work of kube-proxy and the cluster's DNS, for programs that `tests.chart.in_pod` starts."""
 
     def __init__(self, api: KubernetesApi, directory: Path, addresses: LoopbackAddresses) -> None:
         self._api = api
@@ -33,7 +33,7 @@ class PodNetwork:
         return self._directory / f"{namespace}.names.json"
 
     def service_variables(self, namespace: str) -> dict[str, str]:
-        """What the kubelet adds to the environment of a namespace's pods."""
+        """Variables that the kubelet adds to the environment of a namespace's pods."""
         return self._variables.get(namespace, {})
 
     async def serve(self, service: JsonObject) -> None:

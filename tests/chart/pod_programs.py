@@ -18,7 +18,7 @@ from tests.chart.pod_network import PodNetwork
 from tests.cluster.control_plane import ControlPlane
 from tests.integration.fork_server import ForkedProcess, fork_program
 
-#: By what their containers are called in both charts: what runs on this machine instead of the image's program.
+#: Commands that run on this machine instead of the image's program, by container and program in both charts.
 _PROGRAMS: Final = {
     ("hub", "jupyterhub"): ["jupyterhub"],
     ("chp", "configurable-http-proxy"): ["dra_spawner.devcluster.demo.streaming_proxy"],

@@ -1,4 +1,4 @@
-"""What docs/how-to/uninstall.md says, for an installed hub whose servers run."""
+"""The steps of docs/how-to/uninstall.md, for an installed hub whose servers run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def remove_as_documented(hub: HubRelease, user: str) -> None:
     """Remove this project while a server of the user runs, and again when the user has stopped it."""
     await hub.remove_from_hub()
     await hub.uninstall_chart()
-    # `helm uninstall` takes the service its right to give up its Lease, so this is valid for some seconds.
+    # `helm uninstall` removes the right of the service to give up its Lease, which is valid for some seconds more.
     code, found, problems = await eventually(partial(_uninstall_if_nobody_leads, hub), "nobody leads", 30)
     assert (code, problems) == (0, ""), (problems, found)
     removed = {each["kind"] for each in found["removed"]}

@@ -33,7 +33,7 @@ EVERYTHING: JsonObject = {
 
 
 class RenderingFailed(Exception):
-    """Helm refused; the message is what it says."""
+    """Helm refused; the message is its output."""
 
 
 def helm_or_skip() -> Path:

@@ -1,4 +1,4 @@
-"""What the chart's schema says about the service's settings, from the settings themselves."""
+"""The chart's schema of the service's settings, from the settings themselves."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from traitlets import Bool, Dict, Enum, Float, Integer, List, Set, TraitType, Un
 from dra_spawner.json_types import JsonObject
 from dra_spawner.service.application import DRASpawnerService
 
-#: Values of the chart of their own, the pod's environment, and what no chart needs.
+#: Values of the chart of their own, the pod's environment, and settings that no chart needs.
 SET_OTHERWISE: Final = frozenset(
     [
         "capacity_buffers",

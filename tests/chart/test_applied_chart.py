@@ -88,7 +88,7 @@ async def test_the_service_works_and_a_thief_does_not(real_cluster: ClusterUnder
         }
         for rule, request in attempts.items():
             assert f"'{policy}-{rule}'" in await refusal(cluster, ACCOUNT, request), rule
-        # Who may not write at all, roles refuse; the account of another release is none of the policy's.
+        # Roles refuse accounts without the right to write; the policy is not about the account of another release.
         secrets = ApiRequest("get", "GET", cluster.path("secrets"))
         assert 'cannot list resource "secrets"' in await refusal(cluster, ACCOUNT, secrets)
         assert policy not in await refusal(cluster, "other-dra-spawner-service", attempts["makes-pods"])

@@ -1,4 +1,4 @@
-"""What `dra-spawner doctor` says of zero-to-jupyterhub and this chart, as Helm renders them."""
+"""Findings of `dra-spawner doctor` about zero-to-jupyterhub and this chart, as Helm renders them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PLACEHOLDERS: JsonObject = {"placeholders": {"enabled": True}}
 
 
 def facts(hub: list[JsonObject], service: list[JsonObject]) -> DoctorFacts:
-    """What would be seen of the rendered objects if their pods ran."""
+    """Facts about the rendered objects, as if their pods ran."""
     objects = [*hub, *service]
 
     def of_kind(kind: str) -> tuple[JsonObject, ...]:

@@ -52,7 +52,7 @@ def run(**environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env={**more, **environment}, capture_output=True, text=True, timeout=60)
 
 
-def test_it_says_yes_to_all(url: str) -> None:
+def test_a_working_installation(url: str) -> None:
     done = run(REPLICAS=f"{url}/ready", STATUS=f"{url}/ready", HUB=f"{url}/hub", TOKEN="secret")
     assert done.stdout.splitlines() == [
         "The service is ready: yes",
@@ -62,7 +62,7 @@ def test_it_says_yes_to_all(url: str) -> None:
     assert done.returncode == 0
 
 
-def test_it_says_what_is_wrong_and_what_to_do(url: str) -> None:
+def test_problems_are_reported_with_a_remedy(url: str) -> None:
     done = run(REPLICAS=f"{url}/no", STATUS="http://127.0.0.1:1/", HUB=f"{url}/hub", TOKEN="wrong")
     ready, leader, hub = done.stdout.splitlines()
     assert f"The service is ready: no. {url}/no: HTTP Error 503" in ready

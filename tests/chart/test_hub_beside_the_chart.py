@@ -39,7 +39,7 @@ class HubBelow(HubProcess):
 
 
 def as_configuration(printed: JsonObject, service_url: str) -> str:
-    """What zero-to-jupyterhub makes of these values."""
+    """The configuration that zero-to-jupyterhub makes of these values."""
     hub = printed["hub"]
     services = [{"name": name, "api_token": TOKEN, **each} for name, each in hub["services"].items()]
     roles = [{"name": name, **role} for name, role in hub["loadRoles"].items()]
@@ -87,7 +87,7 @@ async def test_page_and_placements_below_a_base_url(real_cluster: ClusterUnderTe
                 return any(pod.get("status", {}).get("phase") == "Running" for pod in pods)
 
             await eventually(is_warm, "a placeholder is warm")
-            kept = {
+            warm_claims = {
                 entry["resourceClaimName"]
                 for pod in await placeholders_of(cluster)
                 for entry in pod["spec"]["resourceClaims"]
@@ -97,8 +97,8 @@ async def test_page_and_placements_below_a_base_url(real_cluster: ClusterUnderTe
             assert status in (201, 202), body
             await hub.until_ready("ada")
             pod = await cluster.admin.get(cluster.path("pods", "jupyter-ada"))
-            assert pod["spec"]["resourceClaims"][0].get("resourceClaimName") in kept
-            # So did a browser's, through the proxy; and the service asked the hub who that is.
+            assert pod["spec"]["resourceClaims"][0].get("resourceClaimName") in warm_claims
+            # A browser's request did, too, through the proxy; the service asked the hub for the user.
             await hub.add_user("admin")
             status, body = await hub.request("POST", "/users/admin/tokens", {})
             headers = {"Authorization": f"token {body['token']}"}

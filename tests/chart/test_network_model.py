@@ -1,4 +1,4 @@
-"""The model of NetworkPolicies, and what both charts' policies let through."""
+"""The model of NetworkPolicies, and connections that both charts' policies let through."""
 
 from __future__ import annotations
 

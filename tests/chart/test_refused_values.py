@@ -16,7 +16,7 @@ from tests.chart.rendering import CHART, EVERYTHING, IMAGE, RenderingFailed, ren
 
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 DEFAULTS = yaml.safe_load((CHART / "values.yaml").read_text())
-#: Values with what the defaults leave empty.
+#: Values for settings that the defaults leave empty.
 FILLED: JsonObject = {
     "image": {"pullSecrets": [{"name": "registry"}]},
     "placeholders": {"targets": {"gpu-slice": {"min": 1}}},
@@ -78,17 +78,17 @@ def test_a_typo_is_refused_at_each_level(values: JsonObject) -> None:
     accepted = set()
     for path in objects(values):
         wrong = copy.deepcopy(values)
-        place: Any = wrong
+        part: Any = wrong
         for key in path:
-            place = place[key]
-        place["typo"] = "1"
+            part = part[key]
+        part["typo"] = "1"
         if not list(validator.iter_errors(wrong)):
             accepted.add("/".join(map(str, path)))
     assert accepted - KUBERNETES == FREE
 
 
 @pytest.mark.parametrize(
-    ("values", "told"),
+    ("values", "message"),
     [
         pytest.param(
             {"placeholders": {"targets": {"gpu": {"min": 1}}}}, "placeholders.targets .* placeholders.enabled", id="off"
@@ -110,7 +110,7 @@ def test_a_typo_is_refused_at_each_level(values: JsonObject) -> None:
                 "history": {"url": "postgresql://db/h", "persistence": {"enabled": True}},
             },
             "history.url .* history.persistence",
-            id="two-places-of-the-history",
+            id="url-and-volume-of-the-history",
         ),
         pytest.param(
             {"serviceMonitor": {"enabled": True, "hubServiceName": "dra-spawner"}}, "hubServiceName", id="one-token"
@@ -126,8 +126,8 @@ def test_a_typo_is_refused_at_each_level(values: JsonObject) -> None:
         ),
     ],
 )
-def test_values_that_exclude_each_other(values: JsonObject, told: str) -> None:
-    with pytest.raises(RenderingFailed, match=told):
+def test_values_that_exclude_each_other(values: JsonObject, message: str) -> None:
+    with pytest.raises(RenderingFailed, match=message):
         rendered({**IMAGE, **values})
 
 

@@ -68,7 +68,7 @@ async def test_a_release_comes_is_upgraded_and_goes(real_cluster: ClusterUnderTe
         assert "WARNING: the hub has" not in notes
         installed = await ours(cluster)
         assert len(installed) > 30
-        # What was set at run time stays.
+        # Settings made at run time stay.
         path = resource_path("apps/v1", "deployments", cluster.namespace, NAME)
         await cluster.admin.patch(path, {"spec": {"replicas": 3}})
         settings = cluster.path("configmaps", f"{NAME}-settings")

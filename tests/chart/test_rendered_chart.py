@@ -73,7 +73,7 @@ def test_the_service_reads_its_settings(tmp_path: Any, monkeypatch: pytest.Monke
     assert service.user_namespaces
     assert service.capacity_buffers
     assert service.history == {"keep_days": 365}
-    # What the other objects are about.
+    # The settings that the other objects rely on.
     assert service.placeholder_priority_class == of_kind(objects, "PriorityClass")["metadata"]["name"]
     rules = of_kind(objects, "Role", "-service")["rules"]
     assert [
@@ -189,7 +189,7 @@ def test_without_placeholders_nothing_is_granted_for_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "told"),
+    ("values", "message"),
     [
         pytest.param({**IMAGE, "placeholder": {}}, "placeholder", id="a-typo"),
         pytest.param(
@@ -208,8 +208,8 @@ def test_without_placeholders_nothing_is_granted_for_them() -> None:
         ),
     ],
 )
-def test_wrong_values_are_refused(values: JsonObject, told: str) -> None:
-    with pytest.raises(RenderingFailed, match=told):
+def test_wrong_values_are_refused(values: JsonObject, message: str) -> None:
+    with pytest.raises(RenderingFailed, match=message):
         rendered(values)
 
 

@@ -28,14 +28,14 @@ _VLANS = "integration/test_vlans.py::test_a_start_takes_a_vlan_and_a_stop_gives_
 #: Rights that only rare events use, by the test in which they are used.
 ELSEWHERE = {
     ("hub", "resourceclaims", "create"): _SHARING,
-    # Why a server waits.
+    # The cause of a pending server.
     ("hub", "resourceclaims", "list"): "integration/test_waiting_sentences.py::test_a_device_of_a_cordoned_node",
     ("hub", "resourceclaims", "delete"): _SHARING,
     ("hub", "resourceclaims", "patch"): _SHARING,
     ("hub", "configmaps", "get"): _VLANS,
     ("hub", "configmaps", "update"): _VLANS,
     ("hub", "resourceclaimtemplates", "delete"): "integration/test_faults.py::test_a_failed_request_of_the_clean_up",
-    # A claim that its placeholder does not take along.
+    # A claim that is not deleted with its placeholder.
     ("service", "resourceclaims", "delete"): (
         "placeholders/controller/test_deleting_claims.py::test_a_claim_of_the_same_name_that_came_after_it_stays"
     ),
@@ -54,7 +54,7 @@ ELSEWHERE = {
 OPTIONS_ELSEWHERE = {
     # Placeholders are preempted for a server in its user's namespace.
     ("service", "pods", "patch"): (
-        "service/test_user_namespaces.py::test_placeholders_make_way_for_them_with_the_rights_that_are_shipped"
+        "service/test_user_namespaces.py::test_placeholders_are_preempted_with_the_rights_that_are_shipped"
     ),
     # Another image of placeholders.
     ("service", "podtemplates", "patch"): (
@@ -102,7 +102,7 @@ def assert_all_is_used(hub: HubRelease) -> None:
 
 
 def assert_options_are_used(hub: HubRelease) -> None:
-    """The chart's options grant nothing else than what needs them."""
+    """The chart's options grant no unused right."""
     without = merged(hub.values, {"userNamespaces": False, "capacityBuffers": False, "rbac": {"hub": NOTHING}})
     always = set(granted(rendered(merged(CHART_VALUES, without), release=hub.release, namespace=hub.namespace)))
     assert len(set(granted(hub.objects)) - always) > 4
@@ -126,8 +126,8 @@ async def make_namespaces(cluster: WholeCluster, *namespaces: str) -> None:
 
 
 def test_a_hub_at_the_root(cluster: WholeCluster, tmp_path: Path) -> None:
-    # No node has room for a server and a placeholder, and kube-scheduler does not preempt for it: the service makes the
-    # server's pod a consumer of the warm claim.
+    # A server does not fit beside a placeholder on any node, and kube-scheduler does not preempt for it: the service
+    # makes the server's pod a consumer of the warm claim.
     spawner = {"priority_class_name": PATIENT}
     large: JsonObject = {"singleuser": {"cpu": {"guarantee": 4.5}}, "hub": {"config": {"KubeSpawner": spawner}}}
     hub = HubRelease(cluster, "teaching", hub_values=merged(large, lasting(tmp_path)))

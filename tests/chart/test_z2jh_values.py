@@ -1,4 +1,4 @@
-"""What we tell administrators to give to zero-to-jupyterhub renders there, and fits what our chart installs."""
+"""Documented values for zero-to-jupyterhub render there, and fit the objects of our chart."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_hub_without_an_image_of_its_own(version: str) -> None:
     pod = of_kind(z2jh_objects(version, values), "Deployment", "hub")["spec"]["template"]["spec"]
     (install,) = pod["initContainers"]
     (hub,) = pod["containers"]
-    # The same Python: another one would not load what is compiled.
+    # The same Python: another one would not load compiled modules.
     assert install["image"].split(":")[0] == hub["image"].split(":")[0]
     assert install["securityContext"]["runAsUser"] == hub["securityContext"]["runAsUser"]
     (folder,) = install["volumeMounts"]
@@ -56,7 +56,7 @@ def test_a_hub_without_an_image_of_its_own(version: str) -> None:
 
 
 def test_the_word_from_policy_alone_does_not_render() -> None:
-    """So the documentation has the mapping. If this fails, zero-to-jupyterhub takes it."""
+    """So the documentation has the mapping. If this fails, zero-to-jupyterhub accepts the word."""
     option = {"memory": {"display_name": "Memory", "choices": "from_policy"}}
     with pytest.raises(RenderingFailed):
         z2jh_objects("main", {"singleuser": {"profileList": [{"display_name": "x", "profile_options": option}]}})
@@ -168,7 +168,7 @@ def lets_through(
     )
 
 
-def test_the_notes_say_what_full_yaml_says(tmp_path: Path) -> None:
+def test_the_notes_agree_with_full_yaml(tmp_path: Path) -> None:
     full = yaml.safe_load((ROOT / "helm-values" / "full.yaml").read_text())
     printed = hub_values(IMAGE, tmp_path)
     for role in printed["hub"]["loadRoles"].values():

@@ -97,7 +97,7 @@ class WholeCluster:
                 await self.network.serve(created)
 
     async def upgrade(self, objects: list[JsonObject], namespace: str) -> None:
-        """Replace what a hub reads, and restart its pods if that has changed."""
+        """Replace the objects that a hub reads, and restart its pods if they have changed."""
         for obj in objects:
             if obj["kind"] in ("ConfigMap", "Deployment", "Secret"):
                 _complete(obj, namespace)
@@ -123,7 +123,7 @@ class WholeCluster:
         return found
 
     def accesses(self) -> set[Access]:
-        """What accounts have asked of the API server so far."""
+        """Requests of accounts to the API server so far."""
         return set(accesses(self.directory))
 
     def logs(self) -> str:

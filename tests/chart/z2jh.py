@@ -29,7 +29,7 @@ def z2jh_chart(version: str) -> Path:
 def z2jh_objects(
     version: str, values: JsonObject, *, release: str = "jupyterhub", namespace: str = "hub"
 ) -> list[JsonObject]:
-    """What zero-to-jupyterhub installs."""
+    """Objects that zero-to-jupyterhub installs."""
     text = rendering.run_helm("template", release, str(z2jh_chart(version)), "--namespace", namespace, values=values)
     return [each for each in yaml.safe_load_all(text) if each]
 

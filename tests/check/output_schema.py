@@ -1,4 +1,4 @@
-"""JSON Schema of what `dra-spawner check --format json` prints."""
+"""JSON Schema of the output of `dra-spawner check --format json`."""
 
 from __future__ import annotations
 

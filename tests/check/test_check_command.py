@@ -1,4 +1,4 @@
-"""``dra-spawner check`` from the command line to its exit code: what it reads, what it prints."""
+"""``dra-spawner check`` from the command line to its exit code: input and output."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_table_for_people(run, cluster):
     ]
 
 
-def test_what_choices_have_in_common_is_told_once(run, cluster):
+def test_findings_shared_by_choices_are_listed_once(run, cluster):
     images = {name: {"display_name": name, "kubespawner_override": {"image": name}} for name in ("a", "b", "c")}
     profiles = [profile({"gpu": {"device_class": "x"}}, profile_options={"image": {"choices": images}})]
     _, output, _ = run("--objects", cluster, profiles=profiles)
@@ -109,7 +109,7 @@ def test_what_choices_have_in_common_is_told_once(run, cluster):
     assert "1 error in 3 choices" in output
 
 
-def test_without_a_cluster_it_says_what_was_not_checked(run):
+def test_without_a_cluster_the_unchecked_parts_are_listed(run):
     code, output, _ = run(profiles=[profile({"gpu": {"device_class": "x"}})])
     assert code == 0
     assert "note: no cluster was given: device classes, devices, nodes and feature gates were not checked" in output
@@ -207,7 +207,7 @@ def test_the_shipped_configurations_are_sound(run):
         assert "does not render" not in output
 
 
-def test_choices_that_helm_cannot_render_are_told(run, tmp_path):
+def test_choices_that_helm_cannot_render_are_reported(run, tmp_path):
     path = tmp_path / "values.yaml"
     claims = {"gpu": {"device_class": "gpu.example.com", "capacity": {"memory": "10Gi"}}}
     options = {"memory": {"display_name": "Memory", "choices": "from_policy"}}
@@ -280,7 +280,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_what_takes_long_is_shown_on_a_terminal_alone(tmp_path):
+def test_progress_is_shown_on_a_terminal_alone(tmp_path):
     (tmp_path / "p.yaml").write_text("profile_list: []")
     shown = {}
     for stream in (Terminal(), io.StringIO()):

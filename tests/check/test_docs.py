@@ -1,4 +1,4 @@
-"""docs/reference/check.md says what is so."""
+"""docs/reference/check.md agrees with the code."""
 
 import json
 import re
@@ -29,7 +29,7 @@ def test_the_example_of_the_output_is_one():
     jsonschema.validate(json.loads(example), OUTPUT_SCHEMA)
 
 
-def test_traits_have_the_defaults_that_are_told():
+def test_traits_have_the_documented_defaults():
     rows = dict(re.findall(r"^\| `([a-z_]+)` \| `([^`]+)` \|", TEXT, re.MULTILINE))
     traits = DRASpawner.class_traits(config=True)
     assert set(rows) == {"nodes_may_be_added", "ignored_profile_rules"}

@@ -102,7 +102,7 @@ def test_containers_claims_of_others_and_tolerations(render):
     assert pod["spec"]["tolerations"] == [{"key": "gpu", "operator": "Exists"}]
 
 
-def test_every_choice_is_what_an_api_server_takes(render):
+def test_an_api_server_accepts_the_objects_of_every_choice(render):
     code, output, _ = render("--format", "json")
     items = json.loads(output)["items"]
     assert code == 0
@@ -122,13 +122,13 @@ def test_every_choice_is_what_an_api_server_takes(render):
         (("--choose", "memory=1"), "option memory has no choice 1; there are: 5Gi, 10Gi"),
     ],
 )
-def test_what_cannot_be_picked(render, arguments, message):
+def test_choices_that_cannot_be_picked(render, arguments, message):
     code, output, messages = render(*arguments)
     assert (code, output) == (2, "")
     assert message in messages
 
 
-def test_what_the_language_refuses(tmp_path, capsys):
+def test_render_reports_claims_that_the_language_refuses(tmp_path, capsys):
     path = tmp_path / "claims.yaml"
     path.write_text("gpu: {device_class: x, count: 0}")
     assert main(["render", str(path)]) == 1
@@ -158,7 +158,7 @@ def test_the_schema_is_that_of_the_language(capsys):
         assert (validator.is_valid(right), validator.is_valid(wrong)) == (True, False)
 
 
-def test_nothing_is_shown_of_what_is_refused(tmp_path, capsys):
+def test_refused_profiles_are_not_rendered(tmp_path, capsys):
     path = tmp_path / "profiles.yaml"
     path.write_text("- {display_name: x, kubespawner_override: {intel_gas: {millicore: 5}}}\n- {display_name: y}\n")
     assert main(["render", str(path)]) == 1

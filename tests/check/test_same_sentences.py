@@ -1,4 +1,4 @@
-"""A wrong value is told in the same words by `dra-spawner check` and by the hub's log when it starts."""
+"""`dra-spawner check` and the hub's log report a wrong value in the same words."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def nowhere(tmp_path: Path) -> Iterator[None]:
 
 
 def checked(values: Any, directory: Path) -> set[str]:
-    """What stands after the place of each error."""
+    """Text after the path of each error."""
     path = directory / "values.yaml"
     path.write_text(yaml.safe_dump(values))
     output = io.StringIO()
@@ -43,8 +43,8 @@ def checked(values: Any, directory: Path) -> set[str]:
     return found
 
 
-def told_by_the_hub(values: Any) -> set[str]:
-    """What the hub logs when it starts, and ends for."""
+def problems_of_the_hub(values: Any) -> set[str]:
+    """Problems that the hub logs at its start, before it ends."""
     settings = {"profile_list": values["singleuser"]["profileList"]}
     hub: Any = SimpleNamespace(config=Config(DRASpawner=settings), base_url="/", spawner_class=DRASpawner)
     return {each.message for each in sample_spawner(hub).configuration_problems()}
@@ -62,10 +62,10 @@ def told_by_the_hub(values: Any) -> set[str]:
 )
 async def test_a_wrong_claim(claim: Any, named: str, tmp_path: Path) -> None:
     values = yaml.safe_load(VALUES.read_text())
-    assert checked(values, tmp_path) == told_by_the_hub(values) == set()
+    assert checked(values, tmp_path) == problems_of_the_hub(values) == set()
     values["singleuser"]["profileList"][1]["kubespawner_override"]["device_claims"]["gpu"] = claim
     found = checked(values, tmp_path)
-    assert found == told_by_the_hub(values) != set()
+    assert found == problems_of_the_hub(values) != set()
     assert named in " ".join(found)
 
 
@@ -73,5 +73,5 @@ async def test_a_wrong_trait(tmp_path: Path) -> None:
     values = yaml.safe_load(VALUES.read_text())
     values["singleuser"]["profileList"][0]["kubespawner_override"]["device_claim"] = {}
     found = checked(values, tmp_path)
-    assert found == told_by_the_hub(values) != set()
+    assert found == problems_of_the_hub(values) != set()
     assert "device_claims" in " ".join(found)

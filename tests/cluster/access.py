@@ -48,7 +48,7 @@ CHART_RULES = [
 
 
 async def hub_token(api: KubernetesApi, namespace: str) -> str:
-    """Make the hub's account in `namespace`; a token for it, once the API server grants what the rules say."""
+    """Make the hub's account in `namespace`; a token for it, once the API server grants the rules."""
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": HUB_ACCOUNT}}
     await api.create(resource_path("v1", "serviceaccounts", namespace), account)
     objects = [*chart_objects(namespace), *shipped_objects(namespace)]

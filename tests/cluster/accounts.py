@@ -11,12 +11,12 @@ from tests.cluster.under_test import ClusterUnderTest
 async def service_kubeconfig(
     cluster: ClusterUnderTest, *, rules: tuple[Rules, ...] = (PLACEHOLDER_RULES,), server: str = ""
 ) -> Path:
-    """A kubeconfig of the service's account; on the embedded cluster of the administrator, as all may do all there.
+    """A kubeconfig of the service's account; on the embedded cluster of the administrator, as it has no access control.
 
     Parameters
     ----------
     rules
-        Further rules for the account; those of a second call are not applied.
+        Further rules for the account; the rules of a second call are not applied.
     server
         Another address of the API server, such as a `FaultProxy`'s.
     """

@@ -1,4 +1,4 @@
-"""An event loop on a thread of its own, for what has to go on while a synchronous test runs."""
+"""An event loop on a thread of its own, for work that goes on while a synchronous test runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class BackgroundLoop:
-    """Runs coroutines for others, from whatever thread or loop they ask."""
+    """Runs coroutines for callers on any thread or loop."""
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()

@@ -44,8 +44,8 @@ class ControlPlane:
         Client limit of the scheduler and the controller manager; None for Kubernetes' defaults
         (50 and 20 requests a second), which a benchmark wants and most tests do not.
     node_grace_seconds
-        After how long without a word a node is taken for lost; None for Kubernetes' default (50). By default longer than
-        any test: most nodes here have no kubelet, so they never say a word.
+        Time without a heartbeat after which a node counts as lost; None for Kubernetes' default (50). By default longer
+        than any test: most nodes here have no kubelet, so they send no heartbeat.
     feature_gates
         Of all components, as far as they differ from their defaults.
     scheduler_profiles
@@ -154,7 +154,7 @@ class ControlPlane:
             f"--cert-dir={self.directory / 'pki'}",
             f"--token-auth-file={self.directory / 'tokens.csv'}",
             "--authorization-mode=Node,RBAC",
-            # As installers do: what keeps pods from privileges is admission.
+            # As installers do: admission keeps pods from privileges.
             "--allow-privileged=true",
             # No pod here runs where a service account's token could be mounted.
             "--disable-admission-plugins=ServiceAccount",
@@ -191,7 +191,7 @@ class ControlPlane:
         )
 
     def _scheduler_configuration(self) -> list[str]:
-        """What else the scheduler is told; a configuration stands above the flags that say the same."""
+        """Further arguments of the scheduler; a configuration overrides the flags of the same meaning."""
         if self.scheduler_profiles is None:
             return []
         connection: dict[str, Any] = {"kubeconfig": str(self.admin_kubeconfig)}
@@ -242,7 +242,7 @@ class ControlPlane:
         self._programs.check()
 
     def request(self, method: str, path: str) -> dict[str, Any]:
-        """Ask the API server as an administrator; {} for what is not there."""
+        """Ask the API server as an administrator; {} for an object that does not exist."""
         try:
             with self._open(method, path) as answer:
                 found: dict[str, Any] = json.load(answer)
@@ -260,16 +260,16 @@ class ControlPlane:
 
     @property
     def certificate_authority(self) -> Path:
-        """What a client needs to trust the API server."""
+        """The certificate with which a client trusts the API server."""
         assert self._certificates is not None
         return self._certificates.authority
 
     def pids(self) -> dict[str, int]:
-        """Process ids by component, of those that were started."""
+        """Process ids of the started components, by component."""
         return self._programs.pids()
 
     def write_kubeconfig(self, path: Path, token: str, *, namespace: str = "default", server: str = "") -> Path:
-        """A kubeconfig for whoever holds `token`; JSON, which is YAML."""
+        """A kubeconfig with a token; JSON, which is YAML."""
         assert self._certificates is not None
         cluster: dict[str, str] = {"server": server or self.url}
         if not server:

@@ -1,4 +1,4 @@
-"""A proxy in front of an API server that counts what passes, and fails where a test wants it to."""
+"""A proxy in front of an API server that counts requests, and fails requests that a test chooses."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from dra_spawner.kube.api_errors import RequestTarget
 _HOP_BY_HOP = frozenset({"connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "host"})
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _MAX_BODY_BYTES = 8 * 2**20
-# The longest that a delayed request is held if the client does not give up.
+# The longest delay of a request if the client does not give up.
 _LONGEST_HOLD_SECONDS = 120.0
 
 
 class Outcome(StrEnum):
-    """What a `Fault` does to a request."""
+    """The effect of a `Fault` on a request."""
 
     REFUSE = "refuse"  # the connection breaks before the API server hears of the request
     ANSWER = "answer"  # an error answer, and the API server never hears of the request
@@ -61,7 +61,7 @@ class Fault:
 
     @classmethod
     def answer(cls, status: int, reason: str = "", message: str = "", **details: Any) -> Fault:
-        """An answer with a ``metav1.Status``; what is not given is as an API server would say it."""
+        """An answer with a ``metav1.Status``; fields that are not given are as an API server sets them."""
         phrase = HTTPStatus(status).phrase
         body: dict[str, Any] = {
             "kind": "Status",
@@ -141,7 +141,7 @@ class FaultProxy:
     url
         Where it listens, on loopback, without TLS.
     requests
-        All that came, in order, those that were failed included.
+        All requests in order, including the failed ones.
 
     An asynchronous context manager; it works in the event loop that it was entered in.
     """
@@ -222,7 +222,7 @@ class FaultProxy:
         self._rules.clear()
 
     def cut(self, *, verb: str | None = None, resource: str | None = None) -> int:
-        """Break connections over which an answer, such as a watch, is under way; how many."""
+        """Break connections with an answer under way, such as a watch; the number of connections."""
         found = [
             request
             for seen, request in self._open.values()

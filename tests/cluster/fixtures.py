@@ -40,7 +40,7 @@ def background_loop() -> Iterator[BackgroundLoop]:
 
 @pytest.fixture(scope="session")
 def control_plane_report(request: pytest.FixtureRequest) -> Callable[[str], None]:
-    """Tells whoever waits at the terminal something, past pytest's capturing."""
+    """Prints a message on the terminal, past pytest's capturing."""
     capture = request.config.pluginmanager.getplugin("capturemanager")
 
     def report(text: str) -> None:
@@ -78,7 +78,7 @@ def control_plane(control_plane_path: Path, tmp_path_factory: pytest.TempPathFac
 async def real_cluster(
     control_plane: ControlPlane, background_loop: BackgroundLoop, tmp_path: Path
 ) -> AsyncIterator[ClusterUnderTest]:
-    """A namespace on the real control plane, for tests that are about nothing else."""
+    """A namespace on the real control plane, for tests that run on nothing else."""
     async with namespace_on(control_plane, background_loop, tmp_path / "cluster") as cluster:
         yield cluster
 
@@ -130,7 +130,7 @@ async def namespace_on(
 
 @pytest_asyncio.fixture
 async def embedded_cluster(background_loop: BackgroundLoop, tmp_path: Path) -> AsyncIterator[ClusterUnderTest]:
-    """An embedded cluster of its own for the test, for tests that are about nothing else.
+    """An embedded cluster of its own for the test, for tests that run on nothing else.
 
     Nodes are served by the test's own kubelet stand-in, as on the real control plane.
     """

@@ -1,7 +1,7 @@
 """Builds the control plane binary once a machine, and finds it again.
 
 The binary holds etcd, kube-apiserver, kube-scheduler, kube-controller-manager, kubelet and the tests' DRA driver; its
-source is ``harness/``. A cold build takes five minutes on two cores and 3 GB of Go's build cache, so it is kept under
+source is ``harness/``. A cold build takes five minutes on two cores and 3 GB of Go's build cache, so it is stored under
 ``~/.cache/dra-spawner/`` (or ``$XDG_CACHE_HOME``) by a hash of everything that decides what it does.
 """
 
@@ -45,7 +45,7 @@ class BuildFailed(Exception):
 
 
 def source_files() -> list[Path]:
-    """What the binary is made of; ``images/`` holds programs of their own."""
+    """Source files of the binary; ``images/`` contains programs of their own."""
     return sorted(HARNESS / name for name in ("go.mod", "go.sum", "main.go")) + sorted(HARNESS.glob("driver/*.go"))
 
 
@@ -78,7 +78,7 @@ def control_plane_binary(report: Report = lambda _: None) -> Path:
     Parameters
     ----------
     report
-        Is told from time to time how far the build is.
+        Gets a message from time to time about the progress of the build.
 
     Raises
     ------

@@ -29,7 +29,7 @@ _POLL_SECONDS = 0.05
 
 
 def policy_objects() -> list[JsonObject]:
-    """The policies of services, for accounts named dra-spawner-service in whatever namespace."""
+    """The policies of services, for accounts named dra-spawner-service in any namespace."""
     text = manifest_text(Installation("any", "hub:1"))
     for shipped, here in (
         (
@@ -76,7 +76,7 @@ async def apply_policy(api: KubernetesApi, namespace: str, account: str) -> None
 
 
 async def withdraw_policy(api: KubernetesApi, namespace: str, account: str) -> None:
-    """Remove the bindings, as if nobody had applied the policy, and wait until it holds no more."""
+    """Remove the bindings, as if the policy was never applied, and wait until it is not in force any more."""
     for obj in policy_objects():
         if obj["kind"] == "ValidatingAdmissionPolicyBinding":
             await api.delete(policy_path(obj, named=True), missing_ok=True)

@@ -84,7 +84,7 @@ class Programs:
         self._running = {name: process for name, process in self._running.items() if process.poll() is None}
 
     def wait_all(self) -> None:
-        """Wait until all have ended, which somebody else brings about."""
+        """Wait until all programs have ended; the caller does not end them."""
         for process in self._running.values():
             process.wait()
         self._running.clear()
@@ -97,7 +97,7 @@ class Programs:
                 raise self._error(f"{name} ended with exit code {code}\n{self._tails(name)}")
 
     def until(self, condition: Callable[[], bool], what: Callable[[], str], seconds: float) -> None:
-        """Wait until something is so; raise the error if a program ends before, or if it takes too long."""
+        """Wait for a condition; raise the error if a program ends before, or if it takes too long."""
         deadline = time.monotonic() + seconds
         while True:
             self.check()
@@ -131,7 +131,7 @@ def popen_for_life(command: Sequence[str | Path], output: IO[bytes]) -> subproce
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=subprocess.STDOUT,
-        # Ctrl-C is for the test run, which then ends these in order.
+        # Ctrl-C is for the test run, which then ends the programs in order.
         process_group=0,
         preexec_fn=end_with_parent if sys.platform == "linux" else None,
     )

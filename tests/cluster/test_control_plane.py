@@ -86,7 +86,7 @@ def test_other_source_gives_another_name(tmp_path: Path, monkeypatch: pytest.Mon
     assert source_hash() != before
 
 
-def test_failed_build_leaves_nothing_and_tells_why(empty_cache: Path, toolchain: Path, monkeypatch: pytest.MonkeyPatch):
+def test_failed_build_leaves_nothing_and_says_why(empty_cache: Path, toolchain: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("BREAK", "1")
     with pytest.raises(BuildFailed, match="syntax error"):
         control_plane_binary()

@@ -1,4 +1,4 @@
-"""The proxy that fails requests: what passes, what does not, and what the API server has heard of it."""
+"""The proxy that fails requests: which requests pass, and which ones reach the API server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a test leaves on the control plane that the next one shares with it."""
+"""A test leaves nothing on the control plane that would disturb the next test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a test gets as its ``cluster``: the same on the embedded cluster and on the real control plane."""
+"""A test's ``cluster``: the same interface on the embedded cluster and on the real control plane."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _KINDS = {
 
 
 class ClusterUnderTest:
-    """A namespace of its own in a cluster, and what is needed to work with it.
+    """A namespace of its own in a cluster, with its paths, accounts and kubelet.
 
     The methods may be awaited in any event loop; a synchronous test calls ``cluster.run(cluster.method(…))``.
 
@@ -60,7 +60,7 @@ class ClusterUnderTest:
     certificate_authority
         Of the API server's certificate; None if it speaks plain HTTP.
     keeps_nodes
-        Whether nodes and slices are others' than this test's, and stay after it.
+        Whether nodes and slices belong to others than this test, and stay after it.
     """
 
     def __init__(
@@ -121,8 +121,8 @@ class ClusterUnderTest:
         """The administrator's, likewise."""
         return self._kubeconfig("admin", server, self._admin_token)
 
-    def _kubeconfig(self, who: str, server: str, token: str) -> Path:
-        return self.kubeconfig_with(token, f"{who}-at-{server.rpartition(':')[2]}", server)
+    def _kubeconfig(self, account: str, server: str, token: str) -> Path:
+        return self.kubeconfig_with(token, f"{account}-at-{server.rpartition(':')[2]}", server)
 
     @contextlib.asynccontextmanager
     async def another_namespace(self, suffix: str) -> AsyncIterator[str]:
@@ -321,14 +321,14 @@ class ClusterUnderTest:
         await self._there(clear())
 
     async def _clear_namespace(self) -> None:
-        """Pods first and at once, else one that still waits would be put on the next test's nodes."""
+        """Delete pods first and at once; else a pending pod would be scheduled to the next test's nodes."""
         await self._api.delete(resource_path("v1", "namespaces", name=self.namespace), missing_ok=True)
         # The namespace goes seconds later, and a Lease in it would be a service that leads.
         await self._api.delete(resource_path("coordination.k8s.io/v1", "leases", self.namespace))
         # A real kubelet ends containers, and unprepares claims, before it lets go of a pod.
         await self._api.delete(self.path("pods"), grace_period_seconds=1 if self._keeps_nodes else 0)
         await self._api.delete(self.path("resourceclaims"))
-        # A claim that is still allocated would hold devices of the next test's nodes.
+        # A claim that is still allocated would use devices of the next test's nodes.
         left: list[JsonObject] = []
 
         async def is_empty() -> bool:

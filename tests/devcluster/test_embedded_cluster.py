@@ -175,7 +175,7 @@ async def test_pods_can_be_left_to_another_kubelet(tmp_path):
         await kubelet.stop()
 
 
-async def test_what_cannot_be_published_is_refused(tmp_path):
+async def test_invalid_objects_are_not_published(tmp_path):
     cluster = EmbeddedCluster(tmp_path)
     with pytest.raises(ValueError, match=r"no example\.com/v1 Widget"):
         cluster.publish([{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}])

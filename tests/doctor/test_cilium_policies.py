@@ -1,4 +1,4 @@
-"""What Cilium's policies let through, in the words of Kubernetes' own; what has no words there is refused."""
+"""Cilium's policies as Kubernetes' own; parts without a translation are refused."""
 
 from __future__ import annotations
 
@@ -76,6 +76,6 @@ def test_ingress_and_pods_of_other_namespaces() -> None:
         ),
     ],
 )
-def test_what_has_no_translation_is_named(spec: dict[str, Any], part: str) -> None:
+def test_parts_without_a_translation_are_named(spec: dict[str, Any], part: str) -> None:
     with pytest.raises(NotTranslated, match=part):
         network_policies_of(cilium(**spec), KIND)

@@ -1,4 +1,4 @@
-"""docs/reference/doctor.md says what is so."""
+"""docs/reference/doctor.md agrees with the code."""
 
 import re
 from pathlib import Path

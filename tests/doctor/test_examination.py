@@ -48,7 +48,7 @@ READY = {"ready": True, "role": "leader", "reasons": []}
 
 @dataclass(frozen=True)
 class Case:
-    """What makes a finding appear, and what is like it and does not."""
+    """Facts with a finding, and similar facts without it."""
 
     code: str
     severity: str
@@ -124,7 +124,7 @@ def test_nothing_is_found_where_nothing_is_seen() -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.code}-{case.severity}")
-def test_a_finding_appears_where_it_is_true(case: Case) -> None:
+def test_a_finding_appears_only_where_its_cause_exists(case: Case) -> None:
     found = [each for each in examine(sound(**case.wrong)) if each.code == case.code]
     assert [each.severity for each in found] == [case.severity]
     assert case.says in found[0].sentence
@@ -140,7 +140,7 @@ def test_each_rule_and_severity_has_its_case() -> None:
     assert len({rule.code for rule in ALL_RULES}) == len(ALL_RULES)
 
 
-def test_a_hub_that_is_another_program_is_told() -> None:
+def test_a_hub_that_is_another_program_is_reported() -> None:
     (found,) = examine(sound(hub=HttpAnswer("http://hub:8081/hub/api/", 200)))
     assert found.code == "hub-unreachable"
     assert "another program" in found.sentence

@@ -1,4 +1,4 @@
-"""Addresses of an installation are those that its service has."""
+"""Addresses of an installation are those of its service."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_release_and_base_url_are_in_the_addresses() -> None:
     assert found == ("http://my-hub:8081/jupyter/", "http://gpus:8181/jupyter/services/gpus/")
 
 
-def test_without_a_pod_of_the_service_there_are_none() -> None:
+def test_without_a_pod_of_the_service_addresses_are_empty() -> None:
     assert addresses_of([pod("hub", HUB_LABELS), service_pod(), service_pod({}, JUPYTERHUB_API_URL="x/hub/api")]) == (
         "",
         "",

@@ -9,7 +9,7 @@ def rights(**settings: object) -> set[NeededRight]:
     return set(needed_rights("hub", ServiceSettings(**settings)))  # type: ignore[arg-type]
 
 
-def test_with_all_settings_they_are_those_of_all_roles() -> None:
+def test_with_all_settings_the_rights_of_all_roles_are_needed() -> None:
     found = rights(user_namespaces=True, capacity_buffers=True)
     granted = {
         (group, resource, verb, name, obj["metadata"].get("namespace", ""))
@@ -43,7 +43,7 @@ def test_names_are_those_of_the_settings() -> None:
     assert {each.name for each in found if each.name} == {"b", "shapes-b", "settings-b", "dra-spawner-vlans"}
 
 
-def test_without_the_settings_they_are_those_of_every_installation() -> None:
+def test_without_the_settings_only_rights_of_every_installation_are_needed() -> None:
     found = needed_rights("hub", None)
     for settings in (
         ServiceSettings(False),

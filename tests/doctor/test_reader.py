@@ -1,4 +1,4 @@
-"""What the reader finds of an installation, on the embedded cluster."""
+"""Facts of an installation from the reader, on the embedded cluster."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def test_settings_are_those_of_the_chart(embedded_cluster: ClusterUnderTes
     assert (await read(embedded_cluster, settings=given)).settings == given
 
 
-async def test_what_is_read(embedded_cluster: ClusterUnderTest) -> None:
+async def test_facts_are_read_from_the_cluster(embedded_cluster: ClusterUnderTest) -> None:
     cluster = embedded_cluster
     shapes = {"name": "mine", "labels": {names.MANAGED_BY: names.MANAGER}, "annotations": {names.PUBLISHER: "hub"}}
     await cluster.admin.create(resource_path("v1", "configmaps", cluster.namespace), {"metadata": shapes})

@@ -6,7 +6,7 @@ from dra_spawner.doctor.report_text import report_text
 from tests.doctor.objects import sound
 
 
-def test_what_is_printed() -> None:
+def test_the_report_lists_findings_by_subject() -> None:
     facts = sound(kubernetes=(1, 38), classes=(), unseen=(Unseen("The\x1b[2J nodes", "no\nright"),))
     assert report_text(facts, examine(facts)) == (
         "versions\n"

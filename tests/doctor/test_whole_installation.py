@@ -1,4 +1,4 @@
-"""What `dra-spawner doctor` says of both charts while they run, where an administrator may ask it: only what is so."""
+"""Findings of `dra-spawner doctor` about both running charts, with an administrator's rights: only true ones."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def page_of(hub: HubRelease) -> str:
         return await admin.get(f"/services/{hub.service_name}/doctor")
 
 
-def test_only_what_is_so(cluster: WholeCluster, tmp_path: Path) -> None:
+def test_only_true_findings_appear(cluster: WholeCluster, tmp_path: Path) -> None:
     """With a base URL and a release of another name, which addresses must follow."""
     values: dict[str, Any] = {"hub": {"baseUrl": "/jupyter/"}}
     hub = HubRelease(cluster, _NAMESPACE, "gpus", values=values)

@@ -69,7 +69,7 @@ def missing_in(found: list[dict[str, str]]) -> list[str]:
 
 
 async def test_a_right_that_is_taken_away_is_the_only_one_that_is_named(real_cluster: ClusterUnderTest) -> None:
-    """By an administrator, who asks about both accounts, and by the service itself."""
+    """For an administrator, about both accounts, and for the service itself."""
     cluster = real_cluster
     async with cluster.fault_proxy() as proxy:
         admin, own = (
@@ -138,7 +138,7 @@ async def test_hostile_texts_do_not_reach_the_terminal(embedded_cluster: Cluster
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         pytest.param({"hub_url": "hub:8081"}, "--hub-url: 'hub:8081' is no address", id="address"),
         pytest.param({"service_url": "http://[x"}, "--service-url", id="broken address"),
@@ -147,14 +147,14 @@ async def test_hostile_texts_do_not_reach_the_terminal(embedded_cluster: Cluster
         pytest.param({}, "the cluster cannot be read: The cluster cannot be found by", id="kubeconfig"),
     ],
 )
-async def test_wrong_input_is_told(tmp_path: Path, options: dict[str, str], told: str) -> None:
+async def test_wrong_input_is_reported(tmp_path: Path, options: dict[str, str], message: str) -> None:
     code, output, messages = await doctor(tmp_path / "none", **options)
     assert (code, output) == (2, "")
-    assert told in messages
+    assert message in messages
     assert messages.count("\n") == 1
 
 
-async def test_a_cluster_that_does_not_answer_is_told(tmp_path: Path) -> None:
+async def test_a_cluster_that_does_not_answer_is_reported(tmp_path: Path) -> None:
     (tmp_path / "config").write_text(
         json.dumps(
             {

@@ -1,4 +1,4 @@
-"""What is taken: which results count, and that adding and removing is exact."""
+"""Devices in use: which results count, and that adding and removing is exact."""
 
 from __future__ import annotations
 
@@ -60,22 +60,22 @@ RESULTS = st.builds(
 
 
 @given(
-    kept=st.lists(st.lists(RESULTS, max_size=3), max_size=4),
+    remaining=st.lists(st.lists(RESULTS, max_size=3), max_size=4),
     removed=st.lists(st.lists(RESULTS, max_size=3), max_size=4),
     order=st.randoms(use_true_random=False),
 )
-def test_removing_leaves_what_the_others_make(
-    kept: list[list[AllocatedDevice]], removed: list[list[AllocatedDevice]], order: Any
+def test_removing_claims_leaves_the_state_of_the_others(
+    remaining: list[list[AllocatedDevice]], removed: list[list[AllocatedDevice]], order: Any
 ) -> None:
     state, expected = AllocatedState(), AllocatedState()
-    added = kept + removed
+    added = remaining + removed
     order.shuffle(added)
     for results in added:
         state.add(results)
     before = state.copy()
     for results in removed:
         state.remove(results)
-    for results in kept:
+    for results in remaining:
         expected.add(results)
     assert state == expected
     for results in removed:
@@ -84,7 +84,7 @@ def test_removing_leaves_what_the_others_make(
 
 
 @given(st.lists(st.lists(RESULTS, max_size=3), max_size=5))
-def test_uses_tell_what_the_single_questions_do(allocations: list[list[AllocatedDevice]]) -> None:
+def test_uses_agree_with_the_single_questions(allocations: list[list[AllocatedDevice]]) -> None:
     state = AllocatedState()
     state.add_all(allocations)
     uses = state.uses([(PoolId("d", "other"), ("a",)), (PoolId("d", "p"), ("a", "b", "c"))])
@@ -107,7 +107,7 @@ def test_uses_tell_what_the_single_questions_do(allocations: list[list[Allocated
     ],
     ids=str,
 )
-def test_a_share_of_less_than_it_has_is_known(one: dict[str, str], miscounted: bool) -> None:
+def test_a_miscounted_share_is_known(one: dict[str, str], miscounted: bool) -> None:
     good, other = used(share("d0", 1, memory="5Gi")), used(share("d0", 2, **one))
     state = AllocatedState.from_claims([good, other])
     assert state.is_miscounted(D0) is miscounted

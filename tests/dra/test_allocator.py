@@ -1,4 +1,4 @@
-"""The allocator as its callers see it; what it decides in detail is shown by the quirks and the differential test."""
+"""The allocator as its callers see it; the quirks and the differential test show its decisions in detail."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_shares_get_ids_of_their_own() -> None:
     ]
 
 
-def test_result_carries_what_the_request_and_the_device_say() -> None:
+def test_result_has_fields_of_the_request_and_the_device() -> None:
     device = device_json(
         "d0",
         taints=[{"key": "bad", "effect": "NoExecute"}],

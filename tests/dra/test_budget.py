@@ -1,4 +1,4 @@
-"""Budgets of the search: what is counted, and what exceeding one means."""
+"""Budgets of the search: counted steps, and the result of exceeding a budget."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_looking_at_many_devices_costs_as_much_as_steps() -> None:
     assert budget.spent > 200 * 200 / 16
 
 
-def test_the_time_may_be_over() -> None:
+def test_a_search_ends_when_its_time_is_over() -> None:
     allocator, claims = searching(24)
     looks = itertools.count()
     with pytest.raises(SearchStopped, match="the time for it is over"):

@@ -47,7 +47,7 @@ def spec(size: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("manifest", "place"),
+    ("manifest", "path"),
     [
         (spec("8Ei"), "devices.requests[1].exactly"),
         ({"kind": "ResourceClaim", "spec": spec("8Ei")}, "spec.devices.requests[1].exactly"),
@@ -61,10 +61,10 @@ def spec(size: Any) -> dict[str, Any]:
     ],
     ids=["spec", "claim", "template", "hidden", "alternative", "v1beta1"],
 )
-def test_a_wrong_size_is_found_with_its_place(manifest: Any, place: str) -> None:
-    assert list(wrong_sizes(manifest)) == [(f"{place}.capacity.requests.memory", "memory", "8Ei")]
+def test_a_wrong_size_is_found_with_its_path(manifest: Any, path: str) -> None:
+    assert list(wrong_sizes(manifest)) == [(f"{path}.capacity.requests.memory", "memory", "8Ei")]
     [(where, *_)] = wrong_sizes(manifest, "profile.gpu")
-    assert where == f"profile.gpu.{place}.capacity.requests.memory"
+    assert where == f"profile.gpu.{path}.capacity.requests.memory"
 
 
 def test_a_claim_without_wrong_sizes() -> None:

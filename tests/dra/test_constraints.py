@@ -1,4 +1,4 @@
-"""matchAttribute and distinctAttribute, with and without lists, and what undoing leaves behind."""
+"""matchAttribute and distinctAttribute, with and without lists, and their state after undoing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a share consumes, and whether it fits."""
+"""Consumed amounts of shares, and whether they fit."""
 
 from __future__ import annotations
 

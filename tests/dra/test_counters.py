@@ -1,4 +1,4 @@
-"""Shared counters: what is left, what is taken, and which pools are mixed up."""
+"""Shared counters: free and used amounts, and pools whose counters are invalid."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_reserve_and_release() -> None:
     assert use.reserve(pool, d3)
 
 
-def test_one_overdrawn_counter_stops_all_that_count() -> None:
+def test_one_overdrawn_counter_blocks_every_device_that_uses_the_counter() -> None:
     pool = pool_of(m="2")
     use = CounterUse(cache(used(result("d0"))))
     _, _, d2, _ = pool.slices[0].devices

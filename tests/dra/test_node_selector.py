@@ -1,4 +1,4 @@
-"""Node selectors: matching, and what Kubernetes refuses to parse."""
+"""Node selectors: matching, and selectors that Kubernetes refuses to parse."""
 
 from __future__ import annotations
 
@@ -107,10 +107,10 @@ def test_malformed_fields(requirement: Requirement) -> None:
         selector(fields=(requirement,)).matches("n1", LABELS)
 
 
-def test_equal_requirements_are_kept_once() -> None:
-    kept = [Requirement("tier", "In", ("a", "b"))]
-    add_missing(kept, [Requirement("tier", "In", ("b", "a")), Requirement("tier", "In", ("a",))])
-    assert kept == [Requirement("tier", "In", ("a", "b")), Requirement("tier", "In", ("a",))]
+def test_equal_requirements_are_added_once() -> None:
+    requirements = [Requirement("tier", "In", ("a", "b"))]
+    add_missing(requirements, [Requirement("tier", "In", ("b", "a")), Requirement("tier", "In", ("a",))])
+    assert requirements == [Requirement("tier", "In", ("a", "b")), Requirement("tier", "In", ("a",))]
 
 
 def test_json() -> None:

@@ -1,4 +1,4 @@
-"""Decoding API objects: defaults, what is optional, and errors that name the field."""
+"""Decoding API objects: defaults, optional fields, and errors that name the field."""
 
 from __future__ import annotations
 

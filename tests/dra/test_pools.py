@@ -62,7 +62,7 @@ def test_per_device_slice_is_relevant_by_one_device() -> None:
 def test_malformed_selector() -> None:
     with pytest.raises(NodeSelectorError):
         gather(make_slice(devices=[D0], nodeSelector=BAD))
-    # What is bound to another node by name is never looked at.
+    # A slice of another node by name is never read.
     assert gather(make_slice(devices=[D0], nodeName="n2", nodeSelector=BAD)) == []
 
 
@@ -110,7 +110,7 @@ def test_the_newest_generation_counts() -> None:
     assert names(gather(new, old)) == ["d1"]
 
 
-def test_first_slice_says_how_many_there_are() -> None:
+def test_first_slice_has_the_number_of_slices() -> None:
     first, second = make_slice("b", [D0], count=2), make_slice("a", [D1], count=3)
     assert states(gather(first, second)) == [("p", PoolState.USABLE)]
     assert states(gather(second, first)) == [("p", PoolState.INCOMPLETE)]

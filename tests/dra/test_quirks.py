@@ -1,6 +1,6 @@
-"""One scenario for each peculiarity of kube-scheduler's allocator, in ``quirks/``, with what 1.36.3 decides.
+"""One scenario for each peculiarity of kube-scheduler's allocator, in ``quirks/``, with the decision of 1.36.3.
 
-Where a switch of :class:`Quirks` turns it off, the file also says what is decided then.
+Where a switch of :class:`Quirks` turns it off, the file also has the decision without it.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ SWITCHED = {name: case for name, case in CASES.items() if "quirk" in case}
 
 def outcome(verdict: dict[str, Any]) -> dict[str, Any]:
     """A verdict without its explanation; a crash of the reference counts as fatal."""
-    kept: dict[str, Any] = {"outcome": "fatal" if verdict["outcome"] == "panic" else verdict["outcome"]}
+    stripped: dict[str, Any] = {"outcome": "fatal" if verdict["outcome"] == "panic" else verdict["outcome"]}
     if verdict.get("results"):
-        kept["results"] = verdict["results"]
-        for allocation in kept["results"]:
+        stripped["results"] = verdict["results"]
+        for allocation in stripped["results"]:
             for result in allocation["devices"].get("results", ()):
                 if "shareID" in result:
                     result["shareID"] = "share"
-    return kept
+    return stripped
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -51,7 +51,7 @@ def test_every_switch_has_a_scenario() -> None:
     assert {case["quirk"] for case in SWITCHED.values()} == {field.name for field in dataclasses.fields(Quirks)}
 
 
-def test_scenarios_are_what_kube_scheduler_decides() -> None:
+def test_kube_scheduler_decides_as_the_scenarios_expect() -> None:
     oracle = binary_or_skip()
     cases = list(CASES.values())
     for case, (_, answer) in zip(cases, ask(oracle, [case["scenario"] for case in cases]), strict=True):

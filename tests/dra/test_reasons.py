@@ -256,13 +256,13 @@ def test_disabled_features(feature: str, device: Any, kind: RefusalKind) -> None
     assert "disabled" in str(reason)
 
 
-def test_the_request_where_the_search_got_furthest_is_told() -> None:
+def test_the_request_where_the_search_got_furthest_is_named() -> None:
     claim = make_claim(request("one"), request("two", **model("L4")))
     reason = why([make_slice(devices=[A100, H100])], claim)
     assert (reason.request, reason.nearest.kind) == ("two", RefusalKind.SELECTOR)
 
 
-def test_another_request_of_the_pod_has_it() -> None:
+def test_another_request_of_the_pod_has_the_device() -> None:
     reason = why([make_slice(devices=[A100])], make_claim(request("one"), request("two")))
     assert (reason.request, str(reason)) == ("two", "needed by another request of the same pod")
 

@@ -1,4 +1,4 @@
-"""Selectors are evaluated once for each distinct device, in order, and their failures are told apart."""
+"""Selectors are evaluated once for each distinct device, in order, and their failures are distinguished."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_refused_by() -> None:
     assert SelectorCache(list_attributes=False).filter(("true", "false", "true")).refused_by(A) == 1
 
 
-def test_what_takes_too_much_gets_no_verdict() -> None:
+def test_an_expression_of_too_many_steps_gets_no_verdict() -> None:
     nested = "lists.range(300).all(i, lists.range(300).all(j, i + j >= 0))"
     verdict = SelectorCache(list_attributes=False).verdict(nested, A)
     assert isinstance(verdict, SelectorFailure)
@@ -88,7 +88,7 @@ def test_loops_have_a_budget_for_all_devices(monkeypatch: pytest.MonkeyPatch) ->
     failures = [verdict for device in devices if isinstance(verdict := cache.verdict(dear, device), SelectorFailure)]
     assert 10 < len(failures) < 50
     assert {failure.reason for failure in failures} == {FatalReason.SELECTOR_UNSUPPORTED}
-    assert cache.verdict(dear, devices[0]) is True  # what is known is not forgotten
+    assert cache.verdict(dear, devices[0]) is True  # known verdicts are not forgotten
 
 
 def test_old_selectors_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

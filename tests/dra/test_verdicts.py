@@ -89,7 +89,7 @@ def test_admin_access_is_shown() -> None:
     assert shown["allocations"][0]["results"][0]["adminAccess"] is True
 
 
-def test_an_error_is_told_node_by_node() -> None:
+def test_an_error_is_reported_node_by_node() -> None:
     claims = [make_claim(request(allocationMode="All", capacity={"memory": "1Gi"}))]
     verdicts = judge_nodes(NODES, SLICES, [GPU], claims)
     assert [verdict.kind for verdict in verdicts] == [VerdictKind.FITS, VerdictKind.FITS, VerdictKind.ERROR]
@@ -107,26 +107,26 @@ IN_STEPS = make_slice("a", [device_json("d0", capacity={"memory": STEPS}, allowM
 
 
 @pytest.mark.parametrize(
-    ("size", "told"),
+    ("size", "part"),
     [
         ("10e18", "asks for 10e18 of memory and consumes nothing of the device. Kubernetes counts in 64 bits"),
         ("9223372036854775808", "consumes minus 8589934589Gi of the device. Kubernetes counts in 64 bits"),
         ("12Gi", ""),
     ],
 )
-def test_a_share_that_consumes_too_little_is_told(size: str, told: str) -> None:
+def test_a_share_that_consumes_too_little_is_reported(size: str, part: str) -> None:
     claims = [make_claim(request(capacity={"memory": size}), name="greedy")]
     [verdict] = judge_nodes([Node("n1")], [IN_STEPS], [GPU], claims)
     assert verdict.kind is VerdictKind.FITS
     shown: Any = verdict.to_json()
     warnings = shown.get("warnings", [])
-    assert len(warnings) == bool(told)
-    assert all("claim ns/greedy, request r: " in warning and told in warning for warning in warnings)
+    assert len(warnings) == bool(part)
+    assert all("claim ns/greedy, request r: " in warning and part in warning for warning in warnings)
     [verdict] = judge_nodes([Node("n1")], [IN_STEPS], [GPU], claims, quirks=QUIRKS_OFF)
-    assert (verdict.kind is VerdictKind.FITS) is not bool(told)
+    assert (verdict.kind is VerdictKind.FITS) is not bool(part)
 
 
-def test_a_negative_size_is_told() -> None:
+def test_a_negative_size_is_reported() -> None:
     [verdict] = judge_nodes([Node("n1")], SLICES[:1], [GPU], [make_claim(request(capacity={"memory": "-5Gi"}))])
     assert verdict.warnings == (
         "claim ns/c, request r: asks for -5Gi of memory and consumes minus 5Gi of the device. Kubernetes accepts"

@@ -1,4 +1,4 @@
-"""Selectors that look into the domain of the device's own driver see no more than what they name."""
+"""Selectors that look into the domain of the device's own driver see the named attributes only."""
 
 import pytest
 
@@ -35,16 +35,16 @@ OWN = "device.attributes[device.driver]"
         PROPERTIES["product"].selector("A100*"),
     ],
 )
-def test_only_what_is_named_is_seen(expression):
+def test_only_named_attributes_matter(expression):
     assert seen(expression, model="a", uuid="1") == seen(expression, model="a", uuid="2")
     assert seen(expression, model="a", uuid="1") != seen(expression, model="b", uuid="1")
     assert seen(expression, gpu_example_com__model="a") != seen(expression, gpu_example_com__model="b")
 
 
 @pytest.mark.parametrize("expression", [f'{OWN}.exists(k, k == "uuid")', f'{OWN}[device.driver] == "x"'])
-def test_what_is_not_named_is_seen_too(expression):
+def test_attributes_that_are_not_named_matter_too(expression):
     assert seen(expression, model="a", uuid="1") != seen(expression, model="a", uuid="2")
 
 
-def test_what_no_one_can_tell_is_seen_as_a_whole():
+def test_all_attributes_matter_where_names_are_computed():
     assert attributes_that_matter('device.attributes[string("x")].model == "x"') is None

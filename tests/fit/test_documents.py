@@ -36,7 +36,7 @@ JSON = st.recursive(
 
 @settings(max_examples=150, deadline=None)
 @given(st.dictionaries(st.text(max_size=5), JSON, min_size=1))
-def test_what_was_written_is_read(value):
+def test_written_documents_are_read(value):
     deep = replace(LIMITS, levels=100)
     assert [item.value for item in read_documents("f", json.dumps(value, ensure_ascii=False), deep)] == [value]
     text = yaml.safe_dump(value, allow_unicode=True, default_flow_style=False)
@@ -66,7 +66,7 @@ def test_what_was_written_is_read(value):
         pytest.param("a: b\r\nc: d\r\n", {"a": "b", "c": "d"}, id="CRLF"),
     ],
 )
-def test_yaml_as_kubernetes_reads_it(text, value):
+def test_yaml_is_read_as_kubernetes_does(text, value):
     assert values(text) == [value]
 
 

@@ -1,4 +1,4 @@
-"""What ``dra-spawner fit`` answers: formats of the input, several claims, objects the API server would refuse."""
+"""Answers of ``dra-spawner fit``: formats of the input, several claims, objects the API server would refuse."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_claims_are_taken_together_in_order():
         ),
     ],
 )
-def test_what_the_api_server_refuses_gets_one_verdict_where_it_matters(objects, verdict):
+def test_an_object_the_api_server_refuses_gives_one_verdict_where_the_object_matters(objects, verdict):
     healthy = [node("n1"), node("n2"), gpu_slice("n2", gpu())]
     touches_all = objects[1] != device_class()
     [answer] = answers(stdin=json.dumps([*healthy, *objects, claim()]), refused=touches_all)
@@ -114,7 +114,7 @@ def test_a_negative_share_is_judged_as_the_scheduler_does():
     assert "allocations" in answer["nodes"]["n1"]
 
 
-def test_a_broken_claim_stands_in_the_way_of_everything():
+def test_a_broken_claim_is_an_error_on_every_node():
     broken = claim("held", "10Gi", device=("n1", "gpu-0"))
     broken["status"]["allocation"]["devices"]["results"][0]["consumedCapacity"]["memory"] = "much"
     code, output, _ = fit(stdin=json.dumps([*SHARED, broken, claim()], indent=1), as_json=True)

@@ -37,7 +37,7 @@ def test_all_names():
     assert "n00, n01, n02, n03, n04, n05, n06, n07, n08, n09, n10, n11\n" in output
 
 
-def test_it_fits_nowhere():
+def test_a_claim_fits_nowhere():
     code, output, _ = fit(stdin=json.dumps([*CLUSTER, claim(memory="41Gi")]))
     assert code == 1
     assert output.splitlines() == [
@@ -115,7 +115,7 @@ LIST = json.dumps(api_list(node("n1"), node("n2")), indent=1)
         ),
     ],
 )
-def test_bad_input_is_told_by_file_line_and_field(text, message):
+def test_bad_input_is_reported_by_file_line_and_field(text, message):
     code, output, messages = fit(stdin=text)
     assert (code, output) == (2, "")
     assert messages.startswith("dra-spawner fit: standard input")
@@ -162,7 +162,7 @@ STEPS: JsonObject = {"default": "5Gi", "validRange": {"min": "5Gi", "step": "5Gi
 IN_STEPS = [device_class(), node("n1"), gpu_slice("n1", gpu(shared=True, **STEPS))]
 
 
-def test_what_consumes_too_little_is_a_warning():
+def test_a_claim_that_consumes_too_little_is_a_warning():
     code, output, _ = fit(stdin=json.dumps([*IN_STEPS, claim(memory="10e18")]))
     assert code == 0
     assert output.splitlines()[-1] == (
@@ -173,7 +173,7 @@ def test_what_consumes_too_little_is_a_warning():
     assert (code, "warning" in output) == (1, False)
 
 
-def test_what_was_allocated_so_is_a_warning_too():
+def test_an_allocated_claim_that_consumes_too_little_is_a_warning_too():
     held = claim("held", "10e18", device=("n1", "gpu-0"))
     held["status"]["allocation"]["devices"]["results"][0]["consumedCapacity"]["memory"] = "0"
     _, output, _ = fit(stdin=json.dumps([*IN_STEPS, held, claim(memory="5Gi")]))
@@ -199,7 +199,7 @@ MANY = [
 ]
 
 
-def test_the_time_for_a_question_may_be_over():
+def test_a_search_ends_when_its_time_is_over():
     code, output, messages = fit(stdin=json.dumps([*MANY, endless()]), timeout=0.01)
     assert (code, messages) == (3, "")
     assert output.startswith(
@@ -209,7 +209,7 @@ def test_the_time_for_a_question_may_be_over():
     assert output.endswith(" steps: the time for it is over  n0, n1, n2\n")
 
 
-def test_what_was_stopped_in_json():
+def test_stopped_searches_in_json():
     _, output, _ = fit(stdin=json.dumps([*MANY, endless()]), timeout=0.01, as_json=True)
     nodes = json.loads(output)["nodes"]
     assert [list(verdict) for verdict in nodes.values()] == [["stopped"]] * 3

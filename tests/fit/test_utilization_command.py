@@ -1,4 +1,4 @@
-"""``dra-spawner utilization``: both figures of every node, in a table and in JSON, and what it says to bad input."""
+"""``dra-spawner utilization``: both figures of every node, in a table and in JSON, and messages about bad input."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ def test_unknown_and_why(request, objects, cells, row):
     assert row in shown
 
 
-def test_what_is_unknown_in_json():
+def test_unknown_figures_in_json():
     found = figures(*incomplete("n1"))["nodes"]["n1"]
     problem = "generation 1 has 1 of 2 slices"
     assert found == {
@@ -262,7 +262,7 @@ def test_without_pods_every_allocated_claim_counts():
     assert "notes" not in figures(*CLUSTER)
 
 
-def test_pods_that_are_missing_are_told_of():
+def test_missing_pods_are_reported():
     held = claim("c", device=("n1", "gpu-0"))
     held["status"]["reservedFor"] = [{"resource": "pods", "name": "gone", "uid": "gone"}]
     shown = table(node("n1"), gpu_slice("n1", gpu()), held, pod("other", "n1"))
@@ -270,7 +270,7 @@ def test_pods_that_are_missing_are_told_of():
     assert shown[3].endswith("which cluster-autoscaler's figure leaves out: team/c")
 
 
-def test_what_makes_no_sense_and_touches_no_node_is_told_of():
+def test_broken_objects_that_affect_no_node_are_reported():
     objects = [*CLUSTER, {"kind": "DeviceClass", "metadata": {"name": "bad"}, "spec": {"selectors": 1}}]
     *others, last = table(*objects, refused=True)
     assert others == table(*CLUSTER)
@@ -320,7 +320,7 @@ def test_lists_whose_items_do_not_say_their_kind():
         ),
     ],
 )
-def test_bad_input_is_told_by_file_line_and_field(text, message):
+def test_bad_input_is_reported_by_file_line_and_field(text, message):
     code, output, messages = utilization(stdin=text.encode() or b" ")
     assert (code, output) == (2, "")
     assert messages.startswith("dra-spawner utilization: standard input")

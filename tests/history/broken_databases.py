@@ -1,4 +1,4 @@
-"""Ways in which the file of a history fails; each returns what mends it."""
+"""Ways in which the file of a history fails; each returns a function that repairs it."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class PostgresqlServer:
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """Its processes do nothing meanwhile: connections stay, and no question is answered."""
+        """Suspend its processes: connections stay, and no question is answered."""
         processes = self._processes()
         for each in processes:
             with suppress(ProcessLookupError):
@@ -74,7 +74,7 @@ class PostgresqlServer:
         return f"postgresql://dra@/{name}?host={self.directory}"
 
     def query(self, url: str, statement: str) -> str:
-        """What psql prints."""
+        """Output of psql."""
         name = url.partition("?")[0].rpartition("/")[2]
         return self._run("psql", "-h", str(self.directory), "-U", "dra", "-At", "-c", statement, name)
 

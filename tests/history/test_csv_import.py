@@ -1,4 +1,4 @@
-"""CSV files: what is a launch, and how a bad row is named."""
+"""CSV files: rows that are launches, and names of bad rows."""
 
 from __future__ import annotations
 

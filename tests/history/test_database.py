@@ -30,10 +30,10 @@ from tests.history.records import START, after, decision, launch, lead_time
 DAY = timedelta(days=1)
 
 
-# --- what is written is there -----------------------------------------------------------------------------------------
+# --- written records -------------------------------------------------------------------------------------------------
 
 
-def test_a_launch_comes_back_as_it_was_written_and_survives_the_process(url: str) -> None:
+def test_a_launch_is_read_as_written_and_survives_the_process(url: str) -> None:
     whole = launch(
         "1",
         0.123456,
@@ -68,7 +68,7 @@ def test_a_lead_time_and_a_decision_come_back(database: HistoryDatabase) -> None
     assert list(database.decisions()) == [made]
 
 
-def test_what_is_written_again_is_completed_and_not_there_twice(database: HistoryDatabase) -> None:
+def test_a_record_that_is_written_again_is_completed_and_not_doubled(database: HistoryDatabase) -> None:
     database.add([launch("1", 0.5), decision(), lead_time()])
     database.add([launch("1", 0, bound=after(1.5), node="n"), decision(), lead_time(ready=after(40), asked=after(-10))])
     # As a service that was restarted finds it: the API has whole seconds.
@@ -122,7 +122,7 @@ def test_a_server_that_is_seen_again_has_not_ended(database: HistoryDatabase) ->
     assert [(each.ended, each.end_is_estimate) for each in database.launches()] == [(None, False)]
 
 
-# --- what is read -----------------------------------------------------------------------------------------------------
+# --- reading ---------------------------------------------------------------------------------------------------------
 
 
 def test_launches_of_a_time_and_a_profile_in_pages(database: HistoryDatabase) -> None:
@@ -206,12 +206,12 @@ def test_a_key_in_a_file_is_not_in_the_database(url: str, tmp_path: Path) -> Non
     assert "key" not in stored_texts(url)
 
 
-@pytest.mark.parametrize(("content", "told"), [(b"short", "has 5 bytes; it needs 32"), (None, "No such file")])
-def test_a_key_that_cannot_be_used(url: str, tmp_path: Path, content: bytes | None, told: str) -> None:
+@pytest.mark.parametrize(("content", "message"), [(b"short", "has 5 bytes; it needs 32"), (None, "No such file")])
+def test_a_key_that_cannot_be_used(url: str, tmp_path: Path, content: bytes | None, message: str) -> None:
     path = tmp_path / "key"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(KeyFileError, match=told):
+    with pytest.raises(KeyFileError, match=message):
         HistoryDatabase.open(url, key_file=str(path))
 
 
@@ -259,7 +259,7 @@ def test_a_user_is_forgotten(url: str, mode: UserNameMode) -> None:
 # --- retention --------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_too_old_is_deleted_a_little_at_a_time(database: HistoryDatabase) -> None:
+def test_old_records_are_deleted_in_batches(database: HistoryDatabase) -> None:
     now = START + 100 * DAY
     database.add(launch(str(day), day * DAY.total_seconds()) for day in range(100))
     database.add(decision(str(day), day * DAY.total_seconds()) for day in range(100))
@@ -315,7 +315,7 @@ def test_a_file_is_for_its_owner_alone(tmp_path: Path) -> None:
     database.close()
 
 
-def test_a_driver_that_is_installed_is_taken() -> None:
+def test_an_installed_driver_is_used() -> None:
     assert parsed_url("postgresql://db/h").drivername in ("postgresql+psycopg", "postgresql+psycopg2")
     assert parsed_url("postgresql+psycopg://db/h").drivername == "postgresql+psycopg"
 

@@ -35,7 +35,7 @@ def test_some_are_chosen():
     assert [each.number for each in found] == [6, 4]
 
 
-def test_when_it_was_last_decided_what_to_do():
+def test_the_time_of_the_last_round_is_known():
     log = DecisionLog()
     assert log.decided_at is None
     log.append(decision(1))

@@ -142,7 +142,7 @@ def test_servers_that_run_are_in_its_database_in_postgresql(postgresql: Postgres
     assert is_as_filled(launches(url, profile="cpu"))
 
 
-# --- what GET /users answers ------------------------------------------------------------------------------------------
+# --- answers of GET /users --------------------------------------------------------------------------------------------
 
 
 def test_a_bad_user_is_named(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_unordered_samples_and_too_many_launches_are_named(tmp_path: Path) -> No
         '{"data": {"resultType": "matrix", "result": [1]}}',
     ],
 )
-def test_what_is_no_answer_to_a_range_query(tmp_path: Path, content: str) -> None:
+def test_files_that_are_no_answer_to_a_range_query(tmp_path: Path, content: str) -> None:
     path = tmp_path / "answer.json"
     path.write_text(content)
     with pytest.raises(SourceError, match=r"answer.json: (is not JSON|found)"):

@@ -131,13 +131,13 @@ def test_old_records_are_deleted_every_hour(path: Path) -> None:
 # --- a database that does not work ------------------------------------------------------------------------------------
 
 
-def told_by(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What was logged by this package; Alembic logs, too."""
+def logged_by_the_package(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Log messages of this package; Alembic logs, too."""
     return [each.getMessage() for each in caplog.records if each.name.startswith("dra_spawner.")]
 
 
 @pytest.mark.parametrize(
-    ("break_it", "told"),
+    ("break_database", "message"),
     [
         pytest.param(make_a_directory, "unable to open database file", id="cannot-be-opened"),
         pytest.param(remove_the_directory, "No such file or directory", id="away"),
@@ -147,33 +147,33 @@ def told_by(caplog: pytest.LogCaptureFixture) -> list[str]:
         pytest.param(make_it_newer, "its version '9999' is newer", id="newer"),
     ],
 )
-def test_it_is_said_once_and_tried_again_ever_less_often(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, break_it: Callable[[Path], Callable[[], None]], told: str
+def test_a_problem_is_logged_once_and_retried_ever_less_often(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, break_database: Callable[[Path], Callable[[], None]], message: str
 ) -> None:
     caplog.set_level(logging.INFO, logger="dra_spawner.history")
     path = tmp_path / "volume" / "history.sqlite"
     path.parent.mkdir()
-    mend = break_it(path)
+    mend = break_database(path)
     working = Working(f"sqlite:///{path}")
     working.recorder.record(launch(choice=100_000 * "x"))
     waits = [working.work()]
-    assert told in working.recorder.problem
+    assert message in working.recorder.problem
     assert working.work(0.5) == 0.5, "it is not asked before its time"
-    for _ in range(1 if break_it is lock else 4):
+    for _ in range(1 if break_database is lock else 4):
         waits.append(working.work(waits[-1]))
     assert waits == [1, 2, 4, 8, 8][: len(waits)]
-    (said,) = told_by(caplog)
+    (said,) = logged_by_the_package(caplog)
     assert said.startswith("The history cannot be written; the service goes on without it: ")
-    assert told in said
+    assert message in said
     mend()
     working.work(8)
     assert working.recorder.problem == ""
-    assert told_by(caplog) == [said, "The history is written again."]
+    assert logged_by_the_package(caplog) == [said, "The history is written again."]
     assert working.written() == ["1"]
     assert working.counts() == (1, 0)
 
 
-def test_memory_that_is_full_keeps_what_it_has_until_old_records_make_room() -> None:
+def test_full_memory_keeps_its_records_until_old_records_are_deleted() -> None:
     working = Working("sqlite://", queue=100, batch=100)
     for number in range(80):
         working.recorder.record(launch(f"{number:02}", number, choice=2**20 * "x"))
@@ -190,7 +190,7 @@ def test_memory_that_is_full_keeps_what_it_has_until_old_records_make_room() -> 
     assert [each.uid for each in database.launches()] == [f"{number:02}" for number in range(written, 80)]
 
 
-def test_records_without_room_are_counted_and_what_the_cluster_shows_is_asked_for(path: Path) -> None:
+def test_dropped_records_are_counted_and_requested_from_the_cluster(path: Path) -> None:
     path.mkdir()
     working = Working(f"sqlite:///{path}")
     for number in range(25):
@@ -207,7 +207,7 @@ def test_records_without_room_are_counted_and_what_the_cluster_shows_is_asked_fo
     assert working.gaps == 1
 
 
-def test_what_the_cluster_shows_is_never_dropped(working: Working) -> None:
+def test_records_of_the_clusters_state_are_never_dropped(working: Working) -> None:
     working.recorder.record_all(launch(f"{number:02}", number) for number in range(25))
     working.recorder.record(launch("more", 99))
     assert working.counts() == (0, 1)
@@ -229,7 +229,7 @@ def test_a_record_that_no_database_takes_is_left_out(working: Working, caplog: p
     assert "A record cannot be written: record=wrong" in caplog.text
 
 
-def test_a_record_that_is_no_record_at_all_stops_nothing(working: Working) -> None:
+def test_an_invalid_record_does_not_block_other_records(working: Working) -> None:
     text: Any = 3
     for each in (launch("1"), replace(launch("wrong"), user=text), launch("2", 1)):
         working.recorder.record(each)
@@ -238,7 +238,7 @@ def test_a_record_that_is_no_record_at_all_stops_nothing(working: Working) -> No
     assert working.counts() == (2, 1)
 
 
-def test_a_standby_does_not_tell_of_an_old_problem(path: Path) -> None:
+def test_a_standby_does_not_report_an_old_problem(path: Path) -> None:
     path.mkdir()
     working = Working(f"sqlite:///{path}")
     working.work()
@@ -264,7 +264,7 @@ def test_names_of_users_are_in_no_message(path: Path, caplog: pytest.LogCaptureF
 # --- the thread -------------------------------------------------------------------------------------------------------
 
 
-def test_the_thread_writes_and_ends_with_what_is_queued(path: Path) -> None:
+def test_the_thread_writes_all_queued_records_before_its_end(path: Path) -> None:
     recorder = Recorder(lambda: HistoryDatabase.open(f"sqlite:///{path}"), timedelta(days=3650))
     recorder.resume()
     recorder.record(launch("1"))
@@ -327,13 +327,13 @@ def test_a_postgresql_with_a_table_that_another_holds(
         assert working.work(1) == 2
     working.work(10)
     assert working.recorder.problem == ""
-    assert told_by(caplog) == [
+    assert logged_by_the_package(caplog) == [
         "The history cannot be written; the service goes on without it: canceling statement due to lock timeout"
     ]
     assert working.written() == ["1"]
 
 
-def test_a_postgresql_that_hangs_is_told(postgresql: PostgresqlServer) -> None:
+def test_a_postgresql_that_hangs_is_reported(postgresql: PostgresqlServer) -> None:
     working = Working(postgresql.new_database(), hanging=30)
     working.recorder.record(launch("1"))
     working.work()

@@ -17,7 +17,7 @@ _OPTION = re.compile(r"--[a-z]+=\S+\s+")
 
 @dataclass(frozen=True)
 class Stage:
-    """A FROM and what follows it: pairs of an instruction and its text."""
+    """A FROM and its instructions: pairs of an instruction and its text."""
 
     base: str
     name: str
@@ -27,7 +27,7 @@ class Stage:
         return [text for each, text in self.instructions if each == word]
 
     def commands(self) -> list[str]:
-        """What the shell executes, without the options of RUN."""
+        """The commands of the shell, without the options of RUN."""
         return [re.sub(rf"^({_OPTION.pattern})+", "", text) for text in self.texts("RUN")]
 
 
@@ -63,7 +63,7 @@ def execute(command: str, paths: Mapping[str, Path], environment: Mapping[str, s
     Parameters
     ----------
     paths
-        What stands for paths of the image, the longer ones first.
+        Replacements of paths of the image, the longer ones first.
     """
     inside = re.compile(rf"(?<![\w/])({'|'.join(map(re.escape, paths))})(?=[/\s]|$)")
     command = inside.sub(lambda found: shlex.quote(str(paths[found[1]])), command)

@@ -1,4 +1,4 @@
-"""Executes what the images' RUN lines execute: ``python -m tests.images.executed``. The gate runs it; it needs an index.
+"""Executes the commands of the images' RUN lines: ``python -m tests.images.executed``. The gate runs it, with an index.
 
 No image is built: there is no registry here. An environment with the versions of zero-to-jupyterhub's hub image stands
 for that image, but for psycopg2, which would be compiled.
@@ -23,7 +23,7 @@ import yaml
 from tests.images.containerfile import IMAGES, ROOT, execute, read_containerfile
 
 PINS = Path(__file__).parent / "z2jh_pins"
-#: Installed besides what the image has.
+#: Packages that are not in the image.
 ADDED = frozenset({"dra-spawner", "google-re2", "ical", "tzdata", "typing-inspection"})
 #: How this machine reaches its package index.
 _OF_PIP = {
@@ -62,7 +62,7 @@ def hub_environment(directory: Path, version: str) -> Iterator[Path]:
     shutil.copytree(sys.base_prefix / library, environment / library, symlinks=True, ignore=unneeded)
     (environment / library / "site-packages").mkdir()
     pins = [each for each in (PINS / f"{version}.txt").read_text().split() if not each.startswith("psycopg2==")]
-    # Beside what is tried: uv is quick, and the image is built by others.
+    # Not part of the test: uv is quick, and the image is built by others.
     install = [sys.executable, "-m", "uv", "pip", "install", "-q", "--python", str(environment / "bin" / "python")]
     subprocess.run([*install, "--break-system-packages", "pip", *pins], check=True, timeout=600)
     try:
@@ -76,8 +76,8 @@ def path_of(environment: Path, **more: str) -> dict[str, str]:
     return {"PATH": f"{environment / 'bin'}:/usr/bin:/bin", "HOME": str(environment), **_OF_PIP, **_QUIET, **more}
 
 
-def require_kept(before: Mapping[str, str], after: Mapping[str, str], raised: set[str]) -> list[str]:
-    """Nothing but what may be raised has changed; returns what has."""
+def require_unchanged(before: Mapping[str, str], after: Mapping[str, str], raised: set[str]) -> list[str]:
+    """Check that only packages that may be raised have changed; returns the changes."""
     changed = {name for name in before.keys() & after.keys() if before[name] != after[name]}
     assert changed <= raised, f"changed besides: {sorted(changed - raised)}"
     assert before.keys() <= after.keys()
@@ -96,13 +96,13 @@ def run_dra_spawner(python: Path, environment: Mapping[str, str]) -> None:
 
 
 def hub_image(environment: Path, wheels: Path, directory: Path) -> set[str]:
-    """The Containerfile of the hub; returns what it raised."""
+    """The Containerfile of the hub; returns the raised packages."""
     *_, stage = read_containerfile(IMAGES / "hub.Containerfile").stages
     before = versions_of(environment / "bin" / "python", path_of(environment))
     for command in stage.commands():
         execute(command, {"/wheels": wheels, "/tmp": directory}, path_of(environment))
     raised = raised_packages(" ".join(stage.commands()))
-    changes = require_kept(before, versions_of(environment / "bin" / "python", path_of(environment)), raised)
+    changes = require_unchanged(before, versions_of(environment / "bin" / "python", path_of(environment)), raised)
     run_dra_spawner(environment / "bin" / "python", path_of(environment))
     print(f"  {environment.name}, the Containerfile: {', '.join(changes)}")
     return {each.split()[0] for each in changes}
@@ -123,7 +123,7 @@ def init_container(environment: Path, wheels: Path, directory: Path) -> None:
     before = versions_of(python, path_of(environment))
     execute(command, {"/tmp": directory}, here)
     assert versions_of(python, path_of(environment)) == before, "the image itself stays as it is"
-    require_kept(before, versions_of(python, here), raised_packages(command))
+    require_unchanged(before, versions_of(python, here), raised_packages(command))
     run_dra_spawner(python, here)
     shutil.rmtree(volume)
     print(f"  {environment.name}, the init container: works")

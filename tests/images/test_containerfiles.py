@@ -1,4 +1,4 @@
-"""What can be seen of the images without building them; `tests.images.executed` executes their commands."""
+"""Checks of the images without building them; `tests.images.executed` executes their commands."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_bases_have_a_version(containerfile: Containerfile) -> None:
         assert base in names or re.search(r":\d[^:/]*$", base), base
 
 
-def test_nothing_is_fetched_or_kept_besides(containerfile: Containerfile) -> None:
+def test_nothing_else_is_fetched_or_cached(containerfile: Containerfile) -> None:
     for stage in containerfile.stages:
         assert not stage.texts("ADD")
         for command in stage.commands():
@@ -48,7 +48,7 @@ def test_nothing_is_fetched_or_kept_besides(containerfile: Containerfile) -> Non
     assert not re.search("password|token|secret", words)
 
 
-def test_what_is_copied_is_in_the_context(containerfile: Containerfile) -> None:
+def test_copied_files_are_in_the_context(containerfile: Containerfile) -> None:
     lines = (ROOT / ".dockerignore").read_text().splitlines()
     assert lines[1] == "*"
     let_in = {line[1:] for line in lines if line.startswith("!")}

@@ -41,9 +41,9 @@ def test_nothing_else_can_be_written(tmp_path: Path) -> None:
     root.mkdir()
     with log.open("wb") as file:
         assert read_only_root.start(root, {}, [], ["python", "-c", _PROBE], {}, file).wait(60) == 0, log.read_text()
-    *refused, who, rights = log.read_text().splitlines()
+    *refused, identity, rights = log.read_text().splitlines()
     assert [line.split()[0] for line in refused] == ["/usr/x", "/x", "/etc-x", "/proc/sys/x"]
-    assert (who, rights) == ("1000 1000 []", "0" * 16)
+    assert (identity, rights) == ("1000 1000 []", "0" * 16)
 
 
 async def test_the_service_needs_no_more(embedded_cluster: ClusterUnderTest, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A release: what must agree with its tag, its notes, its chart, its metadata, and the workflow that makes it."""
+"""A release: its tag, notes, chart, metadata and workflow must agree."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_release_that_agrees(checkout: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "before", "after", "told"),
+    ("file", "before", "after", "problem"),
     [
         ("dra_spawner/__init__.py", "rc3", "rc4", "The tag is v1.2.0rc3, but dra_spawner/__init__.py says 1.2.0rc4"),
         ("dra_spawner/__init__.py", "1.2.0rc3", "1.2", "'1.2' is no version such as 0.1.0"),
@@ -75,14 +75,14 @@ def test_a_release_that_agrees(checkout: Path) -> None:
         ("CHANGELOG.md", "## Unreleased\n", "## Unreleased\n\n- More.\n", "what is under Unreleased belongs"),
     ],
 )
-def test_what_disagrees_is_named(checkout: Path, file: str, before: str, after: str, told: str) -> None:
+def test_disagreeing_files_are_named(checkout: Path, file: str, before: str, after: str, problem: str) -> None:
     path = checkout / file
     assert before in path.read_text()
     path.write_text(path.read_text().replace(before, after))
-    assert told in "\n".join(release.problems("v1.2.0rc3", checkout))
+    assert problem in "\n".join(release.problems("v1.2.0rc3", checkout))
 
 
-def test_this_checkout_lacks_only_what_a_release_writes() -> None:
+def test_this_checkout_lacks_only_files_that_a_release_writes() -> None:
     chart = yaml.safe_load((ROOT / "helm-values" / "chart" / "Chart.yaml").read_text())
     assert (chart["version"], chart["appVersion"]) == (release.chart_version(__version__), __version__)
     assert not any("Chart.yaml" in each for each in release.problems(f"v{__version__}", ROOT))
@@ -109,14 +109,14 @@ def test_links_of_the_readme_work_from_an_index() -> None:
     text = (ROOT / "README.md").read_text()
     relative = re.findall(r"\]\((?!https?:)([^)#]+)", text)
     assert [each for each in relative if not (ROOT / each).exists()] == []
-    there = hatch_build.readme_for_an_index(text, "https://git.example.org/x", "v1.2.0")
-    assert re.findall(r"\]\((?!https?:)[^)]*\)", there) == []
+    readme = hatch_build.readme_for_an_index(text, "https://git.example.org/x", "v1.2.0")
+    assert re.findall(r"\]\((?!https?:)[^)]*\)", readme) == []
     assert (
         "![JupyterHub's spawn form with five profiles](https://git.example.org/x/raw/v1.2.0/docs/pictures/demo-form.png)"
-        in there
+        in readme
     )
-    assert "(https://git.example.org/x/blob/v1.2.0/docs/reference/doctor.md)" in there
-    assert "install -q 'dra-spawner[demo]'" in there
+    assert "(https://git.example.org/x/blob/v1.2.0/docs/reference/doctor.md)" in readme
+    assert "install -q 'dra-spawner[demo]'" in readme
     again = "[a](https://a.example.org/b) [c](#here) [d](mailto:e@example.org)"
     assert hatch_build.readme_for_an_index(again, "https://git.example.org/x", "v1.2.0") == again
 
@@ -133,7 +133,7 @@ def test_metadata(home: str, count: int, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def strings_of(tree: ast.AST) -> Iterator[ast.Constant]:
-    """Strings of a module, but for docstrings, help of settings, and what is given to `where`."""
+    """Strings of a module, but for docstrings, help of settings, and arguments of `where`."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Expr) or (isinstance(node, ast.keyword) and node.arg == "help"):
             continue
@@ -145,7 +145,7 @@ def strings_of(tree: ast.AST) -> Iterator[ast.Constant]:
 
 
 def test_messages_name_files_by_their_address() -> None:
-    """Somebody who installed the package has no docs/ and no helm-values/."""
+    """An installed package has no docs/ and no helm-values/."""
     found = [
         f"{path.relative_to(ROOT)}:{each.lineno}"
         for path in (ROOT / "dra_spawner").rglob("*.py")
@@ -244,7 +244,7 @@ def test_nothing_is_published_that_was_not_tested_and_the_package_is_last() -> N
 def test_a_candidate_is_no_latest_release(tag: str, kind: str) -> None:
     jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yaml").read_text())["jobs"]
     command = jobs["release"]["steps"][-1]["run"].replace("gh release", "echo")
-    told = subprocess.run(
+    created = subprocess.run(
         ["bash", "-ec", command], env={"TAG": tag}, capture_output=True, text=True, check=True, timeout=10
     )
-    assert told.stdout.startswith(f"create {tag} {kind} ")
+    assert created.stdout.startswith(f"create {tag} {kind} ")

@@ -40,7 +40,7 @@ async def hub_behind_proxy(
 
 
 async def _answer(_: web.Request) -> web.Response:
-    """What every user's server answers."""
+    """The answer of every user's server."""
     return web.json_response({}, headers={"X-JupyterHub-Version": "5"})
 
 

@@ -201,7 +201,7 @@ def _serve() -> dict[str, Any] | None:
     waiting.register(woken, selectors.EVENT_READ)
     received = b""
 
-    def tell(pid: int, code: int | None) -> None:
+    def report_end(pid: int, code: int | None) -> None:
         connection.sendall(json.dumps([pid, code]).encode() + b"\n")
 
     while True:
@@ -210,7 +210,7 @@ def _serve() -> dict[str, Any] | None:
             with contextlib.suppress(BlockingIOError):
                 os.read(woken, 4096)
             for pid, status in _ended():
-                tell(pid, os.waitstatus_to_exitcode(status))
+                report_end(pid, os.waitstatus_to_exitcode(status))
         if connection in ready:
             part = connection.recv(_MAX_BYTES)
             if not part:
@@ -225,7 +225,7 @@ def _serve() -> dict[str, Any] | None:
                     os.close(woken)
                     os.close(waker)
                     return dict(json.loads(line))
-                tell(pid, None)
+                report_end(pid, None)
 
 
 def _ended() -> list[tuple[int, int]]:

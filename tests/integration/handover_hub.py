@@ -1,4 +1,4 @@
-"""A hub with its service, both processes of their own, which keeps placeholders ready."""
+"""A hub with a service that keeps placeholders warm, both as processes of their own."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ c.JupyterHub.load_roles[0]["scopes"].append("tokens")
         return await placeholders_of(self.cluster)
 
     async def until_service_ready(self) -> None:
-        """Until the service has read the cluster and knows its leader."""
+        """Wait until the service has read the cluster and knows its leader."""
         async with aiohttp.ClientSession() as session:
 
             async def is_ready() -> bool:
@@ -66,7 +66,7 @@ c.JupyterHub.load_roles[0]["scopes"].append("tokens")
             await eventually(is_ready, "the service is ready")
 
     async def until_warm(self) -> None:
-        """Until as many places as are wanted can be taken over."""
+        """Wait until all wanted placeholders are warm."""
 
         async def all_warm() -> bool:
             nodes = (await self.cluster.admin.list("/api/v1/nodes"))["items"]
@@ -83,7 +83,7 @@ c.JupyterHub.load_roles[0]["scopes"].append("tokens")
         return await self.cluster.admin.get(self.cluster.path("resourceclaims", name))
 
     async def decisions(self) -> list[Json]:
-        """What the service decided, as an administrator reads it."""
+        """Return the decisions of the service, as an administrator reads them."""
         await self.add_user("admin")
         status, body = await self.request("POST", "/users/admin/tokens", {})
         assert status == 201, body
@@ -94,7 +94,7 @@ c.JupyterHub.load_roles[0]["scopes"].append("tokens")
             return (await answer.json())["items"]
 
     async def reserve(self, user: str, pod: str) -> Json:
-        """Reserve a warm placeholder for a pod, with a token of a user who may."""
+        """Reserve a warm placeholder for a pod, with the token of a user that may do so."""
         status, body = await self.request("POST", f"/users/{user}/tokens", {})
         assert status == 201, body
         placeholder = next(each for each in await self.placeholders() if each["spec"].get("nodeName"))
@@ -111,7 +111,7 @@ c.JupyterHub.load_roles[0]["scopes"].append("tokens")
             return found
 
     async def service_process(self) -> int:
-        """Of the service at present."""
+        """Wait until the hub has started the service; the process id of the service."""
 
         async def find() -> int:
             for process in Path("/proc").glob("[0-9]*"):
@@ -129,10 +129,16 @@ c.JupyterHub.load_roles[0]["scopes"].append("tokens")
     async def only_placeholders_are_left(self) -> None:
         async def none() -> bool:
             placeholders = await self.placeholders()
-            kept = {entry["resourceClaimName"] for pod in placeholders for entry in pod["spec"]["resourceClaims"]}
+            warm_claims = {
+                entry["resourceClaimName"] for pod in placeholders for entry in pod["spec"]["resourceClaims"]
+            }
             claims = {claim["metadata"]["name"] for claim in await self.items("resourceclaims")}
             pods = await self.items("pods")
-            return not await self.items("resourceclaimtemplates") and claims <= kept and len(pods) == len(placeholders)
+            return (
+                not await self.items("resourceclaimtemplates")
+                and claims <= warm_claims
+                and len(pods) == len(placeholders)
+            )
 
         await eventually(none, "nothing but placeholders is left", within_seconds=120)
 

@@ -124,8 +124,8 @@ c.JupyterHub.cleanup_servers = False
     async def _answers_at_last(self) -> bool:
         """The same as `answers`; a hub that its proxy does not answer in ten seconds ends, and Kubernetes starts it again."""
         if self.process.poll() is not None:
-            told = self.log.read_bytes()[self._log_begins :]
-            if b"Failed to start proxy" in told:
+            logged = self.log.read_bytes()[self._log_begins :]
+            if b"Failed to start proxy" in logged:
                 self._launch()
         return await self.answers()
 
@@ -247,7 +247,7 @@ c.JupyterHub.cleanup_servers = False
         await eventually(gone, f"server {server!r} of {user} is stopped")
 
     async def server_environment(self, user: str, server: str = "") -> dict[str, str]:
-        """What the running server sees in its environment."""
+        """The environment of the running server."""
         path = f"/user/{user}/{server}/environment" if server else f"/user/{user}/environment"
         async with self.session.get(self.url + path) as answer:
             assert answer.status == 200, await answer.text()

@@ -1,4 +1,4 @@
-"""Pods that tell what they see, for tests of the kubelet stand-in."""
+"""Pods that report their environment, for tests of the kubelet stand-in."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def reporting_pod(name: str, directory: Path, **options: Any) -> JsonObject:
 
 
 async def report(directory: Path, name: str) -> dict[str, str]:
-    """What the pod's process has seen."""
+    """The report of the pod's process."""
 
     def read() -> dict[str, str]:
         try:

@@ -1,4 +1,4 @@
-"""Random nodes and pods, and what our model says the real scheduler does with them."""
+"""Random nodes and pods, and what our model expects of the real scheduler."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def pod_affinity(chance: random.Random) -> dict[str, Any]:
 
 
 class Expectation:
-    """What our model says of a pod on the cluster as it is."""
+    """The model's expectation for a pod on the present cluster."""
 
     def __init__(self, present: list[dict[str, Any]], pods: list[dict[str, Any]], candidate: dict[str, Any]) -> None:
         decoded = [Pod.from_json(each) for each in pods]
@@ -141,7 +141,7 @@ async def expectation(cluster: ClusterUnderTest, candidate: dict[str, Any], prio
 
 
 async def refusals(cluster: ClusterUnderTest, chance: random.Random, candidates: Iterable[dict[str, Any]]) -> list[str]:
-    """Pods, one after the other, each placed as our model says; what the scheduler says of those it found no node for."""
+    """Create pods one by one, each placed as our model says; the scheduler's messages about pods without a node."""
     await cluster.start_kubelet(fake=True, events=False)
     await cluster.publish(*nodes(chance))
     refused = []

@@ -1,4 +1,4 @@
-"""Pods that their node does not get to run, as a kubelet tells it."""
+"""Pods that their node does not get to run, as a kubelet reports it."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _unhealthy(pod: JsonObject) -> JsonObject:
     }
 
 
-#: What a kubelet writes into a pod's status, by `PodFailureKind`.
+#: Status that a kubelet writes for a failed pod, by `PodFailureKind`.
 STATUSES = {
     "claim-lost": _waiting(
         "CreateContainerConfigError",
@@ -99,7 +99,7 @@ async def hanging_pod(cluster: ClusterUnderTest, other_than: str = "", user: str
 
 
 async def fail_pod(cluster: ClusterUnderTest, pod: JsonObject, kind: str) -> None:
-    """Say of a pod what a kubelet would."""
+    """Write a failure into a pod's status, as a kubelet does."""
     name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
     status = STATUSES[kind](pod)
     await cluster.admin.patch(cluster.path("pods", name, "status"), {"metadata": {"uid": uid}, "status": status})
@@ -133,5 +133,5 @@ async def withdraw_device(cluster: ClusterUnderTest, pod: JsonObject) -> None:
 
 
 def said(faulty: Faulty) -> list[str]:
-    """What the progress page shows."""
+    """The messages on the progress page."""
     return [event["message"] for event in faulty.user.spawner.events]

@@ -40,7 +40,7 @@ def imex_template() -> dict[str, Any]:
 
 
 def team_claim() -> dict[str, Any]:
-    """The standing claim that it names."""
+    """The standing claim that the documentation's example names."""
     return {
         "apiVersion": RESOURCE_API,
         "kind": "ResourceClaim",

@@ -45,7 +45,7 @@ _AT_ONCE: Final = 24
 
 Json = dict[str, Any]
 
-#: Claims, CPU: what servers of a hub ask for.
+#: Claims and CPU that servers of a hub ask for.
 WANTED: Final[tuple[tuple[Json, str], ...]] = (
     ({}, "1"),
     ({}, "5"),
@@ -62,7 +62,7 @@ WANTED: Final[tuple[tuple[Json, str], ...]] = (
 )  # fmt: skip
 
 
-#: What no node has is rarer.
+#: Requests that fit no node are rarer.
 WEIGHTS: Final = (1, 3, 1, 5, 3, 2, 1, 4, 5, 4, 1, 3)
 
 
@@ -170,7 +170,7 @@ def random_state(seed: int, number: int, namespace: str) -> RandomState:
 
 @dataclass(slots=True)
 class States:
-    """States on a control plane, and what is said of each."""
+    """States on a control plane, with the placement and the outlook of each."""
 
     cluster: ClusterUnderTest
     states: Sequence[RandomState]
@@ -234,7 +234,7 @@ class States:
         await self._keep_claim_names()
 
     async def said_of(self, state: str) -> str:
-        """What the scheduler says of a state's probe."""
+        """The scheduler's message about a state's probe."""
         pod = await self.cluster.admin.get(self.cluster.path("pods", f"{state}-probe"))
         return "; ".join(each.get("message", "") for each in pod["status"].get("conditions") or ())
 

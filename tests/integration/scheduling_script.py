@@ -50,7 +50,7 @@ def pod(name: str, *, cpu: str = "100m", template: str = "", claim: str = "", **
 
 
 class Script:
-    """What the tests do to a cluster and look at, in few words."""
+    """Actions of the tests on a cluster, and their questions, in few words."""
 
     def __init__(self, cluster: ClusterUnderTest) -> None:
         self.cluster = cluster
@@ -59,13 +59,13 @@ class Script:
         await self.cluster.publish(*objects)
 
     async def run(self, *pods: dict[str, Any]) -> None:
-        """Create pods that are expected to find a place."""
+        """Create pods that must be scheduled; wait until they run."""
         for each in pods:
             await self.publish(each)
             await self.cluster.wait_running(each["metadata"]["name"])
 
     async def outcome(self, each: dict[str, Any]) -> dict[str, Any]:
-        """Create a pod; it, once the scheduler has said yes or no."""
+        """Create a pod; wait for the scheduler's yes or no; the pod."""
         await self.publish(each)
         return await self.decided(each["metadata"]["name"])
 
@@ -73,7 +73,7 @@ class Script:
         return await self.cluster.wait_for(self.cluster.path("pods", name), lambda obj: scheduled(obj) is not None)
 
     async def waits(self, each: dict[str, Any]) -> str:
-        """Create a pod that finds no place; what the scheduler says about it."""
+        """Create a pod that fits on no node; the scheduler's message about the pod."""
         refused = await self.outcome(each)
         condition = scheduled(refused)
         assert condition is not None

@@ -57,7 +57,7 @@ class ServiceProcess:
         self.__exit__()
 
     async def answer(self, path: str) -> tuple[int, Any]:
-        """Status 0 while nobody listens."""
+        """Status and answer; status 0 while the service does not listen."""
         with contextlib.suppress(aiohttp.ClientConnectionError):
             async with aiohttp.ClientSession() as session, session.get(self.url + path) as answer:
                 return answer.status, await answer.json()

@@ -1,4 +1,4 @@
-"""Other objects that a start needs: they are there before its pod, and go with it or with the last that uses them."""
+"""Other objects that a start needs: they exist before its pod, and go with it or with the last pod that uses them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SHARED = {**OWN, "metadata": {"name": "vlan-42", "labels": {"team": "lab"}}}
 
 
 async def allow(faulty: Faulty, group: str, resource: str) -> None:
-    """What the comment in helm-values/rbac.yaml tells an administrator to add."""
+    """Add the right that the comment in helm-values/rbac.yaml names."""
     if faulty.cluster.kind == "embedded":
         return
     namespace = faulty.cluster.namespace
@@ -70,7 +70,7 @@ async def config_maps(faulty: Faulty) -> dict[str, dict[str, Any]]:
     return {item["metadata"]["name"]: item for item in items if item["metadata"]["name"] != "kube-root-ca.crt"}
 
 
-async def test_one_of_the_start_goes_with_its_pod(faulty):
+async def test_a_companion_of_the_start_goes_with_its_pod(faulty):
     await companions(faulty, settings=OWN)
     assert await faulty.spawn() is None
     (found,) = (await config_maps(faulty)).values()
@@ -87,7 +87,7 @@ async def _none(faulty: Faulty) -> bool:
     return await config_maps(faulty) == {}
 
 
-async def test_a_shared_one_goes_with_the_last(faulty):
+async def test_a_shared_companion_goes_with_the_last_server(faulty):
     await companions(faulty, vlan=SHARED)
     ada, bob = faulty.side.user("ada"), faulty.side.user("bob")
     await ada.spawn("", {})
@@ -102,7 +102,7 @@ async def test_a_shared_one_goes_with_the_last(faulty):
     await faulty.nothing_is_left()
 
 
-async def test_an_administrators_own_is_used_and_stays(faulty):
+async def test_an_administrators_own_object_is_used_and_stays(faulty):
     await companions(faulty, vlan=SHARED)
     await faulty.cluster.publish({**SHARED, "data": {"key": "mine"}})
     made = await config_maps(faulty)
@@ -130,7 +130,7 @@ async def test_one_failed_request(faulty, manifest, resource, fault):
     await eventually(lambda: _none(faulty), "the companion is gone")
 
 
-async def test_a_hub_that_was_killed_leaves_them_to_the_sweep(faulty):
+async def test_a_hub_that_was_killed_leaves_companions_to_the_sweep(faulty):
     await companions(faulty, own=OWN, shared=SHARED)
     faulty.side.spawner_config.start_timeout = 3
     faulty.side.spawner_config.k8s_api_request_retry_timeout = 1

@@ -1,4 +1,4 @@
-"""Whatever the language accepts, a real API server takes; and what was typed comes back as the text it was."""
+"""A real API server takes every value that the language accepts, and typed text comes back unchanged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.profiles import strategies
 
 EXAMPLES = 300
 AT_ONCE = 20
-#: What somebody may type who wants out of a literal; the whole of it must be printable to be a product.
+#: Text that a user may type to break out of a literal; all of it must be printable to be a product.
 HOSTILE = [
     "'",
     '"',
@@ -51,7 +51,7 @@ def examples(strategy, number, label):
 
 
 async def dry_run(cluster, values):
-    """Create the templates of claims by dry run; what the API server made of each spec, or what it said."""
+    """Create the templates of claims by dry run; each spec as the API server returns it, or its error message."""
     path = cluster.path("resourceclaimtemplates")
     limit = asyncio.Semaphore(AT_ONCE)
 
@@ -70,7 +70,7 @@ async def dry_run(cluster, values):
 
 
 def lost(sent, answer, path=""):
-    """What was sent and does not come back; the API server may add defaults."""
+    """Values that were sent and do not come back; the API server may add defaults."""
     if isinstance(sent, dict) and isinstance(answer, dict):
         for key, value in sent.items():
             if key not in answer:

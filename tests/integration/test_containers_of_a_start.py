@@ -1,4 +1,4 @@
-"""Which containers of a server get its devices: init containers and sidecars none, unless they are named."""
+"""Which containers of a server get its devices: init containers and sidecars get none unless they are named."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def hub(cluster):
 
 
 async def devices(cluster, hub):
-    """Container -> the devices that its environment tells of."""
+    """Container -> the devices in its environment."""
     seen = {"notebook": await hub.server_environment("ada")}
     for name in ("prepare", "proxy", "helper"):
         # The other containers may start later than the notebook answers.
@@ -64,14 +64,14 @@ async def devices(cluster, hub):
     }
 
 
-async def test_by_default_the_notebook_alone(cluster, hub):
+async def test_by_default_only_the_notebook_gets_devices(cluster, hub):
     await hub.spawn("ada", {"profile": "plain"})
     await hub.until_ready("ada")
     assert await devices(cluster, hub) == {"notebook": ["node-a/gpu-0"], "prepare": [], "proxy": [], "helper": []}
     await hub.stop_server("ada")
 
 
-async def test_those_that_are_named(cluster, hub):
+async def test_containers_that_are_named_get_devices(cluster, hub):
     await hub.spawn("ada", {"profile": "spread"})
     await hub.until_ready("ada")
     assert await devices(cluster, hub) == {

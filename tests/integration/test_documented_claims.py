@@ -70,7 +70,7 @@ async def allowed_devices(cluster: ClusterUnderTest, pod: JsonObject) -> dict[st
 
 
 async def allocate(cluster: ClusterUnderTest, documented: DocumentedClaim, node: str) -> dict[str, list[str]]:
-    """What the scheduler gives the example on its node; nothing where it waits."""
+    """Devices that the scheduler gives the example on its node; nothing while the pod is pending."""
     plan = compile_device_claims(documented.device_claims, admin_access=True)
     pod = pod_of(plan, node, node)
     standing = () if documented.standing is None else (documented.standing,)
@@ -103,7 +103,7 @@ async def test_every_documented_claim_is_taken(cluster: ClusterUnderTest):
 
 
 async def test_every_documented_claim_gets_its_devices(cluster: ClusterUnderTest):
-    """Each on a node of its own that is like its bed, so that none takes another's devices."""
+    """Each example has a suitable node of its own, so that no example uses devices of another one."""
     await _allow_admin_access(cluster)
     await cluster.start_kubelet(fake=True)
     examples = {f"{each.bed}-{number}": each for number, each in enumerate(DOCUMENTED.values()) if each.bed}

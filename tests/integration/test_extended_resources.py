@@ -110,7 +110,7 @@ async def test_every_class_stands_for_a_resource_of_its_own(cluster, script):
 
 
 async def test_containers_init_containers_and_claims_of_its_own(cluster, script):
-    """An init container uses what later ones have, and what it needs beyond that is in the claim, too."""
+    """An init container uses devices of later containers; devices that it needs beyond them are in the claim, too."""
     await cluster.publish(gpu_class(extendedResourceName=RESOURCE), *node_with_gpus("a", 5))
     exactly = {"deviceClassName": GPU_CLASS}
     await cluster.publish(
@@ -161,11 +161,11 @@ async def test_a_node_whose_device_plugin_offers_the_resource_needs_no_claim(clu
     assert f"1 Insufficient {RESOURCE}" in refused
 
 
-async def test_a_resource_that_nobody_offers(cluster, script):
+async def test_a_resource_that_no_node_offers(cluster, script):
     await cluster.publish(gpu_class(), *node_with_gpus("a", 1))
     refused = await script.waits(pod("notebook", container("notebook", "1")))
     assert f"1 Insufficient {RESOURCE}" in refused
-    # A class that stands for it helps at once.
+    # A class that stands for the resource helps at once.
     path = resource_path("resource.k8s.io/v1", "deviceclasses", name=GPU_CLASS)
     existing = await cluster.admin.get(path)
     existing["spec"]["extendedResourceName"] = RESOURCE
@@ -174,7 +174,7 @@ async def test_a_resource_that_nobody_offers(cluster, script):
 
 
 async def test_a_pod_with_a_claim_and_a_resource_of_a_device_plugin(cluster, script):
-    """kube-scheduler 1.36.3 makes a claim for no devices there, stumbles over it, and never gets such a pod through."""
+    """kube-scheduler 1.36.3 makes a claim for no devices there, fails on it, and never schedules the pod."""
     node, part = node_with_gpus("a", 1, **{RESOURCE: "1"})
     await cluster.publish(gpu_class(extendedResourceName=RESOURCE), node, part)
     spec = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": GPU_CLASS}}]}}
@@ -189,8 +189,8 @@ async def test_a_pod_with_a_claim_and_a_resource_of_a_device_plugin(cluster, scr
     )
 
 
-async def test_a_server_gets_it_by_its_profile_and_the_next_is_told_why_it_waits(faulty):
-    """As `faulty` has it, the hub has no more rights than the chart and this project's rules give it."""
+async def test_a_server_gets_the_resource_by_its_profile_and_the_next_user_reads_why_a_server_waits(faulty):
+    """The hub of `faulty` has only the rights of the chart and of this project's rules."""
     existing = await faulty.cluster.admin.get(resource_path("resource.k8s.io/v1", "deviceclasses", name=GPU_CLASS))
     existing["spec"]["extendedResourceName"] = RESOURCE
     await faulty.cluster.admin.replace(resource_path("resource.k8s.io/v1", "deviceclasses", name=GPU_CLASS), existing)
@@ -211,7 +211,7 @@ async def test_a_server_gets_it_by_its_profile_and_the_next_is_told_why_it_waits
     await faulty.cluster.wait_gone(faulty.cluster.path("resourceclaims"))
 
 
-async def test_a_resource_that_nobody_knows_is_said_to_be_unknown(faulty):
+async def test_an_unknown_resource_is_reported(faulty):
     faulty.side.spawner_config.device_claims = {}
     faulty.side.spawner_config.extra_resource_limits = {"example.com/unknown": "1"}
     faulty.side.spawner_config.start_timeout = 6

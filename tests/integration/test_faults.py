@@ -1,4 +1,4 @@
-"""Whatever fails at whichever request of a start or stop: the user gets a server or a sentence, and nothing stays behind."""
+"""Whichever request of a start or stop fails: the user gets a server or a sentence, and nothing stays behind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.spawner.hub_side import cancel_start
 
 @pytest.fixture
 def cluster(real_cluster):
-    """The real control plane alone: what fails here is the way to it."""
+    """The real control plane alone: only the requests to it fail here."""
     return real_cluster
 
 
@@ -74,7 +74,7 @@ async def test_a_request_that_goes_on_failing(faulty, verb, resource, fault):
 )
 @pytest.mark.parametrize("fault", [Fault.answer(500), Fault.lose_answer()], ids=["500", "lost answer"])
 async def test_a_failed_request_of_the_clean_up(faulty, verb, resource, fault):
-    """The pod is made but its answer never comes, so the start fails; one request of its clean-up fails as well."""
+    """The pod is made but the answer never comes, so the start fails; one request of its clean-up fails as well."""
     faulty.proxy.fail(Fault.answer(500), verb="create", resource="pods", nth=2, times=None)
     faulty.proxy.fail(Fault.lose_answer(), verb="create", resource="pods")
     faulty.proxy.fail(fault, verb=verb, resource=resource)
@@ -89,7 +89,7 @@ async def test_a_failed_request_of_the_clean_up(faulty, verb, resource, fault):
     "resource", ["deviceclasses", "resourceslices", "resourceclaims", "nodes", TEMPLATES], ids=lambda value: value
 )
 async def test_lists_that_fail_do_no_harm(faulty, resource):
-    """Those of the explanation and of the sweep: the start waits, gives up with a sentence, and leaves nothing."""
+    """Lists of the explanation and of the sweep fail: the start waits, gives up with a sentence, and leaves nothing."""
     faulty.side.spawner_config.start_timeout = 4
     faulty.side.spawner_config.device_claims = {"gpu": {"device_class": "gpu-share.example.com", "product": "Other*"}}
     faulty.user = faulty.side.user("bob")
@@ -143,7 +143,7 @@ async def test_start_timeout_names_what_it_waited_for(faulty):
     faulty.side.spawner_config.device_claims = {
         "gpu": {"device_class": "gpu-share.example.com", "capacity": {"memory": "10Gi"}, "product": "Other*"}
     }
-    faulty.side.spawner_config.start_timeout = 10  # a tenth of it is for what is to be undone
+    faulty.side.spawner_config.start_timeout = 10  # a tenth of the time is for the clean-up
     faulty.user = faulty.side.user("bob")
     error = await faulty.spawn()
     assert error.jupyterhub_message == (

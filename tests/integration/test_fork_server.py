@@ -35,7 +35,7 @@ def forked(tmp_path: Path, module: str, argument: str, *, new_session: bool = Tr
     )
 
 
-def test_what_a_program_is_given(tmp_path: Path, module: str) -> None:
+def test_inputs_of_a_program(tmp_path: Path, module: str) -> None:
     (tmp_path / "log").write_text("before\n")
     process = forked(tmp_path, module, "7")
     assert process.wait(30) == process.poll() == process.returncode == 7

@@ -1,4 +1,4 @@
-"""Availability for the spawn form of a real hub: who gets an answer, and about which choices."""
+"""Availability for the spawn form of a real hub: which user gets an answer, and about which choices."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def test_users_learn_of_their_own_choices_only(embedded_cluster, tmp_path)
                 async def serves() -> bool:
                     return (await asked(hub, ada))[0] == 200
 
-                # Before anybody has opened a form, as after a restart of the hub.
+                # Before any user has opened a form, as after a restart of the hub.
                 await eventually(serves, "the hub serves availability")
                 _, answered = await asked(hub, ada)
                 states = {name: each["state"] for name, each in answered["choices"].items()}

@@ -27,16 +27,18 @@ async def hub(cluster: ClusterUnderTest) -> AsyncIterator[Hub]:
         yield hub
 
 
-async def test_a_user_gets_what_was_kept(hub: Hub):
+async def test_a_user_gets_a_warm_claim(hub: Hub):
     await hub.until_warm()
-    kept = {entry["resourceClaimName"] for pod in await hub.placeholders() for entry in pod["spec"]["resourceClaims"]}
+    warm_claims = {
+        entry["resourceClaimName"] for pod in await hub.placeholders() for entry in pod["spec"]["resourceClaims"]
+    }
     status, body = await hub.spawn("ada", PROFILE)
     assert status in (201, 202), body
-    told = messages(await hub.until_ready("ada"))
+    shown = messages(await hub.until_ready("ada"))
     claim = await hub.claim_of("ada")
-    assert claim["metadata"]["name"] in kept
+    assert claim["metadata"]["name"] in warm_claims
     node = claim["status"]["allocation"]["devices"]["results"][0]["pool"]
-    assert any(f"A device was reserved for you on node {node}." in each for each in told) or status == 201
+    assert any(f"A device was reserved for you on node {node}." in each for each in shown) or status == 201
     environment = await hub.server_environment("ada")
     assert environment["DRA_CLAIM_GPU_DEVICE"].startswith(f"{node}/gpu-")
     assert environment["DRA_CLAIM_GPU_MEMORY"] == "10Gi"
@@ -57,7 +59,7 @@ async def test_a_user_gets_what_was_kept(hub: Hub):
 
 
 async def start_ten(hub: Hub, meanwhile: Callable[[], Awaitable[None]] | None = None) -> list[Json]:
-    """Ten users at once; the claims that they got. All of them get a server of their own."""
+    """Start the servers of ten users at once; their claims. Each user gets a server of their own."""
     users = [f"user-{number}" for number in range(10)]
     for user in users:
         await hub.add_user(user)
@@ -76,23 +78,23 @@ async def start_ten(hub: Hub, meanwhile: Callable[[], Awaitable[None]] | None = 
     return claims
 
 
-async def test_ten_users_at_once_and_three_places(hub: Hub):
+async def test_ten_users_at_once_with_three_placeholders(hub: Hub):
     await hub.until_warm()
     claims = await start_ten(hub)
     assert len([claim for claim in claims if names.RESERVED_FOR in claim["metadata"]["labels"]]) >= WANTED
     await hub.only_placeholders_are_left()
 
 
-async def test_a_service_that_is_killed_in_between(hub: Hub):
-    """Some claims are promised by then; whoever comes after asks nobody, or the next process."""
+async def test_a_service_is_killed_between_reservations(hub: Hub):
+    """Some claims are reserved by then. Later starts ask no service, or the next process."""
     await hub.until_warm()
     process = await hub.service_process()
 
     async def kill() -> None:
-        async def promised() -> bool:
+        async def is_reserved() -> bool:
             return any(names.RESERVED_FOR in each["metadata"]["labels"] for each in await hub.items("resourceclaims"))
 
-        await eventually(promised, "something is promised")
+        await eventually(is_reserved, "a claim is reserved")
         os.kill(process, signal.SIGKILL)
 
     await start_ten(hub, kill)
@@ -101,8 +103,8 @@ async def test_a_service_that_is_killed_in_between(hub: Hub):
     await hub.until_warm()
 
 
-async def test_a_standby_promises_nothing(cluster: ClusterUnderTest):
-    """Another replica leads: this one says so, and servers start as ever."""
+async def test_a_standby_reserves_nothing(cluster: ClusterUnderTest):
+    """Another replica leads: the standby answers so, and servers start with claims of their own."""
     await prepare(cluster)
     now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
     lease = {

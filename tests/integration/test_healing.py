@@ -79,7 +79,7 @@ def named(pod: dict[str, Any]) -> tuple[str, str]:
         ("device-unhealthy", "Device {device} on node {node} does not work any more."),
     ],
 )
-async def test_made_again_on_another_node(cluster, kind, sentence):
+async def test_a_server_is_made_again_on_another_node(cluster, kind, sentence):
     async with on_nodes(cluster, NodeTrouble(hanging=1), "node-b") as faulty:
         before = counted()
         starting = asyncio.create_task(faulty.spawn())
@@ -92,8 +92,8 @@ async def test_made_again_on_another_node(cluster, kind, sentence):
         assert faulty.requests().count("create pods") == 2
         assert more_than(before) == {KIND_OF.get(kind, kind): 1.0}
         device, node = named(first)
-        told = sentence.format(node=node, device=device)
-        assert said(faulty).count(f"{told} It is started again, on another node.") == 1
+        expected = sentence.format(node=node, device=device)
+        assert said(faulty).count(f"{expected} It is started again, on another node.") == 1
         claims = (await cluster.admin.list(cluster.path("resourceclaims")))["items"]
         owners = {owner["uid"] for claim in claims for owner in claim["metadata"]["ownerReferences"]}
         assert second["metadata"]["uid"] in owners
@@ -135,7 +135,7 @@ async def test_a_device_that_is_withdrawn(cluster):
         await faulty.nothing_is_left()
 
 
-async def test_the_only_node_gets_it_again(cluster):
+async def test_the_only_node_gets_the_server_again(cluster):
     async with on_nodes(cluster, NodeTrouble(hanging=1)) as faulty:
         starting = asyncio.create_task(faulty.spawn())
         first = await hanging_pod(cluster)
@@ -220,7 +220,7 @@ async def test_servers_without_devices_are_not_made_again(cluster):
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_the_user_stops_it_meanwhile(cluster, when):
+async def test_the_user_stops_the_server_meanwhile(cluster, when):
     """Before the second pod is there, and after."""
     async with on_nodes(cluster, NodeTrouble(hanging=2), "node-b") as faulty:
         starting = asyncio.create_task(faulty.spawn())
@@ -271,25 +271,25 @@ async def test_the_controller_withdraws_a_device(real_cluster):
         await faulty.nothing_is_left()
 
 
-async def test_a_warm_claim_that_fails_is_not_kept(cluster):
-    """The second pod has a claim of its own; the warm one goes, and a placeholder is made anew."""
-    async with warm_placeholders(cluster) as places:
-        places.side.spawner_config.start_timeout = 40
-        places.side.spawner_config.init_containers = [{"name": "slow", "image": IMAGE}]
+async def test_a_warm_claim_that_fails_is_deleted(cluster):
+    """The second pod has a claim of its own; the warm claim is deleted, and a new placeholder is made."""
+    async with warm_placeholders(cluster) as warm_hub:
+        warm_hub.side.spawner_config.start_timeout = 40
+        warm_hub.side.spawner_config.init_containers = [{"name": "slow", "image": IMAGE}]
         await cluster.publish(*node("node-a", whole("gpu-0"), whole("gpu-1"), whole("gpu-2")))
-        async with places.keeping(1) as world:
-            (placeholder,) = world.warm(places.shape)
-            (kept,) = placeholder.claims
-            starting = asyncio.create_task(places.spawn())
+        async with warm_hub.with_placeholders(1) as world:
+            (placeholder,) = world.warm(warm_hub.shape)
+            (warm_claim,) = placeholder.claims
+            starting = asyncio.create_task(warm_hub.spawn())
             first = await hanging_pod(cluster)
-            assert first["spec"]["resourceClaims"][0]["resourceClaimName"] == kept.name
+            assert first["spec"]["resourceClaims"][0]["resourceClaimName"] == warm_claim.name
             await fail_pod(cluster, first, "claim-lost")
             await hanging_pod(cluster, other_than=first["metadata"]["uid"])
-            assert "resourceClaimTemplateName" in (await places.pod())["spec"]["resourceClaims"][0]
-            await cluster.wait_gone(cluster.path("resourceclaims", kept.name))
+            assert "resourceClaimTemplateName" in (await warm_hub.pod())["spec"]["resourceClaims"][0]
+            await cluster.wait_gone(cluster.path("resourceclaims", warm_claim.name))
             present(cluster.fake_runtime).exit(cluster.namespace, "jupyter-ada", "slow", 0)
             assert await starting is None
-            await world.until(lambda: len(world.warm(places.shape)) == 1)
-            assert any("lost track of device" in each for each in places.said())
-            await places.stop()
-            await places.only_placeholders_are_left()
+            await world.until(lambda: len(world.warm(warm_hub.shape)) == 1)
+            assert any("lost track of device" in each for each in warm_hub.said())
+            await warm_hub.stop()
+            await warm_hub.only_placeholders_are_left()

@@ -20,14 +20,14 @@ c.EventLogger.handlers = [logging.FileHandler("events.log")]
 
 
 def launches(source: Path | str, token_file: str = "") -> list[Launch]:
-    # What is logged in this second is not later than the next one.
+    # Log lines of this second are not later than the next second.
     now = datetime.now(UTC) + timedelta(seconds=1)
     found = list(JupyterHubSource(str(source), UserNames(b"k" * 32), now, token_file).rows())
     assert all(isinstance(each, Launch) for each in found), found
     return [each for each in found if isinstance(each, Launch)]
 
 
-async def test_rest_api_database_and_event_log_tell_of_the_same_servers(embedded_cluster: ClusterUnderTest) -> None:
+async def test_rest_api_database_and_event_log_show_the_same_servers(embedded_cluster: ClusterUnderTest) -> None:
     cluster = embedded_cluster
     await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
     began = datetime.now(UTC)
@@ -46,7 +46,7 @@ async def test_rest_api_database_and_event_log_tell_of_the_same_servers(embedded
     assert began <= from_api.asked < datetime.now(UTC)
     assert (ada.user, bob.user) == ("ada", "bob")
     assert ada.running is not None
-    assert ada.running > from_api.asked, "the log tells of a start when it has succeeded"
+    assert ada.running > from_api.asked, "the log shows a start when it has succeeded"
     assert ada.ended is None
     assert bob.ended is not None
     assert bob.running is not None

@@ -1,4 +1,4 @@
-"""A real hub with the shipped configuration file, on both clusters: what users do, and what they read."""
+"""A real hub with the shipped configuration file, on both clusters: actions of users, and what they read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.integration.devices import classes, node_with, shareable, whole
 from tests.integration.hub_process import HubProcess
 from tests.polling import eventually
 
-# What stands in a raw spec is left to the API server.
+# The API server checks a raw spec.
 REFUSED = {
     "devices": {
         "requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}],
@@ -140,7 +140,7 @@ async def test_options_through_the_rest_api(cluster, hub):
 
 
 async def test_refusals_do_not_end_the_hub(embedded_cluster):
-    """JupyterHub 5 ends after some failures in a row, whoever caused them; z2jh sets five."""
+    """JupyterHub 5 ends after some failures in a row, of any users; z2jh sets five."""
     cluster = embedded_cluster
     await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
     more = MORE_PROFILES + "\nc.Spawner.consecutive_failure_limit = 3\n"
@@ -157,7 +157,7 @@ async def test_refusals_do_not_end_the_hub(embedded_cluster):
 
 
 async def last_message(hub, profile):
-    """What a user reads at the end of a start that fails."""
+    """The last message of a start that fails, as a user reads it."""
     status, body = await hub.spawn("ada", {"profile": profile})
     if status != 202:
         return body["message"]
@@ -200,7 +200,7 @@ async def test_a_share_that_rounds_above_every_device_is_said_and_given_up(clust
     await nothing_left(cluster)
 
 
-async def test_stop_while_it_starts(cluster):
+async def test_a_stop_while_the_server_starts(cluster):
     await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
     more = MORE_PROFILES + "\nc.DRASpawner.start_timeout = 15\n"
     async with HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, more) as hub:
@@ -212,7 +212,7 @@ async def test_stop_while_it_starts(cluster):
 
 
 async def test_a_hub_that_was_killed_leaves_nothing_for_long(cluster):
-    """Between template and pod: the template is there, nobody owns it, and its hub is gone."""
+    """The hub is killed between template and pod: the template exists without an owner."""
     await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
     more = (
         MORE_PROFILES

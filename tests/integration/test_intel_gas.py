@@ -149,19 +149,19 @@ async def test_starts_at_the_same_time_get_different_cards(gpus: GpuHub):
     assert len(set(times)) == 4
 
 
-async def test_without_room_a_pod_has_plain_limits_and_waits_for_the_scheduler(gpus: GpuHub, caplog):
+async def test_without_capacity_a_pod_has_plain_limits_and_waits_for_the_scheduler(gpus: GpuHub, caplog):
     await gpus.cluster.publish(node("node-a"))
     pod = await gpus.start("ada", {"millicores": 600})
     assert annotations_of(pod)["gas-container-cards"] == "card0"
     await gpus.start("bob", {"millicores": 600})
-    # 800 of 2000 are free on the node, and not 700 on any card.
+    # 800 of 2000 are free on the node, but no card has 700 free.
     pod = await gpus.start("eve", {"millicores": 700})
     assert "gas-container-cards" not in annotations_of(pod)
     assert pod["spec"]["containers"][0]["resources"]["limits"]["gpu.intel.com/millicores"] == "700"
     assert "no cards fit on 1 nodes" in caplog.text
 
 
-async def test_a_node_without_room_for_the_rest_of_the_pod_is_not_chosen(gpus: GpuHub):
+async def test_a_node_without_capacity_for_the_rest_of_the_pod_is_not_chosen(gpus: GpuHub):
     await gpus.cluster.publish(node("node-a"), node("node-b"))
     filler = {
         "apiVersion": "v1",
@@ -177,7 +177,7 @@ async def test_a_node_without_room_for_the_rest_of_the_pod_is_not_chosen(gpus: G
     assert (await gpus.start("ada", {"count": 1}))["spec"]["nodeName"] == "node-b"
 
 
-async def test_servers_that_are_being_started_take_room_on_their_node(embedded_cluster: ClusterUnderTest):
+async def test_servers_that_are_being_started_use_capacity_of_their_node(embedded_cluster: ClusterUnderTest):
     cluster = embedded_cluster
     await cluster.start_kubelet(fake=True)
     await cluster.publish(node("node-a"), node("node-b"))
@@ -214,7 +214,7 @@ async def test_where_gas_chose_for_a_pod_it_chooses_for_all(gpus: GpuHub):
 
 
 async def test_the_scheduler_counts_extended_resources(gpus: GpuHub):
-    """Also on the embedded cluster: a pod whose limits no node has waits."""
+    """Also on the embedded cluster: a pod whose limits fit on no node is pending."""
     await gpus.cluster.publish(node("node-a", "0"))
     pod = {
         "apiVersion": "v1",
@@ -287,7 +287,7 @@ def unborn(name: str, namespace: str) -> dict[str, Any]:
     return {"metadata": {"name": name, "namespace": namespace}, "spec": {"containers": containers}}
 
 
-async def test_reservations_that_nobody_takes_up_are_cleaned(embedded_cluster: ClusterUnderTest):
+async def test_unused_reservations_are_cleaned(embedded_cluster: ClusterUnderTest):
     cluster = embedded_cluster
     await cluster.start_kubelet(fake=True)
     await cluster.publish(node("node-a", "0"))

@@ -1,8 +1,8 @@
-"""Hub and service killed at every step of a start; then their namespace is deleted: it goes, and every device is free.
+"""Hub and service are killed at every step of a start. Then their namespace can be deleted, and every device is free.
 
-Where all is in processes of their own, a signal kills them. Where hub and service are in this process, which takes a
-fifth of the time, nothing of theirs gets through any more: to the API server that is the same. Then the namespace is
-emptied as kube-controller-manager does it.
+Hub and service as processes of their own are killed by a signal. In this process, which takes a fifth of the time,
+their requests are cut off: for the API server that is the same. Then the namespace is emptied as
+kube-controller-manager does.
 
 After a start that makes a server's pod again, a hub that is started again leaves nothing behind, either.
 """
@@ -35,18 +35,18 @@ from tests.integration.node_trouble import NodeTrouble, fail_pod, hanging_pod
 from tests.integration.warm_placeholders import SHARE, WarmPlaceholders, node, warm_placeholders
 
 GONE_SECONDS = 60
-#: How long a start may take to come to the step that it is to be killed at.
+#: The longest time until a start reaches the step at which it is killed.
 STEP_SECONDS = 15
-#: After so long without a write, a start that is done writes nothing more.
+#: After this time without a write, a finished start writes nothing more.
 QUIET_SECONDS = 5
-#: What a start and a handover write.
+#: Resources that a start and a handover write.
 WRITTEN = ("pods", "resourceclaims", "resourceclaims/status", "resourceclaimtemplates")
 
 PLACEHOLDERS = 3
 
-#: The hub asks no service, so there is nothing that could be taken over.
+#: The hub asks no service, so there is no handover.
 NO_SERVICE = 'c.DRASpawner.placement_service = ""\n'
-#: What is left of a start that is over is swept soon.
+#: Leftovers of a start are swept soon after its end.
 SOON_SWEPT = """
 c.DRASpawner.k8s_api_request_retry_timeout = 1
 c.DRASpawner.leftovers_sweep_interval_seconds = 10
@@ -57,20 +57,20 @@ SECOND_TRY = range(1, 8)
 
 @dataclass(slots=True)
 class KillingProxy(FaultProxy):
-    """Kills all that is behind it when the API server has carried out a write, and before the sender hears of it.
+    """Kills all processes behind it after the API server has carried out a write, before the sender gets the answer.
 
     Attributes
     ----------
     kill_at
         After which of the writes from now on, counted from 1; 0 for none.
     counted_from
-        The first one that counts; any if empty.
+        The first write that counts; any if empty.
     processes
-        In the order in which they are killed; what is in this process is cut off.
+        In the order in which they are killed; requests of this process are cut off.
     writes
-        What was written since.
+        Writes since then.
     last_write
-        When, in seconds of the monotonic clock.
+        Time of the last write, in seconds of the monotonic clock.
     """
 
     kill_at: int = 0
@@ -125,14 +125,14 @@ async def hub_behind(cluster: ClusterUnderTest, more: str = "") -> AsyncIterator
 
 
 async def killed_at(hub: Hub, proxy: KillingProxy, step: int) -> None:
-    """Start a server and kill hub and service at a step of it; after the last one if there are not as many."""
+    """Start a server and kill hub and service at a step of the start; after the last step if there are fewer steps."""
     await hub.add_user("ada")
     proxy.kill_at = step
     await killed(proxy, asyncio.create_task(hub.spawn("ada", PROFILE)))
 
 
 async def killed(proxy: KillingProxy, spawning: asyncio.Task[Any]) -> None:
-    """Wait until all is killed; kill it if the start is over before it comes to that step."""
+    """Wait until all processes are killed; kill them if the start ends before that step."""
 
     def is_over() -> bool:
         is_quiet = time.monotonic() - proxy.last_write > QUIET_SECONDS
@@ -144,7 +144,7 @@ async def killed(proxy: KillingProxy, spawning: asyncio.Task[Any]) -> None:
     if not proxy.killed.is_set():
         proxy.kill()
     if not proxy.processes:
-        spawning.cancel()  # it would try until its time is over
+        spawning.cancel()  # else the start would try until its timeout
     await asyncio.wait({spawning}, timeout=10)
     spawning.cancel()
 
@@ -161,7 +161,7 @@ async def namespace_goes(cluster: ClusterUnderTest, writes: list[str]) -> None:
             for each in (await api.list(cluster.path(plural)))["items"]:
                 left.append((plural, each["metadata"]["name"], each["metadata"].get("finalizers"), each.get("status")))
                 if plural == "resourceclaims":
-                    # Else the next test would find its devices taken.
+                    # Else the next test would find its devices in use.
                     empty = {"status": {"reservedFor": None, "allocation": None}}
                     await api.patch(cluster.path(plural, each["metadata"]["name"], "status"), empty)
         raise AssertionError(f"after {writes}: {left}") from error
@@ -188,7 +188,7 @@ async def all_goes(cluster: ClusterUnderTest, writes: list[str], within_seconds:
 
 
 @pytest.mark.parametrize("step", range(1, 9))
-async def test_in_a_start_that_takes_over_what_was_kept(real_cluster: ClusterUnderTest, step: int):
+async def test_in_a_start_that_gets_a_warm_claim(real_cluster: ClusterUnderTest, step: int):
     async with hub_behind(real_cluster) as (hub, proxy):
         await hub.until_warm()
         await killed_at(hub, proxy, step)
@@ -214,8 +214,8 @@ async def test_a_claim_that_hangs_is_found(real_cluster: ClusterUnderTest):
     result = {"request": "gpu", "driver": "gpu.example.com", "pool": "node-a", "device": "gpu-0"}
     consumer = {"apiGroup": "hub.jupyter.org", "resource": "promises", "name": "x", "uid": claim["metadata"]["uid"]}
     status = real_cluster.path("resourceclaims", "hangs", "status")
-    held = {"allocation": {"devices": {"results": [result]}}, "reservedFor": [consumer]}
-    await real_cluster.admin.patch(status, {"status": held})
+    allocated = {"allocation": {"devices": {"results": [result]}}, "reservedFor": [consumer]}
+    await real_cluster.admin.patch(status, {"status": allocated})
     with pytest.raises(AssertionError, match="resourceclaims is gone"):
         await all_goes(real_cluster, [], within_seconds=1)
     await real_cluster.admin.patch(status, {"status": {"reservedFor": None, "allocation": None}})
@@ -223,26 +223,26 @@ async def test_a_claim_that_hangs_is_found(real_cluster: ClusterUnderTest):
 
 
 @contextlib.asynccontextmanager
-async def places_behind(
+async def warm_hub_behind(
     cluster: ClusterUnderTest, placeholders: int = PLACEHOLDERS, *, cpu: float = 0, **kubelet_options: Any
 ) -> AsyncIterator[tuple[WarmPlaceholders, KillingProxy]]:
-    """Hub and reconciler in this process, both behind one proxy; so many placeholders are warm."""
-    async with warm_placeholders(cluster, KillingProxy, **kubelet_options) as places:
-        proxy = places.proxy
+    """Hub and reconciler in this process, both behind one proxy, with a number of warm placeholders."""
+    async with warm_placeholders(cluster, KillingProxy, **kubelet_options) as warm_hub:
+        proxy = warm_hub.proxy
         assert isinstance(proxy, KillingProxy)
         for name in ("node-a", "node-b", "node-c"):
             await cluster.publish(*node(name, shareable("gpu-0")))
-        config = places.side.spawner_config
+        config = warm_hub.side.spawner_config
         config.device_claims = SHARE
         if cpu:
             config.cpu_guarantee = cpu
             config.priority_class_name = "server"
         if not placeholders:
             config.placement_service = ""
-            yield places, proxy
+            yield warm_hub, proxy
             return
-        async with places.keeping(placeholders, kubeconfig=cluster.admin_kubeconfig_for(proxy.url)):
-            yield places, proxy
+        async with warm_hub.with_placeholders(placeholders, kubeconfig=cluster.admin_kubeconfig_for(proxy.url)):
+            yield warm_hub, proxy
 
 
 FULL_NODE = [
@@ -254,12 +254,12 @@ FULL_NODE = [
 
 
 @pytest.mark.parametrize(("preemption", "step"), FULL_NODE)
-async def test_in_a_start_that_takes_over_what_fills_a_node(real_cluster: ClusterUnderTest, preemption: str, step: int):
+async def test_in_a_handover_on_a_full_node(real_cluster: ClusterUnderTest, preemption: str, step: int):
     """The service makes the pod a consumer of the claim first, and deletes the placeholder then."""
     await real_cluster.publish(priority_class("server", 0, preemptionPolicy=preemption))
-    async with places_behind(real_cluster, cpu=5) as (places, proxy):  # of 8
+    async with warm_hub_behind(real_cluster, cpu=5) as (warm_hub, proxy):  # of 8
         proxy.kill_at = step
-        await killed(proxy, asyncio.create_task(places.spawn()))
+        await killed(proxy, asyncio.create_task(warm_hub.spawn()))
         if (preemption, step) == ("Never", 10):
             kinds = [each.rpartition(" ")[0] for each in proxy.writes]
             assert kinds.index("patch resourceclaims/status") < kinds.index("delete pods")
@@ -269,7 +269,7 @@ async def test_in_a_start_that_takes_over_what_fills_a_node(real_cluster: Cluste
 async def killed_in_second_try(
     cluster: ClusterUnderTest, proxy: KillingProxy, step: int, start: Callable[[], Coroutine[Any, Any, Any]]
 ) -> None:
-    """Kill hub and service at a step of what follows when the node has lost the claim of a server's first pod."""
+    """Kill hub and service at a step of the second try, after the node has lost the claim of a server's first pod."""
     warm = len(await placeholders_of(cluster))
     spawning = asyncio.create_task(start())
     first = await hanging_pod(cluster)
@@ -295,7 +295,7 @@ async def all_belongs_to_pods(cluster: ClusterUnderTest) -> bool:
 
 
 async def let_starts_end(cluster: ClusterUnderTest) -> None:
-    """Say of all objects that their start is over. A hub that is away for longer than a start finds the same."""
+    """Mark the starts of all objects as over. A hub that is away for longer than a start finds the same."""
     for plural in ("resourceclaims", "resourceclaimtemplates"):
         for each in await items(cluster, plural):
             metadata = each["metadata"]
@@ -311,14 +311,14 @@ async def let_starts_end(cluster: ClusterUnderTest) -> None:
 )
 async def test_where_a_server_is_made_again(real_cluster: ClusterUnderTest, claim: str, step: int):
     placeholders = PLACEHOLDERS if claim == "warm" else 0
-    async with places_behind(real_cluster, placeholders, **NodeTrouble(hanging=1).options) as (places, proxy):
-        await killed_in_second_try(real_cluster, proxy, step, places.spawn)
+    async with warm_hub_behind(real_cluster, placeholders, **NodeTrouble(hanging=1).options) as (warm_hub, proxy):
+        await killed_in_second_try(real_cluster, proxy, step, warm_hub.spawn)
         await all_goes(real_cluster, proxy.writes)
 
 
 @pytest.mark.parametrize("step", SECOND_TRY[:-1])
 async def test_a_hub_that_is_started_again_where_a_server_is_made_again(real_cluster: ClusterUnderTest, step: int):
-    """The hub sweeps what belongs to no pod; a pod that exists is the user's server."""
+    """The hub sweeps objects that belong to no pod; a pod that exists is the user's server."""
     await real_cluster.start_kubelet(**NodeTrouble(hanging=1).options)
     async with hub_behind(real_cluster, SOON_SWEPT) as (hub, proxy):
         await hub.until_warm()

@@ -67,7 +67,7 @@ async def test_share_reaches_the_process_and_everything_goes_with_the_pod(cluste
     )
 
 
-async def test_two_pods_share_one_device_and_a_third_waits(cluster: ClusterUnderTest, tmp_path: Path):
+async def test_two_pods_share_one_device_and_a_third_is_pending(cluster: ClusterUnderTest, tmp_path: Path):
     await cluster.publish(NODE, gpu_class(), gpu_slice("node-a"), share_template("share", "20Gi"))
     for name in ("one", "two"):
         await cluster.publish(reporting_pod(name, tmp_path, template="share"))
@@ -163,7 +163,7 @@ async def test_examples_of_the_demo_are_accepted(cluster: ClusterUnderTest):
     assert {obj["kind"] for obj in created} == {"DeviceClass", "ResourceSlice"}
 
 
-async def test_hub_account_may_do_what_is_shipped_and_no_more(real_cluster: ClusterUnderTest):
+async def test_hub_account_has_the_shipped_rights_and_no_more(real_cluster: ClusterUnderTest):
     cluster = real_cluster
     async with await KubernetesApi.from_kubeconfig(cluster.hub_kubeconfig) as hub:
         await hub.list(cluster.path("pods"))

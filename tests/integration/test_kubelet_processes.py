@@ -1,4 +1,4 @@
-"""What the processes of a pod are started with, and how they end."""
+"""The start conditions of a pod's processes, and their ends."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def test_files_on_a_claim_outlive_the_pod(cluster: ClusterUnderTest, tmp_p
 
 
 async def provide_volume(cluster: ClusterUnderTest, claim: str) -> None:
-    """What a provisioner would do: a volume for one claim."""
+    """Create a volume for one claim, as a provisioner does."""
     volume = {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
@@ -158,7 +158,7 @@ async def test_force_deletion_ends_the_process(cluster: ClusterUnderTest, tmp_pa
     await eventually(lambda: not is_running(pid), "the process ends")
 
 
-async def test_missing_program_is_told_in_status_and_event(cluster: ClusterUnderTest):
+async def test_missing_program_is_shown_in_status_and_event(cluster: ClusterUnderTest):
     await cluster.publish(NODE)
     await cluster.publish(pod("user", ["/no/such/program"]))
     await cluster.wait_event("user", "Failed", text='Error: exec: "/no/such/program"')

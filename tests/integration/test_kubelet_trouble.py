@@ -72,7 +72,7 @@ async def test_kubelet_gets_over_an_ailing_api_server(cluster: ClusterUnderTest)
             await kubelet.stop()
 
 
-async def test_new_kubelet_takes_over_pods_and_a_broken_watch_is_begun_again(cluster: ClusterUnderTest):
+async def test_new_kubelet_adopts_pods_and_a_broken_watch_is_begun_again(cluster: ClusterUnderTest):
     async with cluster.fault_proxy() as proxy, api_through(cluster, proxy) as api:
         proxy.fail(Fault.refuse(), verb="watch", resource="pods", times=4)
         first = Kubelet(api, [node_manifest("node-a")], runtime=FakeRuntime())

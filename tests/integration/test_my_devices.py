@@ -1,4 +1,4 @@
-"""What a hub tells a server about its own devices: who gets which answer, and what it says."""
+"""A hub shows a server its own devices: which caller gets which answer, and what the answer says."""
 
 from __future__ import annotations
 
@@ -61,19 +61,19 @@ async def test_a_server_learns_of_its_own_devices_only(embedded_cluster):
         assert devices(await ask(hub, bob)) == [], "a server of another user: its own devices"
         assert devices(await ask(hub, bob, "?user=ada&server=")) == [], "parameters change nothing"
         assert devices(await ask(hub, await new_token(hub, "ada", **of_ada))) == ["gpu-0"], "of the same rights"
-        for who, token in {
+        for caller, token in {
             "anonymous": "",
             "an invalid token": "0" * 32,
         }.items():
-            assert await ask(hub, token) == (403, "This needs the token of a server (JUPYTERHUB_API_TOKEN)."), who
-        for who, token in {
+            assert await ask(hub, token) == (403, "This needs the token of a server (JUPYTERHUB_API_TOKEN)."), caller
+        for caller, token in {
             "the user's own token": await new_token(hub, "ada"),
             "an administrator": await new_token(hub, "root"),
             "an administrator, with access to this server alone": await new_token(hub, "root", **of_ada),
             "a service": hub.token,
         }.items():
             status, message = await ask(hub, token)
-            assert (status, message.startswith(SERVER_ONLY)) == (403, True), who
+            assert (status, message.startswith(SERVER_ONLY)) == (403, True), caller
         async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
             await log_in(session, hub, "ada")
             assert (await ask(hub, session=session))[0] == 403, "a page that the user has open"
@@ -83,7 +83,7 @@ async def test_a_server_learns_of_its_own_devices_only(embedded_cluster):
         async def has_expired() -> bool:
             return (await ask(hub, short))[0] == 403
 
-        await eventually(has_expired, "an expired token tells nothing")
+        await eventually(has_expired, "an expired token shows nothing")
         await hub.stop_server("ada", "two")
         assert (await ask(hub, two))[0] == 403, "a server that has stopped"
         await hub.stop()
@@ -95,7 +95,7 @@ async def test_a_server_learns_of_its_own_devices_only(embedded_cluster):
         await eventually(is_served, "the hub answers after a restart, too")
 
 
-async def test_share_protection_network_and_health_are_told(cluster):
+async def test_share_protection_network_and_health_are_shown(cluster):
     await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
     async with HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, CONFIG) as hub:
         await hub.spawn("ada", {"profile": "half"})
@@ -129,7 +129,7 @@ async def test_share_protection_network_and_health_are_told(cluster):
         async def network_of_device() -> Any:
             return (await ask(hub, token))[1]["devices"][0]["network"]
 
-        shown = await eventually(network_of_device, "the interface is told")
+        shown = await eventually(network_of_device, "the interface is shown")
         assert shown == {"interface": "net1", "hardware_address": "02:00:00:00:00:01", "addresses": ["10.42.0.7/24"]}
 
         slices = resource_path("resource.k8s.io/v1", "resourceslices")
@@ -145,7 +145,7 @@ async def test_share_protection_network_and_health_are_told(cluster):
         async def is_withdrawn() -> bool:
             return (await health())["state"] == "withdrawn"
 
-        await eventually(is_withdrawn, "a device that no new server gets is told")
+        await eventually(is_withdrawn, "a device that no new server gets is shown")
         server = {"JUPYTERHUB_API_URL": f"{hub.url}/hub/api", "JUPYTERHUB_API_TOKEN": token}
         found = await asyncio.to_thread(devices_of_server, server, cluster.directory / "no files")
         assert [(each.name, each.is_faulty) for each in found.devices] == [("gpu-0", True)]
@@ -170,7 +170,7 @@ async def test_a_cluster_that_does_not_answer_is_said_in_time(embedded_cluster):
                 async with asyncio.timeout(6):
                     assert await ask(hub, token) == not_known
             proxy.heal()
-            # Without the devices as published, the claim still tells the share.
+            # Without the published devices, the claim still shows the share.
             proxy.fail(Fault.hold(), verb="list", resource="resourceslices", times=None)
             status, answer = await ask(hub, token)
             assert status == 200, answer

@@ -1,4 +1,4 @@
-"""The nodes that our model takes for the best are those that the real scheduler picks from."""
+"""The real scheduler picks one of the nodes that our model finds best."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ async def test_real_scheduler_picks_one_of_our_best_nodes(real_cluster: ClusterU
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-async def test_real_scheduler_preempts_whom_we_would(real_cluster: ClusterUnderTest, seed: int):
+async def test_real_scheduler_preempts_the_expected_victims(real_cluster: ClusterUnderTest, seed: int):
     cluster, chance = real_cluster, random.Random(seed)
-    # No two pods start in the same second: between such, the order of what happened decides, and the objects do not
-    # tell it (see the next test); between nodes that cost the same, the scheduler decides by chance.
+    # No two pods start in the same second: else the order of events decides, and the objects do not show it (see the
+    # next test). Between nodes of the same cost, the scheduler decides by chance.
     await cluster.start_kubelet(fake=True, events=False, clock=ScaledClock(speed=100))
     ranks = {f"{cluster.namespace}-{value}": value for value in (-5, 0, 5, 100)}
     for name, value in ranks.items():
@@ -49,7 +49,7 @@ async def test_real_scheduler_preempts_whom_we_would(real_cluster: ClusterUnderT
         expected = await expectation(cluster, candidate, ranks[rank])
         before = {each["metadata"]["name"] for each in (await cluster.admin.list(cluster.path("pods")))["items"]}
         await cluster.publish(candidate)
-        what = f"step {step}: {requests} {rank}"
+        context = f"step {step}: {requests} {rank}"
         if not expected.best and not expected.victims:
             await cluster.wait_event(name, "FailedScheduling", text=expected.message)
             await cluster.admin.delete(cluster.path("pods", name))
@@ -58,10 +58,10 @@ async def test_real_scheduler_preempts_whom_we_would(real_cluster: ClusterUnderT
         found = (await cluster.wait_running(name))["spec"]["nodeName"]
         left = {each["metadata"]["name"] for each in (await cluster.admin.list(cluster.path("pods")))["items"]}
         if expected.best:
-            assert (found in expected.best, before - left) == (True, set()), what
+            assert (found in expected.best, before - left) == (True, set()), context
         else:
             preempted += 1
-            assert before - left == expected.victims.get(found), what
+            assert before - left == expected.victims.get(found), context
     assert preempted > 2
 
 
@@ -80,7 +80,7 @@ class SameSecond(ScaledClock):
 async def test_victims_of_equal_priority_and_start(
     embedded_cluster: ClusterUnderTest, real_cluster: ClusterUnderTest, seed: int
 ):
-    """Between such, the place in the scheduler's list of the node's pods decides, and thereby all that was before.
+    """Between equal victims, the position in the scheduler's list of the node's pods decides; earlier events decide it.
 
     No pod is smaller than half of the largest, so there are two victims at most. More of them kube-scheduler deletes
     at the same time, and the order of its list is left to chance from then on.
@@ -101,7 +101,7 @@ async def test_victims_of_equal_priority_and_start(
         gone = chance.choice(sorted(present)) if len(present) > 3 and chance.random() < 0.3 else None
         stays = sum(size for value, size in present.values() if value >= ranks[rank])
         if gone is None and stays + cpu > 8000:
-            continue  # nobody to preempt
+            continue  # no pod to preempt
         left = []
         for cluster in clusters:
             if gone is not None:

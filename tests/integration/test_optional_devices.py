@@ -1,4 +1,4 @@
-"""Servers that start without a device where none is to be had, and with one where it is."""
+"""Servers that start without a device where none is free, and with a device where one is free."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def said(user: Any) -> list[str]:
     return [event["message"] for event in user.spawner.events]
 
 
-async def test_with_the_device_where_there_is_one(starts):
+async def test_a_server_starts_with_the_device_where_there_is_one(starts):
     await starts.cluster.publish(*node_with("node-b", whole("gpu-1")))
     assert await starts.spawn() is None
     assert len(await claims_of(starts, "ada")) == 1
@@ -40,7 +40,7 @@ async def test_with_the_device_where_there_is_one(starts):
     await starts.nothing_is_left()
 
 
-async def test_without_where_there_is_none(starts):
+async def test_a_server_starts_without_the_device_where_there_is_none(starts):
     assert await starts.spawn() is None
     assert await claims_of(starts, "ada") == []
     assert "create resourceclaimtemplates" not in starts.requests()
@@ -49,7 +49,7 @@ async def test_without_where_there_is_none(starts):
     await starts.nothing_is_left()
 
 
-async def test_without_where_all_are_in_use_and_with_it_later(starts):
+async def test_a_server_starts_without_the_device_while_all_are_in_use_and_with_it_later(starts):
     await starts.cluster.publish(*node_with("node-b", whole("gpu-1")))
     starts.side.spawner_config.device_claims = {"gpu": {**GPU, "optional": True}}
     ada, bob = starts.side.user("ada"), starts.side.user("bob")
@@ -73,7 +73,7 @@ async def test_a_class_that_is_not_there(starts):
     await starts.stop()
 
 
-async def test_what_is_not_optional_stays(starts):
+async def test_a_request_that_is_not_optional_stays(starts):
     starts.side.spawner_config.device_claims = {
         "both": {
             "requests": {
@@ -91,7 +91,7 @@ async def test_what_is_not_optional_stays(starts):
 
 
 async def test_the_device_is_taken_in_between(starts):
-    """The look at the devices says that one is free; when the pod comes, it is not: the pod is made again without."""
+    """The look at the devices fails, so the pod asks for one. No device is free: the pod is made again without it."""
     starts.proxy.fail(Fault.answer(500), verb="list", resource="resourceslices")
     assert await starts.spawn() is None
     assert await claims_of(starts, "ada") == []
@@ -105,7 +105,7 @@ async def test_the_device_is_taken_in_between(starts):
 
 @pytest.mark.parametrize("resource", ["deviceclasses", "resourceslices", "resourceclaims", "nodes"])
 async def test_nothing_can_be_found_out(starts, resource):
-    """Then the scheduler decides, and its word is enough."""
+    """The hub cannot list the objects: the scheduler decides."""
     starts.proxy.fail(Fault.answer(403, "Forbidden"), verb="list", resource=resource, times=None)
     assert await starts.spawn() is None
     assert await claims_of(starts, "ada") == []
@@ -122,7 +122,7 @@ async def test_the_first_pod_cannot_be_removed_at_once(starts):
     await starts.nothing_is_left()
 
 
-async def test_without_room_either_way_it_gives_up_as_ever(starts):
+async def test_a_start_that_fits_neither_with_nor_without_the_device_gives_up(starts):
     starts.side.spawner_config.cpu_guarantee = 4000
     starts.side.spawner_config.start_timeout = 6
     await starts.cluster.publish(*node_with("node-b", whole("gpu-1")))
@@ -133,7 +133,7 @@ async def test_without_room_either_way_it_gives_up_as_ever(starts):
     await starts.nothing_is_left()
 
 
-async def test_where_something_else_is_missing_it_keeps_its_device(starts):
+async def test_a_server_keeps_its_device_where_something_else_is_missing(starts):
     starts.side.spawner_config.node_selector = {"example.com/none": "there"}
     starts.side.spawner_config.start_timeout = 8
     await starts.cluster.publish(*node_with("node-b", whole("gpu-1")))
@@ -141,5 +141,5 @@ async def test_where_something_else_is_missing_it_keeps_its_device(starts):
     error = await starts.spawn()
     assert "Gave up after 8 seconds." in str(error)
     assert starts.requests().count("create pods") == 1
-    assert starts.proxy.count("list", "nodes") <= 4, "nobody asks all the time"
+    assert starts.proxy.count("list", "nodes") <= 4, "the hub does not ask all the time"
     await starts.nothing_is_left()

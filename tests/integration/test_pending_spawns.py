@@ -20,7 +20,7 @@ from tests.service.replica import Replica, replica
 SHARE = {"profile": "gpu-slice"}
 WHOLE = {"profile": "gpu-whole"}
 SCOPES = yaml.safe_load((ROOT / "helm-values" / "full.yaml").read_text())["hub"]["loadRoles"]["dra-spawner-service"]
-#: Servers do not get their pods before a file is there. The hub answers at once that they are on their way.
+#: Servers do not get their pods before a file exists. The hub answers at once that they are on their way.
 MORE = """
 import asyncio
 from pathlib import Path
@@ -54,7 +54,7 @@ class _World:
 
 @contextlib.asynccontextmanager
 async def hub_beside_service(cluster: ClusterUnderTest) -> AsyncIterator[_World]:
-    """A hub whose servers wait for a file, and a service that keeps one placeholder for its shares."""
+    """A hub whose servers wait for a file, and a service with one placeholder for its shares."""
     await prepare(cluster)
     file = cluster.directory / "go"
     more = MORE.format(file=str(file), tokens=TOKENS)
@@ -88,7 +88,7 @@ async def test_spawns_count_until_the_cluster_shows_them(embedded_cluster: Clust
 
         world.file.touch()
 
-        # The hub is not asked again: the pods tell.
+        # The hub is not asked again: the pods show it.
         await service.until(lambda: spawns.pending("gpu-slice") == 0, "the pods stand for all")
         for user in ("ada", "bob"):
             await hub.until_ready(user)

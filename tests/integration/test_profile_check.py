@@ -1,4 +1,4 @@
-"""Profiles checked against clusters: what is read with the hub's rights, what the hub logs and refuses, and that it heals."""
+"""Profiles checked against clusters: the hub reads with its own rights, logs findings, refuses choices and heals."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ async def test_fields_that_a_cluster_with_gates_off_drops(control_plane_path, tm
     assert "DRAConsumableCapacity is off): the server would get a whole device instead of a share" in share
 
 
-async def test_what_render_prints_is_taken_by_a_real_api_server(real_cluster, capsys):
+async def test_a_real_api_server_accepts_the_output_of_render(real_cluster, capsys):
     cluster = real_cluster
     network = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "net"}, "data": {"user": "{username}"}}
     request = {"device_class": "gpu.example.com"}
@@ -230,7 +230,7 @@ async def test_a_broken_choice_is_logged_refused_and_heals(cluster):
         await hub.stop_server("ada")
 
 
-async def test_what_no_present_node_can_do_is_refused_where_no_others_come(cluster):
+async def test_a_choice_that_fits_no_present_node_is_refused_where_no_others_come(cluster):
     await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
     async with hub_on(cluster, "c.DRASpawner.nodes_may_be_added = False\n") as hub:
         typed = {"profile": "typed", "memory": "unlisted-choice", "memory--unlisted-choice": "42Gi"}

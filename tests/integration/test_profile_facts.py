@@ -1,4 +1,4 @@
-"""Facts of a cluster that the hub's shipped rights do not show, or show in part: what is said then, and what is not."""
+"""Facts of a cluster that the hub's shipped rights do not show, or show in part: which findings follow."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def interface(name, **parameters):
 
 
 def webhook(name, group, resource):
-    """One that is never asked: no object has such a label."""
+    """A webhook that is never asked: no object has its label."""
     return {
         "name": name,
         "rules": [{"apiGroups": [group], "apiVersions": ["*"], "operations": ["CREATE"], "resources": [resource]}],
@@ -99,7 +99,7 @@ async def test_networks_are_known_as_far_as_they_may_be_listed(real_cluster, tmp
         assert await found(capsys, cluster, cluster.admin_kubeconfig, rule, *profiles) == ["missing", "elsewhere"]
 
 
-async def test_webhooks_are_known_to_who_may_list_them(real_cluster, capsys):
+async def test_webhooks_are_known_to_accounts_that_may_list_them(real_cluster, capsys):
     cluster = real_cluster
     rule = "vfio-beside-webhook"
     version = "resource.nvidia.com/v1beta1"

@@ -109,7 +109,7 @@ async def test_a_taint_is_not_tolerated_unasked(cluster: ClusterUnderTest):
 
 
 async def test_parameters_of_the_greatest_length_are_taken(cluster: ClusterUnderTest):
-    """As KubernetesApi writes them; what is one byte longer, the language refuses."""
+    """As KubernetesApi writes them; the language refuses parameters that are one byte longer."""
     for text in ("x" * 10231, "é" * 1705):
         entry = config(parameters={"a": text})
         value = {"a": {"requests": {"gpu": {"device_class": "gpu.example.com"}}, "config": [entry]}}
@@ -118,15 +118,15 @@ async def test_parameters_of_the_greatest_length_are_taken(cluster: ClusterUnder
         await send(cluster, manifest)
 
 
-async def test_what_the_tables_accept_is_taken(cluster: ClusterUnderTest):
+async def test_values_that_the_tables_accept_are_taken(cluster: ClusterUnderTest):
     for number, value in enumerate(ACCEPTED.values()):
         for manifest in manifests(compile_device_claims(value)):
             manifest["metadata"]["name"] += f"-{number}"
             await send(cluster, manifest)
 
 
-def test_whatever_is_accepted_is_taken(cluster: ClusterUnderTest):
-    """A sample of what `tests.profiles.test_compiled_objects` asks the embedded store alone."""
+def test_generated_values_are_taken(cluster: ClusterUnderTest):
+    """A sample of the values that `tests.profiles.test_compiled_objects` sends to the embedded store alone."""
     cluster.run(_allow_admin_access(cluster))
     numbers = itertools.count()
 

@@ -1,4 +1,4 @@
-"""Starts of servers whose claims are more than one request: what DRASpawner makes, leaves alone and explains."""
+"""Starts of servers whose claims are more than one request: DRASpawner makes, leaves alone or explains them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def foreign(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
     return {"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
-async def test_what_others_made_is_used_and_stays(faulty: Faulty):
+async def test_objects_of_others_are_used_and_stay(faulty: Faulty):
     cluster = faulty.cluster
     await cluster.publish(
         foreign("ResourceClaimTemplate", "imex-channel", {"spec": share("channel")}),
@@ -64,7 +64,7 @@ async def test_the_second_alternative_is_taken_where_the_first_is_not_free(fault
     await faulty.nothing_is_left()
 
 
-async def test_why_no_alternative_is_free_is_told(faulty: Faulty):
+async def test_the_reason_why_no_alternative_is_free_is_shown(faulty: Faulty):
     alternatives = {
         "big": {"device_class": SHARE_CLASS, "capacity": {"memory": "200Gi"}},
         "huge": {"device_class": SHARE_CLASS, "capacity": {"memory": "400Gi"}},

@@ -1,4 +1,4 @@
-"""What the hub writes for the service, and what it says where it may not; on both clusters."""
+"""The shapes that the hub writes for the service, and its message where it may not; on both clusters."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def profile(slug, memory, **more):
     return {"display_name": slug, "slug": slug, "kubespawner_override": {"device_claims": claims}, **more}
 
 
-async def test_it_is_written_only_if_it_has_changed(cluster, hub):
+async def test_shapes_are_written_only_if_they_have_changed(cluster, hub):
     publication = ShapePublication(hub.new_spawner)
     first = await published_shapes(hub.new_spawner)
     assert await publication.publish(first)
@@ -62,14 +62,14 @@ async def test_it_is_written_only_if_it_has_changed(cluster, hub):
     assert written["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "dra-spawner"}
 
 
-async def test_two_hubs_that_share_a_name_are_told_and_do_not_take_turns(cluster, hub, caplog):
+async def test_two_hubs_that_share_a_name_are_reported_and_do_not_take_turns(cluster, hub, caplog):
     ours = ShapePublication(hub.new_spawner)
     first = await published_shapes(hub.new_spawner)
     assert await ours.publish(first)
     hub.side.spawner_config.profile_list = [profile("gpu", "20Gi")]
     theirs = ShapePublication(hub.new_spawner)
     second = await published_shapes(hub.new_spawner)
-    # A hub that starts takes over what was published before: that was itself, as a rule.
+    # A hub that starts adopts the published shapes: as a rule, it published them itself.
     assert await theirs.publish(second)
     path = cluster.path(CONFIG_MAPS, names.SHAPES_CONFIG_MAP)
     assert read_config_map(await cluster.admin.get(path)) == second
@@ -80,13 +80,13 @@ async def test_two_hubs_that_share_a_name_are_told_and_do_not_take_turns(cluster
             lambda: [each for each in caplog.records if "another hub writes" in each.getMessage()], "the hub warns"
         )
     hub.log.removeHandler(caplog.handler)
-    (told,) = {each.getMessage() for each in caplog.records if "another hub writes" in each.getMessage()}
-    assert f"ConfigMap {names.SHAPES_CONFIG_MAP}, too" in told
-    assert "c.DRASpawner.shapes_config_map" in told
+    (message,) = {each.getMessage() for each in caplog.records if "another hub writes" in each.getMessage()}
+    assert f"ConfigMap {names.SHAPES_CONFIG_MAP}, too" in message
+    assert "c.DRASpawner.shapes_config_map" in message
     with pytest.raises(shape_publication.AnotherHub):
         await ours.publish(first)
     assert read_config_map(await cluster.admin.get(path)) == second
-    # It goes on: what has not changed is not written, and what has is.
+    # It goes on: unchanged shapes are not written, changed shapes are.
     assert not await theirs.publish(second)
     assert await theirs.publish(first)
     # And as soon as both agree, or nothing is there, there is no trouble.
@@ -135,7 +135,7 @@ async def test_a_right_that_is_missing_is_named_once(cluster, hub, monkeypatch, 
         hub.side.spawner_config.profile_list = [profile("gpu", "20Gi")]
     hub.proxy.fail(Fault.answer(403, "Forbidden", "no"), verb=verb, resource=CONFIG_MAPS, times=None)
     caplog.set_level(logging.WARNING)
-    # The hub's own logger tells nobody above it.
+    # The hub's own logger does not propagate.
     hub.log.addHandler(caplog.handler)
     async with running(publication.run()):
         before = hub.proxy.count(verb, CONFIG_MAPS)

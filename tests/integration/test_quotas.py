@@ -1,4 +1,4 @@
-"""A namespace with a ResourceQuota on a real control plane: placeholders use what users leave, and nothing is refused."""
+"""A namespace with a ResourceQuota: placeholders use the quota that users leave, and no request is refused."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ async def publish_quota(cluster: ClusterUnderTest, hard: dict[str, str]) -> None
 
 
 def refusals(service: Replica) -> list[str]:
-    """What the API server has refused."""
+    """Outcomes of the actions that the API server has refused."""
     outcomes = [each.decision.outcome for each in service.context.decisions.newest(1000)]
     return [each for each in outcomes if each != "done"]
 
 
-def yields(service: Replica) -> list[Decision]:
-    """Placeholders that went for a quota."""
+def quota_deletions(service: Replica) -> list[Decision]:
+    """Decisions that deleted placeholders because of a quota."""
     newest = [each.decision for each in service.context.decisions.newest(1000)]
     return [each for each in newest if each.code == "quota"]
 
@@ -60,7 +60,7 @@ def limited(service: Replica) -> list[dict[str, Any]]:
     return [{"wanted": each.wanted, "allowed": each.allowed} for each in latest.limited.values()] if latest else []
 
 
-async def test_placeholders_use_what_users_leave(real_cluster: ClusterUnderTest) -> None:
+async def test_placeholders_use_the_quota_that_users_leave(real_cluster: ClusterUnderTest) -> None:
     """Pods, claims and devices of a class, as Kubernetes itself counts them."""
     cluster = real_cluster
     await prepare(cluster, *node("node-a", *(whole(f"gpu-{number}") for number in range(9))))
@@ -69,25 +69,29 @@ async def test_placeholders_use_what_users_leave(real_cluster: ClusterUnderTest)
     async with replica(cluster, placeholders={"gpu-whole": {"min": 6}}) as service:
         # Of five devices one is left for a server.
         await service.until_warm(GPU, 4)
-        told = "Placeholders of gpu-whole: 6 are wanted, 4 are allowed by ResourceQuota 'users' (at most 5 of "
-        await service.until(lambda: any(each.startswith(told) for each in service.context.problems()), "it is said")
+        sentence = "Placeholders of gpu-whole: 6 are wanted, 4 are allowed by ResourceQuota 'users' (at most 5 of "
+        await service.until(
+            lambda: any(each.startswith(sentence) for each in service.context.problems()), "the problem is shown"
+        )
         assert limited(service) == [{"wanted": 6, "allowed": 4}]
-        # A server takes a warm placeholder over: its pod is one more for a while, and its claim is the same.
+        # At a handover there is one more pod for a while, and the claim is the same.
         answer = await service.place(GPU, "ada")
         assert answer["kind"] == "warm"
         await service.start(GPU, "ada", WHOLE, answer)
         await cluster.wait_running("ada")
-        await service.until(lambda: len(service.placeholders()) == 3, "the placeholder goes, and none comes for it")
+        await service.until(
+            lambda: len(service.placeholders()) == 3, "the placeholder is deleted, and no new one is created"
+        )
         assert refusals(service) == []
-        # The administrator has more to give.
+        # The administrator raises the quota.
         await change_quota(cluster, {"pods": "20", "count/resourceclaims.resource.k8s.io": "20", DEVICES: "20"})
         await service.until_warm(GPU, 6)
         assert refusals(service) == []
         assert limited(service) == []
 
 
-async def test_placeholders_yield_when_a_quota_is_lowered(real_cluster: ClusterUnderTest) -> None:
-    """Below what exists: at once, down to what leaves room for a server, and no further for each that comes."""
+async def test_placeholders_are_deleted_when_a_quota_is_lowered(real_cluster: ClusterUnderTest) -> None:
+    """The new quota is below the use: placeholders are deleted until one more server fits. A handover deletes none."""
     cluster = real_cluster
     await prepare(cluster, *node("node-a", *(whole(f"gpu-{number}") for number in range(9))))
     await publish_shapes(cluster, {"gpu-whole": GPU})
@@ -96,26 +100,26 @@ async def test_placeholders_yield_when_a_quota_is_lowered(real_cluster: ClusterU
         await service.until_warm(GPU, 6)
         made = creations(service)
         await change_quota(cluster, {"pods": "4", DEVICES: "20"})
-        await service.until(lambda: len(yields(service)) == 3, "three of four pods are left")
-        assert {each.reason for each in yields(service)} == {
-            "ResourceQuota 'users' (at most 4 of pods) has no room for one more server"
+        await service.until(lambda: len(quota_deletions(service)) == 3, "three of four pods are left")
+        assert {each.reason for each in quota_deletions(service)} == {
+            "ResourceQuota 'users' (at most 4 of pods) has no capacity for one more server"
         }
         path = resource_path("v1", "resourcequotas", cluster.namespace, "users")
         await cluster.wait_for(path, lambda found: found["status"]["used"]["pods"] == "3")
-        # A user takes one of them over: it costs no other one, and room for the next is left.
+        # A handover deletes no further placeholder, and the next server still fits.
         answer = await service.place(GPU, "ada")
         assert answer["kind"] == "warm"
         await service.start(GPU, "ada", WHOLE, answer)
         await cluster.wait_running("ada")
-        await service.until(lambda: len(service.placeholders()) == 2, "it is handed over")
+        await service.until(lambda: len(service.placeholders()) == 2, "its claim is handed over")
         await service.decide()
-        assert (len(service.placeholders()), len(yields(service))) == (2, 3)
+        assert (len(service.placeholders()), len(quota_deletions(service))) == (2, 3)
         assert creations(service) == made
         assert refusals(service) == []
 
 
-async def test_placeholders_yield_to_a_pod_that_the_quota_refuses(real_cluster: ClusterUnderTest) -> None:
-    """Its profile has no placeholders, so they left no room for it. The user's second try works."""
+async def test_placeholders_are_deleted_for_a_pod_that_the_quota_refuses(real_cluster: ClusterUnderTest) -> None:
+    """The pod's profile has no placeholders, so no quota was left for the pod. The user's second try works."""
     cluster = real_cluster
     await prepare(cluster, *node("node-a", *(whole(f"gpu-{number}") for number in range(9))))
     await publish_shapes(cluster, {"gpu-whole": GPU, "big": BIG})
@@ -128,12 +132,12 @@ async def test_placeholders_yield_to_a_pod_that_the_quota_refuses(real_cluster: 
         assert (await service.place(BIG, "ada"))["kind"] == "fresh"
         with pytest.raises(KubernetesError, match="exceeded quota"):
             await cluster.admin.create(cluster.path("pods"), manifest)
-        await service.until(lambda: len(yields(service)) == 2, "two of them yield")
+        await service.until(lambda: len(quota_deletions(service)) == 2, "two placeholders are deleted")
         assert len(service.placeholders()) == 2
-        assert {(each.details["for"], each.reason) for each in yields(service)} == {
+        assert {(each.details["for"], each.reason) for each in quota_deletions(service)} == {
             (
                 f"{cluster.namespace}/ada",
-                f"ResourceQuota 'users' (at most 5 of requests.cpu) has no room for {cluster.namespace}/ada, "
+                f"ResourceQuota 'users' (at most 5 of requests.cpu) has no capacity for {cluster.namespace}/ada, "
                 "which is about to start",
             )
         }
@@ -144,13 +148,13 @@ async def test_placeholders_yield_to_a_pod_that_the_quota_refuses(real_cluster: 
         assert (await service.place(BIG, "ada"))["kind"] == "fresh"
         await cluster.admin.create(cluster.path("pods"), manifest)
         await cluster.wait_running("ada")
-        await service.until(lambda: len(service.placeholders()) == 1, "one more server has room")
+        await service.until(lambda: len(service.placeholders()) == 1, "the quota fits one more server")
         assert creations(service) == made
         assert refusals(service) == []
 
 
-async def test_placeholders_yield_to_claims_that_the_quota_refuses(real_cluster: ClusterUnderTest) -> None:
-    """Kubernetes makes a template's claim when the pod is there; the pod waits for it."""
+async def test_placeholders_are_deleted_for_claims_that_the_quota_refuses(real_cluster: ClusterUnderTest) -> None:
+    """Kubernetes makes a template's claim when the pod exists; the pod is pending until then."""
     cluster, pair = real_cluster, shape(PAIR)
     await prepare(cluster, *node("node-a", *(whole(f"gpu-{number}") for number in range(9))))
     await publish_shapes(cluster, {"gpu-whole": GPU, "gpu-pair": pair})
@@ -164,12 +168,12 @@ async def test_placeholders_yield_to_claims_that_the_quota_refuses(real_cluster:
         manifest = user_pod("bob", {"gpu": {"resourceClaimTemplateName": "bob"}})
         manifest["metadata"]["labels"][names.SHAPE] = pair.id
         await cluster.admin.create(cluster.path("pods"), manifest)
-        await service.until(lambda: bool(yields(service)), "one of them yields")
-        assert yields(service)[-1].reason == (
-            f"ResourceQuota 'users' (at most 5 of {DEVICES}) has no room for the claims of {cluster.namespace}/bob"
+        await service.until(lambda: bool(quota_deletions(service)), "a placeholder is deleted")
+        assert quota_deletions(service)[-1].reason == (
+            f"ResourceQuota 'users' (at most 5 of {DEVICES}) has no capacity for the claims of {cluster.namespace}/bob"
         )
         await cluster.wait_running("bob")
-        await service.until(lambda: len(service.placeholders()) == 2, "one more server has room")
+        await service.until(lambda: len(service.placeholders()) == 2, "the quota fits one more server")
         await service.decide()
-        assert (creations(service), len(yields(service))) == (made, 2)
+        assert (creations(service), len(quota_deletions(service))) == (made, 2)
         assert refusals(service) == []

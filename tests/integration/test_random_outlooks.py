@@ -1,4 +1,4 @@
-"""What users are told about random states never contradicts the real scheduler.
+"""The outlooks that users see of random states never contradict the real scheduler.
 
 DRA_SPAWNER_OUTLOOK_STATES says how many states there are (500), and DRA_SPAWNER_OUTLOOK_SEED which.
 """
@@ -28,14 +28,14 @@ DENIED = frozenset({OutlookState.NEVER, OutlookState.WHEN_STOPPED, OutlookState.
 
 
 def victims(placement: Placement) -> Iterable[str]:
-    """Placeholders that the service ends for the server."""
+    """Names of the placeholders that the service deletes for the server."""
     if placement.preemption is not None:
         return [each.key.name for each in placement.preemption.placeholders]
     return [placement.placeholder.key.name] if placement.placeholder is not None else []
 
 
 async def contradictions(states: States) -> list[str]:
-    """What the scheduler does otherwise than users were told, as sentences."""
+    """Differences between the scheduler's actions and the outlooks that users see, as sentences."""
     await states.prepare()
     await states.judge()
     await states.probe()
@@ -45,8 +45,8 @@ async def contradictions(states: States) -> list[str]:
         return (await states.verdicts()).keys() == everybody
 
     await eventually(all_judged, "the scheduler judges all probes", pause_seconds=0.4)
-    told = {name: outlook.state for name, outlook in states.outlooks.items()}
-    starts = {name for name, state in told.items() if state in AT_ONCE_STARTS}
+    outlook_states = {name: outlook.state for name, outlook in states.outlooks.items()}
+    starts = {name for name, state in outlook_states.items() if state in AT_ONCE_STARTS}
     found = []
 
     async def missing(expected: set[str]) -> set[str]:
@@ -70,21 +70,24 @@ async def contradictions(states: States) -> list[str]:
     found += [f"{name} is called free, but waits" for name in await until_started(starts)]
     verdicts = await states.verdicts()
     found += [
-        f"{name} is called {told[name]}, but runs on {verdicts[name]}"
+        f"{name} is called {outlook_states[name]}, but runs on {verdicts[name]}"
         for name in everybody
-        if told[name] in DENIED and verdicts[name]
+        if outlook_states[name] in DENIED and verdicts[name]
     ]
-    # What the service does for a server, and what another user does.
+    # The service deletes placeholders for a server, and another user stops a server.
     ends: dict[str, Iterable[str]] = {}
-    for name, state in told.items():
+    for name, state in outlook_states.items():
         if state in (OutlookState.READY, OutlookState.AFTER_PREEMPTION):
             ends[name] = victims(states.placements[name])
         elif state is OutlookState.WHEN_STOPPED and (holders := states.outlooks[name].holders):
             ends[name] = [max(pod.name for pod in holders)]
     await states.delete(pod for pods in ends.values() for pod in pods)
-    found += [f"{name} is called {told[name]}, but waits after {ends[name]}" for name in await until_started({*ends})]
-    # Without all other pods, what never runs does not run either.
-    never = {name for name, state in told.items() if state is OutlookState.NEVER}
+    found += [
+        f"{name} is called {outlook_states[name]}, but waits after {ends[name]}"
+        for name in await until_started({*ends})
+    ]
+    # Without all other pods, a server that never runs does not run either.
+    never = {name for name, state in outlook_states.items() if state is OutlookState.NEVER}
     others = [pod["metadata"]["name"] for pod in await states.pods()]
     await states.delete(each for each in others if each.partition("-")[0] in never and not each.endswith("-probe"))
     free = {name: node for name, node in (await states.verdicts()).items() if name in never and node}

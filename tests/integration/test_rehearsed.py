@@ -1,4 +1,4 @@
-"""What was rehearsed then happens: as many placeholders, as many nodes, and all have a node."""
+"""The cluster does what was rehearsed: as many placeholders, as many nodes, and all placeholders have a node."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LINE = "5 of gpu-whole tomorrow at 17:00"
 
 
 async def rehearsed(cluster: ClusterUnderTest, line: str) -> Json:
-    """What the command says of the cluster."""
+    """The command's answer about the cluster."""
     output, messages = io.StringIO(), io.StringIO()
     kubeconfig = str(cluster.admin_kubeconfig)
     options = RehearseOptions(line, kubeconfig=kubeconfig, namespace=cluster.namespace, as_json=True)
@@ -32,7 +32,7 @@ async def rehearsed(cluster: ClusterUnderTest, line: str) -> Json:
 
 
 async def by_post(service: Replica, line: str) -> Json:
-    """What the service says."""
+    """The service's answer."""
     async with (
         aiohttp.ClientSession() as session,
         session.post(f"{service.url}/rehearsals", data=json.dumps({"line": line})) as answer,
@@ -42,7 +42,7 @@ async def by_post(service: Replica, line: str) -> Json:
         return found
 
 
-async def test_what_was_rehearsed_happens(embedded_cluster: ClusterUnderTest) -> None:
+async def test_a_cluster_does_what_was_rehearsed(embedded_cluster: ClusterUnderTest) -> None:
     cluster, gpu = embedded_cluster, shape(WHOLE)
     devices = (whole("gpu-0"), whole("gpu-1"))
     await prepare(cluster, *node("node-a", *devices))

@@ -46,9 +46,10 @@ async def test_standing_claim_is_handed_over(script: Script):
     assert after["status"]["allocation"] == before
 
 
-async def test_hand_over_preempts_the_placeholder_for_cpu(script: Script):
-    """The user is reserved only when bound, so the claim may be free for a moment between the two pods: the real claim
-    controller releases it now and then. What counts is that the user has it in the end.
+async def test_handover_preempts_the_placeholder_for_cpu(script: Script):
+    """The user's pod becomes a consumer only when bound, so the claim may be free for a moment between the two pods.
+
+    The real claim controller releases the claim now and then. In the end, the user's pod must have it.
     """
     low, high = (f"{script.cluster.namespace}-{name}" for name in ("low", "high"))
     await script.publish(priority_class(low, -10), priority_class(high, 10), claim("warm", share("10Gi")))
@@ -93,7 +94,7 @@ async def test_claim_that_is_deleted_waits_for_its_pod(script: Script):
     path = script.cluster.path("resourceclaims", "standing")
     await script.cluster.admin.delete(path)
     assert (await script.claim("standing"))["metadata"]["deletionTimestamp"]
-    # No other pod gets it any more; it waits without a word.
+    # No other pod gets the claim any more; the other pod is pending without a message.
     await script.publish(pod("late", claim="standing"))
     await script.delete("user")
     await script.cluster.wait_gone(path)

@@ -41,7 +41,7 @@ async def test_whole_devices(script: Script):
 
 
 async def test_shares(script: Script):
-    """Steps of 5 GiB: who asks for 12 consumes 15."""
+    """Steps of 5 GiB: a request for 12 GiB consumes 15 GiB."""
     await script.publish(
         template("t12", share("12Gi")), template("t40", share("40Gi")), template("all", request(GPU_SHARE_CLASS))
     )
@@ -56,7 +56,7 @@ async def test_shares(script: Script):
     assert await script.waits(pod("large", template="t40")) == NO_DEVICES
     await script.delete("three")
     assert await script.node_of("large") == "shared-gpus"
-    # Whoever does not say how much wants all of it.
+    # A request without an amount consumes the whole device.
     assert await script.waits(pod("greedy", template="all")) == NO_DEVICES
     await script.delete("large")
     assert await script.node_of("greedy") == "shared-gpus"
@@ -82,7 +82,7 @@ async def test_partitions_draw_on_shared_counters(script: Script):
         [("partitioned-gpus", "gpu-0-mig-2g10gb-14-4")],
         [("partitioned-gpus", "gpu-0-mig-1g5gb-19-6")],
     ]
-    # Its own engines are used up, so there is no room although a memory slice is left.
+    # Its own engines are used up, so no partition fits although a memory slice is left.
     assert await script.waits(pod("more", template="small")) == NO_DEVICES
     await script.run(pod("whole", template="whole"))
     assert await script.devices_of("whole") == [("partitioned-gpus", "gpu-1")]
@@ -92,7 +92,7 @@ async def test_partitions_draw_on_shared_counters(script: Script):
     assert await script.devices_of("more") == [("partitioned-gpus", "gpu-0-mig-1g5gb-19-0")]
 
 
-async def test_a_leg_in_a_vlan(script: Script):
+async def test_a_network_interface_in_a_vlan(script: Script):
     wanted = {"requests": {"bandwidth": "950M", "vlans": "1"}}
     await script.publish(template("nic", request(VLAN_NIC_CLASS, capacity=wanted)))
     await script.run(pod("user", template="nic"))

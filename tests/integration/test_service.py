@@ -66,8 +66,8 @@ async def test_programs_are_let_in_by_scope(hub: HubProcess):
     assert (await service.get("healthz"))[2] == {"alive": True}
 
 
-async def test_places_are_given_to_the_hub_and_to_managers(hub: HubProcess):
-    """Nothing is kept here, so whoever is let in is told that the shape is not known."""
+async def test_the_hub_and_managers_may_ask_for_placements(hub: HubProcess):
+    """There are no placeholders here, so the service answers that the shape is not known."""
     service = Service(hub)
     await service.ready()
     question = json.dumps({"shape": "0" * 16, "pod": "jupyter-ada", "namespace": "hub"})
@@ -78,7 +78,7 @@ async def test_places_are_given_to_the_hub_and_to_managers(hub: HubProcess):
         found, _, body = await service.get("api/placements", token, "POST", question)
         assert found == status, body
     assert (await service.get("api/placements", TOKEN + "service"))[0] == 405
-    # The service's own token opens nothing else: the hub knows what it may.
+    # The service's own token opens nothing else: the hub knows its rights.
     assert (await service.get("api/nodes", TOKEN + "service"))[0] == 403
 
 
@@ -102,7 +102,7 @@ async def test_answers(hub: HubProcess):
         _, _, metrics = await service.get("metrics", token)
         return metrics if re.search(r"^dra_spawner_decision_age_seconds \d", metrics, re.M) else None
 
-    metrics = await eventually(metrics_after_a_round, "metrics tell of a round of decisions")
+    metrics = await eventually(metrics_after_a_round, "metrics show a round of decisions")
     ratio = 'dra_spawner_device_utilization_ratio{class="gpu.example.com",kind="%s",pool="gpus"} %s'
     assert ratio % ("share", 0.25) in metrics
     assert ratio % ("device", 1.0) in metrics
@@ -142,7 +142,7 @@ async def test_people_log_in_by_the_hub(hub: HubProcess):
                 assert "25%" in text
                 cookies = {cookie.key: cookie for cookie in jar if "dra-spawner" in cookie["path"]}
                 assert cookies["service-dra-spawner"]["httponly"]
-                # Another site's script is no reader, whoever is logged in.
+                # A script of another site may not read, whichever user is logged in.
                 headers = {"Sec-Fetch-Mode": "cors", "Sec-Fetch-Site": "cross-site", "Origin": "http://evil.example"}
                 async with session.get(service.url + "api/nodes", headers=headers) as refused:
                     assert refused.status == 401
@@ -176,7 +176,7 @@ async def test_with_the_rights_that_are_shipped_two_replicas_lead_one_after_the_
     assert lease["spec"].get("holderIdentity", "") == ""
 
 
-async def test_it_listens_before_the_cluster_answers_and_stops_at_once(tmp_path: Path):
+async def test_the_service_listens_before_the_cluster_answers_and_stops_at_once(tmp_path: Path):
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
@@ -204,10 +204,10 @@ async def test_it_listens_before_the_cluster_answers_and_stops_at_once(tmp_path:
             assert time.monotonic() - began < 25
 
 
-async def test_a_cluster_that_is_not_found_is_told_and_tried_again(tmp_path: Path):
+async def test_a_cluster_that_is_not_found_is_logged_and_tried_again(tmp_path: Path):
     """Without a kubeconfig on the command line: an account may be mounted later."""
     async with ServiceProcess(tmp_path, KUBECONFIG="/nonexistent") as service:
-        await eventually(lambda: "The cluster cannot be found: " in service.log.read_text(), "it is told")
+        await eventually(lambda: "The cluster cannot be found: " in service.log.read_text(), "it is logged")
         await service.until(503, "unknown")
         assert await service.stop() == 0
 

@@ -1,4 +1,4 @@
-"""Users who choose several options of a profile: a real hub, the real service as its child, both clusters."""
+"""Users choose several options of a profile: a real hub, the real service as its child, both clusters."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ REPLICAS = {"gpu": {"min": 1, "max": 1}, "gpu/cpu=two,memory=large": {"min": 1, 
 
 
 async def start(hub: Hub, user: str, **options: str) -> Json:
-    """Start a server; its pod."""
+    """Start a server; its pod, with the messages that the user saw."""
     status, body = await hub.spawn(user, options)
     assert status in (201, 202), body
-    told = messages(await hub.until_ready(user))
+    shown = messages(await hub.until_ready(user))
     pod: Json = await hub.cluster.admin.get(hub.cluster.path("pods", f"jupyter-{user}"))
-    pod["told"] = told
+    pod["shown"] = shown
     return pod
 
 
@@ -52,19 +52,19 @@ def capacity(claim: Json) -> str:
     return str(result["consumedCapacity"]["memory"])
 
 
-async def test_a_user_of_two_options_gets_what_was_kept_or_what_makes_way(cluster: ClusterUnderTest) -> None:
+async def test_a_user_of_two_options_gets_a_warm_claim_or_preempts_a_placeholder(cluster: ClusterUnderTest) -> None:
     await cluster.publish(*classes(), priority_class(), *node_with("node-a", shareable("gpu-0"), images=[IMAGE]))
     hub = Hub(cluster, await service_kubeconfig(cluster), PROFILES)
     settings = hub.directory / "service_config.py"
     settings.write_text(f"{settings.read_text()}c.DRASpawnerService.placeholders = {REPLICAS!r}\n")
     async with hub:
-        await eventually(lambda: both_warm(hub), "both are kept")
-        # What is kept of a combination is handed over.
+        await eventually(lambda: both_warm(hub), "both placeholders are warm")
+        # The warm claim of a combination is handed over.
         await start(hub, "ada", profile="gpu", memory="large", cpu="two")
         claim = await hub.claim_of("ada")
         assert claim["metadata"]["labels"][names.RESERVED_FOR] == "jupyter-ada"
         assert capacity(claim) == "20Gi"
-        # Another one: 20 of 40Gi are taken, and 10Gi kept; what is kept makes way.
+        # Another server: 20 of 40Gi are in use, and a placeholder has 10Gi. It is preempted.
         await start(hub, "eve", profile="gpu", memory="large", cpu="two")
         assert capacity(await hub.claim_of("eve")) == "20Gi"
         codes = [each["code"] for each in await hub.decisions()]
@@ -72,7 +72,7 @@ async def test_a_user_of_two_options_gets_what_was_kept_or_what_makes_way(cluste
         assert "preempted" in codes
         await hub.stop_server("ada")
         await hub.stop_server("eve")
-        await eventually(lambda: both_warm(hub), "both are kept again")
+        await eventually(lambda: both_warm(hub), "both placeholders are warm again")
         # One of too many combinations: it has no placeholders, but its servers start.
         assert "many/*: 247 combinations of several options are too many to publish" in hub.log.read_text()
         pod = await start(hub, "bob", profile="many", memory="all", cpu="more")
@@ -83,8 +83,8 @@ async def test_a_user_of_two_options_gets_what_was_kept_or_what_makes_way(cluste
         assert shape.containers[0]["requests"] == {"cpu": "700m"}
         assert names.IMAGES_READY in str(pod["spec"]["affinity"])
         assert pod["spec"]["nodeName"] == "node-a"
-        yielded = [each for each in await hub.decisions() if each["details"].get("for", "").endswith("/jupyter-bob")]
-        assert len(yielded) == 2
+        preempted = [each for each in await hub.decisions() if each["details"].get("for", "").endswith("/jupyter-bob")]
+        assert len(preempted) == 2
 
 
 async def both_warm(hub: Hub) -> bool:

@@ -1,4 +1,4 @@
-"""Claims that several servers use together, from the first start to the last stop, whatever happens in between."""
+"""Claims that several servers use together, from the first start to the last stop, with faults in between."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PHYSICS = {"by": "group", "group": ["physics", "chemistry"]}
 
 
 class Team:
-    """Users who share one claim, and their starts."""
+    """Users that share one claim, and their starts."""
 
     def __init__(self, faulty: Faulty, shared: dict[str, Any] = PHYSICS) -> None:
         self.faulty = faulty
@@ -82,7 +82,7 @@ async def test_a_user_shares_with_oneself_and_everybody_with_all(team):
     await team.faulty.nothing_is_left()
 
 
-async def test_who_is_in_no_group_is_refused(team):
+async def test_a_user_in_no_group_is_refused(team):
     with pytest.raises(Exception, match="The device of this choice is for members of physics or chemistry") as caught:
         await team.user("eve", "history").spawn("", {})
     assert getattr(caught.value, "status_code", None) == 403
@@ -115,7 +115,7 @@ async def test_first_starts_at_the_same_time(team):
 
 
 async def test_the_last_stops_while_another_starts(team):
-    """Its pod is not there yet, only its note on the claim: the claim must stay."""
+    """The pod does not exist yet, only the note of its start on the claim: the claim must stay."""
     ada, bob = team.user("ada"), team.user("bob")
     await ada.spawn("", {})
     uid = (await team.the_claim())["metadata"]["uid"]
@@ -139,7 +139,7 @@ async def test_the_last_stops_while_another_starts(team):
 
 
 async def test_a_start_right_after_the_last_stop(team):
-    """The claim may be on its way out, held by Kubernetes until it is deallocated."""
+    """The claim may be terminating: Kubernetes removes it after its deallocation."""
     ada, bob = team.user("ada"), team.user("bob")
     for user in (ada, bob, ada):
         await user.spawn("", {})
@@ -147,7 +147,7 @@ async def test_a_start_right_after_the_last_stop(team):
     await team.faulty.nothing_is_left()
 
 
-async def test_a_claim_that_somebody_deletes_is_made_anew_for_a_pod_that_waits(team):
+async def test_a_claim_that_somebody_deletes_is_made_anew_for_a_pending_pod(team):
     team.config.device_claims["gpu"]["device_class"] = "gpu.example.com"
     team.config.start_timeout = 40
     ada = team.user("ada")
@@ -200,7 +200,7 @@ async def test_one_failed_request_of_the_last_stop(team, verb, fault):
     await team.faulty.nothing_is_left()
 
 
-async def test_a_failed_start_leaves_the_others_theirs(team):
+async def test_a_failed_start_leaves_the_claim_to_the_other_servers(team):
     ada, bob = team.user("ada"), team.user("bob")
     await ada.spawn("", {})
     team.faulty.proxy.fail(Fault.answer(403, "Forbidden", "exceeded quota: pods"), verb="create", resource="pods")
@@ -211,7 +211,7 @@ async def test_a_failed_start_leaves_the_others_theirs(team):
     await team.faulty.nothing_is_left()
 
 
-async def test_a_node_without_room_beside_the_shared_device_is_explained(team):
+async def test_a_node_without_capacity_beside_the_shared_device_is_explained(team):
     await team.cluster.publish(*node_with("node-b", whole("gpu-9")))
     ada, bob = team.user("ada"), team.user("bob")
     await ada.spawn("", {})

@@ -1,4 +1,4 @@
-"""Starts that cannot come to an end any more are ended at once, with the reason."""
+"""Starts that cannot succeed any more are ended at once, with the reason."""
 
 from __future__ import annotations
 

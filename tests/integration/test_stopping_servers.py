@@ -31,7 +31,7 @@ c.JupyterHub.spawner_class = SlowCleanUp
 
 
 async def pending(service: Service) -> Any:
-    """What the hub is doing about the user's server."""
+    """The hub's pending action on the user's server."""
     _, model = await service.hub.request("GET", "/users/user", None)
     return model["pending"]
 
@@ -79,7 +79,7 @@ async def test_a_server_is_stopped_with_the_rights_of_the_caller(embedded_cluste
             found, _, body = await service.get("api/servers/user", await service.token(user), "DELETE")
             assert found == status, (user, body)
             assert await pending(service) == "spawn"
-        # A browser of one of the service's administrators, who does not administer the hub.
+        # A browser of an administrator of the service that does not administer the hub.
         assert await statuses_of_browser(service, "watcher") == {403}
         assert await pending(service) == "spawn"
         by_browser = await statuses_of_browser(service, "manager")
@@ -96,7 +96,7 @@ async def test_a_server_is_stopped_with_the_rights_of_the_caller(embedded_cluste
             status, _, body = await service.get(f"api/servers/{path}", admin, "DELETE")
             assert status == expected, (path, body)
         _, _, audit = await service.get("api/audit", admin)
-        told = [(each["by"], each["change"], each["subject"], each["details"]) for each in audit["items"]]
-        assert ("user manager", "stop server", "user/", "") in told
-        assert ("user admin", "stop server", "user/x") in [each[:3] for each in told if "not done: " in each[3]]
+        changes = [(each["by"], each["change"], each["subject"], each["details"]) for each in audit["items"]]
+        assert ("user manager", "stop server", "user/", "") in changes
+        assert ("user admin", "stop server", "user/x") in [each[:3] for each in changes if "not done: " in each[3]]
         assert admin not in service.hub.log.read_text()

@@ -1,4 +1,4 @@
-"""Why a pod waits, in the scheduler's words; alike on both clusters."""
+"""Why a pod is pending, in the scheduler's words; alike on both clusters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.integration.scheduling_script import (
 )
 
 
-async def test_missing_template_is_told(script: Script):
+async def test_missing_template_is_reported(script: Script):
     await script.publish(pod("user", template="absent"))
     message = (
         'PodResourceClaim devices: resource claim template "absent": '
@@ -83,7 +83,7 @@ WHOLE_ONLY = {
         ),
     ],
 )
-async def test_why_a_pod_waits(script: Script, refused: dict[str, Any], message: str):
+async def test_why_a_pod_is_pending(script: Script, refused: dict[str, Any], message: str):
     await script.publish(
         template("missing-class", request("missing.example.com")), template("too-large", share("41Gi"))
     )
@@ -96,7 +96,7 @@ async def test_no_nodes(cluster: ClusterUnderTest):
 
 
 @pytest.mark.parametrize("broken", ["claim", "class"])
-async def test_error_in_a_selector_is_told(script: Script, broken: str):
+async def test_error_in_a_selector_is_reported(script: Script, broken: str):
     """One device without the attribute stops the pod everywhere."""
     where = [{"cel": {"expression": text}} for text in ("true", 'device.attributes["gpu.example.com"].missing == "x"')]
     of_class, of_claim = (where, where[:1]) if broken == "class" else (where[:1], where)
@@ -105,9 +105,9 @@ async def test_error_in_a_selector_is_told(script: Script, broken: str):
     await script.publish(
         {**device_class, "spec": {"selectors": of_class}}, claim("wanted", request(name, selectors=of_claim))
     )
-    place = f"class {name}" if broken == "class" else f"claim {script.cluster.namespace}/wanted"
+    owner = f"class {name}" if broken == "class" else f"claim {script.cluster.namespace}/wanted"
     assert await script.waits(pod("user", claim="wanted")) == (
-        f'running "DynamicResources" filter plugin: {place}: selector #1: CEL runtime error: no such key: missing'
+        f'running "DynamicResources" filter plugin: {owner}: selector #1: CEL runtime error: no such key: missing'
     )
 
 

@@ -1,4 +1,4 @@
-"""Servers in a namespace of each user: they start with what the shipped rules grant, and nothing stays there."""
+"""Servers in a namespace of each user: they start with the shipped rules, and no object stays there."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def test_a_users_servers_share_a_claim_but_no_groups(spread):
         await spread.side.user("bob").spawn("", {})
 
 
-async def test_the_sweep_finds_what_is_left_in_all_of_them(spread):
+async def test_the_sweep_finds_leftovers_in_all_namespaces(spread):
     for name, sharing in (("ada", None), ("bob", {"by": "user"})):
         spread.side.spawner_config.device_claims["gpu"]["shared"] = sharing
         spawner = spread.side.user(name).spawner

@@ -11,8 +11,8 @@ import yaml
 
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.profiles import compile_claims, parse_device_claims, profile_list_problems
-from dra_spawner.profiles.claim_templates import claim_placeholders, expand_claims
-from dra_spawner.profiles.templates import PLACEHOLDERS
+from dra_spawner.profiles.claim_templates import claim_variables, expand_claims
+from dra_spawner.profiles.templates import VARIABLES
 from dra_spawner.profiles.vlan_policy import VLANS_KEYS, parse_vlan_policy
 from dra_spawner.profiles.vlans import leases_data, leases_from_data
 from tests.cluster.under_test import ClusterUnderTest
@@ -87,7 +87,7 @@ async def test_distinct_cards_run_out(rack: ClusterUnderTest):
     await rack.wait_event("three", "FailedScheduling")
 
 
-async def test_a_card_carries_so_many_vlans(rack: ClusterUnderTest):
+async def test_a_card_carries_a_limited_number_of_vlans(rack: ClusterUnderTest):
     interface = {
         "device_class": "vlan-cni.networking.x-k8s.io",
         "where": 'device.attributes["cni.dra.networking.x-k8s.io"].ifName == "eth1"',
@@ -104,8 +104,8 @@ async def test_a_card_carries_so_many_vlans(rack: ClusterUnderTest):
 async def test_a_driver_that_is_not_known(rack: ClusterUnderTest):
     await send(rack, *server(OTHER, "other"))
     claims = await allocated(rack, "other")
-    told = {claim["spec"]["devices"]["requests"][0]["name"]: parameters(claim) for claim in claims}
-    assert told["lab"] == [{"tag": 20, "name": "net-20"}]
+    allocated_parameters = {claim["spec"]["devices"]["requests"][0]["name"]: parameters(claim) for claim in claims}
+    assert allocated_parameters["lab"] == [{"tag": 20, "name": "net-20"}]
 
 
 def test_the_card_is_the_documented_one():
@@ -120,7 +120,7 @@ def test_the_common_case_is_sound():
     profiles = values["singleuser"]["profileList"]
     assert profile_list_problems(profiles) == []
     claims = parse_device_claims(profiles[0]["kubespawner_override"]["device_claims"])
-    assert claim_placeholders(claims) == {"vlan"}
+    assert claim_variables(claims) == {"vlan"}
 
 
 def test_the_list_can_be_read():
@@ -130,5 +130,5 @@ def test_the_list_can_be_read():
 
 def test_every_placeholder_and_key_is_documented():
     text = DOCUMENT.read_text()
-    assert [name for name in PLACEHOLDERS if f"`{{{name}}}`" not in text] == []
+    assert [name for name in VARIABLES if f"`{{{name}}}`" not in text] == []
     assert [key for key in VLANS_KEYS if f"`{key}: " not in text] == []

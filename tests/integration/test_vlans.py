@@ -1,4 +1,4 @@
-"""VLANs of servers that start and stop, many at once and through every fault: none is given twice, none is lost."""
+"""VLANs of servers that start and stop, many at once and through every fault: no VLAN is given twice or lost."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ async def test_a_start_takes_a_vlan_and_a_stop_gives_it_back(hub: Hub):
     await hub.stop()
 
 
-async def test_a_second_server_shares_it_and_the_last_one_gives_it_back(hub: Hub):
+async def test_a_second_server_shares_the_vlan_and_the_last_server_gives_it_back(hub: Hub):
     assert await hub.spawn() is None
     hub.side.spawner(hub.user, "second")
     await hub.user.spawn("second", {})
@@ -134,7 +134,7 @@ async def test_many_starts_at_once(hub: Hub, hubs: str, monkeypatch: pytest.Monk
     assert len(running) == 3, errors
     for error in filter(None, errors):
         assert str(error) == "All 3 VLANs are in use. Please try again when another server has stopped."
-        # JupyterHub 5 replaces the reason of whatever fails while it starts.
+        # JupyterHub 5 replaces the reason of any failure during a start.
         assert getattr(error, "reason", None) == ("error" if jupyterhub.version_info < (6,) else "no-vlan")
     assert sorted((await hub.vlans_of_pods()).values()) == ["100", "101", "102"]
     assert await hub.account() == {
@@ -181,7 +181,7 @@ async def test_a_mapping_alone_needs_no_account(hub: Hub):
     refused = await hub.start(hub.person("bob"))
     assert str(refused) == "No VLAN is set up for you. An administrator can do that."
     await hub.stop()
-    # Companions that earlier tests of this process had were ConfigMaps, too: the sweep lists those.
+    # Companions of earlier tests in this process were ConfigMaps, too: the sweep lists ConfigMaps.
     assert [each for each in hub.proxy.requests if each.resource == MAPS and each.verb != "list"] == []
 
 
@@ -220,7 +220,7 @@ async def test_one_failed_request_of_a_start(hub: Hub, verb: str, resource: str,
     await hub.until_account(before)
 
 
-async def test_an_api_that_is_away_is_told(hub: Hub):
+async def test_an_api_that_is_away_is_reported(hub: Hub):
     hub.side.spawner_config.start_timeout = 40
     hub.proxy.fail(Fault.refuse(), resource=MAPS, times=None)
     error = await hub.spawn()
@@ -230,7 +230,7 @@ async def test_an_api_that_is_away_is_told(hub: Hub):
     assert hub.proxy.count("create", "pods") == 0
 
 
-async def test_a_storm_of_conflicts_is_told(hub: Hub):
+async def test_a_storm_of_conflicts_is_reported(hub: Hub):
     hub.side.spawner_config.start_timeout = 40
     await hub.set_account({"777": '[{"owner": "nobody"}]'})
     hub.proxy.fail(Fault.answer(409, "Conflict"), verb="update", resource=MAPS, times=None)
@@ -240,7 +240,7 @@ async def test_a_storm_of_conflicts_is_told(hub: Hub):
     assert await hub.account() == {777: {"nobody"}}
 
 
-async def test_what_is_corrupt_is_told_and_left_alone(hub: Hub):
+async def test_a_corrupt_account_is_reported_and_left_alone(hub: Hub):
     data = {"100": "[{]"}
     await hub.set_account(data)
     error = await hub.spawn()
@@ -253,7 +253,7 @@ async def test_what_is_corrupt_is_told_and_left_alone(hub: Hub):
 
 
 async def test_a_hub_that_is_killed_between_the_vlan_and_the_pod(hub: Hub):
-    """As far as the cluster sees it: the account was written, and then nothing more came."""
+    """As the cluster sees it: the account was written, and no further request came."""
     await hub.spawner.load_user_options()
     (vlan,) = await hub.account()
     await hub.leases().reconcile()

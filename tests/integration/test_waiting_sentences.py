@@ -1,4 +1,4 @@
-"""What users read while a server waits for a device, and after it has waited in vain."""
+"""Messages that users read while a server is pending for a device, and after the start gave up."""
 
 from __future__ import annotations
 
@@ -66,5 +66,5 @@ c.DRASpawner.apply_user_options = {"image_input": "image"}
             assert "Gave up after 30 seconds. No node has a device" in events[-1]["message"]
         log = hub.log.read_text()
         assert "Aborting due to" not in log
-        # The options of profiles are nobody's mistake.
+        # Options of profiles cause no warning about unhandled options.
         assert "nhandled user" not in log

@@ -1,4 +1,4 @@
-"""A hub's side whose service is a reconciler in this process, behind the address that the hub asks; on both clusters."""
+"""A hub's side with placeholders: its service is a reconciler in this process, at the address that the hub asks."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ SHARE = {"gpu": {"device_class": "gpu-share.example.com", "capacity": {"memory":
 
 
 class WarmPlaceholders:
-    """See the module.
+    """A hub's side, and placeholders for its servers.
 
     Attributes
     ----------
     proxy
-        Through which the hub's requests go, and not those of the reconciler.
+        Proxy of the hub's requests; the reconciler does not use it.
     world
-        The reconciler and what it sees; None before `keeping`.
+        The reconciler and its view of the cluster; None before `with_placeholders`.
     shape
-        Of the servers whose places are kept; there is none before `keeping`.
+        Shape of the servers that have placeholders; there is none before `with_placeholders`.
     """
 
     def __init__(self, cluster: ClusterUnderTest, proxy: FaultProxy, side: HubSide, service: ServiceStandIn) -> None:
@@ -59,13 +59,13 @@ class WarmPlaceholders:
         return present(self._shape)
 
     def user(self, name: str = "ada") -> User:
-        """The same each time, as in a hub."""
+        """Return the user of a name: the same object each time, as in a hub."""
         if name not in self._users:
             self._users[name] = self.side.user(name)
         return self._users[name]
 
     async def shape_of_servers(self) -> Shape:
-        """Of the server that anybody would start now."""
+        """Return the shape of a server that a user would start now."""
         spawner = self.side.user("somebody").spawner
         await spawner.load_user_options()
         pod = await spawner.get_pod_manifest()
@@ -75,49 +75,49 @@ class WarmPlaceholders:
         return found
 
     @contextlib.asynccontextmanager
-    async def keeping(
-        self, number: int, most: int | None = None, kubeconfig: Path | None = None, lasting_seconds: float = 30
+    async def with_placeholders(
+        self, number: int, most: int | None = None, kubeconfig: Path | None = None, reservation_seconds: float = 30
     ) -> AsyncIterator[PlaceholderWorld]:
-        """Keep so many places for servers as they are configured now, and promise them to who asks.
+        """Run the service with a number of warm placeholders for the current configuration; it answers the hub.
 
         Parameters
         ----------
         kubeconfig
-            The reconciler's; by default the administrator's, without the proxy.
-        lasting_seconds
-            Of a reservation; short where a test waits for its end.
+            Kubeconfig of the reconciler; by default the administrator's, without the proxy.
+        reservation_seconds
+            Length of a reservation; short where a test waits for its end.
         """
         shape = self._shape = await self.shape_of_servers()
         replicas = ReplicaRange(number, most or number + 20)
         async with at_work(self.cluster, (shape, replicas), kubeconfig=kubeconfig) as world:
             self.world = world
-            world.reservations.lasting = timedelta(seconds=lasting_seconds)
+            world.reservations.lasting = timedelta(seconds=reservation_seconds)
             world.policy = replace(world.policy, grace=Grace(orphan=timedelta(seconds=3)))
-            self.service.answer = self._promise
+            self.service.answer = self._answer
             await world.until(lambda: len(world.warm(shape)) == number, 30)
             yield world
 
-    async def _promise(self, question: dict[str, Any]) -> Any:
+    async def _answer(self, question: dict[str, Any]) -> Any:
         assert self.world is not None
         if question["shape"] != self.shape.id:
             return web.json_response({"kind": "unknown", "message": "not published"}, status=404)
-        return await self.promise_to(question["pod"], question["namespace"])
+        return await self.reserve_for(question["pod"], question["namespace"])
 
-    async def promise_to(self, pod: str, namespace: str = "") -> dict[str, Any]:
-        """What the service answers a pod."""
+    async def reserve_for(self, pod: str, namespace: str = "") -> dict[str, Any]:
+        """Reserve a placeholder for a pod; the answer of the service."""
         assert self.world is not None
-        promise = await self.world.reservations.place(self.shape, namespace or self.cluster.namespace, pod)
+        reservation = await self.world.reservations.place(self.shape, namespace or self.cluster.namespace, pod)
         self.world.reconciler.wake()
-        placement = promise.placement
+        placement = reservation.placement
         return {
             "kind": placement.kind,
             "node": placement.node,
             "reason": placement.reason,
-            "claims": dict(promise.claims),
-            "until": promise.until.isoformat() if promise.until else None,
+            "claims": dict(reservation.claims),
+            "until": reservation.until.isoformat() if reservation.until else None,
         }
 
-    # --- what users do -------------------------------------------------------------------------------------------------
+    # --- actions of users ---------------------------------------------------------------------------------------------
 
     async def spawn(self, user: str = "ada") -> BaseException | None:
         """Start as JupyterHub does; the error if it failed."""
@@ -131,7 +131,7 @@ class WarmPlaceholders:
         await self.user(user).stop("")
 
     def said(self, user: str = "ada") -> list[str]:
-        """What the progress page showed of ours."""
+        """The messages of this project on the progress page."""
         spawner = self.user(user).spawner
         return [
             event["message"] for event in spawner.messages.with_events([]) if event.get("reason") == "WaitingForDevices"
@@ -151,7 +151,7 @@ class WarmPlaceholders:
         return await self.cluster.admin.get(self.cluster.path("resourceclaims", name))
 
     async def only_the_pod_uses_it(self, user: str = "ada") -> dict[str, Any]:
-        """The claim of a pod, as soon as it is promised to nobody any more."""
+        """Wait until the pod is the only consumer of its claim; the claim."""
         claim: dict[str, Any] = {}
 
         async def is_only_its() -> bool:
@@ -164,12 +164,12 @@ class WarmPlaceholders:
         return claim
 
     def requests(self) -> list[str]:
-        """The hub's, in order, that change something or read a single object."""
+        """Requests of the hub, in order, that change an object or read a single one."""
         verbs = ("create", "get", "patch", "delete", "update")
         return [f"{r.verb} {r.resource}" for r in self.proxy.requests if r.verb in verbs]
 
     async def only_placeholders_are_left(self) -> None:
-        """No user's pod, no template, and no claim but those of placeholders that are kept for whoever comes."""
+        """Wait until there is no user's pod, no template, and no claim except the warm claims that are not reserved."""
 
         found: list[str] = []
 
@@ -179,15 +179,15 @@ class WarmPlaceholders:
             for plural in ("pods", "resourceclaims", "resourceclaimtemplates"):
                 lists[plural] = (await self.cluster.admin.list(self.cluster.path(plural)))["items"]
             found.extend(f"template {each['metadata']['name']}" for each in lists["resourceclaimtemplates"])
-            kept = set()
+            warm_claims = set()
             for pod in lists["pods"]:
                 if pod["metadata"]["labels"].get(names.COMPONENT) == names.PLACEHOLDER:
-                    kept |= {entry["resourceClaimName"] for entry in pod["spec"].get("resourceClaims", ())}
+                    warm_claims |= {entry["resourceClaimName"] for entry in pod["spec"].get("resourceClaims", ())}
                 else:
                     found.append(f"pod {pod['metadata']['name']}")
             for claim in lists["resourceclaims"]:
                 marks = claim["metadata"]["labels"]
-                if claim["metadata"]["name"] not in kept or names.RESERVED_FOR in marks:
+                if claim["metadata"]["name"] not in warm_claims or names.RESERVED_FOR in marks:
                     found.append(f"claim {claim['metadata']['name']} {marks}")
             return not found
 

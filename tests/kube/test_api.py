@@ -65,7 +65,7 @@ def test_resource_path(arguments: tuple[str, ...], path: str):
         pytest.param(("v1", "pods", "ns", None, "status"), id="subresource of a collection"),
     ],
 )
-def test_resource_path_refuses_what_leads_elsewhere(arguments: tuple[Any, ...]):
+def test_resource_path_refuses_names_that_lead_elsewhere(arguments: tuple[Any, ...]):
     with pytest.raises(ValueError, match="name"):
         resource_path(*arguments)
 
@@ -91,7 +91,7 @@ async def test_objects_come_and_go(cluster: ClusterUnderTest):
     assert await api.delete(path, missing_ok=True) == {}
 
 
-async def test_errors_say_what_was_asked_and_why_it_failed(cluster: ClusterUnderTest):
+async def test_errors_name_the_request_and_the_reason(cluster: ClusterUnderTest):
     api = cluster.admin
     with pytest.raises(KubernetesError) as raised:
         await api.get(cluster.path("configmaps", "missing"))
@@ -166,7 +166,7 @@ async def test_lists_select_and_page(cluster: ClusterUnderTest):
     assert (await cluster.admin.list(cluster.path("secrets"), label_selector="app=other"))["items"] == []
 
 
-async def test_watch_tells_changes_in_order(cluster: ClusterUnderTest):
+async def test_watch_returns_changes_in_order(cluster: ClusterUnderTest):
     api, path = cluster.admin, cluster.path("configmaps")
     version = (await api.list(path))["metadata"]["resourceVersion"]
     await api.create(path, config_map("a", key="1"))
@@ -181,7 +181,7 @@ async def test_watch_tells_changes_in_order(cluster: ClusterUnderTest):
     assert seen == [("ADDED", "a", "1"), ("MODIFIED", "a", "2"), ("DELETED", "a", "2")]
 
 
-async def test_watch_ends_when_the_server_ends_it(cluster: ClusterUnderTest):
+async def test_watch_ends_when_the_server_closes_the_connection(cluster: ClusterUnderTest):
     path = cluster.path("secrets")
     version = (await cluster.admin.list(path))["metadata"]["resourceVersion"]
     began = asyncio.get_running_loop().time()

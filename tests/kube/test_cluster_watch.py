@@ -1,4 +1,4 @@
-"""`ClusterWatch`: whatever happens to objects and connections, its snapshot becomes what a fresh list shows."""
+"""`ClusterWatch`: after any events of objects and connections, its snapshot becomes equal to a fresh list."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NAMES = ("a", "b", "c", "d")
 
 
 def comparable(snapshot: Snapshot) -> dict[str, Plain]:
-    """What a snapshot is, but for the order in which it was told of slices and nodes."""
+    """Contents of a snapshot, without the order of slices and nodes."""
     found = dump(snapshot)
     for part in ("slices", "device_nodes"):
         items = found[part]
@@ -47,7 +47,7 @@ def comparable(snapshot: Snapshot) -> dict[str, Plain]:
 
 
 async def listed(api: KubernetesApi) -> Snapshot:
-    """A snapshot of what is there, made from nothing."""
+    """A new snapshot of the existing objects."""
     snapshot = Snapshot()
     for kind, resource in RESOURCES.items():
         for item in (await api.list(resource.path))["items"]:
@@ -58,7 +58,7 @@ async def listed(api: KubernetesApi) -> Snapshot:
 
 
 async def until_equal(watch: ClusterWatch, api: KubernetesApi) -> None:
-    """Wait until the snapshot is what a list shows."""
+    """Wait until the snapshot is equal to a list."""
     last: list[dict[str, Plain]] = []
 
     async def is_equal() -> bool:
@@ -117,7 +117,7 @@ class RandomChanges:
         self.random = random
 
     async def change(self) -> None:
-        """One change; a refusal, say of what is not there or there already, is none."""
+        """One change; a refusal, for example of an absent or existing object, is none."""
         actions: list[Callable[[], Awaitable[Any]]] = [
             self.new_node, self.new_label, self.new_slice, self.new_claim, self.new_template, self.new_pod, self.new_pod,
             self.ended_pod, self.new_class, self.gone, self.gone,
@@ -192,7 +192,7 @@ async def test_everything_is_seen(cluster: ClusterUnderTest):
         assert watch.staleness_seconds() == math.inf
         await synced(watch)
         await until_equal(watch, api)
-        # What comes after the lists is seen, too: a pod, the claim made for it, and where it went.
+        # Changes after the lists are seen, too: a pod, the claim made for it, and where it went.
         body = pod("p", ["true"], template="t")
         body["metadata"]["annotations"] = {"hub.jupyter.org/username": "someone", "other": "x"}
         await api.create(cluster.path("pods"), body)
@@ -213,9 +213,7 @@ async def test_everything_is_seen(cluster: ClusterUnderTest):
 
 
 @pytest.mark.parametrize("seed", range(6))
-async def test_after_any_changes_and_faults_the_snapshot_is_what_a_list_shows(
-    embedded_cluster: ClusterUnderTest, seed: int
-):
+async def test_after_any_changes_and_faults_the_snapshot_equals_a_list(embedded_cluster: ClusterUnderTest, seed: int):
     random = Random(seed)
     async with watched_through_proxy(embedded_cluster, random=Random(seed)) as (proxy, watch):
         changes = RandomChanges(embedded_cluster.admin, embedded_cluster.namespace, random)
@@ -289,8 +287,8 @@ async def test_forgotten_versions_are_listed_again_as_a_difference(tmp_path: Pat
                 await api.create(resource_path("v1", "nodes"), node("n3", zone="other"))
                 proxy.heal()
                 await until_equal(watch, api)
-        told = [(change.type, change.key.name) for change in seen if change.kind is Kind.NODE]
-        assert sorted(told) == [
+        reported = [(change.type, change.key.name) for change in seen if change.kind is Kind.NODE]
+        assert sorted(reported) == [
             (ChangeType.ADDED, "n3"),  # another object of the same name
             (ChangeType.ADDED, "n4"),
             (ChangeType.CHANGED, "n1"),
@@ -340,7 +338,7 @@ async def test_missing_right_is_named_and_the_rest_goes_on(embedded_cluster: Clu
         assert watch.problems() == ()
 
 
-async def test_cluster_without_devices_is_told_once(
+async def test_cluster_without_devices_is_logged_once(
     embedded_cluster: ClusterUnderTest, caplog: pytest.LogCaptureFixture
 ):
     def prepare(proxy: FaultProxy) -> None:
@@ -364,7 +362,7 @@ async def test_object_that_makes_no_sense_costs_its_own_verdict(embedded_cluster
     async with await KubernetesApi.from_kubeconfig(embedded_cluster.admin_kubeconfig) as api:
         watch = ClusterWatch(api)
         watch.put(Kind.NODE, node("n1"))
-        # Not even the forms that decoding knows to refuse; what the API server never lets through.
+        # Forms that decoding does not know to refuse; the API server never allows them.
         nonsense: list[JsonObject] = [{"spec": 7}, {"status": []}, {"metadata": {"labels": [1]}}]
         for number, wrong in enumerate(nonsense):
             broken = {**node(f"broken{number}"), **wrong}
@@ -378,7 +376,7 @@ async def test_object_that_makes_no_sense_costs_its_own_verdict(embedded_cluster
         assert [each.key.name for each in watch.snapshot.broken] == ["broken2", "s"]
 
 
-async def test_what_follows_from_a_pod_is_left_to_the_claim_controller(
+async def test_claims_of_a_deleted_pod_are_left_to_the_claim_controller(
     embedded_cluster: ClusterUnderTest, caplog: pytest.LogCaptureFixture
 ):
     """Its changes come as claims of their own: a device is not free before the API server says so."""
@@ -410,7 +408,7 @@ async def test_what_follows_from_a_pod_is_left_to_the_claim_controller(
     assert not caplog.records
 
 
-async def test_what_decides_nothing_is_no_change_of_the_snapshot(embedded_cluster: ClusterUnderTest):
+async def test_a_heartbeat_is_no_change_of_the_snapshot(embedded_cluster: ClusterUnderTest):
     async with await KubernetesApi.from_kubeconfig(embedded_cluster.admin_kubeconfig) as api:
         watch = ClusterWatch(api)
         seen: list[Change] = []

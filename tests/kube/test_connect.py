@@ -40,7 +40,7 @@ async def test_in_a_pod(account: Path, environment: dict[str, str], expected: st
         assert api.server == expected
 
 
-async def test_what_is_told_comes_first(account: Path, tmp_path: Path):
+async def test_given_addresses_come_first(account: Path, tmp_path: Path):
     kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", {"server": "http://127.0.0.1:1"}, "t", "default")
     async with await connect(ClusterAddress(kubeconfig=str(kubeconfig)), account=account) as api:
         assert api.server == "http://127.0.0.1:1"
@@ -48,7 +48,7 @@ async def test_what_is_told_comes_first(account: Path, tmp_path: Path):
         assert api.server == "https://127.0.0.1:2"
 
 
-async def test_with_a_token_that_is_told(real_cluster: ClusterUnderTest, tmp_path: Path):
+async def test_with_a_given_token(real_cluster: ClusterUnderTest, tmp_path: Path):
     token = tmp_path / "token"
     token.write_text(await service_token(real_cluster.admin, real_cluster.namespace))
     address = ClusterAddress(

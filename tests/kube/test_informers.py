@@ -1,4 +1,4 @@
-"""Informers pass over what is wrong with one object: in what is read, and in who is told of it."""
+"""Informers skip one wrong object, both when they read it and when a receiver fails on it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def config_map(name: str, version: str = "1", more: str = "1") -> str:
 
 @asynccontextmanager
 async def answering(items: list[str], events: list[str]) -> AsyncIterator[KubernetesApi]:
-    """An API server that lists these texts once, and then tells of these."""
+    """An API server that lists texts once, and then sends events."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         if "watch" not in request.query:
@@ -56,7 +56,7 @@ async def answering(items: list[str], events: list[str]) -> AsyncIterator[Kubern
 
 
 class Receiving:
-    """Notes what it is told; cannot bear some objects."""
+    """Records its events; fails on some objects."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -105,7 +105,7 @@ async def test_one_object_that_is_wrong_costs_no_other() -> None:
             assert informer.resource_version == "5"
 
 
-async def test_what_it_ends_by_is_told() -> None:
+async def test_an_ended_informer_reports_its_cause() -> None:
     def clock() -> float:
         raise OSError("no clock (injected by a test)")
 

@@ -22,7 +22,7 @@ values = st.recursive(
 
 
 def cut(value: Any, levels: int) -> Any:
-    """What `cut_levels` leaves of a value."""
+    """The value after `cut_levels`."""
     if isinstance(value, list):
         return [cut(item, levels - 1) for item in value] if levels else LEFT_OUT
     if isinstance(value, dict):
@@ -39,7 +39,7 @@ def test_deeper_values_are_left_out_and_no_others(value: Any, ascii_only: bool) 
 
 
 @given(st.binary(max_size=40) | st.text(st.sampled_from('"\\[]{},:1a '), max_size=40).map(str.encode))
-def test_what_is_no_json_stays_none(data: bytes) -> None:
+def test_text_that_is_no_json_is_refused(data: bytes) -> None:
     try:
         expected = json.loads(data.decode("utf-8", "replace"))
     except ValueError:

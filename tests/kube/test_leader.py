@@ -91,7 +91,7 @@ async def proxied(cluster: ClusterUnderTest) -> AsyncIterator[tuple[FaultProxy, 
         yield proxy, api
 
 
-async def test_one_leads_and_hands_over_when_it_ends(cluster: ClusterUnderTest):
+async def test_one_replica_leads_and_releases_the_lease_at_its_end(cluster: ClusterUnderTest):
     stage = Stage()
     parts = [(cluster.admin, cluster.namespace, name) for name in ("a", "b")]
     async with replicas(stage, *parts, times=LONG) as (first, second):
@@ -126,7 +126,7 @@ async def test_leader_without_connection_stops_before_another_begins(embedded_cl
             first.start()
             await eventually(lambda: stage.acting == {"cut off"}, "the first leads")
             second.start()
-            # Neither an answer nor an error: what hangs must not keep the leader in office.
+            # Neither an answer nor an error: a request that hangs must not keep the leader in office.
             proxy.fail(Fault.hold(), times=None)
             await eventually(lambda: not stage.acting, "the first gives up by itself")
             assert not first.elector.is_leader
@@ -138,7 +138,7 @@ async def test_leader_without_connection_stops_before_another_begins(embedded_cl
 
 
 @pytest.mark.parametrize("fault", [Fault.answer(500), Fault.refuse(), Fault.answer(403), Fault.answer(409, "Conflict")])
-async def test_errors_of_the_api_server_end_a_term_and_are_told(embedded_cluster: ClusterUnderTest, fault: Fault):
+async def test_errors_of_the_api_server_end_a_term_and_are_reported(embedded_cluster: ClusterUnderTest, fault: Fault):
     stage = Stage()
     async with (
         proxied(embedded_cluster) as (proxy, api),
@@ -182,7 +182,7 @@ async def test_a_lease_runs_out_by_a_clock_that_does_not_jump(
     assert not elector.is_leader
 
 
-async def test_a_leader_that_says_it_holds_on_for_longer_is_believed(embedded_cluster: ClusterUnderTest):
+async def test_a_longer_lease_of_the_leader_is_respected(embedded_cluster: ClusterUnderTest):
     api, namespace = embedded_cluster.admin, embedded_cluster.namespace
     clock = 1000.0
     longer = LeaseTimes(lease_seconds=10, renew_deadline_seconds=8, retry_seconds=1)
@@ -206,7 +206,7 @@ async def test_work_that_fails_gives_the_next_one_a_turn(embedded_cluster: Clust
         await eventually(lambda: "a" in stage.seen, "the one that fails leads")
         second.start()
         await eventually(lambda: stage.acting == {"b"}, "the other leads")
-        # It is for whoever runs the election to end the process, with the cause.
+        # The caller of the election ends the process, with the cause.
         assert first.task is not None
         with pytest.raises(RuntimeError, match="injected by a test"):
             await first.task
@@ -214,7 +214,7 @@ async def test_work_that_fails_gives_the_next_one_a_turn(embedded_cluster: Clust
     assert not stage.clashes
 
 
-async def test_who_saw_a_leader_does_not_take_a_lease_that_was_deleted(embedded_cluster: ClusterUnderTest):
+async def test_a_replica_that_saw_a_leader_does_not_take_a_deleted_lease(embedded_cluster: ClusterUnderTest):
     api, namespace = embedded_cluster.admin, embedded_cluster.namespace
     clock = 1000.0
     first = LeaderElector(api, namespace, LEASE, identity="a", times=TIMES, clock=lambda: clock)
@@ -229,7 +229,7 @@ async def test_who_saw_a_leader_does_not_take_a_lease_that_was_deleted(embedded_
     assert await second.try_acquire_or_renew()
 
 
-async def test_deleted_lease_is_not_taken_from_who_holds_it(embedded_cluster: ClusterUnderTest):
+async def test_deleted_lease_is_not_taken_from_its_holder(embedded_cluster: ClusterUnderTest):
     stage = Stage()
     parts = [(embedded_cluster.admin, embedded_cluster.namespace, name) for name in ("a", "b")]
     path = resource_path("coordination.k8s.io/v1", "leases", embedded_cluster.namespace, LEASE)

@@ -35,7 +35,7 @@ def test_names_and_addresses_are_those_of_the_installation() -> None:
     assert "the-" not in "".join(each["metadata"]["name"] for each in found)
 
 
-def test_only_what_is_asked_for_is_granted() -> None:
+def test_only_requested_rights_are_granted() -> None:
     least = {each["metadata"]["name"] for each in objects(Installation("hub", "hub:1"))}
     users = {each["metadata"]["name"] for each in objects(Installation("hub", "hub:1", user_namespaces=True))}
     buffers = {each["metadata"]["name"] for each in objects(Installation("hub", "hub:1", capacity_buffers=True))}
@@ -61,13 +61,13 @@ def test_a_base_url_of_the_root() -> None:
     assert 'value: "/services/dra-spawner/"' in text
 
 
-def test_the_command_prints_them(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_the_manifests(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["manifests", "--namespace", "hub", "--image", "hub:1", "--user-namespaces"]) == 0
     assert capsys.readouterr().out == manifest_text(Installation("hub", "hub:1", user_namespaces=True))
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("--namespace", "Hub", "--image", "hub:1"), "'Hub' is not the name of a namespace"),
         (("--namespace", "hub", "--image", 'a"b'), "is not an image like registry.example.org/hub:1"),
@@ -75,8 +75,8 @@ def test_the_command_prints_them(capsys: pytest.CaptureFixture[str]) -> None:
         (("--namespace", "hub", "--image", "hub:1", "--hub", "a b"), "is not the name of the hub's Service"),
     ],
 )
-def test_wrong_names_are_refused(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], told: str) -> None:
+def test_wrong_names_are_refused(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str) -> None:
     assert main(["manifests", *arguments]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert told in captured.err
+    assert message in captured.err

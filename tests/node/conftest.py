@@ -36,7 +36,7 @@ _POLL_SECONDS = 0.05
 
 @pytest.fixture(scope="session")
 def machine() -> Machine:
-    """What this machine offers; skips if that is not enough for a node."""
+    """This machine's abilities; skips if they are not enough for a node."""
     try:
         return examine()
     except NoRealNode as error:

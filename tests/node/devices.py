@@ -1,4 +1,4 @@
-"""What a real node's drivers publish: the devices of the demo's nodes, all on one node, and the demo's classes."""
+"""Devices that a real node's drivers publish: those of the demo's nodes, all on one node, and the demo's classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A DRA driver of a real node: what it publishes, and what it is told to do slowly, wrongly or not at all."""
+"""A DRA driver of a real node: it publishes devices, and prepares slowly, wrongly or not at all on demand."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class _Settings:
 
 
 class DriverClient:
-    """Controls one driver; what it was told outlives the driver's process.
+    """Controls one driver; its settings outlive the driver's process.
 
     Devices are named ``pool/device``.
 
@@ -86,7 +86,7 @@ class DriverClient:
         self._write()
 
     def slow(self, *, prepare: Seconds | None = None, unprepare: Seconds | None = None) -> None:
-        """Let preparations or their opposite take a time; what is not named stays as it was."""
+        """Let preparations or their opposite take a time; an omitted one stays as it was."""
         if prepare is not None:
             self._settings.prepareSeconds = _range(prepare)
         if unprepare is not None:
@@ -112,7 +112,7 @@ class DriverClient:
         self.publish({})
 
     def publish(self, pools: Pools | None = None) -> None:
-        """Publish `pools` instead, or again what was published at first."""
+        """Publish `pools` instead, or again the first pools."""
         self._settings.resources = _resources(self.pools if pools is None else pools)
         self._apply()
 
@@ -122,7 +122,7 @@ class DriverClient:
         self._apply()
 
     def forget_calls(self) -> None:
-        """Tell of no call that began before now."""
+        """Forget calls that began before now."""
         self._since = time.time()
 
     def state(self) -> DriverState:
@@ -133,7 +133,7 @@ class DriverClient:
         )
 
     def calls(self, method: str = "", claim: str = "") -> list[DriverCall]:
-        """What the kubelet asked for, by method and claim (``namespace/name``) if they are named."""
+        """Calls of the kubelet, by method and claim (``namespace/name``) if they are named."""
         return [call for call in self.state().calls if method in ("", call.method) and claim in ("", call.claim)]
 
     def wait_call(

@@ -23,7 +23,7 @@ _START_SECONDS = 40.0
 
 @dataclass(frozen=True, slots=True)
 class KubeletOptions:
-    """What differs between nodes."""
+    """Options that differ between nodes."""
 
     address: str
     cgroup: str
@@ -67,7 +67,7 @@ class Kubelet:
         self._write_configuration()
 
     def start(self) -> None:
-        """Start it; returns when the node is ready by its word."""
+        """Start it; returns when the kubelet reports the node as ready."""
         # A node that was ready before the kubelet's end is still called so.
         before = self._heartbeat()
         self._programs.start(
@@ -116,7 +116,7 @@ class Kubelet:
         (directory / "kubelet.json").write_text(json.dumps(self._configuration()))
         self._plane.write_kubeconfig(directory / "kubelet.kubeconfig", self._plane.admin_token)
         kubeconfig = json.loads((directory / "kubelet.kubeconfig").read_text())
-        # What a node may not do is forbidden here, too.
+        # Actions that a node may not do are forbidden here, too.
         kubeconfig["users"][0]["user"] |= {"as": f"system:node:{self._name}", "as-groups": ["system:nodes"]}
         (directory / "kubelet.kubeconfig").write_text(json.dumps(kubeconfig))
 

@@ -1,4 +1,4 @@
-"""What this machine can do for a real node: what is missing, and the settings that depend on the machine."""
+"""Abilities of this machine for a real node: missing ones, and settings that depend on the machine."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Cgroups:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What `examine` found."""
+    """Findings of `examine`."""
 
     cgroups: Cgroups
 
@@ -79,7 +79,7 @@ class Machine:
 
 
 def examine() -> Machine:
-    """What this machine offers.
+    """Abilities of this machine.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Builds what a node runs beside the kubelet once a machine, and finds it again.
+"""Builds the programs that a node runs beside the kubelet, once a machine, and finds them again.
 
 The container runtime and its network plugins come as Go modules, the images' programs from ``tests/cluster/harness``;
 kubelet and the DRA driver are in the control plane's binary (`tests.cluster.harness_binary`).

@@ -17,7 +17,7 @@ from tests.polling import eventually_sync
 _START_SECONDS = 10.0
 _POLL_SECONDS = 0.01
 
-# What a kubelet would change on the whole machine.
+# Settings that a kubelet would change on the whole machine.
 _SYSCTLS = (
     "vm/overcommit_memory",
     "vm/panic_on_oom",
@@ -75,7 +75,7 @@ class NodeSpace:
         (self._first_pid,) = children(controller.pid)
 
     def _script(self) -> str:
-        """What the first process does before it becomes ``pause``."""
+        """Commands of the first process before it becomes ``pause``."""
         directory, masks = shlex.quote(str(self.directory)), self.directory / "masks"
         lines = [f"mount -t tmpfs none {directory}/writes"]
         for path in ("/var/lib", "/var/log"):
@@ -116,12 +116,12 @@ class NodeSpace:
             os.kill(child, number)
 
     def run(self, *command: str | Path, timeout_seconds: float = 60.0) -> str:
-        """Run a program in the node to its end; what it printed.
+        """Run a program in the node to its end; its output.
 
         Raises
         ------
         AssertionError
-            If it failed; with what it printed.
+            If it failed; with its output.
         """
         done = subprocess.run(
             [*self._enter(), *map(str, command)],

@@ -75,7 +75,7 @@ def claim_spec(device_class: str, *, cel: str = "", **capacity: str) -> JsonObje
 
 
 def environment(running: JsonObject) -> dict[str, str]:
-    """Of the container of a running `server_pod`, as that tells it; it may have started in this moment."""
+    """Environment of the container of a running `server_pod`, as its answer; it may have started in this moment."""
 
     def answer() -> dict[str, str] | None:
         try:

@@ -36,7 +36,7 @@ class NodeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class NodeOptions:
-    """What a test may want otherwise than usual."""
+    """Options that a test may change."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
     kubelet: Mapping[str, Any] = field(default_factory=dict)
@@ -148,7 +148,7 @@ class RealNode:
             self._plane.request("DELETE", self._slices_path)
 
     def reboot(self, *, off_seconds: float = 0.0) -> None:
-        """Cut the power and switch on again: no process or container is left, what was on disk is."""
+        """Cut the power and switch on again: processes and containers are lost, files stay."""
         self._space.stop()
         self._programs.wait_all()
         self._machine.cgroups.remove(self.cgroup)
@@ -165,7 +165,7 @@ class RealNode:
         return found >= {pool for driver in self.drivers.values() for pool in driver.pools}
 
     def heal(self) -> None:
-        """Start what is not running, and let drivers be as at first: for the next test."""
+        """Start programs that are not running, and reset the drivers, for the next test."""
         if not self._space.pids:
             self.reboot()
         for driver in self.drivers.values():
@@ -272,7 +272,7 @@ class RealNode:
         return self._space.pids
 
     def run(self, *command: str | Path) -> str:
-        """Run a program on the node; what it printed."""
+        """Run a program on the node; its output."""
         return self._space.run(*command)
 
     def node(self) -> dict[str, Any]:
@@ -280,7 +280,7 @@ class RealNode:
         return self._kubelet.node()
 
     def left_behind(self) -> list[str]:
-        """What of it is on this machine: processes, mounts, network, control groups."""
+        """Leftovers of the node on this machine: processes, mounts, network, control groups."""
         found = [f"process {pid}" for pid in self.pids]
         mounts = Path("/proc/self/mountinfo").read_text().splitlines()
         found += [line for line in mounts if str(self.directory) in line]

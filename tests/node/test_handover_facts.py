@@ -1,4 +1,4 @@
-"""What the kubelet does with a claim that passes from one pod to another: the facts that the handover rests on."""
+"""The kubelet and a claim that passes from one pod to another: the facts on which the handover relies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers that a real kubelet and a real driver do not get to run are started again."""
+"""Servers that do not start on a real kubelet with a real driver are started again."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def start(user: User) -> BaseException | None:
     return None
 
 
-async def until_said(user: User, text: str) -> None:
+async def until_message(user: User, text: str) -> None:
     def messages() -> list[str]:
         return [event["message"] for event in user.spawner.events]
 
@@ -72,7 +72,7 @@ async def device_of(cluster: ClusterUnderTest) -> tuple[str, str]:
 
 
 def prepared(node: RealNode, cluster: ClusterUnderTest) -> set[str]:
-    """UIDs of this test's claims that the driver was to prepare."""
+    """UIDs of this test's claims that the kubelet asked the driver to prepare."""
     return {call.uid for call in node.gpus.calls("prepare") if call.claim.startswith(f"{cluster.namespace}/")}
 
 
@@ -86,7 +86,7 @@ async def test_a_driver_that_fails_once(hub: HubSide, node: RealNode, node_clust
     ada = hub.user("ada")
     starting = asyncio.create_task(start(ada))
     _, device = await device_of(node_cluster)
-    await until_said(ada, f"Node {node.name} could not make device {device}")
+    await until_message(ada, f"Node {node.name} could not make device {device}")
     node.gpus.fail(prepare="")
     assert await starting is None
     assert len(prepared(node, node_cluster)) == 2
@@ -106,8 +106,8 @@ async def test_a_driver_that_fails_always(hub: HubSide, node: RealNode, node_clu
     await nothing_is_left(node_cluster)
 
 
-async def test_a_slow_driver_is_waited_for(hub: HubSide, node: RealNode, node_cluster: ClusterUnderTest):
-    """Longer than the limit; nothing fails."""
+async def test_the_start_waits_for_a_slow_driver(hub: HubSide, node: RealNode, node_cluster: ClusterUnderTest):
+    """The driver takes longer than the limit; nothing fails."""
     node.gpus.slow(prepare=8.0)
     ada = hub.user("ada")
     assert await start(ada) is None
@@ -143,7 +143,7 @@ def made_again(reason: str) -> float:
 
 @dataclass(frozen=True)
 class CrowdedNode:
-    """A node whose kubelet may run a pod that the API server does not know: the scheduler thinks that there is room."""
+    """A node whose kubelet may run a pod unknown to the API server: the scheduler overestimates its capacity."""
 
     real: RealNode
     static_pods: Path
@@ -152,7 +152,7 @@ class CrowdedNode:
     def name(self) -> str:
         return self.real.name
 
-    async def take_room(self) -> None:
+    async def take_capacity(self) -> None:
         """Let the kubelet start a static pod, for which it can make no mirror pod: the namespace does not exist."""
         static = pod("static")
         static["metadata"]["namespace"] = "nowhere"
@@ -199,12 +199,12 @@ async def uids_of(cluster: ClusterUnderTest, reason: str) -> list[str]:
 async def test_a_node_that_refuses_the_pod(
     hub: HubSide, crowded: CrowdedNode, node: RealNode, node_cluster: ClusterUnderTest
 ):
-    await crowded.take_room()
+    await crowded.take_capacity()
     await until_running(crowded.real, 2)
     ada, before = hub.user("ada"), made_again("not-admitted")
     assert await start(ada) is None
-    told = f"Node {crowded.name} did not accept this server. It is started again, on another node."
-    assert told in [event["message"] for event in ada.spawner.events]
+    message = f"Node {crowded.name} did not accept this server. It is started again, on another node."
+    assert message in [event["message"] for event in ada.spawner.events]
     running = await node_cluster.wait_running(SERVER)
     assert running["spec"]["nodeName"] == node.name
     assert any(value.startswith(f"{node.name}-") for key, value in environment(running).items() if "DEVICE" in key)
@@ -216,8 +216,8 @@ async def test_a_node_that_refuses_the_pod(
 
 
 async def test_a_node_that_refuses_both_pods(hub: HubSide, crowded: CrowdedNode, node_cluster: ClusterUnderTest):
-    """The server may go nowhere else."""
-    await crowded.take_room()
+    """The server fits on no other node."""
+    await crowded.take_capacity()
     await until_running(crowded.real, 2)
     hub.spawner_config.node_selector = {"pool": "new"}
     ada, before = hub.user("ada"), made_again("not-admitted")
@@ -232,16 +232,16 @@ async def test_a_node_that_refuses_both_pods(hub: HubSide, crowded: CrowdedNode,
 async def test_a_node_that_ends_the_pod_for_one_of_its_own(
     hub: HubSide, crowded: CrowdedNode, node: RealNode, node_cluster: ClusterUnderTest
 ):
-    """Static pods are critical: a kubelet without room for one ends others, such as a server that waits for its device."""
+    """Static pods are critical: a kubelet without capacity for one ends other pods, such as a starting server."""
     crowded.real.gpus.fail(prepare="the device does not answer")
     hub.spawner_config.heal_after_seconds = 60
     ada, before = hub.user("ada"), made_again("ended-by-node")
     starting = asyncio.create_task(start(ada))
     await asyncio.to_thread(crowded.real.gpus.wait_call, "prepare", ended=True)
-    await crowded.take_room()
+    await crowded.take_capacity()
     assert await starting is None
-    told = f"Node {crowded.name} ended this server while it started"
-    assert any(event["message"].startswith(told) for event in ada.spawner.events)
+    message = f"Node {crowded.name} ended this server while it started"
+    assert any(event["message"].startswith(message) for event in ada.spawner.events)
     assert (await node_cluster.wait_running(SERVER))["spec"]["nodeName"] == node.name
     assert len(await uids_of(node_cluster, "Preempting")) == 1
     assert made_again("ended-by-node") == before + 1

@@ -77,7 +77,7 @@ async def test_node_with_a_running_pod_leaves_nothing(
 def test_node_whose_container_runtime_cannot_serve_pods_shows_why(
     node_plane: ControlPlane, binaries: NodeBinaries, machine: Machine, tmp_path: Path
 ):
-    """containerd itself would go on without what the kubelet needs."""
+    """containerd itself would go on without the plugin that the kubelet needs."""
 
     class WrongMachine(Machine):
         def snapshotter(self, directory: Path) -> str:
@@ -115,7 +115,7 @@ time.sleep(600)
     eventually_sync(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "all its processes end")
     mounts = Path("/proc/self/mountinfo").read_text()
     assert str(tmp_path) not in mounts
-    # What the kernel keeps without a process goes with the next node.
+    # Kernel objects without a process are removed with the next node.
     Bridge.create().remove()
     assert bridge not in network_interfaces()
     machine.cgroups.sweep()

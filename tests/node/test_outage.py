@@ -12,12 +12,12 @@ from dra_spawner.simulator.claims import ObjectKey
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.under_test import ClusterUnderTest
 
-from .kept_placeholders import kept
 from .objects import environment
 from .real_node import RealNode
+from .reserved_placeholders import reserved_placeholder
 
 AWAY_SECONDS = 60.0
-#: Requests that were under way fail by then, and those who asked come back.
+#: Requests under way fail by then, and their callers try again.
 BACK_SECONDS = 90.0
 
 
@@ -36,32 +36,32 @@ async def be_away(plane: ControlPlane) -> None:
 async def test_the_api_server_is_away_in_the_middle(
     node: RealNode, node_cluster: ClusterUnderTest, node_plane: ControlPlane, is_full: bool
 ):
-    """When the server has its node, or when the placeholder goes."""
-    async with kept(node, node_cluster, is_full=is_full) as place:
+    """The outage begins when the server has its node, or when the placeholder is deleted."""
+    async with reserved_placeholder(node, node_cluster, is_full=is_full) as reserved:
         await asyncio.to_thread(node.gpus.slow, prepare=1, unprepare=2)
-        world, pods = place.world, place.world.watch.snapshot.pods
-        key, share = ObjectKey(node_cluster.namespace, "ada"), place.share()
-        await place.comes()
+        world, pods = reserved.world, reserved.world.watch.snapshot.pods
+        key, share = ObjectKey(node_cluster.namespace, "ada"), reserved.share()
+        await reserved.create_server()
         if is_full:
-            await world.until(lambda: pods[place.placeholder].is_deleted, what="the placeholder goes")
+            await world.until(lambda: pods[reserved.placeholder].is_deleted, what="the placeholder goes")
         else:
             await world.until(lambda: key in pods and bool(pods[key].node_name), what="the server has its node")
         assert not pods[key].is_running
         await be_away(node_plane)
         await world.until(lambda: key in pods and pods[key].is_running, BACK_SECONDS, "the server runs")
         running = await node_cluster.wait_running("ada")
-        await place.until_gone(BACK_SECONDS)
+        await reserved.until_gone(BACK_SECONDS)
         if is_full:
-            first, undone, done = node.gpus.calls(claim=place.path)
+            first, undone, done = node.gpus.calls(claim=reserved.path)
             assert [first.method, undone.method, done.method] == ["prepare", "unprepare", "prepare"]
             assert undone.ended <= done.began
-            assert done.began - undone.began > AWAY_SECONDS - 5, "it was in the middle"
+            assert done.began - undone.began > AWAY_SECONDS - 5, "the outage was between the two calls"
         else:
-            assert place.methods() == ["prepare"]
-            assert place.allocated == {True}
-            assert place.share() == share
+            assert reserved.methods() == ["prepare"]
+            assert reserved.allocated == {True}
+            assert reserved.share() == share
         # On a full node, a binding that fails makes kube-scheduler give the claim back, and nobody can write then: it
         # may be allocated anew.
-        assert environment(running)["SHARE_ID_MAIN"] == place.share().share_id
-        (consumer,) = world.watch.snapshot.claims[place.claim_key].consumers
+        assert environment(running)["SHARE_ID_MAIN"] == reserved.share().share_id
+        (consumer,) = world.watch.snapshot.claims[reserved.claim_key].consumers
         assert consumer.uid == pods[key].uid

@@ -1,4 +1,4 @@
-"""A warm place is one whose devices the real driver has prepared; one that fails is replaced, and promised to no server."""
+"""Devices of a warm placeholder are prepared by the real driver; a broken one is replaced and never reserved."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.placeholders.controller.world import PlaceholderWorld
 
 from .devices import GPU_DRIVER, SHARED_NODE
 from .images import QUICK_SERVER
-from .kept_placeholders import SHARE, placeholders
 from .real_node import RealNode
+from .reserved_placeholders import SHARE, placeholders
 
 WANTED = shape(SHARE, cpu="100m", image=QUICK_SERVER)
 START_SECONDS = 3
@@ -30,12 +30,12 @@ RENEWAL = replace(Policy().renewal, first_delay=timedelta(seconds=FIRST_DELAY_SE
 
 
 def shared_gpu(node: RealNode, index: int) -> str:
-    """As the driver's client names it."""
+    """The device's name in the driver's client."""
     return f"{node.pool(SHARED_NODE)}/gpu-{index}"
 
 
 def decisions(world: PlaceholderWorld, kind: str, code: str = "") -> Sequence[Decision]:
-    """The oldest first."""
+    """Decisions, the oldest first."""
     found = world.decisions.newest(matches=lambda each: (each.kind, each.code) == (kind, code))
     return [each.decision for each in reversed(found)]
 
@@ -50,13 +50,13 @@ def allocated(world: PlaceholderWorld) -> set[str]:
     return {str(each.id) for claim in claims for each in claim.claim.status.devices or ()}
 
 
-async def kind_of_place(world: PlaceholderWorld) -> PlacementKind:
+async def placement_kind(world: PlaceholderWorld) -> PlacementKind:
     reservation = await world.reservations.place(WANTED, world.cluster.namespace, "ada")
     return reservation.placement.kind
 
 
-async def a_place_is_promised(world: PlaceholderWorld) -> None:
-    """And a server starts there."""
+async def reserve_and_start(world: PlaceholderWorld) -> None:
+    """Reserve a warm placeholder for a server, and wait until the server runs."""
     await world.until(lambda: bool(world.warm(WANTED)), 60)
     reservation = await world.placed_user("ada", WANTED, SHARE, cpu="100m", image=QUICK_SERVER)
     assert reservation.placement.kind is PlacementKind.WARM
@@ -64,7 +64,7 @@ async def a_place_is_promised(world: PlaceholderWorld) -> None:
 
 
 @pytest.mark.parametrize("fails", ["one", "all"])
-async def test_a_place_that_cannot_be_prepared(node: RealNode, node_cluster: ClusterUnderTest, fails: str):
+async def test_a_placeholder_that_cannot_be_prepared(node: RealNode, node_cluster: ClusterUnderTest, fails: str):
     message = "the device does not answer"
     first = shared_gpu(node, 0)
     node.gpus.fail(prepare=message if fails == "all" else {first: message})
@@ -72,15 +72,15 @@ async def test_a_place_that_cannot_be_prepared(node: RealNode, node_cluster: Clu
         await world.until(lambda: bool(allocated(world)))
         assert allocated(world) == {f"{GPU_DRIVER}/{first}"}
         await asyncio.to_thread(node.gpus.wait_call, "prepare", ended=True)
-        assert await kind_of_place(world) is PlacementKind.FRESH
+        assert await placement_kind(world) is PlacementKind.FRESH
         await world.until(lambda: len(broken(world)) == 2, 60)
-        assert await kind_of_place(world) is PlacementKind.FRESH
+        assert await placement_kind(world) is PlacementKind.FRESH
         for end in broken(world):
             assert f"on node {node.name} " in end.reason
             assert f"({GPU_DRIVER}/{first})" in end.reason
             assert end.node == node.name
         node.gpus.fail(prepare="")
-        await a_place_is_promised(world)
+        await reserve_and_start(world)
         ends, made = broken(world), decisions(world, "create-placeholder")[1:]
         delays = [(new.at - end.at).total_seconds() for end, new in zip(ends, made, strict=False)]
         assert delays[0] >= FIRST_DELAY_SECONDS
@@ -91,13 +91,13 @@ async def test_a_place_that_cannot_be_prepared(node: RealNode, node_cluster: Clu
 async def test_a_device_that_is_not_healthy(node: RealNode, node_cluster: ClusterUnderTest):
     async with placeholders(node_cluster, WANTED, renewal=RENEWAL) as world:
         await world.until(lambda: bool(world.warm(WANTED)))
-        (kept,) = world.warm(WANTED)
+        (warm,) = world.warm(WANTED)
         (device,) = allocated(world)
         node.gpus.unhealthy({device.removeprefix(f"{GPU_DRIVER}/"): "double bit error"})
         await world.until(lambda: bool(broken(world)), 60)
-        assert await kind_of_place(world) is not PlacementKind.WARM
+        assert await placement_kind(world) is not PlacementKind.WARM
         end = broken(world)[0]
-        assert str(kept.key) in end.subject
+        assert str(warm.key) in end.subject
         assert f"on node {node.name} is not healthy ({device})" in end.reason
         node.gpus.unhealthy({})
-        await a_place_is_promised(world)
+        await reserve_and_start(world)

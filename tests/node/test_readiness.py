@@ -1,7 +1,7 @@
 """The label that servers require of a node, against a real kubelet: it stays where servers run, and nowhere else in vain.
 
-It is never on a node where a server could not start: without the image, or without devices. Servers that come
-meanwhile wait, and none is lost.
+A node where a server could not start, without the image or without devices, never has it. Servers that come
+meanwhile stay pending, and none is lost.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from tests.placeholders.controller.objects import shape
 from tests.placeholders.controller.world import PlaceholderWorld
 
 from .images import PAUSE, QUICK_SERVER, program_image
-from .kept_placeholders import SHARE, kept, placeholders
 from .machine import Machine
 from .node_binaries import NodeBinaries
 from .objects import pod
 from .real_node import NodeOptions, RealNode
+from .reserved_placeholders import SHARE, placeholders, reserved_placeholder
 
 WANTED = shape(SHARE, cpu="100m", image=QUICK_SERVER)
-#: What comes and goes is seen at once.
+#: Changes of images and devices count at once.
 AT_ONCE = Readiness(settle=timedelta(0))
 LONG_ENOUGH_SECONDS = 2.0
 #: The kubelet lists its images every 30 s, and withdraws the slices of a driver that is away for 30 s.
@@ -55,13 +55,13 @@ class Watched:
     async def until_label(self, value: str | None) -> None:
         await self.world.until(lambda: self.label == value, KUBELET_SECONDS, f"label {value}")
 
-    async def server_waits(self, name: str, unless: Callable[[], bool] = lambda: False) -> None:
-        """A server comes that cannot start now; it waits, and the label stays away, however long.
+    async def server_stays_pending(self, name: str, unless: Callable[[], bool] = lambda: False) -> None:
+        """A new server cannot start now: it stays pending, and the label stays away.
 
         Parameters
         ----------
         unless
-            Whether what was away has come back by itself meanwhile.
+            Whether the missing image or devices have come back by themselves meanwhile.
         """
         await self.world.user(name, SHARE, cpu="100m", image=QUICK_SERVER)
         await asyncio.sleep(LONG_ENOUGH_SECONDS)
@@ -87,15 +87,15 @@ async def watched(node: RealNode, cluster: ClusterUnderTest, number: int = 0) ->
 async def test_an_image_is_removed_and_comes_back(
     node: RealNode, node_cluster: ClusterUnderTest, binaries: NodeBinaries, tmp_path: Path
 ):
-    async with watched(node, node_cluster) as place:
+    async with watched(node, node_cluster) as watched_node:
         archive = program_image(tmp_path / "image.tar", QUICK_SERVER, binaries["quick-server"])
         await asyncio.to_thread(node.containerd.remove_image, QUICK_SERVER)
         try:
-            await place.until_label(None)
-            await place.server_waits("ada")
+            await watched_node.until_label(None)
+            await watched_node.server_stays_pending("ada")
         finally:
             await asyncio.to_thread(node.containerd.import_image, archive)
-        await place.server_runs("ada")
+        await watched_node.server_runs("ada")
 
 
 async def test_more_images_than_the_node_lists(
@@ -108,25 +108,25 @@ async def test_more_images_than_the_node_lists(
     try:
         await asyncio.to_thread(crowded.start)
         async with placeholders(node_cluster, wanted, 0, readiness=AT_ONCE) as world:
-            place = Watched(crowded, node_cluster, world)
+            watched_node = Watched(crowded, node_cluster, world)
             listed = {name for image in crowded.node()["status"]["images"] for name in image["names"]}
             assert PAUSE not in listed
             await asyncio.sleep(LONG_ENOUGH_SECONDS)
-            assert place.label is None, "the image may not be there"
+            assert watched_node.label is None, "the image may not be there"
             puller = pod("puller", image=PAUSE, nodeName=crowded.name)
             puller["metadata"]["labels"] = {names.COMPONENT: "continuous-image-puller"}
             await node_cluster.publish(puller)
-            await place.until_label(names.TRUE)
+            await watched_node.until_label(names.TRUE)
             assert (await node_cluster.wait_for(node_cluster.path("pods", "puller")))["status"]["phase"] == "Running"
             await node_cluster.admin.delete(node_cluster.path("pods", "puller"))
-            await place.until_label(None)
+            await watched_node.until_label(None)
             await node_cluster.wait_gone(node_cluster.path("pods", "puller"))
     finally:
         await asyncio.to_thread(crowded.stop)
 
 
 def restart_drivers(node: RealNode) -> None:
-    """They publish at once then."""
+    """Restart all drivers, which then publish at once."""
     for name in node.drivers:
         node.restart_driver(name)
 
@@ -147,34 +147,36 @@ async def test_devices_are_away_and_come_back(
     away: Callable[[RealNode], None],
     back: Callable[[RealNode], None],
 ):
-    async with watched(node, node_cluster) as place:
+    async with watched(node, node_cluster) as watched_node:
         await asyncio.to_thread(away, node)
-        await place.until_label(None)
+        await watched_node.until_label(None)
         # 30 s after a restart of the kubelet, drivers publish again by themselves.
-        await place.server_waits("ada", unless=node.has_slices)
+        await watched_node.server_stays_pending("ada", unless=node.has_slices)
         await asyncio.to_thread(back, node)
-        await place.server_runs("ada")
+        await watched_node.server_runs("ada")
 
 
 async def test_a_server_comes_while_the_kubelet_is_away(node: RealNode, node_cluster: ClusterUnderTest):
-    """The scheduler does not know; when the kubelet is back it withdraws the slices, and admits the server."""
-    async with watched(node, node_cluster) as place:
+    """The scheduler does not notice; the kubelet withdraws the slices when it is back, and admits the server."""
+    async with watched(node, node_cluster) as watched_node:
         await asyncio.to_thread(node.stop_kubelet)
-        await place.world.user("ada", SHARE, cpu="100m", image=QUICK_SERVER)
+        await watched_node.world.user("ada", SHARE, cpu="100m", image=QUICK_SERVER)
         created = await node_cluster.wait_for(
             node_cluster.path("pods", "ada"), lambda found: "nodeName" in found["spec"]
         )
         await asyncio.to_thread(node.start_kubelet)
-        await place.until_label(names.LATE)
+        await watched_node.until_label(names.LATE)
         running = await node_cluster.wait_running("ada", timeout_seconds=KUBELET_SECONDS)
         assert running["metadata"]["uid"] == created["metadata"]["uid"]
         await asyncio.to_thread(restart_drivers, node)
-        await place.until_label(names.TRUE)
+        await watched_node.until_label(names.TRUE)
 
 
-async def test_a_cordoned_place_is_reserved_for_no_server(node: RealNode, node_cluster: ClusterUnderTest):
-    async with watched(node, node_cluster, 1) as place:
-        world, path = place.world, f"/api/v1/nodes/{node.name}"
+async def test_a_placeholder_on_a_cordoned_node_is_reserved_for_no_server(
+    node: RealNode, node_cluster: ClusterUnderTest
+):
+    async with watched(node, node_cluster, 1) as watched_node:
+        world, path = watched_node.world, f"/api/v1/nodes/{node.name}"
         await world.until(lambda: bool(world.warm(WANTED)))
         nodes = world.watch.snapshot.nodes
         await node_cluster.admin.patch(path, {"spec": {"unschedulable": True}})
@@ -192,18 +194,18 @@ async def test_a_cordoned_place_is_reserved_for_no_server(node: RealNode, node_c
         await node_cluster.wait_running("ada")
 
 
-async def test_a_server_outlives_what_its_node_lacks(node: RealNode, node_cluster: ClusterUnderTest):
-    """A kubelet that restarts looks at all its pods anew, running ones too: whoever requires a label that is gone ends."""
-    async with kept(node, node_cluster, is_full=False) as place:
-        await place.comes()
+async def test_a_server_outlives_missing_devices_of_its_node(node: RealNode, node_cluster: ClusterUnderTest):
+    """A restarted kubelet checks running pods anew, and ends a pod that requires a label that is gone."""
+    async with reserved_placeholder(node, node_cluster, is_full=False) as reserved:
+        await reserved.create_server()
         started = await node_cluster.wait_running("ada")
-        await place.until_gone()
-        state = place.world.watch.snapshot.nodes
+        await reserved.until_gone()
+        state = reserved.world.watch.snapshot.nodes
         await asyncio.to_thread(node.gpus.withdraw)
-        await place.world.until(lambda: state[node.name].node.labels.get(names.IMAGES_READY) == names.LATE)
+        await reserved.world.until(lambda: state[node.name].node.labels.get(names.IMAGES_READY) == names.LATE)
         for _ in range(2):
             await asyncio.to_thread(node.restart_kubelet)
         pod = await node_cluster.wait_running("ada")
         assert pod["metadata"]["uid"] == started["metadata"]["uid"]
         (before,), (now,) = started["status"]["containerStatuses"], pod["status"]["containerStatuses"]
-        assert now["containerID"] == before["containerID"], "it was never ended"
+        assert now["containerID"] == before["containerID"], "the container was never ended"

@@ -1,4 +1,4 @@
-"""A real node with its devices: what pods get, and what the control plane sees."""
+"""A real node with its devices, as pods and the control plane see them."""
 
 from __future__ import annotations
 

@@ -58,8 +58,8 @@ async def test_reboot_ends_containers_and_keeps_claims(node: RealNode, node_clus
     )
     after = await node_cluster.wait_running("server")
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
-    kept = await node_cluster.wait_for(node_cluster.path("resourceclaims", "share"))
-    assert kept["status"]["allocation"] == allocated["status"]["allocation"]
+    claim_after = await node_cluster.wait_for(node_cluster.path("resourceclaims", "share"))
+    assert claim_after["status"]["allocation"] == allocated["status"]["allocation"]
     assert environment(after)["DEVICE_MAIN"] == environment_of(allocated)
     # The driver's files were gone with the power.
     assert node.gpus.calls("prepare", f"{node_cluster.namespace}/share")
@@ -81,8 +81,8 @@ async def test_kubelet_removes_slices_when_it_starts(node: RealNode, node_cluste
     await asyncio.to_thread(node.restart_kubelet)
     await node_cluster.wait_gone(slices)
     # The server keeps its device.
-    kept = await node_cluster.wait_for(node_cluster.path("resourceclaims", "share"))
-    assert environment(before)["DEVICE_MAIN"] == environment_of(kept)
+    claim_after = await node_cluster.wait_for(node_cluster.path("resourceclaims", "share"))
+    assert environment(before)["DEVICE_MAIN"] == environment_of(claim_after)
     for name in node.drivers:
         await asyncio.to_thread(node.restart_driver, name)
     await asyncio.to_thread(node.wait_ready)

@@ -21,7 +21,7 @@ from .devices import GPU_SHARE_CLASS, SHARED_NODE
 from .images import NOTEBOOK, QUICK_SERVER, notebook_volumes
 from .real_node import RealNode
 
-#: What proxies say while a server does not answer in time.
+#: Answers of proxies while a server does not answer in time.
 _NO_ANSWER = (502, 503, 504, 599)
 
 
@@ -91,7 +91,7 @@ c.DRASpawner.http_timeout = 180
 
 
 async def run_cell(hub: HubProcess, user: str, code: str) -> str:
-    """What a cell in a new kernel of the user's server prints."""
+    """The output of a cell in a new kernel of the user's server."""
     headers = {"Authorization": f"token {hub.token}"}
     server = f"{hub.url}/user/{user}/api/kernels"
     message = {

@@ -47,7 +47,7 @@ def _opaque(rng: random.Random, text: str) -> Json:
 
 
 def make_existing(rng: random.Random, family: Family, slices: list[Json]) -> list[Json]:
-    """Claims that hold devices or shares; some hold what no longer exists, or what was published otherwise then."""
+    """Allocated claims for devices or shares; some devices no longer exist, or were published differently then."""
     claims: list[Json] = []
     for item in slices:
         for device in item["spec"].get("devices", ()):

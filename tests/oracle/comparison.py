@@ -1,4 +1,4 @@
-"""Runs a scenario through the Python allocator and tells where its verdicts differ from the Go allocator's."""
+"""Runs a scenario through the Python allocator and shows where its verdicts differ from the Go allocator's."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _verdict(allocator: Allocator, node: Node, claims: list[ResourceClaim], max_
 
 
 def differences(mine: list[Verdict], reference: list[Verdict]) -> list[str]:
-    """What differs, a line for each node; empty when nothing does.
+    """Differences, a line for each node; empty when there is none.
 
     Compared are outcome, order and content of results, node selectors, configurations, and consumed capacity by value
     and as text. Share ids are random: only whether there is one counts. Steps are compared where nothing fits.

@@ -284,7 +284,7 @@ def _make_capacity(rng: random.Random, family: Family, driver: str, shared: bool
         if shared and rng.random() < family.policies:
             entry["requestPolicy"] = _make_policy(rng, unit, size, family.odd_amounts)
             if rng.random() < family.odd_amounts * 0.3:
-                # Refused by the API server, but what is written there counts before anything else.
+                # Refused by the API server, but its value counts before anything else.
                 entry["requestPolicy"]["default"] = f"{rng.randint(0, size)}{unit}"
         prefix = f"{driver}/" if rng.random() < family.odd_names * 0.3 else ""
         capacity[f"{prefix}{name}"] = entry

@@ -1,4 +1,4 @@
-"""Random scenarios for the allocator: a family decides what is frequent, the seed decides everything else."""
+"""Random scenarios for the allocator: a family decides the frequent features, the seed decides everything else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims that the profile language refuses: where, what was found, and a part of what is allowed."""
+"""Claims that the profile language refuses: path, found value, and a part of the allowed values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def spec(*requests: Any, **more: Any) -> dict[str, Any]:
 _CYCLE: dict[str, Any] = {}
 _CYCLE["again"] = _CYCLE
 
-#: Case -> value, path below ``device_claims``, part of what was found, part of what is allowed.
+#: Case -> value, path below ``device_claims``, part of the found value, part of the allowed values.
 REFUSED: dict[str, tuple[Any, str, str, str]] = {
     "one claim twice": ({"a": {"claim": "team"}, "b": {"template": "team"}, "c": {"claim": "team"}}, ".c.claim", "'team'", "no other entry"),
     "a container's request as a list": ({"a": {"pairs": PAIRS, "containers": {"notebook": [[]]}}}, ".a.containers.notebook[0]", "[]", "gpu-0"),
@@ -186,7 +186,7 @@ REFUSED: dict[str, tuple[Any, str, str, str]] = {
     "container of a spec": ({"gpu": {"spec": {"devices": {}}, "containers": {"notebook": ["r"]}}}, ".gpu.containers.notebook[0]", "'r'", "one of"),
 }  # fmt: skip
 
-#: What JSON Schema cannot say: sums, names of other places, sizes, CEL, and what is no JSON at all.
+#: Rules that JSON Schema cannot express: sums, names in other paths, sizes, CEL, and values that are no JSON at all.
 BEYOND_JSON_SCHEMA = {
     "one claim twice",
     "none before others",

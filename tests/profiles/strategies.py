@@ -68,7 +68,7 @@ requests: st.SearchStrategy[JsonObject] = st.fixed_dictionaries(
     }
 )
 groups = printable.filter(str.isprintable)
-#: What any claim may have that is made for servers.
+#: Optional fields of claims that are created for servers.
 _of_claims = {
     "shared": st.fixed_dictionaries({"by": st.sampled_from(["user", "everybody"])})
     | st.fixed_dictionaries(
@@ -125,7 +125,7 @@ def pairs_claims(draw: st.DrawFn) -> dict[str, Any]:
 
 device_claims = st.dictionaries(names, short_claims() | long_claims() | pairs_claims(), max_size=3)
 
-#: What an administrator, or YAML, may put anywhere by mistake.
+#: Values that an administrator, or YAML, may put anywhere by mistake.
 junk = st.sampled_from(
     [
         None,

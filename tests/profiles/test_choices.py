@@ -36,7 +36,7 @@ def test_extended_resources_are_each_choices_own() -> None:
 
 
 @pytest.mark.parametrize("count", [True, 1.0], ids=["true", "a float"])
-def test_values_that_are_merely_equal_are_told_apart(count: object) -> None:
+def test_equal_values_of_different_types_are_distinguished(count: object) -> None:
     claims = {"gpu": {"device_class": "gpu.example.com", "count": count}}
     first, second = listed({"device_claims": CLAIMS}, {"device_claims": claims})
     assert first.problems == ()
@@ -53,7 +53,7 @@ def test_values_that_are_not_json_are_refused() -> None:
     ]
 
 
-def test_the_same_mistake_is_told_wherever_it_stands() -> None:
+def test_the_same_mistake_is_reported_at_each_path() -> None:
     claims = {"gpu": {"device_class": "gpu.example.com", "count": 0}}
     paths = [
         problem.path
@@ -63,7 +63,7 @@ def test_the_same_mistake_is_told_wherever_it_stands() -> None:
     assert paths == [f"profile_list[{index}].kubespawner_override.device_claims.gpu.count" for index in (0, 1)]
 
 
-def test_what_one_choice_sets_is_not_in_the_next() -> None:
+def test_settings_of_one_choice_are_not_in_the_next() -> None:
     option = {
         "choices": {
             "small": {"kubespawner_override": {"device_claims": {"gpu": {"capacity": {"memory": "5Gi"}}}}},

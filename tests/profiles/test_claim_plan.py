@@ -1,4 +1,4 @@
-"""What parsed claims are compiled to."""
+"""Compiled objects of parsed claims."""
 
 import pytest
 from hypothesis import given
@@ -136,7 +136,7 @@ def test_claims_from_elsewhere():
     }
 
 
-def test_a_spec_stays_as_it_is():
+def test_a_spec_is_unchanged():
     spec = {
         "devices": {
             "requests": [
@@ -189,7 +189,7 @@ def test_product_is_no_error_on_a_device_without_a_product():
 
 @given(st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), min_size=1, max_size=64))
 def test_any_product_stays_inside_its_literal(product):
-    """A pattern made of anything matches the product of that very name, and only such devices."""
+    """A pattern made of anything matches the product of that very name, and no other device."""
     plain = product.replace("*", "").replace("?", "")
     selector = compile_selector(product_selector(plain or "x"))
     assert selector.matches(device(productName=plain or "x")) is True
@@ -201,7 +201,7 @@ NIC = {"device_class": "nic.example.com"}
 ROOT = "resource.kubernetes.io/pcieRoot"
 
 
-def test_a_claim_of_nothing_but_an_optional_device_goes_as_a_whole():
+def test_a_claim_of_an_optional_device_alone_is_left_out_as_a_whole():
     plan = compile_device_claims(
         {
             "gpu": {"first_available": {"mig": GPU, "none": {}}, "companions": {"x": {"manifest": CONFIG_MAP}}},
@@ -216,7 +216,7 @@ def test_a_claim_of_nothing_but_an_optional_device_goes_as_a_whole():
     assert compile_device_claims({"gpu": GPU, "nic": NIC}).fallback is None
 
 
-def test_what_is_about_an_optional_device_alone_goes_with_it():
+def test_entries_about_an_optional_device_alone_are_left_out_with_the_device():
     plan = compile_device_claims(
         {
             "a": {
@@ -334,10 +334,10 @@ def test_a_shared_claim_is_named_by_scope_name_and_shape():
         ({"by": "group", "group": ["c", "b"]}, ["b", "a"], "group:b"),
     ],
 )
-def test_whose_servers_share_it(sharing, groups, scope):
+def test_a_shared_claim_has_a_scope(sharing, groups, scope):
     assert str(scope_of(shared(**sharing).sharing, "ada", groups)) == scope
 
 
-def test_who_is_in_no_group_shares_with_nobody():
+def test_a_user_in_none_of_the_groups_is_refused():
     with pytest.raises(NotInGroup, match="a, b"):
         scope_of(shared(by="group", group=["a", "b"]).sharing, "ada", ["c"])

@@ -37,7 +37,7 @@ def test_compiled_claims_pass_the_api_servers_validation(value):
         assert plan.fallback.fallback is None
 
 
-def test_accepted_claims_pass_it():
+def test_accepted_claims_pass_validation():
     for case, value in ACCEPTED.items():
         plan = compile_device_claims(value)
         assert len(create_all(plan)) == len(plan.specs), case

@@ -91,14 +91,14 @@ def test_nothing_to_count(settings):
     assert of_settings(settings).claim_spec(CLASSES) is None
 
 
-def test_a_pod_as_the_api_server_has_it():
+def test_requests_of_a_pod_from_the_api_server():
     resources = {"limits": {GPU: "1"}, "requests": {GPU: "1", "cpu": "100m"}}
     pod = {"spec": {"initContainers": [{"name": "i"}], "containers": [{"name": "n", "resources": resources}]}}
     assert requests(of_pod(pod).claim_spec(CLASSES)) == [("container-1-request-1", "gpu", 1)]
     assert of_pod({}).names == ()
 
 
-def test_the_plan_of_a_choice_carries_them_beside_its_claims():
+def test_the_plan_of_a_choice_has_extended_resources_beside_its_claims():
     profile = {
         "display_name": "Both",
         "kubespawner_override": {

@@ -1,4 +1,4 @@
-"""The profile list as the form shows it: choices from what devices give, amounts really reserved, how firm a share is."""
+"""The profile list as the form shows it: choices from devices' capacities, reserved amounts, how firm a share is."""
 
 import copy
 import html
@@ -133,7 +133,7 @@ ALTERNATIVES = {
         ),
     ],
 )
-def test_what_from_policy_refers_to(catalog, claims, reference, override, sizes):
+def test_from_policy_refers_to_a_capacity_of_a_claim(catalog, claims, reference, override, sizes):
     made = profile(claims, **option({"from_policy": reference}))
     assert profile_list_problems([made]) == []
     choices = generated(made, catalog)
@@ -148,17 +148,17 @@ def test_what_from_policy_refers_to(catalog, claims, reference, override, sizes)
         ({"default": "12Gi"}, "10Gi", "15Gi"),
         ({"default": "99Gi"}, "10Gi", "40Gi"),
         ({}, "12Gi", "15Gi"),
-        # The device's own default is all of it: not what a form should suggest.
+        # The device's own default is its whole capacity: no good suggestion of a form.
         ({"capacity": "memory"}, None, "5Gi"),
     ],
     ids=str,
 )
-def test_what_is_chosen_beforehand(catalog, reference, own, default):
+def test_the_default_choice(catalog, reference, own, default):
     claims = {"gpu": {"device_class": SHARE, **({"capacity": {"memory": own}} if own else {})}}
     assert default_of(generated(profile(claims, **option({"from_policy": reference})), catalog)) == [default]
 
 
-def test_choices_beside_the_generated_ones_stay_in_their_place(catalog):
+def test_choices_beside_the_generated_ones_keep_their_order(catalog):
     for_pending_pod = {"whole": choice({"gpu": {"device_class": "gpu.example.com"}}, default=True), "from_policy": {}}
     choices = generated(profile(**option(for_pending_pod)), catalog)
     assert list(choices) == ["whole", *FEW]
@@ -199,7 +199,7 @@ def test_nothing_else_can_be_picked(catalog, picked):
         assert user_options_problem([shown], options)
 
 
-def test_limits_are_of_what_is_reserved(catalog):
+def test_limits_apply_to_the_reserved_amount(catalog):
     made = profile(**option({"from_policy": {"largest": "12Gi"}}))
     assert list(generated(made, catalog)) == ["5Gi", "10Gi"]
     for picked, is_offered in (("12Gi", False), ("11Gi", False), ("9Gi", True)):
@@ -211,7 +211,7 @@ def test_limits_are_of_what_is_reserved(catalog):
 
 
 @pytest.mark.parametrize("picked", ["1n", "1Gi", "10e18", "9223372036854775807", "4Ei", "45Gi"])
-def test_what_no_device_gives_cannot_be_picked(catalog, picked):
+def test_sizes_that_no_device_gives_cannot_be_picked(catalog, picked):
     made = profile(**option("from_policy"))
     assert list(generated(made, catalog, picked={"profile": "gpu", "memory": picked})) == FEW
 
@@ -221,7 +221,7 @@ def test_fallback_keeps_the_limits():
     assert list(generated(made, NOTHING)) == ["5Gi", "10Gi"]
 
 
-def test_what_another_profile_was_given_does_not_show(catalog):
+def test_a_size_picked_for_another_profile_is_not_shown(catalog):
     made = profile(**option("from_policy"))
     assert list(generated(made, catalog, picked={"profile": "other", "memory": "12Gi"})) == FEW
 
@@ -266,14 +266,14 @@ POLICY = "profile_list[0].profile_options.memory.choices"
     ],
     ids=str,
 )
-def test_what_is_wrong_is_told_and_harms_no_form(catalog, claims, choices, path):
+def test_a_wrong_profile_is_reported_and_harms_no_form(catalog, claims, choices, path):
     made = profile(claims, **option(choices))
     assert path in [problem.path for problem in form_problems([made], {})]
     assert path in [problem.path for problem in profile_list_problems([made])]
     assert generated(made, catalog) == {}
 
 
-def test_lists_mappings_and_what_is_no_list(catalog):
+def test_lists_mappings_and_values_that_are_no_list(catalog):
     made = profile(**option("from_policy"))
     assert has_policy_choices([profile(), made])
     assert has_policy_choices({"a": made})
@@ -323,7 +323,7 @@ def test_amounts_of_several_capacities_are_named(catalog):
     assert shown_by(made, catalog)["description"] == "15 GiB, 200M of bandwidth will be reserved."
 
 
-def test_a_choice_that_leads_to_another_device_tells_what_changes(catalog):
+def test_a_choice_that_leads_to_another_device_shows_the_difference(catalog):
     kinds = {name: choice({"gpu": {"device_class": name}}, name) for name in (SHARE, "gpu.example.com")}
     shown = shown_by(profile(**option(kinds)), catalog)
     names = [each["display_name"] for each in shown["profile_options"]["memory"]["choices"].values()]

@@ -1,4 +1,4 @@
-"""Patterns for what users type: whole texts, in linear time."""
+"""Patterns for texts of users: whole texts, in linear time."""
 
 from __future__ import annotations
 

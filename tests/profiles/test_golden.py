@@ -1,4 +1,4 @@
-"""What is created for each example of the documentation, against files that were reviewed: tests/profiles/golden/README.md."""
+"""Created objects for each example of the documentation, against reviewed files: tests/profiles/golden/README.md."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ EXAMPLES = {name: block for name, block in BLOCKS.items() if name not in NO_PROF
 
 
 def rendered(example: str, directory: Path) -> str:
-    """What ``dra-spawner render`` prints for every choice of an example, below the example itself."""
+    """Output of ``dra-spawner render`` for every choice of an example, below the example itself."""
     value = yaml.safe_load(example)
     if isinstance(value, dict) and "kubespawner_override" in value:
         value = [{"display_name": "Example", **value}]
@@ -64,7 +64,7 @@ def rendered(example: str, directory: Path) -> str:
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_what_is_created_is_what_was_reviewed(name, tmp_path):
+def test_created_objects_are_the_reviewed_ones(name, tmp_path):
     file = GOLDEN / f"{name}.yaml"
     now = rendered(EXAMPLES[name], tmp_path)
     if os.environ.get(REWRITE):
@@ -86,5 +86,5 @@ def test_every_file_has_an_example():
     assert files.keys() == EXAMPLES.keys()
 
 
-def test_blocks_without_profiles_are_still_there():
+def test_blocks_without_profiles_still_exist():
     assert NO_PROFILES.keys() - BLOCKS == set()

@@ -1,4 +1,4 @@
-"""The JSON Schema says what the parser does, as far as JSON Schema can."""
+"""The JSON Schema agrees with the parser, as far as JSON Schema can express its rules."""
 
 import json
 from importlib import resources
@@ -17,22 +17,22 @@ VALIDATOR = Draft202012Validator(json_schema())
 SAYABLE = {case: value for case, (value, *_) in REFUSED.items() if case not in BEYOND_JSON_SCHEMA}
 
 
-def test_it_is_a_json_schema():
+def test_the_schema_is_a_json_schema():
     Draft202012Validator.check_schema(json_schema())
 
 
 @pytest.mark.parametrize("value", ACCEPTED.values(), ids=ACCEPTED)
-def test_what_the_language_accepts_is_valid(value):
+def test_accepted_claims_are_valid(value):
     VALIDATOR.validate(value)
 
 
 @pytest.mark.parametrize("value", SAYABLE.values(), ids=SAYABLE)
-def test_what_the_language_refuses_is_not(value):
+def test_refused_claims_are_not_valid(value):
     assert not VALIDATOR.is_valid(value)
 
 
 @given(strategies.device_claims)
-def test_whatever_the_language_accepts_is_valid(value):
+def test_any_accepted_claims_are_valid(value):
     compile_device_claims(value, admin_access=True)
     VALIDATOR.validate(value)
 

@@ -1,4 +1,4 @@
-"""What the profile language accepts, and how it refuses the rest."""
+"""Values that the profile language accepts, and refusals of others."""
 
 import pytest
 
@@ -202,7 +202,7 @@ def test_messages_stay_on_one_line_and_short():
     assert len(line) < 250
 
 
-def test_a_misspelt_key_is_told_with_the_one_that_was_meant():
+def test_a_misspelt_key_is_reported_with_the_intended_key():
     with pytest.raises(ProfileError) as caught:
         parse_device_claims({"gpu": {**CLASS, "capcity": {"memory": "1Gi"}}})
     assert "allowed: capacity, or another of the keys of a request: device_class, " in str(caught.value)

@@ -39,7 +39,7 @@ def test_a_sound_list_has_no_problems():
     assert profile_list_problems([]) == []
 
 
-def test_a_profile_may_leave_to_its_choices_what_every_choice_says():
+def test_a_profile_may_leave_settings_to_its_choices():
     classes = {name: choice({"gpu": {"device_class": f"{name}.example.com"}}) for name in ("whole", "slice")}
     assert profile_list_problems([profile({"gpu": {"count": 1}}, **options(choices=classes))]) == []
 
@@ -122,7 +122,7 @@ def test_a_mapping_over_a_single_value_is_a_problem():
     )
 
 
-def test_what_is_wrong_in_the_profile_is_told_once_and_there():
+def test_a_problem_of_the_profile_is_reported_once_with_its_path():
     choices = {name: choice({"gpu": {"product": name}}) for name in ("a", "b", "c")}
     wrong = profile({"gpu": {**CLASS, "count": 0}}, **options(choices=choices))
     assert paths([wrong]) == ["profile_list[0].kubespawner_override.device_claims.gpu.count"]

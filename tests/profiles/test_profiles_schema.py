@@ -1,4 +1,4 @@
-"""The JSON Schema of profiles: what the documentation shows is valid, what is misspelt anywhere is not."""
+"""The JSON Schema of profiles: documented examples are valid, misspelt keys are not."""
 
 import json
 import re
@@ -26,7 +26,7 @@ def choice(**traits):
     return [{"display_name": "x", "profile_options": options}]
 
 
-def test_it_is_a_json_schema():
+def test_the_schema_is_a_json_schema():
     Draft202012Validator.check_schema(profiles_schema())
 
 
@@ -57,7 +57,7 @@ def test_examples_of_the_documentation_are_valid():
 
 
 @pytest.mark.parametrize("value", ACCEPTED.values(), ids=ACCEPTED)
-def test_what_the_language_accepts_is_valid_in_profiles(value):
+def test_accepted_claims_are_valid_in_profiles(value):
     VALIDATOR.validate(override(device_claims=value))
     VALIDATOR.validate({"singleuser": {"profileList": {"a": choice(device_claims=value)[0]}}})
 
@@ -88,7 +88,7 @@ def test_a_choice_may_be_a_part(part):
         {"vlans": {"ranges": "1-2"}},
     ],
 )
-def test_what_is_misspelt_is_not(traits):
+def test_misspelt_keys_are_not_valid(traits):
     assert not VALIDATOR.is_valid(override(**traits))
     assert not VALIDATOR.is_valid({"profile_list": choice(**traits)})
     assert not VALIDATOR.is_valid({"hub": {"config": {"DRASpawner": traits}}})

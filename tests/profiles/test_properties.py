@@ -1,4 +1,4 @@
-"""Words for what a device must be: which devices they hold for, on those of any driver, without an error."""
+"""Words for properties of devices: they match devices of any driver, without an error."""
 
 import pytest
 from hypothesis import given
@@ -53,14 +53,14 @@ TABLE = [
 
 
 @pytest.mark.parametrize(("word", "value", "candidate", "holds"), TABLE)
-def test_which_devices_it_holds_for(word, value, candidate, holds):
+def test_a_property_holds_for_its_devices(word, value, candidate, holds):
     assert PROPERTIES[word].rule.accepts(value)
     assert compile_selector(PROPERTIES[word].selector(value)).matches(candidate) is holds
 
 
 @pytest.mark.parametrize(("word", "value"), {word: value for word, value, *_ in TABLE}.items())
 @pytest.mark.parametrize("driver", ["gpu.example.com", "dra.net", "sriovnetwork.k8snetworkplumbingwg.io"])
-def test_it_is_false_and_no_error_on_a_device_that_publishes_nothing(word, value, driver):
+def test_a_property_is_false_and_no_error_on_a_device_that_publishes_nothing(word, value, driver):
     assert compile_selector(PROPERTIES[word].selector(value)).matches(device(driver)) is False
 
 

@@ -1,4 +1,4 @@
-"""A wrong value is refused with its path, what was found and what is allowed; all of them at once."""
+"""A wrong value is refused with its path, the found and the allowed value; all of them at once."""
 
 from __future__ import annotations
 

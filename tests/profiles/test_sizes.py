@@ -120,7 +120,7 @@ def test_reserved_amounts(offers, wanted, expected):
     assert readable_range(*amounts) == expected
 
 
-def test_what_no_device_gives():
+def test_amounts_that_no_device_gives():
     assert reserved_amounts([steps("40Gi", "5Gi", "20Gi", "5Gi"), whole("20Gi")], parse("30Gi")) is None
     assert reserved_amounts([], parse("30Gi")) is None
 
@@ -134,5 +134,5 @@ def test_readable_amounts(amount, text):
 
 @pytest.mark.parametrize("offer", [steps("40Gi", "5Gi", "40Gi", "5Gi"), steps("40Gi", "5Gi", None, "5Gi")])
 @pytest.mark.parametrize("wanted", ["10e18", "9223372036854775808", "9223372036854775807", "0", "-5Gi", "41Gi"])
-def test_what_is_not_above_zero_or_not_counted_is_not_given(offer, wanted):
+def test_amounts_that_are_not_above_zero_or_too_large_are_not_given(offer, wanted):
     assert offer.reserved(parse(wanted)) is None

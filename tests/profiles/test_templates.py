@@ -1,4 +1,4 @@
-"""Placeholders: what is expanded, what is refused, and that no value gets out of its text."""
+"""Placeholders in templates: expansion, refusals, and that no value gets out of its text."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from dra_spawner.profiles.problems import ProfileError
 from dra_spawner.profiles.templates import (
-    PLACEHOLDERS,
     SAMPLE_VALUES,
+    VARIABLES,
     expand,
-    placeholder_names,
     template_problems,
     value_problem,
+    variable_names,
 )
 
 VALUES: dict[str, str | int] = {
@@ -94,7 +94,7 @@ def test_every_wrong_text_is_named():
 
 
 def test_names_in_a_template():
-    assert placeholder_names({"a": ["{vlan!s}-{username}", "{{group}}", "{nobody}"], "{address}": 1}) == {
+    assert variable_names({"a": ["{vlan!s}-{username}", "{{group}}", "{nobody}"], "{address}": 1}) == {
         "vlan",
         "username",
     }
@@ -116,7 +116,7 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [name for name, each in PLACEHOLDERS.items() if isinstance(each.sample, str)])
+@pytest.mark.parametrize("name", [name for name, each in VARIABLES.items() if isinstance(each.sample, str)])
 @pytest.mark.parametrize("value", HOSTILE, ids=repr)
 def test_hostile_values_are_refused(name, value):
     if name == "pod_name" and value == "x" * 64:
@@ -134,8 +134,8 @@ def test_a_vlan_is_a_number_of_8021q(value):
 _HARMLESS = set(string.ascii_letters + string.digits + "-._@+:/")
 
 
-@given(st.sampled_from(sorted(PLACEHOLDERS)), st.text() | st.text(st.sampled_from(sorted(_HARMLESS))))
-def test_whatever_a_value_is_it_stays_in_its_text(name, value):
+@given(st.sampled_from(sorted(VARIABLES)), st.text() | st.text(st.sampled_from(sorted(_HARMLESS))))
+def test_any_value_stays_in_its_text(name, value):
     """A value either is refused, or is made of characters that mean nothing in JSON, YAML, CEL or a shell."""
     template = {"before": 1, "text": f'"{{{name}}}\\', "after": [f"{{{name}}}"]}
     try:
@@ -148,7 +148,7 @@ def test_whatever_a_value_is_it_stays_in_its_text(name, value):
 
 
 @given(st.text())
-def test_doubled_braces_come_out_as_they_were_meant(text):
+def test_doubled_braces_become_single_braces(text):
     escaped = text.replace("{", "{{").replace("}", "}}")
     assert template_problems(escaped, "") == []
     assert expand(escaped, {}) == text

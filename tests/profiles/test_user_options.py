@@ -58,7 +58,7 @@ def gpu(**options):
         pytest.param({"profile": "gpu", "big--cards": "2"}, id="another profile's field that KubeSpawner takes for one"),
     ],
 )  # fmt: skip
-def test_what_a_form_sends_is_taken(sent):
+def test_options_of_a_form_are_accepted(sent):
     assert user_options_problem(PROFILES, sent) is None
 
 
@@ -138,13 +138,13 @@ def test_anything_else_is_refused(sent, sentence):
     assert problem.isprintable()
 
 
-def test_without_profiles_there_are_no_options():
+def test_without_profiles_every_option_is_refused():
     assert user_options_problem([], {}) is None
     assert user_options_problem([], {"x": 1}) == "this hub offers no profiles, and so no option 'x'"
     assert user_options_problem([], {"x": 1}, others={"x"}) is None
 
 
-def test_what_others_read_is_theirs():
+def test_options_of_other_readers_are_accepted():
     sent = gpu(memory="5Gi", course=["any", {"thing": None}])
     assert user_options_problem(PROFILES, sent, others={"course"}) is None
     assert user_options_problem(PROFILES, sent, others={"courses"})
@@ -169,7 +169,7 @@ def nested(levels):
         pytest.param(gpu(other=nested(100_000)), id="deep and unknown"),
     ],
 )
-def test_what_is_huge_is_refused_at_once_and_shortly(sent):
+def test_huge_options_are_refused_fast_and_briefly(sent):
     """One of these takes minutes if it is compared with names, or written out."""
     began = time.process_time()
     problem = user_options_problem(PROFILES, sent)
@@ -223,7 +223,7 @@ FIELD = "profile-option-gpu--"
     ],
     ids=str,
 )
-def test_fields_of_forms_are_taken(fields):
+def test_fields_of_forms_are_accepted(fields):
     for profiles in (PROFILES, None):
         assert form_fields_problem(fields, profiles, {"course"}) is None
 

@@ -1,4 +1,4 @@
-"""``vlan`` on a request: what drivers are told, what is refused, and values put into claims."""
+"""``vlan`` on a request: parameters of drivers, refusals, and values in claims."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from dra_spawner import names
 from dra_spawner.json_types import JsonObject
 from dra_spawner.profiles import ProfileError, compile_claims, compile_device_claims, parse_device_claims
-from dra_spawner.profiles.claim_templates import claim_placeholders, expand_claims, vlan_numbers
+from dra_spawner.profiles.claim_templates import claim_variables, expand_claims, vlan_numbers
 from dra_spawner.profiles.vlan_attachments import SRIOV
 from tests.presence import present
 
@@ -87,7 +87,7 @@ def test_sriov_gets_a_definition_for_each_vlan():
     assert plan_of(without).companions[0].manifest["metadata"]["name"] != name
 
 
-def test_an_unknown_driver_is_told_what_is_written():
+def test_an_unknown_driver_gets_the_parameters_as_written():
     vlan: JsonObject = {
         "id": "{vlan}",
         "driver": "nic.example.com",
@@ -99,7 +99,7 @@ def test_an_unknown_driver_is_told_what_is_written():
     assert configs(value, username="ada") == [(["nic"], "nic.example.com", {"vlan": 7, "who": "ada", "as": "7"})]
 
 
-def test_each_leg_of_a_pod_has_an_interface_of_its_own():
+def test_each_vlan_of_a_pod_has_an_interface_of_its_own():
     interface = {**CNI_CLASS, "vlan": {"id": "{vlan}"}}
     value = {
         "a": {"requests": {"one": interface, "two": {**CNI_CLASS, "vlan": {"id": 5, "interface": "net1"}}}},
@@ -120,7 +120,7 @@ def test_each_leg_of_a_pod_has_an_interface_of_its_own():
     ]
 
 
-def test_a_leg_that_is_optional_goes_with_its_request():
+def test_an_optional_network_interface_is_left_out_with_its_request():
     value = {"a": {"requests": {"gpu": OTHER, "nic": {**VF_CLASS, "optional": True, "vlan": {"id": 5}}}}}
     plan = plan_of(value)
     assert len(plan.companions) == 1
@@ -170,7 +170,7 @@ def test_refused(request_, path, allowed):
     assert allowed in found[f"device_claims.nic{path}"]
 
 
-def test_one_interface_is_not_for_two_legs():
+def test_one_interface_name_is_not_for_two_requests():
     interface = {**CNI_CLASS, "vlan": {"id": 1, "interface": "lab"}}
     with pytest.raises(ProfileError, match="an interface of its own"):
         parse_device_claims({"a": interface, "b": {"requests": {"x": interface}}})
@@ -178,9 +178,9 @@ def test_one_interface_is_not_for_two_legs():
 
 def test_as_many_configurations_as_the_api_takes():
     config = {"driver": "x.example.com", "parameters": {}}
-    leg = {**CNI_CLASS, "vlan": {"id": 1}}
+    interface = {**CNI_CLASS, "vlan": {"id": 1}}
     most = [config] * 31
-    value = {"a": {"requests": {"x": leg}, "config": most}}
+    value = {"a": {"requests": {"x": interface}, "config": most}}
     assert len(configs(value)) == 32
     most.append(config)
     with pytest.raises(ProfileError, match="at most 32 in all"):
@@ -196,16 +196,16 @@ COMPANION = {
 }
 
 
-def test_what_a_start_needs():
+def test_values_that_a_start_needs():
     config = {"driver": "x.example.com", "parameters": {"a": ["{username}"]}}
     value = {
         "a": {"requests": {"x": OTHER}, "config": [config], "companions": {"map": {"manifest": COMPANION}}},
         "b": {**CNI_CLASS, "vlan": {"id": 5, "ipam": {"subnet": "{subnet}/{vlan_low}"}}},
         "c": {"template": "t"},
     }
-    assert claim_placeholders(parse_device_claims(value)) == {"username", "group", "vlan", "subnet"}
-    assert claim_placeholders(parse_device_claims({"b": {**CNI_CLASS, "vlan": {"id": "{vlan}"}}})) == {"vlan"}
-    assert claim_placeholders(parse_device_claims({"b": {**CNI_CLASS, "vlan": {"id": 7}}})) == set()
+    assert claim_variables(parse_device_claims(value)) == {"username", "group", "vlan", "subnet"}
+    assert claim_variables(parse_device_claims({"b": {**CNI_CLASS, "vlan": {"id": "{vlan}"}}})) == {"vlan"}
+    assert claim_variables(parse_device_claims({"b": {**CNI_CLASS, "vlan": {"id": 7}}})) == set()
 
 
 def test_values_reach_parameters_and_companions_and_nothing_else():
@@ -223,7 +223,7 @@ def test_values_reach_parameters_and_companions_and_nothing_else():
     assert "300" not in expressions[0]
 
 
-def test_a_spec_stays_as_it_is():
+def test_a_spec_is_unchanged():
     opaque = {"driver": "x.example.com", "parameters": {"a": "{username} {"}}
     spec = {
         "devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "c"}}], "config": [{"opaque": opaque}]}
@@ -231,7 +231,7 @@ def test_a_spec_stays_as_it_is():
     assert plan_of({"a": {"spec": spec}}).claims[0].spec == spec
 
 
-def test_a_missing_value_is_told_with_its_path():
+def test_a_missing_value_is_reported_with_its_path():
     config = {"driver": "x.example.com", "parameters": {"a": "{group}"}}
     with pytest.raises(ProfileError, match=r"device_claims\.a\.config\[0\]\.parameters: found \{group\}"):
         plan_of({"a": {"requests": {"x": OTHER}, "config": [config]}})
@@ -246,8 +246,8 @@ def test_values_may_make_parameters_too_long():
     assert plan_of(value, username="ada")
 
 
-def test_without_values_placeholders_are_seen_and_no_driver_takes_them():
-    """What is compiled for a check: should it ever be sent, the driver refuses it, and nobody is in a wrong VLAN."""
+def test_without_values_placeholders_stay_in_the_parameters():
+    """Claims compiled for a check: if one were sent, the driver would refuse it, and no server in a wrong VLAN."""
     plan = compile_device_claims({"nic": {**CNI_CLASS, "vlan": {"id": "{vlan}"}}})
     (config,) = present(plan.claims[0].spec)["devices"]["config"]
     assert config["opaque"]["parameters"]["config"]["plugins"][0]["vlanId"] == "{vlan}"

@@ -15,7 +15,7 @@ from tests.presence import present
 
 CNI = {"device_class": "vlan-cni.networking.x-k8s.io"}
 CLAIMS = "profile_list[0].kubespawner_override.device_claims"
-MINE = {"placeholder-without-value", "vlan-given-twice", "vlans"}
+MINE = {"variable-without-value", "vlan-given-twice", "vlans"}
 
 
 def interface(**vlan):
@@ -49,11 +49,11 @@ def test_sound(claims, vlans):
 @pytest.mark.parametrize(
     ("claims", "vlans", "level", "rule", "message"),
     [
-        pytest.param(interface(), None, "error", "placeholder-without-value", "{vlan} has no value: set vlans", id="no vlans"),
-        pytest.param(interface(ipam={"a": "{group}"}), {"range": 5}, "error", "placeholder-without-value", "by: group", id="group by user"),
-        pytest.param(interface(ipam={"a": "{subnet}"}), {"range": 5}, "error", "placeholder-without-value", "no entry of vlans.mapping has a subnet", id="nobody's subnet"),
-        pytest.param(interface(ipam={"a": "{subnet}"}), {"mapping": {"ada": {"id": 5, "subnet": "10.0.0.0/24"}, "bob": 6}}, "warning", "placeholder-without-value", "no value for bob", id="somebody's subnet"),
-        pytest.param(interface(ipam={"a": "{subnet}"}), {"mapping": {"ada": {"id": 5, "subnet": "10.0.0.0/24"}}, "range": 7}, "warning", "placeholder-without-value", "whoever is not in the mapping", id="subnet with a range"),
+        pytest.param(interface(), None, "error", "variable-without-value", "{vlan} has no value: set vlans", id="no vlans"),
+        pytest.param(interface(ipam={"a": "{group}"}), {"range": 5}, "error", "variable-without-value", "by: group", id="group by user"),
+        pytest.param(interface(ipam={"a": "{subnet}"}), {"range": 5}, "error", "variable-without-value", "no entry of vlans.mapping has a subnet", id="nobody's subnet"),
+        pytest.param(interface(ipam={"a": "{subnet}"}), {"mapping": {"ada": {"id": 5, "subnet": "10.0.0.0/24"}, "bob": 6}}, "warning", "variable-without-value", "no value for bob", id="somebody's subnet"),
+        pytest.param(interface(ipam={"a": "{subnet}"}), {"mapping": {"ada": {"id": 5, "subnet": "10.0.0.0/24"}}, "range": 7}, "warning", "variable-without-value", "whoever is not in the mapping", id="subnet with a range"),
         pytest.param(interface(id=42), {"range": "40-50"}, "warning", "vlan-given-twice", "VLAN 42 of nic", id="in the range"),
     ],
 )  # fmt: skip
@@ -72,7 +72,7 @@ def test_found(claims, vlans, level, rule, message):
         pytest.param({"a": {"requests": {"x": interface()["nic"], "y": interface(id=5)["nic"]}}}, id="two"),
     ],
 )
-def test_what_legs_come_to_is_sound_to_what_is_known_of_the_drivers(claims):
+def test_compiled_network_interfaces_are_sound_for_the_known_drivers(claims):
     override = {"device_claims": claims, "vlans": {"range": "100-199"}}
     profiles = [{"display_name": "p", "slug": "p", "kubespawner_override": override}]
     facts = ClusterFacts(attachment_definitions=frozenset())
@@ -80,7 +80,7 @@ def test_what_legs_come_to_is_sound_to_what_is_known_of_the_drivers(claims):
 
 
 @pytest.mark.parametrize("name", [names.CNI_DRIVER, SRIOV, DRANET])
-def test_all_classes_of_the_known_drivers_tell_them(name):
+def test_all_classes_of_the_known_drivers_identify_their_driver(name):
     """Both tables are of the same drivers; this one comes before the other can be imported."""
     for known in present(known_driver(name)).classes:
         with pytest.raises(ProfileError) as caught:
@@ -88,7 +88,7 @@ def test_all_classes_of_the_known_drivers_tell_them(name):
         assert name in str(caught.value)
 
 
-def test_wrong_vlans_are_told_where_they_stand():
+def test_wrong_vlans_are_reported_with_their_path():
     ((level, rule, path, message),) = found(interface(), {"range": "200-100"})
     assert (level, rule, path) == ("error", "vlans", "profile_list[0].kubespawner_override.vlans.range")
     assert "found '200-100'" in message
@@ -97,4 +97,4 @@ def test_wrong_vlans_are_told_where_they_stand():
 
 def test_overrides_are_merged_as_kubespawner_does():
     assert found(interface(id=42), {"exclude": [42]}, {"range": "40-50"}) == []
-    assert found(interface(), {"range": None}, {"range": "40-50"})[0][1] == "placeholder-without-value"
+    assert found(interface(), {"range": None}, {"range": "40-50"})[0][1] == "variable-without-value"

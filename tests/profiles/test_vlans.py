@@ -1,4 +1,4 @@
-"""Who gets which VLAN: the policy, the account, and what is told to those who get none."""
+"""Assignment of VLANs: the policy, the leases, and sentences for users without a VLAN."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from dra_spawner.profiles.problems import ProfileError
 from dra_spawner.profiles.vlan_policy import MappedVlan, OwnerKind, VlanPolicy, parse_vlan_policy
 from dra_spawner.profiles.vlans import (
     CLOCK_SKEW,
-    Assignment,
     Holder,
     Leases,
     LeasesCorrupt,
+    VlanAssignment,
     VlanPod,
     VlanRefusal,
     VlanRefused,
@@ -69,7 +69,7 @@ def test_ranges(value, vlans):
     assert policy_of({"range": value}).vlans == vlans
 
 
-def test_what_is_excluded_or_set_aside_is_never_given():
+def test_excluded_and_mapped_vlans_are_never_given():
     policy = policy_of({"range": "1-9", "exclude": ["2-3", 9], "mapping": {"ada": 5, "bob": 50}})
     assert policy.vlans == (1, 4, 6, 7, 8)
 
@@ -126,7 +126,7 @@ def test_refused_policies(value, path, allowed):
     assert any(allowed in problem.allowed for problem in caught.value.problems)
 
 
-# Who it is for
+# Owners of VLANs
 
 
 def test_owners_by_user():
@@ -161,7 +161,7 @@ def take(leases, name, policy=None, server=None, start="1"):
 
 def taken(leases, name, policy=None, **more):
     found = take(leases, name, policy, **more)
-    assert isinstance(found, Assignment), found
+    assert isinstance(found, VlanAssignment), found
     return found
 
 
@@ -197,7 +197,7 @@ def test_an_owner_mostly_gets_the_same_vlan_again():
     assert {taken({}, "ada", policy).vlan for _ in range(3)} == {taken({9: (holder("user:bob"),)}, "ada", policy).vlan}
 
 
-def test_what_the_mapping_sets_aside():
+def test_a_mapped_user_gets_the_mapped_vlan():
     policy = {"range": "100-102", "mapping": {"ada": 42, "bob": 42}}
     found = taken({}, "ada", policy)
     assert found.vlan == 42
@@ -208,7 +208,7 @@ def test_what_the_mapping_sets_aside():
     assert refused.sentence == "VLAN 42, which is set aside for you, is still in use by others. Please try again later."
 
 
-def test_what_an_administrator_wrote_is_respected():
+def test_entries_of_an_administrator_are_respected():
     pinned = {100: (Holder("nobody", note="printer"),), 777: (Holder("user:ada"),)}
     assert taken(pinned, "ada").vlan == 777, "outside of the range"
     assert {taken(pinned, name).vlan for name in ("bob", "eve", "dan")} <= {101, 102}
@@ -264,7 +264,7 @@ def test_release(server, start, pods, left):
     assert {vlan: [each.start for each in holders] for vlan, holders in found.items()} == left
 
 
-def test_a_start_under_way_is_not_freed():
+def test_the_vlan_of_a_start_under_way_is_not_freed():
     leases = {100: (holder("user:ada", until=NOW),)}
     assert reconcile(leases, (), NOW) == leases
     assert reconcile(leases, (), NOW + CLOCK_SKEW) == leases
@@ -283,7 +283,7 @@ def test_pods_that_are_missing_are_entered():
     assert reconcile(found, (), NOW) == {}
 
 
-def test_contested_vlans_are_told_once():
+def test_contested_vlans_are_reported_once():
     before = {100: (holder("user:bob"),)}
     after = reconcile(before, (POD,), NOW)
     assert contested(after, before) == (100,)
@@ -291,7 +291,7 @@ def test_contested_vlans_are_told_once():
     assert contested(before, {}) == ()
 
 
-# How it is kept
+# Storage of leases
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
 times = st.none() | st.datetimes(timezones=st.just(UTC)).map(lambda time: time.replace(microsecond=0))
@@ -300,11 +300,11 @@ accounts = st.dictionaries(st.integers(1, 4094), st.lists(holders, min_size=1, m
 
 
 @given(accounts)
-def test_it_is_read_as_it_was_written(leases):
+def test_leases_are_read_as_written(leases):
     assert leases_from_data(leases_data(leases)) == leases
 
 
-def test_it_can_be_read_by_people():
+def test_leases_are_readable_text():
     leases = {101: (Holder("user:ada", "hub/jupyter-ada", "0a1b2c3d", NOW),)}
     text = '[{"owner": "user:ada", "server": "hub/jupyter-ada", "start": "0a1b2c3d", "until": "2030-01-01T12:00:00+00:00"}]'
     assert leases_data(leases) == {"101": text}
@@ -338,7 +338,7 @@ def test_it_can_be_read_by_people():
         pytest.param({"7": '[{"owner": "a", "until": "9999-12-31T23:59:59-12:00"}]'}, id="a time beyond all"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_read_is_refused(data):
+def test_leases_that_cannot_be_read_are_refused(data):
     with pytest.raises(LeasesCorrupt):
         leases_from_data(data)
 

@@ -1,4 +1,4 @@
-"""Rehearsals on a simulated cluster: questions, and what holds for each answer."""
+"""Rehearsals on a simulated cluster: questions, and checks of each answer."""
 
 from __future__ import annotations
 

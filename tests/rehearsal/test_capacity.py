@@ -52,7 +52,7 @@ def test_the_snapshot_is_as_before() -> None:
     assert not world.pending, "searches have the limits of the service again"
 
 
-def test_it_is_the_same_each_time() -> None:
+def test_the_answer_is_the_same_each_time() -> None:
     world = hub("a", "b", "c")
     world.node("other", gpus=4, memory="40Gi")
     world.settle()
@@ -142,7 +142,7 @@ def test_a_kind_without_a_present_node_is_as_described() -> None:
     assert "t4: no node of this kind is present, and it is described for other profiles" in other.problems[0].message
 
 
-def test_a_kind_of_which_nothing_is_known_is_told() -> None:
+def test_a_kind_of_unknown_capacity_is_reported() -> None:
     found = answer(hub("a"), expect(10), [NodeSupply("t4", LEAD)])
     assert codes(found) == [ProblemCode.NOT_KNOWN]
     assert found.verdict == (
@@ -168,7 +168,7 @@ def test_where_other_kinds_may_come_no_answer_says_never() -> None:
     assert codes(answer(hub("a"), expect(3, nothing), kinds_are_all=False)) == [ProblemCode.NO_DEVICE_SELECTED]
 
 
-def test_a_description_that_says_something_else_is_told() -> None:
+def test_a_description_with_another_number_of_servers_is_reported() -> None:
     found = answer(hub("a"), expect(40), supplies(hub("a"), slots=10))
     assert found.is_possible
     assert "a new node of g2 runs 8 servers; the description says 10" in rehearsal_text(found)

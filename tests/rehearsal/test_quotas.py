@@ -1,4 +1,4 @@
-"""Quotas: for how many more servers they have room."""
+"""Quotas: how many more servers fit."""
 
 from __future__ import annotations
 
@@ -36,17 +36,19 @@ def quota(hard: dict[str, str], used: dict[str, str] | None = None, **spec: Any)
         ({DEVICES: "8"}, {DEVICES: "9"}, DEVICES, 0),
     ],
 )
-def test_room_for_more(hard: dict[str, str], used: dict[str, str], resource: str, servers: int) -> None:
-    room = quota_capacity(quota(hard, used), GPU, World(Policy()).view())
-    assert room is not None
-    assert (room.quota, room.resource, room.servers) == ("q", resource, servers)
+def test_a_quota_limits_further_servers(
+    hard: dict[str, str], used: dict[str, str], resource: str, servers: int
+) -> None:
+    capacity = quota_capacity(quota(hard, used), GPU, World(Policy()).view())
+    assert capacity is not None
+    assert (capacity.quota, capacity.resource, capacity.servers) == ("q", resource, servers)
 
 
-def test_a_quota_of_other_pods_has_room_for_all() -> None:
+def test_a_quota_of_other_pods_limits_nothing() -> None:
     assert quota_capacity(quota({"pods": "1"}, scopes=["BestEffort"]), GPU, World(Policy()).view()) is None
 
 
-def test_what_a_shape_does_not_tell() -> None:
+def test_resources_that_no_shape_has_are_unchecked() -> None:
     found = quota({"limits.cpu": "10", "services": "1", "limits.memory": "1Gi"})
     assert quota_capacity(found, GPU, World(Policy()).view()) is None
     assert unchecked_resources(found) == ("limits.cpu", "limits.memory")

@@ -1,4 +1,4 @@
-"""Lines of rehearsals: what they say, and what is told about wrong ones."""
+"""Lines of rehearsals: their meaning, and messages about wrong ones."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_time_stands_anywhere_after_the_profile(line: str, demand: DemandLin
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ("350 of gpu-slice", "found no time in '350 of gpu-slice'; allowed is \"at 17:00\""),
         ("350 of gpu-slice at 5 pm", "found no time"),
@@ -75,10 +75,10 @@ def test_the_time_stands_anywhere_after_the_profile(line: str, demand: DemandLin
         ("", "found ''; allowed is a line like"),
     ],
 )
-def test_wrong_lines_are_told(line: str, told: str) -> None:
+def test_wrong_lines_are_refused(line: str, message: str) -> None:
     with pytest.raises(ValueError) as error:  # noqa: PT011
         read_rehearsal_line(line, NOW, BERLIN)
-    assert told in str(error.value)
+    assert message in str(error.value)
 
 
 def test_the_profile_is_one_that_the_hub_publishes() -> None:
@@ -90,11 +90,11 @@ def test_the_profile_is_one_that_the_hub_publishes() -> None:
 
     assert choice("gpu-slice") == "gpu-slice"
     assert choice("gpu-slice/b=2,a=1") == "gpu-slice/a=1,b=2", "the order of options does not matter"
-    for name, told in (
+    for name, message in (
         ("gpu", "found the profile 'gpu'; the hub publishes gpu-slice, small$"),
         ("shared", "found the profile 'shared', which is left out: its servers share a claim$"),
     ):
-        with pytest.raises(ValueError, match=told):
+        with pytest.raises(ValueError, match=message):
             choice(name)
     with pytest.raises(ValueError, match="the profiles are not known: no ConfigMap"):
         choice("gpu", PublishedShapes(problem="no ConfigMap"))

@@ -85,7 +85,7 @@ def test_a_quota() -> None:
     quotas = (quota("small", pods=3), quota("large", pods=100), replace(quota("some", pods=0), for_servers=False))
     found = answer(world, expect(10), quotas=quotas)
     problem = found.problems[0]
-    # The server of the placeholder takes its place in the quota.
+    # The server replaces its placeholder in the quota.
     assert (problem.code, problem.users) == (ProblemCode.QUOTA, 6)
     assert "ResourceQuota small of namespace hub has pods for 3 more servers" in problem.message
     assert found.verdict == "No: 6 of 10 users cannot start at 10:00: a limit of the cluster allows 3 more servers."
@@ -105,7 +105,7 @@ def test_the_limit_of_placeholders() -> None:
     assert answer(hub("a"), expect(30), max_placeholders=30).is_possible
 
 
-def test_an_image_that_no_node_has_is_told() -> None:
+def test_an_image_that_no_node_has_is_reported() -> None:
     new = replace(SHARE, images=frozenset({"example.com/new:1", IMAGE}))
     found = answer(hub("a", "b"), expect(3, new))
     assert found.is_possible
@@ -116,13 +116,13 @@ def test_an_image_that_no_node_has_is_told() -> None:
     assert not answer(full, expect(3, new)).problems, "a node lists no more than 50"
 
 
-def test_the_largest_obstacle_is_told_first() -> None:
+def test_the_largest_obstacle_is_reported_first() -> None:
     found = answer(hub("a"), expect(40), supplies(hub("a"), max_nodes=3), quotas=(quota("q", pods=5),))
     assert codes(found) == [ProblemCode.QUOTA, ProblemCode.MAX_NODES]
     assert found.verdict.startswith("No: 35 of 40 users")
 
 
-def test_it_can_be_given_up() -> None:
+def test_a_rehearsal_can_be_given_up() -> None:
     found = rehearse(expect(40), hub("a").view(), NAMESPACE, supplies(hub("a")), is_over=lambda: True)
     assert codes(found) == [ProblemCode.NOT_KNOWN]
     assert found.verdict == (

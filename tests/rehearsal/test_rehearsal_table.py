@@ -1,4 +1,4 @@
-"""What a rehearsal prints, and its JSON."""
+"""Output of a rehearsal, and its JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When nodes are ordered for a rehearsal on a simulated cluster, and who waits."""
+"""Order times of nodes for a rehearsal on a simulated cluster, and waits of users."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_late_nodes_do_no_harm_where_users_come_later() -> None:
     assert (found.is_possible, found.with_orders) == (True, Waits())
 
 
-def test_who_waits_if_it_is_too_late() -> None:
+def test_users_wait_if_nodes_are_ordered_too_late() -> None:
     begins = START + timedelta(minutes=5)
     found = answer(hub("a"), expect(12, begins=begins, ramp=timedelta(0)))
     assert codes(found) == [ProblemCode.TOO_LATE]
@@ -86,7 +86,7 @@ def test_nodes_that_lack_the_image_pull_it() -> None:
 
 
 def test_nodes_that_are_on_order_already_are_no_alarm() -> None:
-    """What is rehearsed again and again sees the placeholders that wait for the nodes of its own order."""
+    """A repeated rehearsal sees the pending placeholders for the nodes of its own order."""
     world = hub("a")
     for _ in range(20):
         world.create_placeholder(SHARE)

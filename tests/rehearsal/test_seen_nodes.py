@@ -1,4 +1,4 @@
-"""A cluster that is scaled to zero: nodes that were there tell what new ones of their kinds can run."""
+"""A cluster that is scaled to zero: earlier nodes show the capacity of new nodes of their kinds."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ def test_a_cluster_without_nodes_is_proved_with_the_last_one() -> None:
     found = answer(world, supplies(world, seen))
     assert found.verdict == "Yes: 20 users can start at 13:00; 3 nodes of g2 are ordered at 12:45."
     assert [(each.slots, each.template_node) for each in found.orders] == [((8, 8, 4), "a")]
-    told = [each.message for each in found.problems]
-    assert told[0] == "new nodes of g2 are assumed to be like a, which was last seen at 2026-03-02 09:00"
-    assert not any("no node has image" in each for each in told), "the last one had it"
+    messages = [each.message for each in found.problems]
+    assert messages[0] == "new nodes of g2 are assumed to be like a, which was last seen at 2026-03-02 09:00"
+    assert not any("no node has image" in each for each in messages), "the last one had it"
     assert [(each.name, each.nodes) for each in supplies(world, seen)] == [("g2", ())]
 
 
-def test_without_it_the_answer_is_not_known() -> None:
+def test_without_seen_nodes_the_answer_is_not_known() -> None:
     world = hub()
     found = answer(world, supplies(world, SeenNodes(KIND)))
     assert [each.code for each in found.problems if each.blocks] == [ProblemCode.NOT_KNOWN]
@@ -85,7 +85,7 @@ def test_a_present_node_counts_before_one_of_the_past() -> None:
     assert (order.template_node, order.slots) == ("new", (4, 4, 4, 4))
 
 
-def test_a_node_that_is_not_complete_yet_does_not_hide_what_its_kind_has() -> None:
+def test_an_incomplete_node_does_not_hide_the_capacity_of_its_kind() -> None:
     world = hub("old")
     seen = seen_in(world)
     world.remove_node("old")

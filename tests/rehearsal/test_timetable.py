@@ -61,7 +61,7 @@ def test_users_come_evenly() -> None:
     assert arrivals(NOON, timedelta(minutes=10), 0) == ()
 
 
-def test_who_comes_first_gets_the_first_slot() -> None:
+def test_the_first_user_gets_the_first_slot() -> None:
     come = after_noon(0, 1, 2, 3)
     assert waits(come, after_noon(0, 0, 0, 0)) == Waits()
     assert waits(come, after_noon(6, -5, 2, 6)) == Waits(3, timedelta(minutes=4), timedelta(minutes=8) / 3)

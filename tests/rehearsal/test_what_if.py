@@ -1,4 +1,4 @@
-"""What if nodes are lost: servers that are started again on free capacity, and in the place of placeholders."""
+"""Loss of nodes: servers are started again on free capacity, and on nodes whose placeholders are preempted."""
 
 from __future__ import annotations
 

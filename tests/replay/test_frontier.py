@@ -25,7 +25,7 @@ def scenario(rate: float, minutes: int = 1440) -> Scenario:
     return Scenario(Trace(BEGIN, launches), NodeKind("nodes", 1, (timedelta(minutes=8),)), judged_from=BEGIN + 60)
 
 
-def test_the_curve_holds_what_a_replay_says_and_rises() -> None:
+def test_the_curve_has_the_figures_of_replays_and_rises() -> None:
     base = scenario(2.0)
     asked: dict[int, float] = {}
     found = fixed_frontier(base, [0.9, 0.99], progress=asked.__setitem__)
@@ -59,7 +59,7 @@ def test_a_number_that_was_replayed_before_is_a_point_of_the_curve() -> None:
     assert 21 not in asked
 
 
-def test_it_ends_where_more_placeholders_bring_nothing() -> None:
+def test_the_curve_ends_where_more_placeholders_bring_nothing() -> None:
     base = scenario(2.0)
     limited = replace(base, kind=replace(base.kind, max_nodes=10))
     found = fixed_frontier(limited, [1.0])
@@ -67,7 +67,7 @@ def test_it_ends_where_more_placeholders_bring_nothing() -> None:
     assert found[max(found)].hit_rate < 0.99
 
 
-def test_without_launches_there_is_a_curve_of_nothing() -> None:
+def test_without_launches_the_curve_costs_nothing() -> None:
     found = fixed_frontier(scenario(0.0), [1.0])
     assert {each.hit_rate for each in found.values()} == {1.0}
     assert idle_at_hit_rate(found, 1.0) == 0.0

@@ -1,4 +1,4 @@
-"""The report of ``dra-spawner simulate``: what is on the page, and that names of others stay text."""
+"""The report of ``dra-spawner simulate``: contents of the page, and that foreign names stay text."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def report(capsys: pytest.CaptureFixture[str], files: tuple[str, str], *more: st
 
 
 class _Page(HTMLParser):
-    """What a browser would load or run, and the text of elements."""
+    """References and scripts that a browser would load or run, and the text of elements."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -98,9 +98,7 @@ def test_one_page_that_needs_nothing_else(capsys: pytest.CaptureFixture[str], fi
     assert found.tags.count("svg") == 3
 
 
-def test_the_page_has_policies_settings_and_how_it_was_measured(
-    capsys: pytest.CaptureFixture[str], files: tuple[str, str]
-) -> None:
+def test_the_page_has_policies_settings_and_method(capsys: pytest.CaptureFixture[str], files: tuple[str, str]) -> None:
     page = report(capsys, files, "--policy", "forecast:hit_rate=0.9,hold=2", "--policy", "fixed:7", "--seed", "5")
     out = json.loads(
         _json(capsys, files, "--policy", "forecast:hit_rate=0.9,hold=2", "--policy", "fixed:7", "--seed", "5")
@@ -123,7 +121,7 @@ def _json(capsys: pytest.CaptureFixture[str], files: tuple[str, str], *more: str
 
 
 def test_each_entry_prevents_its_miss(capsys: pytest.CaptureFixture[str], files: tuple[str, str]) -> None:
-    """What an administrator pastes into the description makes the next report better, as this one says."""
+    """Pasted into the description, an entry improves the next report as this one predicts."""
     policy = ("--policy", "forecast", "--unannounced")
     page = report(capsys, files, *policy)
     before = json.loads(_json(capsys, files, *policy))["kinds"][0]["policies"][0]
@@ -194,7 +192,7 @@ def test_names_from_files_stay_text(capsys: pytest.CaptureFixture[str], files: t
     assert parse_cluster(document).calendar[0].profile == HOSTILE
 
 
-def test_rows_that_were_left_out_are_told(capsys: pytest.CaptureFixture[str], files: tuple[str, str]) -> None:
+def test_rows_that_were_left_out_are_listed(capsys: pytest.CaptureFixture[str], files: tuple[str, str]) -> None:
     trace = Path(files[0])
     trace.write_text(trace.read_text() + "".join(f"2026-11-05T00:{minute:02}:00Z,<i>\n" for minute in range(30)))
     path = trace.parent / "report.html"
@@ -211,7 +209,7 @@ def test_the_same_seed_makes_the_same_page(capsys: pytest.CaptureFixture[str], f
     assert first == again != other
 
 
-def test_without_matplotlib_a_sentence_says_what_to_install(
+def test_without_matplotlib_a_sentence_names_the_package_to_install(
     capsys: pytest.CaptureFixture[str], files: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = Path(files[0]).parent / "report.html"
@@ -227,7 +225,7 @@ def test_without_matplotlib_a_sentence_says_what_to_install(
     assert main(["simulate", *files, "--policy", "none"]) == 0
 
 
-def test_a_file_that_cannot_be_written_is_told_before_the_work(
+def test_a_file_that_cannot_be_written_is_reported_before_the_work(
     capsys: pytest.CaptureFixture[str], files: tuple[str, str], tmp_path: Path
 ) -> None:
     for file, problem in ((tmp_path, "is a directory"), (tmp_path / "none" / "r.html", "its directory does not exist")):

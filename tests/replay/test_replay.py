@@ -79,7 +79,7 @@ def test_a_node_that_is_needed_again_soon_stays() -> None:
     assert replay(scenario(launches, [10] * 5, kind()), Buffer(0)).node_starts == 5
 
 
-def test_a_limit_on_nodes_is_kept_and_told() -> None:
+def test_a_limit_on_nodes_is_respected_and_reported() -> None:
     result = replay(scenario([9] + [0] * 40, [50] * 9, kind(2, max_nodes=3)), Buffer(0))
     assert result.node_starts == 3
     assert result.waits == {0: 0, LEAD: 6, LEAD + 1: 3}
@@ -150,7 +150,7 @@ def test_the_forecast_keeps_its_hit_rate_and_wastes_less_where_demand_varies() -
     assert replay(base, Buffer(number - 1)).hit_rate < ours.hit_rate <= fixed.hit_rate
 
 
-def test_poisson_demand_needs_what_theory_says() -> None:
+def test_poisson_demand_needs_the_number_of_the_theory() -> None:
     """Erlang's loss recursion gives a Poisson tail: hits of a base-stock policy are P(demand of the lead time < number)."""
     number, mean = 12, LEAD - 0.5  # of a launch's own minute half is over
     term = total = math.exp(-mean)
@@ -183,7 +183,7 @@ def test_nobody_waits_in_a_class_with_an_entry() -> None:
         assert replay(with_class(1, entry_late=0), policy).share_waiting() == 0.0
 
 
-def test_most_of_a_class_waits_the_first_time_it_comes_unannounced() -> None:
+def test_most_of_an_unannounced_class_waits_the_first_time() -> None:
     assert replay(with_class(1), ForecastDemand()).share_waiting() > 0.5
 
 
@@ -202,7 +202,7 @@ def test_nothing_is_left_an_hour_after_the_class() -> None:
     assert max(timeline.target[begins + 180 :]) == 0
 
 
-def test_the_entry_of_a_miss_would_have_prevented_it() -> None:
+def test_the_entry_of_a_miss_would_have_prevented_the_miss() -> None:
     base = replace(with_class(1), kind=kind(10))
     miss = replay(base, ForecastDemand()).largest_misses[0]
     entry = miss.calendar_entry("")

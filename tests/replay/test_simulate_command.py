@@ -64,7 +64,7 @@ def test_a_table_for_each_kind_of_node(capsys: pytest.CaptureFixture[str], files
     assert [each.partition(":")[0] for each in policies] == ["none", "forecast", "fixed"] * 2
 
 
-def test_json_says_the_same_for_the_same_seed(capsys: pytest.CaptureFixture[str], files: tuple[str, str]) -> None:
+def test_json_is_the_same_for_the_same_seed(capsys: pytest.CaptureFixture[str], files: tuple[str, str]) -> None:
     arguments = (*files, "--policy", "fixed:3", "--policy", "z2jh:3", "--format", "json", "--seed")
     first, again, other = (run(capsys, *arguments, seed)[1] for seed in ("1", "1", "2"))
     assert first == again != other
@@ -75,7 +75,7 @@ def test_json_says_the_same_for_the_same_seed(capsys: pytest.CaptureFixture[str]
     assert policies[0]["price"] == pytest.approx(3 * policies[0]["nodeHours"])
 
 
-def test_a_description_has_what_a_rehearsal_needs_too() -> None:
+def test_a_description_may_have_fields_of_a_rehearsal() -> None:
     """Labels of nodes; and kinds without profiles of their own, which a replay does not take."""
     text = "nodes: [{name: a, slots: 8, lead_minutes: 6, labels: {pool: x, zone: y}}, {name: b, slots: 4, lead_minutes: 6}]"
     (document,) = read_documents("cluster.yaml", text, PROFILE_FILES)
@@ -121,7 +121,7 @@ def test_an_ical_calendar_announces_a_class(
         assert problem in err
 
 
-def test_bad_rows_end_it_or_are_told(capsys: pytest.CaptureFixture[str], files: tuple[str, str]) -> None:
+def test_bad_rows_end_the_command_or_are_reported(capsys: pytest.CaptureFixture[str], files: tuple[str, str]) -> None:
     path = Path(files[0])
     path.write_text(path.read_text() + "2026-11-04T18:00:00Z,tpu\n")
     code, out, err = run(capsys, *files)
@@ -157,7 +157,7 @@ def test_classes_need_lengths_where_the_trace_has_them(
         pytest.param(("--learn-days", "9"), "must be longer than the 9 days for learning", id="nothing judged"),
     ],
 )
-def test_wrong_options_are_told_in_a_sentence(
+def test_wrong_options_are_reported_in_a_sentence(
     capsys: pytest.CaptureFixture[str], files: tuple[str, str], arguments: tuple[str, ...], problem: str
 ) -> None:
     code, out, err = run(capsys, *files, *arguments)
@@ -179,7 +179,7 @@ def test_the_description_is_read() -> None:
     assert str(found.zone) == "Europe/Berlin"
 
 
-def test_a_single_kind_takes_what_names_no_profile() -> None:
+def test_a_single_kind_gets_launches_without_a_profile() -> None:
     assert cluster("nodes: [{name: all, slots: 2, lead_minutes: 5}]").group_of == {"": "all"}
 
 
@@ -208,7 +208,7 @@ def test_a_single_kind_takes_what_names_no_profile() -> None:
         pytest.param(("floor: 1", "floor: -1"), "line 10: floor: is -1", id="floor"),
     ],
 )
-def test_what_is_wrong_in_the_description_is_named(change: tuple[str, str], message: str) -> None:
+def test_mistakes_in_the_description_are_named(change: tuple[str, str], message: str) -> None:
     assert change[0] in CLUSTER
     with pytest.raises(InputError) as refused:
         cluster(CLUSTER.replace(*change))
@@ -216,6 +216,6 @@ def test_what_is_wrong_in_the_description_is_named(change: tuple[str, str], mess
 
 
 @pytest.mark.parametrize("text", ["[]", "nodes: 3", "nodes: []", "nodes: [3]", "{}"])
-def test_what_is_no_description(text: str) -> None:
+def test_text_that_is_no_description(text: str) -> None:
     with pytest.raises(InputError, match=r"cluster\.yaml"):
         cluster(text)

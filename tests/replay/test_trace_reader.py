@@ -1,4 +1,4 @@
-"""Traces from CSV: what is read, and which row is named when something is wrong."""
+"""Traces from CSV: read rows, and the named row of a problem."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_launches_one_by_one_of_several_profiles(tmp_path: Path) -> None:
     assert traces["cpu"].lengths is None
 
 
-def test_what_the_history_exports(tmp_path: Path) -> None:
+def test_an_export_of_the_history_is_read(tmp_path: Path) -> None:
     """Two users at one time; two launches at one time that were imported, so without users; one that still runs."""
     url = f"sqlite:///{tmp_path / 'history.sqlite'}"
     database = HistoryDatabase.open(url)

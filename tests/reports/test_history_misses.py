@@ -117,9 +117,9 @@ def test_misses_within_a_lead_time_are_one() -> None:
     def number(leads: tuple[float, ...]) -> int:
         seen = [
             NodeLeadTime(
-                f"n{place}", "n", "", CLASS - timedelta(days=1), images=CLASS - timedelta(days=1, minutes=-lead)
+                f"n{index}", "n", "", CLASS - timedelta(days=1), images=CLASS - timedelta(days=1, minutes=-lead)
             )
-            for place, lead in enumerate(leads)
+            for index, lead in enumerate(leads)
         ]
         return len(miss_report(rushes, (), (), seen, NOW, DemandSettings()).misses)
 
@@ -141,5 +141,5 @@ def test_misses_within_a_lead_time_are_one() -> None:
         pytest.param({"cause": None, "bound": None, "running": CLASS + 61 * SECOND}, True, id="imported, later"),
     ],
 )
-def test_who_has_waited(fields: dict[str, Any], expected: bool) -> None:
+def test_a_launch_has_waited(fields: dict[str, Any], expected: bool) -> None:
     assert has_waited(launch("1", CLASS, **fields), NOW) is expected

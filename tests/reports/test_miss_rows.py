@@ -68,7 +68,7 @@ def test_the_line_of_an_event_is_read_back(profile: str) -> None:
     assert (read.users, read.profile, read.counts, read.ramp) == (238, profile, "additional", timedelta(minutes=12))
 
 
-def test_what_the_line_of_an_event_cannot_say_is_left_out() -> None:
+def test_an_entry_that_an_event_line_cannot_express_is_left_out() -> None:
     for profile in ('say "hi"', "", "a\x00b"):
         assert demand_line(miss().calendar_entry(profile)) == ""
     assert demand_line(miss(minutes=1441).calendar_entry("gpu")) == ""

@@ -28,7 +28,7 @@ def test_misses_close_to_one_another_are_one_time() -> None:
     assert found.reason.startswith("7 of 12 launches waited within 5 min; 2 expected, 7 placeholders: more launches")
 
 
-def test_a_number_of_placeholders_that_is_not_known_is_not_told() -> None:
+def test_an_unknown_number_of_placeholders_is_not_shown() -> None:
     misses = LargestMisses(apart=5)
     misses.minute(10, 3, 3, 0.5)
     misses.close()
@@ -45,7 +45,7 @@ def test_no_entry_helps_against_a_limit() -> None:
 
 
 def test_the_entry_begins_when_the_rush_does() -> None:
-    """The first of a rush find placeholders; one who knows only of the later ones prepares too few."""
+    """The first users of a rush find placeholders; a count of the later ones alone would prepare too few."""
     misses = LargestMisses(apart=8)
     launches = [0, 0, 1, 0, 0, 0, 9, 10, 7, 7, 0]
     missed = [0, 0, 0, 0, 0, 0, 0, 0, 2, 7, 0]

@@ -1,4 +1,4 @@
-"""Pictures: what is in them, that they fit a page with a strict policy, and that names stay text."""
+"""Pictures: their contents, that they fit a page with a strict policy, and that names stay text."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_colours_are_the_pages() -> None:
         assert {each for each in colors if not each.startswith("var(--plot-")} <= {"none"}
 
 
-def test_references_are_unique_and_kept() -> None:
+def test_references_are_unique_and_complete() -> None:
     known: set[str] = set()
     for svg in pictures():
         found = ElementTree.fromstring(svg)
@@ -94,7 +94,7 @@ def test_a_hostile_name_stays_text(name: str, shown: str) -> None:
     assert "<script" not in svg
 
 
-def test_a_timeline_shows_what_is_known() -> None:
+def test_a_timeline_shows_the_known_series() -> None:
     whole = texts(timeline_svg(steps(week()), UTC, prefix=""))
     assert {"launches an hour", "had to wait", "placeholders", "target (highest)", "nodes"} <= set(whole)
     launches = Timeline(29_000_000, array("L", [3] * 100), array("L", [0] * 100))

@@ -1,4 +1,4 @@
-"""All that happens to a cluster, its hub and the replicas, in an order left to chance."""
+"""Random events of a cluster, its hub and the replicas."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.service.chaos_world import ChaosWorld
 PAIR = {"gpu": claim_spec()}
 PAIR["gpu"]["devices"]["requests"][0]["exactly"]["count"] = 2
 BOTH = {"one": claim_spec(), "other": claim_spec()}
-#: Of a node's eight: no user's pod has room beside its placeholder, which goes before that is there.
-_MAX_OF_A_NODE = "5"
+#: Of a node's eight CPUs: a user's pod does not fit beside its placeholder, which is deleted before the pod runs.
+_MOST_OF_A_NODE = "5"
 
 
 def _choice(claims: Mapping[str, Any], cpu: str = "1") -> Choice:
@@ -30,9 +30,9 @@ def _choice(claims: Mapping[str, Any], cpu: str = "1") -> Choice:
 CHOICES = {
     "gpu": _choice(WHOLE),
     "plain": _choice({}),
-    "full": _choice(WHOLE, _MAX_OF_A_NODE),
-    "both": _choice(BOTH, _MAX_OF_A_NODE),
-    # Nothing is kept for it; placeholders make way.
+    "full": _choice(WHOLE, _MOST_OF_A_NODE),
+    "both": _choice(BOTH, _MOST_OF_A_NODE),
+    # It has no placeholders; others are preempted for it.
     "pair": _choice(PAIR),
 }
 #: How often each is chosen.
@@ -78,7 +78,7 @@ class Chaos(ChaosWorld):
         await self.check()
 
     def next_happening(self) -> Callable[[], Any]:
-        """As from a pack of cards, so that each comes soon enough."""
+        """The next event, as from a pack of cards, so that each event comes soon enough."""
         if not self.cards:
             happenings: dict[Callable[[], Any], int] = {
                 self.arrive: 18,
@@ -105,7 +105,7 @@ class Chaos(ChaosWorld):
     # --- users ---------------------------------------------------------------------------------------------------------
 
     async def arrive(self) -> None:
-        """With a question where there is a place, at once or slowly, or without; some hubs die midway."""
+        """A user arrives; the hub may ask for a placement, start the server slowly, or die midway."""
         if len(self.hub.users) >= MAX_USERS:
             return
         self.number += 1
@@ -121,15 +121,15 @@ class Chaos(ChaosWorld):
             await self.hub.finish(start)
 
     async def many_ask(self) -> None:
-        """More than places are kept; their hubs take their time, or die."""
+        """More users ask than there are placeholders, and none of their servers comes."""
         wanted = self.random.choice(("gpu", "full"))
         choice = CHOICES[wanted]
         for _ in range(4):
             running = [each.running for each in self.replicas if each.is_running]
             self.number += 1
-            start = Start(f"user-{self.number}-{wanted}", choice, Death.PROMISED)
+            start = Start(f"user-{self.number}-{wanted}", choice, Death.RESERVED)
             await self.hub.ask(start, self.random.choice(running))
-            with contextlib.suppress(AssertionError):  # there may be no room for another one
+            with contextlib.suppress(AssertionError):  # another one may not fit
                 await self.until(lambda: bool(self.observer.warm(choice.shape.id)), "another is warm", 0.3)
 
     async def leave(self) -> None:
@@ -150,7 +150,7 @@ class Chaos(ChaosWorld):
         await self.cluster.publish(*node(name, *(whole(f"gpu-{each}") for each in range(devices)), images=images))
 
     async def node_is_lost(self) -> None:
-        """With its pods and what its driver has published."""
+        """A node is lost with its pods and the slices of its driver."""
         if len(self.nodes) < 2:
             return
         name = self.nodes.pop(self.random.randrange(len(self.nodes)))
@@ -167,15 +167,15 @@ class Chaos(ChaosWorld):
             await self.cluster.admin.patch(resource_path("v1", "nodes", name=name, subresource="status"), body)
 
     async def placeholder_fails(self) -> None:
-        """As when a node is short of memory: the kubelet ends the pod, and leaves it there."""
-        if kept := sorted(pod.name for pod in self.observer.placeholders() if pod.node_name):
+        """The kubelet ends a placeholder and leaves the pod object, as when a node is short of memory."""
+        if with_node := sorted(pod.name for pod in self.observer.placeholders() if pod.node_name):
             body = {"status": {"phase": "Failed", "reason": "Evicted"}}
-            path = self.cluster.path("pods", self.random.choice(kept), "status")
+            path = self.cluster.path("pods", self.random.choice(with_node), "status")
             with contextlib.suppress(KubernetesError):  # it has gone meanwhile
                 await self.cluster.admin.patch(path, body)
 
     async def claim_is_deleted(self) -> None:
-        """By an administrator who takes it for a leftover."""
+        """An administrator deletes a warm claim, mistaken for a leftover."""
         if warm := sorted(key.name for pod in self.observer.placeholders() for key in claims_named(pod)):
             name = self.random.choice(warm)
             self.hub.spoiled.add(name)
@@ -193,12 +193,12 @@ class Chaos(ChaosWorld):
         self.random.choice(self.replicas).proxy.cut()
 
     async def api_is_away(self) -> None:
-        """For up to ten minutes, in which nothing is decided as soon as what is known is too old."""
+        """The API server is away for up to ten minutes; nothing is decided once the view of the cluster is too old."""
         for each in self.replicas:
             each.cut_off()
         await self.pass_time(90)
         await self.check()
-        # What is under way comes to its end.
+        # Actions under way end.
         await self.until(
             lambda: all(not each.is_running or each.is_on_hold for each in self.replicas), "nothing is done"
         )
@@ -210,7 +210,7 @@ class Chaos(ChaosWorld):
         await self.heal()
 
     async def watches_stay_broken(self) -> None:
-        """While requests get through: what the leader could do, it does not, as it knows too little."""
+        """Requests still get through, but the leader is on hold, as its view of the cluster is too old."""
         leaders = [each for each in self.replicas if each.leads]
         for each in leaders:
             each.break_watches()
@@ -226,7 +226,7 @@ class Chaos(ChaosWorld):
         await self.heal()
 
     async def pods_are_unseen(self) -> None:
-        """By the leader, while it knows enough to decide: who has come for a promise, it learns from the claim alone."""
+        """The leader sees no pods but still decides: only the claim shows that the reserved-for pod exists."""
         for each in [each for each in self.replicas if each.leads]:
             self.number += 1
             start = Start(f"user-{self.number}-full", CHOICES["full"], Death.NEVER)
@@ -239,19 +239,19 @@ class Chaos(ChaosWorld):
             each.heal()
 
     async def leader_is_killed(self) -> None:
-        """In the middle of whatever it does; another begins with what is in the cluster."""
+        """The leader dies in the middle of its work; its successor begins with the state of the cluster."""
         for each in [each for each in self.replicas if each.leads]:
             await each.kill()
             await self.start(each)
 
     async def leader_stops(self) -> None:
-        """As with a new version of the service."""
+        """The leader ends and starts again, as with a new version of the service."""
         for each in [each for each in self.replicas if each.leads]:
             await each.stop()
             await self.start(each)
 
     async def leader_is_cut_off(self) -> None:
-        """It is alone in the world, and comes back when another leads."""
+        """The leader loses its network, and gets it back when another replica leads."""
         for each in [each for each in self.replicas if each.leads]:
             each.cut_off()
             others = [other for other in self.replicas if other is not each]

@@ -1,4 +1,4 @@
-"""A hub as it starts and stops servers, with the spawner's own parts for what it makes beside a pod; it may die midway."""
+"""A hub that starts and stops servers, with the spawner's own code for objects beside the pod; it may die midway."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from tests.service.virtual_replica import VirtualTime
 #: How long a start may take.
 START_TIME = timedelta(seconds=60)
 SWEEP_EVERY = timedelta(minutes=3)
-#: As in the spawner: what is promised for less is not used any more.
+#: As in the spawner: a reservation that ends sooner is not used any more.
 _TOO_LATE = timedelta(seconds=2)
 
 Json = dict[str, Any]
 
 
 class Death(StrEnum):
-    """Where a start ends for good, if it does."""
+    """The step at which a start ends for good, if it does."""
 
     NEVER = "never"
-    PROMISED = "once a place is promised"
-    MADE = "once all is made but the pod"
-    STARTED = "once the pod is there, which owns nothing yet"
+    RESERVED = "once a placeholder is reserved"
+    MADE = "once all objects but the pod are made"
+    STARTED = "once the pod exists, which owns nothing yet"
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a user may choose.
+    """A choice of a user.
 
     Attributes
     ----------
@@ -72,11 +72,11 @@ class Hub:
     Attributes
     ----------
     reserved
-        For whom a warm claim was promised, by its name.
+        The pod for which a warm claim is reserved, by the name of the claim.
     wrong
-        Promises that should not have been given.
+        Reservations that violate a rule.
     users
-        Names of the pods that were made and not deleted by it.
+        Names of the pods that the hub made and did not delete.
     spoiled
         Claims that somebody has deleted.
     """
@@ -86,14 +86,14 @@ class Hub:
         self.wrong: list[str] = []
         self.users: list[str] = []
         self.spoiled: set[str] = set()
-        self.taken_over = 0
+        self.handed_over = 0
         self._cluster = cluster
         self._time = time
         self._api = api
         self._swept = time.now()
 
     async def ask(self, start: Start, service: Replica) -> None:
-        """Ask for a place; without an answer it goes on as if there were no service."""
+        """Ask for a placement; without an answer the hub goes on as if there were no service."""
         question = {"shape": start.choice.shape.id, "pod": start.name, "namespace": self._cluster.namespace}
         try:
             status, answer = await service.ask(question)
@@ -105,14 +105,14 @@ class Hub:
         for claim in answer["claims"].values():
             other = self.reserved.setdefault(claim, start.name)
             if other != start.name:
-                self.wrong.append(f"{claim} was promised to {other} and to {start.name}")
+                self.wrong.append(f"{claim} was reserved for {other} and for {start.name}")
 
     async def finish(self, start: Start) -> None:
-        """Make what the pod needs, and the pod."""
-        if start.death is Death.PROMISED:
+        """Make the objects that the pod needs, and the pod."""
+        if start.death is Death.RESERVED:
             return
         objects, answer = self._objects(start), start.answer
-        entries = await self._take(start, objects, answer) if answer is not None and answer["claims"] else None
+        entries = await self._acquire(start, objects, answer) if answer is not None and answer["claims"] else None
         if entries is None:
             entries = {
                 name: {"resourceClaimTemplateName": each["metadata"]["name"]}
@@ -135,15 +135,15 @@ class Hub:
         await self._api.delete(self._cluster.path("pods", name), grace_period_seconds=0, missing_ok=True)
 
     async def sweep(self) -> None:
-        """Remove what starts have left, now and then."""
+        """Remove leftovers of starts, now and then."""
         if self._time.now() - self._swept >= SWEEP_EVERY:
             self._swept = self._time.now()
             sweep = Sweep(self._api, self._cluster.namespace, START_TIME, self._time.now())
             await sweep.run()
             assert sweep.errors == []
 
-    async def _take(self, start: Start, objects: StartObjects, answer: Json) -> dict[str, Json] | None:
-        """Entries that name what was promised; None if it cannot be had any more."""
+    async def _acquire(self, start: Start, objects: StartObjects, answer: Json) -> dict[str, Json] | None:
+        """Entries that name the reserved claims; None if a claim is not available any more."""
         if self._time.now() > datetime.fromisoformat(answer["until"]) - _TOO_LATE:
             return None
         try:
@@ -157,7 +157,7 @@ class Hub:
             if left is not None:
                 await left.remove(start.name)
             return None
-        self.taken_over += 1
+        self.handed_over += 1
         return {entry: {"resourceClaimName": claim} for entry, claim in answer["claims"].items()}
 
     def _objects(self, start: Start) -> StartObjects:

@@ -1,4 +1,4 @@
-"""Sees a cluster by a connection of its own, and notes whatever must never be."""
+"""Watches a cluster by a connection of its own, and notes violations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.service.virtual_replica import VirtualTime
 #: Stamps and labels have whole seconds, and rounds take their time.
 _SLACK = timedelta(seconds=5)
 _STAMP = timedelta(seconds=1)
-#: What happens within so many real seconds, a leader may not have seen when it decided.
+#: Real seconds: a leader may not have seen newer changes when it decided.
 _TOGETHER = 0.5
 
 
@@ -60,13 +60,13 @@ class Observer:
     gone
         Users' pods that were there.
     wrong
-        What must never be, and was.
+        Violations.
     ended
         Placeholders that the replicas ended, by cause.
     handed
         The users' pods that have named a claim, by their uids.
     reserved
-        To whom claims were promised, and until when.
+        Reservations by claim: the pod, and the end.
     """
 
     def __init__(
@@ -95,10 +95,10 @@ class Observer:
         self._since: dict[tuple[str, ObjectKey], datetime] = {}
         watch.on_change(self._note)
 
-    # --- what there is -----------------------------------------------------------------------------------------------
+    # --- objects ----------------------------------------------------------------------------------------------------
 
     def pods(self) -> list[Pod]:
-        """Of the test, those on their way out not included."""
+        """Pods of the test that are not terminating."""
         pods = self.watch.snapshot.pods.values()
         return [pod for pod in pods if pod.namespace == self._namespace and not pod.is_deleted]
 
@@ -106,11 +106,11 @@ class Observer:
         return [pod for pod in self.pods() if pod.labels.get(names.COMPONENT) == names.USER_SERVER]
 
     def running_users(self) -> list[Pod]:
-        """Those that have a node and have not finished."""
+        """Users' pods that have a node and have not finished."""
         return [pod for pod in self.users() if pod.node_name and not pod.is_finished]
 
     def pending_users(self) -> list[Pod]:
-        """Those without a node."""
+        """Pending users' pods."""
         return [pod for pod in self.users() if not pod.node_name and not pod.is_finished]
 
     def placeholders(self) -> list[Pod]:
@@ -121,7 +121,7 @@ class Observer:
         return [each for each in claims if each.key.namespace == self._namespace]
 
     def warm(self, shape: str) -> set[ObjectKey]:
-        """Placeholders that keep a place which the next user can have."""
+        """Warm placeholders, which can be reserved for the next user."""
         return {ObjectKey.of(pod) for pod in self.placeholders() if _shape(pod) == shape and self._is_warm(pod)}
 
     def _is_warm(self, pod: Pod) -> bool:
@@ -131,7 +131,7 @@ class Observer:
         claims = [self.watch.snapshot.claims.get(key) for key in claims_named(pod)]
         return all(each is not None and names.RESERVED_FOR not in each.labels for each in claims)
 
-    # --- what happens ------------------------------------------------------------------------------------------------
+    # --- changes -----------------------------------------------------------------------------------------------------
 
     def note_decision(self, numbered: NumberedDecision) -> None:
         """A replica has decided something."""
@@ -146,14 +146,14 @@ class Observer:
             namespace, _, name = decision.subject.removeprefix("ResourceClaim ").partition("/")
             made = self._made.get(ObjectKey(namespace, name), decision.at)
             if decision.at - made < self._grace.orphan - _SLACK:
-                self._tell(f"claim {name} is deleted as a leftover after {decision.at - made}")
+                self._report(f"claim {name} is deleted as a leftover after {decision.at - made}")
 
     def _look_at_expiry(self, placeholder: ObjectKey, at: datetime) -> None:
-        """Who is promised a place has all of the time that he was told, unless he comes without it."""
+        """A reservation lasts until its end, unless the pod exists but references none of its reserved claims."""
         claims = [key for key in self.reserved if key.name.startswith(f"{placeholder.name}-")]
         until = [self.reserved[key].until for key in claims if key not in self._unused_reservations]
         if until and at < max(until) - _STAMP:
-            self._tell(f"{placeholder} ended at {at}, and is promised until {max(until)}")
+            self._report(f"{placeholder} ended at {at}, and is reserved until {max(until)}")
 
     def _note(self, change: Change) -> None:
         if change.key.namespace not in ("", self._namespace):
@@ -176,10 +176,10 @@ class Observer:
             if not pod.is_deleted:
                 return
         if name not in self.left and self._node_of.get(name) not in self.lost:
-            self._tell(f"{name} was ended by somebody else")
+            self._report(f"{name} was ended by somebody else")
 
     def _look_at_placeholder(self, key: ObjectKey) -> None:
-        """A server joins what a placeholder keeps prepared: its kubelet may lose it if that goes before it runs."""
+        """A placeholder stays until the server with its warm claim runs; else the kubelet could unprepare the claim."""
         pod = self.watch.snapshot.pods.get(key)
         if pod is None or not pod.is_deleted or pod.is_preempted or pod.uid in self._terminating:
             return
@@ -187,25 +187,25 @@ class Observer:
         for user in self.running_users():
             shared = set(claims_named(pod)) & set(claims_named(user))
             if shared and not user.is_running and user.node_name not in self.lost:
-                self._tell(f"{key} goes before {user} runs with what it kept")
+                self._report(f"{key} goes before {user} runs with its warm claim")
 
     def _look_at_users(self) -> None:
         for pod in self.users():
             for key in claims_named(pod):
-                takers = self.handed.setdefault(key, set())
-                takers.add(pod.uid)
-                if len(takers) > 1:
-                    self._tell(f"{key} was given to {len(takers)} users")
+                new_users = self.handed.setdefault(key, set())
+                new_users.add(pod.uid)
+                if len(new_users) > 1:
+                    self._report(f"{key} was given to {len(new_users)} users")
         holders = Counter(each.id for claim in self.claims() for each in claim.claim.status.devices or ())
         for device, count in holders.items():
             if count > 1:
-                self._tell(f"{device} is {count} claims'")
+                self._report(f"{device} is {count} claims'")
 
     def _look_at_numbers(self) -> None:
         counted = Counter(_shape(pod) for pod in self.placeholders())
         for shape, replicas in self._replicas.items():
             if counted[shape] > replicas.max:
-                self._tell(f"{counted[shape]} placeholders of {shape}, {replicas.max} at most")
+                self._report(f"{counted[shape]} placeholders of {shape}, {replicas.max} at most")
             warm = self.warm(shape)
             lost = self._warm[shape] - warm
             self._losses += [_Loss(key, shape, monotonic(), len(warm)) for key in lost]
@@ -217,7 +217,7 @@ class Observer:
             self._made.setdefault(claim.key, now)
             for each in claim.consumers:
                 if each.resource != "pods":
-                    self._tell(f"{claim.key} has a consumer that is no pod: {each.resource}")
+                    self._report(f"{claim.key} has a consumer that is no pod: {each.resource}")
             if (reservation := reservation_of(claim)) is not None:
                 self.reserved[claim.key] = reservation
                 pod = self.watch.snapshot.pods.get(ObjectKey(claim.key.namespace, reservation.pod))
@@ -230,7 +230,7 @@ class Observer:
         self._since = {key: self._since.get(key, now) for key in found}
 
     def _orphans(self) -> Iterator[tuple[tuple[str, ObjectKey], None]]:
-        """Claims, promises and placeholders that are good for nothing, and whose end nobody has asked for."""
+        """Claims and placeholders that serve no purpose and that nobody has deleted."""
         named = {key for pod in self.pods() for key in claims_named(pod)}
         for claim in self.claims():
             is_warm = claim.labels.get(names.COMPONENT) == names.PLACEHOLDER
@@ -240,14 +240,14 @@ class Observer:
             if pod.is_finished or any(key not in self.watch.snapshot.claims for key in claims_named(pod)):
                 yield ("placeholder", ObjectKey.of(pod)), None
 
-    def _tell(self, text: str) -> None:
+    def _report(self, text: str) -> None:
         if text not in self.wrong:
             self.wrong.append(text)
 
-    # --- what must be so once the leader has had its say ---------------------------------------------------------------
+    # --- checks after the leader has decided --------------------------------------------------------------------------
 
     def judge_losses(self) -> None:
-        """The floor holds: what the service itself moved about left as many warm as must be."""
+        """The floor holds: evictions by the service leave enough warm placeholders."""
         begin, self._judged = self._judged, monotonic() - _TOGETHER
         for loss in self._losses:
             if not begin < loss.at <= self._judged or not self._is_eviction(loss):
@@ -259,49 +259,50 @@ class Observer:
             floor = self._replicas[loss.shape].effective_floor
             if loss.left + others < floor:
                 cause = self._causes[loss.key]
-                self._tell(f"{loss.key} was evicted ({cause}), and {loss.left} of {floor} are left warm")
+                self._report(f"{loss.key} was evicted ({cause}), and {loss.left} of {floor} are left warm")
 
     def judge_orphans(self) -> None:
         """Nothing is left over for longer than its grace.
 
-        A promise among the consumers has none: it is of use until the moment it ends, or its pod has the claim, and the
-        leader, which has had its say by now, takes it away in its next round. Of the policy's times none comes between:
-        that for orphans is for what is left then, a claim without consumers.
+        A reservation has no grace. It is of use until its end, or until its pod has the claim. The leader, which has
+        decided by now, removes it in its next round. The policy's grace for orphans is for claims without consumers.
         """
         now = self._time.now()
         for (kind, key), since in self._since.items():
-            claim = self.watch.snapshot.claims.get(key) if kind in ("claim", "promise") else None
+            claim = self.watch.snapshot.claims.get(key) if kind in ("claim", "reservation") else None
             reservation = reservation_of(claim)
-            grace = timedelta(0) if kind in ("promise", "kept promise") else self._grace.orphan
+            grace = timedelta(0) if kind in ("reservation", "unused reservation") else self._grace.orphan
             until = max(since + grace, reservation.until if reservation is not None else since)
             if now > until + _SLACK:
-                self._tell(f"{kind} {key} is left over since {now - since}")
+                self._report(f"{kind} {key} is left over since {now - since}")
         for pod in self.placeholders():
             for key in claims_named(pod):
                 reservation = reservation_of(self.watch.snapshot.claims.get(key))
                 if reservation is not None and key not in self.handed and now > reservation.until + _SLACK:
-                    self._tell(f"{pod} is kept for {reservation.pod}, which did not come, {now - reservation.until}")
+                    self._report(
+                        f"{pod} is reserved for {reservation.pod}, which did not come, {now - reservation.until}"
+                    )
         for kind in (Kind.RESOURCE_CLAIM_TEMPLATE, Kind.RESOURCE_CLAIM):
             for key, observed in self.watch.observed_of(kind).items():
                 ends = observed.annotations.get(names.START_ENDS, "")
                 is_own = key.namespace == self._namespace and not observed.owners and not observed.deleted
                 if ends and is_own and now > datetime.fromisoformat(ends) + SWEEP_EVERY + _SLACK:
-                    self._tell(f"{kind} {key} is left over of a start that ended at {ends}")
+                    self._report(f"{kind} {key} is left over of a start that ended at {ends}")
 
     def judge_users(self, spoiled: Collection[str]) -> None:
-        """Nobody takes from a user what he has.
+        """Users keep their claims.
 
         Parameters
         ----------
         spoiled
-            Claims that somebody deleted who is none of us.
+            Claims that an administrator deleted.
         """
         for pod in self.users():
             for key in claims_named(pod):
                 claim = self.watch.snapshot.claims.get(key)
                 stays = pod.name not in self.left and pod.node_name not in self.lost and key.name not in spoiled
                 if stays and (claim is None or claim.is_deleted):
-                    self._tell(f"{key} of {pod} is {'gone' if claim is None else 'being deleted'}")
+                    self._report(f"{key} of {pod} is {'gone' if claim is None else 'being deleted'}")
 
     def _is_eviction(self, loss: _Loss) -> bool:
         cause = self._causes.get(loss.key)
@@ -313,5 +314,5 @@ def _shape(pod: Pod) -> str:
 
 
 def claims_named(pod: Pod) -> list[ObjectKey]:
-    """Claims that a pod names, other than those made for it."""
+    """Claims that a pod names, without claims made from templates."""
     return [ObjectKey(pod.namespace, each.claim) for each in pod.claims if each.claim and each.template is None]

@@ -1,4 +1,4 @@
-"""What the chaos happens to: a cluster with two replicas and a hub, whose clock jumps; and what must hold there.
+"""The world of the chaos: a cluster with two replicas and a hub, whose clock jumps; and its invariants.
 
 Whole replicas of the service run in it, each with a network of its own that fails; other worlds have one reconciler or none.
 """
@@ -23,7 +23,7 @@ from tests.service.chaos_observer import Observer, claims_named
 from tests.service.replica import writes
 from tests.service.virtual_replica import VirtualReplica, VirtualTime
 
-#: Watches last 30 s, and nothing is decided on knowledge that is 60 s old.
+#: Watches last 30 s, and nothing is decided on a view of the cluster that is 60 s old.
 _LONGEST_JUMP = timedelta(seconds=20)
 
 
@@ -33,13 +33,13 @@ class ChaosWorld:
     Attributes
     ----------
     nodes
-        Names of those that are there.
+        Names of the nodes that exist.
     slow_starts
-        Starts that asked for a place and have made no pod yet.
+        Starts that asked for a placement and have made no pod yet.
     did
-        What happened how often.
+        Number of events by name.
     waited
-        How often a user's pod was seen to wait, by the begin of its cause.
+        Number of pending users' pods seen, by the first words of the cause.
     """
 
     def __init__(
@@ -76,14 +76,16 @@ class ChaosWorld:
     # --- time ----------------------------------------------------------------------------------------------------------
 
     async def pass_time(self, seconds: float) -> None:
-        """Go ahead in steps so short that what is known stays fresh, where nothing is in its way."""
+        """Go ahead in short steps, so that the view of the cluster stays fresh unless the network is broken."""
         end = self.time.now() + timedelta(seconds=seconds)
         while (now := self.time.now()) < end:
             self.time.clock.jump_to(min(now + _LONGEST_JUMP, end))
             for each in self.replicas:
                 each.note_jump()
-            with contextlib.suppress(AssertionError):  # what is done to the network may last
-                await self.until(lambda: all(each.is_fresh for each in self.replicas), "what is known is fresh", 0.3)
+            with contextlib.suppress(AssertionError):  # a fault of the network may last
+                await self.until(
+                    lambda: all(each.is_fresh for each in self.replicas), "the view of the cluster is fresh", 0.3
+                )
 
     async def pods_of_lost_nodes_go(self) -> None:
         """As kube-controller-manager removes them, only sooner."""
@@ -94,7 +96,7 @@ class ChaosWorld:
         self.hub.users = [name for name in self.hub.users if name not in self.observer.gone]
 
     async def settle(self) -> None:
-        """All trouble is over, and the leader has done what it sees as of now."""
+        """All trouble is over, and the leader has acted on the present state."""
         await self.heal()
         slow, self.slow_starts = self.slow_starts, []
         for start in slow:
@@ -135,9 +137,9 @@ class ChaosWorld:
         assert sum(each.leads for each in self.replicas) <= 1, self.picture()
 
     async def check_running(self) -> None:
-        """Who runs has all of his claims, and is among their consumers: no other claim can get the devices.
+        """A running pod has all of its claims, and is among their consumers: no other claim can get the devices.
 
-        Claims are read after the pods were seen to run, as a watch may tell of a pod before it tells of its claims.
+        Claims are read after the pods were seen to run, as a watch may show a pod before it shows its claims.
         """
         running = self.observer.running_users()
         answer = await self.cluster.admin.list(self.cluster.path("resourceclaims"))
@@ -151,7 +153,7 @@ class ChaosWorld:
                 raise AssertionError(f"{pod} runs on {pod.node_name} without its claims: {shown}\n{self.picture()}")
 
     async def _still_runs(self, pod: Pod) -> bool:
-        """As of now: whoever ends loses his claims."""
+        """Whether the pod still runs: an ended pod loses its claims."""
         try:
             seen = await self.cluster.admin.get(self.cluster.path("pods", pod.name))
         except KubernetesError as error:
@@ -162,27 +164,27 @@ class ChaosWorld:
         return is_same and seen["status"].get("phase") not in ("Succeeded", "Failed")
 
     async def check_causes(self, replica: VirtualReplica) -> None:
-        """Every user's pod that waits has a cause that the API names; of a replica that is cut off, those it knows.
+        """The API names a cause for every pending user's pod; a replica that is cut off, for the pods that it knows.
 
-        So has the standby, which sees the same cluster.
+        The standby does so, too, as it sees the same cluster.
         """
         service = replica.running
         blind = [each for each in self.replicas if each.is_cut_off and (each is replica or each.leads)]
         for _ in range(500):
             answer = {each["name"]: each["cause"] for each in (await service.get_json("pending-servers"))["items"]}
-            waiting = {pod.name for pod in self.observer.pending_users()}
+            pending = {pod.name for pod in self.observer.pending_users()}
             for each in blind:
-                waiting &= {pod.name for pod in each.running.controller.watch.snapshot.pods.values()}
-            missing = [name for name in waiting if not answer.get(name)]
+                pending &= {pod.name for pod in each.running.controller.watch.snapshot.pods.values()}
+            missing = [name for name in pending if not answer.get(name)]
             if not missing:
-                self.waited.update(_kind_of_cause(answer[name]) for name in waiting)
+                self.waited.update(_kind_of_cause(answer[name]) for name in pending)
                 return
             await asyncio.sleep(0.01)
         raise AssertionError(f"no cause is named for {missing}\n{self.picture()}")
 
     def picture(self) -> str:
-        """What somebody wants to see who looks for the reason."""
-        told = [
+        """The state of the world, for the message of a failure."""
+        lines = [
             *self.observer.wrong,
             *self.hub.wrong,
             f"{self.lasted} {dict(self.did)} {dict(self.waited)} {dict(self.observer.ended)} {dict(self.seen())}",
@@ -190,28 +192,28 @@ class ChaosWorld:
         for each in self.replicas:
             if each.is_running:
                 newest = [numbered.decision for numbered in each.running.context.decisions.newest(15)]
-                told += [f"{each.running.url} leads: {each.leads} problems: {each.running.context.problems()}"]
-                told += [
+                lines += [f"{each.running.url} leads: {each.leads} problems: {each.running.context.problems()}"]
+                lines += [
                     f"  {each.at:%H:%M:%S} {each.kind} {each.subject} {each.code} {each.reason} {each.outcome}"
                     for each in newest
                 ]
-        told += [
+        lines += [
             f"{pod.name} on {pod.node_name} {pod.phase} {[each.claim for each in pod.claims]}"
             for pod in self.observer.pods()
         ]
-        told += [f"{each.key} {each.labels} {each.consumers}" for each in self.observer.claims()]
-        return "\n".join(told)
+        lines += [f"{each.key} {each.labels} {each.consumers}" for each in self.observer.claims()]
+        return "\n".join(lines)
 
     def seen(self) -> Counter[str]:
-        """What must be in a run that is worth its name."""
+        """Counts of the events that a run must contain."""
         observer = self.observer
         in_vain = sum(key not in observer.handed for key in observer.reserved)
         return Counter(
-            {"taken over": self.hub.taken_over, "promised": len(observer.reserved), "promised in vain": in_vain}
+            {"handed over": self.hub.handed_over, "reserved": len(observer.reserved), "reserved in vain": in_vain}
         )
 
     def done_so_far(self) -> list[int]:
-        """Of each replica, what it decided and what it tried to write."""
+        """Numbers of decisions of running replicas, and of writes that each replica tried."""
         decided = [each.running.context.decisions.count for each in self.replicas if each.is_running]
         return decided + [len(writes(each.proxy)) for each in self.replicas]
 

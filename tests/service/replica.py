@@ -1,4 +1,4 @@
-"""A replica of the service in the test's process, on a cluster under test, and what a hub publishes for it."""
+"""A replica of the service in the test's process, on a cluster under test, and objects that a hub publishes for it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ Json = dict[str, Any]
 async def publish_shapes(
     cluster: ClusterUnderTest, shapes: Mapping[str, Shape], skipped: Mapping[str, str] | None = None
 ) -> None:
-    """As the hub does when it starts, over what it published before."""
+    """Publish shapes as the hub does when it starts; they replace earlier ones."""
     manifest = published_config_map(PublishedShapes(shapes, skipped or {}), cluster.namespace, {})
     path = resource_path("v1", "configmaps", cluster.namespace)
     await cluster.admin.delete(f"{path}/{names.SHAPES_CONFIG_MAP}", missing_ok=True)
@@ -68,7 +68,7 @@ async def publish_shapes(
 
 
 async def publish_settings(cluster: ClusterUnderTest) -> None:
-    """The empty ConfigMap for what people set, as the chart creates it."""
+    """Create the empty ConfigMap for settings made by people, as the chart does."""
     (settings,) = [
         each for each in manifests(cluster.namespace) if each["metadata"]["name"] == names.SETTINGS_CONFIG_MAP
     ]
@@ -103,7 +103,7 @@ class Replica:
         await eventually(condition, what, seconds, shows=last)
 
     async def until_warm(self, shape: Shape, count: int) -> None:
-        """Wait until so many places of a shape can be promised."""
+        """Wait until so many placeholders of a shape are warm and can be reserved."""
         await self.until(
             lambda: self.context.controller is not None and len(self.controller.view().warm(shape.id)) == count,
             f"{count} warm placeholders",
@@ -133,7 +133,7 @@ class Replica:
             return answer.status, await answer.json()
 
     async def get(self, path: str) -> str:
-        """What an address answers."""
+        """The answer of an address."""
         async with aiohttp.ClientSession() as session, session.get(f"{self.url}/{path}") as answer:
             assert answer.status == 200, await answer.text()
             return await answer.text()
@@ -144,7 +144,7 @@ class Replica:
         return answer
 
     async def place(self, shape: Shape, pod: str) -> Json:
-        """A question that is answered."""
+        """Ask for a placement, which is answered with 200."""
         status, answer = await self.ask({"shape": shape.id, "pod": pod, "namespace": self.cluster.namespace})
         assert status == 200, answer
         return answer
@@ -257,5 +257,5 @@ READS = ("get", "list", "watch")
 
 
 def writes(proxy: FaultProxy) -> list[Request]:
-    """Requests that change something, but for those of the election, and events."""
+    """Requests that change something, except for requests of the election, and events."""
     return [each for each in proxy.requests if each.verb not in READS and each.resource not in ("leases", "events")]

@@ -1,4 +1,4 @@
-"""Calendar entries that administrators add: kept by the cluster, refused where they make no sense."""
+"""Calendar entries that administrators add: stored in the cluster, and refused if they make no sense."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ async def test_entries_of_an_earlier_version_are_moved(
         assert not controller.scale_ahead.calendars.is_complete(NOW)
         with contextlib.closing(sqlite3.connect(tmp_path / "history.sqlite")) as another:
             another.execute("ALTER TABLE calendar_entries RENAME TO elsewhere")
-            for _ in range(3):  # it is tried again each minute, and said once
+            for _ in range(3):  # the move is tried again each minute, and its failure is logged once
                 await entries.move()
             assert caplog.text.count("Calendar entries cannot be read") == 1
             another.execute("ALTER TABLE elsewhere RENAME TO calendar_entries")

@@ -1,4 +1,4 @@
-"""Calls that block: one at a time, and none is waited for longer than it may take."""
+"""Calls that block: one at a time, each with a timeout."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def test_results_and_errors_come_back() -> None:
     assert await calls(lambda: 4) == 4
 
 
-async def test_a_call_that_hangs_is_given_up_and_none_is_begun_beside_it() -> None:
+async def test_a_hanging_call_is_given_up_and_no_other_call_begins_beside_it() -> None:
     calls, release, begun = BlockingCalls("test", 0.05), threading.Event(), list[int]()
 
     def hang(number: int) -> int:

@@ -1,7 +1,7 @@
 """More than half an hour of anything that can happen to a cluster, its hub and two replicas, on clusters as they are.
 
-The clock jumps, the cluster does not: API server, scheduler, controllers and kubelet are at work in real time. What must
-always hold is checked after every step, by an observer with a connection of its own.
+The clock jumps, the cluster does not: API server, scheduler, controllers and kubelet are at work in real time. An
+observer with a connection of its own checks the invariants after every step.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ from tests.virtual_time.api import VirtualTimeApi
 #: More than the one of CI where somebody looks for trouble: ``DRA_SPAWNER_CHAOS_SEEDS=20``.
 SEEDS = int(os.environ.get("DRA_SPAWNER_CHAOS_SEEDS", "1"))
 LONG = timedelta(minutes=33)
-#: Chance goes on for so long at most until there was enough of what is to be seen.
+#: Longest run; it ends as soon as the events of `ENOUGH` have happened.
 LONGEST = timedelta(minutes=99)
-ENOUGH = Counter({"taken over": 3, "promised": 5, "promised in vain": 1})
+ENOUGH = Counter({"handed over": 3, "reserved": 5, "reserved in vain": 1})
 REPLICAS = {
     "gpu": ReplicaRange(2, 3),
     "plain": ReplicaRange(2, 3),
     "full": ReplicaRange(1, 3),
     "both": ReplicaRange(1, 2),
 }
-#: Who stay to the end. On a node where anybody is, there may be no room for one that wants both devices.
+#: Users that stay to the end. A pod that wants both devices of a node may not fit beside any other.
 LAST_USERS = MAX_NODES - sum(REPLICAS[name].min for name in ("gpu", "full", "both"))
 GRACE = Grace(orphan=timedelta(seconds=60))
 
 
 @contextlib.asynccontextmanager
 async def chaos_on(cluster: ClusterUnderTest, seed: int) -> AsyncIterator[Chaos]:
-    """Two replicas at work, and who does them no good."""
+    """Two replicas at work, and the chaos around them."""
     await prepare(cluster)
     await publish_shapes(cluster, {name: CHOICES[name].shape for name in CHOICES})
     traits: dict[str, Any] = {
@@ -100,17 +100,17 @@ async def rest(chaos: Chaos) -> None:
 
 
 def restless(chaos: Chaos) -> list[str]:
-    """What is not as it is to be in the end."""
+    """Differences from the state that the world must have in the end."""
     observer = chaos.observer
-    found = [f"{pod} waits" for pod in observer.pods() if not pod.node_name]
+    found = [f"{pod} is pending" for pod in observer.pods() if not pod.node_name]
     for name, replicas in REPLICAS.items():
         of_shape = CHOICES[name].shape.id
         if len(observer.warm(of_shape)) != replicas.min:
-            found.append(f"{len(observer.warm(of_shape))} places for {name}")
+            found.append(f"{len(observer.warm(of_shape))} warm placeholders for {name}")
     pods = observer.pods()
     named = {ObjectKey(pod.namespace, each.claim) for pod in pods for each in pod.claims if each.claim}
     found += [f"{each.key} is left over" for each in observer.claims() if each.key not in named]
-    found += [f"{each.key} is promised" for each in observer.claims() if _is_promised(observer, each.key)]
+    found += [f"{each.key} is reserved" for each in observer.claims() if _is_reserved(observer, each.key)]
     found += [f"{each.key} has {consumer}" for each in observer.claims() for consumer in of_others(each)]
     templates = {each.template for pod in pods for each in pod.claims}
     found += [
@@ -122,11 +122,11 @@ def restless(chaos: Chaos) -> list[str]:
 
 
 def of_others(claim: TrackedClaim) -> list[str]:
-    """Consumers that Kubernetes never takes away: all that are no pods."""
+    """Consumers that Kubernetes never removes: all that are no pods."""
     return [each.resource for each in claim.consumers if each.resource != "pods"]
 
 
-def _is_promised(observer: Observer, key: ObjectKey) -> bool:
+def _is_reserved(observer: Observer, key: ObjectKey) -> bool:
     claim = observer.watch.snapshot.claims[key]
     return names.RESERVED_FOR in claim.labels and key not in observer.handed
 

@@ -1,4 +1,4 @@
-"""What the service says of clusters of other versions."""
+"""Reports of the service about clusters of other versions."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ async def test_the_clusters_of_the_tests_are_supported(cluster: ClusterUnderTest
     assert await cluster_version_problem(cluster.admin) == ""
 
 
-async def test_the_service_says_so_and_goes_on(tmp_path: Path) -> None:
-    """An upgrade of the cluster ends it; a service that ends would be started again and again."""
+async def test_the_service_reports_an_old_cluster_and_goes_on(tmp_path: Path) -> None:
+    """An upgrade of the cluster solves the problem; a service that ends would be restarted again and again."""
 
     async def answer(request: web.Request) -> web.Response:
         return versions_answer("v1.33.4", 200 if request.path == "/version" else 404)
@@ -63,9 +63,9 @@ async def test_the_service_says_so_and_goes_on(tmp_path: Path) -> None:
         kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", {"server": url}, "token", "default")
         async with ServiceProcess(tmp_path, f"--kubeconfig={kubeconfig}") as service:
 
-            async def has_said_so() -> bool:
+            async def has_named_version() -> bool:
                 return "Kubernetes 1.33 is not supported" in service.log.read_text()
 
-            await eventually(has_said_so, "the version is named")
+            await eventually(has_named_version, "the version is named")
             status, _ = await service.answer("/readyz")
             assert status == 503

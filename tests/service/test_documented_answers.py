@@ -46,7 +46,7 @@ async def test_each_answer_is_documented(embedded_cluster: ClusterUnderTest) -> 
 
 
 def ask_all(document: Any, url: str) -> tuple[set[int], list[str]]:
-    """Ask each endpoint some questions; the statuses of all answers, and what was wrong."""
+    """Ask each endpoint some questions; the statuses of all answers, and the problems."""
     schema = schemathesis.openapi.from_dict(document)
     schema.config.update(base_url=f"{url}/open")
     statuses: set[int] = set()

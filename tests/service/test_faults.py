@@ -1,4 +1,4 @@
-"""What goes wrong around the service: API servers that are away or lack devices, leaders that die, the chart's own parts."""
+"""Faults around the service: API servers that are away or lack devices, leaders that die, the chart's own parts."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ from tests.service.replica import Replica, begin_round, publish_shapes, replica,
 GPU = shape(WHOLE)
 PLAIN = shape({})
 #: The Lease of a leader that dies.
-SOON_OVER: JsonObject = {"lease_seconds": 3.0}
+SHORT_LEASE: JsonObject = {"lease_seconds": 3.0}
 SHAPES = {"gpu-whole": GPU, "plain": PLAIN}
 
 
-async def test_without_devices_the_rest_is_kept_and_the_cause_told_once(cluster: ClusterUnderTest, caplog: Any) -> None:
+async def test_without_devices_other_placeholders_stay_and_the_cause_is_logged_once(
+    cluster: ClusterUnderTest, caplog: Any
+) -> None:
     await prepare(cluster, *node("node-a", whole("gpu-0")))
     await publish_shapes(cluster, SHAPES)
     async with cluster.fault_proxy() as proxy:
@@ -39,8 +41,8 @@ async def test_without_devices_the_rest_is_kept_and_the_cause_told_once(cluster:
             }
             answer = await service.place(PLAIN, "ada")
             assert (answer["kind"], answer["claims"], answer["until"]) == ("fresh", {}, None)
-    told = [each.getMessage() for each in caplog.records if "gpu-whole" in each.getMessage()]
-    assert told == ["Placeholders: placeholders of gpu-whole: none are created, as the cluster has no devices"]
+    logged = [each.getMessage() for each in caplog.records if "gpu-whole" in each.getMessage()]
+    assert logged == ["Placeholders: placeholders of gpu-whole: none are created, as the cluster has no devices"]
 
 
 async def test_while_the_api_server_is_away_nothing_is_decided_and_then_all_goes_on(cluster: ClusterUnderTest) -> None:
@@ -49,24 +51,25 @@ async def test_while_the_api_server_is_away_nothing_is_decided_and_then_all_goes
     async with cluster.fault_proxy() as proxy:
         kubeconfig = cluster.admin_kubeconfig_for(proxy.url)
         placeholders = {"gpu-whole": {"min": 2}}
-        async with replica(cluster, kubeconfig, placeholders=placeholders, **SOON_OVER) as service:
+        async with replica(cluster, kubeconfig, placeholders=placeholders, **SHORT_LEASE) as service:
             await service.until_warm(GPU, 2)
-            kept = next(iter(service.placeholders()))
+            placeholder_key = next(iter(service.placeholders()))
             proxy.fail(Fault.refuse(), times=None)
             proxy.cut()
             await service.until(lambda: service.context.role is not Role.LEADER, "it leads no longer")
             count = service.context.decisions.count
             # Meanwhile things change that would call for decisions.
-            await cluster.admin.delete(cluster.path("pods", kept.name), grace_period_seconds=0)
+            await cluster.admin.delete(cluster.path("pods", placeholder_key.name), grace_period_seconds=0)
             status, answer = await service.ask({"shape": GPU.id, "pod": "ada", "namespace": cluster.namespace})
             assert (status, answer["detail"].startswith("This replica does not lead")) == (503, True)
             watch = service.context.watch
             assert watch is not None
-            await service.until(lambda: watch.staleness_seconds() > 3, "what is known gets old")
+            await service.until(lambda: watch.staleness_seconds() > 3, "the view of the cluster gets old")
             assert service.context.decisions.count == count
             proxy.heal()
             await service.until(
-                lambda: len(service.placeholders()) == 2 and kept not in service.placeholders(), "it is made anew"
+                lambda: len(service.placeholders()) == 2 and placeholder_key not in service.placeholders(),
+                "the placeholder is made anew",
             )
 
 
@@ -96,7 +99,7 @@ async def rest(service: Replica) -> None:
 
 @contextlib.contextmanager
 def death_at(proxy: FaultProxy, verb: str, resource: str) -> Iterator[list[Request]]:
-    """After the next such request, which the API server carries out, nothing comes through; it is in the list then."""
+    """The API server carries out the next such request, which is in the list then; afterwards nothing comes through."""
     last: list[Request] = []
 
     def is_last(request: Request) -> bool:
@@ -121,10 +124,10 @@ def death_at(proxy: FaultProxy, verb: str, resource: str) -> Iterator[list[Reque
     ],
 )
 async def test_a_leader_that_dies_while_it_acts(cluster: ClusterUnderTest, verb: str, resource: str) -> None:
-    """Another takes over what is there, makes what is missing, and clears away what is left over; the old one is quiet."""
+    """The new leader adopts existing objects, makes missing ones and removes leftovers; the old one writes nothing."""
     await prepare(cluster, *node("node-a", whole("gpu-0"), whole("gpu-1"), whole("gpu-2")))
     await publish_shapes(cluster, SHAPES)
-    traits: JsonObject = {"placeholders": {"gpu-whole": {"min": 2, "max": 2}}, "orphan_seconds": 1.0, **SOON_OVER}
+    traits: JsonObject = {"placeholders": {"gpu-whole": {"min": 2, "max": 2}}, "orphan_seconds": 1.0, **SHORT_LEASE}
     async with cluster.fault_proxy() as proxy:
         with death_at(proxy, verb, resource) as last:
             async with replica(cluster, cluster.admin_kubeconfig_for(proxy.url), **traits) as old:
@@ -137,13 +140,13 @@ async def test_a_leader_that_dies_while_it_acts(cluster: ClusterUnderTest, verb:
                     await new.until_warm(GPU, 2)
                     await new.until(lambda: owned(new), "every claim is its placeholder's", seconds=40)
                     assert max(*most, len(new.placeholders())) == 2, "never more than wanted"
-                    # The network is back, and the old one with it: it has nothing to say any more.
+                    # The network of the old leader is back: it decides nothing any more.
                     proxy.heal()
                     leader = new.identity
                     await old.until(lambda: leads(old) == leader, "it stands by")
                     quiet = len(writes(proxy))
                     question = {"shape": GPU.id, "pod": "ada", "namespace": cluster.namespace}
-                    # A hub that still reaches the old one gets nothing from it, and its place from the leader.
+                    # A hub that still reaches the old leader gets nothing from it, and a placement from the new one.
                     status, answer = await old.ask(question)
                     assert (status, answer["detail"]) == (503, f"This replica stands by: the leader is {leader}.")
                     status, answer = await new.ask(question)
@@ -154,22 +157,22 @@ async def test_a_leader_that_dies_while_it_acts(cluster: ClusterUnderTest, verb:
 
 
 def leads(service: Replica) -> str:
-    """Who leads, as a replica last saw it."""
+    """The leader, as a replica last saw it."""
     assert service.context.elector is not None
     return service.context.elector.leader
 
 
 def owned(service: Replica) -> bool:
-    """Whether each warm claim is a placeholder's that is there."""
+    """Whether each warm claim belongs to an existing placeholder."""
     view = service.controller.view()
-    held = {key for each in view.placeholders.values() for key in each.claims}
-    return {tracked.key for tracked in view.warm_claims()} == held
+    named = {key for each in view.placeholders.values() for key in each.claims}
+    return {tracked.key for tracked in view.warm_claims()} == named
 
 
-async def test_a_promise_outlives_who_gave_it(cluster: ClusterUnderTest) -> None:
+async def test_a_reservation_outlives_its_leader(cluster: ClusterUnderTest) -> None:
     await prepare(cluster, *node("node-a", whole("gpu-0"), whole("gpu-1")))
     await publish_shapes(cluster, SHAPES)
-    traits: JsonObject = {"placeholders": {"gpu-whole": {"min": 2, "max": 2}}, **SOON_OVER}
+    traits: JsonObject = {"placeholders": {"gpu-whole": {"min": 2, "max": 2}}, **SHORT_LEASE}
     async with (
         cluster.fault_proxy() as proxy,
         replica(cluster, cluster.admin_kubeconfig_for(proxy.url), **traits) as old,
@@ -179,7 +182,7 @@ async def test_a_promise_outlives_who_gave_it(cluster: ClusterUnderTest) -> None
         proxy.fail(Fault.refuse(), times=None)
         proxy.cut()
         async with replica(cluster, **traits) as new:
-            await new.until(lambda: new.context.role is Role.LEADER, "it takes over")
+            await new.until(lambda: new.context.role is Role.LEADER, "the new replica leads")
             await new.until(lambda: new.controller.latest is not None, "it decides")
             other = await new.place(GPU, "eve")
             assert set(other["claims"].values()).isdisjoint(reserved["claims"].values())
@@ -192,7 +195,7 @@ async def test_a_promise_outlives_who_gave_it(cluster: ClusterUnderTest) -> None
         proxy.heal()
 
 
-async def test_the_charts_own_parts_are_told_and_left_alone(cluster: ClusterUnderTest, caplog: Any) -> None:
+async def test_the_charts_own_parts_are_reported_and_left_alone(cluster: ClusterUnderTest, caplog: Any) -> None:
     await prepare(cluster, *node("node-a", whole("gpu-0")))
     await publish_shapes(cluster, SHAPES)
     foreign = [chart_pod("user-placeholder-0", "user-placeholder"), chart_pod("user-scheduler-abc", "user-scheduler")]
@@ -204,15 +207,15 @@ async def test_the_charts_own_parts_are_told_and_left_alone(cluster: ClusterUnde
         assert "scheduling.userPlaceholder.enabled: false" in placeholder
         assert "scheduling.userScheduler.enabled: false" in scheduler
         await cluster.publish(chart_pod("user-placeholder-1", "user-placeholder"))
-        await service.until(lambda: "and 1 more" in sorted(service.context.problems())[0], "both are told of")
+        await service.until(lambda: "and 1 more" in sorted(service.context.problems())[0], "both are reported")
         assert {each.name for each in service.placeholders()}.isdisjoint({"user-placeholder-0", "user-placeholder-1"})
         for name in ("user-placeholder-0", "user-placeholder-1", "user-scheduler-abc"):
             await cluster.admin.delete(cluster.path("pods", name), grace_period_seconds=0)
         await service.until(lambda: service.context.problems() == (), "they are gone")
     subjects = {each.decision.subject for each in service.context.decisions.newest(1000)}
     assert not [each for each in subjects if "user-placeholder" in each]
-    told = [each for each in caplog.records if "The chart's own placeholders" in each.getMessage()]
-    assert len(told) == 1
+    logged = [each for each in caplog.records if "The chart's own placeholders" in each.getMessage()]
+    assert len(logged) == 1
 
 
 def chart_pod(name: str, component: str) -> dict[str, Any]:
@@ -225,12 +228,12 @@ def chart_pod(name: str, component: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels}, "spec": spec}
 
 
-async def test_a_priority_class_that_is_not_there_is_told(cluster: ClusterUnderTest) -> None:
+async def test_a_missing_priority_class_is_reported(cluster: ClusterUnderTest) -> None:
     await prepare(cluster, *node("node-a", whole("gpu-0")))
     await publish_shapes(cluster, SHAPES)
     traits: dict[str, Any] = {"placeholders": {"plain": {"min": 1}}, "placeholder_priority_class": "missing"}
     async with replica(cluster, **traits) as service:
-        await service.until(lambda: bool(service.context.problems()), "it is told")
+        await service.until(lambda: bool(service.context.problems()), "the problem is reported")
         (problem,) = service.context.problems()
         assert "no PriorityClass with name missing was found" in problem
         assert names.SHAPES_CONFIG_MAP not in problem

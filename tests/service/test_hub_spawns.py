@@ -87,7 +87,7 @@ async def test_only_servers_that_are_starting_count_and_by_their_choice() -> Non
     assert spawns.problems() == ()
 
 
-async def test_what_the_cluster_shows_does_not_count() -> None:
+async def test_spawns_with_a_pod_in_the_cluster_do_not_count() -> None:
     hub = Hub(*(user(f"user-{number}", server(profile="gpu")) for number in range(7)))
     async with serving(hub) as url:
         clock, with_pod = SetClock(1000.0), {ServerName("user-0", ""), ServerName("user-6", "")}
@@ -152,7 +152,7 @@ async def test_an_answer_that_cannot_be_used_leaves_the_last_one_for_two_minutes
         assert spawns.pending("gpu") == 0
 
 
-async def test_a_hub_that_is_away_is_told_without_its_address() -> None:
+async def test_an_unreachable_hub_is_reported_without_its_address() -> None:
     async with serving(Hub()) as url:
         pass
     spawns = spawns_of(url)

@@ -9,7 +9,7 @@ from dra_spawner.service.node_figures import ClassFigures
 
 
 class Meter:
-    """What is summed up, with a clock."""
+    """The sums, with a clock."""
 
     def __init__(self) -> None:
         self.now = 100.0

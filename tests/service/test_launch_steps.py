@@ -1,4 +1,4 @@
-"""Launches in equal steps, and what the history's state does to the answer."""
+"""Launches in equal steps, and the effect of the history's state on the answer."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_steps() -> None:
     assert (second.quantile(0.5), second.quantile(0.95)) == (120.0, 120.0)
 
 
-async def test_they_are_read_again_after_a_part_of_a_step() -> None:
+async def test_launches_are_read_again_after_a_part_of_a_step() -> None:
     steps, database, begin = LaunchSteps(), Database(launch(choice="gpu")), minute_of(START)
     for seconds, reads in ((0, 1), (59, 1), (61, 2)):
         found = await steps.read(database, begin, 15, START + timedelta(seconds=seconds))  # type: ignore[arg-type]

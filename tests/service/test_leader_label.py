@@ -143,7 +143,7 @@ async def test_the_leader_removes_the_label_of_a_replica_that_is_cut_off(cluster
 
 
 async def test_the_leader_is_found_while_a_right_is_missing(embedded_cluster: ClusterUnderTest) -> None:
-    """So that the page can say which."""
+    """So that the page can name the right."""
     cluster = embedded_cluster
     await prepared(cluster)
     await make_pod(cluster, "dra-spawner-a")
@@ -174,10 +174,10 @@ async def test_a_label_that_others_removed_comes_back(embedded_cluster: ClusterU
         await until_selected(cluster, "dra-spawner-a")
 
 
-async def test_a_pod_that_is_not_there_is_told(embedded_cluster: ClusterUnderTest) -> None:
+async def test_a_missing_pod_is_reported(embedded_cluster: ClusterUnderTest) -> None:
     cluster = embedded_cluster
     async with replica(cluster, pod_name="dra-spawner-x") as service:
-        await service.until(lambda: service.context.problems() != (), "it is told")
+        await service.until(lambda: service.context.problems() != (), "the missing pod is reported")
         assert service.context.problems() == (
             f"The label hub.jupyter.org/dra-spawner-leader of pod {cluster.namespace}/dra-spawner-x cannot be written: "
             "this pod does not exist (setting pod_name). Without it a Service cannot select the leader.",

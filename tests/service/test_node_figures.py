@@ -1,4 +1,4 @@
-"""Figures of all nodes: brought up to date by changes, they are what is found from nothing."""
+"""Figures of all nodes: after updates by changes they equal figures that are computed anew."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def put(watch: UnstartedWatch, item: Any) -> None:
         name = item.key.name if isinstance(item, TrackedClaim) else item.name
         key = ObjectKey(some.NAMESPACE if namespaced else "", name)
     watch.snapshot.mirror(item)
-    watch.tell(Change(ChangeType.CHANGED, kind, key, decides=True))
+    watch.notify(Change(ChangeType.CHANGED, kind, key, decides=True))
 
 
 def forget(watch: UnstartedWatch, kind: Kind, key: ObjectKey) -> None:
     watch.snapshot.forget(kind, key)
-    watch.tell(Change(ChangeType.REMOVED, kind, key, decides=True))
+    watch.notify(Change(ChangeType.REMOVED, kind, key, decides=True))
 
 
 def allocated(snapshot: Snapshot, claim: TrackedClaim) -> TrackedClaim:

@@ -24,7 +24,7 @@ nodes:
 """
 
 
-def test_it_is_read_as_the_file_is() -> None:
+def test_the_setting_is_read_as_the_file_is() -> None:
     (document,) = read_documents("cluster.yaml", EVERYTHING.replace(", image_minutes: null", ""), PROFILE_FILES)
     expected = parse_cluster(document, has_groups=False).kinds
     assert read_node_kinds(yaml.safe_load(EVERYTHING)["nodes"]) == expected
@@ -40,7 +40,7 @@ KIND = {"name": "a", "slots": 8, "lead_minutes": 6}
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "message"),
     [
         pytest.param({"nodes": []}, "node_kinds: found {'nodes': []}; allowed: a list of at most 100", id="the whole file"),
         pytest.param([3], "node_kinds[0]: found 3; allowed: a mapping like", id="no mapping"),
@@ -57,13 +57,13 @@ KIND = {"name": "a", "slots": 8, "lead_minutes": 6}
         pytest.param([KIND, KIND], "node_kinds[1].name: found 'a'; allowed: a name that no other kind has", id="twice"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told(value: Any, told: str) -> None:
+def test_errors_are_reported(value: Any, message: str) -> None:
     with pytest.raises(SettingsError) as error:
         read_node_kinds(value)
-    assert told in str(error.value)
+    assert message in str(error.value)
 
 
-def test_max_nodes_by_the_label_that_tells_kinds_apart() -> None:
+def test_max_nodes_by_the_label_that_distinguishes_kinds() -> None:
     labelled = {"labels": {"type": "a2", "zone": "b"}, "max_nodes": 3}
     kinds = read_node_kinds(
         [

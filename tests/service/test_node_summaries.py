@@ -1,4 +1,4 @@
-"""Nodes in short: who has which part of each device."""
+"""Nodes in short: users and placeholders with their parts of each device."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def test_partitions_of_a_gpu_are_one_bar():
     assert (len(second["parts"]), "free_partitions" in second) == (7, False)
 
 
-async def test_what_no_partition_can_use_is_blocked():
+async def test_capacity_that_no_partition_can_use_is_blocked():
     watch = UnstartedWatch()
     counters = {"multiprocessors": {"value": "98"}}
     half = [{"counterSet": "gpu", "counters": {"multiprocessors": {"value": "60"}}}]

@@ -1,4 +1,4 @@
-"""What people and programs see of placeholders."""
+"""Placeholders as people and programs see them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EVIL = "<script>alert(1)</script>"
 
 
 def text_of(page: str) -> str:
-    """What can be read on a page."""
+    """The visible text of a page."""
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
 
 
@@ -43,7 +43,7 @@ async def test_page_and_answers(embedded_cluster: ClusterUnderTest) -> None:
         await service.until_warm(GPU, 2)
         await service.until_warm(PART, 1)
         answer = await service.place(GPU, "jupyter-ada")
-        # It is made anew beside, for which there is no device.
+        # A replacement is made, for which there is no device.
         await service.until(lambda: any(each.is_pending for each in service.placeholders().values()), "one more")
         text = text_of(await service.get("page"))
         assert "placeholder, reserved for jupyter-ada 100%" in text
@@ -59,12 +59,12 @@ async def test_page_and_answers(embedded_cluster: ClusterUnderTest) -> None:
         assert "create-placeholder" in decisions
         assert "target 2, present 0" in decisions
         placeholder = answer["claims"]["gpu"].removesuffix("-gpu")
-        told = f"placeholder {placeholder} on node node-a is reserved for it, with its devices, until"
+        reason_text = f"placeholder {placeholder} on node node-a is reserved for it, with its devices, until"
         (reservation,) = (await service.get_json("decisions?kind=reserve-placeholder"))["items"]
         assert (reservation["subject"], reservation["code"]) == (f"Pod {cluster.namespace}/jupyter-ada", "warm")
         assert reservation["details"]["claim.gpu"] == answer["claims"]["gpu"]
-        assert reservation["reason"].startswith(told)
-        assert told in decisions
+        assert reservation["reason"].startswith(reason_text)
+        assert reason_text in decisions
         assert (await service.ask({"shape": HUGE.id, "pod": "eve", "namespace": cluster.namespace}))[0] == 200
         (line,) = (await service.get_json("decisions?kind=refuse-reservation"))["items"]
         assert (line["subject"], line["code"]) == (f"Pod {cluster.namespace}/eve", "scale-up")
@@ -82,12 +82,12 @@ async def test_page_and_answers(embedded_cluster: ClusterUnderTest) -> None:
         assert by_name["gpu-whole"]["placeholders"] == {
             "pending": 1, "starting": 0, "warm": 1, "reserved": 1, "terminating": 0
         }  # fmt: skip
-        kept = json.loads(await service.get("placeholders"))
+        shown = json.loads(await service.get("placeholders"))
         reason = "no placeholder is evicted while one is pending"
-        assert kept["safeguard"] == {"rule": "pending", "reason": reason, "holds_everything": False}
-        assert kept["on_hold"] == ""
+        assert shown["safeguard"] == {"rule": "pending", "reason": reason, "holds_everything": False}
+        assert shown["on_hold"] == ""
         assert reason in text
-        reserved = [each for each in kept["items"] if each["reserved_for"]]
+        reserved = [each for each in shown["items"] if each["reserved_for"]]
         assert [each["reserved_for"] for each in reserved] == ["jupyter-ada"]
         assert (reserved[0]["name"], reserved[0]["node"]) == (placeholder, "node-a")
         assert reserved[0]["claims"] == answer["claims"]
@@ -104,7 +104,7 @@ async def test_page_and_answers(embedded_cluster: ClusterUnderTest) -> None:
             assert line in metrics
 
 
-async def test_combinations_are_told_of_where_there_is_something(embedded_cluster: ClusterUnderTest) -> None:
+async def test_combinations_with_placeholders_or_servers_are_listed(embedded_cluster: ClusterUnderTest) -> None:
     cluster = embedded_cluster
     await prepare(cluster, *node("node-a", whole("gpu-0"), shareable("gpu-1")))
     wanted, used, idle = (shape(SHARE, cpu=cpu) for cpu in ("2", "3", "4"))
@@ -145,36 +145,36 @@ async def test_combinations_are_told_of_where_there_is_something(embedded_cluste
         assert "a=2,b=1" not in metrics
 
 
-async def test_why_a_place_is_not_warm_yet(embedded_cluster: ClusterUnderTest) -> None:
+async def test_why_a_placeholder_is_not_warm_yet(embedded_cluster: ClusterUnderTest) -> None:
     cluster = embedded_cluster
     await prepare(cluster, *node("node-a", whole("gpu-0"), images=()))
     await publish_shapes(cluster, {"gpu-whole": GPU})
     async with replica(cluster, placeholders={"gpu-whole": {"min": 1, "max": 1}}) as service:
         await service.until(lambda: any(each.node for each in service.placeholders().values()), "it has a node")
-        (kept,) = json.loads(await service.get("placeholders"))["items"]
-        assert (kept["state"], kept["stays_because"]) == ("starting", "")
-        told = "its node is not ready for users: 1 image to be pulled (example.com/notebook:1)"
-        assert kept["starting_because"] == told
+        (shown,) = json.loads(await service.get("placeholders"))["items"]
+        assert (shown["state"], shown["stays_because"]) == ("starting", "")
+        reason_text = "its node is not ready for users: 1 image to be pulled (example.com/notebook:1)"
+        assert shown["starting_because"] == reason_text
         text = text_of(await service.get("page"))
         assert "node-a not for users yet: 1 image to be pulled (example.com/notebook:1)" in text
-        assert "not for users yet an image or a device is missing" in text, "what is said of nodes is explained"
-        assert told in text_of(await service.get("placeholders-page"))
+        assert "not for users yet an image or a device is missing" in text, "words about nodes are explained"
+        assert reason_text in text_of(await service.get("placeholders-page"))
         # By then the kubelet has written the node's status.
-        await cluster.wait_running(kept["name"])
+        await cluster.wait_running(shown["name"])
         images = [{"names": ["example.com/notebook:1"], "sizeBytes": 1}]
         await cluster.admin.patch("/api/v1/nodes/node-a/status", {"status": {"images": images}})
         await service.until_warm(GPU, 1)
-        (kept,) = json.loads(await service.get("placeholders"))["items"]
-        assert (kept["state"], kept["starting_because"]) == ("warm", "")
+        (shown,) = json.loads(await service.get("placeholders"))["items"]
+        assert (shown["state"], shown["starting_because"]) == ("warm", "")
         assert "node-a ready" in text_of(await service.get("page"))
 
 
-async def test_servers_that_wait_are_named_with_their_causes(cluster: ClusterUnderTest) -> None:
+async def test_pending_servers_are_named_with_their_causes(cluster: ClusterUnderTest) -> None:
     await prepare(cluster, *node("node-a", whole("gpu-0")))
     await publish_shapes(cluster, {"gpu-whole": GPU})
     placeholders = {"gpu-whole": {"min": 0, "max": 1}}
     async with replica(cluster, placeholders=placeholders) as one, replica(cluster, placeholders=placeholders) as other:
-        assert await waiting(one) == await waiting(other) == []
+        assert await pending_servers(one) == await pending_servers(other) == []
         await cluster.publish(
             user_pod("ada", {"gpu": {"resourceClaimName": "missing"}}),
             user_pod("eve", {}, cpu="10000"),
@@ -183,7 +183,7 @@ async def test_servers_that_wait_are_named_with_their_causes(cluster: ClusterUnd
         for each in (one, other):
             await each.until(lambda: len(each.controller.view().pending_users) == 3, "they are seen")  # noqa: B023 (awaited at once)
             await each.until(lambda: has_label(each, "node-a"), "the node is ready")  # noqa: B023 (awaited at once)
-            assert await waiting(each) == [
+            assert await pending_servers(each) == [
                 ("ada", 'resourceclaim.resource.k8s.io "missing" not found', False),
                 ("bob", "held back by example.com/not-yet", False),
                 ("eve", "does not fit on any node, even without placeholders", True),
@@ -193,7 +193,7 @@ async def test_servers_that_wait_are_named_with_their_causes(cluster: ClusterUnd
             assert "does not fit on any node, even without placeholders" in text
 
 
-async def waiting(service: Replica) -> list[tuple[str, str, bool]]:
+async def pending_servers(service: Replica) -> list[tuple[str, str, bool]]:
     found = json.loads(await service.get("pending-servers"))
     assert found["total"] == len(found["items"])
     return sorted((each["name"], each["cause"], each["needs_node"]) for each in found["items"])
@@ -209,7 +209,7 @@ def is_attracting(service: Replica) -> bool:
     return names.ATTRACT in node.labels and all(pod.phase == "Running" for pod in pods)
 
 
-async def test_what_can_be_had_is_worked_out_once_for_all_who_ask(
+async def test_availability_is_computed_once_for_all_callers(
     embedded_cluster: ClusterUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = embedded_cluster

@@ -13,7 +13,7 @@ def test_a_day_of_minutes() -> None:
     samples.on_add = lambda: calls.append(1)
     for minute in (5, 5, 4, *range(6, 2000)):
         samples.add(minute, {"gpu": SAMPLE})
-    kept = [minute for minute, _ in samples.between(0, 10_000)]
-    assert (kept[0], kept[-1], len(kept), len(calls)) == (560, 1999, 1440, 1995)
+    minutes = [minute for minute, _ in samples.between(0, 10_000)]
+    assert (minutes[0], minutes[-1], len(minutes), len(calls)) == (560, 1999, 1440, 1995)
     assert samples.first == 560
     assert [minute for minute, _ in samples.between(1000, 1002)] == [1000, 1001]

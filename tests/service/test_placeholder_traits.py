@@ -1,4 +1,4 @@
-"""Settings about placeholders: read into the rooms below, refused early with path, what was found and what is allowed."""
+"""Settings about placeholders: read into the layers below, refused early with path, found and allowed value."""
 
 from __future__ import annotations
 
@@ -92,13 +92,13 @@ def test_refused(value: Any, problem: str) -> None:
             DRASpawnerService(placeholders=value)
 
 
-def test_every_problem_is_told_at_once() -> None:
+def test_every_problem_is_reported_at_once() -> None:
     with pytest.raises(SettingsError) as refused:
         read_replicas({"a": 1, "b": {"min": "2"}})
     assert [problem.path for problem in refused.value.problems] == ["placeholders.a", "placeholders.b.min"]
 
 
-def test_settings_reach_the_rooms_below() -> None:
+def test_settings_reach_the_layers_below() -> None:
     service = DRASpawnerService(
         namespace="hub",
         servers_namespace="users",
@@ -117,7 +117,7 @@ def test_settings_reach_the_rooms_below() -> None:
     )
     found = service.controller_settings()
     assert (found.hub_namespace, found.replicas) == ("hub", {"a": ReplicaRange(1, 2)})
-    # Servers are anybody's; where placeholders are and images are pulled, users make nothing.
+    # Servers may be in any namespace; placeholders and image pullers are where users create nothing.
     assert found.namespaces == Namespaces(None, frozenset(("users",)), frozenset(("hub", "users")), "dra-spawner")
     assert found.reservation == timedelta(seconds=20)
     budget, grace = found.policy.budget, found.policy.grace
@@ -160,28 +160,28 @@ def test_settings_that_nobody_reads(settings: dict[str, Any], problems: tuple[st
     assert unknown_settings(Config(settings), (DRASpawnerService, *DRASpawnerService.classes)) == problems
 
 
-def test_a_typing_error_in_the_file_is_told_on_the_page_and_one_on_the_command_line_refused(
+def test_a_typing_error_in_the_file_is_shown_on_the_page_and_one_on_the_command_line_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "config.py"
     path.write_text("c.DRASpawnerService.placehodlers = {'gpu': {'min': 1}}")
     service = DRASpawnerService(namespace="hub")
     service.initialize(["--config", str(path)])
-    told = "DRASpawnerService.placehodlers is not a setting. Did you mean DRASpawnerService.placeholders?"
-    assert service.new_context().problems() == (told,)
-    for arguments, said in (
-        (["--DRASpawnerService.placehodlers=1"], told),
+    problem_text = "DRASpawnerService.placehodlers is not a setting. Did you mean DRASpawnerService.placeholders?"
+    assert service.new_context().problems() == (problem_text,)
+    for arguments, stderr_text in (
+        (["--DRASpawnerService.placehodlers=1"], problem_text),
         (["--placehodlers=1"], "--placehodlers is not a setting. Did you mean --DRASpawnerService.placeholders?"),
         (["placeholders"], "placeholders is unknown"),
     ):
         with pytest.raises(SystemExit) as refused:
             DRASpawnerService(namespace="hub").initialize(arguments)
         assert refused.value.code == 1
-        assert said in capsys.readouterr().err
+        assert stderr_text in capsys.readouterr().err
 
 
 def test_a_printed_configuration_can_be_filled_in(tmp_path: Path) -> None:
-    """It has all settings with what they do; what is filled in is taken."""
+    """It explains all settings; a value that is filled in is used."""
     command: list[str | Path] = [Path(sys.executable).with_name("dra-spawner"), "service", "--generate-config"]
     printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=240).stdout
     empty = "# c.DRASpawnerService.placeholders = {}"
@@ -210,7 +210,7 @@ def test_placeholders_have_the_name_of_the_lease() -> None:
         assert found.placeholders.labels == {names.INSTALLATION: label}
 
 
-def test_what_one_client_may_take() -> None:
+def test_limits_of_one_client() -> None:
     assert DRASpawnerService().server_limits() == ServerLimits()
     limits = DRASpawnerService(max_connections=20, header_seconds=1, body_seconds=2, answer_seconds=3).server_limits()
     assert (limits.connections, limits.request_seconds) == (20, 6)

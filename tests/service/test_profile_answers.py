@@ -21,8 +21,8 @@ from tests.service.unstarted_watch import UnstartedWatch
 class Asking:
     """Asks for availability, which takes some seconds to compute."""
 
-    def __init__(self, takes: float = 0.0) -> None:
-        self.clock, self.computed, self.takes = 0.0, list[str](), takes
+    def __init__(self, duration: float = 0.0) -> None:
+        self.clock, self.computed, self.duration = 0.0, list[str](), duration
         self.watch, self.answers = UnstartedWatch(), ProfileAnswers(lambda: self.clock)
         api = KubernetesApi(ApiClient.__new__(ApiClient))
         self.controller = PlaceholderController(api, self.watch, DecisionLog(), ControllerSettings("hub"))
@@ -33,7 +33,7 @@ class Asking:
         async def compute() -> list[dict[str, Any]]:
             await asyncio.sleep(0)
             self.computed.append(name)
-            self.clock += self.takes
+            self.clock += self.duration
             return [{"number": len(self.computed)}]
 
         found = await self.answers.answer(self.controller, name, compute)
@@ -58,7 +58,7 @@ async def test_answers_are_remembered_until_something_changes() -> None:
 
 
 async def test_an_answer_that_takes_long_is_given_again_while_the_next_is_computed() -> None:
-    service = Asking(takes=0.3)
+    service = Asking(duration=0.3)
     assert await service.ask() == 1
     service.change()
     service.clock = 2.9

@@ -1,4 +1,4 @@
-"""The service keeps a history while it leads: its settings, what is recorded on a cluster, and a database that fails."""
+"""The service keeps a history while it leads: its settings, records on a cluster, and a database that fails."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_by_default_a_file_where_there_is_a_volume_else_memory(tmp_path: Path) -
 
 
 async def launched(found: Replica, name: str) -> None:
-    """A server that takes over a placeholder and runs."""
+    """A server that gets a warm claim and runs."""
     await found.until_warm(GPU, 1)
     await found.start(GPU, name, WHOLE, await found.place(GPU, name))
     await found.until(
@@ -188,19 +188,19 @@ async def test_without_its_database_the_service_does_all_else(cluster: ClusterUn
 
 
 @pytest.mark.parametrize(
-    ("break_it", "told"),
+    ("break_it", "problem_text"),
     [
         pytest.param(lock, "database is locked", id="locked"),
         pytest.param(make_it_newer, "its version '9999' is newer", id="newer"),
         pytest.param(write_something_else, "file is not a database", id="something else"),
     ],
 )
-async def test_a_database_that_fails_is_said_once_and_all_else_works(
+async def test_a_database_failure_is_reported_once_and_all_else_works(
     embedded_cluster: ClusterUnderTest,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
     break_it: Callable[[Path], Callable[[], None]],
-    told: str,
+    problem_text: str,
 ) -> None:
     cluster, path = embedded_cluster, tmp_path / "history.sqlite"
     mend = break_it(path)
@@ -210,7 +210,7 @@ async def test_a_database_that_fails_is_said_once_and_all_else_works(
         history = {"url": f"sqlite:///{path}"}
         async with replica(cluster, placeholders={"gpu": {"min": 1}}, history=history) as found:
             await launched(found, "jupyter-ada")
-            await found.until(lambda: any(told in each for each in found.context.problems()), told)
+            await found.until(lambda: any(problem_text in each for each in found.context.problems()), problem_text)
             await found.until_warm(GPU, 1)
             for _ in range(2):
                 status, answer = await post(f"{found.url}/rehearsals", {"line": "1 of gpu now"})
@@ -221,11 +221,11 @@ async def test_a_database_that_fails_is_said_once_and_all_else_works(
             assert problems[0].startswith("The history is not recorded; all else works: ")
     finally:
         mend()
-    said = [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
-    # At its end it says what it could not write any more.
-    said = [each for each in said if "last records may be lost" not in each]
-    about_it = [each for each in said if told in each or "istory" in each or "database" in each]
-    assert len(about_it) == 1, about_it
+    warnings = [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
+    # At its end the service logs the records that it could not write.
+    warnings = [each for each in warnings if "last records may be lost" not in each]
+    about_history = [each for each in warnings if problem_text in each or "istory" in each or "database" in each]
+    assert len(about_history) == 1, about_history
 
 
 async def test_a_database_that_hangs_stops_nothing(
@@ -244,7 +244,7 @@ async def test_a_database_that_hangs_stops_nothing(
             await launched(found, "jupyter-ada")
             began = time.monotonic()
             for _ in range(2):
-                # What still hangs is not waited for again.
+                # A call that still hangs is not awaited again.
                 assert (await post(f"{found.url}/rehearsals", {"line": "1 of gpu now"}))[0] == 200
             assert time.monotonic() - began < 25
             ahead = found.controller.scale_ahead
@@ -253,8 +253,8 @@ async def test_a_database_that_hangs_stops_nothing(
     assert len([each for each in caplog.records if "Lead times cannot be read" in each.getMessage()]) == 1
 
 
-async def test_a_database_that_hangs_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
-    """Not by the recorder's thread, which waits for it."""
+async def test_a_hanging_database_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
+    """The recorder's thread waits for the database and logs nothing."""
     release = threading.Event()
 
     def hang() -> HistoryDatabase:
@@ -263,20 +263,22 @@ async def test_a_database_that_hangs_is_said_once(caplog: pytest.LogCaptureFixtu
 
     api = KubernetesApi(ApiClient.__new__(ApiClient))  # nothing is asked of it
     controller = PlaceholderController(api, ClusterWatch(api), DecisionLog(), ControllerSettings("hub"))
-    keeper = HistoryRecording(HistorySettings(), controller, DecisionLog(), look_seconds=0.001)
-    keeper.recorder = Recorder(hang, timedelta(days=1), limits=RecorderLimits(hanging=0.05))
-    told = "The history cannot be written; the service goes on without it: the database has not answered for 0.05 s"
+    history_recording = HistoryRecording(HistorySettings(), controller, DecisionLog(), look_seconds=0.001)
+    history_recording.recorder = Recorder(hang, timedelta(days=1), limits=RecorderLimits(hanging=0.05))
+    problem_text = (
+        "The history cannot be written; the service goes on without it: the database has not answered for 0.05 s"
+    )
     try:
-        async with keeper.leading():
-            await eventually(lambda: told in caplog.text, "it is said")
-            assert keeper.problems() == (
+        async with history_recording.leading():
+            await eventually(lambda: problem_text in caplog.text, "the problem is logged")
+            assert history_recording.problems() == (
                 "The history is not recorded; all else works: the database has not answered for 0.05 s.",
             )
             await asyncio.sleep(0.05)
     finally:
         release.set()
-    assert caplog.text.count(told) == 1
-    await asyncio.to_thread(keeper.recorder.stop)
+    assert caplog.text.count(problem_text) == 1
+    await asyncio.to_thread(history_recording.recorder.stop)
 
 
 async def test_a_service_that_starts_beside_a_database_that_hangs(
@@ -301,7 +303,7 @@ async def post(url: str, body: Any) -> tuple[int, Any]:
 
 
 async def test_a_standby_leaves_its_database_alone_until_it_leads(cluster: ClusterUnderTest, tmp_path: Path) -> None:
-    """Each replica has a file of its own here, which shows who writes; on PostgreSQL both have the same tables."""
+    """Each replica has a file of its own here, which shows the writer; on PostgreSQL both have the same tables."""
     await prepare(cluster, *node("n1", *map(whole, ("gpu-0", "gpu-1"))))
     await publish_shapes(cluster, {"gpu": GPU})
     urls = [f"sqlite:///{tmp_path / name}" for name in ("first", "second")]

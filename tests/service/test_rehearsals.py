@@ -80,7 +80,7 @@ def entry(profile: str = "gpu-slice", users: int = 20) -> Occurrence:
     return Occurrence("physics", profile, IN_AN_HOUR, IN_AN_HOUR + timedelta(hours=1), users)
 
 
-async def test_entries_are_rehearsed_and_what_is_in_their_way_is_told() -> None:
+async def test_entries_are_rehearsed_and_their_problems_are_reported() -> None:
     entries = read_calendar_entries(
         [
             {"users": "20 of gpu-slice", "begins": "2026-03-02 10:00", "name": "small"},
@@ -111,8 +111,8 @@ async def test_an_entry_of_a_calendar() -> None:
     found = present(await rehearsals.of_occurrence(entry()))
     assert found.verdict == "Yes: 20 users can start at 10:00; 1 node of g2 is ordered at 09:45."
     assert found.first_order_at == IN_AN_HOUR - timedelta(minutes=15)
-    told = [each.message for each in found.problems]
-    assert "ResourceQuotas of namespace hub are not checked" in told, "nobody reads them here"
+    messages = [each.message for each in found.problems]
+    assert "ResourceQuotas of namespace hub are not checked" in messages, "nobody reads them here"
     assert await rehearsals.of_occurrence(entry("unknown")) is None
 
 
@@ -144,7 +144,7 @@ async def test_a_history_that_is_away_stops_nothing(caplog: pytest.LogCaptureFix
 # --- a cluster that is scaled to zero ---------------------------------------------------------------------------------
 
 
-async def test_an_entry_on_a_cluster_without_nodes_is_not_proved_and_it_is_told_why() -> None:
+async def test_an_entry_on_a_cluster_without_nodes_is_not_proved_and_the_reason_is_reported() -> None:
     service = controller(nodes="")
     service.scale_ahead.calendars = CalendarBook(
         read_calendar_entries([{"users": "20 of gpu-slice", "begins": "2026-03-02 10:00", "name": "physics"}], UTC)
@@ -158,7 +158,7 @@ async def test_an_entry_on_a_cluster_without_nodes_is_not_proved_and_it_is_told_
         "of gpu-slice: no node is present or remembered. If nodes of another kind can come, describe the kinds of nodes "
         "(node_kinds of the service, --nodes of the command)."
     )
-    # A description answers it.
+    # A description of a kind of node answers the question.
     kinds = read_node_kinds([{"name": "g2", "slots": 8, "lead_minutes": [6, 8], "image_minutes": 2, "max_nodes": 40}])
     described = RehearsedEntries(service, Rehearsals(service, kinds=kinds))
     await described.refresh()
@@ -196,7 +196,7 @@ async def test_other_kinds_than_the_described_ones_do_not_come() -> None:
 
 
 async def test_the_loop_goes_on_and_the_cluster_may_change() -> None:
-    """The thread is held while the loop works; what changes meanwhile does not disturb it."""
+    """The thread waits while the loop works; changes meanwhile do not disturb the rehearsal."""
     service, go = controller(), threading.Event()
 
     def quotas() -> tuple[Quota, ...]:
@@ -283,7 +283,7 @@ async def test_a_line_by_post(url: str, context: ServiceContext) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "detail"),
     [
         pytest.param(b"{", "The body must be JSON.", id="no JSON"),
         pytest.param([], "The body must be a JSON object.", id="list"),
@@ -301,11 +301,11 @@ async def test_a_line_by_post(url: str, context: ServiceContext) -> None:
         pytest.param({"line": "1 of gpu-slice now", "users": 3}, "users: not known; allowed: line, zone", id="key"),
     ],
 )  # fmt: skip
-async def test_wrong_questions_are_told(url: str, context: ServiceContext, body: Any, told: str) -> None:
+async def test_errors_in_questions_are_reported(url: str, context: ServiceContext, body: Any, detail: str) -> None:
     service = controller()
     context.follow(service.watch, service)
     status, found = await post(url, body)
-    assert (status, told in found["detail"]) == (400, True), found
+    assert (status, detail in found["detail"]) == (400, True), found
 
 
 async def test_before_the_cluster_and_the_profiles_are_known(url: str, context: ServiceContext) -> None:

@@ -21,7 +21,7 @@ async def resume(service: Replica, body: Any) -> tuple[int, dict[str, Any]]:
 
 
 async def fail_placeholders(service: Replica) -> None:
-    """Their kubelet ends them."""
+    """End all placeholders, as their kubelet does."""
     for key in service.placeholders():
         path = service.cluster.path("pods", key.name, "status")
         await service.cluster.admin.patch(path, {"status": {"phase": "Failed"}})
@@ -40,11 +40,11 @@ async def test_an_administrator_resumes_a_choice(embedded_cluster: ClusterUnderT
             await service.until_warm(GPU, 1)
             await fail_placeholders(service)
             await service.until(lambda: not service.placeholders(), "it is deleted")
-        told = (
+        problem = (
             "Placeholders of gpu-whole: 1 is wanted, 0 are allowed as its replacement has failed, too; no more are created "
             "until an operator says: try again."
         )
-        await service.until(lambda: told in service.context.problems(), "it is said")
+        await service.until(lambda: problem in service.context.problems(), "the problem is reported")
         answer = await service.get_json("placeholders")
         assert answer["limited"] == [
             {
@@ -53,12 +53,12 @@ async def test_an_administrator_resumes_a_choice(embedded_cluster: ClusterUnderT
                 "cause": "failures",
                 "wanted": 1,
                 "allowed": 0,
-                "reason": told,
+                "reason": problem,
                 "is_resumable": True,
             }
         ]
         page = await service.get("placeholders-page")
-        assert told in page
+        assert problem in page
         assert 'data-action-path="api/placeholders/resume" data-action-subject="gpu-whole"' in page
         assert (await resume(service, {"profile": "gpu-hole"}))[0] == 404
         assert await resume(service, {"profile": "gpu-whole"}) == (200, {"profile": "gpu-whole", "resumed": True})

@@ -1,4 +1,4 @@
-"""Scale-ahead at work on the embedded cluster: the service decides what a replay of the same events decides."""
+"""Scale-ahead at work on the embedded cluster: the service decides as a replay of the same events does."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ ENTRY = {"users": "50 of cpu in total within 5 min", "begins": "2026-03-02 09:44
 
 
 class _Remembering:
-    """The forecast, and all that it said."""
+    """The forecast, which remembers its answers."""
 
     name = "forecast"
 
     def __init__(self) -> None:
-        self.said: dict[int, Forecast] = {}
+        self.made_forecasts: dict[int, Forecast] = {}
 
     def __call__(self, question: Question) -> Forecast:
-        self.said[question.now] = found = ForecastDemand()(question)
+        self.made_forecasts[question.now] = found = ForecastDemand()(question)
         return found
 
 
@@ -59,15 +59,15 @@ def trace_from(begin: int) -> Trace:
 
 
 def replayed(trace: Trace) -> dict[int, Forecast]:
-    """What the replay says of each minute."""
+    """The forecast of the replay for each minute."""
     (entry,) = read_calendar_entries([ENTRY], UTC)
     begins = datetime_of(trace.begin)
     occurrences = tuple(entry.occurrences(begins, begins + timedelta(days=1), "calendar_entries"))
     policy, options = _Remembering(), read_demand(DEMAND)
     kind = NodeKind("cpu", 100, (options.node_lead,))
     result = replay(Scenario(trace, kind, occurrences, floor=FLOOR), policy, options.settings)
-    assert result.waits == {0: trace.total}, "the events are only the same where nobody waits"
-    return policy.said
+    assert result.waits == {0: trace.total}, "the events are only the same where no pod is pending"
+    return policy.made_forecasts
 
 
 @contextlib.asynccontextmanager
@@ -77,7 +77,7 @@ async def service_on(cluster: ClusterUnderTest, time: VirtualTime, **traits: Any
     big[0]["status"]["capacity"] = {**big[0]["status"]["capacity"], "cpu": "1000", "pods": "1000"}
     await prepare(cluster, *big)
     await publish_shapes(cluster, {"cpu": PLAIN})
-    # A node that was there before the service tells it no lead time.
+    # An older node than the service gives no lead time.
     async with await VirtualTimeApi.connect(cluster.admin_kubeconfig, time.stamps) as api:
         await api.get(resource_path("v1", "nodes"))
     time.clock.jump_to(time.now() + timedelta(seconds=20))
@@ -108,7 +108,7 @@ async def jump(running: VirtualReplica, time: VirtualTime, moment: datetime) -> 
     time.clock.jump_to(moment)
     running.note_jump()
     service = running.running
-    await service.until(lambda: running.is_fresh, "what it knows is fresh")
+    await service.until(lambda: running.is_fresh, "the view of the cluster is fresh")
     service.controller.advance_forecasts()
 
 
@@ -129,7 +129,7 @@ async def test_the_service_decides_as_a_replay_of_the_same_events(embedded_clust
         lengths = iter(trace.lengths or ())
         leaving: dict[int, list[str]] = {}
         there: set[str] = set()
-        said: dict[int, Forecast] = {}
+        made_forecasts: dict[int, Forecast] = {}
         for minute, launches in trace.since(first).minutes():
             for name in leaving.pop(minute, ()):
                 there.remove(name)
@@ -143,31 +143,31 @@ async def test_the_service_decides_as_a_replay_of_the_same_events(embedded_clust
             assert minute_of(time.now()) == minute, "the test is slower than a minute"
             await jump(running, time, datetime_of(minute + 1) + timedelta(seconds=1))
             made = ahead.forecasts["cpu"]
-            said[made.at] = made.forecast
+            made_forecasts[made.at] = made.forecast
             assert (made.at, made.forecast) == (minute + 1, expected[minute + 1])
-            # Not what the service thinks that it should have, but what the replay has.
+            # The number of the replay, not the target of the service.
             wanted = expected[made.at].placeholders
             await service.until(
                 lambda wanted=wanted: len(service.placeholders()) == wanted,  # type: ignore[misc]
                 f"{wanted} placeholders at {made.at - first} min",
             )
-        assert list(said.items()) == [(at, each) for at, each in expected.items() if at > first]
+        assert list(made_forecasts.items()) == [(at, each) for at, each in expected.items() if at > first]
         made_because = [
             each.decision.reason
             for each in reversed(service.context.decisions.newest(1000))
             if each.decision.kind is ActionKind.CREATE_PLACEHOLDER
         ]
         reasons = list(dict.fromkeys(each.reason for each in expected.values()))
-        told = [next((n for n, reason in enumerate(reasons) if f"({reason})" in each), None) for each in made_because]
-        assert None not in told[FLOOR:], "the first ones are the configured floor's"
+        order = [next((n for n, reason in enumerate(reasons) if f"({reason})" in each), None) for each in made_because]
+        assert None not in order[FLOOR:], "the first ones are the configured floor's"
         # There was something to decide, up and down, and every input had its turn.
-        numbers = [each.placeholders for each in said.values()]
+        numbers = [each.placeholders for each in made_forecasts.values()]
         assert len(set(numbers)) > 8
         assert numbers[-1] < max(numbers) - 5
-        assert {each.decided_by.value for each in said.values()} >= {"floor", "recent launches", "calendar"}
+        assert {each.decided_by.value for each in made_forecasts.values()} >= {"floor", "recent launches", "calendar"}
 
 
-async def test_the_page_and_the_api_show_what_is_advised(embedded_cluster: ClusterUnderTest) -> None:
+async def test_the_page_and_the_api_show_the_advice(embedded_cluster: ClusterUnderTest) -> None:
     time = VirtualTime()
     soon = {
         **ENTRY,
@@ -177,7 +177,7 @@ async def test_the_page_and_the_api_show_what_is_advised(embedded_cluster: Clust
         "name": "<b>physics</b>",
     }
     far = {**ENTRY, "begins": "2026-03-05 09:20", "name": "far away"}
-    # It is told a week ahead.
+    # The problem of this entry is reported a week ahead.
     lost = {**ENTRY, "users": "9 of gpu", "begins": "2026-03-08 09:20", "name": "lost"}
     async with service_on(embedded_cluster, time, calendar_entries=[soon, far, lost]) as running:
         service = running.running
@@ -246,8 +246,8 @@ async def test_an_entry_that_an_administrator_adds(embedded_cluster: ClusterUnde
 
         tags: list[str] = []
         status, refused = await ask("POST", "calendar-entries", {"users": "25 of cpu"})
-        told = 'entry.begins: nothing found; allowed: a local time like "2026-11-24 17:00".'
-        assert (status, refused["detail"]) == (400, told)
+        message = 'entry.begins: nothing found; allowed: a local time like "2026-11-24 17:00".'
+        assert (status, refused["detail"]) == (400, message)
         assert (await ask("POST", "calendar-entries", {**soon, "users": "20 of cpu"}))[0] == 201
         _, answer = await ask("GET", "calendar-entries")
         ((name, written),) = [(each.pop("id"), each) for each in answer["items"]]

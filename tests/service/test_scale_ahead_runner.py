@@ -1,4 +1,4 @@
-"""Scale-ahead of a replica: what it learns from the history, and what it tells of its settings."""
+"""Scale-ahead of a replica: it learns from the history, and reports problems of its settings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.placeholders.controller.objects import shape
 NOW = datetime(2026, 3, 2, 9, 0, 30, tzinfo=UTC)
 
 
-def test_policies_of_choices_that_do_not_exist_are_told() -> None:
+def test_policies_of_choices_that_do_not_exist_are_reported() -> None:
     policies = read_policies({"gpu-slce": {"kind": "buffer", "placeholders": 3}, "*": {"kind": "calendar"}})
     ahead = ScaleAhead(ScaleAheadSettings(policies=policies))
     api = KubernetesApi(ApiClient.__new__(ApiClient))  # nothing is asked of it
@@ -35,10 +35,10 @@ def test_policies_of_choices_that_do_not_exist_are_told() -> None:
     settings = ControllerSettings("hub")
     controller = PlaceholderController(api, ClusterWatch(api), decisions, settings, scale_ahead=ahead, now=lambda: NOW)
     history = HistoryRecording(HistorySettings(keep=timedelta(0)), controller, decisions)
-    keeper = ScaleAheadRunner(controller, history, Rehearsals(controller))
-    assert keeper.problems() == (), "nothing is published yet"
+    runner = ScaleAheadRunner(controller, history, Rehearsals(controller))
+    assert runner.problems() == (), "nothing is published yet"
     controller.shapes.put(published_config_map(PublishedShapes({"gpu-slice": shape({})}), "hub", {}))
-    (problem,) = keeper.problems()
+    (problem,) = runner.problems()
     assert problem.startswith("Scale-ahead: ")
     assert "gpu-slce" in problem
 

@@ -1,4 +1,4 @@
-"""With the rights that are shipped, and no more, everything works; what is missing is named as the rule to add."""
+"""Everything works with the rights that are shipped, and no more; a missing right is named as the rule to add."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ async def test_everything_works_with_the_rights_that_are_shipped(real_cluster: C
     async with with_shipped_rights(cluster, placeholders=placeholders) as service:
         await service.until_warm(GPU, 1)
         await service.until_warm(PART, 4)
-        # A handover: promised, owned, reserved, the placeholder deleted.
+        # A handover: the claim is reserved, owned, gets a consumer, and the placeholder is deleted.
         answer = await service.place(GPU, "ada")
         await service.start(GPU, "ada", WHOLE, answer)
         await cluster.wait_running("ada")
         await service.until(lambda: "handed-over" in codes(service), "the placeholder goes")
-        # Placeholders make way for another shape, and the pod is marked.
+        # Placeholders are preempted for another shape, and the pod is marked.
         large = {"gpu": claim_spec("gpu-share.example.com", "20Gi")}
         template = {"metadata": {"name": "large"}, "spec": {"spec": large["gpu"]}, "kind": "ResourceClaimTemplate"}
         manifest = user_pod("eve", {"gpu": {"resourceClaimTemplateName": "large"}})
         manifest["metadata"]["labels"]["hub.jupyter.org/shape"] = shape(large).id
         await cluster.publish({"apiVersion": "resource.k8s.io/v1", **template}, manifest)
         await cluster.wait_running("eve")
-        # A promise that nobody came for ends, and the devices are free.
+        # An unused reservation ends, and the devices are free.
         reserved = await service.place(PART, "nobody")
         assert reserved["kind"] == "warm"
         await service.until(lambda: "expired" in codes(service), "the reservation expires")
@@ -61,8 +61,8 @@ def codes(service: Replica) -> set[str]:
     return {each.decision.code for each in service.context.decisions.newest(1000)}
 
 
-async def test_a_hand_over_on_a_full_node_with_the_rights_that_are_shipped(real_cluster: ClusterUnderTest) -> None:
-    """The promise stands among the claim's consumers, which is another right."""
+async def test_a_handover_on_a_full_node_with_the_rights_that_are_shipped(real_cluster: ClusterUnderTest) -> None:
+    """The server's pod becomes a consumer of the warm claim, which needs another right."""
     cluster = real_cluster
     gpu = shape(WHOLE, cpu="5")
     await prepare(cluster, *node("node-a", whole("gpu-0")))
@@ -84,9 +84,11 @@ async def test_missing_rules_are_named(real_cluster: ClusterUnderTest) -> None:
     kubeconfig = await service_kubeconfig(cluster, rules=())
     async with replica(cluster, kubeconfig, placeholders={"gpu-whole": {"min": 1}}) as service:
         rule = '{apiGroups: [""], resources: [configmaps], resourceNames: [dra-spawner-shapes], verbs: [list, watch]}'
-        told = f"its account lacks the rule {rule} in namespace {cluster.namespace}"
-        # Before the first answer it says that nothing is known yet.
-        await service.until(lambda: any(told in each for each in service.context.problems()), "it is told")
+        reported = f"its account lacks the rule {rule} in namespace {cluster.namespace}"
+        # Before the first answer, the service reports that nothing is known yet.
+        await service.until(
+            lambda: any(reported in each for each in service.context.problems()), "the rule is reported"
+        )
         settings = rule.replace("dra-spawner-shapes", "dra-spawner-settings")
         assert [settings in each for each in service.context.problems()] == [False, True]
     await grant(cluster.admin, cluster.namespace, PLACEHOLDER_RULES, SERVICE_ACCOUNT)
@@ -99,8 +101,8 @@ async def test_missing_rules_are_named(real_cluster: ClusterUnderTest) -> None:
             f"Placeholders: its account lacks the rule {claims}.",
             f"Placeholders: its account lacks the ClusterRole rule {nodes}.",
         }
-        await service.until(lambda: set(service.context.problems()) == expected, "both are told")
-        # It is not tried again and again.
+        await service.until(lambda: set(service.context.problems()) == expected, "both are reported")
+        # The write is not repeated again and again.
         count = service.context.decisions.count
         latest = service.controller.latest
         begin_round(service)
@@ -148,8 +150,8 @@ async def without(cluster: ClusterUnderTest, plural: str, namespace: str | None,
     raise AssertionError(f"the rule about {resource} is still granted")
 
 
-async def test_without_the_right_to_reserve_a_hand_over_still_ends_well(real_cluster: ClusterUnderTest) -> None:
-    """As after an upgrade to Kubernetes 1.36: the placeholder goes when the pod is there, and it is told why."""
+async def test_a_handover_ends_well_without_the_right_to_add_a_consumer(real_cluster: ClusterUnderTest) -> None:
+    """As after an upgrade to Kubernetes 1.36: the server runs, and a decision shows the missing right."""
     cluster = real_cluster
     gpu = shape(WHOLE, cpu="5")
     await prepare(cluster, *node("node-a", whole("gpu-0")))
@@ -161,8 +163,8 @@ async def test_without_the_right_to_reserve_a_hand_over_still_ends_well(real_clu
         answer = await service.place(gpu, "ada")
         await service.start(gpu, "ada", WHOLE, answer, cpu="5")
         await cluster.wait_running("ada")
-        told = [each.decision for each in service.context.decisions.newest(100)]
-        assert {each.kind for each in told if "resourceclaims/binding" in each.outcome} == {"add-consumer"}
+        decisions = [each.decision for each in service.context.decisions.newest(100)]
+        assert {each.kind for each in decisions if "resourceclaims/binding" in each.outcome} == {"add-consumer"}
 
 
 @pytest.mark.parametrize(

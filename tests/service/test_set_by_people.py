@@ -1,4 +1,4 @@
-"""What people set and order by the API, with a cluster: it is decided by, shown, audited, and survives a restart."""
+"""Settings and orders by the API, with a cluster: they take effect, are shown and audited, and survive a restart."""
 
 from __future__ import annotations
 
@@ -104,8 +104,8 @@ async def test_pause_and_observe(embedded_cluster: ClusterUnderTest) -> None:
         assert (await ask(service, "DELETE", "settings/paused/gpu-whole"))[0] == 204
         await service.decide()
         assert not service.placeholders()
-        told = "nothing is decided: the service only observes, set by user ada: test"
-        assert (await service.get_json("placeholders"))["on_hold"] == told
+        hold = "nothing is decided: the service only observes, set by user ada: test"
+        assert (await service.get_json("placeholders"))["on_hold"] == hold
         assert (await ask(service, "DELETE", "settings/observing"))[0] == 204
         await service.until_warm(GPU, 1)
 

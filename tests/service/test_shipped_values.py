@@ -1,4 +1,4 @@
-"""What is shipped fits the service and grants what is used (tests/service/test_service_rights.py)."""
+"""Shipped objects fit the service and grant the rights that it uses (tests/service/test_service_rights.py)."""
 
 from __future__ import annotations
 
@@ -129,14 +129,14 @@ def test_the_policy_knows_the_defaults_of_the_service() -> None:
         (condition,) = spec["matchConditions"]
         assert condition["expression"] == f"request.userInfo.username == 'system:serviceaccount:jupyterhub:{account}'"
         assert spec["failurePolicy"] == "Fail"
-        # 422, the default, the service takes for a change that came too late.
+        # The default, 422, means to the service that a change came too late.
         assert {each["reason"] for each in spec["validations"]} == {"Forbidden"}
         assert all(len(each["message"]) > 20 for each in spec["validations"])
     text = str(policies)
     assert f"['{DRASpawnerService().placeholder_image}']" in text
     ours = (names.IMAGES_READY, names.ATTRACT, names.DRAINING, names.PREEMPTED_AT, names.SHAPE)
-    kept = (names.RESERVED_FOR, names.RESERVED_SINCE, names.RESERVED_UNTIL)
-    for word in (*ours, *kept, names.PLACEHOLDER, names.MANAGER, names.MANAGED_BY):
+    reserved = (names.RESERVED_FOR, names.RESERVED_SINCE, names.RESERVED_UNTIL)
+    for word in (*ours, *reserved, names.PLACEHOLDER, names.MANAGER, names.MANAGED_BY):
         assert f"'{word}'" in text, word
 
 
@@ -146,7 +146,7 @@ def test_priority_is_the_one_that_placeholders_have() -> None:
 
 
 def test_every_word_is_documented() -> None:
-    """Labels, kinds, causes, rules, states and metrics, by which people find out what was done."""
+    """Labels, kinds, causes, rules, states and metrics, by which people learn about actions of the service."""
     text = (ROOT / "docs" / "reference" / "placeholders.md").read_text()
     words = {
         str(each) for vocabulary in (Cause, DenialCause, Hold, PlacementKind, PlaceholderState) for each in vocabulary

@@ -1,4 +1,4 @@
-"""What would be: more users, one more node, a node lost; answered from a copy of the cluster."""
+"""Simulations of more users, one more node and a lost node, on a copy of the cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A standby: it answers reads from what it sees itself, reserves nothing, and says who leads."""
+"""A standby: it answers reads from its own view, reserves nothing, and names the leader."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.service.replica import Replica, publish_shapes, replica
 
 GPU = shape(WHOLE)
 LEASES = "coordination.k8s.io/v1"
-#: What only the leader knows of a placeholder.
+#: Fields of a placeholder that only the leader knows.
 OF_THE_LEADER = ("reason", "decided_at", "stays_because", "age_seconds")
 
 
@@ -91,14 +91,16 @@ async def test_a_standby_answers_reads_from_its_own_view(embedded_cluster: Clust
                 "reasons."
             )
             for address in ("placeholders", "pending-servers", "decisions"):
-                told, known = await standby.get_json(address), await leader.get_json(address)
-                assert (told["incomplete_because"], known["incomplete_because"]) == (because, "")
+                of_standby, of_leader = await standby.get_json(address), await leader.get_json(address)
+                assert (of_standby["incomplete_because"], of_leader["incomplete_because"]) == (because, "")
                 if address == "decisions":
-                    assert (told["items"], told["total"]) == ([], 0)
-                    assert known["total"] >= 2
+                    assert (of_standby["items"], of_standby["total"]) == ([], 0)
+                    assert of_leader["total"] >= 2
                 else:
-                    assert told["total"] == known["total"]
-                    assert [shared(each) for each in told["items"]] == [shared(each) for each in known["items"]]
+                    assert of_standby["total"] == of_leader["total"]
+                    assert [shared(each) for each in of_standby["items"]] == [
+                        shared(each) for each in of_leader["items"]
+                    ]
             assert (await standby.get_json("status"))["leader"] == leader.identity
             page = await standby.get("page")
             assert page.count(because) == 1
@@ -113,7 +115,7 @@ def shared(item: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in item.items() if name not in OF_THE_LEADER}
 
 
-async def test_whoever_wrote_the_lease_is_asked_nothing(
+async def test_the_holder_of_the_lease_is_asked_nothing(
     embedded_cluster: ClusterUnderTest, stranger: list[Any]
 ) -> None:
     """Others may be able to write the Lease: its holder is a name to show, and no more."""
@@ -124,14 +126,14 @@ async def test_whoever_wrote_the_lease_is_asked_nothing(
         status, answer = await standby.ask(question(cluster))
         assert (status, answer["detail"]) == (503, f"This replica stands by: the leader is {stranger[0]}.")
         for address in ("decisions", "placeholders", "pending-servers"):
-            told = await standby.get_json(address)
-            assert (told["items"], told["total"]) == ([], 0)
+            of_standby = await standby.get_json(address)
+            assert (of_standby["items"], of_standby["total"]) == ([], 0)
         await standby.get("page")
         await standby.get_json("status")
     assert len(stranger) == 1
 
 
-async def test_only_who_may_manage_the_service_asks_for_places(embedded_cluster: ClusterUnderTest) -> None:
+async def test_only_managers_of_the_service_may_ask_for_placements(embedded_cluster: ClusterUnderTest) -> None:
     async with replica(embedded_cluster, placeholders={"gpu-whole": {"min": 1}}) as service:
         for scheme in ("", "DRA-Spawner-Replica 1.2.3.4", "Basic YTpi", "token"):
             assert (await service.ask(question(embedded_cluster), token="", Authorization=scheme))[0] == 401, scheme

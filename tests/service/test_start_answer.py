@@ -47,7 +47,7 @@ def answering() -> Iterator[tuple[StartAnswer, int]]:
             each.close()
 
 
-def test_the_hub_is_answered_and_all_others_are_to_wait() -> None:
+def test_the_hub_is_answered_and_other_callers_must_wait() -> None:
     with answering() as (_, port):
         assert ask(port) == (200, "The service is starting. Please reload this page in a few seconds.\n")
         assert ask(port, method="HEAD")[0] == 200

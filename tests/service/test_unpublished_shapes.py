@@ -1,4 +1,4 @@
-"""Servers of shapes that no choice has by itself, as of two options together: they get their place all the same."""
+"""Servers of unpublished shapes, as of two options together: they get a placement all the same."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Json = dict[str, Any]
 
 
 async def ask(service: Replica, wanted: Shape, pod: str, definition: str | None = None) -> tuple[int, Json]:
-    """As the hub does that was told that the shape is not known."""
+    """Ask as the hub does after the answer that the shape is not known."""
     text = definition_of(wanted) if definition is None else definition
     namespace = service.cluster.namespace
     return await service.ask({"shape": wanted.id, "pod": pod, "namespace": namespace, "definition": text})
 
 
 async def start(cluster: ClusterUnderTest, wanted: Shape, name: str, claims: Mapping[str, Json], **kind: Any) -> None:
-    """A user's pod with claims of its own, which says what it is."""
+    """Create a user's pod with claims of its own and the definition of its shape."""
     templates = [
         {
             "apiVersion": "resource.k8s.io/v1",
@@ -47,7 +47,7 @@ async def start(cluster: ClusterUnderTest, wanted: Shape, name: str, claims: Map
     await cluster.publish(*templates, manifest)
 
 
-async def test_placeholders_make_way_for_them(cluster: ClusterUnderTest) -> None:
+async def test_placeholders_are_preempted_for_unpublished_shapes(cluster: ClusterUnderTest) -> None:
     await prepare(cluster, *node("node-a", shareable("gpu-0")))
     await publish_shapes(cluster, {"gpu-slice": PART})
     async with replica(cluster, placeholders={"gpu-slice": {"min": 2}}) as service:
@@ -68,8 +68,8 @@ async def test_placeholders_make_way_for_them(cluster: ClusterUnderTest) -> None
         assert (status, answer["detail"]) == (400, f"definition: it is of shape {PART.id}, not of {LARGE.id}.")
 
 
-async def test_a_placeholder_waits_beside_them_for_a_node(cluster: ClusterUnderTest) -> None:
-    """Although whoever leads by then has never been asked about them."""
+async def test_a_placeholder_for_a_pending_server_waits_for_a_node(cluster: ClusterUnderTest) -> None:
+    """The present leader has never been asked about this shape."""
     await prepare(cluster, *node("node-a", whole("gpu-0")))
     await publish_shapes(cluster, {"gpu-whole": shape(WHOLE)})
     placeholders = {"gpu-whole": {"min": 1}}
@@ -83,24 +83,24 @@ async def test_a_placeholder_waits_beside_them_for_a_node(cluster: ClusterUnderT
         assert (status, answer["kind"]) == (200, "scale-up")
     await start(cluster, TWO, "ada", TWO_CLAIMS)
     async with replica(cluster, placeholders=placeholders) as service:
-        await service.until(lambda: len(for_pending_pod(service)) == 1, "one waits beside")
-        (waiting,) = for_pending_pod(service)
-        assert waiting.is_pending
-        assert len(waiting.claims) == 2
-        # It requires no label that a node which is yet to come has not; the server does.
-        assert names.IMAGES_READY not in str(waiting.pod.required_nodes)
+        await service.until(lambda: len(for_pending_pod(service)) == 1, "a placeholder is made for the pending pod")
+        (pending,) = for_pending_pod(service)
+        assert pending.is_pending
+        assert len(pending.claims) == 2
+        # A new node lacks the label: the server requires it, the placeholder does not.
+        assert names.IMAGES_READY not in str(pending.pod.required_nodes)
         await cluster.publish(*node("node-b", whole("gpu-0"), whole("gpu-1")))
         await cluster.wait_running("ada")
-        await service.until(lambda: not for_pending_pod(service), "nobody waits any more")
+        await service.until(lambda: not for_pending_pod(service), "no pod is pending any more")
         assert service.context.problems() == ()
 
 
 def for_pending_pod(service: Replica) -> list[Any]:
-    """Placeholders of the shape that nobody publishes."""
+    """Placeholders of the unpublished shape."""
     return [each for each in service.placeholders().values() if each.shape == TWO.id]
 
 
-async def test_who_says_nonsense_of_itself_gets_nothing(embedded_cluster: ClusterUnderTest) -> None:
+async def test_a_pod_with_a_wrong_definition_gets_no_placeholder(embedded_cluster: ClusterUnderTest) -> None:
     cluster = embedded_cluster
     await prepare(cluster, *node("node-a", whole("gpu-0")))
     await publish_shapes(cluster, {"gpu-whole": shape(WHOLE)})

@@ -1,4 +1,4 @@
-"""Servers in a namespace of each user: placeholders make way for them, and nothing is handed over."""
+"""Servers in a namespace of each user: placeholders are preempted for them, and no claim is handed over."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def ask(service: Replica, namespace: str) -> dict[str, object]:
     return answer
 
 
-async def test_placeholders_make_way_for_them_with_the_rights_that_are_shipped(
+async def test_placeholders_are_preempted_with_the_rights_that_are_shipped(
     cluster: ClusterUnderTest, users_namespace: str
 ) -> None:
     await prepare(cluster, *node("node-a", shareable("gpu-0")))
@@ -55,30 +55,30 @@ async def test_placeholders_make_way_for_them_with_the_rights_that_are_shipped(
     traits: JsonObject = {"placeholders": {"gpu-slice": {"min": 4}}, "user_namespaces": True, "reservation_seconds": 5}
     async with replica(cluster, kubeconfig, **traits) as service:
         await service.until_warm(PART, 4)
-        # A claim of another namespace is of no use; here is none to be had of its own without others' making way.
+        # A claim of another namespace is of no use; a claim of its own fits only after a preemption.
         answer = await ask(service, users_namespace)
         assert (answer["kind"], answer["claims"]) == ("preempt", {})
-        # Beside the placeholders it could be: what hinders is the namespace alone.
+        # In the namespace of the placeholders a warm claim is available: only the namespace differs.
         assert (await ask(service, cluster.namespace))["kind"] == "warm"
-        # Nobody comes for that, and it ends.
+        # No server uses this reservation, and it ends.
         path = await start(cluster, users_namespace)
-        await service.until(lambda: is_placed(service, users_namespace), "it has a place")
+        await service.until(lambda: has_node(service, users_namespace), "the pod has a node")
         pod = await cluster.admin.get(path)
         assert pod["metadata"]["labels"][names.PREEMPTED_AT].isdigit()
         decisions = [each.decision for each in service.context.decisions.newest(1000)]
         assert {each.outcome for each in decisions} == {"done"}
-        yielded = [each for each in decisions if (each.kind, each.code) == ("delete-placeholder", "preempted")]
-        assert {each.details["for"] for each in yielded} == {f"{users_namespace}/ada"}
+        preempted = [each for each in decisions if (each.kind, each.code) == ("delete-placeholder", "preempted")]
+        assert {each.details["for"] for each in preempted} == {f"{users_namespace}/ada"}
         assert service.context.problems() == ()
 
 
-def is_placed(service: Replica, namespace: str) -> bool:
+def has_node(service: Replica, namespace: str) -> bool:
     pod = service.controller.view().users.get(ObjectKey(namespace, "ada"))
     return pod is not None and bool(pod.node_name)
 
 
-async def test_without_the_right_placeholders_make_way_all_the_same(real_cluster: ClusterUnderTest) -> None:
-    """It cannot be noted that they have, and the decision says so."""
+async def test_placeholders_are_preempted_without_the_right_to_label_the_pod(real_cluster: ClusterUnderTest) -> None:
+    """The pod cannot be marked, and the decision says so."""
     cluster = real_cluster
     namespace = f"{cluster.namespace}-ada"
     await cluster.admin.create(resource_path("v1", "namespaces"), {"metadata": {"name": namespace}})
@@ -88,7 +88,7 @@ async def test_without_the_right_placeholders_make_way_all_the_same(real_cluster
     async with replica(cluster, kubeconfig, placeholders={"gpu-slice": {"min": 1}}, user_namespaces=True) as service:
         await service.until_warm(PART, 1)
         await start(cluster, namespace)
-        await service.until(lambda: is_placed(service, namespace), "it has a place")
+        await service.until(lambda: has_node(service, namespace), "the pod has a node")
         (refused,) = {each.decision.outcome for each in service.context.decisions.newest(100)} - {"done"}
         assert 'cannot patch resource "pods"' in refused
         assert f'in the namespace "{namespace}"' in refused

@@ -73,7 +73,7 @@ async def test_a_database_that_hangs_is_asked_once(database: HistoryDatabase) ->
     assert len(reader.times) <= 2
 
 
-async def test_what_came_after_the_callers_patience_serves_the_next(database: HistoryDatabase) -> None:
+async def test_a_report_that_came_too_late_serves_the_next_caller(database: HistoryDatabase) -> None:
     reader = Reader()
     misses = WeeklyMisses(reader.read, timeout_seconds=0.0)
     with pytest.raises(TimeoutError):
@@ -90,7 +90,7 @@ async def test_what_came_after_the_callers_patience_serves_the_next(database: Hi
     assert reader.times == [NOW]
 
 
-async def test_a_failure_is_told_and_tried_again(database: HistoryDatabase) -> None:
+async def test_a_failure_is_reported_and_tried_again(database: HistoryDatabase) -> None:
     reader = Reader()
     reader.may_go_on.set()
     reader.error = OperationalError("SELECT", {}, Exception("gone"))

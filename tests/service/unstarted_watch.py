@@ -14,6 +14,6 @@ class UnstartedWatch(ClusterWatch):
     def __init__(self) -> None:
         super().__init__(KubernetesApi(ApiClient.__new__(ApiClient)))
 
-    def tell(self, change: Change) -> None:
-        """Tell all who follow of a change that was made to the snapshot itself."""
+    def notify(self, change: Change) -> None:
+        """Notify all followers of a change that was made to the snapshot itself."""
         self._notify(change)

@@ -1,8 +1,8 @@
-"""Replicas in virtual time: all that they decide by is the clock that jumps.
+"""Replicas in virtual time: they decide by the clock that jumps.
 
 Leases, back-offs and limits of requests stay in real time, and are short: a jump is no sign that a leader is gone.
-How old knowledge is counts in virtual time. Watches end after their seconds of it, as an API server ends them, and
-are begun anew; so what is known is fresh after a jump, unless the connection is broken.
+The age of the view of the cluster counts in virtual time. Watches end after their seconds of it, as an API server ends
+them, and begin anew; so the view is fresh after a jump, unless the connection is broken.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ _REQUEST_SECONDS = 0.6
 
 
 @dataclass(frozen=True)
-class Patience:
-    """How long a replica waits in real time, by default short, so that trouble is over soon."""
+class ReplicaTimes:
+    """Times that a replica waits, in real time; short by default, so that trouble is over soon."""
 
     request_seconds: float = _REQUEST_SECONDS
     lease: LeaseTimes = _LEASE
 
 
 #: Of a replica that nothing happens to, on a machine that is busy with other things.
-PATIENT = Patience(10.0, LeaseTimes(15.0, 10.0, 1.0))
+PATIENT = ReplicaTimes(10.0, LeaseTimes(15.0, 10.0, 1.0))
 
 
 class VirtualTime:
@@ -90,7 +90,7 @@ class _Api(VirtualTimeApi):
                 raise
 
     def end_watches(self) -> None:
-        """End those whose time is over."""
+        """End watches whose time is over."""
         now, loop = self._stamps.clock.now(), asyncio.get_running_loop()
         for limit, ends in self._watches.items():
             if now >= ends:
@@ -98,16 +98,16 @@ class _Api(VirtualTimeApi):
 
 
 class _VirtualService(Service):
-    def __init__(self, time: VirtualTime, patience: Patience, **traits: Any) -> None:
+    def __init__(self, time: VirtualTime, times: ReplicaTimes, **traits: Any) -> None:
         super().__init__(**traits)
         self._time = time
-        self._patience = patience
+        self._times = times
         self.api: _Api | None = None
 
     async def _connected(self, context: ServiceContext) -> KubernetesApi:
         context.now = self._time.now
         self.api = await _Api.connect(
-            Path(self.kubeconfig), self._time.stamps, timeout_seconds=self._patience.request_seconds
+            Path(self.kubeconfig), self._time.stamps, timeout_seconds=self._times.request_seconds
         )
         return self.api
 
@@ -122,7 +122,7 @@ class _VirtualService(Service):
         )
 
     def new_elector(self, api: KubernetesApi) -> LeaderElector:
-        return LeaderElector(api, self.namespace, self.lease_name, times=self._patience.lease)
+        return LeaderElector(api, self.namespace, self.lease_name, times=self._times.lease)
 
 
 class VirtualReplica:
@@ -134,14 +134,14 @@ class VirtualReplica:
         time: VirtualTime,
         proxy: FaultProxy,
         traits: dict[str, Any],
-        patience: Patience = Patience(),
+        times: ReplicaTimes = ReplicaTimes(),
     ) -> None:
         self.proxy = proxy
         self.is_cut_off = False
         self._cluster = cluster
         self._time = time
         self._traits = traits
-        self._patience = patience
+        self._times = times
         self._service: _VirtualService | None = None
         self._running: Replica | None = None
         self._stack = contextlib.AsyncExitStack()
@@ -161,19 +161,19 @@ class VirtualReplica:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether what it knows is as fresh as it can be."""
+        """Whether its view of the cluster is as fresh as possible."""
         if self._running is None or self.is_cut_off:
             return True
         return self._running.controller.watch.staleness_seconds() <= _LONGEST_WATCH_SECONDS
 
     @property
     def is_on_hold(self) -> bool:
-        """Whether it does not lead, or says that it decides nothing."""
+        """Whether it does not lead, or reports a hold."""
         latest = self.running.controller.latest
         return latest is None or bool(latest.on_hold)
 
     async def start(self) -> Replica:
-        """Begin anew, with nothing but what is in the cluster."""
+        """Begin anew, with nothing but the state of the cluster."""
         kubeconfig = self._cluster.admin_kubeconfig_for(self.proxy.url)
         running = replica(self._cluster, kubeconfig, service=self._make, **self._traits)
         self._running = await self._stack.enter_async_context(running)
@@ -185,20 +185,20 @@ class VirtualReplica:
         await self._stack.aclose()
 
     async def kill(self) -> None:
-        """End in the middle of whatever it does: nothing gets through any more, the Lease's release neither."""
+        """End in the middle of its work: nothing gets through any more, not even the release of the Lease."""
         self.cut_off()
         await self.stop()
         self.heal()
 
     def cut_off(self) -> None:
-        """Nothing gets through, and what is under way breaks."""
+        """Let nothing get through; requests under way break."""
         self.is_cut_off = True
         self.proxy.heal()
         self.proxy.fail(Fault.refuse(), times=None)
         self.proxy.cut()
 
     def break_watches(self, resource: str | None = None) -> None:
-        """It learns of nothing any more, or of nothing of one kind, and could still act."""
+        """Break all watches, or those of one kind; requests still get through."""
         self.is_cut_off = True
         self.proxy.heal()
         for verb in ("list", "watch"):
@@ -210,12 +210,12 @@ class VirtualReplica:
         self.proxy.heal()
 
     def note_jump(self) -> None:
-        """The clock has jumped: what was to end meanwhile ends, and it is decided anew."""
+        """The clock has jumped: watches that are due end, and a new round begins."""
         if self._service is not None and self._service.api is not None:
             self._service.api.end_watches()
         if self._running is not None:
             begin_round(self._running)
 
     def _make(self, **traits: Any) -> Service:
-        self._service = _VirtualService(self._time, self._patience, **traits)
+        self._service = _VirtualService(self._time, self._times, **traits)
         return self._service

@@ -19,7 +19,7 @@ Plain = str | int | bool | None | tuple["Plain", ...]
 
 
 def dump(snapshot: Snapshot) -> dict[str, Plain]:
-    """Everything that a snapshot holds, and what it derives from that, by part.
+    """All objects of a snapshot, and its derived values, by part.
 
     The order of objects does not matter, except that of slices and of nodes, which can decide.
     """

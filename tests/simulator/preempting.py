@@ -1,4 +1,4 @@
-"""What kube-scheduler would do in a snapshot for a pod that fits nowhere: clear a node of less important pods.
+"""kube-scheduler's preemption in a snapshot for a pod that fits nowhere: clear a node of less important pods.
 
 It clears nodes for CPU, memory, ports and number of pods, never for devices (see
 :mod:`~dra_spawner.simulator.scheduler_preemption`).
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 def cluster_view(snapshot: Snapshot) -> ClusterView:
-    """The snapshot as one attempt to place a pod sees it; not to be kept when the snapshot changes."""
+    """The snapshot as one attempt to place a pod sees it; invalid after a change of the snapshot."""
     state = snapshot.state
     return ClusterView(
         nodes=[snapshot.nodes[name] for name in sorted(snapshot.nodes)],
@@ -38,7 +38,7 @@ def cluster_view(snapshot: Snapshot) -> ClusterView:
 
 
 def find_preemption(snapshot: Snapshot, pod: Pod) -> SchedulerPreemption | None:
-    """The node that kube-scheduler would clear for a pod, and of whom; None if that would not help or is not needed."""
+    """The node that kube-scheduler would clear for a pod, and the victims; None without a useful preemption."""
     requirements = claim_requirements(pod, snapshot.state)
     if isinstance(requirements, FilterVerdict):
         return None
@@ -52,7 +52,7 @@ def find_preemption(snapshot: Snapshot, pod: Pod) -> SchedulerPreemption | None:
 
 
 def place_by_preemption(snapshot: Snapshot, pod: Pod) -> tuple[str, tuple[Pod, ...]] | PodFit:
-    """Place a pod, if need be in place of less important ones, which are removed.
+    """Place a pod; less important pods are preempted if necessary, and removed.
 
     Returns
     -------
@@ -67,7 +67,7 @@ def place_by_preemption(snapshot: Snapshot, pod: Pod) -> tuple[str, tuple[Pod, .
         return where
     snapshot.fork()
     for reference in pod.claims:
-        # What it shares with a victim is not given back in between.
+        # A claim that it shares with a victim is not released in between.
         key = ObjectKey(pod.namespace, reference.claim or "")
         if key in snapshot.claims and snapshot.claims[key].claim.is_allocated:
             reserve(snapshot, key, pod)

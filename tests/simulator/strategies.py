@@ -126,7 +126,7 @@ def templates(draw: st.DrawFn) -> ClaimTemplate:
 
 @st.composite
 def pods(draw: st.DrawFn) -> Pod:
-    """A pod without a place, which may be nominated for one, be gated, deleted or have ended."""
+    """A pod without a node, which may be nominated for one, be gated, deleted or have ended."""
     name = draw(names["pod"])
     spec: dict[str, Any] = {"labels": {"app": draw(st.sampled_from("xy"))}, "priority": draw(st.sampled_from([0, 10]))}
     references: list[dict[str, str]] = []

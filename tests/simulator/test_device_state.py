@@ -86,7 +86,7 @@ def test_only_the_changed_node_is_searched_again(searches):
         pytest.param(f"device.attributes[string('{DRIVER}')].index < 9", 10, id="may see anything"),
     ],
 )
-def test_attributes_that_claims_cannot_see_do_not_tell_nodes_apart(expression, kinds):
+def test_attributes_that_claims_cannot_see_do_not_distinguish_nodes(expression, kinds):
     state = state_of(Fleet(10, shared=False))
     assert len(state.verdicts([claim_for(expression=expression)])) == kinds
 
@@ -207,7 +207,7 @@ def test_wrong_use():
             question()
 
 
-def test_claims_of_the_start_are_held_under_their_names():
+def test_existing_claims_are_recorded_under_their_names():
     fleet = Fleet(3, shared=True, busy=0.5)
     state = state_of(fleet)
     claims = [ResourceClaim.from_json(item) for item in fleet.existing]

@@ -1,4 +1,4 @@
-"""After any sequence of changes, a DeviceState answers as an allocator that is made from what there is now."""
+"""After any sequence of changes, a DeviceState answers as a new allocator with the present objects."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Model:
 
 
 class DeviceStateMachine(RuleBasedStateMachine):
-    """Changes at random; what the changes are made of comes from the scenarios of the differential test."""
+    """Changes at random; their objects come from the scenarios of the differential test."""
 
     @initialize(family=st.sampled_from(sorted(FAMILIES)), seed=st.integers(0, 10_000))
     def start(self, family: str, seed: int) -> None:

@@ -117,7 +117,7 @@ def test_a_class_that_is_not_there():
     assert {str(answer) for answer in fit.nodes.values()} == {"Insufficient example.com/other"}
 
 
-def test_the_claim_is_made_and_goes_with_the_pod():
+def test_the_claim_is_made_and_removed_with_the_pod():
     snapshot = cluster()
     before = dump(snapshot)
     assert snapshot.schedule(pod("p", {GPU: "2"}), "n1").fits
@@ -138,7 +138,7 @@ def test_a_plugins_device_needs_no_claim():
     assert str(snapshot.schedule(pod("q", {GPU: "1"}), "plugin")) == "Insufficient example.com/gpu"
 
 
-def test_what_its_claim_holds_counts_for_the_nodes_utilization():
+def test_devices_of_the_claim_count_for_the_nodes_utilization():
     snapshot = cluster()
     assert Utilization(snapshot).of("n1").weighted.figure == 0
     assert snapshot.schedule(pod("p", {GPU: "1"}), "n1").fits
@@ -148,7 +148,7 @@ def test_what_its_claim_holds_counts_for_the_nodes_utilization():
     assert used.autoscaler.highest == 0
 
 
-def test_what_an_earlier_attempt_left_behind():
+def test_a_claim_left_by_an_earlier_attempt():
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "p", "controller": True}
     annotations = {"resource.kubernetes.io/extended-resource-claim": "true"}
     metadata = {"name": "left", "namespace": "default", "ownerReferences": [owner], "annotations": annotations}
@@ -157,7 +157,7 @@ def test_what_an_earlier_attempt_left_behind():
     assert str(fit.nodes["n1"]) == "cannot schedule extended resource claim"
 
 
-def test_what_a_running_pods_devices_take_counts():
+def test_resources_of_a_running_pods_devices_count():
     running = Pod.from_json(
         {
             "metadata": {"name": "p", "namespace": "default", "uid": "p"},

@@ -8,7 +8,7 @@ from dra_spawner.simulator.failed_fits import FailedFits
 
 
 class Attempts:
-    """Fits where it is told to, and records each attempt."""
+    """Fits on given nodes, and records each attempt."""
 
     def __init__(self, *fitting: str) -> None:
         self.fitting = fitting

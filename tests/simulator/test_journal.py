@@ -1,4 +1,4 @@
-"""The undo log: nested marks, reverting, and what is kept when."""
+"""The undo log: nested marks, reverting, and recorded changes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_revert_undoes_the_latest_change_first():
     assert log.journal.depth == 0
 
 
-def test_an_outer_mark_undoes_what_an_inner_one_let_stand():
+def test_an_outer_mark_undoes_changes_of_an_inner_mark():
     log = Log()
     outer = log.journal.mark()
     log.append(1)
@@ -56,7 +56,7 @@ def test_closing_a_mark_closes_those_inside(close):
         journal.revert_to(inner)
 
 
-def test_nothing_is_kept_while_no_mark_is_open():
+def test_nothing_is_recorded_while_no_mark_is_open():
     journal = Journal()
     undone: list[str] = []
     journal.record(lambda: undone.append("before the mark"))
@@ -96,7 +96,7 @@ def test_all_or_nothing():
 
 
 @given(st.lists(st.sampled_from(["append", "mark", "revert", "forget"]), max_size=60))
-def test_any_sequence_is_what_copies_would_give(steps):
+def test_any_sequence_agrees_with_copies(steps):
     log = Log()
     copies: list[list[int]] = []
     for number, step in enumerate(steps):

@@ -260,7 +260,7 @@ def test_pods_of_other_namespaces_do_not_count():
 
 
 @pytest.mark.parametrize(
-    ("candidate", "target", "what"),
+    ("candidate", "target", "reason"),
     [
         pytest.param(
             pod(affinity=required_pods("podAffinity", {**pod_term(app="web"), "matchLabelKeys": ["x"]})),
@@ -285,10 +285,10 @@ def test_pods_of_other_namespaces_do_not_count():
         pytest.param(pod(schedulingGroup={"podGroupName": "x"}), state(), "spec.schedulingGroup", id="gang"),
     ],
 )
-def test_what_is_not_modelled_is_said_and_not_guessed(candidate, target, what):
+def test_fields_that_are_not_modelled_make_a_pod_undecidable(candidate, target, reason):
     found = verdict(candidate, target)
     assert (found.code, found.filter) == (FitCode.UNDECIDABLE, Filter.NOT_MODELLED)
-    assert what in found.reasons[0]
+    assert reason in found.reasons[0]
 
 
 def test_spreading_as_a_preference_does_not_matter():
@@ -368,7 +368,7 @@ def test_claim_references():
     ]
 
 
-def test_nodes_without_room_for_pods():
+def test_nodes_without_capacity_for_pods():
     bare = NodeState.of(SchedulableNode("bare"), ())
     assert verdict(pod(), bare).reasons == ("Too many pods",)
     assert node().allocatable["cpu"] == 4000

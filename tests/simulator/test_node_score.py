@@ -34,7 +34,7 @@ def difference(candidate, one, other, **more) -> int:
 
 
 def test_empty_node_of_a_pod_that_takes_a_quarter():
-    # 75 points for what stays free, 75 for balance, 3 x 100 for no taints that would rather not have it.
+    # 75 points for free resources, 75 for balance, 3 x 100 for no taints that would rather not have it.
     assert points(pod(requests={"cpu": "1", "memory": "2Gi"}), state()) == [75 + EVEN + 300]
 
 

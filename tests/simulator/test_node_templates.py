@@ -1,4 +1,4 @@
-"""What if one more node of this kind came: templates, their names, and what comes with a node."""
+"""One more node of a kind: templates, their names, and the objects of a new node."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_names():
     assert claim.belongs_to(agent)
 
 
-def test_the_old_node_is_as_it_was():
+def test_the_old_node_is_unchanged():
     snapshot = cluster(gpu_slice(), daemon(**uses_claim()), claim_of("agent", result("d0", pool="n1")))
     before = dump(snapshot)
     with snapshot.trial():
@@ -121,7 +121,7 @@ def test_one_more_node_from_none_of_its_kind():
     assert not snapshot.nodes
 
 
-def test_what_daemon_pods_hold_is_not_free():
+def test_devices_of_daemon_pods_are_not_free():
     snapshot = cluster(gpu_slice(1), ONE_GPU, daemon(**uses_claim()), claim_of("agent", result("d0", pool="n1")))
     add_node(snapshot, template_of(snapshot, "n1"), "x1")
     assert snapshot.fits(wants_gpu()).fitting == ()
@@ -144,7 +144,7 @@ def test_shares_and_counters_are_copied():
     assert snapshot.slices["counters-x1"].pool_id == snapshot.slices["parts-x1"].pool_id == (DRIVER, "parts-x1")
 
 
-def test_admin_access_to_what_is_not_the_nodes_own():
+def test_admin_access_to_devices_that_are_not_the_nodes_own():
     fabric = make_slice("fabric", [device_json("f0")], pool="fabric", allNodes=True)
     watching = result("f0", pool="fabric", adminAccess=True)
     snapshot = cluster(fabric, daemon(**uses_claim()), claim_of("agent", watching, selector=None, admin=True))
@@ -184,7 +184,7 @@ def test_no_template(more, problem):
         template_of(snapshot, "n1")
 
 
-def test_only_the_newest_generation_is_taken_over():
+def test_only_the_newest_generation_is_copied():
     snapshot = cluster(gpu_slice(), make_slice("newer", [device_json("d0")], pool="n1", generation=2))
     assert [item.name for item in template_of(snapshot, "n1").slices] == ["newer"]
 
@@ -228,7 +228,7 @@ def test_state_of_one_node_is_not_its_kind():
     assert not new.is_unschedulable
 
 
-def test_static_pods_are_there_unasked():
+def test_static_pods_are_present_on_new_nodes():
     static = replace(pod("proxy", {"cpu": "1"}, nodeName="n1"), controller="Node")
     snapshot = Snapshot([node("n1", taints=[{"key": "gpu", "effect": "NoSchedule"}]), static])
     added = add_node(snapshot, template_of(snapshot, "n1"), "x1")

@@ -1,4 +1,4 @@
-"""Pods that take the place of others, in a snapshot: what was measured on a real control plane."""
+"""Preemption in a snapshot: behaviour that was measured on a real control plane."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def names(where: Any) -> Any:
     return (where[0], [victim.name for victim in where[1]]) if isinstance(where, tuple) else where
 
 
-def test_a_pod_takes_the_place_of_a_lesser_one():
+def test_a_pod_preempts_a_lesser_pod():
     snapshot = cluster()
     snapshot.place(placeholder())
     assert names(place_by_preemption(snapshot, pod("user", {"cpu": "3"}))) == ("n1", ["placeholder"])
     assert [each.name for each in snapshot.pods] == ["user"]
 
 
-def test_nobody_goes_without_need():
+def test_no_pod_is_preempted_without_need():
     snapshot = cluster()
     snapshot.place(placeholder())
     assert find_preemption(snapshot, pod("user", {"cpu": "1"})) is None

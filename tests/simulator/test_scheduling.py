@@ -1,4 +1,4 @@
-"""Decisions on plain values: what becomes of a pod in a given cluster."""
+"""Decisions on plain values: the result for a pod in a given cluster."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ def refused(tried: SchedulingAttempt) -> Unschedulable:
     return decision
 
 
-def told(tried: SchedulingAttempt) -> str:
-    """What is told of a pod that fits nowhere."""
+def message_of(tried: SchedulingAttempt) -> str:
+    """Message about a pod that fits nowhere."""
     refusal = refused(tried)
     return refusal.message(resolve(tried, refusal, first).message)
 
@@ -150,8 +150,8 @@ NO_VICTIMS = "No preemption victims found for incoming pod"
         ),
     ],
 )
-def test_what_is_told(tried, text):
-    assert told(tried) == text
+def test_the_message_of_a_pod_that_fits_nowhere(tried, text):
+    assert message_of(tried) == text
 
 
 def test_claims_are_allocated_where_the_devices_are():
@@ -165,10 +165,12 @@ def test_claims_are_allocated_where_the_devices_are():
     assert given == [("one", ["gpu-0"]), ("two", ["gpu-1"])]
 
 
-def test_taken_devices_are_not_given_again():
+def test_devices_in_use_are_not_given_again():
     taken = claim("taken", on="a", reserved_for=("x",))
     view = cluster(state("a"), slices=[gpus("a", "gpu-0")], claims=[taken])
-    assert told(attempt(view, pod(), claim())).startswith("0/1 nodes are available: 1 cannot allocate all claims.")
+    assert message_of(attempt(view, pod(), claim())).startswith(
+        "0/1 nodes are available: 1 cannot allocate all claims."
+    )
 
 
 def test_allocated_claims_bind_to_their_node():
@@ -197,7 +199,7 @@ def test_idle_claim_elsewhere_is_given_back(reserved_for, freed):
     assert resolution.message.startswith(f"{words}, preemption: ")
 
 
-def test_error_on_any_device_stops_the_attempt():
+def test_error_on_any_device_ends_the_attempt():
     selector = {"cel": {"expression": f'device.attributes["{DRIVER}"].missing == "x"'}}
     view = cluster(state("a"), state("b"), slices=[gpus("b", "gpu-0")])
     decision = attempt(view, pod(), claim(selectors=[selector])).decide()
@@ -280,7 +282,7 @@ def test_victims(states, expected):
 def test_equals_are_not_preempted():
     tried = attempt(cluster(state("a", lower("peer", "4", 100))), VIP)
     assert cleared(tried) is None
-    assert NO_VICTIMS in told(tried)
+    assert NO_VICTIMS in message_of(tried)
 
 
 def test_preemption_never_frees_devices():
@@ -288,14 +290,14 @@ def test_preemption_never_frees_devices():
     taken = claim("taken", on="a", reserved_for=("holder",))
     view = cluster(state("a", lower("holder", "4")), slices=[gpus("a", "gpu-0")], claims=[taken])
     tried = attempt(view, VIP, claim())
-    assert told(tried) == (
+    assert message_of(tried) == (
         "0/1 nodes are available: 1 Insufficient cpu. still not schedulable, preemption: "
         "0/1 nodes are available: 1 cannot allocate all claims."
     )
 
 
-def test_hand_over_preempts_the_holder_for_cpu():
-    """A pod that names the holder's own claim gets its place."""
+def test_handover_preempts_the_holder_for_cpu():
+    """A pod that names the holder's own claim preempts the holder."""
     standing = claim(on="a", reserved_for=("holder",))
     view = cluster(state("a", lower("holder", "4")), state("b"), slices=[gpus("a", "gpu-0")], claims=[standing])
     assert names(cleared(attempt(view, VIP, standing))) == ("a", ["holder"])
@@ -308,16 +310,16 @@ def test_nominated_node_comes_first():
 
 
 @pytest.mark.parametrize(("priority", "fits"), [(0, False), (200, True)], ids=["lesser pod waits", "greater does not"])
-def test_room_that_is_being_cleared_is_for_the_nominated_pod(priority, fits):
+def test_capacity_that_is_being_cleared_is_for_the_nominated_pod(priority, fits):
     nominated = pod("vip", {"cpu": "4"}, priority=100)
     view = cluster(state("a"), nominated={"a": [nominated]})
     decision = attempt(view, pod("late", {"cpu": "1"}, priority=priority)).decide()
     assert isinstance(decision, ChosenNode) is fits
 
 
-def test_waits_for_victims_that_are_ending():
+def test_a_preemptor_waits_for_victims_that_are_ending():
     disrupted = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
     victim = replace(pod("victim", {"cpu": "4"}, status={"conditions": [disrupted]}), is_deleted=True)
     candidate = pod("vip", {"cpu": "2"}, priority=100, status={"nominatedNodeName": "a"})
     tried = attempt(cluster(state("a", victim)), candidate)
-    assert told(tried).endswith("preemption: not eligible due to a terminating pod on the nominated node.")
+    assert message_of(tried).endswith("preemption: not eligible due to a terminating pod on the nominated node.")

@@ -82,7 +82,7 @@ def test_forks_nest():
     assert not snapshot.pods
 
 
-def test_a_trial_takes_forks_back_that_it_left_open():
+def test_a_trial_reverts_its_open_forks():
     snapshot = cluster()
 
     def fail() -> None:
@@ -172,7 +172,7 @@ def test_one_bad_object_costs_one_verdict(obj, candidate, code, others):
     assert snapshot.fits(pod("untouched")).fitting
 
 
-def test_the_rest_is_taken_in_all_the_same():
+def test_the_other_objects_are_added_all_the_same():
     objects = [
         BAD_POD,
         BAD_SLICE,
@@ -196,14 +196,14 @@ def test_an_object_that_makes_sense_again():
     assert snapshot.fits(with_template()).fitting == ("n1", "n2")
 
 
-def test_a_claim_that_makes_no_sense_any_more_keeps_what_it_holds():
+def test_a_claim_that_becomes_invalid_keeps_its_devices():
     snapshot = cluster(claim("c", result("d0", pool="n1")), template())
     snapshot.apply(BAD_CLAIM)
     assert snapshot.place(with_template("p1")) == "n1"
     assert isinstance(snapshot.place(with_template("p2")), PodFit)
 
 
-def test_what_a_claim_holds_counts_even_if_the_rest_makes_no_sense():
+def test_devices_of_an_invalid_claim_count():
     allocated = {"allocation": {"devices": {"results": [result("d0", pool="n1")]}}}
     snapshot = cluster(template())
     snapshot.apply({**BAD_CLAIM, "status": allocated})
@@ -222,7 +222,7 @@ def test_a_bad_object_is_removed():
     assert snapshot.fits(pod()).fitting == ("n1", "n2")
 
 
-def test_filters_are_told():
+def test_the_verdict_names_its_filter():
     taint = {"key": "gpu", "effect": "NoSchedule"}
     snapshot = Snapshot([node("n1", taints=[taint]), node("n2")])
     assert snapshot.fits_on(pod(), "n1").verdict.filter is Filter.TAINT_TOLERATION

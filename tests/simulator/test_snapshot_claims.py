@@ -18,7 +18,7 @@ from tests.simulator.small_cluster import (
 )
 
 
-def test_claims_go_with_the_pod_they_were_made_for():
+def test_claims_are_removed_with_their_pod():
     snapshot = cluster(template())
     before = dump(snapshot)
     snapshot.schedule(with_template(), "n1")
@@ -38,8 +38,8 @@ def test_a_standing_claim_is_deallocated_after_its_last_pod():
 
 
 def test_an_allocation_without_finalizer_is_not_the_controllers_business():
-    kept = claim("c", result("d0", pool="n1"), users=("p",), metadata={"finalizers": []})
-    snapshot = cluster(kept, with_claim(nodeName="n1"))
+    without_finalizer = claim("c", result("d0", pool="n1"), users=("p",), metadata={"finalizers": []})
+    snapshot = cluster(without_finalizer, with_claim(nodeName="n1"))
     snapshot.remove_pod(key("p"))
     assert (devices_of(snapshot, "c"), consumers_of(snapshot, "c")) == (["d0"], [])
 
@@ -58,7 +58,7 @@ def test_a_pod_of_the_same_name_is_another_pod():
     assert devices_of(snapshot, "c") is None
 
 
-def test_a_claim_made_for_a_pod_that_others_use_goes_after_them():
+def test_a_pods_claim_is_removed_after_its_last_consumer():
     shared = claim("c", result("d0", pool="n1"), users=("p", "q"), owner="p")
     snapshot = cluster(shared, with_template("p", nodeName="n1"), with_claim("q", nodeName="n1"))
     snapshot.remove_pod(key("p"))

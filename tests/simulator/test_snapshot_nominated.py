@@ -10,7 +10,7 @@ from tests.simulator.small_cluster import (
 )
 
 
-def test_others_keep_clear_of_a_place_that_is_being_cleared():
+def test_lesser_pods_do_not_fit_on_a_node_that_is_being_cleared():
     waiting = pod("waiting", {"cpu": "3"}, priority=5, status={"nominatedNodeName": "n1"})
     snapshot = cluster(waiting)
     assert snapshot.fits(pod("lesser", {"cpu": "2"})).fitting == ("n2",)
@@ -19,7 +19,7 @@ def test_others_keep_clear_of_a_place_that_is_being_cleared():
     assert snapshot.place(replace(waiting)) == "n1"
 
 
-def test_others_keep_clear_of_a_pod_that_wants_to_be_alone_there():
+def test_other_pods_do_not_fit_beside_a_nominated_pod_with_anti_affinity():
     shy = required_pods("podAntiAffinity", pod_term(app="hub"))
     snapshot = cluster(pod("waiting", affinity=shy, status={"nominatedNodeName": "n1"}))
     assert snapshot.fits(pod("p", labels={"app": "hub"})).fitting == ("n2",)

@@ -1,4 +1,4 @@
-"""Snapshot: pods find their place, with claims that are made and that are not made yet; what rules out all nodes."""
+"""Snapshot: pods get nodes, with claims that exist and that do not exist yet; causes that rule out all nodes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_each_entry_has_a_claim_of_its_own():
     assert [reference.claim for reference in placed.claims] == ["c", "other"]
 
 
-def test_a_claim_that_the_pod_was_not_told_of_is_found():
+def test_a_claim_that_is_not_in_the_pods_status_is_found():
     snapshot = cluster(claim(owner="p"), template())
     assert snapshot.schedule(with_template(), "n1").fits
     assert list(snapshot.claims) == [key("c")]
@@ -90,7 +90,7 @@ def test_two_entries_for_one_claim_are_one_claim():
     assert (devices_of(snapshot, "c"), consumers_of(snapshot, "c")) == (["d0"], ["p"])
 
 
-def test_place_takes_a_node_that_fits_or_the_one_chosen():
+def test_place_uses_the_first_fitting_or_the_chosen_node():
     snapshot = cluster(gpu_slice("n2"), template())
     assert snapshot.place(with_template("p1")) == "n1"
     assert snapshot.place(with_template("p2"), lambda names: names[-1]) == "n2"
@@ -109,7 +109,7 @@ def test_place_until_nothing_is_left():
     assert key("p2") not in snapshot.pods
 
 
-def test_a_pod_that_has_a_place():
+def test_a_pod_that_is_bound_is_not_scheduled_again():
     snapshot = cluster()
     snapshot.schedule(pod("p"), "n1")
     assert "is bound to node n1 already" in str(snapshot.schedule(pod("p"), "n2"))
@@ -134,7 +134,7 @@ def test_neighbours_count():
     assert snapshot.fits(pod("p4", affinity=near)).fitting == ("n1",)
 
 
-# --- what rules out all nodes --------------------------------------------------------------------------------------
+# --- causes that rule out all nodes ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_no_node_will_do(candidate, more, code, reason):
     assert dump(snapshot) == before
 
 
-def test_what_stops_the_scheduler_on_one_node_stops_it_on_all():
+def test_an_error_on_one_node_ends_scheduling_on_all():
     # All devices are wanted while node n1 has half a pool: n2 would do, but kube-scheduler gives up.
     half = make_slice("half", [device_json("x")], pool="half", nodeName="n1", count=2)
     snapshot = cluster(half, gpu_slice("n2"), template(request(allocationMode="All")))

@@ -1,4 +1,4 @@
-"""Whatever is done to a snapshot: reverted it is as before, committed as if done at once, and a refusal changes
+"""After any changes, a reverted snapshot is as before, a committed one as if done at once, and a refusal changes
 nothing. Its verdicts on devices are those of an allocator that starts from the objects."""
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Snapshots(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.snapshot, self.plain = Snapshot(), Snapshot()
-        # Of each open fork: the state before it, and what was done since.
+        # Of each open fork: the state before it, and the changes since.
         self.forks: list[tuple[dict[str, Any], list[Operation]]] = []
 
     @initialize(items=some.clusters())
@@ -76,20 +76,20 @@ class Snapshots(RuleBasedStateMachine):
     def take_down(self, name: str) -> None:
         self.do(lambda snapshot: take_down_node(snapshot, name))
 
-    def without_place(self, pod: Pod) -> Pod:
-        """The pod under a name that none with a place has, while there is one."""
+    def unbound(self, pod: Pod) -> Pod:
+        """The pod under a name that no bound pod has, while there is one."""
         placed = {key.name for key, other in self.snapshot.pods.items() if other.node_name}
         free = [name for name in some.PODS if name not in placed]
         return pod if pod.name not in placed or not free else replace(pod, name=free[0], uid=free[0])
 
     @rule(pod=some.pods(), node=some.names["node"])
     def schedule(self, pod: Pod, node: str) -> None:
-        pod = self.without_place(pod)
+        pod = self.unbound(pod)
         self.do(lambda snapshot: snapshot.schedule(pod, node))
 
     @rule(pod=some.pods(), last=st.booleans())
     def place(self, pod: Pod, last: bool) -> None:
-        pod = self.without_place(pod)
+        pod = self.unbound(pod)
         choose = (lambda names: names[-1]) if last else None
         self.do(lambda snapshot: snapshot.place(pod, choose))
 
@@ -155,7 +155,7 @@ class Snapshots(RuleBasedStateMachine):
         ]
         fresh = Snapshot()
         for item in objects:
-            # What followed for other objects when it came has happened already.
+            # Its effects on other objects have happened already.
             fresh.mirror(item)
         anew, known = dump(fresh), dump(snapshot)
         assert {**anew, "broken": known["broken"]} == known
@@ -217,7 +217,7 @@ class Snapshots(RuleBasedStateMachine):
 
 
 TestSnapshots = Snapshots.TestCase
-# To explain a failure line by line takes minutes, and the time limit ends the test before the failure is told.
+# To explain a failure line by line takes minutes, and the time limit ends the test before the failure is shown.
 TestSnapshots.settings = settings(
     max_examples=100,
     stateful_step_count=50,

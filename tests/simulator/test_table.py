@@ -1,4 +1,4 @@
-"""Tables tell which of their items may be others than before."""
+"""Tables list their items that may have changed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dra_spawner.simulator.journal import Journal
 from dra_spawner.simulator.table import Table
 
 
-def test_what_was_put_removed_or_taken_back_has_changed() -> None:
+def test_entries_that_were_put_removed_or_reverted_have_changed() -> None:
     journal = Journal()
     table = Table[str, int](journal)
     table.put("old", 1)
@@ -27,7 +27,7 @@ def test_what_was_put_removed_or_taken_back_has_changed() -> None:
     assert dict(table) == {"old": 1, "new": 2}
 
 
-def test_too_many_changes_are_not_told_apart() -> None:
+def test_too_many_changes_are_not_distinguished() -> None:
     table = Table[int, int](Journal())
     for number in range(tables.MAX_REMEMBERED + 1):
         table.put(number, number)

@@ -22,7 +22,7 @@ def users(count: int, **more: Any) -> list[Pod]:
     return [pod(f"user-{number}", labels=LABELS, **more) for number in range(count)]
 
 
-def where_it_fits(constraints: list[dict[str, Any]], nodes: list[Any], **spec: Any) -> list[str]:
+def fitting_nodes(constraints: list[dict[str, Any]], nodes: list[Any], **spec: Any) -> list[str]:
     candidate = pod("new", labels=LABELS, topologySpreadConstraints=constraints, **spec)
     fit = NodeFit(candidate, nodes)
     return [each.node.name for each in nodes if fit.verdict(each).fits]
@@ -55,7 +55,7 @@ def zones(a: int, b: int, c: int | None = None) -> list[Any]:
     ],
 )
 def test_domains(constraints, nodes, expected):
-    assert where_it_fits(constraints, nodes) == expected
+    assert fitting_nodes(constraints, nodes) == expected
 
 
 def test_a_node_without_the_label_is_out_of_the_question():
@@ -82,7 +82,7 @@ def test_nodes_that_the_affinity_rules_out(policy, expected):
     nodes = [*zones(2, 1), state("c", labels={"zone": "c", "closed": "yes"})]
     only_open = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "closed", "operator": "DoesNotExist"}]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": only_open}}
-    assert where_it_fits([spread(**policy)], nodes, affinity=affinity) == expected
+    assert fitting_nodes([spread(**policy)], nodes, affinity=affinity) == expected
 
 
 @pytest.mark.parametrize(
@@ -95,11 +95,11 @@ def test_nodes_that_the_affinity_rules_out(policy, expected):
 def test_nodes_that_are_tainted(policy, expected):
     taint = {"key": "gpu", "effect": "NoSchedule"}
     nodes = [*zones(2, 1), state("c", labels={"zone": "c"}, taints=[taint])]
-    assert where_it_fits([spread(**policy)], nodes) == expected
+    assert fitting_nodes([spread(**policy)], nodes) == expected
 
 
 def test_neither_other_namespaces_nor_pods_on_their_way_out_count():
     leaving = Pod("leaving", "default", "leaving", LABELS, is_deleted=True)
     foreign = Pod("foreign", "elsewhere", "foreign", LABELS)
     nodes = [state("a", leaving, foreign, labels={"zone": "a"}), state("b", labels={"zone": "b"})]
-    assert where_it_fits([spread()], nodes) == ["a", "b"]
+    assert fitting_nodes([spread()], nodes) == ["a", "b"]

@@ -153,7 +153,7 @@ def test_unknown_and_no_number(slices, problem, autoscaler_problem):
         pytest.param("gone", [], "claim default/gone not found", id="not there"),
     ],
 )
-def test_the_autoscaler_stumbles_over_a_pods_claim(reference, claims, problem):
+def test_the_autoscaler_has_no_figure_because_of_a_pods_claim(reference, claims, problem):
     user = pod("user", nodeName="n1", resourceClaims=[{"name": "c", "resourceClaimName": reference}])
     found = Utilization(Snapshot([node("n1"), decoded(gpus(1)), user, *claims])).of("n1")
     assert (found.autoscaler.problem, found.autoscaler.highest) == (problem, None)
@@ -270,7 +270,7 @@ ALL = ("gpu", "1g.5gb", "3g.20gb")
         pytest.param(ALL, [], "", Fraction(0), 0, id="idle"),
     ],
 )
-def test_partitions_count_for_what_they_take_of_their_device(kinds, taken, of_class, expected, blocked):
+def test_partitions_count_with_their_part_of_the_device(kinds, taken, of_class, expected, blocked):
     found = device_uses(a100s(*kinds), *map(result, taken))
     chosen = [each for each in found if of_class in each.device.id.device]
     used, units = used_units(chosen)

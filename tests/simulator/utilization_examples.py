@@ -127,7 +127,7 @@ EXAMPLES = [
     pytest.param([], [], None, None, id="no devices"),
     # A device for everybody is never full: the autoscaler counts it, we do not.
     pytest.param([gpus(1, **SHARED)], [share("d0")], "1", None, id="shared without capacity"),
-    # What a network device holds has no place on a node.
+    # Allocations of a network device belong to no node.
     pytest.param(
         [slice_json(devices=[device_json("d0")], allNodes=True)], [result("d0")], None, None, id="not of the node's own"
     ),

@@ -1,4 +1,4 @@
-"""A hub's side without any cluster: for what happens before the first request."""
+"""A hub's side without any cluster: for the steps before the first request."""
 
 import json
 

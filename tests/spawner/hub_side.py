@@ -50,7 +50,7 @@ class HubSide:
         return self.config[self.spawner_class.__name__]
 
     def user(self, name: str, *groups: str) -> User:
-        """A user of the hub, who is in these groups."""
+        """A user of the hub, with these groups."""
         found = orm.User.find(self.db, name)
         if found is None:
             found = orm.User(name=name)
@@ -100,7 +100,7 @@ def kubernetes_of(kubeconfig: Path) -> Iterator[None]:
 
 
 async def end_hub_side() -> None:
-    """Stop what spawners share in a process: reflectors, sweeps, clients."""
+    """Stop the parts that spawners share in a process: reflectors, sweeps, clients."""
     await DRASpawner._stop_all_reflectors()
     forget_hub()
     logging.getLogger("traitlets").handlers.clear()

@@ -28,7 +28,7 @@ class ServiceStandIn:
     profiles
         The same for questions about availability, which have the query.
     questions
-        All that came with the right token.
+        Questions with the right token.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class ServiceStandIn:
         return {"items": [], "total": 0, "problem": ""}
 
     def always(self, response: Any) -> None:
-        """Answer whatever is asked with this."""
+        """Answer every question with this response."""
 
         async def answer(_: dict[str, Any]) -> Any:
             return response() if callable(response) else response

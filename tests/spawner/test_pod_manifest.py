@@ -45,7 +45,7 @@ async def test_short_form(nowhere):
     assert template["spec"]["spec"]["devices"]["requests"][0]["exactly"]["capacity"] == {"requests": {"memory": "10Gi"}}
 
 
-async def test_template_tells_user_server_and_profile(nowhere):
+async def test_the_template_names_user_server_and_profile(nowhere):
     nowhere.spawner_config.profile_list = [profile("gpu-slice", {"gpu": GPU})]
     user = nowhere.user("Ada.Lovelace@example.org")
     _, objects = await manifest(nowhere.spawner(user, "My work"), profile="gpu-slice")
@@ -262,7 +262,7 @@ async def test_free_text_reaches_no_claim_unbounded_even_from_a_function(nowhere
         await manifest(nowhere.user("eve").spawner, profile="gpu", **{"o--unlisted-choice": "secret.example.com"})
 
 
-async def test_a_typed_value_that_is_none_is_the_users_to_mend(nowhere):
+async def test_a_typed_value_that_is_invalid_is_reported_to_the_user(nowhere):
     free = {
         "enabled": True,
         "validation_regex": r"\d+Gi",
@@ -282,7 +282,7 @@ async def test_a_typed_value_that_is_none_is_the_users_to_mend(nowhere):
         [{"slug": "gpu", "display_name": "x", "kubespawner_override": {"device_claims": ["x"]}}],
     ],
 )
-async def test_a_profile_that_is_none_is_refused_with_a_sentence(nowhere, profiles):
+async def test_an_invalid_profile_is_refused_with_a_sentence(nowhere, profiles):
     nowhere.spawner_config.profile_list = lambda spawner: profiles
     with pytest.raises(SpawnRefused, match=r"This profile is misconfigured\. Please tell your administrator"):
         await manifest(nowhere.user("ada").spawner, profile="gpu")

@@ -1,4 +1,4 @@
-"""What the hub remembers of a server's last start."""
+"""The hub's record of a server's last start."""
 
 import json
 

@@ -46,7 +46,7 @@ async def published(side, *profiles):
 
 
 async def shape_of_user(side, **options):
-    """What a real user's start would ask for."""
+    """The shape that a real user's start would request."""
     spawner = side.user("Ada.Lovelace@example.org").spawner
     spawner.user_options = options
     await spawner.load_user_options()
@@ -146,7 +146,7 @@ OPTIONAL = {"first_available": {"a": {"device_class": "gpu.example.com"}, "none"
     [
         pytest.param(
             profile("p", {"gpu": PARAMETERS}),
-            "it has placeholders that differ between users: {username}",
+            "it has variables that differ between users: {username}",
             id="parameters",
         ),
         pytest.param(

@@ -47,7 +47,7 @@ def test_smaller(one, other, smaller):
     ],
     ids=["all of a node", "no amount", "alternatives"],
 )
-def test_what_cannot_be_compared(unknown):
+def test_claims_that_cannot_be_compared(unknown):
     assert claims_size(unknown) is None
 
 
@@ -85,8 +85,8 @@ def own(*sizes):
         pytest.param({}, "own/memory=20Gi", id="not known to the service"),
     ],
 )
-async def test_the_service_is_asked_what_is_free(embedded_cluster, states, name):
-    """Of the hub's own knowledge all 40Gi are free."""
+async def test_the_service_is_asked_for_free_choices(embedded_cluster, states, name):
+    """According to the hub itself, all 40Gi are free."""
     await embedded_cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
     with kubernetes_of(embedded_cluster.hub_kubeconfig):
         side = HubSide(embedded_cluster.hub_kubeconfig, embedded_cluster.namespace)

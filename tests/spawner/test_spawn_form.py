@@ -1,4 +1,4 @@
-"""The spawn form as JupyterHub gets it, and what comes back from it; against an API server and without one."""
+"""The spawn form as JupyterHub gets it, and the options that it sends; with an API server and without one."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def test_generated_choices_come_back_as_they_were_shown(hub, as_function):
     assert await chosen(spawner) == "10Gi"
     assert await chosen(spawner, profile="share", memory="12Gi") == "12Gi"
     form = await spawner.get_options_form()
-    assert ("12Gi", "selected", "12 GiB (15 GiB will be reserved)") in options_of(form), "what was picked before"
+    assert ("12Gi", "selected", "12 GiB (15 GiB will be reserved)") in options_of(form), "the earlier choice"
     for size in ("50Gi", "10240Mi", "nothing"):
         with pytest.raises(OptionsRefused):
             await chosen(spawner, profile="share", memory=size)
@@ -99,7 +99,7 @@ async def test_an_api_server_that_does_not_answer_leaves_a_form(nowhere):
     assert await chosen(spawner, profile="share", memory="15Gi") == "15Gi", "picked when more was known"
 
 
-async def test_a_choice_that_nothing_is_known_of_is_refused_with_a_sentence(nowhere):
+async def test_a_choice_of_unknown_sizes_is_refused_with_a_sentence(nowhere):
     unknown = {"from_policy": {"capacity": "memory"}}
     made = profile(choices=unknown)
     made["kubespawner_override"]["device_claims"]["gpu"].pop("capacity")
@@ -112,7 +112,7 @@ async def test_a_choice_that_nothing_is_known_of_is_refused_with_a_sentence(nowh
 
 
 async def test_hostile_names_of_devices_and_hostile_options_stay_text(nowhere, monkeypatch):
-    """What the API server lets through today is no promise for tomorrow."""
+    """A later API server may accept names that the present one refuses."""
     hostile = "</select><script>alert(1)</script>"
     classes, slices = device_classes(), resource_slices()[:1]
     for device in slices[0]["spec"]["devices"]:

@@ -11,7 +11,7 @@ def texts(timeline):
     return [entry["message"] for entry in timeline]
 
 
-def test_messages_keep_their_place_among_events():
+def test_messages_keep_their_position_among_events():
     messages = StartMessages("jupyterhub", "jupyter-ada")
     assert messages.with_events([]) == []
     assert texts(messages.with_events([event("a")])) == ["a"]
@@ -29,7 +29,7 @@ def test_a_message_has_what_the_progress_page_reads():
     assert entry["involvedObject"] == {"kind": "Pod", "namespace": "jupyterhub", "name": "jupyter-ada"}
 
 
-def test_events_of_earlier_starts_are_not_told():
+def test_events_of_earlier_starts_are_not_shown():
     messages = StartMessages("jupyterhub", "jupyter-ada")
     before = {**event("before"), "reason": "Started"}
     first = messages.sentence

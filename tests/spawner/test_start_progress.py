@@ -1,4 +1,4 @@
-"""What the progress page is sent."""
+"""Items that are sent to the progress page."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def test_a_line_without_an_event_does_not_move_the_bar():
     }
 
 
-async def test_what_others_wrote_is_text():
+async def test_foreign_text_stays_text():
     (item,) = await items_of([event("a", "<script>alert(1)</script>")], "<img src=x onerror=alert(1)>")
     assert "<script" not in item["html_message"]
     assert "<img" not in item["html_message"]
@@ -42,27 +42,27 @@ async def test_what_others_wrote_is_text():
     assert "<b" not in page_html("<b>", "<b>")
 
 
-def test_a_short_start_tells_no_duration():
+def test_a_short_start_shows_no_duration():
     assert elapsed(9, 600) == ""
     assert elapsed(130, 600) == "(2 min of at most 10 min)"
 
 
-def waiting(classes, created, *, is_scheduled=False):
+def pending_server(classes, created, *, is_scheduled=False):
     condition = {"type": "PodScheduled", "status": str(is_scheduled), "reason": "" if is_scheduled else "Unschedulable"}
     pod = {"metadata": {"creationTimestamp": created}, "spec": {}, "status": {"conditions": [condition]}}
     return frozenset(classes.split()), pod
 
 
-def test_a_server_stands_behind_those_that_wait_for_the_same_devices():
+def test_a_server_queues_behind_pending_servers_for_the_same_devices():
     found = waiting_since(
         [
-            waiting("gpu", "2026-01-01T10:00:05Z"),
-            waiting("gpu", "2026-01-01T10:00:00Z"),
-            waiting("gpu", "2026-01-01T10:00:00Z", is_scheduled=True),
-            waiting("gpu", "2026-01-01T11:00:00Z"),
-            waiting("gpu nic", "2026-01-01T10:00:00Z"),
-            waiting("nic", "2026-01-01T10:00:00Z"),
-            waiting("", "2026-01-01T10:00:00Z"),
+            pending_server("gpu", "2026-01-01T10:00:05Z"),
+            pending_server("gpu", "2026-01-01T10:00:00Z"),
+            pending_server("gpu", "2026-01-01T10:00:00Z", is_scheduled=True),
+            pending_server("gpu", "2026-01-01T11:00:00Z"),
+            pending_server("gpu nic", "2026-01-01T10:00:00Z"),
+            pending_server("nic", "2026-01-01T10:00:00Z"),
+            pending_server("", "2026-01-01T10:00:00Z"),
             (frozenset({"gpu"}), {"metadata": {}}),
         ]
     )

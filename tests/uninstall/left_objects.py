@@ -1,4 +1,4 @@
-"""All objects of a cluster, whatever their kind, and what of each shows that it is this project's."""
+"""All objects of a cluster, of any kind, and the marks of this project's objects."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import re
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 
-#: What shows that something is this project's.
+#: Texts that mark an object as this project's.
 OURS = re.compile(r"hub\.jupyter\.org|dra-spawner")
-#: Of KubeSpawner and of zero-to-jupyterhub, which stay.
+#: Marks of KubeSpawner and of zero-to-jupyterhub, which stay.
 _THEIRS = re.compile(
     r"hub\.jupyter\.org/(username|servername|kubespawner-version|node-purpose|network-access-[a-z-]+)|"
     r"hub\.jupyter\.org/dedicated"
@@ -45,7 +45,7 @@ async def every_object(api: KubernetesApi, namespace: str | None = None) -> dict
 
 
 def marks_of(obj: JsonObject) -> set[str]:
-    """What of an object shows that it is this project's: of its metadata, and the consumers in its status."""
+    """Marks that an object is this project's: in its metadata, and among the consumers in its status."""
     metadata = obj["metadata"]
     texts = {metadata["name"], *(metadata.get("finalizers") or ())}
     for marks in (metadata.get("labels") or {}, metadata.get("annotations") or {}):
@@ -56,6 +56,6 @@ def marks_of(obj: JsonObject) -> set[str]:
 
 
 async def marked_objects(api: KubernetesApi, namespace: str | None = None) -> dict[str, set[str]]:
-    """Every object that shows that it is this project's, with what shows it; Kubernetes removes events by itself."""
+    """Every object with marks of this project, with its marks; without events, which Kubernetes removes by itself."""
     found = await every_object(api, namespace)
     return {title: marks for title, obj in found.items() if not title.startswith("Event ") and (marks := marks_of(obj))}

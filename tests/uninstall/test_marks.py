@@ -21,7 +21,7 @@ HELM_VALUES = PACKAGE.parent / "helm-values"
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
 #: Names with this project's or the hub's domain that are not marks of objects, and why.
-ELSEWHERE = {
+NOT_MARKS = {
     names.HUB_PREFIX: "beginning of the annotations that informers keep",
     names.CONSUMER_GROUP: "consumers of claims, which the plan releases",
     names.LEADER: "label of the pod of the replica that leads: it goes with the pod, which is an administrator's",
@@ -30,14 +30,14 @@ ELSEWHERE = {
 
 def unmarked(texts: Iterable[str]) -> set[str]:
     known = {
-        *ELSEWHERE,
+        *NOT_MARKS,
         *(*marks.NODE_LABELS, *marks.POD_LABELS, *marks.POD_ANNOTATIONS, *marks.OBJECT_MARKS, *marks.HUBS_NAMES),
     }
     return {text for text in texts if "hub.jupyter.org" in text} - known
 
 
 def test_uninstalling_knows_every_name():
-    """Add yours to dra_spawner/uninstall/marks.py, and see that uninstalling does what it should about it."""
+    """Add a new name to dra_spawner/uninstall/marks.py, and make sure that uninstalling treats it correctly."""
     texts = [value for value in vars(names).values() if isinstance(value, str)]
     assert unmarked(texts) == set()
     assert unmarked([*texts, "hub.jupyter.org/new"]) == {"hub.jupyter.org/new"}
@@ -51,7 +51,7 @@ def test_a_label_of_nodes_is_taken_off(label: str):
 
 
 @pytest.mark.parametrize("key", [*marks.POD_LABELS, *marks.POD_ANNOTATIONS])
-def test_a_mark_of_pods_is_taken_off_when_the_pod_is_over_and_told_before(key: str):
+def test_a_mark_of_pods_is_taken_off_when_the_pod_is_over_and_reported_before(key: str):
     found = FoundObject(ApiKind("v1", "pods", "Pod"), "ns", "jupyter-ada", "u", "1", {key: "1"}, {key: "1"})
     over = plan_removal(SurveyedObjects(pods=(FoundPod(found, phase="Succeeded"),)), NOW)
     (unmarking,) = over.unmarkings
@@ -61,7 +61,7 @@ def test_a_mark_of_pods_is_taken_off_when_the_pod_is_over_and_told_before(key: s
     assert [(each.object, each.reason) for each in running.left] == [(found, "a server")]
 
 
-def test_what_administrators_apply_is_looked_for():
+def test_objects_that_administrators_apply_are_looked_for():
     plurals = {plural for _, plural in marks.ADMINISTRATORS_KINDS}
     versions = {version for version, _ in marks.ADMINISTRATORS_KINDS}
     rules = [obj for obj in yaml.safe_load_all((HELM_VALUES / "rbac.yaml").read_text()) if obj]

@@ -1,4 +1,4 @@
-"""What goes, what stays and why, decided from objects alone."""
+"""Which objects go, which objects stay and why, decided from objects alone."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_while_a_server_starts_on_its_node_the_placeholder_stays():
     assert "ns/jupyter-ada is starting with its claim" in left(plan)["placeholder-1"]
 
 
-def test_a_server_that_waits_for_room_gets_that_of_the_placeholder():
+def test_a_pending_server_gets_the_capacity_of_the_placeholder():
     claim = found(CLAIMS, "placeholder-1-gpu", {**WARM, **MADE}, consumers=of_pods("placeholder-1"))
     server = pod("jupyter-ada", "placeholder-1-gpu", phase="Pending", node="")
     plan = decide(claim, pods=(placeholder("placeholder-1-gpu"), server))
@@ -131,9 +131,9 @@ def test_a_reservation_stays_until_it_is_over(until: str, goes: bool):
 
 
 def test_a_consumer_that_no_controller_knows_is_taken_off_whether_the_claim_goes_or_stays():
-    promise = ClaimConsumer(names.CONSUMER_GROUP, "promises", "jupyter-ada", "its-own")
-    going = found(CLAIMS, "a", WARM, consumers=(promise,))
-    staying = found(CLAIMS, "b", {**WARM, **MADE}, consumers=(promise, *of_pods("jupyter-ada")))
+    own_consumer = ClaimConsumer(names.CONSUMER_GROUP, "promises", "jupyter-ada", "its-own")
+    going = found(CLAIMS, "a", WARM, consumers=(own_consumer,))
+    staying = found(CLAIMS, "b", {**WARM, **MADE}, consumers=(own_consumer, *of_pods("jupyter-ada")))
     plan = decide(going, staying, pods=(pod("jupyter-ada", "b"),))
     assert [(each.claim.name, each.consumers) for each in plan.releases] == [("a", ("its-own",)), ("b", ("its-own",))]
     assert removed(plan) == {"a"}
@@ -146,7 +146,7 @@ def test_a_claim_that_something_else_uses_stays():
 
 
 @pytest.mark.parametrize("kind", [CLAIMS, TEMPLATES, CONFIG_MAPS], ids=lambda kind: kind.plural)
-def test_what_a_start_made(kind: ApiKind):
+def test_objects_of_a_start(kind: ApiKind):
     labels = MADE if kind != CONFIG_MAPS else {**OURS, names.PART: "companion"}
 
     def plan(ends: str, owners: frozenset[str] = frozenset(), pods: tuple[FoundPod, ...] = ()) -> Plan:
@@ -163,8 +163,8 @@ def test_what_a_start_made(kind: ApiKind):
     assert removed(plan(EARLIER, frozenset({"uid-of-jupyter-ada"}), (pod("jupyter-ada", phase="Failed"),))) == {"x"}
 
 
-def test_what_is_shared_goes_only_as_it_was_found():
-    """A start writes itself on it before it uses it."""
+def test_a_shared_object_goes_only_unchanged():
+    """A start writes an annotation on a shared object before it uses the object."""
     plan = decide(found(CLAIMS, "x", STANDING, {names.START_PREFIX + "1": EARLIER}))
     assert [(each.object.name, each.only_unchanged) for each in plan.removals] == [("x", True)]
     assert left(decide(found(CLAIMS, "x", STANDING, {names.START_PREFIX + "1": LATER})))
@@ -181,7 +181,7 @@ def test_the_account_of_vlans_stays_while_a_server_is_in_one():
     assert removed(decide(account)) == {names.VLANS_CONFIG_MAP}
 
 
-def test_what_only_looks_like_ours_is_left_and_told():
+def test_an_object_that_only_looks_like_ours_is_left_and_reported():
     strange = [found(ApiKind("v1", "secrets", "Secret"), "mine", OURS), found(CONFIG_MAPS, "mine-too", OURS)]
     plan = decide(*strange)
     assert set(left(plan)) == {"mine", "mine-too"}
@@ -206,7 +206,7 @@ def test_labels_of_nodes_stay_where_another_service_goes_by_them():
 
 
 def test_the_label_that_servers_require_stays_where_they_run():
-    """A kubelet that restarts would end them (tests/node/test_readiness.py)."""
+    """Without the label, a kubelet that restarts would end the servers (tests/node/test_readiness.py)."""
     kind = ApiKind("v1", "nodes", "Node", namespaced=False)
     marked = dict.fromkeys(marks.NODE_LABELS, "true")
     nodes = tuple(FoundObject(kind, "", name, name, "1", marked) for name in ("n1", "n2"))
@@ -223,7 +223,7 @@ def test_a_lease_goes():
     assert removed(plan_removal(SurveyedObjects(leases=(lease,)), NOW)) == {"dra-spawner"}
 
 
-def test_what_helm_installed_is_removed_by_helm() -> None:
+def test_objects_that_helm_installed_are_removed_by_helm() -> None:
     by_helm = {"meta.helm.sh/release-name": "gpus", "meta.helm.sh/release-namespace": "hub"}
     kind = ApiKind("rbac.authorization.k8s.io/v1", "clusterroles", "ClusterRole", namespaced=False)
     role = FoundObject(kind, "", "dra-spawner-hub.gpus-dra-spawner-service", "u", "1", {}, by_helm)

@@ -1,4 +1,4 @@
-"""A hub and a service at work, killed; then nothing of ours is left but what was said to be left."""
+"""A hub and a service are killed at work. Uninstalling then leaves only the objects that it reports as left."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def options(cluster: ClusterUnderTest, **changes: Any) -> UninstallOptions:
 
 
 async def uninstall(asked: UninstallOptions) -> tuple[int, Any, str]:
-    """Exit code, what was printed (JSON if that was asked for), and the messages."""
+    """Exit code, the output (parsed if it is JSON), and the messages."""
     output, messages = io.StringIO(), io.StringIO()
     code = await asyncio.to_thread(run_uninstall, asked, output, messages)
     text = output.getvalue()
@@ -62,25 +62,25 @@ def names(items: list[Json]) -> set[str]:
 
 
 async def everything(cluster: ClusterUnderTest) -> dict[str, Json]:
-    """Each object of the test's namespace and each without one, whatever its kind, by ``Kind name``."""
+    """Each object of the test's namespace and each without a namespace, of any kind, by ``Kind name``."""
     return await every_object(cluster.admin, cluster.namespace)
 
 
 async def marked(cluster: ClusterUnderTest) -> dict[str, set[str]]:
-    """Everything that shows that it is ours, but namespaces and rights of other tests on this cluster."""
+    """All objects with our marks, except namespaces and rights of other tests on this cluster."""
     found = await marked_objects(cluster.admin, cluster.namespace)
     of_others = re.compile(rf"Namespace |\w+ dra-spawner-(?!{re.escape(cluster.namespace)}\.)test-\w+\.")
     return {title: marks for title, marks in found.items() if not of_others.match(title)}
 
 
 def versions(objects: dict[str, Json]) -> dict[str, str]:
-    """Without what a cluster changes by itself all the time."""
+    """Versions of objects, without the objects that a cluster changes by itself all the time."""
     busy = ("Lease ", "Event ", "Node ", "Namespace ", "ComponentStatus ")
     return {name: obj["metadata"]["resourceVersion"] for name, obj in objects.items() if not name.startswith(busy)}
 
 
 async def start_that_died(cluster: ClusterUnderTest, now: datetime) -> None:
-    """What a start makes before its pod: template, companion, shared claim and companion, VLAN; and no pod."""
+    """Make the objects of a start without its pod: template, companion, shared claim, shared companion and VLAN."""
     metadata = {"namespace": cluster.namespace}
     template: Json = {
         "apiVersion": "resource.k8s.io/v1",
@@ -117,7 +117,7 @@ async def start_that_died(cluster: ClusterUnderTest, now: datetime) -> None:
 
 
 async def kill_all(hub: Hub) -> None:
-    """As a node that is lost with the hub and the service does."""
+    """Kill hub and service, as the loss of their node does."""
     service = await hub.service_process()
     await hub.kill()
     os.kill(service, signal.SIGKILL)
@@ -131,18 +131,18 @@ STARTING = {
 }
 
 
-async def test_nothing_is_left_but_what_was_said(hub: Hub):
+async def test_only_reported_objects_are_left(hub: Hub):
     cluster = hub.cluster
-    claim = await a_server_that_took_a_claim(hub)
+    claim = await a_server_with_a_warm_claim(hub)
     await start_that_died(cluster, datetime.now(UTC))
     await nothing_is_removed_while_a_service_leads(cluster)
     await kill_all(hub)
     staying = {"Pod jupyter-ada", f"ResourceClaim {claim}"}
-    await a_dry_run_changes_nothing_and_tells_all(cluster, staying)
+    await a_dry_run_changes_nothing_and_reports_all(cluster, staying)
 
     before = await everything(cluster)
-    code, done, told = await uninstall(options(cluster, force=True))
-    assert (code, told) == (0, "")
+    code, done, logged = await uninstall(options(cluster, force=True))
+    assert (code, logged) == (0, "")
     ours = {"Lease dra-spawner", "ConfigMap dra-spawner-shapes", "ConfigMap dra-spawner-vlans"}
     assert STARTING | ours <= names(done["removed"])
     assert {each["kind"] for each in done["unmarked"]} == {"Node"}
@@ -155,23 +155,23 @@ async def test_nothing_is_left_but_what_was_said(hub: Hub):
     claims = [obj for name, obj in now.items() if name.startswith("ResourceClaim ")]
     assert [each["name"] for obj in claims for each in obj["status"]["reservedFor"]] == ["jupyter-ada"]
 
-    code, again, told = await uninstall(options(cluster))
-    assert (code, again["removed"], again["unmarked"], told) == (0, [], [], "")
+    code, again, logged = await uninstall(options(cluster))
+    assert (code, again["removed"], again["unmarked"], logged) == (0, [], [], "")
     assert names(again["left"]) == said
     code, text, _ = await uninstall(options(cluster, as_json=False))
     assert text.startswith("There is nothing of dra-spawner to remove; what is left is below.")
 
-    # The user's server is stopped: what was left goes by itself.
+    # The user's server is stopped: the objects that were left go by themselves.
     await cluster.admin.delete(cluster.path("pods", "jupyter-ada"), grace_period_seconds=0)
     await cluster.wait_gone(cluster.path("resourceclaims", claim))
-    code, last, told = await uninstall(options(cluster))
-    assert (code, last["removed"], told) == (0, [], "")
+    code, last, logged = await uninstall(options(cluster))
+    assert (code, last["removed"], logged) == (0, [], "")
     assert not users_names(last)
     assert set(await marked(cluster)) <= names(last["left"])
 
 
-async def a_server_that_took_a_claim(hub: Hub) -> str:
-    """Name of the warm claim with which ada's server runs, and which it alone uses."""
+async def a_server_with_a_warm_claim(hub: Hub) -> str:
+    """Start ada's server with a warm claim; the name of the claim, of which it is the only consumer."""
     await hub.until_warm()
     status, body = await hub.spawn("ada", PROFILE)
     assert status in (201, 202), body
@@ -190,15 +190,15 @@ async def a_server_that_took_a_claim(hub: Hub) -> str:
 
 async def nothing_is_removed_while_a_service_leads(cluster: ClusterUnderTest) -> None:
     before = await everything(cluster)
-    code, printed, told = await uninstall(options(cluster))
+    code, printed, logged = await uninstall(options(cluster))
     assert (code, printed["removed"], printed["unmarked"]) == (1, [], [])
-    assert f"A service leads (Lease {cluster.namespace}/dra-spawner, held by " in told
-    assert re.search(r"if it has just been stopped, wait [0-9]+ s. To go on nevertheless, use --force", told)
+    assert f"A service leads (Lease {cluster.namespace}/dra-spawner, held by " in logged
+    assert re.search(r"if it has just been stopped, wait [0-9]+ s. To go on nevertheless, use --force", logged)
     after = await everything(cluster)
     assert {name for name in before if OURS.search(name)} <= after.keys()
 
 
-async def test_what_is_of_another_hub_is_not_named(cluster: ClusterUnderTest):
+async def test_objects_of_another_hub_are_not_named(cluster: ClusterUnderTest):
     """Names of cluster-wide objects have the namespace of their hub."""
     path = resource_path("scheduling.k8s.io/v1", "priorityclasses")
     classes = [f"dra-spawner-{of}.dra-spawner-placeholder" for of in (cluster.namespace, "of-another-hub")]
@@ -215,12 +215,12 @@ async def test_what_is_of_another_hub_is_not_named(cluster: ClusterUnderTest):
     assert {ours, others} <= names(everywhere["left"])
 
 
-async def a_dry_run_changes_nothing_and_tells_all(cluster: ClusterUnderTest, staying: set[str]) -> None:
-    """Without ``--force`` what a start has that may be under way stays."""
+async def a_dry_run_changes_nothing_and_reports_all(cluster: ClusterUnderTest, staying: set[str]) -> None:
+    """Without ``--force``, the objects of a start that may be under way stay."""
 
     async def led_no_more() -> Json | None:
-        code, planned, told = await uninstall(options(cluster, dry_run=True))
-        assert code == 0, told
+        code, planned, logged = await uninstall(options(cluster, dry_run=True))
+        assert code == 0, logged
         return planned if not planned["leaders"] else None
 
     await eventually(led_no_more, "no service leads")
@@ -248,39 +248,39 @@ async def test_each_missing_right_is_named_with_what_to_grant(real_cluster: Clus
     cluster = real_cluster
     await start_that_died(cluster, datetime.now(UTC) - timedelta(hours=1))
     asked = options(cluster, kubeconfig=str(cluster.hub_kubeconfig))
-    code, done, told = await uninstall(asked)
+    code, done, logged = await uninstall(asked)
     assert code == 1
-    lines = told.splitlines()
-    assert all(line.startswith("dra-spawner uninstall: Your account lacks a right: grant {") for line in lines), told
+    lines = logged.splitlines()
+    assert all(line.startswith("dra-spawner uninstall: Your account lacks a right: grant {") for line in lines), logged
     assert any(
         '{apiGroups: ["coordination.k8s.io"], resources: [leases], verbs: [list]}' in line
         and line.endswith(f"by a Role in namespace {cluster.namespace}.")
         for line in lines
     )
     assert any("configmaps" in line and "verbs: [list]" in line for line in lines)
-    # What it may list and delete is gone all the same.
+    # The objects that it may list and delete are gone all the same.
     assert {"ResourceClaimTemplate jupyter-dead-gpu-0000", "ResourceClaim shared-everybody-gpu-0000"} <= names(
         done["removed"]
     )
-    code, done, told = await uninstall(options(cluster))
-    assert (code, told) == (0, "")
+    code, done, logged = await uninstall(options(cluster))
+    assert (code, logged) == (0, "")
     assert {"ConfigMap vlan-42", "ConfigMap dra-spawner-vlans"} <= names(done["removed"])
 
 
-async def test_who_may_not_see_pods_removes_nothing(real_cluster: ClusterUnderTest):
-    """What servers use could not be told from what nobody does."""
+async def test_an_account_that_may_not_see_pods_removes_nothing(real_cluster: ClusterUnderTest):
+    """Without the pods, the command could not know which objects servers use."""
     cluster = real_cluster
     await start_that_died(cluster, datetime.now(UTC) - timedelta(hours=1))
     before = versions(await everything(cluster))
     asked = options(cluster, kubeconfig=str(cluster.hub_kubeconfig), namespaces=())
-    code, done, told = await uninstall(asked)
+    code, done, logged = await uninstall(asked)
     assert (code, done["removed"]) == (1, [])
-    assert '{apiGroups: [""], resources: [pods], verbs: [list]} by a ClusterRole.' in told
+    assert '{apiGroups: [""], resources: [pods], verbs: [list]} by a ClusterRole.' in logged
     assert versions(await everything(cluster)) == before
 
 
-async def test_what_something_else_holds_is_told(cluster: ClusterUnderTest):
-    held = {
+async def test_an_object_that_a_finalizer_holds_is_reported(cluster: ClusterUnderTest):
+    with_finalizer = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {
@@ -289,11 +289,11 @@ async def test_what_something_else_holds_is_told(cluster: ClusterUnderTest):
             "finalizers": ["example.com/backup"],
         },
     }
-    await cluster.publish(held)
-    code, done, told = await uninstall(options(cluster, gone_seconds=1))
+    await cluster.publish(with_finalizer)
+    code, done, logged = await uninstall(options(cluster, gone_seconds=1))
     assert (code, done["removed"]) == (1, [])
-    assert f"ConfigMap {cluster.namespace}/dra-spawner-shapes was deleted but still exists after 1 s" in told
-    assert "its finalizers hold it: example.com/backup" in told
+    assert f"ConfigMap {cluster.namespace}/dra-spawner-shapes was deleted but still exists after 1 s" in logged
+    assert "its finalizers hold it: example.com/backup" in logged
     path = cluster.path("configmaps", "dra-spawner-shapes")
     await cluster.admin.patch(path, {"metadata": {"finalizers": None}})
     await cluster.wait_gone(path)
@@ -307,8 +307,8 @@ async def test_of_all_namespaces(embedded_cluster: ClusterUnderTest):
         shapes = {"metadata": {"name": "other", "labels": {"app.kubernetes.io/managed-by": "dra-spawner"}}}
         shapes["metadata"]["annotations"] = {"hub.jupyter.org/publisher": "p"}
         await cluster.admin.create(resource_path("v1", "configmaps", name), shapes)
-    code, done, told = await uninstall(options(cluster, namespaces=()))
-    assert (code, told) == (0, "")
+    code, done, logged = await uninstall(options(cluster, namespaces=()))
+    assert (code, logged) == (0, "")
     assert {each["namespace"] for each in done["removed"]} == {"user-ada", "user-bob"}
 
 
@@ -325,8 +325,8 @@ async def test_labels_of_nodes_stay_while_a_service_of_another_namespace_leads(c
     path = resource_path("coordination.k8s.io/v1", "leases", "default")
     await cluster.admin.create(path, lease)
     try:
-        code, done, told = await uninstall(options(cluster))
-        assert (code, done["unmarked"], told) == (0, [], "")
+        code, done, logged = await uninstall(options(cluster))
+        assert (code, done["unmarked"], logged) == (0, [], "")
         assert "Node node-a" in names(done["left"])
     finally:
         await cluster.admin.delete(f"{path}/dra-spawner")
@@ -336,13 +336,13 @@ async def test_labels_of_nodes_stay_while_a_service_of_another_namespace_leads(c
 
 async def test_a_cluster_that_does_not_answer(cluster: ClusterUnderTest):
     kubeconfig = cluster.admin_kubeconfig_for("http://127.0.0.1:9")
-    code, text, told = await uninstall(options(cluster, kubeconfig=str(kubeconfig)))
+    code, text, logged = await uninstall(options(cluster, kubeconfig=str(kubeconfig)))
     assert (code, text) == (2, "")
-    assert told.startswith("dra-spawner uninstall: the cluster cannot be read: ")
+    assert logged.startswith("dra-spawner uninstall: the cluster cannot be read: ")
 
 
-async def test_a_claim_that_was_promised_by_a_service_of_old_goes(cluster: ClusterUnderTest):
-    """A consumer that no controller knows would hold it, its device and its namespace for ever."""
+async def test_a_claim_that_an_older_service_reserved_goes(cluster: ClusterUnderTest):
+    """A consumer that no controller knows would block the claim, its device and its namespace for ever."""
     await prepare(cluster)
     metadata: Json = {
         "name": "placeholder-s-1-gpu",
@@ -359,15 +359,15 @@ async def test_a_claim_that_was_promised_by_a_service_of_old_goes(cluster: Clust
         {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": metadata, "spec": SPEC}
     )
     result = {"request": "gpu", "driver": "gpu.example.com", "pool": "node-b", "device": "gpu-0"}
-    promise = {
+    own_consumer = {
         "apiGroup": "hub.jupyter.org",
         "resource": "promises",
         "name": "jupyter-ada",
         "uid": claim["metadata"]["uid"],
     }
-    status = {"allocation": {"devices": {"results": [result]}}, "reservedFor": [promise]}
+    status = {"allocation": {"devices": {"results": [result]}}, "reservedFor": [own_consumer]}
     await cluster.admin.patch(cluster.path("resourceclaims", metadata["name"], "status"), {"status": status})
-    code, done, told = await uninstall(options(cluster))
-    assert (code, told) == (0, "")
+    code, done, logged = await uninstall(options(cluster))
+    assert (code, logged) == (0, "")
     assert names(done["removed"]) == {"ResourceClaim placeholder-s-1-gpu"}
     assert (await cluster.admin.list(cluster.path("resourceclaims")))["items"] == []

@@ -1,4 +1,4 @@
-"""A hub's answers about devices, for tests of what runs in a server."""
+"""A hub's answers about devices, for tests of programs in a server."""
 
 from __future__ import annotations
 

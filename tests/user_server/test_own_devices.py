@@ -1,4 +1,4 @@
-"""What the hub tells, and what drivers wrote."""
+"""Devices from the hub, and from files of drivers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_device_that_the_hub_does_not_know_is_shown(tmp_path):
         assert [each.name for each in devices_of_server(environment, tmp_path).devices] == ["gpu-0", "nic-0", "gpu-7"]
 
 
-def test_without_the_hub_files_tell_the_devices(tmp_path):
+def test_without_the_hub_devices_are_read_from_files(tmp_path):
     write(tmp_path, metadata())
     found = devices_of_server({}, tmp_path)
     assert found.known

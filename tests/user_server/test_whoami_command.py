@@ -50,7 +50,7 @@ def test_the_devices_are_shown():
     assert [each["faulty"] for each in body["devices"]] == [False, True]
 
 
-def test_what_is_not_known_is_said():
+def test_unknown_devices_are_reported():
     found = whoami({})
     assert (found.returncode, found.stdout) == (1, "Server\n  devices not known\n")
     assert found.stderr.startswith("dra-spawner whoami: This is no server of JupyterHub")

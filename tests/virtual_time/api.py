@@ -1,6 +1,6 @@
-"""The API of a cluster whose clock is ahead: what the API server and its controllers stamp, as moments of virtual time.
+"""The API of a cluster whose clock is ahead: stamps of the API server and its controllers become virtual time.
 
-What others write into objects as text of their own (labels and annotations with moments) goes through as it is.
+Times that others write into objects as text (labels and annotations) stay unchanged.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _SECOND = timedelta(seconds=1) - timedelta.resolution
 
 
 class Stamps:
-    """Moments of real time in objects, as the clock showed them. One for all who look at a cluster, at whatever time.
+    """Times of real time in objects, as the clock showed them. All observers of a cluster share one instance.
 
     Stamps have whole seconds, and the clock may jump several times in one. So an object's stamp counts as the last
-    moment at which it can have been made: before it was first seen.
+    moment at which the object can have been created: before it was first seen.
     """
 
     def __init__(self, clock: JumpingClock) -> None:
@@ -60,7 +60,7 @@ class Stamps:
     def _virtual(self, stamp: str) -> str:
         real = datetime.fromisoformat(stamp)
         seen = self.clock.real_now()
-        # What is to happen (a deletion, after its grace) is in the time that has not been jumped over.
+        # A future stamp (a deletion, after its grace) is in the time after the last jump.
         moment = self.clock.at(real if real > seen else min(real + _SECOND, seen))
         return moment.replace(microsecond=0).isoformat().replace("+00:00", "Z")
 
@@ -83,7 +83,7 @@ class VirtualTimeApi(KubernetesApi):
 
     @classmethod
     async def connect(cls, kubeconfig: Path, stamps: Stamps, **options: Any) -> Self:
-        """As `from_kubeconfig`; the stamps are the same for all connections to a cluster."""
+        """As `from_kubeconfig`; all connections to a cluster share the stamps."""
         api = await cls.from_kubeconfig(kubeconfig, **options)
         api.stamp_by(stamps)
         return api

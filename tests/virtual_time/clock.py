@@ -1,7 +1,7 @@
-"""A clock that goes as fast as the real one while something happens, and jumps ahead when nothing does.
+"""A clock that goes as fast as the real one while the cluster changes, and jumps ahead when nothing changes.
 
-So whatever waits for an hour is through in no time, while the schedulers' and controllers' own latencies and back-offs
-count for what they are.
+So an hour of waiting passes in no time, while the schedulers' and controllers' own latencies and back-offs
+count in full.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class JumpingClock:
     Parameters
     ----------
     begin
-        What it shows at first.
+        The first time that it shows.
     real
         The time that the API server stamps objects with.
     """
@@ -26,7 +26,7 @@ class JumpingClock:
         self._real = real
         self._jumped_at = [real()]
         self._ahead = [begin - self._jumped_at[0]]
-        """By how much it is ahead of real time from each of these moments on."""
+        """How far it is ahead of real time, from each of these moments on."""
 
     def real_now(self) -> datetime:
         return self._real()
@@ -35,7 +35,7 @@ class JumpingClock:
         return self.at(self._real())
 
     def at(self, real: datetime) -> datetime:
-        """What it showed at a moment of real time; what it will show then, if it does not jump any more."""
+        """The time that it showed at a moment of real time; for the future, without further jumps."""
         return real + self._ahead[max(bisect_right(self._jumped_at, real) - 1, 0)]
 
     def jump_to(self, moment: datetime) -> None:

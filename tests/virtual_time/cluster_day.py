@@ -14,19 +14,19 @@ from tests.placeholders.planner.day import Outcome, Schedule, Session, is_blocke
 from tests.virtual_time.cluster_world import ClusterWorld
 
 _A_MINUTE = timedelta(minutes=1)
-#: Who has no node after so long waits for one.
+#: A user without a node after this time counts as waiting for one.
 _AT_ONCE = timedelta(seconds=5)
-#: Who waits longer waits for ever, and the day with him.
+#: A user who waits longer would wait for ever, and so would the test.
 _LONGEST = timedelta(hours=3)
 
 
 class ClusterDay(Schedule):
-    """Lets a day pass over one of the systems.
+    """Lets a day pass with one of the systems.
 
     Parameters
     ----------
     report
-        Is told once an hour of the day.
+        Called once an hour of the day.
     """
 
     def __init__(
@@ -40,10 +40,10 @@ class ClusterDay(Schedule):
         self.world = world
         self._report = report
         self._came: dict[str, datetime] = {}
-        """Users who are there, with when they came."""
+        """Users who are present, with the times of their arrivals."""
         self._lasts = {each.name: each.lasts for each in self._coming}
         self._on_node: dict[str, str] = {}
-        """Users whose node has not their image yet."""
+        """Users whose node lacks their image."""
         self._settles = self._reports = world.now
         world.watch.on_change(self._note)
 
@@ -82,10 +82,10 @@ class ClusterDay(Schedule):
             self._reports = world.now + timedelta(hours=1)
             self._report(f"{world.now:%H:%M} users={len(self._came)} nodes={self.autoscaler.nodes}")
 
-    # --- what becomes of users -----------------------------------------------------------------------------------------
+    # --- progress of users --------------------------------------------------------------------------------------------
 
     def _note(self, change: Change) -> None:
-        """A user has got a node."""
+        """Note that a user has a node."""
         name = change.key.name
         if change.kind is not Kind.POD or name not in self._came or name in self.outcome.waits or name in self._on_node:
             return
@@ -112,11 +112,11 @@ class ClusterDay(Schedule):
         heapq.heappush(self._going, (now + self._lasts[name], name))
 
     def _look(self) -> None:
-        """Of those who wait: whether a placeholder is all that stands in their way. Nothing is under way now."""
+        """Find waiting users whose pods only a placeholder blocks. The cluster is at rest now."""
         for name, came in self._came.items():
             if name in self.outcome.waits or name in self._on_node or self.world.now - came <= _AT_ONCE:
                 continue
             self.outcome.for_node.add(name)
-            assert self.world.now - came < _LONGEST, f"{name} gets no place"
+            assert self.world.now - came < _LONGEST, f"{name} gets no node"
             if is_blocked(self.world.snapshot, ObjectKey(self.world.namespace, name), self.autoscaler.has_images):
                 self.outcome.blocked.add(name)

@@ -1,8 +1,8 @@
-"""A cluster as the autoscaler stand-in and the users meet it, on a real control plane.
+"""A cluster as the autoscaler stand-in and the users see it, on a real control plane.
 
 Time jumps as in `tests.placeholders.planner.simulated_cluster`, but the scheduler, the API server and the watches are real.
-Nodes are objects that nobody runs, but their leases are renewed. Decisions are made on what a `ClusterWatch` shows;
-whatever is done is written to the API.
+Nodes are objects without machines, but their leases are renewed. Decisions are made on the objects of a
+`ClusterWatch`; all changes are written to the API.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from tests.virtual_time.clock import JumpingClock
 from tests.virtual_time.quiet import Quiet, waiting
 
 DRA = "resource.k8s.io/v1"
-#: Of a notebook's image: the scheduler prefers nodes that have it already.
+#: The size of a notebook's image: the scheduler prefers nodes that have the image.
 _IMAGE_BYTES = 3 * 2**30
 
 
 class ClusterWorld:
-    """What both systems have in common.
+    """The common parts of both systems.
 
     Attributes
     ----------
     clock
-        Everybody's time.
+        The time of all parts.
     claims
-        Of each user's pod, by entry.
+        The claims of each user's pod, by entry.
     pod_address
-        Of every pod, for a hub that looks at its servers.
+        The address of every pod, for a hub that checks its servers.
     """
 
     def __init__(
@@ -63,12 +63,12 @@ class ClusterWorld:
         self.quiet = Quiet(watch)
         self._agent = NodeAgent(api, ScaledClock())
         self._to_do: list[Callable[[], Awaitable[None]]] = []
-        # A scheduler that preempts spares pods that began long ago.
+        # A scheduler that preempts prefers victims that began recently.
         self._kubelet = InstantKubelet(api, watch, lambda: timestamp(clock.real_now()), pod_address)
 
     @property
     def evictions(self) -> int:
-        """Placeholders that the system itself moved."""
+        """Placeholders that the system itself evicted."""
         return 0
 
     # --- what the autoscaler sees and does ----------------------------------------------------------------------------
@@ -81,8 +81,8 @@ class ClusterWorld:
     def snapshot(self) -> Snapshot:
         return self.watch.snapshot
 
-    def waiting(self) -> list[Pod]:
-        """Pods that the scheduler found no place for, as it says itself."""
+    def pending_pods(self) -> list[Pod]:
+        """Pods that are unschedulable by the scheduler's own report."""
         return [pod for pod in waiting(self.watch) if self._is_refused(ObjectKey.of(pod))]
 
     def _is_refused(self, key: ObjectKey) -> bool:
@@ -111,7 +111,7 @@ class ClusterWorld:
         self._to_do.append(lambda: self._drain(name))
 
     async def flush(self) -> None:
-        """Write what is to be done, and see it."""
+        """Write all pending changes, and wait until the watch shows them."""
         to_do, self._to_do = self._to_do, []
         for each in to_do:
             await each()
@@ -140,7 +140,7 @@ class ClusterWorld:
         await self.until(lambda: IMAGE in self.snapshot.nodes[node].node.images, f"image on node {node}")
 
     async def _drain(self, name: str) -> None:
-        """Nothing new comes to a node, then its pods go, then itself; it stays if a user was quicker."""
+        """Cordon a node, delete its pods, then the node; it stays if a user's pod was faster."""
         path = resource_path("v1", "nodes", name=name)
         await self.api.patch(path, {"spec": {"unschedulable": True}})
         await self.until(lambda: self.snapshot.nodes[name].node.is_unschedulable, f"node {name} cordoned")
@@ -162,21 +162,21 @@ class ClusterWorld:
         raise NotImplementedError
 
     async def leave(self, name: str) -> None:
-        """A user's server ends, and with it what it owns."""
+        """A user's server ends, and its objects with it."""
         await self._delete_pod(self.namespace, name)
         await self.until(lambda: ObjectKey(self.namespace, name) not in self.snapshot.pods, f"pod {name} gone")
 
     async def settle(self) -> None:
-        """Whoever decides by time looks at it anew."""
+        """Let all parts that decide by the time decide again."""
 
     async def install(self) -> None:
-        """What the system needs before it begins."""
+        """Objects that the system needs before it begins."""
 
     async def work(self) -> None:
-        """What the system does, until cancelled."""
+        """Run the system, until cancelled."""
 
     async def user(self, name: str, given: Mapping[str, str], **spec: Any) -> None:
-        """A user's pod, with claims that are there (by entry) or of its own, whose templates go with it."""
+        """A user's pod, with existing claims (by entry) or its own, whose templates are deleted with it."""
         entries = [{"name": entry, "resourceClaimName": claim} for entry, claim in given.items()]
         templates = [] if given else [self.template(f"{name}-{entry}", entry) for entry in self.claims]
         for entry, template in zip(self.claims, templates, strict=False):
@@ -195,7 +195,7 @@ class ClusterWorld:
         await self.until(lambda: ObjectKey(self.namespace, name) in self.snapshot.pods, f"pod {name}")
 
     def label_user(self, manifest: Json) -> None:
-        """What the system wants to know of a user's pod."""
+        """Add the labels that the system needs on a user's pod."""
 
     def template(self, name: str, entry: str) -> Json:
         return {"metadata": {"name": name}, "spec": {"spec": self.claims[entry]}}
@@ -203,7 +203,7 @@ class ClusterWorld:
     # --- inside ---------------------------------------------------------------------------------------------------------
 
     async def run_nodes(self) -> None:
-        """What the control plane hears of nodes: that they are there (else they get a taint), and what pods do."""
+        """Report nodes to the control plane: their leases (otherwise they get a taint), and the status of pods."""
         await asyncio.gather(self._agent.heartbeat_forever(), self._kubelet.run())
 
     async def until(self, condition: Callable[[], bool], what: str, seconds: float = PATIENCE_SECONDS) -> None:

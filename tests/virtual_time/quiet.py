@@ -1,4 +1,4 @@
-"""When nothing happens in a cluster any more, so that its clock may jump."""
+"""Detects when nothing happens in a cluster any more, so that its clock may jump."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _LONGEST_ROUND_SECONDS = 60.0
 
 @dataclass
 class Quiet:
-    """Tells when a cluster is at rest.
+    """Detects when a cluster is at rest.
 
     Attributes
     ----------
     watch
-        Sees everything that happens.
+        The watch that shows all changes.
     is_busy
-        Whether whoever acts on the cluster still has something to do.
+        Whether an actor on the cluster still has something to do.
     still
-        No change for so many seconds is rest.
+        Seconds without a change that count as rest.
     patience
-        So many seconds it is waited for the scheduler to place what fits: its back-off is 10 s at most.
+        Seconds to wait for the scheduler to place a pod that fits: its back-off is 10 s at most.
     waiting
-        Pods to judge: of many alike, one tells as much.
+        The pods to judge; one of many equal pods is enough.
     """
 
     watch: ClusterWatch
@@ -55,11 +55,11 @@ class Quiet:
         self._last = self.monotonic()
 
     def stir(self) -> None:
-        """Something was done that the watch is going to show."""
+        """Note a change that the watch is going to show."""
         self._last = self.monotonic()
 
     async def wait(self, until: Callable[[], bool] = lambda: False) -> bool:
-        """Wait for rest; or for something else, which comes first.
+        """Wait for rest, or for another condition, whichever comes first.
 
         Returns
         -------
@@ -73,7 +73,7 @@ class Quiet:
         return False
 
     def _is_expecting(self) -> bool:
-        """Whether something is going to happen by itself: acts, or a pod that the scheduler has in its back-off."""
+        """Whether a change is still to come: by an actor, or by a pod in the scheduler's back-off."""
         fitting = [pod.name for pod in self._placed_soon() if pod.name not in self.overdue]
         if self.monotonic() - self._last <= self.patience:
             return bool(fitting) or self.is_busy()
@@ -81,7 +81,7 @@ class Quiet:
         return False
 
     def _placed_soon(self) -> tuple[Pod, ...]:
-        """Pods that wait although they fit."""
+        """Pods that are pending although they fit."""
         version, found = self._judged
         if version != self.watch.version:
             pods = self.waiting() if self.waiting is not None else waiting(self.watch)
@@ -95,7 +95,7 @@ class Quiet:
 
 
 def waiting(watch: ClusterWatch) -> list[Pod]:
-    """Pods for the scheduler to place."""
+    """Pods that the scheduler has to place."""
     return [
         pod
         for pod in watch.snapshot.pods.values()
@@ -104,7 +104,7 @@ def waiting(watch: ClusterWatch) -> list[Pod]:
 
 
 class Rounds:
-    """How far a reconciler is: it is given the policy, and asked for it, once a round."""
+    """Progress of a reconciler: it gets the policy once a round."""
 
     def __init__(self, reconciler: Reconciler) -> None:
         self.count = 0
@@ -117,12 +117,12 @@ class Rounds:
         return self._policy()
 
     def has_work(self) -> bool:
-        """Whether it decided on something in its last round, so that there is another one to come."""
+        """Whether its last round decided actions, so that another round is to come."""
         latest = self._reconciler.latest
         return latest is None or bool(latest.actions)
 
     async def another(self) -> None:
-        """Wait until it has decided anew, as of now."""
+        """Wait until the reconciler has decided again, as of now."""
         seen = self.count
         self._reconciler.wake()
         await eventually(

@@ -1,6 +1,6 @@
-"""The two systems that keep placeholders, on a real control plane.
+"""The two systems that provide placeholders, on a real control plane.
 
-Ours are the service's own parts in the test's process; the recipe is what zero-to-jupyterhub's chart installs, for
+Ours are the service's own parts in the test's process; the recipe is the content of zero-to-jupyterhub's chart, for
 Kubernetes' own controllers and schedulers.
 """
 
@@ -72,11 +72,11 @@ SCHEDULER_PROFILES: tuple[Json, ...] = (
         ],
     },
 )
-"""The default scheduler, and another as zero-to-jupyterhub configures its own: it fills the fullest node, whoever fills it."""
+"""The default scheduler, and zero-to-jupyterhub's second one, which fills the fullest node, counting all pods."""
 
 
 class Ours(ClusterWorld):
-    """Placeholders by the service's own reconciler, placements by its promises."""
+    """Placeholders by the service's own reconciler, placements by its reservations."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class Ours(ClusterWorld):
         return simulated_placeholder(self.shape, self.namespace, f"{placeholder.name}-again")
 
     async def arrive(self, name: str) -> None:
-        """As the spawner does: ask where, then make the pod as the answer says."""
+        """Act as the spawner: ask for a placement, then create the pod by the answer."""
         reservation = await self.reservations.place(self.shape, self.namespace, name)
         spec: Json = {}
         if reservation.placement.node:
@@ -173,7 +173,7 @@ class Recipe(ClusterWorld):
 
 
 class System(StrEnum):
-    """Who keeps the placeholders."""
+    """The system that provides the placeholders."""
 
     OURS = "ours"
     RECIPE = "recipe"
@@ -191,16 +191,16 @@ async def at_work(
     Parameters
     ----------
     kubeconfig
-        Of an administrator.
+        The kubeconfig of an administrator.
     claims
-        Of each user's pod, by entry.
+        The claims of each user's pod, by entry.
     """
     async with await VirtualTimeApi.connect(kubeconfig, Stamps(clock)) as api, ClusterWatch(api) as watch:
         await _prepare(api)
         await watch.wait_synced()
         world = _KINDS[system](api, watch, clock, namespace, claims)
         await world.install()
-        # Whatever fails of these ends the test, too.
+        # A failure of any of these ends the test, too.
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(each) for each in (world.run_nodes(), world.work())]
             yield world
@@ -209,7 +209,7 @@ async def at_work(
 
 
 async def _prepare(api: KubernetesApi) -> None:
-    """What is there before any node is."""
+    """Create the objects that exist before any node."""
     for group, plural, obj in (
         (DRA, "deviceclasses", {"metadata": {"name": "gpu.example.com"}, "spec": {}}),
         ("scheduling.k8s.io/v1", "priorityclasses", priority_class(PRIORITY_CLASS)),

@@ -1,4 +1,4 @@
-"""One time for all who look at a cluster, whose API server knows nothing of it."""
+"""All observers of a cluster see one virtual time, and its API server knows nothing of it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def test_answers_lists_and_watches_agree(cluster: ClusterUnderTest) -> Non
             assert event_type is WatchEventType.ADDED
             assert obj["metadata"]["creationTimestamp"] == listed["map-0"]
             break
-        # What was read may be written back.
+        # An object that was read may be written back.
         obj["data"] = {"text": "new"}
         written = await api.replace(f"{path}/map-0", obj)
         assert written["metadata"]["creationTimestamp"] == listed["map-0"]

@@ -1,4 +1,4 @@
-"""The clock that jumps, and stamps of real time as it showed them."""
+"""The clock that jumps, and real stamps as times of this clock."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def after(seconds: float) -> str:
     return stamp(MORNING + timedelta(seconds=seconds))
 
 
-def test_it_goes_as_fast_as_real_time_and_jumps(clock: JumpingClock, real: SetClock[datetime]) -> None:
+def test_the_clock_goes_as_fast_as_real_time_and_jumps(clock: JumpingClock, real: SetClock[datetime]) -> None:
     assert clock.now() == MORNING
     real.now += timedelta(seconds=3)
     assert clock.now() == MORNING + timedelta(seconds=3)
@@ -44,13 +44,13 @@ def test_it_goes_as_fast_as_real_time_and_jumps(clock: JumpingClock, real: SetCl
     assert clock.now() == MORNING + timedelta(hours=1, seconds=2)
 
 
-def test_it_never_goes_back(clock: JumpingClock, real: SetClock[datetime]) -> None:
+def test_the_clock_never_goes_back(clock: JumpingClock, real: SetClock[datetime]) -> None:
     real.now += timedelta(seconds=10)
     clock.jump_to(MORNING)
     assert clock.now() == MORNING + timedelta(seconds=10)
 
 
-def test_it_knows_what_it_showed(clock: JumpingClock, real: SetClock[datetime]) -> None:
+def test_the_clock_knows_which_time_it_showed(clock: JumpingClock, real: SetClock[datetime]) -> None:
     for hour in (1, 2):
         real.now += timedelta(seconds=10)
         clock.jump_to(MORNING + timedelta(hours=hour))
@@ -69,7 +69,7 @@ def created_of(stamps: Stamps, obj: dict[str, object]) -> str:
     return str(stamps.translate(obj)["metadata"]["creationTimestamp"])
 
 
-def test_what_was_made_after_a_jump_within_the_same_second_is_not_older_than_the_jump(
+def test_an_object_created_after_a_jump_within_the_same_second_is_not_older(
     clock: JumpingClock, real: SetClock[datetime]
 ) -> None:
     stamps = Stamps(clock)
@@ -89,7 +89,7 @@ def test_a_stamp_is_translated_once_and_for_all(clock: JumpingClock, real: SetCl
         assert created_of(stamps, pod(REAL)) == seen
 
 
-def test_what_is_seen_late_counts_from_when_it_was_made(clock: JumpingClock, real: SetClock[datetime]) -> None:
+def test_an_object_that_is_seen_late_counts_from_its_creation(clock: JumpingClock, real: SetClock[datetime]) -> None:
     real.now += timedelta(seconds=10)
     clock.jump_to(MORNING + timedelta(hours=1))
     assert created_of(Stamps(clock), pod(REAL + timedelta(seconds=4))) == after(4.8)
@@ -101,7 +101,7 @@ def test_a_deletion_after_a_grace_is_in_the_future(clock: JumpingClock, real: Se
     assert Stamps(clock).translate(obj)["metadata"]["deletionTimestamp"] == after(3629.8)
 
 
-def test_all_that_controllers_stamp_in_all_objects_of_a_list(clock: JumpingClock, real: SetClock[datetime]) -> None:
+def test_all_stamps_of_controllers_in_a_list_are_translated(clock: JumpingClock, real: SetClock[datetime]) -> None:
     clock.jump_to(MORNING + timedelta(hours=1))
     real.now += timedelta(seconds=1)
     now = stamp(REAL)
@@ -117,7 +117,7 @@ def test_all_that_controllers_stamp_in_all_objects_of_a_list(clock: JumpingClock
         assert item["status"]["conditions"][1]["lastTransitionTime"] is None
 
 
-def test_what_others_write_as_text_stays(clock: JumpingClock, real: SetClock[datetime]) -> None:
+def test_times_that_others_write_as_text_stay(clock: JumpingClock, real: SetClock[datetime]) -> None:
     clock.jump_to(MORNING + timedelta(hours=1))
     obj = pod(REAL)
     obj["metadata"] |= {"labels": {"until": "1772000000"}, "annotations": {"at": stamp(REAL)}}  # type: ignore[operator]

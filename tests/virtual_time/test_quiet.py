@@ -1,4 +1,4 @@
-"""When a cluster is at rest; what happens there is put into its watch."""
+"""Detection of rest in a cluster; the tests put changes into its watch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def seconds() -> SetClock[float]:
 
 @pytest.fixture
 def watch() -> ClusterWatch:
-    """Nobody asks the API."""
+    """A watch without an API."""
     return ClusterWatch(cast(KubernetesApi, None))
 
 
@@ -48,7 +48,7 @@ def pod(name: str, cpu: str = "1", priority: int = 0, **spec: Any) -> Json:
 
 
 async def rests(quiet: Quiet) -> bool:
-    """Whether it is at rest now, after a few looks."""
+    """Whether the cluster is at rest now, after a few looks."""
     looks = itertools.count()
     return await quiet.wait(until=lambda: next(looks) >= 3)
 
@@ -66,7 +66,7 @@ async def test_rest_is_a_while_without_any_change(quiet: Quiet, watch: ClusterWa
     assert await rests(quiet)
 
 
-async def test_whoever_acts_is_waited_for_but_not_for_ever(quiet: Quiet, seconds: SetClock[float]) -> None:
+async def test_a_busy_actor_is_awaited_but_not_for_ever(quiet: Quiet, seconds: SetClock[float]) -> None:
     quiet.is_busy = lambda: True
     seconds.now = 5
     assert not await rests(quiet)
@@ -74,7 +74,7 @@ async def test_whoever_acts_is_waited_for_but_not_for_ever(quiet: Quiet, seconds
     assert await rests(quiet)
 
 
-async def test_a_pod_that_fits_is_waited_for_and_told_of_if_nothing_comes_of_it(
+async def test_a_pod_that_fits_is_awaited_and_reported_if_it_gets_no_node(
     quiet: Quiet, watch: ClusterWatch, seconds: SetClock[float]
 ) -> None:
     watch.put(Kind.POD, pod("waits"))
@@ -86,10 +86,10 @@ async def test_a_pod_that_fits_is_waited_for_and_told_of_if_nothing_comes_of_it(
     assert quiet.overdue == ["waits"]
     quiet.stir()
     seconds.now = 17
-    assert await rests(quiet), "it is not waited for again"
+    assert await rests(quiet), "it is not awaited again"
 
 
-async def test_a_pod_that_preempts_is_waited_for(quiet: Quiet, watch: ClusterWatch, seconds: SetClock[float]) -> None:
+async def test_a_pod_that_preempts_is_awaited(quiet: Quiet, watch: ClusterWatch, seconds: SetClock[float]) -> None:
     watch.put(Kind.POD, pod("keeps", priority=-10, nodeName="a"))
     watch.put(Kind.POD, pod("waits"))
     seconds.now = 1
@@ -97,16 +97,16 @@ async def test_a_pod_that_preempts_is_waited_for(quiet: Quiet, watch: ClusterWat
 
 
 @pytest.mark.parametrize(
-    "waiting",
+    "other",
     [
         pytest.param(pod("waits", cpu="2"), id="too large"),
         pytest.param(pod("waits", schedulingGates=[{"name": "example.com/gate"}]), id="gated"),
-        pytest.param(pod("there", nodeName="a"), id="has a place"),
+        pytest.param(pod("there", nodeName="a"), id="has a node"),
     ],
 )
-async def test_other_pods_are_not_waited_for(
-    quiet: Quiet, watch: ClusterWatch, seconds: SetClock[float], waiting: Json
+async def test_other_pods_are_not_awaited(
+    quiet: Quiet, watch: ClusterWatch, seconds: SetClock[float], other: Json
 ) -> None:
-    watch.put(Kind.POD, waiting)
+    watch.put(Kind.POD, other)
     seconds.now = 1
     assert await rests(quiet)

@@ -1,4 +1,4 @@
-"""The thought experiment's morning on a real control plane: more users than a node has seats, while another one comes."""
+"""The thought experiment's morning on a real control plane: a second node comes for more users than a node's slots."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from dra_spawner import names
 from dra_spawner.kube.cluster_watch import Change
 from dra_spawner.simulator.cluster_objects import Kind
 from tests.cluster.under_test import ClusterUnderTest
-from tests.placeholders.planner.day import CPU_NODES, GPU_NODES, PLACEHOLDERS, SEATS, SHARE, Session, first_moment
+from tests.placeholders.planner.day import CPU_NODES, GPU_NODES, PLACEHOLDERS, SHARE, SLOTS, Session, first_moment
 from tests.placeholders.planner.objects import share_claim
 from tests.virtual_time.clock import JumpingClock
 from tests.virtual_time.cluster_day import ClusterDay
 from tests.virtual_time.cluster_world import ClusterWorld
 from tests.virtual_time.systems import System, at_work
 
-_EARLY = [f"early-{number}" for number in range(SEATS)]
-"""Fill the first node; the sixth takes a placeholder's place, so that another node is ordered."""
+_EARLY = [f"early-{number}" for number in range(SLOTS)]
+"""Fill the first node; the sixth user preempts a placeholder, so that another node is ordered."""
 _BETWEEN = ("between-0", "between-1")
-"""Come while the new node is there and has no image yet."""
+"""Come while the new node exists but has no image yet."""
 _LATE = ("late-0", "late-1", "late-2")
-"""Come when it has."""
+"""Come when the node has the image."""
 _BEGIN = first_moment() + timedelta(minutes=5)
 _MINUTES = {
     **{name: number / 2 for number, name in enumerate(_EARLY)},
@@ -38,8 +38,8 @@ def morning() -> list[Session]:
     ]
 
 
-class Places:
-    """Which node each user's pod got, and whether that was ready for users then."""
+class UserNodes:
+    """The node of each user's pod, and the pods whose node was not ready for users."""
 
     def __init__(self, world: ClusterWorld) -> None:
         self.nodes: dict[str, str] = {}
@@ -63,20 +63,20 @@ async def test_a_morning(real_cluster: ClusterUnderTest, shares: bool) -> None:
     clock = JumpingClock(first_moment())
     kubeconfig, namespace = real_cluster.admin_kubeconfig, real_cluster.namespace
     async with at_work(System.OURS, kubeconfig, namespace, clock, claims) as world:
-        places = Places(world)
+        user_nodes = UserNodes(world)
         outcome = await ClusterDay(world, GPU_NODES if shares else CPU_NODES, morning()).run()
 
         assert set(outcome.waits) == set(_MINUTES)
         assert outcome.for_image == set()
-        assert places.unready == []
+        assert user_nodes.unready == []
         assert outcome.blocked == set()
-        assert world.quiet.overdue == [], "the simulator says that these fit, the scheduler does not place them"
-        # Who comes before the new node is ready waits until it is, although it is there.
+        assert world.quiet.overdue == [], "the simulator says that these pods fit, the scheduler does not place them"
+        # A user who comes before the new node is ready waits until it is, although the node exists.
         assert outcome.for_node == set(_BETWEEN)
-        assert {places.nodes[name] for name in _EARLY} == {"node-001"}
-        assert {places.nodes[name] for name in (*_BETWEEN, *_LATE)} == {"node-002"}
+        assert {user_nodes.nodes[name] for name in _EARLY} == {"node-001"}
+        assert {user_nodes.nodes[name] for name in (*_BETWEEN, *_LATE)} == {"node-002"}
         assert outcome.max_nodes == 2
-        # An hour later nothing is left but what is kept: the node with its placeholders, and their claims.
+        # An hour later only the node with the placeholders and their claims is left.
         assert outcome.left_over == 1
         pods = list(world.snapshot.pods.values())
         assert [pod.labels[names.COMPONENT] for pod in pods] == [names.PLACEHOLDER] * PLACEHOLDERS

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from dra_spawner.doctor.facts import DoctorFacts
-from dra_spawner.doctor.findings import DoctorRule, Finding, Severity, Subject
+from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject
 from dra_spawner.doctor.node_clocks import NodeClock, node_clock
 
 __all__ = ["CLOCK_RULES", "clock_findings"]
@@ -41,13 +41,13 @@ NODE_CLOCK: Final = DoctorRule(
 CLOCK_RULES: Final = (CLOCK_SKEW, NODE_CLOCK)
 
 
-def clock_findings(facts: DoctorFacts) -> Iterator[Finding]:
+def clock_findings(facts: DoctorFacts) -> Iterator[DoctorFinding]:
     """Findings about clocks."""
     yield from _machines(facts)
     yield from _nodes(facts)
 
 
-def _machines(facts: DoctorFacts) -> Iterator[Finding]:
+def _machines(facts: DoctorFacts) -> Iterator[DoctorFinding]:
     clocks = dict(facts.clocks) | ({_HERE: 0.0} if facts.is_in_cluster else {})
     if clocks:
         slowest, fastest = min(clocks, key=clocks.__getitem__), max(clocks, key=clocks.__getitem__)
@@ -69,7 +69,7 @@ def _machines(facts: DoctorFacts) -> Iterator[Finding]:
         )
 
 
-def _nodes(facts: DoctorFacts) -> Iterator[Finding]:
+def _nodes(facts: DoctorFacts) -> Iterator[DoctorFinding]:
     now = facts.now + facts.clocks.get(_API_SERVER, 0.0)
     reports = (node_clock(each) for each in facts.nodes or ())
     wrong = [each for each in reports if each is not None and now - each.reported_at < _OLD_SECONDS and _skew(each)]

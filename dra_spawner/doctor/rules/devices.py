@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from dra_spawner.doctor.facts import DoctorFacts
-from dra_spawner.doctor.findings import DoctorRule, Finding, Severity, Subject
+from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject
 from dra_spawner.doctor.node_clocks import seconds_of
 from dra_spawner.doctor.objects import labels_of, name_of, pod_spec
 from dra_spawner.dra.devices import Device, PoolId, ResourceSlice
@@ -96,7 +96,7 @@ _GPU_LABELS: Final = {
 }
 
 
-def device_findings(facts: DoctorFacts) -> Iterator[Finding]:
+def device_findings(facts: DoctorFacts) -> Iterator[DoctorFinding]:
     """Findings about classes, slices and pods with devices."""
     yield from _stuck(facts)
     if facts.classes is not None and not facts.classes:
@@ -119,7 +119,7 @@ def device_findings(facts: DoctorFacts) -> Iterator[Finding]:
     yield from _nodes(facts, facts.slices)
 
 
-def _empty_classes(facts: DoctorFacts, slices: Sequence[ResourceSlice]) -> Iterator[Finding]:
+def _empty_classes(facts: DoctorFacts, slices: Sequence[ResourceSlice]) -> Iterator[DoctorFinding]:
     publishing = {each.pool_id.driver for each in slices if each.devices}
     known = ClusterFacts(device_classes={each.name: each for each in facts.classes or ()}, slices=tuple(slices))
     empty: dict[str, list[str]] = defaultdict(list)
@@ -135,7 +135,7 @@ def _empty_classes(facts: DoctorFacts, slices: Sequence[ResourceSlice]) -> Itera
         )
 
 
-def _incomplete_pools(slices: Sequence[ResourceSlice]) -> Iterator[Finding]:
+def _incomplete_pools(slices: Sequence[ResourceSlice]) -> Iterator[DoctorFinding]:
     pools: dict[PoolId, list[ResourceSlice]] = defaultdict(list)
     for each in slices:
         pools[each.pool_id].append(each)
@@ -152,7 +152,7 @@ def _incomplete_pools(slices: Sequence[ResourceSlice]) -> Iterator[Finding]:
             )
 
 
-def _tainted(slices: Sequence[ResourceSlice]) -> Iterator[Finding]:
+def _tainted(slices: Sequence[ResourceSlice]) -> Iterator[DoctorFinding]:
     by_taint: dict[tuple[str, str, str], list[Device]] = defaultdict(list)
     for each in slices:
         for device in each.devices:
@@ -169,7 +169,7 @@ def _tainted(slices: Sequence[ResourceSlice]) -> Iterator[Finding]:
         )
 
 
-def _nodes(facts: DoctorFacts, slices: Sequence[ResourceSlice]) -> Iterator[Finding]:
+def _nodes(facts: DoctorFacts, slices: Sequence[ResourceSlice]) -> Iterator[DoctorFinding]:
     publishing: dict[str, set[str]] = defaultdict(set)
     for each in slices:
         if each.node_name and each.devices:
@@ -204,7 +204,7 @@ def _nodes(facts: DoctorFacts, slices: Sequence[ResourceSlice]) -> Iterator[Find
         )
 
 
-def _stuck(facts: DoctorFacts) -> Iterator[Finding]:
+def _stuck(facts: DoctorFacts) -> Iterator[DoctorFinding]:
     now = facts.now + facts.clocks.get("API server", 0.0)
     stuck: list[tuple[float, str]] = []
     for pod in facts.hub_namespace_pods or ():

@@ -9,7 +9,7 @@ from typing import Final
 
 from dra_spawner import names
 from dra_spawner.doctor.facts import DoctorFacts
-from dra_spawner.doctor.findings import DoctorRule, Finding, Severity, Subject
+from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject
 from dra_spawner.dra.devices import Device
 from dra_spawner.profiles.drivers import driver_of_class, known_drivers
 from dra_spawner.profiles.facts import ClusterFacts
@@ -169,7 +169,7 @@ _TROUBLES: Final = (
 )
 
 
-def trouble_findings(facts: DoctorFacts) -> Iterator[Finding]:
+def trouble_findings(facts: DoctorFacts) -> Iterator[DoctorFinding]:
     """Findings about known troubles of drivers that publish, or that have a class."""
     if facts.slices is None:
         return

@@ -7,7 +7,7 @@ from typing import Final
 
 from dra_spawner.doctor.cilium_policies import NAMESPACE_LABEL, NotTranslated, network_policies_of
 from dra_spawner.doctor.facts import DoctorFacts
-from dra_spawner.doctor.findings import DoctorRule, Finding, Severity, Subject
+from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject
 from dra_spawner.doctor.network_policies import Peer, closing_policies
 from dra_spawner.doctor.objects import component_of, is_ours, labels_of, name_of
 from dra_spawner.json_types import JsonObject
@@ -46,7 +46,7 @@ OTHER_POLICIES: Final = DoctorRule(
 NETWORK_RULES: Final = (NETWORK_POLICY, OTHER_POLICIES)
 
 
-def network_findings(facts: DoctorFacts) -> Iterator[Finding]:
+def network_findings(facts: DoctorFacts) -> Iterator[DoctorFinding]:
     """Findings about network policies."""
     policies: list[JsonObject] = list(facts.network_policies or ())
     unknown: list[str] = []
@@ -64,7 +64,7 @@ def network_findings(facts: DoctorFacts) -> Iterator[Finding]:
     yield from _others(facts, unknown)
 
 
-def _ways(facts: DoctorFacts, policies: list[JsonObject], unknown: list[str]) -> Iterator[Finding]:
+def _ways(facts: DoctorFacts, policies: list[JsonObject], unknown: list[str]) -> Iterator[DoctorFinding]:
     pods = facts.hub_namespace_pods or ()
     service = next((each for each in pods if is_ours(each)), None)
     # A policy of Kubernetes may open a way that a policy of Cilium closes.
@@ -90,12 +90,12 @@ def _ways(facts: DoctorFacts, policies: list[JsonObject], unknown: list[str]) ->
             )
 
 
-def _closed(sentence: str, closing: tuple[str, ...], severity: Severity) -> Finding:
+def _closed(sentence: str, closing: tuple[str, ...], severity: Severity) -> DoctorFinding:
     where = closing[0] if " " in closing[0] else f"NetworkPolicy {closing[0]}"
     return NETWORK_POLICY.finding(sentence, _NOTES, where, severity)
 
 
-def _others(facts: DoctorFacts, unknown: list[str]) -> Iterator[Finding]:
+def _others(facts: DoctorFacts, unknown: list[str]) -> Iterator[DoctorFinding]:
     found = [f"{kind} {name_of(each)}" for kind, objects in facts.other_policies.items() for each in objects or ()]
     if not found:
         return

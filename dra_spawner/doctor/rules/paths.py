@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from dra_spawner import names
 from dra_spawner.doctor.facts import Account, DoctorFacts, HttpAnswer
-from dra_spawner.doctor.findings import DoctorRule, Finding, Severity, Subject
+from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject
 from dra_spawner.doctor.node_clocks import seconds_of, written_at
 from dra_spawner.doctor.objects import (
     environment_of,
@@ -86,7 +86,7 @@ PATH_RULES: Final = (
 )
 
 
-def path_findings(facts: DoctorFacts) -> Iterator[Finding]:
+def path_findings(facts: DoctorFacts) -> Iterator[DoctorFinding]:
     """Findings about the ways between hub, service and API server."""
     yield from _installed(facts)
     yield from _base_url(facts)
@@ -94,7 +94,7 @@ def path_findings(facts: DoctorFacts) -> Iterator[Finding]:
     yield from _leader(facts)
 
 
-def _installed(facts: DoctorFacts) -> Iterator[Finding]:
+def _installed(facts: DoctorFacts) -> Iterator[DoctorFinding]:
     if facts.deployments is None:
         return
     answers = facts.service is not None and "ready" in facts.service.body
@@ -118,7 +118,7 @@ def _installed(facts: DoctorFacts) -> Iterator[Finding]:
         )
 
 
-def _base_url(facts: DoctorFacts) -> Iterator[Finding]:
+def _base_url(facts: DoctorFacts) -> Iterator[DoctorFinding]:
     service, hub = service_deployment(facts.deployments), hub_deployment(facts.deployments)
     if service is None:
         return
@@ -158,7 +158,7 @@ def _hub_base(hub: JsonObject) -> str:
     return ""
 
 
-def _answers(facts: DoctorFacts) -> Iterator[Finding]:
+def _answers(facts: DoctorFacts) -> Iterator[DoctorFinding]:
     hub, service = facts.hub, facts.service
     if hub is not None and (not hub.status or hub.status >= 400 or "version" not in hub.body):
         yield HUB_UNREACHABLE.finding(f"The hub's API at {hub.url} {_problem(hub)}.", _hub_fix(facts, hub), hub.url)
@@ -201,7 +201,7 @@ def _hub_fix(facts: DoctorFacts, answer: HttpAnswer) -> str:
     return f"{_UNREACHABLE_HUB} {_BASE_HINT}" if answer.status == 404 else _UNREACHABLE_HUB
 
 
-def _leader(facts: DoctorFacts) -> Iterator[Finding]:
+def _leader(facts: DoctorFacts) -> Iterator[DoctorFinding]:
     if facts.lease is None or service_deployment(facts.deployments) is None:
         return
     spec = facts.lease.get("spec") or {}

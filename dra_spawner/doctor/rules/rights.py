@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from dra_spawner.doctor.facts import Account, DoctorFacts, NeededRight
-from dra_spawner.doctor.findings import DoctorRule, Finding, Severity, Subject
+from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject
 
 __all__ = ["RIGHT_RULES", "right_findings"]
 
@@ -35,7 +35,7 @@ _CHART: Final = {
 }
 
 
-def right_findings(facts: DoctorFacts) -> Iterator[Finding]:
+def right_findings(facts: DoctorFacts) -> Iterator[DoctorFinding]:
     """Findings about rights; rules of one account, group and namespace are one finding."""
     missing: dict[tuple[Account, str, str, str, str], list[NeededRight]] = defaultdict(list)
     for answer in facts.rights:

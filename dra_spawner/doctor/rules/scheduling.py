@@ -7,7 +7,7 @@ from typing import Final
 
 from dra_spawner import names
 from dra_spawner.doctor.facts import DoctorFacts
-from dra_spawner.doctor.findings import DoctorRule, Finding, Severity, Subject
+from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject
 from dra_spawner.doctor.objects import (
     component_of,
     flags_of,
@@ -70,7 +70,7 @@ PULLER_SKIPS_NODES: Final = DoctorRule(
 SCHEDULING_RULES: Final = (USER_SCHEDULER, TWO_SCHEDULERS, CLIENT_LIMITS, LIMITS_NOT_SHOWN, PULLER_SKIPS_NODES)
 
 
-def scheduling_findings(facts: DoctorFacts) -> Iterator[Finding]:
+def scheduling_findings(facts: DoctorFacts) -> Iterator[DoctorFinding]:
     """Findings about schedulers, client limits and pullers."""
     yield from _user_scheduler(facts)
     yield from _two_schedulers(facts)
@@ -78,7 +78,7 @@ def scheduling_findings(facts: DoctorFacts) -> Iterator[Finding]:
     yield from _pullers(facts)
 
 
-def _user_scheduler(facts: DoctorFacts) -> Iterator[Finding]:
+def _user_scheduler(facts: DoctorFacts) -> Iterator[DoctorFinding]:
     running = [*(facts.deployments or ()), *(facts.hub_namespace_pods or ())]
     found = next((each for each in running if component_of(each) == _USER_SCHEDULER), None)
     if found is None:
@@ -103,7 +103,7 @@ def _user_scheduler(facts: DoctorFacts) -> Iterator[Finding]:
         )
 
 
-def _two_schedulers(facts: DoctorFacts) -> Iterator[Finding]:
+def _two_schedulers(facts: DoctorFacts) -> Iterator[DoctorFinding]:
     by_scheduler: dict[str, JsonObject] = {}
     for pod in facts.hub_namespace_pods or ():
         spec = pod_spec(pod)
@@ -119,7 +119,7 @@ def _two_schedulers(facts: DoctorFacts) -> Iterator[Finding]:
         )
 
 
-def _limits(facts: DoctorFacts) -> Iterator[Finding]:
+def _limits(facts: DoctorFacts) -> Iterator[DoctorFinding]:
     if facts.control_plane is None:
         return
     unknown = []
@@ -153,7 +153,7 @@ def _limits_of(flags: Mapping[str, str], defaults: tuple[int, int]) -> tuple[flo
         return None
 
 
-def _pullers(facts: DoctorFacts) -> Iterator[Finding]:
+def _pullers(facts: DoctorFacts) -> Iterator[DoctorFinding]:
     publishing = {each.node_name for each in facts.slices or () if each.node_name and each.devices}
     nodes = [each for each in facts.nodes or () if name_of(each) in publishing]
     for puller in facts.daemon_sets or ():

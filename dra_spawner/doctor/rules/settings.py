@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from dra_spawner import names
 from dra_spawner.doctor.facts import DoctorFacts
-from dra_spawner.doctor.findings import DoctorRule, Finding, Severity, Subject
+from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject
 from dra_spawner.doctor.objects import component_of, labels_of, name_of
 from dra_spawner.project_links import where
 
@@ -48,7 +48,7 @@ PRIORITY_CLASS: Final = DoctorRule(
 SETTING_RULES: Final = (TWO_PLACEHOLDERS, SHAPES_CONFIG_MAP, USER_NAMESPACES, PRIORITY_CLASS)
 
 
-def setting_findings(facts: DoctorFacts) -> Iterator[Finding]:
+def setting_findings(facts: DoctorFacts) -> Iterator[DoctorFinding]:
     """Findings about settings of hub and service that do not fit together."""
     settings = facts.settings
     if settings is None:
@@ -79,7 +79,7 @@ def setting_findings(facts: DoctorFacts) -> Iterator[Finding]:
         )
 
 
-def _placeholders(facts: DoctorFacts) -> Iterator[Finding]:
+def _placeholders(facts: DoctorFacts) -> Iterator[DoctorFinding]:
     for pod in facts.hub_namespace_pods or ():
         if component_of(pod) == names.PLACEHOLDER and labels_of(pod).get(names.MANAGED_BY) != names.MANAGER:
             yield TWO_PLACEHOLDERS.finding(
@@ -90,7 +90,7 @@ def _placeholders(facts: DoctorFacts) -> Iterator[Finding]:
             return
 
 
-def _shapes(facts: DoctorFacts, wanted: str) -> Iterator[Finding]:
+def _shapes(facts: DoctorFacts, wanted: str) -> Iterator[DoctorFinding]:
     if facts.shapes_config_maps is None or wanted in facts.shapes_config_maps:
         return
     published = ", ".join(sorted(facts.shapes_config_maps))

@@ -7,7 +7,7 @@ from typing import Final
 
 from dra_spawner import names
 from dra_spawner.doctor.facts import DoctorFacts
-from dra_spawner.doctor.findings import DoctorRule, Finding, Severity, Subject
+from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject
 from dra_spawner.doctor.objects import chart_of, flags_of, hub_deployment, name_of, version_of
 from dra_spawner.project_links import where
 from dra_spawner.versions import KUBERNETES, Z2JH, package_problems
@@ -85,7 +85,7 @@ VERSION_RULES: Final = (
 )
 
 
-def version_findings(facts: DoctorFacts) -> Iterator[Finding]:
+def version_findings(facts: DoctorFacts) -> Iterator[DoctorFinding]:
     """Findings about versions and gates."""
     yield from _kubernetes(facts)
     yield from _kubelets(facts)
@@ -94,7 +94,7 @@ def version_findings(facts: DoctorFacts) -> Iterator[Finding]:
     yield from _hub(facts)
 
 
-def _kubernetes(facts: DoctorFacts) -> Iterator[Finding]:
+def _kubernetes(facts: DoctorFacts) -> Iterator[DoctorFinding]:
     found = facts.kubernetes
     if found is not None and found < KUBERNETES.least:
         yield KUBERNETES_VERSION.finding(
@@ -116,7 +116,7 @@ def _kubernetes(facts: DoctorFacts) -> Iterator[Finding]:
         )
 
 
-def _kubelets(facts: DoctorFacts) -> Iterator[Finding]:
+def _kubelets(facts: DoctorFacts) -> Iterator[DoctorFinding]:
     with_devices = {each.node_name for each in facts.slices or () if each.node_name and each.devices}
     old = [
         (found, name_of(node))
@@ -136,7 +136,7 @@ def _kubelets(facts: DoctorFacts) -> Iterator[Finding]:
         )
 
 
-def _gates(facts: DoctorFacts) -> Iterator[Finding]:
+def _gates(facts: DoctorFacts) -> Iterator[DoctorFinding]:
     for gate, lost in _GATES.items():
         if facts.gates is not None and facts.gates.get(gate) is False:
             yield FEATURE_GATE.finding(
@@ -161,7 +161,7 @@ def _gates(facts: DoctorFacts) -> Iterator[Finding]:
             )
 
 
-def _chart(facts: DoctorFacts) -> Iterator[Finding]:
+def _chart(facts: DoctorFacts) -> Iterator[DoctorFinding]:
     hub = hub_deployment(facts.deployments)
     if hub is None:
         return
@@ -182,7 +182,7 @@ def _chart(facts: DoctorFacts) -> Iterator[Finding]:
         )
 
 
-def _hub(facts: DoctorFacts) -> Iterator[Finding]:
+def _hub(facts: DoctorFacts) -> Iterator[DoctorFinding]:
     answered = facts.hub.body.get("version") if facts.hub is not None else None
     packages = {**facts.packages, **({"jupyterhub": answered} if isinstance(answered, str) else {})}
     for sentence in package_problems(packages):

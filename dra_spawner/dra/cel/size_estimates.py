@@ -97,12 +97,12 @@ class Path:
     As in Go, where estimates depend on it, paths share memory: two that extend one path may get one last step.
     """
 
-    __slots__ = ("_length", "_room", "_steps")
+    __slots__ = ("_capacity", "_length", "_steps")
 
-    def __init__(self, steps: list[str], length: int, room: int) -> None:
+    def __init__(self, steps: list[str], length: int, capacity: int) -> None:
         self._steps = steps
         self._length = length
-        self._room = room
+        self._capacity = capacity
 
     @classmethod
     def start(cls, name: str) -> Path:
@@ -115,10 +115,10 @@ class Path:
 
     def extended(self, step: str) -> Path:
         """The path one step on."""
-        if self._length == self._room:
-            return Path([*self.steps, step], self._length + 1, 2 * self._room)
+        if self._length == self._capacity:
+            return Path([*self.steps, step], self._length + 1, 2 * self._capacity)
         self._steps[self._length :] = [step, *self._steps[self._length + 1 :]]
-        return Path(self._steps, self._length + 1, self._room)
+        return Path(self._steps, self._length + 1, self._capacity)
 
     def copied(self, step: str) -> Path:
         """The path one step on, in memory of its own."""

@@ -1,7 +1,7 @@
 """How many more nodes of each kind are certain to come, and how long new ones took.
 
 A node is certain only where an autoscaler is known: an administrator says that there is one, or a node came for a
-waiting pod in the last days. An administrator can also say how many nodes of a kind there may be; otherwise there were
+pending pod in the last days. An administrator can also say how many nodes of a kind there may be; otherwise there were
 more nodes of the kind at once than there are now.
 """
 
@@ -38,7 +38,7 @@ class NodeCeilings:
     max_nodes
         The most nodes that there may be, by kind, as configured.
     has_autoscaler
-        Whether an autoscaler adds nodes, as configured; if not, it is known once a node came for a waiting pod.
+        Whether an autoscaler adds nodes, as configured; if not, it is known once a node came for a pending pod.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class NodeCeilings:
         return {kind: more for kind, number in most.items() if (more := number - self._present[kind]) > 0}
 
     def waits_for_new(self, kind: str) -> list[float]:
-        """Seconds from the creation of a waiting pod until its node was open to users, of the last days."""
+        """Seconds from the creation of a pending pod until its node was open to users, of the last days."""
         return [
             seconds
             for each in self._recent()
@@ -105,7 +105,7 @@ class NodeCeilings:
         ]
 
     def _grown_kinds(self) -> set[str]:
-        """Kinds of which a node came for a waiting pod in the last days."""
+        """Kinds of which a node came for a pending pod in the last days."""
         return {each.kind for each in self._recent() if each.asked is not None and each.images is not None}
 
     def _recent(self) -> list[NodeLeadTime]:

@@ -15,10 +15,10 @@ from dra_spawner.placeholders.planner.demand.policies import (
     Buffer,
     CalendarOnly,
     Chain,
+    DemandPolicy,
     ForecastDemand,
     OrForecast,
     PercentBuffer,
-    Policy,
     Scheduled,
     Webhook,
     Window,
@@ -55,7 +55,7 @@ class WebhookSettings(Webhook):
     """For the whole answer."""
 
 
-def read_policies(value: object, path: str = "demand_policies") -> Mapping[str, Policy]:
+def read_policies(value: object, path: str = "demand_policies") -> Mapping[str, DemandPolicy]:
     """The policies by choice, as configured: ``{"gpu-slice": {"kind": "buffer", "placeholders": 5}}``.
 
     Each value is a policy or a list of policies; of a list the first that applies counts. Where none applies, the
@@ -74,7 +74,7 @@ def read_policies(value: object, path: str = "demand_policies") -> Mapping[str, 
         With path, found and allowed values of every problem.
     """
     choices = SettingsReader(value, path, "a mapping of names of choices to policies")
-    policies, found = _Policies(choices.problems), dict[str, Policy]()
+    policies, found = _Policies(choices.problems), dict[str, DemandPolicy]()
     for name, each in choices.given.items():
         if not isinstance(name, str) or not name:
             choices.refuse_itself(shown_setting(name), f'names of choices, like gpu-slice/memory=large, and "{OTHERS}"')
@@ -88,14 +88,14 @@ def read_policies(value: object, path: str = "demand_policies") -> Mapping[str, 
     return found
 
 
-def policy_for(choice: str, policies: Mapping[str, Policy]) -> Policy:
+def policy_for(choice: str, policies: Mapping[str, DemandPolicy]) -> DemandPolicy:
     """The policy of a choice: its own, that of `OTHERS`, or the forecast."""
     own = find_choice(choice, policies)
     return policies[own] if own is not None else policies.get(OTHERS, _FORECAST)
 
 
 def unknown_choices(
-    policies: Mapping[str, Policy], choices: Collection[str], path: str = "demand_policies"
+    policies: Mapping[str, DemandPolicy], choices: Collection[str], path: str = "demand_policies"
 ) -> list[str]:
     """Sentences without a full stop about entries that name no choice of the hub."""
     return [
@@ -112,7 +112,7 @@ class _Policies:
         self._problems = problems
         self._webhooks: dict[str, WebhookSettings] = {}
 
-    def read(self, value: object, path: str, level: int = 1) -> Policy | None:
+    def read(self, value: object, path: str, level: int = 1) -> DemandPolicy | None:
         """A policy or a chain of policies; None if there is a problem."""
         if level > _MAX_LEVELS:
             allowed = f"policies within policies of at most {_MAX_LEVELS} levels"
@@ -123,7 +123,7 @@ class _Policies:
         reader = SettingsReader(value, path, f"{_A_POLICY}; or a list of policies", self._problems)
         return self._single(reader, level) if reader.is_mapping else None
 
-    def _chain(self, value: Sequence[object], path: str, level: int) -> Policy | None:
+    def _chain(self, value: Sequence[object], path: str, level: int) -> DemandPolicy | None:
         parts = [self.read(each, f"{path}[{index}]", level + 1) for index, each in enumerate(value)]
         for index, part in enumerate(parts[:-1]):
             if part is not None and _always_applies(part):
@@ -132,13 +132,13 @@ class _Policies:
         known = tuple(part for part in parts if part is not None)
         return Chain(known) if len(known) == len(parts) else None
 
-    def _single(self, reader: SettingsReader, level: int) -> Policy | None:
+    def _single(self, reader: SettingsReader, level: int) -> DemandPolicy | None:
         kind = reader.value("kind")
         if not isinstance(kind, str) or kind not in _KINDS:
             reader.refuse("kind", f"one of {', '.join(_KINDS)}")
             return None
         before = len(self._problems)
-        policy: Policy | None
+        policy: DemandPolicy | None
         match kind:
             case "buffer":
                 reader.required("placeholders", f"a whole number from 0 to {MAX_PLACEHOLDERS}")
@@ -156,7 +156,7 @@ class _Policies:
         reader.refuse_other_keys()
         return policy if len(self._problems) == before else None
 
-    def _schedule(self, reader: SettingsReader, level: int) -> Policy | None:
+    def _schedule(self, reader: SettingsReader, level: int) -> DemandPolicy | None:
         days = _days(reader)
         begins, ends = (_time(reader, key) for key in ("from", "to"))
         zone = reader.zone("zone", ZoneInfo("UTC"))
@@ -170,7 +170,7 @@ class _Policies:
             return None
         return Scheduled((Window(days, begins, ends, zone),), policy)
 
-    def _webhook(self, reader: SettingsReader) -> Policy | None:
+    def _webhook(self, reader: SettingsReader) -> DemandPolicy | None:
         allowed = "a name of letters, digits and . _ -"
         name = reader.checked("name", _name, allowed) if reader.required("name", allowed) else None
         url = reader.value("url")
@@ -187,7 +187,7 @@ class _Policies:
         return found
 
 
-def _percent(reader: SettingsReader) -> Policy:
+def _percent(reader: SettingsReader) -> DemandPolicy:
     reader.required("percent", f"a number from 0 to {_MAX_PERCENT}")
     percent = reader.number("percent", 0, 0, _MAX_PERCENT)
     least = reader.whole_number("min", 0, 0, MAX_PLACEHOLDERS)
@@ -220,7 +220,7 @@ def _name(text: str) -> str:
     return text
 
 
-def _always_applies(policy: Policy) -> bool:
+def _always_applies(policy: DemandPolicy) -> bool:
     match policy:
         case Scheduled() | Webhook():
             return False

@@ -30,8 +30,8 @@ import aiohttp
 
 from dra_spawner import names
 from dra_spawner.placeholders.controller.policy_settings import WebhookSettings, policy_for
-from dra_spawner.placeholders.planner.demand.forecast import Situation
-from dra_spawner.placeholders.planner.demand.policies import Chain, OrForecast, Policy, Scheduled, WebhookAnswer
+from dra_spawner.placeholders.planner.demand.forecast import GroupSituation
+from dra_spawner.placeholders.planner.demand.policies import Chain, DemandPolicy, OrForecast, Scheduled, WebhookAnswer
 from dra_spawner.placeholders.planner.policy import MAX_PLACEHOLDERS
 from dra_spawner.profiles.problems import shown
 
@@ -56,7 +56,7 @@ class _BadAnswer(Exception):
 class _Question:
     webhook: WebhookSettings
     choice: str
-    situation: Situation
+    situation: GroupSituation
 
     @property
     def key(self) -> _Key:
@@ -80,8 +80,8 @@ class PolicyWebhooks:
 
     def __init__(
         self,
-        policies: Mapping[str, Policy],
-        situations: Callable[[], Mapping[str, Situation]],
+        policies: Mapping[str, DemandPolicy],
+        situations: Callable[[], Mapping[str, GroupSituation]],
         *,
         every: timedelta = timedelta(seconds=30),
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -226,7 +226,7 @@ class PolicyWebhooks:
         self._told = frozenset(problems)
 
 
-def _webhooks_of(policy: Policy) -> Iterator[WebhookSettings]:
+def _webhooks_of(policy: DemandPolicy) -> Iterator[WebhookSettings]:
     match policy:
         case WebhookSettings():
             yield policy

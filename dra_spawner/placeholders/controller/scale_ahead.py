@@ -19,12 +19,12 @@ from dra_spawner.placeholders.controller.demand_settings import DemandOptions, S
 from dra_spawner.placeholders.controller.policy_settings import policy_for
 from dra_spawner.placeholders.planner.choice_names import find_choice
 from dra_spawner.placeholders.planner.demand.estimates import Source
-from dra_spawner.placeholders.planner.demand.forecast import Forecast, Situation
+from dra_spawner.placeholders.planner.demand.forecast import Forecast, GroupSituation
 from dra_spawner.placeholders.planner.demand.group_demand import GroupDemand
 from dra_spawner.placeholders.planner.demand.launch_counter import GroupCounts, LaunchCounter
 from dra_spawner.placeholders.planner.demand.lead_times import SeenLeadTimes
 from dra_spawner.placeholders.planner.demand.minutes import minute_of
-from dra_spawner.placeholders.planner.demand.policies import Policy, WebhookAnswer
+from dra_spawner.placeholders.planner.demand.policies import DemandPolicy, WebhookAnswer
 from dra_spawner.placeholders.planner.policy import ReplicaRange
 from dra_spawner.placeholders.planner.view import View
 from dra_spawner.simulator.pods import Pod
@@ -54,7 +54,7 @@ class ScaleAheadSettings:
 
     mode: ScaleAheadMode = ScaleAheadMode.ADVISE
     options: DemandOptions = field(default_factory=DemandOptions)
-    policies: Mapping[str, Policy] = field(default_factory=dict)
+    policies: Mapping[str, DemandPolicy] = field(default_factory=dict)
 
     def named_choice(self, group: ProfileGroup) -> str:
         """The choice of a group that has a policy of its own; the first choice, if none has."""
@@ -106,7 +106,7 @@ class GroupForecast:
 
     group: ProfileGroup
     at: int
-    situation: Situation
+    situation: GroupSituation
     forecast: Forecast
     servers: int = 0
 
@@ -140,7 +140,7 @@ class ScaleAhead:
         self.calendars = calendars or CalendarBook()
         self.webhooks: Callable[[str], Mapping[str, WebhookAnswer]] = lambda choice: {}
         """Returns the last good answers of webhooks about a choice."""
-        self.situations: Mapping[str, Situation] = {}
+        self.situations: Mapping[str, GroupSituation] = {}
         """What was so in the last minute, by the choice that webhooks are asked about."""
         self.pending_spawns: Callable[[str], int] = lambda choice: 0
         """Returns the number of servers of a choice that the hub is about to start, and that have no pod yet."""
@@ -151,7 +151,7 @@ class ScaleAhead:
         self.is_ready = False
         """Whether forecasts are made, and calendars are read. Before that no placeholder is surplus."""
         self.idle_hours: dict[str, float] = {}
-        """Hours of warm placeholders that no server took over, by group, since the start of the process."""
+        """Hours of warm placeholders that no server got, by group, since the start of the process."""
         self.launches: Counter[tuple[str, bool]] = Counter()
         """Servers that got a node, by group, and whether they took a warm placeholder, since the start."""
         self.judged: Counter[tuple[str, bool]] = Counter()
@@ -282,7 +282,7 @@ class ScaleAhead:
         minute: int,
         counts: GroupCounts,
         groups: Sequence[ProfileGroup],
-        situations: Mapping[str, Situation],
+        situations: Mapping[str, GroupSituation],
     ) -> dict[str, GroupForecast]:
         made = {}
         for group in groups:
@@ -306,9 +306,9 @@ class ScaleAhead:
         policy = policy_for(self.settings.named_choice(group), self.settings.policies)
         return GroupDemand(begin, self.settings.options.settings, policy)
 
-    def _situation_of(self, group: ProfileGroup) -> Situation:
+    def _situation_of(self, group: ProfileGroup) -> GroupSituation:
         """What is known of a group without a look at the cluster."""
-        return Situation(self._lead_of(frozenset()), floor=group.replicas.min, most=group.replicas.max)
+        return GroupSituation(self._lead_of(frozenset()), floor=group.replicas.min, most=group.replicas.max)
 
     def _set(self, forecasts: dict[str, GroupForecast], problems: tuple[str, ...]) -> None:
         self.forecasts, self._problems = forecasts, problems
@@ -341,7 +341,7 @@ class ScaleAhead:
         servers: Sequence[Pod],
         occurrences: tuple[Occurrence, ...],
         kind_label: str,
-    ) -> Situation:
+    ) -> GroupSituation:
         placeholders = view.placeholders_of_shape.get(group.shape, ())
         nodes = Counter(pod.node_name for pod in (*servers, *(each.pod for each in placeholders)) if pod.node_name)
         kinds = frozenset(
@@ -353,7 +353,7 @@ class ScaleAhead:
         reserved = {each.reservation.pod for each in placeholders if each.reservation is not None}
         waiting = sum(not pod.node_name and pod.name not in reserved for pod in servers)
         options = self.settings.options
-        return Situation(
+        return GroupSituation(
             lead=self._lead_of(kinds),
             present=running,
             pending_spawns=waiting + sum(map(self.pending_spawns, group.choices)),

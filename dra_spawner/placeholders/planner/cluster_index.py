@@ -180,8 +180,8 @@ class ClusterIndex:
             self._forget()
             self._snapshot, self._namespaces = snapshot, within
         for key, pod_before, pod in self._pods.changes(snapshot.state.pods):
-            self._let_go_pod(key, pod_before)
-            self._take_pod(key, pod)
+            self._remove_pod(key, pod_before)
+            self._add_pod(key, pod)
         for key, claim_before, claim in self._claims.changes(snapshot.state.claims):
             self.busyness.object_changed(key)
             if claim_before is not None:
@@ -242,7 +242,7 @@ class ClusterIndex:
             known = self.fit_memos[key] = pod, FitMemos(), FitMemos()
         return known
 
-    def _take_pod(self, key: ObjectKey, pod: Pod | None) -> None:
+    def _add_pod(self, key: ObjectKey, pod: Pod | None) -> None:
         if pod is None:
             return
         component = pod.labels.get(names.COMPONENT)
@@ -271,7 +271,7 @@ class ClusterIndex:
             else:
                 self.pending[key] = pod
 
-    def _let_go_pod(self, key: ObjectKey, pod: Pod | None) -> None:
+    def _remove_pod(self, key: ObjectKey, pod: Pod | None) -> None:
         if pod is None:
             return
         self.placeholders.pop(key, None)

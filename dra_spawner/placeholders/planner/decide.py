@@ -21,7 +21,7 @@ from dra_spawner.placeholders.planner.preemption_for_others import (
     decide_preemptions_for_others,
     has_preemption_for_others,
 )
-from dra_spawner.placeholders.planner.quota_yields import decide_quota_yields, ended_placeholders
+from dra_spawner.placeholders.planner.quota_preemption import decide_quota_preemption, ended_placeholders
 from dra_spawner.placeholders.planner.readiness import decide_readiness
 from dra_spawner.placeholders.planner.rebalancing import (
     decide_attraction,
@@ -69,7 +69,7 @@ class Decisions:
     @property
     def is_soon_again(self) -> bool:
         """Whether the next round should come in a second, although nothing changes."""
-        return self.planner_state.quota_shortage.since is not None or bool(self.planner_state.room_since)
+        return self.planner_state.quota_shortage.since is not None or bool(self.planner_state.capacity_since)
 
     @property
     def is_unfinished(self) -> bool:
@@ -118,11 +118,11 @@ def decide(view: View, policy: Policy, planner_state: PlannerState) -> Decisions
     servers = pending_servers_of(view, policy, pending)
     ends = (*handovers, *broken, *preemptions, *unused_reservations, *ordered, *for_others)
     ended = ended_placeholders(view, planner_state.ended, ends)
-    yields = decide_quota_yields(view, policy, servers.needing_node, _ended(ends), ended)
-    shortage = planner_state.quota_shortage.after(yields, view.now)
+    quota_victims = decide_quota_preemption(view, policy, servers.needing_node, _ended(ends), ended)
+    shortage = planner_state.quota_shortage.after(quota_victims, view.now)
     planner_state = replace(planner_state, quota_shortage=shortage)
-    yields = yields if shortage.lasts(view.now) else ()
-    ending = _ended((*ends, *yields))
+    quota_victims = quota_victims if shortage.lasts(view.now) else ()
+    ending = _ended((*ends, *quota_victims))
     creations = planner_state.creations.after(
         view, policy, broken, _ends((*handovers, *preemptions, *unused_reservations, *ordered, *for_others))
     )
@@ -146,7 +146,7 @@ def decide(view: View, policy: Policy, planner_state: PlannerState) -> Decisions
     draining, planner_state = decide_draining(view, policy, planner_state, busyness)
     evictions: tuple[DeletePlaceholder, ...] = ()
     is_busy = any(isinstance(each, CreatePlaceholder | LabelNode) for each in (*numbers, *attraction))
-    if not preemptions and not for_others and not yields and not is_busy:
+    if not preemptions and not for_others and not quota_victims and not is_busy:
         # Only when nothing else changes; the next round sees the result.
         evictions, tokens, stay = decide_rebalancing(view, policy, planner_state.tokens, ending | _ended(numbers))
         planner_state, denied = replace(planner_state, tokens=tokens), {**denied, **stay}
@@ -157,7 +157,7 @@ def decide(view: View, policy: Policy, planner_state: PlannerState) -> Decisions
         *unused_reservations,
         *ordered,
         *for_others,
-        *yields,
+        *quota_victims,
         *readiness,
         *numbers,
         *attraction,
@@ -194,7 +194,7 @@ def _numbers(
 ) -> tuple[tuple[Action, ...], PlannerState, dict[ObjectKey, Hold], Mapping[str, Denial]]:
     """Allowed creations and deletions towards the target; placeholders that must stay for now; denied creations."""
     limited = limit_targets(view, policy, planner_state, servers.needing_node, ending)
-    planner_state = replace(planner_state, room_since=limited.room_since)
+    planner_state = replace(planner_state, capacity_since=limited.capacity_since)
     numbers = _unpaused(view, policy, decide_numbers(view, limited.policy(policy), servers, ending, limited.reason))
     wanted, denials = limited.within_quotas(numbers)
     outdated, denied, planner_state = decide_outdated(view, policy, planner_state, wanted, ending)

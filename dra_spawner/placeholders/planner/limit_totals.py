@@ -78,12 +78,15 @@ class LimitTotal:
         """Whether more counts than is allowed."""
         return bool(self._exceeded(Usage(), 0))
 
-    def bound_without_room(self, usage: Usage) -> str | None:
-        """A bound that one more placeholder would exceed; None if it fits. One that counts nothing always does."""
+    def exhausted_bound(self, usage: Usage) -> str | None:
+        """A bound that one more placeholder would exceed; None if it fits.
+
+        A placeholder that counts nothing always fits.
+        """
         return next((bound for bound in self._exceeded(usage, 1) if _adds(usage, bound)), None)
 
     def bound_helped_by(self, usage: Usage) -> str | None:
-        """A bound that is exceeded and would be less so without a placeholder; None if there is none."""
+        """An exceeded bound for which a placeholder counts; None if there is none."""
         return next((bound for bound in self._exceeded(Usage(), 0) if _adds(usage, bound)), None)
 
     def hubs_before(self, own: str) -> int:

@@ -1,7 +1,7 @@
 """How many of the wanted placeholders may exist: limits, ResourceQuotas, the autoscaler's maximum, and failures.
 
-Only targets become lower. Placeholders for users' pending pods are exempt; they only need room in the ResourceQuotas,
-as the API server would refuse them otherwise.
+Only targets become lower. Placeholders for users' pending pods are exempt, except from ResourceQuotas: the API server
+would refuse them.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from dra_spawner.placeholders.planner.limit_usage import LimitUsage, Usage
 from dra_spawner.placeholders.planner.limits import Limit
 from dra_spawner.placeholders.planner.planner_state import PlannerState
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
-from dra_spawner.placeholders.planner.quota_room import QuotaRoom
+from dra_spawner.placeholders.planner.remaining_quotas import RemainingQuotas
 from dra_spawner.placeholders.planner.view import Placeholder, View, age, newest_first, reservation_of
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.pods import Pod
 
 __all__ = ["Denial", "DenialCause", "LimitedTargets", "limit_targets"]
 
-#: Head start of each hub that has less when a limit of all hubs has room: longer than a watch and a round take.
+#: Head start of each hub with less when a limit of all hubs has free capacity: longer than a watch and a round take.
 _TURN: Final = timedelta(seconds=2)
 _LONGEST_TURN: Final = timedelta(seconds=10)
 #: Age of a placeholder that the scheduler has judged, and of which all services have seen that.
@@ -95,14 +95,14 @@ class LimitedTargets:
         The lower targets, by shape.
     denials
         By shape.
-    room_since
-        By shape: since when limits of all hubs have had room that other hubs may use first.
+    capacity_since
+        By shape: since when limits of all hubs have had capacity that other hubs may use first.
     """
 
     replicas: Mapping[str, ReplicaRange] = field(default_factory=dict)
     denials: Mapping[str, Denial] = field(default_factory=dict)
-    room_since: Mapping[str, datetime] = field(default_factory=dict)
-    _room: QuotaRoom | None = None
+    capacity_since: Mapping[str, datetime] = field(default_factory=dict)
+    _remaining: RemainingQuotas | None = None
 
     def policy(self, policy: Policy) -> Policy:
         """The policy with these targets."""
@@ -115,20 +115,20 @@ class LimitedTargets:
 
     def within_quotas(self, actions: Iterable[Action]) -> tuple[tuple[Action, ...], Mapping[str, Denial]]:
         """The actions without creations for pending pods that a quota would refuse; and all denials."""
-        room = self._room
-        if room is None:
+        remaining = self._remaining
+        if remaining is None:
             return tuple(actions), self.denials
         wanted, allowed, because = Counter[str](), Counter[str](), dict[str, str]()
         kept: list[Action] = []
         for action in actions:
             if isinstance(action, CreatePlaceholder) and action.for_pending_pod is not None:
                 wanted[action.shape] += 1
-                shortage = room.shortage(action.shape, for_pending_pod=True)
+                shortage = remaining.shortage(action.shape, for_pending_pod=True)
                 if shortage:
                     because[action.shape] = f"for pending servers by {shortage}"
                     continue
                 allowed[action.shape] += 1
-                room.take(action.shape)
+                remaining.take(action.shape)
             kept.append(action)
         denials = {
             shape: Denial(shape, DenialCause.QUOTA, wanted[shape], allowed[shape], why)
@@ -156,8 +156,8 @@ def limit_targets(
     capped = dict(_caps(view, policy, planner_state))
     if not (policy.limits or view.quotas or capped):
         return LimitedTargets()
-    room = QuotaRoom(view, policy) if view.quotas else None
-    return _Targets(view, policy, needing, ending, capped, room, planner_state.room_since).found()
+    remaining = RemainingQuotas(view, policy) if view.quotas else None
+    return _Targets(view, policy, needing, ending, capped, remaining, planner_state.capacity_since).found()
 
 
 def _caps(view: View, policy: Policy, planner_state: PlannerState) -> Iterator[tuple[str, tuple[DenialCause, str]]]:
@@ -206,16 +206,16 @@ class _Targets:
         needing: Mapping[str, Sequence[ObjectKey]],
         ending: Collection[ObjectKey],
         capped: Mapping[str, tuple[DenialCause, str]],
-        room: QuotaRoom | None,
-        room_since: Mapping[str, datetime],
+        remaining: RemainingQuotas | None,
+        capacity_since: Mapping[str, datetime],
     ) -> None:
         self._view = view
         self._policy = policy
         self._needing = needing
         self._capped = capped
-        self._room = room
-        self._room_before = room_since
-        self._room_since: dict[str, datetime] = {}
+        self._remaining = remaining
+        self._capacity_before = capacity_since
+        self._capacity_since: dict[str, datetime] = {}
         self._usage = LimitUsage(view)
         self._totals = [LimitTotal(each) for each in policy.limits]
         self._because: dict[str, tuple[DenialCause, str]] = {}
@@ -240,7 +240,7 @@ class _Targets:
 
     def found(self) -> LimitedTargets:
         going = self._decide_surplus()
-        self._count_without_room()
+        self._count_unavailable()
         granted = self._grant(going)
         replicas, denials = {}, {}
         for shape, wanted in self._policy.replicas.items():
@@ -251,15 +251,15 @@ class _Targets:
                 replicas[shape] = replace(wanted, min=allowed, least=min(wanted.least, allowed))
                 cause, because = self._because[shape]
                 denials[shape] = Denial(shape, cause, wanted.min, allowed, because)
-        return LimitedTargets(replicas, denials, self._room_since, self._room)
+        return LimitedTargets(replicas, denials, self._capacity_since, self._remaining)
 
     def _count(self, pod: Pod, shape: str) -> None:
         for total in self._totals:
             if total.limit.applies_to(shape):
                 total.add(self._usage.of_placeholder(total.limit, pod, self._policy.shapes.get(shape)))
 
-    def _count_without_room(self) -> None:
-        """Count what leaves no room for new placeholders, but is no reason to end another one."""
+    def _count_unavailable(self) -> None:
+        """Count placeholders that use capacity which new ones could have, but are no reason to end another one."""
         if self._totals:
             for key in self._ending:
                 placeholder = self._view.placeholders.get(key)
@@ -325,7 +325,7 @@ class _Targets:
                 for other in self._totals:
                     if other.limit.all_hubs or (each.placeholder is not None and other.limit.applies_to(shape)):
                         other.remove(self._usage_of(other.limit, each), each.hub)
-        # Until their services have ended them, they leave no room.
+        # Until their services have ended them, they use their capacity.
         for each in others:
             if ObjectKey.of(each.pod) in gone:
                 self._count_other(each.pod)
@@ -369,17 +369,17 @@ class _Targets:
         for total in self._totals:
             limit = total.limit
             if limit.applies_to(shape):
-                bound = total.bound_without_room(self._usage.of_shape(limit, self._policy.shapes[shape]))
+                bound = total.exhausted_bound(self._usage.of_shape(limit, self._policy.shapes[shape]))
                 if bound is not None:
                     return DenialCause.LIMIT, total.because(bound)
-        shortage = self._room.shortage(shape) if self._room is not None else ""
+        shortage = self._remaining.shortage(shape) if self._remaining is not None else ""
         return (DenialCause.QUOTA, f"by {shortage}") if shortage else None
 
     def _not_its_turn(self, shape: str) -> tuple[DenialCause, str] | None:
-        """Why other hubs are first to use room that came free; None if it is this hub's turn.
+        """Why other hubs are first to use capacity that was freed; None if it is this hub's turn.
 
-        All services see the room at the same moment. If each of them created a placeholder, most would be deleted. A
-        hub without placeholders is unknown to the others, so each hub that has some waits for one.
+        All services see the capacity at the same moment. If each of them created a placeholder, most would be deleted.
+        A hub without placeholders is unknown to the others, so each hub that has some waits for one.
         """
         wanted, own = self._policy.shapes[shape], self._view.own_hub
         before, limit = max(
@@ -394,7 +394,7 @@ class _Targets:
         before += bool(self._view.placeholders)
         if limit is None or not before:
             return None
-        since = self._room_since.setdefault(shape, self._room_before.get(shape, self._view.now))
+        since = self._capacity_since.setdefault(shape, self._capacity_before.get(shape, self._view.now))
         if self._view.now - since >= min(before * _TURN, _LONGEST_TURN):
             return None
         return DenialCause.LIMIT, f"for a few seconds by the {limit}, as hubs with fewer placeholders are first"
@@ -403,8 +403,8 @@ class _Targets:
         for total in self._totals:
             if total.limit.applies_to(shape):
                 total.add(self._usage.of_shape(total.limit, self._policy.shapes[shape]))
-        if self._room is not None:
-            self._room.take(shape)
+        if self._remaining is not None:
+            self._remaining.take(shape)
 
 
 def _for_users(

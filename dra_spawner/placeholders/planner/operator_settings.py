@@ -227,7 +227,7 @@ class OperatorSettings:
         return replace(self, entries=rest).audited(_about_entry(at, by, "deleted", name, written))
 
     @property
-    def has_room(self) -> bool:
+    def fits_storage(self) -> bool:
         """Whether the calendar entries are few and short enough to be stored."""
         return len(self.entries) <= MAX_ENTRIES and len(json.dumps(self.entries)) <= _MAX_ENTRIES_TEXT
 

@@ -1,7 +1,7 @@
 """How soon a server of a choice would run, in words of the hub's users.
 
-A new node is announced only where it is certain to come: it is there already and becomes ready, or its kind has room
-for more (`Supply.more_nodes`).
+A new node is announced only where it is certain to come: it exists and becomes ready, or more nodes of its kind may be
+added (`Supply.more_nodes`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MAX_TRIED_OF_SHAPE: Final = 4
 class OutlookState(StrEnum):
     """How soon a server of a choice would run."""
 
-    #: A warm placeholder is taken over.
+    #: A warm placeholder is handed over.
     READY = "ready"
     #: Capacity is free on a node that has the images.
     FREE = "free"

@@ -10,13 +10,13 @@ from typing import Final
 from dra_spawner.placeholders.planner.cluster_index import Moment
 from dra_spawner.placeholders.planner.creation_limits import Creations
 from dra_spawner.placeholders.planner.preemption_backoff import PendingRecord, PreemptionRecord
-from dra_spawner.placeholders.planner.quota_yields import EndedPlaceholder, QuotaShortage
+from dra_spawner.placeholders.planner.quota_preemption import EndedPlaceholder, QuotaShortage
 from dra_spawner.placeholders.planner.scale_up_caps import ScaleUpCaps
 from dra_spawner.placeholders.planner.token_bucket import Tokens
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedReadiness:
     """The inputs of the last judgement of nodes' readiness.
 
     Attributes
@@ -97,13 +97,13 @@ class PlannerState:
     ended
         By uid: placeholders that a quota may still count.
     quota_shortage
-        Since when a quota has no room for users' servers.
+        Since when a quota has no capacity for users' servers.
     judged
         Inputs of the last judgement of readiness.
     preempted_for_others
         By uid of a pending server of another hub: the last preemption for it.
-    room_since
-        By shape: since when limits of all hubs have had room that other hubs may use first.
+    capacity_since
+        By shape: since when limits of all hubs have had capacity that other hubs may use first.
     drain_tried, drain_last
         Time of the last search for a node to drain, and the last node that was tried.
     """
@@ -123,9 +123,9 @@ class PlannerState:
     scale_up_caps: ScaleUpCaps = field(default_factory=ScaleUpCaps)
     ended: Mapping[str, EndedPlaceholder] = field(default_factory=dict)
     quota_shortage: QuotaShortage = field(default_factory=QuotaShortage)
-    judged: Judged = field(default_factory=Judged, compare=False)
+    judged: JudgedReadiness = field(default_factory=JudgedReadiness, compare=False)
     preempted_for_others: Mapping[str, PreemptionRecord] = field(default_factory=dict)
-    room_since: Mapping[str, datetime] = field(default_factory=dict)
+    capacity_since: Mapping[str, datetime] = field(default_factory=dict)
     drain_tried: datetime | None = None
     drain_last: str = ""
 
@@ -135,7 +135,7 @@ class PlannerState:
             return self
         return replace(
             self,
-            judged=Judged(),
+            judged=JudgedReadiness(),
             lost_readiness={name: min(when, now) for name, when in self.lost_readiness.items()},
             ready_since={name: min(when, now) for name, when in self.ready_since.items()},
             busy={name: min(when, now) for name, when in self.busy.items()},
@@ -143,7 +143,7 @@ class PlannerState:
             preempted_for_others={
                 uid: replace(each, at=min(each.at, now)) for uid, each in self.preempted_for_others.items()
             },
-            room_since={shape: min(when, now) for shape, when in self.room_since.items()},
+            capacity_since={shape: min(when, now) for shape, when in self.capacity_since.items()},
             creations=self.creations.not_after(now),
             scale_up_caps=self.scale_up_caps.not_after(now),
             avoided={name: min(when, now) for name, when in self.avoided.items()},

@@ -93,11 +93,11 @@ def decide_preemptions(
         Actions; each pending pod with its cause; the new records.
     """
     with view.snapshot.trial():
-        yields = _Preemptions(view, policy, busyness, PreemptionBackoff(view, policy.grace, before))
+        preemptions = _Preemptions(view, policy, busyness, PreemptionBackoff(view, policy.grace, before))
         for pod in view.searches.in_turn(view.pending_users):
             with view.searches.charged_to(pod):
-                yields.try_to_look_at(pod)
-    return tuple(yields.actions), tuple(yields.pending), yields.preemption_backoff.pending_records
+                preemptions.try_to_look_at(pod)
+    return tuple(preemptions.actions), tuple(preemptions.pending), preemptions.preemption_backoff.pending_records
 
 
 class _Preemptions:
@@ -167,7 +167,7 @@ class _Preemptions:
         if problem := view.snapshot.general_problem(pod):
             # Often its claims are not there yet; a node would not help.
             return PendingUser(key, problem), False
-        if (placeholder := self._taken_over(pod)) is not None:
+        if (placeholder := self._handed_over(pod)) is not None:
             return PendingUser(
                 key, f"gets the devices of {placeholder} on node {placeholder.node_name}", has_preemption=True
             ), True
@@ -190,7 +190,7 @@ class _Preemptions:
             return PendingUser(key, f"fits on node {node}, which is not ready for users yet"), False
         return PendingUser(key, "does not fit on any node, even without placeholders", needs_node=True), False
 
-    def _taken_over(self, pod: Pod) -> Pod | None:
+    def _handed_over(self, pod: Pod) -> Pod | None:
         """The placeholder whose claims a pod names, if the pod fits beside or instead of it; places the pod."""
         view, snapshot = self._view, self._view.snapshot
         for key in (ObjectKey(pod.namespace, each.claim or "") for each in pod.claims):

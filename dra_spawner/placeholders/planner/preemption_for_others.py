@@ -103,7 +103,7 @@ def _preemption(view: View, pod: Pod, free: list[Placeholder], busyness: NodesBu
         with snapshot.trial():
             for each in found.placeholders:
                 snapshot.remove_pod(each.key)
-            if any(surely_fits(snapshot, each, found.node) for each in _rivals(view, pod)):
+            if any(surely_fits(snapshot, each, found.node) for each in _placeholders_of_further_hubs(view, pod)):
                 return None
             own = [each for each in view.placeholders.values() if each.is_pending]
             return replace(
@@ -123,7 +123,7 @@ def _fits_soon(view: View, pod: Pod) -> bool:
         return bool(view.snapshot.place_quickly(pod))
 
 
-def _rivals(view: View, pod: Pod) -> list[Pod]:
+def _placeholders_of_further_hubs(view: View, pod: Pod) -> list[Pod]:
     """Pending placeholders of further hubs, which the scheduler may try first.
 
     Where a hub has a pending server itself, its service gives the capacity on to that server.

@@ -10,7 +10,7 @@ from dra_spawner import names
 from dra_spawner.dra.objects import ResourceSlice
 from dra_spawner.placeholders.planner.actions import LabelNode
 from dra_spawner.placeholders.planner.hypothetical_pods import kind_of, pods_by_kind
-from dra_spawner.placeholders.planner.planner_state import Judged, PlannerState, TrackedLabel
+from dra_spawner.placeholders.planner.planner_state import JudgedReadiness, PlannerState, TrackedLabel
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.view import View, allows
 from dra_spawner.simulator.nodes import NodeState
@@ -133,9 +133,9 @@ class _Judge:
         names = self._touched | self._unsettled
         return iter(sorted(name for name in names if name in nodes))
 
-    def judged(self, unsettled: set[str]) -> Judged:
+    def judged(self, unsettled: set[str]) -> JudgedReadiness:
         """The inputs, for the next judgement."""
-        return Judged(self._rules, self._view.index.moment, frozenset(unsettled))
+        return JudgedReadiness(self._rules, self._view.index.moment, frozenset(unsettled))
 
     def kinds_of(self, state: NodeState) -> list[str]:
         """The kinds of shapes that can run on a node."""

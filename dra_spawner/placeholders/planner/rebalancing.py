@@ -109,7 +109,7 @@ def decide_draining(
         elif not actions and is_labelled(state, names.DRAINING) and (pending := _pending_for(view, state)) is not None:
             actions.append(LabelNode(name, names.DRAINING, None, f"{pending.pod} would fit there"))
     planner_state = replace(planner_state, draining_labels=_with_written(labels, actions))
-    if actions or view.pending_users or _are_moving(view):
+    if actions or view.pending_users or _is_draining(view):
         return tuple(actions), planner_state
     tried = planner_state.drain_tried
     if tried is not None and timedelta(0) <= view.now - tried < _DRAIN_AGAIN:
@@ -212,7 +212,7 @@ def _pending_for(view: View, state: NodeState) -> Placeholder | None:
     return None
 
 
-def _are_moving(view: View) -> bool:
+def _is_draining(view: View) -> bool:
     """Whether placeholders of a draining node are still to be placed on others."""
     if view.terminating_soon or any(each.is_pending for each in view.placeholders.values()):
         return True
@@ -312,7 +312,7 @@ def decide_rebalancing(
     ended: list[DeletePlaceholder] = []
     denied: dict[ObjectKey, Hold] = {}
     with view.snapshot.trial():
-        for placeholder, cause, goal in _movers(view, policy, ending):
+        for placeholder, cause, goal in _misplaced(view, policy, ending):
             denial = evictions.denial(placeholder)
             if denial is None and not _lands(view, policy, placeholder, cause, goal, len(ended)):
                 denial = Hold.LANDING
@@ -329,10 +329,10 @@ def decide_rebalancing(
 
 def should_rebalance(view: View, policy: Policy, ending: frozenset[ObjectKey] = frozenset()) -> list[ObjectKey]:
     """Placeholders that should be on other nodes, whether or not they may be evicted now."""
-    return [placeholder.key for placeholder, _, _ in _movers(view, policy, ending)]
+    return [placeholder.key for placeholder, _, _ in _misplaced(view, policy, ending)]
 
 
-def _movers(view: View, policy: Policy, ending: frozenset[ObjectKey]) -> list[tuple[Placeholder, Cause, str]]:
+def _misplaced(view: View, policy: Policy, ending: frozenset[ObjectKey]) -> list[tuple[Placeholder, Cause, str]]:
     """Placeholders that should be on other nodes, with the cause and, if there is one, the node."""
     found: list[tuple[Placeholder, Cause, str]] = []
     goal = _new_empty_node(view, policy)

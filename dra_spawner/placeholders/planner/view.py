@@ -70,8 +70,8 @@ class Placeholder:
 
     def is_reserved_for(self, pod: Pod) -> bool:
         """Whether it is reserved for this pod and has no claims to hand over."""
-        kept_for = self.reservation.pod if self.reservation is not None else ""
-        return bool(self.node) and not self.claims and (self.pod.namespace, kept_for) == (pod.namespace, pod.name)
+        reserved_for = self.reservation.pod if self.reservation is not None else ""
+        return bool(self.node) and not self.claims and (self.pod.namespace, reserved_for) == (pod.namespace, pod.name)
 
     @property
     def is_proven(self) -> bool:

@@ -4,7 +4,7 @@ An unknown driver works through the general language, without checks of its para
 entry point (`installed`).
 """
 
-from dra_spawner.profiles.drivers.driver import Driver, Situation
+from dra_spawner.profiles.drivers.driver import Driver, RuleInput
 from dra_spawner.profiles.drivers.installed import DriverNotUsable
 from dra_spawner.profiles.drivers.registry import (
     driver_findings,
@@ -21,8 +21,8 @@ __all__ = [
     "Driver",
     "DriverNotUsable",
     "Enforcement",
+    "RuleInput",
     "ShareEnforcement",
-    "Situation",
     "driver_findings",
     "driver_of_class",
     "known_driver",

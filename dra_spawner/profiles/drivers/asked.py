@@ -54,7 +54,7 @@ class AskedConfig:
     requests
         References it is for; none means all of the claim.
     written
-        The parameters with their placeholders, which in ``parameters`` have the values of some user.
+        The parameters with their variables, which in ``parameters`` have the values of some user.
     path
         Where the configuration stands; its parameters at ``parameters_path``.
     """

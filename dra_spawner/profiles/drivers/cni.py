@@ -10,14 +10,14 @@ from collections.abc import Iterator, Mapping
 
 from dra_spawner import names
 from dra_spawner.profiles.drivers.common_rules import COMMON_RULES
-from dra_spawner.profiles.drivers.driver import Driver, Situation
+from dra_spawner.profiles.drivers.driver import Driver, RuleInput
 from dra_spawner.profiles.drivers.networks import INTERFACE_NAME
-from dra_spawner.profiles.drivers.parameters import TEXT, AnyJson, Field, Fields, Listed, Shape, has_placeholder
+from dra_spawner.profiles.drivers.parameters import TEXT, AnyJson, Field, Fields, Listed, Shape, has_variable
 from dra_spawner.profiles.drivers.rules import CNI_ONE_INTERFACE
 from dra_spawner.profiles.drivers.vocabulary import KnownClass, ParameterKind
 from dra_spawner.profiles.findings import Finding
 from dra_spawner.profiles.problems import Problem, shown
-from dra_spawner.profiles.rules import Rule, one_of, text, whole_number
+from dra_spawner.profiles.rules import ValueRule, one_of, text, whole_number
 
 _VERSION = text("a version of CNI such as 1.0.0", r"[0-9]+\.[0-9]+\.[0-9]+", 20)
 _MTU = whole_number("a whole number", 0, 2**31 - 1)
@@ -25,7 +25,7 @@ _VLAN = whole_number("a VLAN's number from 0 to 4094", 0, 4094)
 _NOT_EMPTY = text("a name", r"(?s:.+)", 253)
 
 #: Type of plugin -> its own fields, and which of them must be there.
-_PLUGINS: Mapping[str, Mapping[str, tuple[Rule, bool]]] = {
+_PLUGINS: Mapping[str, Mapping[str, tuple[ValueRule, bool]]] = {
     "macvlan": {
         "master": (INTERFACE_NAME, False),
         "mode": (one_of("bridge, private, vepa or passthru", "bridge", "private", "vepa", "passthru"), False),
@@ -47,7 +47,7 @@ def _plugin_fits(plugin: Mapping[str, object], path: str) -> Iterator[Problem]:
         if value is None:
             if required:
                 yield Problem(f"{path}.{name}", "", rule.allowed)
-        elif not rule.accepts(value) and not has_placeholder(value):
+        elif not rule.accepts(value) and not has_variable(value):
             yield Problem(f"{path}.{name}", shown(value), rule.allowed)
 
 
@@ -81,7 +81,7 @@ _CONFIG = Fields(
 _SHAPE = Fields({"ifName": Field(INTERFACE_NAME, required=True), "config": Field(_CONFIG, required=True)})
 
 
-def one_request_each(driver: Driver, situation: Situation) -> Iterator[Finding]:
+def one_request_each(driver: Driver, situation: RuleInput) -> Iterator[Finding]:
     """A configuration is one interface: of one request, one device, one pod."""
     for claim in situation.claims:
         configs = [config for config in claim.configs if config.driver == driver.name]

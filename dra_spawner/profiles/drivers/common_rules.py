@@ -7,7 +7,7 @@ from typing import Any
 
 from dra_spawner.dra.cel import CelCompileError, Collection, referenced_attributes
 from dra_spawner.profiles.drivers.asked import AskedClaim, AskedConfig, AskedRequest
-from dra_spawner.profiles.drivers.driver import Driver, DriverRule, Situation
+from dra_spawner.profiles.drivers.driver import Driver, DriverRule, RuleInput
 from dra_spawner.profiles.drivers.pod_settings import privileged_path, tolerates, visible_device_path
 from dra_spawner.profiles.drivers.rules import (
     BYPASSED_SHARE,
@@ -22,7 +22,7 @@ from dra_spawner.profiles.drivers.vocabulary import Enforcement, Presence
 from dra_spawner.profiles.findings import Finding, Level
 
 
-def parameters_are_understood(driver: Driver, situation: Situation) -> Iterator[Finding]:
+def parameters_are_understood(driver: Driver, situation: RuleInput) -> Iterator[Finding]:
     """Opaque parameters are as the driver decodes them."""
     if not driver.parameter_kinds:
         return
@@ -33,7 +33,7 @@ def parameters_are_understood(driver: Driver, situation: Situation) -> Iterator[
             yield situation.finding(DRIVER_PARAMETERS, problem.path, message)
 
 
-def parameters_reach_a_request(driver: Driver, situation: Situation) -> Iterator[Finding]:
+def parameters_reach_a_request(driver: Driver, situation: RuleInput) -> Iterator[Finding]:
     """Parameters are for at least one request of their driver; the API server does not look."""
     cluster = situation.published
     for claim, config in _configs(driver, situation):
@@ -47,7 +47,7 @@ def parameters_reach_a_request(driver: Driver, situation: Situation) -> Iterator
             yield situation.finding(UNREAD_PARAMETERS, config.path, message)
 
 
-def kind_fits_the_devices(driver: Driver, situation: Situation) -> Iterator[Finding]:
+def kind_fits_the_devices(driver: Driver, situation: RuleInput) -> Iterator[Finding]:
     """Parameters that name requests are of a kind for the devices that these get."""
     for claim, config in _configs(driver, situation):
         kind = driver.kind_of(config.parameters)
@@ -64,7 +64,7 @@ def kind_fits_the_devices(driver: Driver, situation: Situation) -> Iterator[Find
                 yield situation.finding(OTHER_DEVICE_TYPE, config.path, message)
 
 
-def nodes_are_tolerated(driver: Driver, situation: Situation) -> Iterator[Finding]:
+def nodes_are_tolerated(driver: Driver, situation: RuleInput) -> Iterator[Finding]:
     """The pod tolerates the taints that nodes with these devices have."""
     requests = [request for claim in situation.claims for request in driver.requests(claim, situation.published)]
     if not requests:
@@ -92,7 +92,7 @@ def _is_open(node: Mapping[str, Any], key: str, effect: str, tolerations: object
     return all(tolerates(tolerations, {"value": "", **each}) for each in usual)
 
 
-def shares_are_not_bypassed(driver: Driver, situation: Situation) -> Iterator[Finding]:
+def shares_are_not_bypassed(driver: Driver, situation: RuleInput) -> Iterator[Finding]:
     """A server with a share does not see the whole device anyway."""
     settings = situation.choice.settings
     privileged, visible = privileged_path(settings), visible_device_path(settings, driver.visible_devices)
@@ -107,13 +107,13 @@ def shares_are_not_bypassed(driver: Driver, situation: Situation) -> Iterator[Fi
         yield situation.finding(BYPASSED_SHARE, visible, message)
 
 
-def shares_are_enforced(driver: Driver, situation: Situation) -> Iterator[Finding]:
+def shares_are_enforced(driver: Driver, situation: RuleInput) -> Iterator[Finding]:
     """It is said where nothing enforces a share."""
     for request, sentence in _shares(driver, situation, Enforcement.NONE):
         yield situation.finding(SHARE_NOT_ENFORCED, request.path, sentence)
 
 
-def attributes_still_exist(driver: Driver, situation: Situation) -> Iterator[Finding]:
+def attributes_still_exist(driver: Driver, situation: RuleInput) -> Iterator[Finding]:
     """CEL reads no attribute that the driver does not publish any more."""
     dropped = {each.name for each in driver.attributes if each.presence is Presence.DROPPED}
     if not dropped or situation.facts.slices is not None:
@@ -138,7 +138,7 @@ def _read_attributes(domain: str, request: AskedRequest) -> Iterator[str]:
                 yield each.name
 
 
-def _configs(driver: Driver, situation: Situation) -> Iterator[tuple[AskedClaim, AskedConfig]]:
+def _configs(driver: Driver, situation: RuleInput) -> Iterator[tuple[AskedClaim, AskedConfig]]:
     for claim in situation.claims:
         for config in claim.configs:
             if config.driver == driver.name:
@@ -146,7 +146,7 @@ def _configs(driver: Driver, situation: Situation) -> Iterator[tuple[AskedClaim,
 
 
 def _shares(
-    driver: Driver, situation: Situation, only: Enforcement | None = None
+    driver: Driver, situation: RuleInput, only: Enforcement | None = None
 ) -> Iterator[tuple[AskedRequest, str]]:
     for claim in situation.claims:
         for request in driver.requests(claim, situation.published):

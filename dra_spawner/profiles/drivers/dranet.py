@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from dra_spawner.names import PCI_BUS_ID, PCIE_ROOT
 from dra_spawner.profiles.drivers.common_rules import COMMON_RULES
-from dra_spawner.profiles.drivers.driver import Driver, Situation
+from dra_spawner.profiles.drivers.driver import Driver, RuleInput
 from dra_spawner.profiles.drivers.networks import ADDRESS, HARDWARE_ADDRESS, INTERFACE_NAME, PREFIX, family
 from dra_spawner.profiles.drivers.parameters import FLAG, TEXT, Field, Fields, Listed, Mapped
 from dra_spawner.profiles.drivers.published import own_attribute
@@ -126,7 +126,7 @@ _SHAPE = Fields(
 _WITHOUT_INTERFACE = frozenset({"profile"})
 
 
-def rdma_devices_have_no_interface(driver: Driver, situation: Situation) -> Iterator[Finding]:
+def rdma_devices_have_no_interface(driver: Driver, situation: RuleInput) -> Iterator[Finding]:
     """A device for RDMA alone has no interface that could be configured."""
     cluster = situation.published
     for claim in situation.claims:

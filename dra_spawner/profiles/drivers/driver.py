@@ -21,12 +21,12 @@ from dra_spawner.profiles.drivers.vocabulary import (
     ShareEnforcement,
 )
 from dra_spawner.profiles.facts import ClusterFacts
-from dra_spawner.profiles.findings import Finding, Level, Rule
+from dra_spawner.profiles.findings import Finding, Level, LintRule
 from dra_spawner.profiles.problems import Problem, shown
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class RuleInput:
     """The input of a driver's rules: a choice and the cluster.
 
     Attributes
@@ -47,7 +47,7 @@ class Situation:
     def facts(self) -> ClusterFacts:
         return self.published.facts
 
-    def finding(self, rule: Rule, where: str, message: str, level: Level | None = None) -> Finding:
+    def finding(self, rule: LintRule, where: str, message: str, level: Level | None = None) -> Finding:
         """A finding of a rule; of its first level if none is given.
 
         Parameters
@@ -59,7 +59,7 @@ class Situation:
         return rule.finding(path, message, level)
 
 
-DriverRule = Callable[["Driver", Situation], Iterator[Finding]]
+DriverRule = Callable[["Driver", RuleInput], Iterator[Finding]]
 #: Finds the enforcement of a request's share.
 EnforcementRule = Callable[["Driver", AskedClaim, AskedRequest, Published], ShareEnforcement | None]
 
@@ -109,7 +109,7 @@ class Driver:
     equal_sharers: bool = False
     share: EnforcementRule = _no_shares
     rules: tuple[DriverRule, ...] = ()
-    own_rules: tuple[Rule, ...] = ()
+    own_rules: tuple[LintRule, ...] = ()
     class_types: Mapping[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -117,9 +117,9 @@ class Driver:
 
     def findings(self, choice: Choice, facts: ClusterFacts | None) -> Iterator[Finding]:
         """Findings about a choice: values that the driver would refuse, or handle otherwise than meant."""
-        yield from self.findings_of(Situation(choice, asked_claims(choice), published(facts)))
+        yield from self.findings_of(RuleInput(choice, asked_claims(choice), published(facts)))
 
-    def findings_of(self, situation: Situation) -> Iterator[Finding]:
+    def findings_of(self, situation: RuleInput) -> Iterator[Finding]:
         for rule in self.rules:
             yield from rule(self, situation)
 

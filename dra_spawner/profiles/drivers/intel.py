@@ -12,7 +12,7 @@ from dra_spawner import names
 from dra_spawner.dra.cel import CelCompileError, Collection, referenced_attributes
 from dra_spawner.profiles.drivers.asked import AskedClaim, AskedRequest
 from dra_spawner.profiles.drivers.common_rules import COMMON_RULES
-from dra_spawner.profiles.drivers.driver import Driver, Situation
+from dra_spawner.profiles.drivers.driver import Driver, RuleInput
 from dra_spawner.profiles.drivers.pod_settings import has_capability
 from dra_spawner.profiles.drivers.published import Published
 from dra_spawner.profiles.drivers.rules import MEMORY_AS_ZERO, MISSING_CAPABILITY
@@ -50,7 +50,7 @@ def _only_type(driver: Driver, request: AskedRequest, cluster: Published) -> str
     return found.pop() if len(found) == 1 else driver.device_type(request, cluster)
 
 
-def memory_is_published(driver: Driver, situation: Situation) -> Iterator[Finding]:
+def memory_is_published(driver: Driver, situation: RuleInput) -> Iterator[Finding]:
     """A minimum of memory means something only where devices say how much they have."""
     cluster = situation.published
     for claim in situation.claims:
@@ -81,7 +81,7 @@ def _asks_for_memory(request: AskedRequest) -> bool:
     return False
 
 
-def qat_may_lock_memory(driver: Driver, situation: Situation) -> Iterator[Finding]:
+def qat_may_lock_memory(driver: Driver, situation: RuleInput) -> Iterator[Finding]:
     """Programs on a QAT device pin memory."""
     asked = [request for claim in situation.claims for request in driver.requests(claim, situation.published)]
     if asked and not has_capability(situation.choice.settings, "IPC_LOCK"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from ipaddress import ip_address, ip_interface
 
-from dra_spawner.profiles.rules import Rule
+from dra_spawner.profiles.rules import ValueRule
 
 _INTERFACE = re.compile(r"(?!\.{1,2}$)[^\W]?[\w.-]{0,15}")
 _MAC = re.compile(r"[0-9A-Fa-f]{2}(?:[:-][0-9A-Fa-f]{2}){5}(?:(?:[:-][0-9A-Fa-f]{2}){2}|(?:[:-][0-9A-Fa-f]{2}){14})?")
@@ -33,10 +33,10 @@ def _fails(parse: object, value: str) -> bool:
 
 
 _TEXT = {"type": "string"}
-INTERFACE_NAME = Rule("a name of at most 15 letters, digits, '-', '_' and '.'", _TEXT, _is_interface_name)
-PREFIX = Rule('an address with its prefix, such as "192.168.1.10/24"', _TEXT, _is_prefix)
-ADDRESS = Rule('an address such as "192.168.1.1"', _TEXT, _is_address)
-HARDWARE_ADDRESS = Rule(
+INTERFACE_NAME = ValueRule("a name of at most 15 letters, digits, '-', '_' and '.'", _TEXT, _is_interface_name)
+PREFIX = ValueRule('an address with its prefix, such as "192.168.1.10/24"', _TEXT, _is_prefix)
+ADDRESS = ValueRule('an address such as "192.168.1.1"', _TEXT, _is_address)
+HARDWARE_ADDRESS = ValueRule(
     'a hardware address such as "00:11:22:33:44:55"',
     _TEXT,
     lambda value: isinstance(value, str) and _MAC.fullmatch(value) is not None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dra_spawner.profiles.drivers.common_rules import COMMON_RULES
-from dra_spawner.profiles.drivers.driver import Driver, Situation
+from dra_spawner.profiles.drivers.driver import Driver, RuleInput
 from dra_spawner.profiles.drivers.parameters import Field, Fields
 from dra_spawner.profiles.drivers.rules import COMPUTE_DOMAIN_CHANNEL
 from dra_spawner.profiles.drivers.vocabulary import KnownClass, ParameterKind, PublishedAttribute, ValueKind
@@ -16,7 +16,7 @@ _API_VERSION = "resource.nvidia.com/v1beta1"
 _DOMAIN = Field(text("the uid of a ComputeDomain", r".+", 253), required=True)
 
 
-def channels_come_from_a_template(driver: Driver, situation: Situation) -> Iterator[Finding]:
+def channels_come_from_a_template(driver: Driver, situation: RuleInput) -> Iterator[Finding]:
     """Only the driver's controller knows the domain that a channel's parameters must name."""
     for claim in situation.claims:
         for request in driver.requests(claim, situation.published):

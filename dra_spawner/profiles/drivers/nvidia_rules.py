@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dra_spawner.profiles.drivers.asked import AskedClaim, AskedConfig, AskedRequest
-from dra_spawner.profiles.drivers.driver import Driver, DriverRule, Situation
+from dra_spawner.profiles.drivers.driver import Driver, DriverRule, RuleInput
 from dra_spawner.profiles.drivers.pod_settings import may_run_as_another_than_root
 from dra_spawner.profiles.drivers.published import Published
 from dra_spawner.profiles.drivers.rules import (
@@ -62,7 +62,7 @@ def _sharing(configs: list[AskedConfig]) -> Mapping[str, Any]:
 
 
 def _shared_by(
-    driver: Driver, situation: Situation, strategy: str
+    driver: Driver, situation: RuleInput, strategy: str
 ) -> Iterator[tuple[AskedClaim, AskedRequest, AskedConfig]]:
     """Requests whose parameters, of the claim or of the class, choose a strategy."""
     for claim in situation.claims:
@@ -72,7 +72,7 @@ def _shared_by(
                     yield claim, request, config
 
 
-def mps_has_the_gpu_alone(driver: Driver, situation: Situation) -> Iterator[Finding]:
+def mps_has_the_gpu_alone(driver: Driver, situation: RuleInput) -> Iterator[Finding]:
     """MPS goes with no other way of sharing a GPU."""
     dynamic = _has_dynamic_mig(driver, situation.published)
     sliced = {
@@ -98,7 +98,7 @@ def _has_dynamic_mig(driver: Driver, cluster: Published) -> bool:
     return "mig" in cluster.types(own)
 
 
-def mps_serves_users(driver: Driver, situation: Situation) -> Iterator[Finding]:
+def mps_serves_users(driver: Driver, situation: RuleInput) -> Iterator[Finding]:
     """MPS serves users other than root only with ``multiUser``."""
     if not may_run_as_another_than_root(situation.choice.settings):
         return
@@ -108,7 +108,7 @@ def mps_serves_users(driver: Driver, situation: Situation) -> Iterator[Finding]:
             yield situation.finding(MPS_SINGLE_USER, f"{config.parameters_path}.sharing.mpsConfig", message)
 
 
-def time_slicing_does_something(driver: Driver, situation: Situation) -> Iterator[Finding]:
+def time_slicing_does_something(driver: Driver, situation: RuleInput) -> Iterator[Finding]:
     """TimeSlicing on a MIG device is accepted and does nothing."""
     for claim in situation.claims:
         for config in claim.configs:
@@ -119,7 +119,7 @@ def time_slicing_does_something(driver: Driver, situation: Situation) -> Iterato
                 yield situation.finding(TIME_SLICING_ON_MIG, f"{config.parameters_path}.sharing.strategy", message)
 
 
-def passthrough_passes_the_webhook(driver: Driver, situation: Situation) -> Iterator[Finding]:
+def passthrough_passes_the_webhook(driver: Driver, situation: RuleInput) -> Iterator[Finding]:
     """The driver's webhook does not know VfioDeviceConfig."""
     if _WEBHOOK not in (situation.facts.webhooks or ()):
         return
@@ -130,7 +130,7 @@ def passthrough_passes_the_webhook(driver: Driver, situation: Situation) -> Iter
                 yield situation.finding(VFIO_BESIDE_WEBHOOK, config.parameters_path, message)
 
 
-def gates_are_named(driver: Driver, situation: Situation) -> Iterator[Finding]:
+def gates_are_named(driver: Driver, situation: RuleInput) -> Iterator[Finding]:
     """It is said which of the driver's own feature gates a choice needs; a cluster does not show them."""
     for strategy, gate in _GATES.items():
         for _, _, config in _shared_by(driver, situation, strategy):

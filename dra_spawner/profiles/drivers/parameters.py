@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from dra_spawner.dra.claim_sizes import is_size
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.profiles.problems import Problem, shown
-from dra_spawner.profiles.rules import Rule
+from dra_spawner.profiles.rules import ValueRule
 
-#: Text with a placeholder in it is filled in for each user; it is not known yet what it will be.
-_PLACEHOLDER = re.compile(r"\{[A-Za-z_][A-Za-z0-9_.]*\}")
+#: Text with a variable in it is filled in for each user; it is not known yet what it will be.
+_VARIABLE = re.compile(r"\{[A-Za-z_][A-Za-z0-9_.]*\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Listed:
 class Mapped:
     """An object whose fields have any name that a rule accepts, and values of one shape."""
 
-    names: Rule
+    names: ValueRule
     values: Shape
 
 
@@ -68,7 +68,7 @@ class AnyJson:
     """Whatever JSON can say."""
 
 
-Shape = Rule | Fields | Listed | Mapped | AnyJson
+Shape = ValueRule | Fields | Listed | Mapped | AnyJson
 
 
 def parameter_problems(shape: Shape, value: object, path: str) -> Iterator[Problem]:
@@ -79,14 +79,14 @@ def parameter_problems(shape: Shape, value: object, path: str) -> Iterator[Probl
     shape
         What may be there.
     value
-        JSON. Text with a placeholder such as ``{username}`` is accepted wherever one value may be.
+        JSON. Text with a variable such as ``{username}`` is accepted wherever one value may be.
     path
         Where it stands.
     """
     if value is None or isinstance(shape, AnyJson):
         return
-    if isinstance(shape, Rule):
-        if not shape.accepts(value) and not has_placeholder(value):
+    if isinstance(shape, ValueRule):
+        if not shape.accepts(value) and not has_variable(value):
             yield Problem(path, shown(value), shape.allowed)
     elif isinstance(shape, Listed):
         yield from _list_problems(shape, value, path)
@@ -98,9 +98,9 @@ def parameter_problems(shape: Shape, value: object, path: str) -> Iterator[Probl
         yield from _object_problems(shape, value, path)
 
 
-def has_placeholder(value: object) -> bool:
+def has_variable(value: object) -> bool:
     """Whether it is text that is filled in for each user."""
-    return isinstance(value, str) and _PLACEHOLDER.search(value) is not None
+    return isinstance(value, str) and _VARIABLE.search(value) is not None
 
 
 def _list_problems(shape: Listed, value: object, path: str) -> Iterator[Problem]:
@@ -135,7 +135,7 @@ def _object_problems(shape: Fields, value: Mapping[str, object], path: str) -> I
     for name, field in shape.fields.items():
         if isinstance(field, Field) and field.required and value.get(name) is None:
             found = True
-            allowed = field.shape.allowed if isinstance(field.shape, Rule) else "a value"
+            allowed = field.shape.allowed if isinstance(field.shape, ValueRule) else "a value"
             yield Problem(f"{path}.{name}", "", allowed)
     if shape.check is not None and not found:
         yield from shape.check(value, path)
@@ -146,15 +146,15 @@ def _known(shape: Fields) -> str:
     return f"{known} ({shape.hint})" if shape.hint else known
 
 
-def least_quantity(least: str) -> Rule:
+def least_quantity(least: str) -> ValueRule:
     """A quantity of at least so much."""
     minimum = Quantity.parse(least)
 
     def accepts(value: object) -> bool:
         return is_size(value) and isinstance(value, str | int) and Quantity.parse(value) >= minimum
 
-    return Rule(f"a quantity of at least {least}", {"type": ["string", "integer"]}, accepts)
+    return ValueRule(f"a quantity of at least {least}", {"type": ["string", "integer"]}, accepts)
 
 
-TEXT = Rule("text", {"type": "string"}, lambda value: isinstance(value, str))
-FLAG = Rule("true or false", {"type": "boolean"}, lambda value: isinstance(value, bool))
+TEXT = ValueRule("text", {"type": "string"}, lambda value: isinstance(value, str))
+FLAG = ValueRule("true or false", {"type": "boolean"}, lambda value: isinstance(value, bool))

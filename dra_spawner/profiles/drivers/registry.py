@@ -11,7 +11,7 @@ from dra_spawner.profiles.drivers.amd import AMD_GPU
 from dra_spawner.profiles.drivers.asked import asked_claim, asked_claims
 from dra_spawner.profiles.drivers.cni import CNI
 from dra_spawner.profiles.drivers.dranet import DRANET
-from dra_spawner.profiles.drivers.driver import Driver, Situation
+from dra_spawner.profiles.drivers.driver import Driver, RuleInput
 from dra_spawner.profiles.drivers.example import EXAMPLE_CPU, EXAMPLE_GPU, EXAMPLE_NET
 from dra_spawner.profiles.drivers.hami import HAMI_GPU
 from dra_spawner.profiles.drivers.installed import installed_drivers
@@ -23,7 +23,7 @@ from dra_spawner.profiles.drivers.rules import DRIVER_RULES
 from dra_spawner.profiles.drivers.sriov import SRIOV
 from dra_spawner.profiles.drivers.vocabulary import ShareEnforcement
 from dra_spawner.profiles.facts import ClusterFacts
-from dra_spawner.profiles.findings import Finding, Rule
+from dra_spawner.profiles.findings import Finding, LintRule
 
 _SHIPPED = (
     *(NVIDIA_GPU, NVIDIA_COMPUTE_DOMAIN, INTEL_GPU, INTEL_GAUDI, INTEL_QAT, AMD_GPU, HAMI_GPU),
@@ -58,7 +58,7 @@ def known_driver(name: str) -> Driver | None:
     return _drivers().get(name)
 
 
-def driver_rules() -> tuple[Rule, ...]:
+def driver_rules() -> tuple[LintRule, ...]:
     """The rules about drivers, those of installed packages included."""
     return tuple(dict.fromkeys((*DRIVER_RULES, *(rule for each in known_drivers() for rule in each.own_rules))))
 
@@ -74,7 +74,7 @@ def driver_of_class(device_class: str, facts: ClusterFacts | None) -> Driver | N
 
 def driver_findings(choice: Choice, facts: ClusterFacts | None) -> Iterator[Finding]:
     """What the drivers of a choice's devices would refuse, or do otherwise than meant."""
-    situation = Situation(choice, asked_claims(choice), published(facts))
+    situation = RuleInput(choice, asked_claims(choice), published(facts))
     concerned: dict[str, Driver] = {}
     for claim in situation.claims:
         for driver in (driver_of_class(request.device_class, facts) for request in claim.requests):

@@ -12,9 +12,9 @@ from typing import Any
 from dra_spawner import names
 from dra_spawner.profiles.drivers.asked import AskedClaim, AskedRequest
 from dra_spawner.profiles.drivers.common_rules import COMMON_RULES
-from dra_spawner.profiles.drivers.driver import Driver, Situation
+from dra_spawner.profiles.drivers.driver import Driver, RuleInput
 from dra_spawner.profiles.drivers.networks import INTERFACE_NAME
-from dra_spawner.profiles.drivers.parameters import FLAG, TEXT, Fields, has_placeholder
+from dra_spawner.profiles.drivers.parameters import FLAG, TEXT, Fields, has_variable
 from dra_spawner.profiles.drivers.published import Published
 from dra_spawner.profiles.drivers.rules import MISSING_ATTACHMENT_DEFINITION
 from dra_spawner.profiles.drivers.vocabulary import (
@@ -52,12 +52,12 @@ def sriov_share(
     return ShareEnforcement(Enforcement.HARDWARE, _SENTENCE)
 
 
-def definitions_exist(driver: Driver, situation: Situation) -> Iterator[Finding]:
+def definitions_exist(driver: Driver, situation: RuleInput) -> Iterator[Finding]:
     """The NetworkAttachmentDefinition is there, or comes with the start."""
     for claim in situation.claims:
         for config in claim.configs:
             name = config.parameters.get("netAttachDefName")
-            if config.driver != driver.name or not name or any(map(has_placeholder, config.written.values())):
+            if config.driver != driver.name or not name or any(map(has_variable, config.written.values())):
                 continue  # of a user's own, it is known at the start whether it is there
             namespace = config.parameters.get("netAttachDefNamespace") or situation.facts.namespace
             # None: unknown, so no finding.
@@ -69,7 +69,7 @@ def definitions_exist(driver: Driver, situation: Situation) -> Iterator[Finding]
             yield situation.finding(MISSING_ATTACHMENT_DEFINITION, path, message)
 
 
-def _comes_along(situation: Situation, name: str) -> bool:
+def _comes_along(situation: RuleInput, name: str) -> bool:
     manifests: list[dict[str, Any]] = [each.manifest for each in situation.choice.plan.companions]
     return any(
         each.get("kind") == _DEFINITION_KIND and (each.get("metadata") or {}).get("name") == name for each in manifests

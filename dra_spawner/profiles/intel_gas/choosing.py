@@ -15,7 +15,7 @@ from dra_spawner.profiles.intel_gas.annotations import Tiles, card_number
 from dra_spawner.profiles.intel_gas.labels import CardTile, NodeGpus
 from dra_spawner.profiles.intel_gas.language import ContainerGpuRequest, GpuRequest
 from dra_spawner.profiles.intel_gas.ledger import NO_NEED, CardCapacity, CardUse, ContainerCards, Need, add_use
-from dra_spawner.profiles.intel_gas.names import Policy
+from dra_spawner.profiles.intel_gas.names import CardPolicy
 
 #: Limit of ways that are tried on one node; then it counts as full.
 _MAX_STEPS = 20_000
@@ -180,7 +180,7 @@ class _Search:
         request = self._request
         wanted = request.prefer.index(card) if card in request.prefer else len(request.prefer)
         used = _amount(use.get(card, CardUse()), unit.need)
-        order = {Policy.FIRST_FIT: 0, Policy.BALANCED: used, Policy.PACKED: -used}[request.policy]
+        order = {CardPolicy.FIRST_FIT: 0, CardPolicy.BALANCED: used, CardPolicy.PACKED: -used}[request.policy]
         return wanted, card != self._gpus.preferred_card, order, card_number(card)
 
 
@@ -205,7 +205,7 @@ def _node_rank(request: GpuRequest, gpus: NodeGpus, use: Uses) -> Fraction:
     """Rank of a node: its used part, as nodes differ in size."""
     first: ContainerGpuRequest = request.containers[0]
     whole = _capacity_amount(gpus.capacity[request.resource], first.need) * len(gpus.cards)
-    if request.policy is Policy.FIRST_FIT or not whole:
+    if request.policy is CardPolicy.FIRST_FIT or not whole:
         return Fraction(0)
     taken = Fraction(sum(_amount(use.get(card, CardUse()), first.need) for card in gpus.cards), whole)
-    return taken if request.policy is Policy.BALANCED else -taken
+    return taken if request.policy is CardPolicy.BALANCED else -taken

@@ -13,7 +13,7 @@ from typing import Any
 from dra_spawner.dra.quantity import Quantity, QuantityError
 from dra_spawner.profiles.choices import Choice, list_choices
 from dra_spawner.profiles.facts import ClusterFacts
-from dra_spawner.profiles.findings import Finding, Level, Rule
+from dra_spawner.profiles.findings import Finding, Level, LintRule
 from dra_spawner.profiles.intel_gas import rules
 from dra_spawner.profiles.intel_gas.annotations import AnnotationError, parse_cards, parse_tiles
 from dra_spawner.profiles.intel_gas.choosing import choose
@@ -128,7 +128,7 @@ class _Asked:
         """Number of GPUs of a container."""
         return sum(self.limits.get(container, {}).get(resource.full_name, 0) for resource in GpuResource)
 
-    def finding(self, rule: Rule, message: str, level: Level | None = None) -> Finding:
+    def finding(self, rule: LintRule, message: str, level: Level | None = None) -> Finding:
         return rule.finding(self.path, message, level)
 
 

@@ -9,10 +9,10 @@ from typing import Any
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.profiles import rules
 from dra_spawner.profiles.intel_gas.ledger import NO_NEED, Need
-from dra_spawner.profiles.intel_gas.names import CardScheduler, GpuResource, Hierarchy, Policy
+from dra_spawner.profiles.intel_gas.names import CardPolicy, CardScheduler, GpuResource, Hierarchy
 from dra_spawner.profiles.keys import Key, Keys, schema_of_keys
 from dra_spawner.profiles.reading import ValueReader
-from dra_spawner.profiles.rules import Rule, either, one_of, text, whole_number
+from dra_spawner.profiles.rules import ValueRule, either, one_of, text, whole_number
 
 #: The container in which KubeSpawner starts the notebook server.
 NOTEBOOK = "notebook"
@@ -21,13 +21,13 @@ MAX_CARDS = 64
 MAX_CONTAINERS = 32
 
 
-def _number(allowed: str, least: int, most: int) -> Rule:
+def _number(allowed: str, least: int, most: int) -> ValueRule:
     """A whole number, or the digits of one: forms send text."""
     digits = text("", r"[1-9][0-9]{0,5}", 6)
     return either(
         allowed,
         whole_number("", least, most),
-        Rule("", digits.schema, lambda value: digits.accepts(value) and least <= int(str(value)) <= most),
+        ValueRule("", digits.schema, lambda value: digits.accepts(value) and least <= int(str(value)) <= most),
     )
 
 
@@ -36,7 +36,7 @@ _MILLICORES = _number("a whole number from 1 to 1000, thousandths of a card", 1,
 _TILES = _number("a whole number from 1 to 64", 1, 64)
 _CARD = text("a card such as card0", r"card(?:0|[1-9][0-9]{0,3})", 8)
 _RESOURCE = one_of("i915 or xe", *(each.value for each in GpuResource))
-_POLICY = one_of("first-fit, balanced or packed", *(each.value for each in Policy))
+_POLICY = one_of("first-fit, balanced or packed", *(each.value for each in CardPolicy))
 _HIERARCHY = one_of("FLAT, COMPOSITE or COMBINED", *(each.value for each in Hierarchy))
 _SCHEDULER = one_of("gas, none or auto", *(each.value for each in CardScheduler))
 
@@ -108,7 +108,7 @@ class GpuRequest:
 
     containers: tuple[ContainerGpuRequest, ...] = (ContainerGpuRequest(NOTEBOOK),)
     resource: GpuResource = GpuResource.I915
-    policy: Policy = Policy.FIRST_FIT
+    policy: CardPolicy = CardPolicy.FIRST_FIT
     prefer: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
@@ -150,7 +150,7 @@ class _GpuReader(ValueReader):
         request = GpuRequest(
             containers=containers,
             resource=GpuResource(self._one_of(_RESOURCE, entry, "resource", path) or GpuResource.I915),
-            policy=Policy(self._one_of(_POLICY, entry, "policy", path) or Policy.FIRST_FIT),
+            policy=CardPolicy(self._one_of(_POLICY, entry, "policy", path) or CardPolicy.FIRST_FIT),
             prefer=self._names(_CARD, entry, "prefer", path),
             allow=self._names(_CARD, entry, "allow", path),
             deny=self._names(_CARD, entry, "deny", path),
@@ -190,13 +190,13 @@ class _GpuReader(ValueReader):
             if key in entry:
                 self.follows(rule, entry[key], f"{path}.{key}")
 
-    def _one_of(self, rule: Rule, entry: Mapping[str, object], key: str, path: str) -> str:
+    def _one_of(self, rule: ValueRule, entry: Mapping[str, object], key: str, path: str) -> str:
         return self.text(rule, entry[key], f"{path}.{key}") if key in entry else ""
 
     def _flag(self, entry: Mapping[str, object], key: str, path: str) -> bool:
         return key in entry and self.follows(rules.FLAG, entry[key], f"{path}.{key}") and bool(entry[key])
 
-    def _names(self, rule: Rule, entry: Mapping[str, object], key: str, path: str) -> tuple[str, ...]:
+    def _names(self, rule: ValueRule, entry: Mapping[str, object], key: str, path: str) -> tuple[str, ...]:
         where = f"{path}.{key}"
         found = self.listed(entry.get(key), where, key, MAX_CARDS, lambda each, at: self.text(rule, each, at) or None)
         if len(set(found)) < len(found):
@@ -230,7 +230,7 @@ class _GpuReader(ValueReader):
                 self.refuse(f"{path}.xe_link", f"{each.need.tiles} tiles for {each.name}", "tiles: 1 with xe_link")
 
 
-_AMOUNT_RULES: Mapping[str, Rule] = {
+_AMOUNT_RULES: Mapping[str, ValueRule] = {
     "count": _COUNT,
     "millicores": _MILLICORES,
     "memory": rules.QUANTITY,

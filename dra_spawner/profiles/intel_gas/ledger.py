@@ -93,7 +93,7 @@ class ContainerCards:
 
 
 @dataclass(frozen=True, slots=True)
-class Assignment:
+class CardAssignment:
     """The cards of one pod.
 
     Attributes
@@ -115,10 +115,10 @@ class Assignment:
 class Ledger:
     """Assignments of pods, and their sums."""
 
-    _assignments: dict[PodKey, Assignment] = field(default_factory=dict)
+    _assignments: dict[PodKey, CardAssignment] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, assignments: Mapping[PodKey, Assignment]) -> Ledger:
+    def of(cls, assignments: Mapping[PodKey, CardAssignment]) -> Ledger:
         return cls(dict(assignments))
 
     def __iter__(self) -> Iterator[PodKey]:
@@ -130,11 +130,11 @@ class Ledger:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Ledger) and self._assignments == other._assignments
 
-    def get(self, pod: PodKey) -> Assignment | None:
+    def get(self, pod: PodKey) -> CardAssignment | None:
         """A pod's assignment; ``None`` if it has none."""
         return self._assignments.get(pod)
 
-    def assign(self, pod: PodKey, assignment: Assignment) -> None:
+    def assign(self, pod: PodKey, assignment: CardAssignment) -> None:
         """Set a pod's cards, in place of earlier ones."""
         self._assignments[pod] = assignment
 

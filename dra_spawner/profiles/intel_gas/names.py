@@ -44,7 +44,7 @@ class GpuResource(StrEnum):
         return f"{GPU_PREFIX}{self.value}_monitoring"
 
 
-class Policy(StrEnum):
+class CardPolicy(StrEnum):
     """Which of several cards that fit is taken."""
 
     #: The one with the lowest number.

@@ -16,7 +16,7 @@ from dra_spawner.profiles.intel_gas.annotations import (
     parse_tiles,
     parse_time,
 )
-from dra_spawner.profiles.intel_gas.ledger import Assignment, ContainerCards, Ledger, Need, PodKey
+from dra_spawner.profiles.intel_gas.ledger import CardAssignment, ContainerCards, Ledger, Need, PodKey
 from dra_spawner.profiles.intel_gas.names import (
     CARDS_ANNOTATION,
     MEMORY,
@@ -46,7 +46,7 @@ class PodCards:
         Problems of the annotations.
     """
 
-    assignment: Assignment | None = None
+    assignment: CardAssignment | None = None
     chosen_by_gas: bool = False
     warnings: tuple[str, ...] = ()
 
@@ -82,7 +82,7 @@ def gpu_count(container: Mapping[str, Any]) -> int:
 
 
 def rebuild(pods: Iterable[PodObject]) -> RebuiltLedger:
-    found: dict[PodKey, Assignment] = {}
+    found: dict[PodKey, CardAssignment] = {}
     gas_runs = False
     warnings: list[str] = []
     for pod in pods:
@@ -125,7 +125,7 @@ def read_pod(pod: PodObject) -> PodCards:
     node = node_of(pod)
     if not node:
         return PodCards(None, chosen_by_gas, (*warnings, f"pod {who}: it has cards but no node"))
-    return PodCards(Assignment(node, time or 0, assigned), chosen_by_gas, tuple(warnings))
+    return PodCards(CardAssignment(node, time or 0, assigned), chosen_by_gas, tuple(warnings))
 
 
 def node_of(pod: PodObject) -> str:

@@ -4,40 +4,40 @@ from __future__ import annotations
 
 from typing import Final
 
-from dra_spawner.profiles.findings import Level, Rule
+from dra_spawner.profiles.findings import Level, LintRule
 
 __all__ = ["INTEL_GAS_RULES"]
 
 _E, _W, _I = Level.ERROR, Level.WARNING, Level.INFO
 
-LANGUAGE: Final = Rule("intel-gas-language", (_E,), False, "A value of intel_gas is invalid")
-PLUGIN: Final = Rule(
+LANGUAGE: Final = LintRule("intel-gas-language", (_E,), False, "A value of intel_gas is invalid")
+PLUGIN: Final = LintRule(
     "intel-gas-plugin",
     (_E, _W),
     True,
     "The plugin's image on the nodes with these GPUs is 0.34 or later; or no node offers them now",
 )
-SCHEDULER: Final = Rule(
+SCHEDULER: Final = LintRule(
     "intel-gas-scheduler",
     (_E, _I),
     False,
     "GAS must choose the cards (scheduler: gas, or annotations written by hand) but does not run; prefer with GAS",
 )
-TILES: Final = Rule(
+TILES: Final = LintRule(
     "intel-gas-tiles",
     (_E, _W),
     False,
     "A tiles annotation with cards that the container does not have, or tiles that no card has; a mask of one's own",
 )
-COMBINATION: Final = Rule(
+COMBINATION: Final = LintRule(
     "intel-gas-combination",
     (_E,),
     False,
     "i915 and xe; gas-same-gpu with tiles, monitoring or more than a card; Xe Links with an odd count",
 )
-LABELS: Final = Rule(
+LABELS: Final = LintRule(
     "intel-gas-labels", (_W,), True, "Invalid labels of nodes, or no node with a label that lists its cards"
 )
-CAPACITY: Final = Rule("intel-gas-capacity", (_W,), True, "No node's cards are enough, even if nobody used them")
+CAPACITY: Final = LintRule("intel-gas-capacity", (_W,), True, "No node's cards are enough, even if nobody used them")
 
 INTEL_GAS_RULES: Final = (LANGUAGE, PLUGIN, SCHEDULER, TILES, COMBINATION, LABELS, CAPACITY)

@@ -88,7 +88,7 @@ _AVAILABILITY: Final = record(
     {
         "kind": choice(PlacementKind),
         "node": text("n1"),
-        "reason": text("A warm placeholder is taken over."),
+        "reason": text("A warm placeholder is handed over."),
         "state": choice(OutlookState),
         "sentence": text("Starts at once."),
         "wait": nullable(record({"low_seconds": nullable(number(60)), "high_seconds": nullable(number(180))})),
@@ -140,7 +140,7 @@ PLACEMENT: Final = record(
     {
         "kind": choice(PlacementKind),
         "node": text("n1"),
-        "reason": text("A warm placeholder is taken over."),
+        "reason": text("A warm placeholder is handed over."),
         "claims": mapping(text("placeholder-01234567-89abcdef-gpu"), "gpu"),
         "until": nullable(moment()),
     }

@@ -14,7 +14,7 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 from dra_spawner.calendars.occurrences import Occurrence
 from dra_spawner.placeholders.planner.demand.minutes import MINUTES_A_DAY, datetime_of, minute_of
 from dra_spawner.service.http.page_words import span
-from dra_spawner.service.http.timeline_figures import Timeline, TimelineStep
+from dra_spawner.service.http.timeline_figures import TimelineFigures, TimelineStep
 
 __all__ = ["chart_svg"]
 
@@ -48,18 +48,18 @@ class _EntryLabel:
 
     @classmethod
     def beside(cls, text: str, left: float, right: float, first: float, last: float) -> _EntryLabel:
-        """A label within the box if it fits, else where there is more room: after the box or before it."""
+        """A label within the box if it fits, else where more space is left: after the box or before it."""
         wanted = min(len(text), _MAX_LETTERS) * _LETTER
         is_after = last - right >= min(wanted + _PADDING, left - first)
-        room = right - left if wanted + 2 * _PADDING <= right - left else max(last - right, left - first)
-        letters = min(int((room - _PADDING) / _LETTER), _MAX_LETTERS)
+        space = right - left if wanted + 2 * _PADDING <= right - left else max(last - right, left - first)
+        letters = min(int((space - _PADDING) / _LETTER), _MAX_LETTERS)
         shown = text if len(text) <= letters else f"{text[: letters - 1]}…" if letters > _FEWEST_LETTERS else ""
         length = len(shown) * _LETTER
-        begin = left + _PADDING if room == right - left else right + _PADDING if is_after else left - _PADDING - length
+        begin = left + _PADDING if space == right - left else right + _PADDING if is_after else left - _PADDING - length
         return cls(shown, begin, begin + length)
 
 
-def chart_svg(found: Timeline, width: int) -> str:
+def chart_svg(found: TimelineFigures, width: int) -> str:
     """The ``svg`` element.
 
     Parameters
@@ -71,7 +71,7 @@ def chart_svg(found: Timeline, width: int) -> str:
 
 
 class _Chart:
-    def __init__(self, found: Timeline, width: int) -> None:
+    def __init__(self, found: TimelineFigures, width: int) -> None:
         self._found = found
         self._width = width
         self._root = Element("svg", {"class": "timeline", "role": "img"})

@@ -19,7 +19,7 @@ from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.launch_steps import LaunchesUnavailable, LaunchStep, Steps
 from dra_spawner.service.placeholder_samples import Sample
 
-__all__ = ["MAX_HOURS", "Timeline", "TimelineStep", "read_timeline"]
+__all__ = ["MAX_HOURS", "TimelineFigures", "TimelineStep", "read_timeline"]
 
 MAX_HOURS: Final = 7 * 24
 #: Durations of a step in minutes; each divides an hour or is whole hours.
@@ -52,7 +52,7 @@ class TimelineStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Timeline:
+class TimelineFigures:
     """Steps of equal duration, and calendar entries.
 
     Attributes
@@ -121,7 +121,7 @@ class Timeline:
         }
 
 
-async def read_timeline(context: ServiceContext, hours: int, profile: str = "") -> Timeline:
+async def read_timeline(context: ServiceContext, hours: int, profile: str = "") -> TimelineFigures:
     """The timeline of the last hours, and of half as many that follow.
 
     Parameters
@@ -136,11 +136,11 @@ async def read_timeline(context: ServiceContext, hours: int, profile: str = "") 
     begin = (present - hours * 60) // length * length
     end = begin + -(-(present + hours * 30 - begin) // length) * length
     if controller is None:
-        return Timeline(begin, present, end, length, profile, unknown_because=("The cluster is not found yet.",))
+        return TimelineFigures(begin, present, end, length, profile, unknown_because=("The cluster is not found yet.",))
     groups = [each for each in controller.groups() if not profile or find_choice(profile, each.choices) is not None]
     choices = frozenset(choice for each in groups for choice in each.choices) | ({profile} if profile else set())
     launches, unknown = await _launches(context, begin, length, now)
-    return Timeline(
+    return TimelineFigures(
         begin,
         present,
         end,

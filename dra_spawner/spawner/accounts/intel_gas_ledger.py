@@ -20,7 +20,7 @@ from dra_spawner.profiles.intel_gas.choosing import ChosenCards, choose
 from dra_spawner.profiles.intel_gas.cleanup import next_cleanup, stale_assignments
 from dra_spawner.profiles.intel_gas.labels import NodeGpus, node_gpus
 from dra_spawner.profiles.intel_gas.language import GpuRequest
-from dra_spawner.profiles.intel_gas.ledger import Assignment, CardUse, Ledger, PodKey, add_use
+from dra_spawner.profiles.intel_gas.ledger import CardAssignment, CardUse, Ledger, PodKey, add_use
 from dra_spawner.profiles.intel_gas.names import CardScheduler
 from dra_spawner.profiles.intel_gas.pods import RebuiltLedger, containers_of, is_finished, node_of, pod_key, rebuild
 from dra_spawner.simulator.suitable_nodes import SuitableNodes
@@ -144,7 +144,7 @@ class GpuLedger:
             if chosen is None:
                 return NoCards(reason=f"no cards fit on {len(nodes)} nodes")
             self._last_time = max(self._time_ns(), self._last_time + 1)
-            self._reserved.assign(key, Assignment(chosen.node, self._last_time, chosen.containers))
+            self._reserved.assign(key, CardAssignment(chosen.node, self._last_time, chosen.containers))
             self._reserved_until[key] = self._now() + lifetime
             self._reserved_pods[key] = (chosen.node, pod)
             gpus = next(each for each in nodes if each.node == chosen.node)

@@ -20,9 +20,9 @@ from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.profiles.vlan_policy import VlanPolicy
 from dra_spawner.profiles.vlans import (
-    Assignment,
     Leases,
     LeasesCorrupt,
+    VlanAssignment,
     VlanPod,
     VlanRefusal,
     VlanRefused,
@@ -120,7 +120,7 @@ class VlanLeases:
             if isinstance(found, VlanRefused) and found.reason in (VlanRefusal.EXHAUSTED, VlanRefusal.BUSY):
                 leases = reconcile(leases, await self._pods(), self._now())
                 found = assign(leases, policy, name, server, start, until)
-            if isinstance(found, Assignment):
+            if isinstance(found, VlanAssignment):
                 return found.vlan, found.leases
             return found, leases
 

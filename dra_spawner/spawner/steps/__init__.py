@@ -1,6 +1,6 @@
 """The steps of a start: one module a step, and their order (`STEPS`)."""
 
-from dra_spawner.spawner.steps.attempt import Attempt, Outcome, Retry, Step
+from dra_spawner.spawner.steps.attempt import Attempt, CreationOutcome, Retry, Step
 from dra_spawner.spawner.steps.cluster_check import ClusterCheck
 from dra_spawner.spawner.steps.device_claims import DeviceClaims
 from dra_spawner.spawner.steps.intel_gas import IntelGas
@@ -10,7 +10,7 @@ from dra_spawner.spawner.steps.profile import Profile
 from dra_spawner.spawner.steps.second_pod import SecondPod
 from dra_spawner.spawner.steps.vlan import Vlan
 
-__all__ = ["STEPS", "Attempt", "Outcome", "Retry", "Step"]
+__all__ = ["STEPS", "Attempt", "CreationOutcome", "Retry", "Step"]
 
 #: In each phase the steps run in this order; a failed attempt is undone in the reverse order. Steps that may refuse a
 #: choice come before the VLAN, and the placement before the claims, as it decides which claims are created.

@@ -13,7 +13,7 @@ from enum import Enum, auto
 from typing import Any
 
 from dra_spawner.profiles import ClaimPlan, compile_claims
-from dra_spawner.profiles.claim_templates import claim_placeholders, expand_claims
+from dra_spawner.profiles.claim_templates import claim_variables, expand_claims
 from dra_spawner.profiles.claims import DeviceClaim
 from dra_spawner.profiles.extended_resources import EXTENDED_TRAITS
 from dra_spawner.profiles.templates import Values
@@ -22,14 +22,14 @@ from dra_spawner.spawner.objects.start_objects import StartObjects
 from dra_spawner.spawner.settings import SpawnerSettings
 from dra_spawner.spawner.start_messages import StartMessages
 
-__all__ = ["Attempt", "FailedPod", "OptionalDevicesUnavailable", "Outcome", "Retry", "Step"]
+__all__ = ["Attempt", "CreationOutcome", "FailedPod", "OptionalDevicesUnavailable", "Retry", "Step"]
 
 
 class OptionalDevicesUnavailable(Exception):
     """Raised if the server must start without its optional devices; the message is for the user."""
 
 
-class Outcome(Enum):
+class CreationOutcome(Enum):
     """Result of the request that creates the pod."""
 
     CREATED = auto()
@@ -116,7 +116,7 @@ class Step:
         """
         return True
 
-    def requested(self, outcome: Outcome) -> None:
+    def requested(self, outcome: CreationOutcome) -> None:
         """Record the result of the request that creates the pod."""
 
     def undo(self) -> asyncio.Task[None] | None:
@@ -149,7 +149,7 @@ class Attempt:
     following
         The task in it that never ends by itself.
     claims
-        Parsed ``device_claims``; template placeholders are not filled in.
+        Parsed ``device_claims``; template variables are not filled in.
     path
         Path of the claims, for messages.
     plan
@@ -185,9 +185,9 @@ class Attempt:
         return next((each for each in self.steps if isinstance(each, kind)), None)
 
     @property
-    def placeholders(self) -> frozenset[str]:
-        """Names of the template placeholders that the claims use."""
-        return claim_placeholders(self.claims)
+    def variables(self) -> frozenset[str]:
+        """Names of the template variables that the claims use."""
+        return claim_variables(self.claims)
 
     def compiled(self, values: Values) -> ClaimPlan:
         """Return the claims compiled with these values; the result for the last values is cached.
@@ -223,7 +223,7 @@ class Attempt:
                 return False
         return True
 
-    def requested(self, outcome: Outcome) -> None:
+    def requested(self, outcome: CreationOutcome) -> None:
         """Notify each step of the result of the request that creates the pod."""
         for step in self.steps:
             step.requested(outcome)

@@ -76,7 +76,7 @@ class ClusterCheck(Step):
         """
         attempt, profile = self.attempt, self.spawner.chosen_profile
         settings = _settings(self.spawner)
-        samples = {name: SAMPLE_VALUES[name] for name in attempt.placeholders & FROM_VLANS}
+        samples = {name: SAMPLE_VALUES[name] for name in attempt.variables & FROM_VLANS}
         values = {**samples, **attempt.values}
         plan = attempt.compiled(values)
         claims = expand_claims(attempt.claims, values, attempt.path)

@@ -17,7 +17,7 @@ from dra_spawner.spawner.placement.answer import PlacementAnswer
 from dra_spawner.spawner.placement.pod import OriginalPod, manifest_of, shape_of_pod
 from dra_spawner.spawner.placement.service import ServiceAddress, ask_for_placement, service_of_hub
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
-from dra_spawner.spawner.steps.attempt import Attempt, OptionalDevicesUnavailable, Outcome, Step
+from dra_spawner.spawner.steps.attempt import Attempt, CreationOutcome, OptionalDevicesUnavailable, Step
 
 __all__ = ["ServicePlacement"]
 
@@ -63,9 +63,9 @@ class ServicePlacement(Step):
             await self._restore(pod, objects)
         return True
 
-    def requested(self, outcome: Outcome) -> None:
+    def requested(self, outcome: CreationOutcome) -> None:
         """Record whether a pod may exist: a warm claim is for one pod only, so a second pod must not name it."""
-        if outcome is Outcome.UNKNOWN:
+        if outcome is CreationOutcome.UNKNOWN:
             self._pod_may_exist = True
 
     async def _ask(self, pod: Any, objects: StartObjects) -> None:

@@ -20,7 +20,7 @@ from dra_spawner.spawner.objects.standing_objects import StandingRefused, Standi
 from dra_spawner.spawner.objects.start_objects import StartObjects
 from dra_spawner.spawner.settings import SpawnerSettings
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
-from dra_spawner.spawner.steps.attempt import Attempt, OptionalDevicesUnavailable, Outcome, Step
+from dra_spawner.spawner.steps.attempt import Attempt, CreationOutcome, OptionalDevicesUnavailable, Step
 from dra_spawner.spawner.steps.pod_failures import PodCannotRun, withdrawn
 from dra_spawner.spawner.steps.second_pod import failure_watch
 
@@ -67,10 +67,10 @@ class PodWatch(Step):
         self._next_standing_check = 0.0
         self._telling: asyncio.Task[None] | None = None
 
-    def requested(self, outcome: Outcome) -> None:
+    def requested(self, outcome: CreationOutcome) -> None:
         """Begin to follow a created pod with devices."""
         attempt = self.attempt
-        if outcome is Outcome.CREATED and attempt.named_objects is not None and attempt.tasks is not None:
+        if outcome is CreationOutcome.CREATED and attempt.named_objects is not None and attempt.tasks is not None:
             attempt.tasks.create_task(self.give_objects_to_pod())
             attempt.following = attempt.tasks.create_task(self.follow())
 

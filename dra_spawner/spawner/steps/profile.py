@@ -1,4 +1,4 @@
-"""Step: parse the claims of the chosen profile, and find the values of their template placeholders."""
+"""Step: parse the claims of the chosen profile, and find the values of their template variables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dra_spawner.profiles.claim_templates import FROM_VLANS
 from dra_spawner.profiles.claims import SharedBy
 from dra_spawner.profiles.optional_devices import without_optional
 from dra_spawner.profiles.standing_claims import NotInGroup, scope_of
-from dra_spawner.profiles.templates import PLACEHOLDERS, value_problem
+from dra_spawner.profiles.templates import VARIABLES, value_problem
 from dra_spawner.spawner.settings import SpawnerSettings
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused, refusal_of_profile, wrong_profile
 from dra_spawner.spawner.steps.attempt import Step
@@ -47,7 +47,7 @@ class Profile(Step):
             claims = tuple(left for claim in claims if (left := without_optional(claim)) is not None)
         attempt.claims = claims
         self._check_sharing()
-        for name in sorted(attempt.placeholders - FROM_VLANS):
+        for name in sorted(attempt.variables - FROM_VLANS):
             attempt.values[name] = self._value(name)
 
     def _check_sharing(self) -> None:
@@ -69,7 +69,7 @@ class Profile(Step):
     def _value(self, name: str) -> Any:
         value = _value_of(self.spawner, name)
         if value_problem(name, value):
-            rule = PLACEHOLDERS[name].rule.allowed
+            rule = VARIABLES[name].rule.allowed
             sentence = f"This choice uses {{{name}}}, which must be {rule}; yours is not."
             raise SpawnRefused(sentence, RefusalReason.OPTIONS, status_code=403)
         return value

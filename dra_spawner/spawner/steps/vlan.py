@@ -36,7 +36,7 @@ from dra_spawner.spawner.hub_wide import (
 from dra_spawner.spawner.objects.start_objects import new_nonce
 from dra_spawner.spawner.settings import SpawnerSettings
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused, refusal_of_kubernetes_error, wrong_profile
-from dra_spawner.spawner.steps.attempt import Attempt, Outcome, Step
+from dra_spawner.spawner.steps.attempt import Attempt, CreationOutcome, Step
 
 __all__ = ["Vlan", "begin_sweeping_vlans", "leases_of"]
 
@@ -79,15 +79,15 @@ class Vlan(Step):
 
     @classmethod
     def configured(cls, attempt: Attempt) -> Step | None:
-        """Return the step if the claims have template placeholders for a VLAN."""
-        names = attempt.placeholders & FROM_VLANS
+        """Return the step if the claims have template variables for a VLAN."""
+        names = attempt.variables & FROM_VLANS
         if not names:
             return None
         try:
             policy = parse_vlan_policy(attempt.spawner.vlans)
             if policy is None:
                 asked = ", ".join(f"{{{name}}}" for name in sorted(names))
-                raise ProfileError([Problem(attempt.path, asked, "these placeholders only with DRASpawner.vlans set")])
+                raise ProfileError([Problem(attempt.path, asked, "these variables only with DRASpawner.vlans set")])
         except ProfileError as error:
             attempt.spawner.log.error("Profile refused: %s", error)
             raise wrong_profile(str(error.problems[0])) from error
@@ -154,9 +154,9 @@ class Vlan(Step):
         pod.metadata.annotations = {**(pod.metadata.annotations or {}), **self._annotations}
         return True
 
-    def requested(self, outcome: Outcome) -> None:
+    def requested(self, outcome: CreationOutcome) -> None:
         """Record whether the pod may exist although there was no response."""
-        self._pod_may_exist = outcome is Outcome.UNKNOWN
+        self._pod_may_exist = outcome is CreationOutcome.UNKNOWN
 
     def undo(self) -> None:
         """Release the VLAN in the background when the pod is gone.

@@ -1,4 +1,4 @@
-"""The same requests to the embedded API server and to a real one, and their answers without what must differ."""
+"""The same requests to the embedded API server and to a real one, and their answers without parts that must differ."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MOMENTS = {"creationTimestamp", "deletionTimestamp", "lastTransitionTime"}
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _REPLACED = (
     (_UID, "UID"),
-    # What the API server prints of its own inside.
+    # Internals of the API server in its messages.
     (re.compile(r"StorageError: invalid object, Code: \d+, .*?AdditionalErrorMsg: "), ""),
     (re.compile(r"\n@@.*", re.DOTALL), ""),
     (re.compile(r"ResourceVersion in record \(\d+\)"), "ResourceVersion in record (N)"),
@@ -74,7 +74,7 @@ class Answer:
 
 
 def normalise(value: Any, namespace: str) -> Any:
-    """The value without what differs from run to run; nulls are absent, as they are to the API."""
+    """The value without parts that differ from run to run; nulls are absent, as they are to the API."""
     if isinstance(value, dict):
         result = {
             key: "MOMENT" if key in _MOMENTS and item else normalise(item, namespace)

@@ -28,7 +28,7 @@ def _short(name: str) -> str:
 
 
 def make_schema(openapi: dict[str, Any]) -> dict[str, Any]:
-    """Kinds and structures: for each field its type and, where it has them, what marks it in patches.
+    """Kinds and structures: for each field its type and, where it has them, its marks for patches.
 
     A field is ``<type>``; ``[]`` and ``map[string]`` prefixes mean what they mean in Go, a trailing ``!`` that the
     field is required.  Names with a dot are structures.

@@ -88,7 +88,7 @@ async def test_one_object_has_two_forms(sides: tuple[Side, Side]) -> None:
     "field",
     ["regarding", "reason", "note", "reportingController", "reportingInstance", "action", "type", "eventTime"],
 )
-async def test_what_happened_cannot_be_changed(sides: tuple[Side, Side], field: str) -> None:
+async def test_fields_of_an_event_are_immutable(sides: tuple[Side, Side], field: str) -> None:
     values = {"regarding": {"kind": "Node"}, "eventTime": "2026-05-01T11:00:00.000000Z", "type": "Warning"}
     for side in sides:
         await side.send("POST", GROUP, new_event())

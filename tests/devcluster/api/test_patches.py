@@ -17,7 +17,7 @@ from dra_spawner.devcluster.api.patches import (
 )
 
 
-# Examples of RFC 6902, appendix A, and what Kubernetes' library makes of the rest.
+# Examples of RFC 6902, appendix A, and results of Kubernetes' library for other cases.
 @pytest.mark.parametrize(
     ("document", "operations", "expected"),
     [

@@ -1,4 +1,4 @@
-"""What the store does with objects, beyond what `test_store_model` finds by chance."""
+"""Behaviour of the store, beyond the cases that `test_store_model` finds by chance."""
 
 from __future__ import annotations
 
@@ -275,7 +275,7 @@ def test_propagation(store: Store, policy: str, blocking: bool, events: list[tup
         assert left is None
 
 
-def test_a_namespace_takes_its_objects_along(store: Store) -> None:
+def test_a_namespace_is_deleted_with_its_objects(store: Store) -> None:
     store.create(types.NAMESPACES, {"metadata": {"name": "home"}})
     store.create(types.CONFIGMAPS, {"metadata": {"name": "a"}}, "home")
     store.create(types.PODS, pod(nodeName="n"), "home")

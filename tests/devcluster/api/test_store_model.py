@@ -1,4 +1,4 @@
-"""The store against a plain dict: whatever happens, both agree, and so does whoever watches."""
+"""The store against a plain dict: after any requests both agree, and so do watches."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class StoreMachine(RuleBasedStateMachine):
         self._collect()
 
     def _collect(self) -> None:
-        """Delete what has owners and none of them left."""
+        """Delete objects that have owners and none of them left."""
         uids = {entry["uid"] for entry in self.model.values()}
         for key, entry in list(self.model.items()):
             lost = entry["owner"] is not None and entry["owner"] not in uids and not entry["deleting"]
@@ -153,13 +153,13 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(seen=consumes(versions))
     def tamper(self, seen: Any) -> None:
-        """What the store returned cannot be used to change it."""
+        """Changes of returned objects do not change the store."""
         with pytest.raises(TypeError):
             seen["metadata"]["labels"] = {}
         with pytest.raises(TypeError):
             seen.update({})
 
-    # --- what must hold --------------------------------------------------------------------------------
+    # --- invariants ------------------------------------------------------------------------------------
 
     @invariant()
     def lists_agree(self) -> None:
@@ -205,7 +205,7 @@ class StoreMachine(RuleBasedStateMachine):
         assert state == {_key(obj): obj for obj in self.store.list(CONFIGMAPS).items}
 
     @invariant()
-    def history_is_what_happened(self) -> None:
+    def history_lists_all_events(self) -> None:
         for skipped in {0, len(self.events) // 2, len(self.events)}:
             since = self.events[skipped - 1].revision if skipped else self.start
             assert list(self.store.events_since(CONFIGMAPS, since)) == self.events[skipped:]

@@ -20,7 +20,7 @@ def store() -> Store:
     return Store(lambda: datetime(2030, 1, 1, tzinfo=UTC))
 
 
-# What is accepted; everything else in the tables is refused.
+# Accepted entries; everything else in the tables is refused.
 GOOD = {
     "claim": {"plain", "everything", "count-zero", "count-huge", "all", "selector-dyn", "first"}
     | {"capacity-negative", "capacity-number", "unknown-field"},
@@ -61,7 +61,7 @@ def test_bodies(store: Store, resource_type: types.ResourceType, body: dict[str,
     whole = {"metadata": {"name": "x"}, **body}
     if good:
         created = store.create(resource_type, whole, namespace)
-        # What was accepted once is accepted as an update, and changes nothing.
+        # An accepted object is accepted as an update, and changes nothing.
         assert store.update(resource_type, created) is created
         return
     with pytest.raises(ApiError) as refusal:
@@ -146,7 +146,7 @@ def test_specs_of_claims_and_templates_do_not_change(store: Store, resource_type
         pytest.param({"devices": []}, True, id="devices"),
     ],
 )
-def test_what_of_a_slice_may_change(store: Store, change: dict[str, Any], allowed: bool) -> None:
+def test_only_devices_and_generation_of_a_slice_may_change(store: Store, change: dict[str, Any], allowed: bool) -> None:
     store.create(types.RESOURCESLICES, {"metadata": {"name": "s"}, "spec": cases.slice_spec([cases.device()])})
     if allowed:
         store.patch(types.RESOURCESLICES, None, "s", {"spec": change})

@@ -122,7 +122,7 @@ def test_generated_name_is_a_label(cluster):
     assert len(made["metadata"]["name"]) <= 63
 
 
-def test_missing_template_is_told_and_retried(cluster):
+def test_missing_template_is_reported_and_retried(cluster):
     cluster.create(PODS, pod("user", template="absent"))
     sentence = (
         'PodResourceClaim gpu: resource claim template "absent": '
@@ -147,7 +147,7 @@ def test_retries_come_less_and_less_often(cluster):
     assert 12 < cluster.events()[0][2] < 20
 
 
-def test_claim_the_api_refuses_is_told(cluster):
+def test_claim_the_api_refuses_is_reported(cluster):
     """The namespace may not use admin access, which is only found out when the claim is made."""
     label = "resource.kubernetes.io/admin-access"
     cluster.store.modify(NAMESPACES, None, NAMESPACE, lambda obj: obj["metadata"]["labels"].update({label: "true"}))
@@ -265,7 +265,7 @@ def test_claim_of_a_finished_pod_goes_at_once(cluster, phase):
     assert cluster.pod("user")["status"]["phase"] == phase
 
 
-def test_claim_of_a_deleted_pod_goes_with_it(cluster):
+def test_claim_of_a_deleted_pod_is_deleted_with_the_pod(cluster):
     cluster.create(RESOURCECLAIMTEMPLATES, template("gpus"))
     cluster.create(PODS, pod("user", template="gpus", nodeName="n"))
     cluster.allocate(cluster.claims()[0]["metadata"]["name"], "user")
@@ -275,7 +275,7 @@ def test_claim_of_a_deleted_pod_goes_with_it(cluster):
     assert cluster.claims() == []
 
 
-def test_pod_bound_past_the_scheduler_gets_its_reservation(cluster):
+def test_pod_bound_past_the_scheduler_becomes_a_consumer(cluster):
     cluster.create(RESOURCECLAIMS, claim("standing"))
     cluster.create(PODS, pod("first", claim="standing", nodeName="n"))
     cluster.allocate("standing", "first")

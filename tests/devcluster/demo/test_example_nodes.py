@@ -68,7 +68,7 @@ def profile(name: str) -> str:
     return f'device.attributes["gpu.example.com"].profile == "{name}"'
 
 
-def test_store_takes_them_as_they_are():
+def test_store_accepts_the_examples_unchanged():
     store = Store(lambda: datetime(2026, 1, 1, tzinfo=UTC))
     for obj in example_objects():
         resource_type = by_kind(obj["apiVersion"], obj["kind"])
@@ -78,7 +78,7 @@ def test_store_takes_them_as_they_are():
             assert created["spec"] == obj["spec"]
 
 
-async def test_api_servers_take_them_as_they_are(cluster: ClusterUnderTest):
+async def test_api_servers_accept_the_examples_unchanged(cluster: ClusterUnderTest):
     await cluster.start_kubelet(fake=True)
     await cluster.publish(*example_nodes())
     others = [*device_classes(), *resource_slices()]
@@ -86,7 +86,7 @@ async def test_api_servers_take_them_as_they_are(cluster: ClusterUnderTest):
     assert [each["spec"] for each in created] == [each["spec"] for each in others]
 
 
-def test_four_nodes_with_what_pods_need():
+def test_four_nodes_have_the_resources_of_pods():
     assert len(NODES) == 4
     for each in example_nodes():
         assert {"cpu", "memory", "ephemeral-storage", "pods"} <= each["status"]["allocatable"].keys()
@@ -158,7 +158,7 @@ def test_whole_gpus_are_had_once():
     assert Devices(WHOLE_NODE).take_all(claim(GPU_CLASS)) == ["gpu-0", "gpu-1", "gpu-2", "gpu-3"]
 
 
-def test_legs_are_limited_by_bandwidth_and_count():
+def test_network_interfaces_are_limited_by_bandwidth_and_count():
     bandwidth = Devices("vlan-nics").take_all(claim(VLAN_NIC_CLASS, bandwidth="4G"))
     assert Counter(bandwidth) == {"nic-0": 2, "nic-1": 2}
     assert Counter(Devices("vlan-nics").take_all(claim(VLAN_NIC_CLASS, bandwidth="100M"))) == {"nic-0": 64, "nic-1": 64}

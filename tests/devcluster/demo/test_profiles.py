@@ -5,7 +5,7 @@ from dra_spawner.devcluster.demo.profiles import EXAMPLE_PROFILES, profiles_for_
 from dra_spawner.profiles import profile_list_problems
 
 
-def test_there_are_five_and_they_are_sound():
+def test_five_profiles_are_sound():
     assert len(EXAMPLE_PROFILES) == 5
     assert profile_list_problems(list(EXAMPLE_PROFILES)) == []
 

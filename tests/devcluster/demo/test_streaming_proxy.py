@@ -22,7 +22,7 @@ from tests.presence import present
 pytest.importorskip("configurable_http_proxy")
 
 MEBIBYTE = 1024 * 1024
-#: More than the 100 MB at which tornado's client and server stop.
+#: More than the 100 MB limit of tornado's client and server.
 LARGE = 120
 BLOCK = bytes(range(256)) * (MEBIBYTE // 256)
 PACKED = gzip.compress(b"a page, packed by its server")
@@ -30,7 +30,7 @@ PACKED = gzip.compress(b"a page, packed by its server")
 
 @dataclass
 class Target:
-    """What the proxy forwards to."""
+    """The target of the proxy."""
 
     go_on: asyncio.Event = field(default_factory=asyncio.Event)
     left: asyncio.Event = field(default_factory=asyncio.Event)
@@ -103,7 +103,7 @@ async def target() -> AsyncIterator[tuple[Target, str]]:
 
 @pytest.fixture
 async def proxied(target) -> AsyncIterator[aiohttp.ClientSession]:
-    """A client whose requests go to the target by way of the proxy."""
+    """A client that sends its requests to the target through the proxy."""
     port, api_port = free_port(), free_port()
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "dra_spawner.devcluster.demo.streaming_proxy"),
@@ -131,7 +131,7 @@ async def until_it_answers(session: aiohttp.ClientSession) -> None:
     await eventually(answers, "the proxy answers")
 
 
-async def test_head_tells_the_length_of_what_get_would_send(proxied):
+async def test_head_returns_the_content_length_of_get(proxied):
     async with proxied.head("/page") as answer:
         assert answer.status == 200
         assert answer.headers["Content-Length"] == "10"

@@ -54,7 +54,7 @@ async def test_output_environment_and_directory(tmp_path: Path):
         pytest.param([], "no command specified: image 'i:1' is not pulled here", id="nothing to run"),
     ],
 )
-async def test_what_cannot_be_started(tmp_path: Path, command: list[str], message: str):
+async def test_commands_that_cannot_be_started(tmp_path: Path, command: list[str], message: str):
     with pytest.raises(ContainerStartFailed) as raised:
         await ProcessRuntime().start(launch(tmp_path, command=command))
     assert str(raised.value).startswith(message)
@@ -71,7 +71,7 @@ async def test_pause_needs_no_process(tmp_path: Path, image: str):
     assert await waiting == 143
 
 
-async def test_fake_container_ends_as_told(tmp_path: Path):
+async def test_fake_container_ends_as_requested(tmp_path: Path):
     runtime = FakeRuntime()
     container = await runtime.start(launch(tmp_path))
     runtime.exit("hub", "user", "main", 5)

@@ -1,4 +1,4 @@
-"""What containers learn of their devices."""
+"""Environment variables of containers about their devices."""
 
 import json
 from typing import Any
@@ -133,7 +133,7 @@ def test_claim_that_needs_no_object_gives_nothing():
     assert container_devices(uses({"name": "gpu"}), {}) == []
 
 
-def test_what_the_scheduler_made_for_extended_resources_is_seen_like_any_claim():
+def test_the_schedulers_claim_for_extended_resources_is_seen_like_any_claim():
     made = claim("pod-extended-resources-x", result("gpu-0", request="container-0-request-1"), result("gpu-1"))
     uses_of_it = [{"name": "extended-resources", "request": "container-0-request-1"}]
     environment = device_environment({"name": "main"}, {"extended-resources": made}, uses_of_it)

@@ -16,7 +16,7 @@ def test_each_pod_has_its_own():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux answers on all of 127.0.0.0/8")
-def test_block_wraps_around_and_skips_what_is_taken():
+def test_block_wraps_around_and_skips_used_addresses():
     addresses = LoopbackAddresses(start=-1)
     first = addresses.acquire()
     assert first == "127.1.0.1"

@@ -107,7 +107,7 @@ def test_problems_are_worded_for_the_event(container: dict[str, Any], message: s
     assert str(raised.value) == message
 
 
-def test_env_comes_after_env_from_and_may_refer_to_it():
+def test_env_comes_after_env_from_and_may_refer_to_its_variables():
     container = {
         "name": "main",
         "envFrom": [{"prefix": "S_", "configMapRef": {"name": "settings"}}],

@@ -1,4 +1,4 @@
-"""What the kubelet says of a pod."""
+"""The status that the kubelet writes for a pod."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -103,7 +103,7 @@ def test_conditions_keep_their_time_until_they_change():
     assert after["Initialized"]["lastTransitionTime"] == "2026-01-01T12:00:00Z"
     ready: dict[str, Any] = after["Ready"]
     assert ready["lastTransitionTime"] == "2026-01-01T12:01:30Z"
-    # A merge patch removes with null what would else stay of the old condition.
+    # A merge patch removes fields of the old condition with null.
     assert (ready["reason"], ready["message"]) == (None, None)
 
 

@@ -71,7 +71,7 @@ def test_working_directory_below_a_mount_is_made(tmp_path: Path):
     assert directory.is_dir()
 
 
-def test_volumes_are_filled_from_what_they_name(tmp_path: Path):
+def test_volumes_are_filled_from_their_sources(tmp_path: Path):
     pod = pod_with(
         {"name": "cache", "emptyDir": {}},
         {"name": "settings", "configMap": {"name": "c", "items": [{"key": "a", "path": "etc/a.conf"}]}},

@@ -90,7 +90,7 @@ class ScheduledStore:
         return [(each["pool"], each["device"], each.get("consumedCapacity")) for each in results]
 
     def run(self, name):
-        """What a kubelet does."""
+        """Changes by a kubelet."""
         self.store.modify(PODS, NAMESPACE, name, lambda obj: obj["status"].update(phase="Running"), "status")
         self.settle()
 

@@ -99,7 +99,7 @@ def test_claim_of_another_pod_is_not_used(cluster):
     assert cluster.claim("foreign")["status"] == {}
 
 
-def test_standing_claim_is_handed_over(cluster):
+def test_standing_claim_stays_allocated_for_the_next_pod(cluster):
     """The second pod comes while the first one is there: the claim is never given back."""
     cluster.add_node("a", whole("gpu-0"), whole("gpu-1"))
     cluster.create(RESOURCECLAIMS, claim("standing"))
@@ -111,7 +111,7 @@ def test_standing_claim_is_handed_over(cluster):
     assert [consumer["name"] for consumer in cluster.claim("standing")["status"]["reservedFor"]] == ["user"]
 
 
-def test_failed_hand_over_heals_itself(cluster):
+def test_failed_handover_heals_itself(cluster):
     """The user's pod does not fit beside its claim's devices; without the placeholder they are given up for others."""
     cluster.add_node("a", whole("gpu-0"))
     cluster.create(RESOURCECLAIMS, claim("standing"))

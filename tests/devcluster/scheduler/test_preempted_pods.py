@@ -1,4 +1,4 @@
-"""The scheduler on priorities: who makes room for whom."""
+"""The scheduler on priorities: which pods are preempted for which."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_preemption(ranks):
     uid = vip["metadata"]["uid"]
     assert ("Preempted", f"Preempted by pod {uid} on node a", 1) in ranks.events("low")
     assert ranks.condition("vip")[2] == "0/1 nodes are available: 1 Insufficient cpu."
-    # Nobody lesser slips into the room that is being made.
+    # No lesser pod gets the capacity that is being cleared.
     ranks.create(PODS, pod("small", cpu="3"))
     ranks.delete("low")
     assert ranks.place("vip") == "a"
@@ -59,7 +59,7 @@ def test_preemption_never_frees_devices(ranks):
     assert ranks.condition("vip") == ("False", "Unschedulable", ALL_TAKEN)
 
 
-def test_hand_over_preempts_the_placeholder(ranks):
+def test_handover_preempts_the_placeholder(ranks):
     ranks.add_node("a", whole("gpu-0"))
     ranks.create(RESOURCECLAIMS, claim("warm"))
     ranks.create(
@@ -74,7 +74,7 @@ def test_hand_over_preempts_the_placeholder(ranks):
     assert allocation["devices"] == ranks.claim("warm")["status"]["allocation"]["devices"]
 
 
-def test_greater_preemptor_takes_over_the_nomination(ranks):
+def test_greater_preemptor_replaces_the_nomination(ranks):
     ranks.add_node("a")
     ranks.create(PODS, pod("low", cpu="4", priorityClassName="low"))
     ranks.run("low")

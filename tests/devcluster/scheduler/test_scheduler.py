@@ -21,7 +21,7 @@ from tests.devcluster.cluster_objects import (
 )
 
 
-def test_pod_is_bound_and_told(cluster):
+def test_pod_is_bound_with_an_event(cluster):
     cluster.add_node("a")
     cluster.create(PODS, pod("user"))
     assert cluster.place("user") == "a"
@@ -74,7 +74,7 @@ def test_no_nodes(cluster):
     assert cluster.place("user") == "a"
 
 
-def test_least_used_node_is_taken(cluster):
+def test_least_used_node_is_chosen(cluster):
     for name in ("a", "b", "c"):
         cluster.add_node(name)
     cluster.create(PODS, *(pod(f"pod-{number}", cpu="1") for number in range(6)))

@@ -1,4 +1,4 @@
-"""Claims for extended resources on the embedded cluster: what an attempt leaves behind, and how it is put right."""
+"""Claims for extended resources on the embedded cluster: leftovers of an attempt, and their removal."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_devices_come_and_go_with_the_pod(cluster):
     assert special_claims(cluster) == []
 
 
-def test_what_an_attempt_has_left_behind_is_deleted_first(cluster):
+def test_claims_of_an_earlier_attempt_are_deleted_first(cluster):
     gated = asking("late", schedulingGates=[{"name": "hold"}])
     cluster.create(PODS, gated)
     cluster.create(RESOURCECLAIMS, left_behind(cluster, "late"))

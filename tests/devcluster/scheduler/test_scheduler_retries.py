@@ -1,4 +1,4 @@
-"""The scheduler on what changes: who is tried again, and when."""
+"""The scheduler on changes: which pods are tried again, and when."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each known trouble appears where a driver publishes what causes it, and nowhere else."""
+"""Each known trouble appears where a driver publishes its cause, and nowhere else."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def device(driver: str, **more: Any) -> ResourceSlice:
     return resource_slice("node-a", driver, gpu(**more))
 
 
-def told(classes: tuple[DeviceClass, ...], *slices: ResourceSlice) -> list[str]:
+def sentences_of(classes: tuple[DeviceClass, ...], *slices: ResourceSlice) -> list[str]:
     return [each.sentence for each in trouble_findings(sound(classes=classes, slices=slices))]
 
 
@@ -38,7 +38,7 @@ CLASS = (device_class("dranet.net", NET),)
 
 
 @pytest.mark.parametrize(
-    ("says", "classes", "wrong", "right"),
+    ("part", "classes", "wrong", "right"),
     [
         pytest.param("0 bytes", (), [device(INTEL, capacity=EMPTY)], [device(INTEL)], id="intel memory"),
         pytest.param("AMD's driver publishes GPUs with 0 bytes", (), [device(AMD, capacity=EMPTY)], [device(AMD)], id="amd memory"),
@@ -52,13 +52,13 @@ CLASS = (device_class("dranet.net", NET),)
         pytest.param("PCIe root", CLASS, [device(NET, attributes=RDMA), device(AMD, **at("a"))], [device(NET, **at("b")), device(AMD, **at("a"))], id="no root"),
     ],
 )  # fmt: skip
-def test_it_appears_where_it_is_so(
-    says: str, classes: tuple[DeviceClass, ...], wrong: list[ResourceSlice], right: list[ResourceSlice]
+def test_a_trouble_appears_only_where_its_cause_is_published(
+    part: str, classes: tuple[DeviceClass, ...], wrong: list[ResourceSlice], right: list[ResourceSlice]
 ) -> None:
-    (sentence,) = told(classes, *wrong)
-    assert says in sentence
-    assert told(classes, *right) == []
+    (sentence,) = sentences_of(classes, *wrong)
+    assert part in sentence
+    assert sentences_of(classes, *right) == []
 
 
 def test_a_class_for_dranet_ends_its_trouble() -> None:
-    assert told(CLASS, device(NET)) == []
+    assert sentences_of(CLASS, device(NET)) == []

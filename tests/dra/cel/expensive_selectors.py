@@ -90,7 +90,7 @@ class ExpensiveSelectors:
         return self.scoped(kind, lambda name: f"{values}.{macro}({name}, {self.make('bool', depth)})")
 
     def doubled(self, depth: int) -> str:
-        """Lists or maps that hold one twice that holds one twice, and so on."""
+        """Lists or maps that contain one list or map twice, and so on."""
         count = self.random.randrange(2, 9)
         first, last = self.make("list(int)", depth), f"w{count}"
         form = self.random.choice(["[{0}, {0}]", "{{1: {0}, 2: {0}}}", "({0} + {0})", "[dyn({0}), dyn({0})]"])

@@ -24,7 +24,7 @@ class RandomSelectors:
     sloppiness
         How often (0 to 1) an expression of a random type stands where another type was wanted.
     plain
-        Leave out what only Kubernetes has.
+        Leave out functions that only Kubernetes has.
     """
 
     def __init__(self, seed: int, *, sloppiness: float = 0.02, plain: bool = False) -> None:

@@ -56,7 +56,7 @@ def oracle() -> Path:
 
 
 def kubernetes(oracle: Path, expressions: list[str]) -> list[dict[str, Any]]:
-    """What the API server and the scheduler make of each."""
+    """Results of the API server and the scheduler for each."""
     question = {
         "name": "selectors",
         "features": {"ConsumableCapacity": True},
@@ -89,7 +89,7 @@ def outcome(expression: str) -> str:
 
 
 def actual_cost(expression: str) -> int:
-    """What the evaluation counts where everything is counted."""
+    """Cost of the evaluation where everything is counted."""
     program = compile_checked(check(parse(expression), expression), always_metered=True)
     local = [0] * program.local_count
     program.closure(DEVICE, local)

@@ -1,7 +1,8 @@
 """Verdicts recorded from Kubernetes 1.36.3's own compiler and evaluator (``k8s.io/dynamic-resource-allocation/cel``).
 
 ``message``, ``line`` and ``column`` are there where the wording is Kubernetes' own (not that of a Go library) and it
-reported one error only. "too complex" is the API server's verdict on what may cost too much. ``refused`` marks what is not implemented here.
+reported one error only. "too complex" is the API server's verdict on costs above its limit.
+``refused`` marks functions that are not implemented.
 """
 
 from __future__ import annotations

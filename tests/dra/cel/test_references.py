@@ -56,6 +56,6 @@ def test_references(expression: str, references: list[Reference]):
     assert list(referenced_attributes(expression)) == references
 
 
-def test_what_cannot_be_parsed_is_refused():
+def test_expressions_that_cannot_be_parsed_are_refused():
     with pytest.raises(CelCompileError):
         referenced_attributes("device.")

@@ -114,7 +114,7 @@ def test_errors_are_absorbed_where_the_rest_decides(expression: str, matches: bo
         ("{[1]: 1}.size() == 1", "map key"),
     ],
 )
-def test_what_is_not_implemented_is_named(expression: str, name: str):
+def test_functions_that_are_not_implemented_are_named(expression: str, name: str):
     with pytest.raises(CelUnsupportedError) as caught:
         compile_selector(expression)
     assert name in caught.value.message
@@ -164,7 +164,7 @@ def nested_loops(count: int, inner: str = "true") -> str:
     return inner
 
 
-def test_what_may_cost_too_much_is_refused():
+def test_expressions_that_may_cost_too_much_are_refused():
     with pytest.raises(CelTooComplexError, match="too complex, exceeds cost limit") as caught:
         compile_selector(nested_loops(6))
     assert caught.value.estimate == 4_555_551
@@ -176,7 +176,7 @@ LONG = '"%.65535e".format([1.5])'
 
 
 def evaluate(expression: str) -> object:
-    """Evaluate what the API server would refuse as too complex."""
+    """Evaluate an expression that the API server would refuse as too complex."""
     return compile_checked(check(parse(expression), expression)).run(A100)
 
 
@@ -251,7 +251,7 @@ class TestDevice:
         ],
         ids=str,
     )
-    def test_what_cannot_be_converted_fails_every_selector(self, attribute: dict[str, object]):
+    def test_an_attribute_that_cannot_be_converted_fails_every_selector(self, attribute: dict[str, object]):
         prepared = device({"fine": {"int": 1}, "odd": attribute})
         with pytest.raises(CelRuntimeError, match="attribute odd: "):
             compile_selector("true").matches(prepared)
@@ -278,7 +278,7 @@ class TestDevice:
         assert compile_selector(f'device.attributes["{DRIVER}"].a == "x"').matches(prepared)
 
 
-def test_selectors_are_kept_and_hold_no_state():
+def test_selectors_are_cached_and_hold_no_state():
     expression = f'[1, 2].exists(x, x == device.attributes["{DRIVER}"].minor)'
     selector = compile_selector(expression)
     assert compile_selector(expression) is selector

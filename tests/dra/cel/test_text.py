@@ -50,7 +50,7 @@ def test_any_text_compiles_or_is_refused(text: str):
         compile_selector(text)
 
 
-# What expressions are made of, in any order.
+# Parts of expressions, in any order.
 PIECES = st.sampled_from(
     [
         "device",

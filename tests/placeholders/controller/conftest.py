@@ -1,4 +1,4 @@
-"""A cluster that placeholders can be kept on."""
+"""A cluster on which placeholders can be created."""
 
 from __future__ import annotations
 

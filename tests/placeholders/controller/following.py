@@ -15,9 +15,8 @@ from dra_spawner.calendars.entries import CalendarEntry
 from dra_spawner.history.records import Launch
 from dra_spawner.placeholders.controller.demand_settings import DemandOptions, ScaleAheadMode
 from dra_spawner.placeholders.controller.scale_ahead import ProfileGroup, ScaleAhead, ScaleAheadSettings
-from dra_spawner.placeholders.planner.demand.policies import Policy
-from dra_spawner.placeholders.planner.policy import Policy as PlannerPolicy
-from dra_spawner.placeholders.planner.policy import ReplicaRange
+from dra_spawner.placeholders.planner.demand.policies import DemandPolicy
+from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from tests.placeholders.planner.objects import GPU
 from tests.placeholders.planner.world import World
 
@@ -38,13 +37,13 @@ class Following:
         *entries: CalendarEntry,
         mode: ScaleAheadMode = ScaleAheadMode.ACT,
         replicas: ReplicaRange | None = None,
-        policies: dict[str, Policy] | None = None,
+        policies: dict[str, DemandPolicy] | None = None,
         sources: Iterable[CalendarSource] = (),
     ) -> None:
         settings = ScaleAheadSettings(mode, DemandOptions(node_lead=LEAD), policies or {})
         self.ahead = ScaleAhead(settings, CalendarBook(entries, sources))
         self.replicas = replicas or ReplicaRange(1, 40)
-        self.configured = PlannerPolicy(shapes={GPU.id: GPU}, replicas={GPU.id: self.replicas}, drain_below=-1.0)
+        self.configured = Policy(shapes={GPU.id: GPU}, replicas={GPU.id: self.replicas}, drain_below=-1.0)
         self.world = World(self.configured)
         self._numbers = itertools.count()
         self.ahead.begin(self.world.now)
@@ -64,7 +63,7 @@ class Following:
         return made
 
     def minutes(self, count: int) -> list[int]:
-        """Minutes pass, each with a forecast and its decisions; the targets."""
+        """Targets, one a minute: minutes pass, each with a forecast and its decisions."""
         targets = []
         for _ in range(count):
             self.world.pass_time(minutes=1)

@@ -1,4 +1,4 @@
-"""Claims, users' pods and nodes for a cluster under test, and the cluster before any node is there."""
+"""Claims, users' pods and nodes for a cluster under test, and the cluster before its first node."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def user_pod(
     image: str = IMAGE,
     volumes: Sequence[Json] = (),
 ) -> Json:
-    """A user's pod; ``entries`` says for each claim of which template or claim it is."""
+    """A user's pod; ``entries`` gives the template or the claim of each entry."""
     resources: Json = {"requests": {"cpu": cpu}, "limits": dict(limits or {})}
     if entries:
         resources["claims"] = [{"name": entry} for entry in entries]
     container: Json = {"name": "notebook", "image": image, "resources": resources}
     spec: Json = {"containers": [container], "terminationGracePeriodSeconds": 0}
     if volumes:
-        # A kubelet leaves out what no container mounts.
+        # A kubelet leaves out devices that no container mounts.
         container["volumeMounts"] = [{"name": each["name"], "mountPath": f"/mnt/{each['name']}"} for each in volumes]
         spec["volumes"] = list(volumes)
     if entries:

@@ -1,4 +1,4 @@
-"""A reconciler on a cluster under test whose clock the test sets forward: nodes grow old in no time."""
+"""A reconciler on a cluster under test, whose clock the test sets forward, so that nodes grow old at once."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from tests.virtual_time.clock import JumpingClock
 
 Json = dict[str, Any]
 
-#: So many rounds without a decision, and what is not decided is not going to be.
+#: After this number of rounds without a decision, the world is at rest.
 _ROUNDS = 4
 
 
-class MovingWorld(PlaceholderWorld):
+class RebalancingWorld(PlaceholderWorld):
     """See the module."""
 
     def __init__(
@@ -46,9 +46,9 @@ class MovingWorld(PlaceholderWorld):
         self.reconciler.now = clock.now
         self.reconciler.times = ReconcilerTimes(idle=0.05)
         self.drained_with_users: list[str] = []
-        """Nodes with users that were to become empty."""
-        self.places: dict[str, str] = {}
-        """Where each pod is or was."""
+        """Nodes that were marked for draining although they had users."""
+        self.nodes_of_pods: dict[str, str] = {}
+        """The last node of each pod."""
         watch.on_change(self._note)
 
     # --- what happens -------------------------------------------------------------------------------------------------
@@ -61,14 +61,14 @@ class MovingWorld(PlaceholderWorld):
         images: Sequence[str] = (IMAGE,),
         taints: Sequence[Json] = (),
     ) -> None:
-        """A node comes, a minute after what was before it."""
+        """Create a node, a minute after the previous change."""
         self.clock.jump_to(self.clock.now() + timedelta(minutes=1))
         objects = node(name, *devices, images=images)
         objects[0]["status"]["capacity"]["cpu"] = cpu
         if taints:
             objects[0]["spec"]["taints"] = list(taints)
         await self.cluster.publish(*objects)
-        # Its stamp is translated when it is first seen, which is to be before the clock jumps again.
+        # The stamp is translated when the node is first seen. That must be before the clock jumps again.
         await self.until(lambda: name in self.watch.snapshot.nodes, what=f"node {name}")
 
     async def pull(self, node: str) -> None:
@@ -85,7 +85,7 @@ class MovingWorld(PlaceholderWorld):
         component: str = names.USER_SERVER,
         cpu: str = "1",
     ) -> str:
-        """A pod with templates' claims: on a node, or as the spawner makes it of an answer; where the scheduler puts it."""
+        """Create a pod: on a given node, with claims of templates, or as the spawner makes it. Returns its node."""
         manifest = user_pod(name, entries or {}, cpu, ready=False)
         manifest["metadata"]["labels"][names.COMPONENT] = component
         if node:
@@ -97,7 +97,7 @@ class MovingWorld(PlaceholderWorld):
             OriginalPod.of(manifest).place(changed, answer)
             manifest["spec"]["affinity"] = changed.spec.affinity
         await self.cluster.publish(manifest)
-        await self.until(lambda: bool(self.node_of(name)), what=f"{name} has a place")
+        await self.until(lambda: bool(self.node_of(name)), what=f"{name} has a node")
         return self.node_of(name)
 
     async def leave(self, name: str) -> None:
@@ -105,7 +105,7 @@ class MovingWorld(PlaceholderWorld):
         await self.until(lambda: self.key(name) not in self.watch.snapshot.pods, what=f"{name} has left")
 
     async def pass_time(self, **time: float) -> None:
-        """Time passes, and what follows from that is decided."""
+        """Let time pass, and let the reconciler decide."""
         self.clock.jump_to(self.clock.now() + timedelta(**time))
         await self.rest()
 
@@ -121,7 +121,7 @@ class MovingWorld(PlaceholderWorld):
                 return
         raise AssertionError(f"did not come to rest: {self.decisions.newest(10)}")
 
-    def keep(self, of: Shape, replicas: ReplicaRange) -> None:
+    def set_replicas(self, of: Shape, replicas: ReplicaRange) -> None:
         self.policy = replace(self.policy, replicas={of.id: replicas})
         self.reconciler.wake()
 
@@ -147,7 +147,7 @@ class MovingWorld(PlaceholderWorld):
         return [each.pod.name for each in self.reconciler.view().placeholders.values() if each.is_pending]
 
     def ended(self, cause: str) -> list[str]:
-        """Names of placeholders that ended for a cause, the first first."""
+        """Names of placeholders that were deleted for a cause, oldest first."""
         found = self.decisions.newest(
             1000, matches=lambda each: each.kind == "delete-placeholder" and each.code == cause
         )
@@ -155,7 +155,7 @@ class MovingWorld(PlaceholderWorld):
 
     @property
     def denied(self) -> Mapping[ObjectKey, Hold]:
-        """Placeholders that should be elsewhere and stay, as was decided last."""
+        """Placeholders that should be rebalanced but stay, with the reason, in the newest decisions."""
         latest = self.reconciler.latest
         return latest.denied if latest is not None else {}
 
@@ -166,7 +166,7 @@ class MovingWorld(PlaceholderWorld):
         if change.kind is Kind.POD:
             pod = self.watch.snapshot.pods.get(change.key)
             if pod is not None and pod.node_name:
-                self.places[pod.name] = pod.node_name
+                self.nodes_of_pods[pod.name] = pod.node_name
         elif change.kind is Kind.NODE:
             name = change.key.name
             if name in self.labelled(names.DRAINING) and self.users_on(name):
@@ -174,7 +174,7 @@ class MovingWorld(PlaceholderWorld):
 
 
 @contextlib.asynccontextmanager
-async def moving(cluster: ClusterUnderTest, policy: Policy) -> AsyncIterator[MovingWorld]:
+async def rebalancing(cluster: ClusterUnderTest, policy: Policy) -> AsyncIterator[RebalancingWorld]:
     """A cluster without nodes, and a reconciler at work on it."""
     await prepare(cluster)
     clock = JumpingClock(datetime.now(UTC))
@@ -182,7 +182,7 @@ async def moving(cluster: ClusterUnderTest, policy: Policy) -> AsyncIterator[Mov
         await VirtualTimeApi.connect(cluster.admin_kubeconfig, Stamps(clock)) as api,
         ClusterWatch(api) as watch,
     ):
-        world = MovingWorld(cluster, watch, policy, api, clock)
+        world = RebalancingWorld(cluster, watch, policy, api, clock)
         async with running(world.reconciler.run()):
             yield world
             assert world.drained_with_users == []

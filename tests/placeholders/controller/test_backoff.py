@@ -1,4 +1,4 @@
-"""What the API server refuses is not asked again at once, and is told as long as it is wanted."""
+"""A refused request is not repeated at once, and is shown while rounds still decide it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def refusal(status: int = 403, message: str = "no") -> KubernetesError:
     return KubernetesError(RequestTarget("patch", "nodes", name="a"), status=status, reason=reason, message=message)
 
 
-class Waits:
+class ClockedBackoff:
     """A back-off and its clock."""
 
     def __init__(self) -> None:
@@ -33,49 +33,49 @@ class Waits:
 
 
 def test_tries_come_at_longer_and_longer_intervals() -> None:
-    waits = Waits()
+    clocked = ClockedBackoff()
     tries = []
-    while waits.now < 2000:
-        if waits.backoff.allowed((LABEL,)):
-            tries.append(waits.now)
-            waits.backoff.failed(LABEL, refusal())
-        waits.now += 1
+    while clocked.now < 2000:
+        if clocked.backoff.allowed((LABEL,)):
+            tries.append(clocked.now)
+            clocked.backoff.failed(LABEL, refusal())
+        clocked.now += 1
     gaps = [after - before for before, after in pairwise(tries)]
     assert gaps[:7] == [5, 10, 20, 40, 80, 160, 300]
     assert set(gaps[7:]) == {300}
 
 
-def test_others_are_not_held_up() -> None:
-    waits = Waits()
-    waits.backoff.failed(LABEL, refusal())
-    assert waits.backoff.allowed((LABEL, OTHER)) == (OTHER,)
+def test_other_actions_are_not_delayed() -> None:
+    clocked = ClockedBackoff()
+    clocked.backoff.failed(LABEL, refusal())
+    assert clocked.backoff.allowed((LABEL, OTHER)) == (OTHER,)
 
 
-def test_another_reason_makes_it_no_other_action() -> None:
-    waits = Waits()
-    waits.backoff.failed(CreatePlaceholder("s", "1 wanted"), refusal())
-    assert waits.backoff.allowed((CreatePlaceholder("s", "2 wanted"),)) == ()
+def test_an_action_with_another_reason_is_the_same_action() -> None:
+    clocked = ClockedBackoff()
+    clocked.backoff.failed(CreatePlaceholder("s", "1 wanted"), refusal())
+    assert clocked.backoff.allowed((CreatePlaceholder("s", "2 wanted"),)) == ()
 
 
-def test_what_works_or_is_not_wanted_any_more_is_forgotten() -> None:
-    waits = Waits()
-    waits.backoff.failed(LABEL, refusal())
-    waits.backoff.failed(OTHER, refusal(message="nor this"))
-    assert waits.backoff.problems() == (
+def test_actions_that_succeed_or_are_no_longer_decided_are_forgotten() -> None:
+    clocked = ClockedBackoff()
+    clocked.backoff.failed(LABEL, refusal())
+    clocked.backoff.failed(OTHER, refusal(message="nor this"))
+    assert clocked.backoff.problems() == (
         "patch nodes 'a': 403 Forbidden: no",
         "patch nodes 'a': 403 Forbidden: nor this",
     )
-    waits.backoff.worked(LABEL)
-    assert len(waits.backoff.problems()) == 1
-    waits.backoff.allowed(())
-    assert waits.backoff.problems() == ()
+    clocked.backoff.worked(LABEL)
+    assert len(clocked.backoff.problems()) == 1
+    clocked.backoff.allowed(())
+    assert clocked.backoff.problems() == ()
 
 
 @pytest.mark.parametrize("status", [409, 503])
-def test_what_may_work_at_any_time_is_tried_at_once(status: int) -> None:
-    waits = Waits()
-    assert waits.backoff.failed(LABEL, refusal(status)) == ""
-    assert waits.backoff.allowed((LABEL,)) == (LABEL,)
+def test_conflicts_and_unavailable_servers_are_retried_at_once(status: int) -> None:
+    clocked = ClockedBackoff()
+    assert clocked.backoff.failed(LABEL, refusal(status)) == ""
+    assert clocked.backoff.allowed((LABEL,)) == (LABEL,)
 
 
 def failure(status: int) -> KubernetesError:
@@ -104,26 +104,26 @@ def reservation(pod: str) -> ReservePlaceholder:
     )
 
 
-def test_a_refused_reservation_is_not_tried_again_at_once_whatever_rounds_want() -> None:
-    waits = Waits()
+def test_a_refused_reservation_is_not_retried_at_once_whatever_rounds_decide() -> None:
+    clocked = ClockedBackoff()
     ada, eve = reservation("ada"), reservation("eve")
-    waits.backoff.failed(ada, refusal())
-    waits.backoff.allowed(())
-    assert waits.backoff.problem_of(ada) == "patch nodes 'a': 403 Forbidden: no"
-    assert waits.backoff.problem_of(eve) == ""
-    assert waits.backoff.problems() == (), "what rounds want"
-    waits.now = 5
-    assert waits.backoff.problem_of(ada) == ""
-    waits.backoff.failed(ada, refusal())
-    waits.now = 14.9
-    assert waits.backoff.problem_of(ada), "twice as long"
-    waits.backoff.worked(ada)
-    assert waits.backoff.problem_of(ada) == ""
+    clocked.backoff.failed(ada, refusal())
+    clocked.backoff.allowed(())
+    assert clocked.backoff.problem_of(ada) == "patch nodes 'a': 403 Forbidden: no"
+    assert clocked.backoff.problem_of(eve) == ""
+    assert clocked.backoff.problems() == (), "the problems of rounds only"
+    clocked.now = 5
+    assert clocked.backoff.problem_of(ada) == ""
+    clocked.backoff.failed(ada, refusal())
+    clocked.now = 14.9
+    assert clocked.backoff.problem_of(ada), "twice as long"
+    clocked.backoff.worked(ada)
+    assert clocked.backoff.problem_of(ada) == ""
 
 
 def test_reservations_that_were_refused_long_ago_are_forgotten() -> None:
-    waits = Waits()
+    clocked = ClockedBackoff()
     for number in range(1_000):
-        waits.backoff.failed(reservation(f"user-{number}"), refusal())
-        waits.now += 1
-    assert max_held(waits.backoff) <= 11
+        clocked.backoff.failed(reservation(f"user-{number}"), refusal())
+        clocked.now += 1
+    assert max_held(clocked.backoff) <= 11

@@ -1,4 +1,4 @@
-"""CapacityBuffers on a real API server with the resource definition, and what happens without it or its rights."""
+"""CapacityBuffers on a real API server with the resource definition, and without it or without its rights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must come one after the other, and what need not be found out twice."""
+"""The order of actions, and answers that are shared."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ class Failing(ActionExecutor):
         pytest.param(DeletePlaceholder, 2, id="still-there"),
     ],
 )
-async def test_what_follows_a_failure_is_not_done(
+async def test_actions_after_a_failed_one_are_not_done(
     prepared: ClusterUnderTest, failing: type[Action], tried: int
 ) -> None:
-    """A claim whose placeholder ends before it is the pod's would be anybody's."""
-    pod, kept = ObjectKey("hub", "ada"), ObjectKey("hub", "placeholder")
+    """If the placeholder ended before its claim is handed over, any pod could get the claim."""
+    pod, placeholder = ObjectKey("hub", "ada"), ObjectKey("hub", "placeholder")
     chain = (
         AddConsumer(ObjectKey("hub", "claim"), pod, "uid-ada", "x"),
-        DeletePlaceholder(kept, "uid", Cause.HANDED_OVER, "x", pod),
+        DeletePlaceholder(placeholder, "uid", Cause.HANDED_OVER, "x", pod),
     )
     async with at_work(prepared) as world:
         world.reconciler.executor = executor = Failing(failing)
@@ -66,7 +66,7 @@ async def test_what_follows_a_failure_is_not_done(
     assert executor.tried == list(chain[:tried])
 
 
-async def test_many_who_ask_at_once_are_told_the_same(
+async def test_simultaneous_requests_get_the_same_answer(
     prepared: ClusterUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await prepared.publish(*node("node-a", whole("gpu-0")))
@@ -87,26 +87,26 @@ async def test_many_who_ask_at_once_are_told_the_same(
         async def is_fresh() -> bool:
             return await answer() is PlacementKind.FRESH
 
-        await eventually(is_fresh, "there is room for a fresh pod")
+        await eventually(is_fresh, "a fresh pod fits")
         asked.clear()
         assert set(await asyncio.gather(*(answer() for _ in range(30)))) == {PlacementKind.FRESH}
         assert len(asked) <= 1
-        # What somebody else takes meanwhile is not promised to anybody on the strength of an older answer.
+        # A device that another pod got meanwhile is not reserved on the strength of an older answer.
         await world.user("eve", WHOLE)
         await world.until(lambda: bool(node_of(world, "eve")))
         assert await answer() is not PlacementKind.FRESH
 
 
-async def test_a_claim_that_is_being_deleted_is_nobodys(prepared: ClusterUnderTest) -> None:
-    """No consumer can be entered any more, which is no failure: there is nothing left to hand over."""
+async def test_a_terminating_claim_gets_no_consumer(prepared: ClusterUnderTest) -> None:
+    """No consumer can be added any more. That is no failure: no claim is left for a handover."""
     await prepared.publish(*node("node-a", whole("gpu-0")))
     async with at_work(prepared, (GPU, ReplicaRange(1, 1))) as world:
         await world.until(lambda: len(world.warm(GPU)) == 1)
-        (kept,) = world.warm(GPU)
-        path = prepared.path("resourceclaims", kept.claims[0].name)
+        (placeholder,) = world.warm(GPU)
+        path = prepared.path("resourceclaims", placeholder.claims[0].name)
         do = world.reconciler.executor.do
-        world.reconciler.executor = Failing(DeleteClaim)  # it only looks on from here on
+        world.reconciler.executor = Failing(DeleteClaim)  # from here on the executor only records actions
         await prepared.admin.delete(path)
-        reserve = AddConsumer(kept.claims[0], ObjectKey(prepared.namespace, "ada"), "uid-ada", "x", owner=False)
+        reserve = AddConsumer(placeholder.claims[0], ObjectKey(prepared.namespace, "ada"), "uid-ada", "x", owner=False)
         assert await do(reserve, {}, Expectations()) == ()
         assert "deletionTimestamp" in (await prepared.admin.get(path))["metadata"]

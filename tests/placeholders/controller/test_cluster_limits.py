@@ -1,4 +1,4 @@
-"""What the cluster itself limits: quotas are followed, the autoscaler's messages are read, and a missing right is said."""
+"""Limits of the cluster: quotas are followed, the autoscaler's messages are read, and a missing right is reported."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from tests.cluster.under_test import ClusterUnderTest
 from tests.polling import eventually
 
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
-SAYS = "pod didn't trigger scale-up: 1 max node group size reached, 2 node(s) didn't match Pod's node affinity/selector"
+MESSAGE = (
+    "pod didn't trigger scale-up: 1 max node group size reached, 2 node(s) didn't match Pod's node affinity/selector"
+)
 
 
-def event(uid: str = "u", message: str = SAYS, at: datetime = NOW, **fields: Any) -> dict[str, Any]:
+def event(uid: str = "u", message: str = MESSAGE, at: datetime = NOW, **fields: Any) -> dict[str, Any]:
     found = {
         "reason": "NotTriggerScaleUp",
         "message": message,
@@ -32,18 +34,18 @@ def event(uid: str = "u", message: str = SAYS, at: datetime = NOW, **fields: Any
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        pytest.param(event(), ("u", SAYS.removeprefix("pod didn't trigger scale-up: ")), id="a node group"),
+        pytest.param(event(), ("u", MESSAGE.removeprefix("pod didn't trigger scale-up: ")), id="a node group"),
         pytest.param(event(message="pod didn't trigger scale-up: 3 max cluster cpu, memory limit reached"),
                      ("u", "3 max cluster cpu, memory limit reached"), id="the cluster"),
         pytest.param(event(message="pod didn't trigger scale-up: 3 Insufficient cpu"), ("", ""), id="no maximum"),
         pytest.param(event(reason="TriggeredScaleUp"), ("", ""), id="another event"),
         pytest.param(event(at=NOW - timedelta(minutes=7)), ("", ""), id="an old one"),
         pytest.param(event(at=NOW - timedelta(minutes=7), series={"lastObservedTime": "2026-03-02T08:59:00.000000Z"}),
-                     ("u", SAYS.removeprefix("pod didn't trigger scale-up: ")), id="an old one that is repeated"),
+                     ("u", MESSAGE.removeprefix("pod didn't trigger scale-up: ")), id="an old one that is repeated"),
         pytest.param(event(lastTimestamp=None, eventTime="2026-03-02T08:59:00.000000Z"),
-                     ("u", SAYS.removeprefix("pod didn't trigger scale-up: ")), id="of the newer API"),
+                     ("u", MESSAGE.removeprefix("pod didn't trigger scale-up: ")), id="of the newer API"),
         pytest.param(event(lastTimestamp="yesterday"), ("", ""), id="without a time"),
-        pytest.param(event(involvedObject=None), ("", SAYS.removeprefix("pod didn't trigger scale-up: ")), id="of nothing"),
+        pytest.param(event(involvedObject=None), ("", MESSAGE.removeprefix("pod didn't trigger scale-up: ")), id="of nothing"),
         pytest.param({}, ("", ""), id="empty"),
     ],
 )  # fmt: skip
@@ -52,7 +54,7 @@ def test_which_events_say_that_a_maximum_is_reached(value: dict[str, Any], expec
 
 
 def test_a_long_message_is_cut() -> None:
-    assert len(maximum_reached(event(message=SAYS * 1000), NOW)[1]) == 200
+    assert len(maximum_reached(event(message=MESSAGE * 1000), NOW)[1]) == 200
 
 
 def limits_of(cluster: ClusterUnderTest, api: KubernetesApi, pending: set[str], changes: list[None]) -> ClusterLimits:
@@ -117,14 +119,14 @@ async def test_quotas_are_followed(real_cluster: ClusterUnderTest) -> None:
         assert changes
 
 
-async def test_without_the_rights_it_is_said_and_nothing_is_limited(real_cluster: ClusterUnderTest) -> None:
+async def test_missing_rights_are_reported_and_nothing_is_limited(real_cluster: ClusterUnderTest) -> None:
     cluster = real_cluster
     kubeconfig = await service_kubeconfig(cluster, rules=())
     async with (
         await KubernetesApi.from_kubeconfig(kubeconfig) as api,
         limits_of(cluster, api, {"u"}, []) as limits,
     ):
-        await eventually(lambda: len(limits.problems()) == 2, "both are said", shows=limits.problems)
+        await eventually(lambda: len(limits.problems()) == 2, "both are reported", shows=limits.problems)
         quotas, events = limits.problems()
         rule = '{apiGroups: [""], resources: [resourcequotas], verbs: [list, watch]} in namespace'
         assert f"its account lacks the rule {rule} {cluster.namespace}" in quotas

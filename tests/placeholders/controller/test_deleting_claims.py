@@ -1,4 +1,4 @@
-"""Claims are deleted as the very objects that were decided on."""
+"""A claim is deleted only if it is the very object of the decision."""
 
 from __future__ import annotations
 

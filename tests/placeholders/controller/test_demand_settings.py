@@ -1,4 +1,4 @@
-"""Settings of scale-ahead: accepted, and refused with the path, what was found and what is allowed."""
+"""Settings of scale-ahead: accepted, or refused with the path, the value found and the values allowed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_without_settings() -> None:
 
 
 def test_a_hit_rate_from_costs() -> None:
-    """A wait as dear as 50 hours of an idle placeholder, which is idle for a lead time."""
+    """A wait costs as much as 50 hours of an idle placeholder, and a placeholder is idle for one lead time."""
     costs = {"wait": 5, "idle_hour": 0.1}
     assert read_demand({"costs": costs, "node_lead_minutes": 12}).settings.hit_rate == pytest.approx(5 / 5.02)
     assert read_demand({"costs": costs, "node_lead_minutes": 120}).settings.hit_rate == pytest.approx(5 / 5.2)

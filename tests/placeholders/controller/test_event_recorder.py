@@ -1,4 +1,4 @@
-"""Events about what the executor did: read as people read them, few, and without effect where they are refused."""
+"""Events about the executor's actions: readable, few, and without effect where the API server refuses them."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tests.placeholders.controller.objects import WHOLE, node, prepare, shape
 from tests.polling import eventually
 from tests.service.replica import publish_shapes, replica
 
-#: What a hub's users do not read.
+#: Words that a hub's users do not read.
 FOREIGN = ("pod", "claim", "placeholder", "node", "preempt", "schedul")
 
 
 async def events(cluster: ClusterUnderTest, namespace: str = "") -> list[dict[str, Any]]:
-    """Our events, as the API server has them."""
+    """Events of the service, as the API server has them."""
     path = resource_path(names.EVENTS_API, "events", namespace or cluster.namespace)
     items: list[dict[str, Any]] = (await cluster.admin.list(path))["items"]
     return [each for each in items if each["reportingController"] == "hub.jupyter.org/dra-spawner"]
@@ -37,7 +37,7 @@ async def reasons(cluster: ClusterUnderTest, namespace: str = "") -> set[tuple[s
     return {(each["regarding"]["name"], each["reason"]) for each in await events(cluster, namespace)}
 
 
-async def test_a_handover_and_a_label_are_told_on_pod_and_node(cluster: ClusterUnderTest) -> None:
+async def test_a_handover_and_a_label_are_events_on_pod_and_node(cluster: ClusterUnderTest) -> None:
     gpu = shape(WHOLE)
     await prepare(cluster, *node("node-a", whole("gpu-0"), whole("gpu-1")))
     await publish_shapes(cluster, {"gpu-whole": gpu})
@@ -49,16 +49,16 @@ async def test_a_handover_and_a_label_are_told_on_pod_and_node(cluster: ClusterU
         await service.start(gpu, "ada", WHOLE, answer)
         await cluster.wait_running("ada")
 
-        async def told() -> bool:
+        async def handover_is_shown() -> bool:
             expected = {("ada", "ClaimHandedOver"), (placeholder, "PlaceholderHandedOver")}
             return expected <= await reasons(cluster)
 
-        await eventually(told, "events on the server and its placeholder")
+        await eventually(handover_is_shown, "events on the server and its placeholder")
 
-        async def label_told() -> bool:
+        async def label_is_shown() -> bool:
             return ("node-a", "ReadyForUsers") in await reasons(cluster, NODE_NAMESPACE)
 
-        await eventually(label_told, "an event on the node")
+        await eventually(label_is_shown, "an event on the node")
     on_user = [each for each in await events(cluster) if each["regarding"]["name"] == "ada"]
     assert not [word for each in on_user for word in FOREIGN if word in each["note"].lower()], "users read them"
     (label,) = [each for each in await events(cluster, NODE_NAMESPACE) if each["reason"] == "ReadyForUsers"]
@@ -70,7 +70,7 @@ async def test_a_handover_and_a_label_are_told_on_pod_and_node(cluster: ClusterU
 
 
 class Recorded:
-    """A recorder at a clock of the test's."""
+    """A recorder with the test's own clock."""
 
     def __init__(self, api: KubernetesApi, watch: ClusterWatch, *namespaces: str) -> None:
         self.now = datetime.now(UTC)
@@ -127,7 +127,7 @@ async def test_a_flood_is_written_slowly_and_cut(real_cluster: ClusterUnderTest,
         assert len(await events(real_cluster)) == 200
 
 
-async def test_a_refusal_stops_events_for_a_time(real_cluster: ClusterUnderTest, namespace: str) -> None:
+async def test_a_refusal_pauses_events_for_a_time(real_cluster: ClusterUnderTest, namespace: str) -> None:
     kubeconfig = await service_kubeconfig(real_cluster, rules=())
     async with await KubernetesApi.from_kubeconfig(kubeconfig) as api:
         found = Recorded(api, ClusterWatch(api), namespace)
@@ -144,7 +144,9 @@ async def test_a_refusal_stops_events_for_a_time(real_cluster: ClusterUnderTest,
         assert await events(real_cluster) == []
 
 
-async def test_nothing_is_written_about_objects_elsewhere(real_cluster: ClusterUnderTest, namespace: str) -> None:
+async def test_no_event_is_written_about_objects_of_other_namespaces(
+    real_cluster: ClusterUnderTest, namespace: str
+) -> None:
     async with await KubernetesApi.from_kubeconfig(real_cluster.admin_kubeconfig) as api:
         found = Recorded(api, ClusterWatch(api), namespace)
         found.recorder.note(deletion("kube-system"))

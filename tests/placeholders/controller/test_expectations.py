@@ -1,4 +1,4 @@
-"""Servers for which a placement was asked are awaited until their pods are there."""
+"""A server with a placement is awaited until its pod exists."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_server_is_awaited_until_its_pod_is_seen() -> None:
     assert list(expectations.awaited) == [ObjectKey("hub", "bob")], "a server that has ended is not awaited again"
 
 
-def test_it_is_awaited_for_two_minutes_from_the_last_try() -> None:
+def test_a_server_is_awaited_for_two_minutes_from_the_last_try() -> None:
     expectations = Expectations()
     expectations.expect_server(server("ada"))
     expectations.expect_server(server("ada", NOW + timedelta(minutes=1)))
@@ -40,7 +40,7 @@ def test_it_is_awaited_for_two_minutes_from_the_last_try() -> None:
     assert not expectations.awaited, "the clock was set back"
 
 
-def test_only_so_many_are_awaited() -> None:
+def test_the_number_of_awaited_servers_is_bounded() -> None:
     expectations = Expectations()
     for number in range(700):
         expectations.expect_server(server(f"user-{number}"))

@@ -1,4 +1,4 @@
-"""What goes wrong with one action, or after all of them, is no reason to do the others twice or not at all."""
+"""A failure of one action, or after all actions, neither repeats nor prevents the other actions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BAD = shape({}, cpu="900m")
 
 
 class Buggy(ActionExecutor):
-    """Has a mistake that shows with one shape."""
+    """An executor with a defect that shows with one shape."""
 
     def __init__(self, other: ActionExecutor) -> None:
         self.other = other
@@ -35,7 +35,7 @@ class Buggy(ActionExecutor):
         return await self.other.do(action, shapes, expectations)
 
 
-async def test_a_mistake_in_one_action_holds_up_no_other(prepared: ClusterUnderTest) -> None:
+async def test_a_defect_in_one_action_delays_no_other(prepared: ClusterUnderTest) -> None:
     await prepared.publish(*node("node-a"))
     async with at_work(prepared) as world:
         reconciler = world.reconciler
@@ -55,14 +55,14 @@ async def test_a_mistake_in_one_action_holds_up_no_other(prepared: ClusterUnderT
         assert [each.outcome for each in failed] == ["LookupError: a mistake"]
 
 
-async def test_a_round_that_goes_wrong_has_spent_what_it_did(prepared: ClusterUnderTest) -> None:
+async def test_a_failed_round_has_spent_its_creations(prepared: ClusterUnderTest) -> None:
     await prepared.publish(*node("node-a"))
     async with at_work(prepared) as world:
 
         async def fail(expected: object) -> None:
             raise LookupError("a mistake")
 
-        world.reconciler.until_seen = fail  # type: ignore[method-assign]  # fails where nothing is known to
+        world.reconciler.until_seen = fail  # type: ignore[method-assign]  # fails where no defect is expected
         world.reconciler.times = ReconcilerTimes(idle=0.02)
         world.policy = Policy(
             shapes={GOOD.id: GOOD},

@@ -1,4 +1,4 @@
-"""What a watch shows becomes records, in virtual time; and what they become in a database, with restarts between."""
+"""Changes in a watch become records, and records become rows of a database, in virtual time and with restarts."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ Json = dict[str, Any]
 
 
 class _Controller(PlaceholderController):
-    """Knows one choice by its shape, as if the hub had published it."""
+    """Knows the choice of one shape, as if the hub had published it."""
 
     def name_of(self, shape: str) -> str:
         return {"shape": "gpu/memory=large"}.get(shape, "")
 
 
 class Cluster:
-    """What there is, and a clock. Each `replica` sees it from when it is made."""
+    """Objects of a cluster, and a clock. Each `replica` sees them from its creation on."""
 
     def __init__(self) -> None:
         self.now = START
@@ -125,7 +125,7 @@ class Cluster:
 
 
 class Replica:
-    """A replica's feed, and all that it passed on."""
+    """A replica's feed, and all records that it passed on."""
 
     def __init__(self, watch: ClusterWatch, now: Callable[[], datetime], **more: Any) -> None:
         self.records: list[Record] = []
@@ -171,7 +171,7 @@ def replica(cluster: Cluster) -> Replica:
 
 
 def seconds(moment: datetime | None) -> float | None:
-    """Since the start."""
+    """Seconds since the start."""
     return None if moment is None else (moment - START).total_seconds()
 
 
@@ -205,7 +205,7 @@ def test_a_reserved_placeholder_without_devices(cluster: Cluster, replica: Repli
     assert (replica.last.warm, replica.last.cause) == (True, WaitCause.NONE)
 
 
-def test_what_a_server_waited_for(cluster: Cluster, replica: Replica) -> None:
+def test_the_cause_of_a_wait_is_recorded(cluster: Cluster, replica: Replica) -> None:
     for user in ("node", "preemption", "other"):
         cluster.pod(user, says="0/1 nodes are available.")
     cluster.after(100).node("new")
@@ -235,7 +235,7 @@ def test_a_pod_that_is_replaced_or_fails_has_ended(cluster: Cluster, replica: Re
     assert seconds(replica.last.ended) == 20
 
 
-def test_what_is_no_server_is_no_launch(cluster: Cluster, replica: Replica) -> None:
+def test_pods_that_are_no_servers_are_no_launches(cluster: Cluster, replica: Replica) -> None:
     cluster.pod("placeholder", component=names.PLACEHOLDER)
     cluster.pod("elsewhere", namespace="other")
     assert replica.launches() == []
@@ -268,7 +268,7 @@ def test_a_server_that_was_there_before_the_service(cluster: Cluster) -> None:
     assert {each.user: each.warm for each in replica.launches()} == {"warm": True, "own": False, "bare": None}
 
 
-def test_what_happened_while_the_watch_was_broken_has_the_times_of_the_api(cluster: Cluster, replica: Replica) -> None:
+def test_changes_while_the_watch_was_broken_have_the_times_of_the_api(cluster: Cluster, replica: Replica) -> None:
     cluster.pod("ada")
     watches, cluster.watches = cluster.watches, []
     cluster.after(10).pod("ada", "old")
@@ -341,7 +341,7 @@ def test_pods_of_users_are_found_in_decisions(cluster: Cluster, replica: Replica
     assert decided(own, REFUSAL, "Pod ada/jupyter", "no placeholder is warm") == ("ada", "jupyter")
 
 
-# --- whose turn it is -------------------------------------------------------------------------------------------------
+# --- leader and standby -----------------------------------------------------------------------------------------------
 
 
 def test_a_standby_passes_nothing_on_and_all_when_it_leads(cluster: Cluster) -> None:
@@ -365,7 +365,7 @@ def test_a_standby_passes_nothing_on_and_all_when_it_leads(cluster: Cluster) -> 
 
 
 def test_restarts_lose_nothing_and_write_nothing_twice(cluster: Cluster, tmp_path: Path) -> None:
-    """A service that is started anew at any step finds what the cluster still shows."""
+    """A service that restarts at any step finds the objects that the cluster still shows."""
     cluster.claim("warm", names.PLACEHOLDER)
 
     def written(restarts: bool) -> list[Launch]:
@@ -398,7 +398,7 @@ def test_restarts_lose_nothing_and_write_nothing_twice(cluster: Cluster, tmp_pat
             step()
         world.after(50).remove(Kind.POD, "jupyter-ada")
         step()
-        # Gone while no service runs.
+        # The server ends while no service runs.
         world.watches.clear()
         world.after(7).remove(Kind.POD, "jupyter-bob")
         world.after(7)

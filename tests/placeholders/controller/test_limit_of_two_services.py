@@ -1,4 +1,4 @@
-"""Two services with a limit of all hubs on one API server: what they create at the same moment comes down to the limit."""
+"""Two services share a limit of all hubs on one API server: simultaneous creations come down to the limit."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ async def test_two_services_keep_to_one_limit(real_cluster: ClusterUnderTest) ->
             is_quiet = all(each is not None and not each.actions for each in latest)
             return is_quiet and placeholders().total() == MOST and pods == [MOST, MOST]
 
-        def somebody_gets_less() -> bool:
-            """Whether a service has less than it wants, because the other one has devices."""
+        def a_service_gets_less() -> bool:
+            """Whether a service has fewer devices than it wants, because the other service has some."""
             denials = [each.latest.limited.get(GPU.id) for each in hubs.values() if each.latest is not None]
             because = f"other hubs have devices ({real_cluster.namespace}/"
             return any(each is not None and because in each.because for each in denials)
@@ -85,4 +85,4 @@ async def test_two_services_keep_to_one_limit(real_cluster: ClusterUnderTest) ->
             await eventually(are_agreed, "both have as many as the limit allows", shows=shown)
             assert len(made) <= 2 * MOST, ("none is created again", made, shown())
             # A round on the last state may still come.
-            await eventually(somebody_gets_less, "somebody gets less than it wants", shows=shown)
+            await eventually(a_service_gets_less, "a service gets less than it wants", shows=shown)

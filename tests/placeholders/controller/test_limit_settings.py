@@ -1,4 +1,4 @@
-"""Limits as configured: read, or refused early with path, what was found and what is allowed."""
+"""Limits as configured: read, or refused early with the path, the value found and the values allowed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever answers are lost, there are never more placeholders than are wanted."""
+"""Lost answers never lead to more placeholders than wanted."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PLAIN = shape({})
 
 @dataclass
 class Observer:
-    """Sees all placeholders, by a connection of its own."""
+    """Sees all placeholders through its own connection."""
 
     watch: ClusterWatch
     most: int = 0
@@ -58,10 +58,10 @@ async def observed(cluster: ClusterUnderTest) -> AsyncIterator[Observer]:
 
 
 async def blind(proxy: FaultProxy, world: PlaceholderWorld, *others: str) -> None:
-    """From here on the reconciler sees nothing of pods and claims that are made, nor of other resources."""
+    """From here on the reconciler's watches show no new pods, no new claims and none of ``others``."""
     await world.watch.wait_synced()
     world.reconciler.times = ReconcilerTimes(idle=0.05, unseen=0.2)
-    # What is refused is tried again at once: else the test would be over before.
+    # A refused request is repeated at once. Otherwise the test would end too early.
     world.reconciler.backoff = Backoff(0.05, 0.05, 10)
     for resource in ("pods", "resourceclaims", *others):
         proxy.fail(Fault.refuse(), verb="watch", resource=resource, times=None)
@@ -77,7 +77,7 @@ async def blind(proxy: FaultProxy, world: PlaceholderWorld, *others: str) -> Non
         pytest.param("create", "pods", PLAIN, id="of-a-pod-without-claims"),
     ],
 )
-async def test_an_answer_that_is_lost_costs_no_placeholder_more(
+async def test_a_lost_answer_creates_no_extra_placeholder(
     cluster: ClusterUnderTest, verb: str, resource: str, of: Shape
 ) -> None:
     await prepare(cluster, *node("node-a", *(whole(f"gpu-{number}") for number in range(4))))
@@ -85,7 +85,7 @@ async def test_an_answer_that_is_lost_costs_no_placeholder_more(
         kubeconfig = await service_kubeconfig(cluster, server=proxy.url)
         async with at_work(cluster, (of, ReplicaRange(0, 0)), kubeconfig=kubeconfig) as world:
             await blind(proxy, world)
-            # Nor can anything be taken back.
+            # Deletions fail, too, so no surplus can be corrected.
             proxy.fail(Fault.refuse(), verb="delete", times=None)
             proxy.fail(Fault.lose_answer(), verb=verb, resource=resource, times=2)
             world.policy = Policy(shapes={of.id: of}, replicas={of.id: ReplicaRange(2, 2)})
@@ -104,8 +104,8 @@ async def test_an_answer_that_is_lost_costs_no_placeholder_more(
             assert len(claims) == 2
 
 
-async def test_other_things_that_are_not_seen_cost_no_placeholder_more(cluster: ClusterUnderTest) -> None:
-    """Labels of nodes are written in each round, for none is seen; the placeholders of the first are not forgotten."""
+async def test_other_unseen_changes_create_no_extra_placeholder(cluster: ClusterUnderTest) -> None:
+    """Node labels are written in each round, as no label is seen. The first placeholders are not forgotten."""
     await prepare(cluster, *node("node-a", *(whole(f"gpu-{number}") for number in range(4))))
     async with cluster.fault_proxy() as proxy, observed(cluster) as observer:
         kubeconfig = await service_kubeconfig(cluster, server=proxy.url)
@@ -121,8 +121,8 @@ async def test_other_things_that_are_not_seen_cost_no_placeholder_more(cluster: 
             assert observer.most == 2
 
 
-async def test_what_has_gone_before_it_was_seen_is_not_waited_for(cluster: ClusterUnderTest) -> None:
-    """As when its node is lost while the watch is broken: that comes back later than what it missed."""
+async def test_a_placeholder_that_is_gone_before_it_was_seen_is_not_awaited(cluster: ClusterUnderTest) -> None:
+    """For example, the node is lost while the watch is broken."""
     await prepare(cluster, *node("node-a", *(whole(f"gpu-{number}") for number in range(4))))
     async with cluster.fault_proxy() as proxy, observed(cluster) as observer:
         kubeconfig = await service_kubeconfig(cluster, server=proxy.url)
@@ -143,7 +143,7 @@ async def test_what_has_gone_before_it_was_seen_is_not_waited_for(cluster: Clust
 
 @pytest.mark.parametrize("of", [pytest.param(GPU, id="with-claims"), pytest.param(PLAIN, id="without")])
 async def test_a_refusal_after_a_lost_answer_destroys_nothing(cluster: ClusterUnderTest, of: Shape) -> None:
-    """A quota that is full by now, say: what is there stays, with its claims, and is found when there is room again."""
+    """For example, a quota is full by now. Existing objects stay, and are used once the quota has capacity."""
     await prepare(cluster, *node("node-a", *(whole(f"gpu-{number}") for number in range(4))))
     async with cluster.fault_proxy() as proxy, observed(cluster) as observer:
         kubeconfig = await service_kubeconfig(cluster, server=proxy.url)

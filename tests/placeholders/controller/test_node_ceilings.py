@@ -1,4 +1,4 @@
-"""How many more nodes are certain to come: as configured, or as was seen; in virtual time."""
+"""The number of nodes that are certain to come: as configured, or as seen, in virtual time."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Nodes:
             self.watch.remove(Kind.NODE, ObjectKey("", name))
 
     def seen(self, uid: str, *, asked: bool = True, seconds: float = 300, kind: str = "large") -> None:
-        """A node came, for a pod that had waited for 100 s."""
+        """A node came, for a pod that had been pending for 100 s."""
         waited = self.now - timedelta(seconds=100) if asked else None
         images = self.now + timedelta(seconds=seconds)
         self.ceilings.record_all([NodeLeadTime(uid, uid, kind, self.now, waited, images=images)])
@@ -51,7 +51,7 @@ def test_the_setting_says_how_many(present: int, more: int) -> None:
 def test_a_maximum_is_no_autoscaler() -> None:
     nodes = Nodes(has_autoscaler=False, large=3)
     nodes.come("a")
-    assert nodes.ceilings.more_nodes() == {}, "nobody adds nodes, as far as it is known"
+    assert nodes.ceilings.more_nodes() == {}, "no autoscaler is known to add nodes"
     nodes.seen("b", kind="small")
     assert nodes.ceilings.more_nodes() == {"large": 2}, "an autoscaler was seen"
     nodes.come("b", "c")

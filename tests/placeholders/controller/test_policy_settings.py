@@ -1,4 +1,4 @@
-"""Policies as configured: read into functions, or refused early with path, what was found and what is allowed."""
+"""Policies as configured: read into functions, or refused early with the path, the value and the allowed values."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from dra_spawner.placeholders.controller.policy_settings import (
     unknown_choices,
 )
 from dra_spawner.placeholders.planner.demand.demand_record import DemandRecord
-from dra_spawner.placeholders.planner.demand.forecast import Situation
+from dra_spawner.placeholders.planner.demand.forecast import GroupSituation
 from dra_spawner.placeholders.planner.demand.minutes import minute_of
 from dra_spawner.placeholders.planner.demand.policies import (
     Buffer,
     CalendarOnly,
     Chain,
+    DemandPolicy,
     ForecastDemand,
     OrForecast,
     PercentBuffer,
-    Policy,
     Question,
     Scheduled,
     Window,
@@ -72,7 +72,7 @@ ALL_DAYS = frozenset(range(7))
         pytest.param([WEBHOOK], Chain((WebhookSettings("term", url=str(WEBHOOK["url"])),)), id="chain-of-one"),
     ],
 )
-def test_each_kind_is_read(value: Any, policy: Policy) -> None:
+def test_each_kind_is_read(value: Any, policy: DemandPolicy) -> None:
     assert read_policies({"gpu-slice": value}) == {"gpu-slice": OrForecast(policy)}
 
 
@@ -126,7 +126,7 @@ def test_the_forecast_stands_by_itself() -> None:
         pytest.param(
             {"a": {**LAB, "from": 480}},
             'demand_policies.a.from: found 480; allowed: a time from "00:00" to "23:59", in quotes',
-            id="what-yaml-makes-of-a-time",
+            id="a-time-as-yaml-reads-it",
         ),
         pytest.param(
             {"a": {**LAB, "to": "24:00"}},
@@ -219,7 +219,7 @@ def test_no_message_has_an_address(url: Any, found: str) -> None:
     assert "secret" not in str(refused.value)
 
 
-def test_an_address_in_another_place_is_not_shown_either() -> None:
+def test_an_address_at_another_path_is_not_shown_either() -> None:
     for value in ({"a": WEBHOOK["url"]}, {"a": {"kind": WEBHOOK["url"]}}, WEBHOOK["url"], {"a": [WEBHOOK["url"]]}):
         with pytest.raises(SettingsError) as refused:
             read_policies(value)
@@ -227,7 +227,7 @@ def test_an_address_in_another_place_is_not_shown_either() -> None:
     assert "secret" not in repr(read_policies({"a": WEBHOOK}))
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     with pytest.raises(SettingsError) as refused:
         read_policies({"a": {"kind": "buffer"}, "b": [{**LAB, "from": 1, "zone": ""}, {"kind": "percent"}]}, "here")
     assert [each.path for each in refused.value.problems] == [
@@ -254,7 +254,7 @@ def test_the_policy_of_a_choice() -> None:
     assert policy_for("gpu", {}) == ForecastDemand()
 
 
-def test_an_entry_for_no_choice_is_told() -> None:
+def test_an_entry_for_no_choice_is_reported() -> None:
     policies = read_policies({"gpu": BUFFER, "gpu/a=2": BUFFER, "*": BUFFER})
     assert unknown_choices(policies, ["gpu", "cpu"]) == ["demand_policies.gpu/a=2 is not used: there is no such choice"]
 
@@ -265,7 +265,7 @@ def test_outside_of_its_hours_a_schedule_leaves_it_to_the_forecast(hour: int, nu
     now = minute_of(datetime(2026, 11, 23, hour, tzinfo=UTC))
     record = DemandRecord(now - 1, DemandSettings())
     record.observe(now - 1, 0)
-    answer = policy(Question(now, Situation(timedelta(minutes=8), floor=2), record))
+    answer = policy(Question(now, GroupSituation(timedelta(minutes=8), floor=2), record))
     assert answer is not None
     assert answer.placeholders == number
 

@@ -1,4 +1,4 @@
-"""Webhooks of policies: what is sent, what is accepted, and the last good answer while there is no other."""
+"""Webhooks of policies: the request, the accepted answers, and the last good answer while no other comes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from aiohttp import web
 
 from dra_spawner.placeholders.controller.policy_settings import read_policies
 from dra_spawner.placeholders.controller.policy_webhooks import PolicyWebhooks
-from dra_spawner.placeholders.planner.demand.forecast import Situation
+from dra_spawner.placeholders.planner.demand.forecast import GroupSituation
 from dra_spawner.placeholders.planner.demand.policies import WebhookAnswer
 from tests.local_server import serving
 from tests.polling import eventually
@@ -24,12 +24,12 @@ from tests.running import ended
 from tests.set_clock import SetClock
 
 NOW = datetime(2026, 11, 23, 9, 30, tzinfo=UTC)
-BUSY = Situation(timedelta(minutes=8), present=31, pending_spawns=4, reserved=2, floor=1, most=50)
+BUSY = GroupSituation(timedelta(minutes=8), present=31, pending_spawns=4, reserved=2, floor=1, most=50)
 LATER = " Its last good answer counts until it is too old; then the next policy does."
 
 
 class Scaler:
-    """A program that answers, and what it was asked."""
+    """A program that answers, and the requests that it got."""
 
     def __init__(self) -> None:
         self.answer: Any = {"placeholders": 12}
@@ -54,15 +54,15 @@ def webhook(url: str, name: str = "term", timeout: float = 30) -> dict[str, Any]
 
 
 def webhooks(
-    policies: Any, situations: Mapping[str, Situation], clock: SetClock[datetime] | None = None, **more: Any
+    policies: Any, situations: Mapping[str, GroupSituation], clock: SetClock[datetime] | None = None, **more: Any
 ) -> PolicyWebhooks:
     return PolicyWebhooks(read_policies(policies), lambda: situations, now=clock or SetClock(NOW), **more)
 
 
-async def test_what_is_sent_and_what_comes_back() -> None:
+async def test_the_request_and_its_answer() -> None:
     scaler, clock = Scaler(), SetClock(NOW)
     async with serving(scaler) as url:
-        asked = webhooks({"*": webhook(url)}, {"gpu-slice/memory=large": BUSY, "cpu": Situation(BUSY.lead)}, clock)
+        asked = webhooks({"*": webhook(url)}, {"gpu-slice/memory=large": BUSY, "cpu": GroupSituation(BUSY.lead)}, clock)
         assert not asked.answers("cpu")
         await asked.ask()
     assert sorted(scaler.asked, key=lambda each: str(each["profile"])) == [
@@ -89,7 +89,7 @@ async def test_what_is_sent_and_what_comes_back() -> None:
     assert asked.problems() == ()
 
 
-async def test_the_documented_request_is_what_is_sent() -> None:
+async def test_the_documented_request_is_sent() -> None:
     document = (Path(__file__).parents[3] / "docs" / "reference" / "demand-policies.md").read_text()
     request, answer = map(json.loads, re.findall(r"```json\n(.*?)```", document, re.DOTALL))
     scaler = Scaler()
@@ -169,7 +169,7 @@ async def test_a_bad_answer_leaves_the_last_good_one(answer: Any, cause: str) ->
     assert list(scaler.paths) == ["/scale"], "a redirect is not followed"
 
 
-async def test_an_answer_that_takes_too_long_is_not_waited_for() -> None:
+async def test_an_answer_after_the_timeout_is_not_awaited() -> None:
     scaler = Scaler()
     async with serving(scaler) as url:
         slow = webhooks({"*": webhook(url, timeout=0.1)}, {"a": BUSY, "b": BUSY})
@@ -183,7 +183,7 @@ async def test_an_answer_that_takes_too_long_is_not_waited_for() -> None:
 
 
 async def test_the_last_good_answer_stays_while_no_other_comes() -> None:
-    """It hangs, it stalls in the middle of its answer, and then it is away."""
+    """The webhook hangs, then stalls in the middle of its answer, and then is unreachable."""
     scaler, clock = Scaler(), SetClock(NOW)
 
     async def stall(request: web.Request) -> web.StreamResponse:
@@ -213,7 +213,7 @@ async def test_the_last_good_answer_stays_while_no_other_comes() -> None:
     assert "Connect call failed" in problem
 
 
-async def test_one_that_is_away_is_told_once_and_without_its_address(caplog: Any) -> None:
+async def test_an_unreachable_webhook_is_logged_once_and_without_its_address(caplog: Any) -> None:
     async with serving(Scaler()) as url:
         pass
     away = webhooks({"*": webhook(url)}, {"a": BUSY})
@@ -240,8 +240,8 @@ async def test_a_webhook_that_hangs_delays_no_other() -> None:
             hanging.hold.set()
 
 
-async def test_few_requests_at_once_and_what_was_left_out_comes_first() -> None:
-    """The time is over when the first ones are answered."""
+async def test_requests_are_few_at_once_and_postponed_ones_come_first() -> None:
+    """The time is over when the first requests are answered."""
     scaler = Scaler()
     situations = {f"choice-{number:02}": BUSY for number in range(20)}
     async with serving(scaler) as url:
@@ -256,7 +256,7 @@ async def test_few_requests_at_once_and_what_was_left_out_comes_first() -> None:
             assert sorted(found) == sorted(situations)[begin : begin + 8]
 
 
-async def test_what_is_not_asked_about_any_more_is_forgotten() -> None:
+async def test_choices_that_are_not_asked_about_any_more_are_forgotten() -> None:
     situations = {"a": BUSY, "b": BUSY}
     scaler = Scaler()
     async with serving(scaler) as url:
@@ -272,14 +272,14 @@ async def test_what_is_not_asked_about_any_more_is_forgotten() -> None:
     assert asked.problems() == ()
 
 
-async def test_it_runs_only_where_a_policy_needs_it() -> None:
+async def test_webhooks_run_only_where_a_policy_needs_them() -> None:
     await webhooks({"*": {"kind": "forecast"}}, {"a": BUSY}).run()
 
 
-async def test_it_goes_on_after_a_defect(caplog: Any) -> None:
+async def test_webhooks_go_on_after_a_defect(caplog: Any) -> None:
     scaler, fails = Scaler(), [True]
 
-    def situations() -> Mapping[str, Situation]:
+    def situations() -> Mapping[str, GroupSituation]:
         if fails:
             fails.clear()
             raise RuntimeError("a defect")

@@ -1,4 +1,4 @@
-"""With no change in the cluster nothing is written, for hours."""
+"""Without a change in the cluster the service writes nothing, for hours."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WRITES = ("create", "update", "patch", "delete", "deletecollection")
 
 
 class Rounds:
-    """Counts the reconciler's rounds; with each a minute passes."""
+    """Counts the reconciler's rounds. A minute passes with each round."""
 
     def __init__(self, world: PlaceholderWorld) -> None:
         self.count = 0
@@ -46,7 +46,7 @@ async def test_nothing_is_written_while_nothing_changes(prepared: ClusterUnderTe
             await world.placed_user("ada", gpu, WHOLE)
             await world.user("wants-too-much", WHOLE, cpu="10000")
             rounds = Rounds(world)
-            # Nodes cease to be new, the one without images is opened in the end, placeholders come to rest.
+            # Nodes are no longer new, the node without images is opened in the end, and placeholders come to rest.
             await world.until(lambda: rounds.count >= 120, seconds=60)
             before, decided = writes(proxy), world.decisions.count
             end = rounds.count + 180

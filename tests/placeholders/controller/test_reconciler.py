@@ -1,4 +1,4 @@
-"""Placeholders on both clusters: made, handed over, out of the way, and nothing left behind."""
+"""Placeholders on both clusters: created, handed over, preempted, and cleaned up."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.placeholders.controller.world import at_work, device_of, node_of, see
 from tests.presence import present
 
 
-async def test_hand_over(prepared: ClusterUnderTest) -> None:
-    """The user gets the very device that was kept, and the placeholder is made anew beside."""
+async def test_handover(prepared: ClusterUnderTest) -> None:
+    """The user gets the very device of the warm claim, and a new placeholder is created."""
     gpu = shape(WHOLE)
     await prepared.publish(*node("node-a", whole("gpu-0"), whole("gpu-1")))
     async with at_work(prepared, (gpu, ReplicaRange(1, 4))) as world:
@@ -28,40 +28,40 @@ async def test_hand_over(prepared: ClusterUnderTest) -> None:
         claim = reservation.claims["gpu"]
         device = device_of(world, claim)
         await world.until(lambda: node_of(world, "ada") == "node-a")
-        taken = present(reservation.placement.placeholder).key
-        await world.until(lambda: taken not in world.watch.snapshot.pods)
+        handed_over = present(reservation.placement.placeholder).key
+        await world.until(lambda: handed_over not in world.watch.snapshot.pods)
         assert device_of(world, claim) == device
         await world.until(lambda: len(world.warm(gpu)) == 1)
 
 
-async def test_hand_over_on_a_full_node(prepared: ClusterUnderTest) -> None:
-    """CPU is made free without the claim ever being nobody's, so nobody can take the device in between."""
+async def test_handover_on_a_full_node(prepared: ClusterUnderTest) -> None:
+    """The claim always has a consumer while CPU is freed, so no other pod gets the device in between."""
     gpu = shape(WHOLE, cpu="5")
     await prepared.publish(*node("node-a", whole("gpu-0")))
     async with at_work(prepared, (gpu, ReplicaRange(1, 1))) as world:
         await world.until(lambda: len(world.warm(gpu)) == 1)
-        (kept,) = world.warm(gpu)
-        device = device_of(world, kept.claims[0].name)
+        (placeholder,) = world.warm(gpu)
+        device = device_of(world, placeholder.claims[0].name)
         without_device: list[object] = []
         end = world.watch.on_change(
-            lambda change: without_device.append(change) if not device_of(world, kept.claims[0].name) else None
+            lambda change: without_device.append(change) if not device_of(world, placeholder.claims[0].name) else None
         )
         reservation = await world.reservations.place(gpu, prepared.namespace, "ada")
         claim = reservation.claims["gpu"]
-        # Somebody else waits for just this device, and comes before.
+        # Another pod is pending for just this device, and is created earlier.
         await world.user("eager", WHOLE, cpu="1")
         await world.named_user("ada", {"gpu": claim}, WHOLE, cpu="5")
         await world.until(lambda: node_of(world, "ada") == "node-a")
-        taken = present(reservation.placement.placeholder).key
-        await world.until(lambda: taken not in world.watch.snapshot.pods)
+        handed_over = present(reservation.placement.placeholder).key
+        await world.until(lambda: handed_over not in world.watch.snapshot.pods)
         end()
         assert without_device == []
         assert device_of(world, claim) == device
         assert not node_of(world, "eager")
 
 
-async def test_yield(prepared: ClusterUnderTest) -> None:
-    """kube-scheduler would let the user wait for ever."""
+async def test_placeholders_are_preempted_for_a_pending_pod(prepared: ClusterUnderTest) -> None:
+    """kube-scheduler alone would leave the user's pod pending for ever."""
     share = shape(SHARE)
     await prepared.publish(*node("node-a", shareable("gpu-0")))
     async with at_work(prepared, (share, ReplicaRange(4, 4))) as world:
@@ -82,8 +82,8 @@ async def test_a_node_without_the_image_is_for_placeholders_only(prepared: Clust
         await world.user("ada", WHOLE)
         await world.until(lambda: world.reconciler.latest is not None and bool(world.reconciler.latest.pending))
         assert not node_of(world, "ada")
-        (told,) = present(world.reconciler.latest).pending
-        assert told.reason == "fits on node node-a, which is not ready for users yet"
+        (pending,) = present(world.reconciler.latest).pending
+        assert pending.reason == "fits on node node-a, which is not ready for users yet"
         entry = {"names": [IMAGE], "sizeBytes": 1}
         await prepared.admin.patch("/api/v1/nodes/node-a/status", {"status": {"images": [entry]}})
         await world.until(lambda: node_of(world, "ada") == "node-a")
@@ -100,7 +100,7 @@ async def test_nothing_is_left_behind(prepared: ClusterUnderTest) -> None:
         await world.until(lambda: not list(world.reconciler.view().warm_claims()))
 
 
-async def test_a_new_leader_takes_over_what_is_there(prepared: ClusterUnderTest) -> None:
+async def test_a_new_leader_keeps_existing_placeholders(prepared: ClusterUnderTest) -> None:
     gpu = shape(WHOLE)
     await prepared.publish(*node("node-a", whole("gpu-0"), whole("gpu-1")))
     async with at_work(prepared, (gpu, ReplicaRange(2, 4))) as world:
@@ -112,13 +112,13 @@ async def test_a_new_leader_takes_over_what_is_there(prepared: ClusterUnderTest)
         assert world.decisions.count == 0, "nothing is done when all is as it should be"
 
 
-async def test_only_one_of_many_gets_a_claim(prepared: ClusterUnderTest) -> None:
-    """Many ask at once, from two replicas' point of view."""
+async def test_each_claim_is_reserved_for_one_server(prepared: ClusterUnderTest) -> None:
+    """Many servers ask at once, through two replicas."""
     gpu = shape(WHOLE)
     await prepared.publish(*node("node-a", whole("gpu-0"), whole("gpu-1")))
     async with at_work(prepared, (gpu, ReplicaRange(2, 2))) as world:
         await world.until(lambda: len(world.warm(gpu)) == 2)
-        # As if two replicas led: what one promised the other does not know.
+        # As if two replicas led: neither knows the other's reservations.
         other = Reservations(replace(world.reconciler, expectations=Expectations()))
         asked = [
             each.place(gpu, prepared.namespace, f"user-{number}")
@@ -133,14 +133,14 @@ async def test_only_one_of_many_gets_a_claim(prepared: ClusterUnderTest) -> None
 
 
 async def test_devices_as_extended_resources(prepared: ClusterUnderTest) -> None:
-    """Their claim is the scheduler's own and cannot be handed over: the placeholder makes way for whom it was kept."""
+    """The scheduler owns their claim, so there is no handover: the placeholder is preempted for the server."""
     limits = {"example.com/whole-gpu": "1"}
-    kept = shape({}, limits=limits)
+    gpu = shape({}, limits=limits)
     extended = device_class("whole-gpu.example.com", "!device.allowMultipleAllocations")
     extended["spec"]["extendedResourceName"] = "example.com/whole-gpu"
     await prepared.publish(extended, *node("node-a", whole("gpu-0")))
-    async with at_work(prepared, (kept, ReplicaRange(1, 1))) as world:
-        await world.until(lambda: len(world.warm(kept)) == 1)
-        reservation = await world.placed_user("ada", kept, {}, limits=limits)
+    async with at_work(prepared, (gpu, ReplicaRange(1, 1))) as world:
+        await world.until(lambda: len(world.warm(gpu)) == 1)
+        reservation = await world.placed_user("ada", gpu, {}, limits=limits)
         assert reservation.placement.kind is PlacementKind.WARM
         await world.until(lambda: node_of(world, "ada") == "node-a")

@@ -1,4 +1,4 @@
-"""A server that the scheduler refuses although, by all that is modelled, placeholders only have to make way for it."""
+"""The scheduler refuses a server although, in the service's model, the server fits once placeholders are preempted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.placeholders.controller.objects import WHOLE, node, prepare, shape, u
 from tests.placeholders.controller.world import PlaceholderWorld, at_work
 
 ZONE = "topology.kubernetes.io/zone"
-SAYS = "0/1 nodes are available: 1 node(s) are not to the liking of this scheduler."
+MESSAGE = "0/1 nodes are available: 1 node(s) are not to the liking of this scheduler."
 OF_NO_CLASS = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
 
 
@@ -40,7 +40,7 @@ def volume_name(cluster: ClusterUnderTest) -> str:
 
 
 async def home_in_another_zone(cluster: ClusterUnderTest) -> dict[str, Any]:
-    """A volume that is bound to its claim, as a returning user has it; the part of a pod's spec that mounts it."""
+    """Create a bound volume, as a returning user has one. Returns the fields of a pod that mounts it."""
     size = {"storage": "1Gi"}
     claim = {
         "apiVersion": "v1",
@@ -68,9 +68,9 @@ async def home_in_another_zone(cluster: ClusterUnderTest) -> dict[str, Any]:
 
 
 async def start(cluster: ClusterUnderTest) -> str:
-    """A server that the scheduler refuses; what it says.
+    """Create a server that the scheduler refuses. Returns the scheduler's message.
 
-    The embedded cluster's scheduler thinks as the service does. There the test is the pod's scheduler.
+    The embedded cluster's scheduler agrees with the service. There the test acts as the pod's scheduler.
     """
     template = {
         "apiVersion": "resource.k8s.io/v1",
@@ -86,12 +86,12 @@ async def start(cluster: ClusterUnderTest) -> str:
         return "1 node(s) didn't match PersistentVolume's node affinity"
     pod["spec"]["schedulerName"] = "picky"
     await cluster.publish(template, pod)
-    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": SAYS}
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": MESSAGE}
     await cluster.admin.patch(cluster.path("pods", "ada", "status"), {"status": {"conditions": [condition]}})
-    return SAYS.rstrip(".")
+    return MESSAGE.rstrip(".")
 
 
-def yields(world: PlaceholderWorld) -> int:
+def preemptions(world: PlaceholderWorld) -> int:
     return sum(each.decision.code == "preempted" and "without it" in each.decision.reason for each in decisions(world))
 
 
@@ -100,20 +100,20 @@ def decisions(world: PlaceholderWorld) -> tuple[NumberedDecision, ...]:
 
 
 async def test_the_scheduler_is_believed(prepared: ClusterUnderTest) -> None:
-    """Few make way in vain; the cause is the scheduler's, and a placeholder beside the server asks for a node."""
+    """Few preemptions are in vain. The reason has the scheduler's message, and a placeholder asks for a node."""
     gpu = shape(WHOLE)
     async with at_work(prepared, (gpu, ReplicaRange(1, 3))) as world:
         grace = Grace(preempt_again=timedelta(seconds=0.5), scheduler=timedelta(seconds=2))
         world.policy = replace(world.policy, grace=grace)
         world.reconciler.times = ReconcilerTimes(idle=0.2)
         await world.until(lambda: len(world.warm(gpu)) == 1)
-        says = await start(prepared)
+        message = await start(prepared)
 
-        def is_told() -> bool:
+        def is_shown() -> bool:
             latest = world.reconciler.latest
-            return latest is not None and any(each.needs_node and says in each.reason for each in latest.pending)
+            return latest is not None and any(each.needs_node and message in each.reason for each in latest.pending)
 
-        await world.until(is_told, what=says)
+        await world.until(is_shown, what=message)
         ada = ObjectKey(prepared.namespace, "ada")
         await world.until(
             lambda: any(
@@ -121,7 +121,7 @@ async def test_the_scheduler_is_believed(prepared: ClusterUnderTest) -> None:
                 for each in decisions(world)
             )
         )
-        # In the first ten seconds: after 0, 0.5, 2.5 and 10.5.
-        assert 1 <= yields(world) <= 4
+        # In the first ten seconds: preemptions after 0, 0.5, 2.5 and 10.5 seconds.
+        assert 1 <= preemptions(world) <= 4
         await world.until(lambda: len(world.warm(gpu)) == 1)
         assert world.watch.snapshot.pods[ada].node_name == ""

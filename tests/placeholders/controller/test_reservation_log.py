@@ -16,7 +16,7 @@ START = datetime(2026, 3, 2, 9, tzinfo=UTC)
 
 
 class Written:
-    """A record, its clock, and what it wrote."""
+    """A record, its clock, and its lines."""
 
     def __init__(self) -> None:
         self.now = START
@@ -32,7 +32,7 @@ class Written:
 
 
 @pytest.mark.parametrize("kind", [PlacementKind.PREEMPTED, PlacementKind.SCALE_UP, PlacementKind.NEVER])
-def test_who_gets_nothing_that_is_kept_finds_the_reason(kind: PlacementKind) -> None:
+def test_the_reason_for_no_warm_placeholder_is_logged(kind: PlacementKind) -> None:
     written = Written()
     written.answer("ada", kind, "another node must come")
     (line,) = written.lines
@@ -41,7 +41,7 @@ def test_who_gets_nothing_that_is_kept_finds_the_reason(kind: PlacementKind) -> 
 
 
 @pytest.mark.parametrize("kind", [PlacementKind.FRESH, PlacementKind.WARM])
-def test_what_is_free_or_noted_elsewhere_is_not_worth_a_line(kind: PlacementKind) -> None:
+def test_fresh_and_warm_placements_are_not_logged(kind: PlacementKind) -> None:
     written = Written()
     written.answer("ada", kind)
     assert written.lines == []
@@ -71,7 +71,7 @@ def test_a_clock_that_is_set_back_silences_nothing() -> None:
     assert len(written.lines) == 2
 
 
-def test_what_the_api_server_refused_is_told_and_does_not_flood() -> None:
+def test_refusals_of_the_api_server_are_logged_and_do_not_flood() -> None:
     written = Written()
     for number in range(50):
         written.record.failed(GPU, "hub", f"ada-{number}", "the right to patch resourceclaims is missing")

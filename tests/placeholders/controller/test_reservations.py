@@ -1,4 +1,4 @@
-"""Promises that come to nothing, on both clusters."""
+"""Reservations that fail or stay unused, on both clusters."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def prepared(cluster: ClusterUnderTest) -> ClusterUnderTest:
 
 
 async def test_a_server_whose_hub_never_saw_the_answer(prepared: ClusterUnderTest) -> None:
-    """Its pod has a claim of its own, and gets the device long before the promise would end."""
+    """Its pod has its own claim, and gets the device long before the reservation would expire."""
     gpu = shape(WHOLE)
     async with at_work(prepared, (gpu, ReplicaRange(1, 1))) as world:
         await world.until(lambda: len(world.warm(gpu)) == 1)
@@ -41,22 +41,22 @@ async def test_a_server_whose_hub_never_saw_the_answer(prepared: ClusterUnderTes
         await world.user("ada", WHOLE)
         ada = ObjectKey(prepared.namespace, "ada")
 
-        def is_placed() -> bool:
+        def is_scheduled() -> bool:
             pod = world.watch.snapshot.pods.get(ada)
             return pod is not None and pod.node_name == "node-a"
 
-        await world.until(is_placed, world.reservations.lasting.total_seconds() / 2)
+        await world.until(is_scheduled, world.reservations.lasting.total_seconds() / 2)
         (entry,) = world.watch.snapshot.pods[ada].claims
         assert entry.claim not in reservation.claims.values()
         decisions = [each.decision for each in world.decisions.newest(100)]
         ended = [each.code for each in decisions if each.kind == "delete-placeholder"]
-        # It makes way for the very pod, or is nobody's.
+        # The placeholder is preempted for this pod, or its reservation is released.
         assert ended in (["preempted"], ["expired"])
         assert not [each for each in decisions if each.details.get("beside")]
 
 
-async def test_a_promise_that_is_refused_keeps_no_place(prepared: ClusterUnderTest) -> None:
-    """Of this name no label can be written."""
+async def test_a_refused_reservation_leaves_the_placeholder_warm(prepared: ClusterUnderTest) -> None:
+    """This pod name is too long for a label."""
     gpu = shape(WHOLE)
     async with at_work(prepared, (gpu, ReplicaRange(1, 1))) as world:
         await world.until(lambda: len(world.warm(gpu)) == 1)
@@ -66,8 +66,8 @@ async def test_a_promise_that_is_refused_keeps_no_place(prepared: ClusterUnderTe
         assert reservation.placement.kind is PlacementKind.WARM
 
 
-async def test_nothing_is_promised_on_old_knowledge(prepared: ClusterUnderTest) -> None:
-    """What would be said of it may be as wrong as what would be decided."""
+async def test_nothing_is_reserved_on_a_stale_view(prepared: ClusterUnderTest) -> None:
+    """A reservation on a stale view may be as wrong as a decision."""
     gpu = shape(WHOLE)
     async with at_work(prepared, (gpu, ReplicaRange(1, 1))) as world:
         await world.until(lambda: len(world.warm(gpu)) == 1)
@@ -82,7 +82,7 @@ async def test_nothing_is_promised_on_old_knowledge(prepared: ClusterUnderTest) 
 async def test_a_refused_reservation_is_not_asked_of_the_api_server_again_at_once(
     prepared: ClusterUnderTest,
 ) -> None:
-    """The same back-off holds as for all that rounds decide."""
+    """The back-off of rounds applies."""
     gpu = shape(WHOLE)
     async with prepared.fault_proxy() as proxy:
         kubeconfig = prepared.admin_kubeconfig_for(proxy.url)
@@ -111,7 +111,7 @@ async def test_a_refused_reservation_is_not_asked_of_the_api_server_again_at_onc
 
 
 async def test_reservations_that_fail_count_as_failures_of_the_api_server(prepared: ClusterUnderTest) -> None:
-    """While it fails, rounds decide nothing either."""
+    """While the API server fails, rounds decide nothing either."""
     gpu = shape(WHOLE)
     async with prepared.fault_proxy() as proxy:
         kubeconfig = prepared.admin_kubeconfig_for(proxy.url)

@@ -1,4 +1,4 @@
-"""Targets that follow demand: the steps of scale-ahead, and what the planner makes of them, in virtual time."""
+"""Targets that follow demand: the steps of scale-ahead and the planner's decisions, in virtual time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dra_spawner.placeholders.planner.demand.minutes import minute_of
 from dra_spawner.placeholders.planner.demand.policies import (
     Buffer,
     Chain,
-    Policy,
+    DemandPolicy,
     Scheduled,
     Webhook,
     WebhookAnswer,
@@ -37,7 +37,7 @@ def test_a_class_has_its_placeholders_before_it_begins_and_not_long_after() -> N
     found = Following(entry("30 of gpu within 10 min", START + timedelta(minutes=40)))
     found.world.node("a", cpu="100", gpus=40)
     targets = found.minutes(90)
-    # A lead time and five minutes before its begin.
+    # A lead time and five minutes before the class begins.
     assert targets[20] == 1
     assert targets[26] == 30
     assert found.world.actions(DeletePlaceholder)
@@ -47,8 +47,8 @@ def test_a_class_has_its_placeholders_before_it_begins_and_not_long_after() -> N
     assert "expected within" in last.reason or "floor" in last.reason
 
 
-def test_what_is_said_of_later_minutes_comes_true() -> None:
-    """From the first minute on, and with nobody who comes before."""
+def test_targets_of_later_minutes_come_true() -> None:
+    """From the first minute on, if no user comes earlier."""
     found = Following(entry("30 of gpu within 10 min", START + timedelta(minutes=40)))
     (group,) = found.groups
     entries = found.ahead.calendars.occurrences(START, timedelta(hours=12))
@@ -65,8 +65,8 @@ def test_what_is_said_of_later_minutes_comes_true() -> None:
     assert found.ahead.ahead(group, minutes, entries) is None
 
 
-def test_a_placeholder_that_an_expected_user_takes_is_not_replaced() -> None:
-    """Else nodes would be ordered for users who have come already, until the next forecast counts them."""
+def test_a_placeholder_handed_over_to_an_expected_user_is_not_replaced() -> None:
+    """Otherwise nodes would be ordered for users that already came, until the next forecast counts these users."""
     begins = START + timedelta(minutes=20)
     found = Following(entry("30 of gpu within 1 min", begins), replicas=ReplicaRange(1, 80))
     found.world.node("a", cpu="100", gpus=30)
@@ -84,7 +84,7 @@ def test_a_placeholder_that_an_expected_user_takes_is_not_replaced() -> None:
         found.launch(uid=f"user-{number}")
     assert found.placeholders == 5
     assert not any(each.is_pending for each in found.world.view().placeholders.values()), "none asks for a node"
-    # The next forecast knows of those who came before its minute, and the first range knows of the others.
+    # The next forecast knows the users that came before its minute, and the first range knows the others.
     found.world.pass_time(minutes=1)
     found.launch(uid="user-25")
     found.world.user("user-25", {"gpu": gpu_claim()})
@@ -112,7 +112,7 @@ def test_a_placeholder_says_why_it_is_there() -> None:
 
 
 @pytest.mark.parametrize("mode", [ScaleAheadMode.OBSERVE, ScaleAheadMode.ADVISE])
-def test_what_is_not_acted_on_changes_nothing(mode: ScaleAheadMode) -> None:
+def test_a_mode_that_does_not_act_changes_nothing(mode: ScaleAheadMode) -> None:
     found = Following(entry("30 of gpu", START + timedelta(minutes=10)), mode=mode)
     found.world.node("a", cpu="100", gpus=40)
     assert found.minutes(3)[-1] == 30
@@ -134,7 +134,7 @@ def test_targets_rise_with_launches_and_stay_within_the_limits() -> None:
     assert targets[-1] == 12
     forecast = found.ahead.forecasts["gpu"].forecast
     assert forecast.limited_to == 12
-    # Many launches are no alarm: the limit is the administrator's.
+    # Many launches are no alarm: the administrator sets the limit.
     assert found.ahead.problems(found.world.now) == ()
 
 
@@ -204,7 +204,7 @@ async def test_no_surplus_until_calendars_are_read() -> None:
     assert found.ahead.problems(found.world.now) == ()
 
 
-async def test_nobody_waits_for_a_calendar_for_more_than_a_day() -> None:
+async def test_a_calendar_is_awaited_for_a_day_at_most() -> None:
     async def read(location: str) -> str:
         raise OSError("down")
 
@@ -259,7 +259,7 @@ def test_the_lead_time_is_that_of_the_nodes_in_use() -> None:
     found.ahead.record_all([seen("1", "other", 30), seen("2", "other", 30)])
     found.minutes(1)
     assert found.ahead.forecasts["gpu"].situation.lead == timedelta(minutes=30)
-    # Of the same kind as node a, which its label says; the same node counts once.
+    # This is the kind in the label of node a. The same node counts once.
     found.ahead.record_all([seen("3", "g4", 4, asked=1)] * 3)
     found.minutes(1)
     assert found.ahead.forecasts["gpu"].situation.lead == timedelta(minutes=5)
@@ -267,11 +267,11 @@ def test_the_lead_time_is_that_of_the_nodes_in_use() -> None:
 
 def test_a_policy_of_a_choice_and_one_of_all_others() -> None:
     day = Window(frozenset(range(7)), (START + timedelta(minutes=5)).time(), (START + timedelta(hours=2)).time())
-    policies: dict[str, Policy] = {"gpu/image=a": Scheduled((day,), Buffer(9)), "*": Buffer(3)}
+    policies: dict[str, DemandPolicy] = {"gpu/image=a": Scheduled((day,), Buffer(9)), "*": Buffer(3)}
     found = Following(policies=policies)
     found.world.pass_time(minutes=1)
     found.advance()
-    # Before the window no policy applies: what is configured counts.
+    # Before the window no policy applies: the configured target counts.
     assert found.ahead.forecasts == {}
     assert found.ahead.ranges(found.groups) == {}
     found.world.pass_time(minutes=10)
@@ -286,7 +286,7 @@ def test_the_last_good_answer_of_a_webhook() -> None:
 
 
 def test_a_webhook_that_is_down_counts_until_its_answer_is_too_old_and_then_the_next_policy_does() -> None:
-    policies: dict[str, Policy] = {"*": Chain((Webhook("ours", timedelta(minutes=7)), Buffer(4)))}
+    policies: dict[str, DemandPolicy] = {"*": Chain((Webhook("ours", timedelta(minutes=7)), Buffer(4)))}
     found = Following(policies=policies)
     found.world.node("a", cpu="100", gpus=40)
     found.ahead.webhooks = lambda choice: {"ours": WebhookAnswer(11, START)}
@@ -298,7 +298,7 @@ def test_a_webhook_that_is_down_counts_until_its_answer_is_too_old_and_then_the_
 
 @pytest.mark.parametrize("down_from", [0, 15, 35, 50])
 async def test_a_calendar_that_is_down_lowers_nothing(down_from: int) -> None:
-    """Before a class, while its placeholders come, and in the middle of it: all is as if it were there."""
+    """Before a class, while its placeholders come, and during the class: the targets equal those with the calendar."""
     begins = START + timedelta(minutes=40)
     text = calendar(event(f"DTSTART:{begins:%Y%m%dT%H%M%SZ}", "DURATION:PT1H", "SUMMARY:30 of gpu within 20 min"))
     is_down = False
@@ -328,7 +328,7 @@ async def test_a_calendar_that_is_down_lowers_nothing(down_from: int) -> None:
     assert await targets(down_from) == expected
 
 
-def test_hits_idle_hours_and_what_became_of_forecasts_are_counted() -> None:
+def test_hits_idle_hours_and_outcomes_of_forecasts_are_counted() -> None:
     found = Following(replicas=ReplicaRange(2, 40))
     found.world.node("a", cpu="100", gpus=40)
     found.minutes(2)
@@ -341,8 +341,8 @@ def test_hits_idle_hours_and_what_became_of_forecasts_are_counted() -> None:
     assert sum(found.ahead.judged.values()) > 0
 
 
-async def test_what_was_learned_from_the_history_is_as_if_it_had_been_there() -> None:
-    lived, told = Following(), Following()
+async def test_learning_from_the_history_equals_learning_live() -> None:
+    lived, taught = Following(), Following()
     begin = minute_of(START)
     past = [CountedMinute(begin + minute, "gpu", arrivals=1 + minute % 3) for minute in range(0, 240, 2)]
     past += [CountedMinute(begin + minute, "gpu/image=a", departures=1) for minute in range(30, 240, 3)]
@@ -357,19 +357,19 @@ async def test_what_was_learned_from_the_history_is_as_if_it_had_been_there() ->
         lived.world.now = at + timedelta(minutes=1)
         lived.advance()
     now = START + timedelta(minutes=245)
-    for found in (lived, told):
+    for found in (lived, taught):
         found.world.now = now
-    told.ahead.begin(now)
-    await told.ahead.learn(past, told.groups)
+    taught.ahead.begin(now)
+    await taught.ahead.learn(past, taught.groups)
     lived.advance()
-    for found in (lived, told):
+    for found in (lived, taught):
         found.world.now = now + timedelta(minutes=1)
         found.advance()
-    assert told.ahead.forecasts["gpu"].forecast == lived.ahead.forecasts["gpu"].forecast
-    assert told.target > 3
+    assert taught.ahead.forecasts["gpu"].forecast == lived.ahead.forecasts["gpu"].forecast
+    assert taught.target > 3
 
 
-def test_whoever_no_longer_leads_forgets() -> None:
+def test_a_former_leader_forgets() -> None:
     found = Following(entry("30 of gpu", START + timedelta(minutes=10)))
     found.minutes(1)
     found.ahead.end()

@@ -26,14 +26,14 @@ def relabel(found: World, node: str, **changes: str | None) -> None:
         found.carry_out(LabelNode(node, label, value, "for the test"))
 
 
-def test_the_only_node_it_may_run_on() -> None:
+def test_the_only_node_that_a_placeholder_may_run_on() -> None:
     found = world()
     found.node("node-a", gpus=1)
     found.run(minutes=1)
     assert why(found) == ["it may run on no other node"]
 
 
-def test_what_it_prefers_and_finds_there() -> None:
+def test_labels_that_placeholders_prefer() -> None:
     found = world()
     found.node("node-a", gpus=2)
     found.node("node-b")
@@ -46,7 +46,7 @@ def test_what_it_prefers_and_finds_there() -> None:
     assert why(found) == ["chosen by the scheduler; the node now has nothing that placeholders prefer"]
 
 
-def test_users_draw_places_with_devices_and_repel_others() -> None:
+def test_users_attract_placeholders_with_devices_and_repel_others() -> None:
     for shape, ground in ((GPU, "1 user's server there"), (PLAIN, "")):
         found = world(shape)
         found.node("node-a", gpus=2)
@@ -64,7 +64,7 @@ def test_users_draw_places_with_devices_and_repel_others() -> None:
         assert after == (f"{name}: {ground}" if ground else nothing)
 
 
-def test_one_that_waits_is_nowhere() -> None:
+def test_a_pending_placeholder_has_no_reason() -> None:
     found = world()
     found.node("node-a")
     found.run(minutes=1)

@@ -1,4 +1,4 @@
-"""What is remembered of sessions, and of which too little is known."""
+"""Records of sessions, and sessions with too few records."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Sessions:
         return launch
 
     def last(self, length: timedelta, count: int, choice: str = "gpu", is_estimate: bool = False) -> None:
-        """Sessions that end now."""
+        """Sessions of one length, which end now."""
         for number in range(count):
             uid, begin = f"{self.now}-{choice}-{number}", self.now - length
             self.records.record(
@@ -57,7 +57,7 @@ def test_sessions_of_the_choice_count_or_of_its_profile() -> None:
     assert sessions.records.lengths_of("tpu") is None
 
 
-def test_what_is_no_example() -> None:
+def test_sessions_that_are_no_examples() -> None:
     sessions = Sessions()
     sessions.last(HOUR, 20, is_estimate=True)
     sessions.records.record_all(
@@ -91,7 +91,7 @@ def test_running_sessions_count_as_longer_than_they_are() -> None:
     assert sessions.of("gpu").ended_within(0, 2000) == pytest.approx(8 / 9)
 
 
-def test_a_session_that_began_long_before_tells_nothing_about_short_ones() -> None:
+def test_a_session_that_began_long_before_says_nothing_about_short_ones() -> None:
     sessions = Sessions()
     for number in range(99):
         sessions.run(f"old-{number}", begin=START - 9 * HOUR)

@@ -1,4 +1,4 @@
-"""A clock that is set: nothing that depends on the time notices at once."""
+"""A wall clock that is set: code that depends on the time does not notice at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BEGIN = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
 class Clocks:
-    """A wall clock and a steady one, both in the test's hand."""
+    """A wall clock and a steady clock, both set by the test."""
 
     def __init__(self) -> None:
         self.wall = BEGIN.timestamp()
@@ -25,14 +25,14 @@ class Clocks:
         return self.clock()
 
 
-def test_it_goes_as_the_wall_clock() -> None:
+def test_the_clock_follows_the_wall_clock() -> None:
     clocks = Clocks()
     assert clocks.clock() == BEGIN
     assert clocks.pass_time(90) == BEGIN + timedelta(seconds=90)
 
 
 @pytest.mark.parametrize("jump", [3600, -3600, 5, -5], ids=lambda jump: f"{jump}s")
-def test_a_jump_is_taken_over_when_it_has_lasted(jump: float) -> None:
+def test_a_lasting_jump_is_adopted(jump: float) -> None:
     clocks = Clocks()
     clocks.pass_time(10)
     clocks.wall += jump
@@ -42,7 +42,7 @@ def test_a_jump_is_taken_over_when_it_has_lasted(jump: float) -> None:
     assert clocks.pass_time(10) == datetime.fromtimestamp(clocks.wall, UTC)
 
 
-def test_a_jump_and_back_is_none() -> None:
+def test_a_jump_that_is_undone_is_ignored() -> None:
     clocks = Clocks()
     clocks.wall -= 3600
     clocks.pass_time(100)

@@ -1,4 +1,4 @@
-"""How long nodes and servers take, in virtual time: what a watch shows, and when."""
+"""Start-up times of nodes and servers, in virtual time, from the changes in a watch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Json = dict[str, Any]
 
 
 class Times:
-    """A watch that is told what there is, a clock, and all that was heard."""
+    """A watch with the test's objects, a clock, and all reported times."""
 
     def __init__(self, namespaces: Namespaces | None = None) -> None:
         self.now = START
@@ -90,7 +90,7 @@ def stamp(moment: datetime) -> str:
 # --- nodes -----------------------------------------------------------------------------------------------------------
 
 
-def test_what_a_new_node_comes_to_is_told_once_each() -> None:
+def test_each_step_of_a_new_node_is_reported_once() -> None:
     times = Times()
     made = times.after(60).now
     times.drivers["g4"] = {"gpu.example.com", "nic.example.com"}
@@ -132,7 +132,7 @@ def test_a_node_that_is_open_because_of_the_deadline_has_not_its_images() -> Non
     assert times.leads == [("g4", "images", 1000)]
 
 
-def test_nodes_of_before_and_nodes_that_are_gone_are_not_told_of() -> None:
+def test_older_and_removed_nodes_are_not_reported() -> None:
     times = Times()
     times.after(60).node("there-before", ready=True, images="true")
     times.node("older", created=START - timedelta(minutes=1))
@@ -162,14 +162,14 @@ def test_a_warm_claim_is_a_hit() -> None:
     times.claim("mine")
     times.pod("ada", claim="warm")
     times.pod("bob", claim="mine")
-    times.waits.reservation("hub", "bob")  # and came too late
+    times.waits.reservation("hub", "bob")  # the reservation came too late
     times.after(0.3).pod("ada", "there-before", claim="warm", created=START)
     times.after(0.3).pod("bob", "there-before", claim="mine", created=START)
     times.after(60).pod("ada", "there-before", claim="warm", created=START)
     assert times.launches == [("shape", "hit", 0.3), ("shape", "miss", pytest.approx(0.6))]
 
 
-def test_a_promised_place_without_devices_is_a_hit() -> None:
+def test_a_reserved_placeholder_without_devices_is_a_hit() -> None:
     times = Times()
     times.waits.reservation("hub", "ada")
     times.waits.reservation("hub", "late")
@@ -181,7 +181,7 @@ def test_a_promised_place_without_devices_is_a_hit() -> None:
     assert times.launches == [("shape", "hit", 1), ("shape", "miss", 1)]
 
 
-def test_a_node_made_after_the_pod_was_waited_for() -> None:
+def test_a_launch_on_a_node_newer_than_its_pod_is_a_node_wait() -> None:
     times = Times()
     times.pod("ada")
     times.after(60).node("new", created=times.now)
@@ -189,14 +189,14 @@ def test_a_node_made_after_the_pod_was_waited_for() -> None:
     assert times.launches == [("shape", "node_wait", 300)]
 
 
-def test_one_that_waited_before_it_was_seen_counts_from_its_making() -> None:
+def test_a_pod_pending_before_it_was_seen_counts_from_its_creation() -> None:
     times = Times()
     times.after(100).pod("ada", created=START)
     times.after(20).pod("ada", "there-before", created=START)
     assert times.launches == [("shape", "miss", 120)]
 
 
-def test_what_is_no_launch_is_not_told_of() -> None:
+def test_pods_that_are_no_launches_are_not_reported() -> None:
     times = Times()
     times.pod("running", "there-before")
     for node in ("", "there-before"):
@@ -205,7 +205,7 @@ def test_what_is_no_launch_is_not_told_of() -> None:
     times.pod("gone")
     times.watch.remove(Kind.POD, ObjectKey("hub", "gone"))
     times.pod("gone", "there-before", uid="2")
-    times.pod("replaced", uid="1")  # that it went is not seen where a watch is begun anew
+    times.pod("replaced", uid="1")  # its deletion is not seen where a watch begins anew
     times.pod("replaced", "there-before", uid="2")
     assert times.launches == []
     everywhere = Times(Namespaces(None, frozenset(("hub",)), frozenset(("hub",))))

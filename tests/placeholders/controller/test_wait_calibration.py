@@ -1,4 +1,4 @@
-"""How estimates of waits are compared with waits."""
+"""Estimates of waits, compared with the waits."""
 
 from __future__ import annotations
 

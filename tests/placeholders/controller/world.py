@@ -1,6 +1,6 @@
 """A reconciler at work on a cluster under test, and users' pods as the spawner makes them.
 
-In real time, on an API server and a scheduler of their own: decisions are carried out by the executor, and seen by watches.
+In real time, with a real API server and scheduler: the executor carries out decisions, and watches show the results.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class PlaceholderWorld:
         await eventually(condition, what or str(condition), seconds, shows=lambda: self.decisions.newest(12))
 
     def warm(self, of: Shape) -> list[Any]:
-        """Those that may be handed over: their claims are seen to be allocated, too, which comes by another watch."""
+        """Placeholders that are ready for a handover: another watch also shows that their claims are allocated."""
         claims = self.watch.snapshot.claims
         return [
             each
@@ -83,7 +83,7 @@ class PlaceholderWorld:
         ]
 
     async def user(self, name: str, claims: Mapping[str, Json] | None = None, **kind: Any) -> None:
-        """A user's pod with claims of its own."""
+        """Create a user's pod with its own claims."""
         entries = {}
         for entry, spec in (claims or {}).items():
             template = f"{name}-{entry}"
@@ -99,7 +99,7 @@ class PlaceholderWorld:
         await self._create(name, entries, claims or {}, **kind)
 
     async def placed_user(self, name: str, of: Shape, claims: Mapping[str, Json], **kind: Any) -> Any:
-        """A user's pod as the spawner makes it after it asked for a placement."""
+        """Create a user's pod as the spawner does after it asked for a placement."""
         reservation = await self.reservations.place(of, self.cluster.namespace, name)
         if reservation.claims:
             await self.named_user(name, reservation.claims, claims, **kind)
@@ -108,7 +108,7 @@ class PlaceholderWorld:
         return reservation
 
     async def named_user(self, name: str, given: Mapping[str, str], claims: Mapping[str, Json], **kind: Any) -> None:
-        """A user's pod that names claims which are there."""
+        """Create a user's pod that names existing claims."""
         await self._create(
             name, {entry: {"resourceClaimName": claim} for entry, claim in given.items()}, claims, **kind
         )
@@ -126,7 +126,7 @@ async def at_work(
     kubeconfig: Path | None = None,
     image: str = PAUSE,
 ) -> AsyncIterator[PlaceholderWorld]:
-    """A reconciler that keeps what is wanted of each shape, in placeholders of an image."""
+    """A reconciler that holds the target of each shape, with placeholders of an image."""
     policy = Policy(
         shapes={each.id: each for each, _ in pairs}, replicas={each.id: replicas for each, replicas in pairs}
     )

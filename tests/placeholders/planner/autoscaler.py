@@ -1,9 +1,9 @@
-"""A stand-in for cluster-autoscaler, in a world of virtual time: what it does that matters to placeholders.
+"""A stand-in for cluster-autoscaler, in virtual time, with the behaviour that matters to placeholders.
 
-Its loop runs every ten seconds. Up: pods that wait, have a priority of at least the cutoff, and fit neither on nodes that are
-there nor on those on their way, get new nodes if they would fit on the group's template node, which has devices, but none of
-the labels that others put on nodes later. Down: nodes used less than half for ten minutes, whose pods all can move and
-have a place elsewhere. A node is unready, and counts as on its way, until its devices are published.
+Its loop runs every ten seconds. Up: pending pods with a priority of at least the cutoff, which fit neither on existing
+nodes nor on ordered ones, get new nodes if they would fit on the group's template node. That has devices, but no label
+that others put on nodes later. Down: nodes used less than half for ten minutes, whose pods are all evictable and
+fit on other nodes. A node is unready, and counts as ordered, until its devices are published.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.simulator.changes import take_down_node
 
 
 class Cluster(Protocol):
-    """What it sees and does: the simulator's world, or a real control plane's."""
+    """The autoscaler's view of a cluster: the simulator's world, or a real control plane."""
 
     @property
     def now(self) -> datetime: ...
@@ -32,25 +32,25 @@ class Cluster(Protocol):
     def snapshot(self) -> Snapshot: ...
 
     def node(self, name: str, cpu: str = ..., gpus: int = ..., memory: str = ..., images: Iterable[str] = ...) -> None:
-        """A node comes."""
+        """Add a node."""
 
     def slice(self, node: str, gpus: int, memory: str = ...) -> None:
-        """A node's devices are published."""
+        """Publish a node's devices."""
 
     def pull(self, node: str) -> None:
-        """A node has the images."""
+        """Give a node the images."""
 
     def remove_node(self, name: str) -> None:
-        """A node goes, with the pods there."""
+        """Remove a node, with its pods."""
 
-    def waiting(self) -> list[Pod]:
-        """Pods that have no place."""
+    def pending_pods(self) -> list[Pod]:
+        """Pods that have no node."""
 
     def replacement_of(self, placeholder: Pod) -> tuple[Pod, tuple[TrackedClaim, ...]]:
-        """What would be made if a placeholder went."""
+        """The pod and claims that would be created if a placeholder were deleted."""
 
     def node_objects(self, name: str, cpu: str, gpus: int, memory: str, images: Iterable[str]) -> list[Json]:
-        """A node of the group, as it would come."""
+        """A node of the group, as the autoscaler would add it."""
 
 
 Json = dict[str, Any]
@@ -61,16 +61,16 @@ _TEMPLATE = "template-"
 
 @dataclass(frozen=True)
 class NodeGroup:
-    """What nodes the autoscaler can bring, and how long that takes.
+    """The nodes that the autoscaler can add, and how long that takes.
 
     Attributes
     ----------
     boot
-        From the order to a node that takes pods.
+        From the order to a node that accepts pods.
     publish
-        From there to its devices.
+        From then until the devices are published.
     pull
-        From there to the images.
+        From then until the images are pulled.
     starts_per_minute
         Orders in a minute at most; None if unlimited.
     """
@@ -129,20 +129,20 @@ class Autoscaler:
     # --- what happens ----------------------------------------------------------------------------------------------------
 
     def begin(self, count: int = 1) -> None:
-        """Nodes that are there from the beginning, with everything."""
+        """Nodes that exist from the beginning, with devices and images."""
         for _ in range(count):
             name = self._new_name()
             self._world.node(name, cpu=self._group.cpu, gpus=self._group.gpus, memory=self._group.memory)
 
     def run(self) -> bool:
-        """Do what is due; whether anything happened."""
+        """Do everything that is due; returns whether anything happened."""
         now = self._world.now
         self.node_seconds += self.nodes * (now - self._counted).total_seconds()
         self._counted = now
         happened = [self._boot(name) for name in _due(self._ordered, now)]
         happened += [self._publish(name) for name in _due(self._published, now)]
         happened += [self._pull(name) for name in _due(self._pulled, now)]
-        if not happened and now - self._last_look >= self.every:  # else what came is looked at first
+        if not happened and now - self._last_look >= self.every:  # otherwise new objects are looked at first
             self._last_look = now
             happened += self._scale_up()
             happened += self._scale_down()
@@ -175,14 +175,14 @@ class Autoscaler:
 
     def _scale_up(self) -> list[str]:
         world, snapshot = self._world, self._world.snapshot
-        waiting = [pod for pod in world.waiting() if pod.priority >= _CUTOFF and not pod.is_gated]
-        if not waiting:
+        pending = [pod for pod in world.pending_pods() if pod.priority >= _CUTOFF and not pod.is_gated]
+        if not pending:
             return []
         ordered, allowed = 0, self._starts_allowed()
         with snapshot.trial():
             templates = [self._add_template(number) for number in range(len(self._ordered) + len(self._published))]
             unready = set(self._published)
-            for pod in sorted(waiting, key=lambda pod: (-pod.priority, pod.created, pod.name)):
+            for pod in sorted(pending, key=lambda pod: (-pod.priority, pod.created, pod.name)):
                 names = [name for name in (*snapshot.nodes,) if name not in unready]
                 if any(snapshot.schedule(pod, name).fits for name in names):
                     continue
@@ -236,13 +236,13 @@ class Autoscaler:
         return gone
 
     evicted = 0
-    """Placeholders that had to move because their node went."""
+    """Placeholders that were evicted because their node was removed."""
 
     def _is_unneeded(self, state: NodeState) -> bool:
         return self._utilization(state) < self.threshold and all(map(_is_movable, state.pods))
 
     def _utilization(self, state: NodeState) -> float:
-        """CPU and memory, whichever is more; on a node with devices these alone, where a shared one counts as one."""
+        """The larger of CPU and memory; on a node with devices only the devices, where a shared one counts as one."""
         name = state.node.name
         devices = [item for item in self._world.snapshot.slices.values() if item.node_name == name]
         if devices:
@@ -271,7 +271,7 @@ class Autoscaler:
 
 
 def _is_movable(pod: Pod) -> bool:
-    """Users' servers belong to no controller, so they are in the way of any scale-down; placeholders are not."""
+    """Users' servers belong to no controller, so they prevent any scale-down; placeholders do not."""
     return pod.labels.get(names.COMPONENT) == names.PLACEHOLDER
 
 

@@ -1,4 +1,4 @@
-"""Anything that can happen to a hub in a cluster, drawn at random, with what must hold after each step."""
+"""Random events of a hub in a cluster, and the invariants that hold after each step."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ KINDS = {
     "share": ({"gpu": share_claim("10Gi")}, SHARE),
     "large": ({"gpu": share_claim("20Gi")}, user_shape({"gpu": share_claim("20Gi")})),
 }
-#: What the hub may publish of its profiles one after the other.
+#: Profiles that the hub may publish, one set after the other.
 PUBLISHED = tuple(
     tuple(zip(shapes, (ReplicaRange(3, 6), ReplicaRange(1, 4), ReplicaRange(2, 5)), strict=False))
     for shapes in (
@@ -44,8 +44,8 @@ PUBLISHED = tuple(
         (PLAIN, user_shape({"gpu": gpu_claim()}, cpu="900m")),
     )
 )
-MAX_KEPT = 6
-#: An administrator's limits, one after the other.
+MAX_PLACEHOLDERS = 6
+#: Limits of an administrator, one after the other.
 LIMITS = (
     (),
     (Limit("few", placeholders=3),),
@@ -67,7 +67,7 @@ def world() -> World:
 
 
 class Chaos:
-    """Does one random thing after the other."""
+    """Does one random step after the other."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -75,7 +75,7 @@ class Chaos:
         self.number = 0
         self.begun = self.world.now
         self.restarts = 0
-        self.max_waiting = 0
+        self.max_pending = 0
         self.handed: Counter[str] = Counter()
 
     def name(self, prefix: str) -> str:
@@ -112,7 +112,7 @@ class Chaos:
         self.world.pass_time(seconds=self.random.choice((0.2, 1, 3, 10)))
 
     def decide(self) -> None:
-        """Moving and tidying up leave as many warm as must be; users, and what happens to nodes, may take more."""
+        """Evictions leave the floor of warm placeholders; users and lost nodes may take more."""
         view = self.world.view()
         warm = {shape: {each.key for each in view.warm(shape)} for shape in self.world.policy.replicas}
         decided = self.world.decide()
@@ -120,7 +120,7 @@ class Chaos:
             each.key for each in decided.actions if isinstance(each, DeletePlaceholder) and each.cause.is_eviction
         }
         for shape, keys in warm.items():
-            # A limit that is lowered leaves as many as it allows.
+            # A lowered limit leaves as many as it allows.
             if keys & evicted and not self.world.policy.limits:
                 assert len(keys - evicted) >= self.world.policy.replicas_of(shape).effective_floor, decided.actions
 
@@ -128,10 +128,10 @@ class Chaos:
             self.check_limits(decided)
 
     def check_limits(self, decided: Decisions) -> None:
-        """With placeholders for targets just created, no limit is exceeded; those for users do not count."""
+        """After new placeholders for targets no limit is exceeded; placeholders for users do not count."""
         view = self.world.view()
         needing = Counter(view.shape_of(view.users[each.pod]) for each in decided.pending if each.needs_node)
-        counted, held, asked = 0, set[DeviceId](), 0
+        counted, devices, asked = 0, set[DeviceId](), 0
         for shape, there in view.placeholders_of_shape.items():
             pending = sum(each.is_pending for each in there)
             counted += len(there) - min(pending, needing[shape])
@@ -142,20 +142,20 @@ class Chaos:
                     key for key in each.claims if all(ObjectKey.of(pod) == each.key for pod in view.pods_naming(key))
                 ]
                 claims = [view.snapshot.claims[key].claim for key in own if key in view.snapshot.claims]
-                held |= {device.id for claim in claims for device in claim.status.devices or ()}
+                devices |= {device.id for claim in claims for device in claim.status.devices or ()}
         for limit in self.world.policy.limits:
             if limit.placeholders is not None:
                 assert counted <= limit.placeholders, limit
             if limit.devices is not None:
-                assert len(held) + asked <= limit.devices, limit
+                assert len(devices) + asked <= limit.devices, limit
 
     def limit(self) -> None:
         """An administrator changes the limits."""
         self.world.policy = replace(self.world.policy, limits=self.random.choice(LIMITS))
 
     def refuse_nodes(self) -> None:
-        """The autoscaler adds no node for what is pending."""
-        self.world.no_node = {pod.uid: "1 max node group size reached" for pod in self.world.waiting()}
+        """The autoscaler adds no node for pending pods."""
+        self.world.no_node = {pod.uid: "1 max node group size reached" for pod in self.world.pending_pods()}
 
     def node(self) -> None:
         if len(self.world.snapshot.nodes) < 8:
@@ -172,7 +172,7 @@ class Chaos:
         self.world.user(self.name("user"), claims)
 
     def placed_user(self) -> None:
-        """As the spawner does: asks for a placement, gets a reservation, makes a pod that names the claim, or dies."""
+        """As the spawner does: ask for a placement, get a reservation, create a pod that names the claim, or die."""
         kind = self.random.choice(("plain", "gpu", "share"))
         claims, shape = KINDS[kind]
         name = self.name("user")
@@ -181,7 +181,7 @@ class Chaos:
             assert warm.reservation is None
             claim = self.world.reservation(found, name)
             if self.random.random() < 0.2:
-                return  # a hub that died
+                return  # the hub dies
             self.world.user(name, claim_names={"gpu": claim})
             self.handed[claim] += 1
         else:
@@ -203,20 +203,20 @@ class Chaos:
             self.world.snapshot.put(replace(pod, phase="Failed"))
 
     def fail_all(self) -> None:
-        """None of them can run: a device plugin is broken everywhere."""
+        """No placeholder can run: a device plugin is broken on every node."""
         for key in self.world.view().placeholders:
             pod = self.world.snapshot.pods[key]
             if pod.node_name:
                 self.world.snapshot.put(replace(pod, phase="Failed"))
 
     def delete_all(self) -> None:
-        """Somebody, or something, takes them for leftovers."""
+        """A user or a program deletes all placeholders that are not reserved."""
         for key, each in self.world.view().placeholders.items():
             if each.reservation is None:
                 self.world.remove_pod(key)
 
     def publish(self) -> None:
-        """The hub's profiles change, and back, and change; some make no sense."""
+        """The hub's profiles change back and forth; some are invalid."""
         choices = {f"choice-{number}": each for number, each in enumerate(self.random.choice(PUBLISHED))}
         shapes = {name: shape for name, (shape, _) in choices.items()}
         if self.random.random() < 0.5:
@@ -229,7 +229,7 @@ class Chaos:
         self.world.problem = self.random.choice(("", "", "the API server does not answer"))
 
     def restart(self) -> None:
-        """A new leader knows only what is in the cluster."""
+        """A new leader knows only the objects in the cluster."""
         self.world.planner_state = PlannerState.fresh(self.world.now)
         self.restarts += 1
 
@@ -239,7 +239,7 @@ class Chaos:
     def check(self) -> None:
         world = self.world
         view = world.view()
-        # No warm claim is two users'.
+        # No warm claim is handed over to two users.
         assert not [name for name, times in self.handed.items() if times > 1]
         users_of_claim = Counter(
             each.claim for pod in view.users.values() for each in pod.claims if each.claim and each.template is None
@@ -249,22 +249,22 @@ class Chaos:
         tidied = [each for each in world.actions(DeletePlaceholder) if each.cause.is_eviction]
         seconds = (world.now - self.begun).total_seconds()
         assert len(tidied) <= BUDGET.burst + BUDGET.per_second * seconds
-        # Nor are more made than may be; only a new leader has a whole bucket again.
-        self.max_waiting = max(self.max_waiting, len(view.pending_users), len(world.pending_records))
-        wanted = MAX_KEPT + self.max_waiting
+        # Creations stay within their budget, too; only a new leader has a full bucket again.
+        self.max_pending = max(self.max_pending, len(view.pending_users), len(world.pending_records))
+        wanted = MAX_PLACEHOLDERS + self.max_pending
         of_users = sum(each.cause.is_of_users for each in world.actions(DeletePlaceholder))
         most = (self.restarts + 1) * RENEWAL.most(wanted) + RENEWAL.rate(wanted) * seconds + of_users
         assert len(world.actions(CreatePlaceholder)) <= most
-        # Never more than wanted, and one for each pending server.
+        # Never more placeholders than wanted, plus one for each pending server.
         for shape, replicas in world.policy.replicas.items():
-            max_there = max(replicas.max, replicas.min + self.max_waiting)
+            max_there = max(replicas.max, replicas.min + self.max_pending)
             assert len(view.placeholders_of_shape.get(shape, ())) <= max_there
-        # Every user that waited has a reason.
+        # Every pending user has a reason.
         if not world.last.on_hold:
             assert {each.pod for each in world.last.pending} == world.pending_records
 
     def rest(self) -> None:
-        """Trouble ends: everything comes to rest, nothing is left over, what is wanted is there or waits."""
+        """Trouble ends: the world comes to rest without leftovers, and all wanted placeholders exist or are pending."""
         world = self.world
         world.problem = ""
         world.no_node = {}
@@ -279,7 +279,7 @@ class Chaos:
         world.run(minutes=10, every_seconds=60)
         assert world.log == [], "with no change in the cluster nothing is done"
         view = world.view()
-        assert view.terminating == [], "what has failed goes"
+        assert view.terminating == [], "failed placeholders are deleted"
         kept = {claim for each in view.placeholders.values() for claim in each.claims}
         had = {(pod.namespace, each.claim) for pod in view.users.values() for each in pod.claims}
         for tracked in view.warm_claims():
@@ -289,6 +289,6 @@ class Chaos:
             assert len(view.placeholders_of_shape.get(shape, ())) >= replicas.min
         for each in view.placeholders.values():
             assert each.reservation is None
-        # No user waits for what a placeholder holds.
+        # No user is pending for a device of a placeholder.
         for user in world.last.pending:
             assert user.needs_node, user

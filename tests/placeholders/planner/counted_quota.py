@@ -1,4 +1,4 @@
-"""A ResourceQuota that is counted as Kubernetes does it."""
+"""A ResourceQuota that is counted as in Kubernetes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def quota(hard: Mapping[str, str], used: Mapping[str, str] | None = None, **spec
 
 
 class Counting:
-    """Does what the quota controller does: counts all pods and claims of the namespace."""
+    """Acts as the quota controller: counts all pods and claims of the namespace."""
 
     def __init__(self, world: World, hard: Mapping[str, str], **spec: Any) -> None:
         self.world = world
@@ -37,7 +37,7 @@ class Counting:
         used = self._used()
         counted = {name: str(Quantity(used[name])) for name in self.hard}
         found = quota_of(quota(self.hard, counted, **self.spec), PRIORITY_CLASS)
-        # The API server would have refused it. What existed before a quota was lowered stays.
+        # The API server would have refused it. Pods that existed before a quota was lowered stay.
         assert all(
             used[name] <= max(Quantity.parse(most).nano, self._before[name]) for name, most in self.hard.items()
         ), counted

@@ -1,8 +1,8 @@
-"""A day of the thought experiment in virtual time: users come and go, an autoscaler brings and takes nodes.
+"""A day of the thought experiment in virtual time: users come and go, an autoscaler adds and removes nodes.
 
-Ten seats a node, five placeholders, five minutes from the order of a node to the node, three more to the image. Two systems
-can keep the placeholders: ours, and the recipe of zero-to-jupyterhub (one StatefulSet of pods with a lower priority, put
-together on the fullest nodes by its user-scheduler, which preempts them for users).
+A node has ten slots. Five placeholders are wanted. A node takes five minutes from its order, and the image three more.
+Two systems can provide the placeholders: ours, and the recipe of zero-to-jupyterhub (one StatefulSet of pods with a
+lower priority, which its user-scheduler packs on the fullest nodes and preempts for users).
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from tests.placeholders.planner.objects import NAMESPACE, Json, preferring, shar
 from tests.placeholders.planner.simulated_cluster import START, SimulatedCluster
 from tests.placeholders.planner.world import World
 
-SEATS = 10
+SLOTS = 10
 PLACEHOLDERS = 5
 SHARE = "5Gi"
-CPU_NODES = NodeGroup(cpu=str(SEATS))
-GPU_NODES = NodeGroup(cpu="64", gpus=1, memory=f"{5 * SEATS}Gi")
+CPU_NODES = NodeGroup(cpu=str(SLOTS))
+GPU_NODES = NodeGroup(cpu="64", gpus=1, memory=f"{5 * SLOTS}Gi")
 _ARRIVALS_BY_HOUR = (1, 3, 8, 10, 9, 6, 8, 9, 7, 4, 3, 2, 1)
-"""From the seventh hour of the day on, in proportion."""
+"""Users by hour, from the seventh hour of the day on, in proportion."""
 
 
 @dataclass(frozen=True)
 class Session:
-    """A user who comes and, so long after his server has begun, goes."""
+    """A user who comes, and who leaves a fixed time after the start of the server."""
 
     name: str
     at: datetime
@@ -50,7 +50,7 @@ class Session:
 
 
 def sessions(count: int, seed: int) -> list[Session]:
-    """A day's users: random moments, many before and after noon; half stay for more than 80 minutes."""
+    """Users of a day: random moments, many before and after noon; half stay for more than 80 minutes."""
     chance = random.Random(seed)
     begin = START.replace(hour=7, minute=0)
     found = []
@@ -63,12 +63,12 @@ def sessions(count: int, seed: int) -> list[Session]:
 
 
 def first_moment() -> datetime:
-    """When a day begins: a while before the first user."""
+    """The beginning of a day, a while before the first user."""
     return START.replace(hour=6, minute=0)
 
 
 class Ours(World):
-    """Placeholders by `dra_spawner.placeholders.planner`, placements as the spawner asks for them."""
+    """Placeholders by `dra_spawner.placeholders.planner`, and placements as the spawner asks for them."""
 
     def __init__(self, shape: Shape, claims: Mapping[str, Json]) -> None:
         self.shape, self.claims = shape, claims
@@ -106,7 +106,7 @@ class Recipe(SimulatedCluster):
         return 0
 
     def decide(self) -> Decisions:
-        """What the controller of the StatefulSet does."""
+        """Act as the controller of the StatefulSet."""
         there = [pod for pod in self.snapshot.pods.values() if pod.labels[names.COMPONENT] == names.PLACEHOLDER]
         for _ in range(PLACEHOLDERS - len(there)):
             name = f"user-placeholder-{next(self._numbers)}"
@@ -138,28 +138,28 @@ class Recipe(SimulatedCluster):
         return manifest
 
     def _best(self, pod: Any, names: Iterable[str]) -> str:
-        """The fullest node, whoever fills it."""
+        """The fullest node, by all pods."""
         return max(names, key=lambda name: (self.snapshot.nodes[name].requested.get("cpu", 0), name))
 
 
 @dataclass
 class Outcome:
-    """What a day was like."""
+    """Figures of a day."""
 
     waits: dict[str, float] = field(default_factory=dict)
-    """Seconds from each user's coming to his server on a node with the image."""
+    """Seconds from each user's arrival until the server is on a node with the image."""
     for_node: set[str] = field(default_factory=set)
     """Users who had to wait for a node."""
     for_image: set[str] = field(default_factory=set)
     """Users who were on a node before the image was."""
     blocked: set[str] = field(default_factory=set)
-    """Users who waited where a placeholder was all that stood in the way."""
+    """Users who were pending although only a placeholder was in the way."""
     node_hours: float = 0.0
     max_nodes: int = 0
     left_over: int = 0
     """Nodes an hour after the last user."""
     evictions: int = 0
-    """Placeholders that were moved, drained, or lost their node; not those that a user took the place of."""
+    """Placeholders that were rebalanced, drained, or lost their node; not those that a user preempted."""
 
     def wait(self, percent: int) -> float:
         return statistics.quantiles(self.waits.values(), n=100, method="inclusive")[percent - 1]
@@ -181,7 +181,7 @@ COLUMNS = (
 
 
 class Schedule:
-    """Who comes and goes in a day, what the autoscaler does meanwhile, and what the day was like."""
+    """The arrivals and departures of a day, the autoscaler's steps meanwhile, and the figures of the day."""
 
     def __init__(self, autoscaler: Autoscaler, users: Iterable[Session]) -> None:
         self.autoscaler = autoscaler
@@ -210,7 +210,7 @@ class Schedule:
 
 
 class Day(Schedule):
-    """Lets the day pass over one of the systems."""
+    """Lets the day pass with one of the systems."""
 
     def __init__(self, world: Ours | Recipe, group: NodeGroup, users: Iterable[Session]) -> None:
         super().__init__(Autoscaler(world, group), users)
@@ -239,7 +239,7 @@ class Day(Schedule):
             self._came[arriving.name] = arriving
             world.arrive(arriving.name)
             self._settle()
-        if happened or world.now.second < 10:  # once a minute in any case
+        if happened or world.now.second < 10:  # in any case once a minute
             self._settle()
         self._look()
         self.outcome.max_nodes = max(self.outcome.max_nodes, self.autoscaler.nodes)
@@ -248,16 +248,20 @@ class Day(Schedule):
         """Scheduler and decisions take turns; each takes a tenth of a second."""
         world = self.world
         for _ in range(30):
-            before = len(world.waiting()), len(world.snapshot.pods), len(world.preempted)
+            before = len(world.pending_pods()), len(world.snapshot.pods), len(world.preempted)
             world.schedule()
             done = world.decide()
             world.pass_time(seconds=0.1)
             self._look()
-            if not done.actions and before == (len(world.waiting()), len(world.snapshot.pods), len(world.preempted)):
+            if not done.actions and before == (
+                len(world.pending_pods()),
+                len(world.snapshot.pods),
+                len(world.preempted),
+            ):
                 return
 
     def _look(self) -> None:
-        """Who has a place now, and who has a server."""
+        """Note the users who have a node, and the users whose server runs."""
         world, outcome = self.world, self.outcome
         for name, session in self._came.items():
             if name in outcome.waits:
@@ -281,7 +285,7 @@ class Day(Schedule):
 
 
 def is_blocked(snapshot: Snapshot, user: ObjectKey, has_images: Callable[[str], bool]) -> bool:
-    """Whether a user's pod fits nowhere as things are, but would on a node with the image if no placeholder was there."""
+    """Whether a user's pod fits on no node now, but would fit on a node with the image if no placeholder existed."""
     pod = snapshot.pods[user]
     if snapshot.fits(pod, explain=False).fitting:
         return False
@@ -296,7 +300,7 @@ def _is_placeholder(pod: Pod) -> bool:
 
 
 def both(shares: bool, users: int = 150, seed: int = 1) -> Iterator[tuple[str, Outcome]]:
-    """The same day with either system."""
+    """The same day with each of the systems."""
     claims = {"gpu": share_claim(SHARE)} if shares else {}
     shape = user_shape(claims)
     for name, kind in (("ours", Ours), ("recipe", Recipe)):

@@ -1,4 +1,4 @@
-"""A hub with placeholders of given shapes, and what is asked of it again and again."""
+"""A hub with placeholders of given shapes, and helpers that many tests use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def hub(*shapes: tuple[Shape, int, int], **policy: Any) -> World:
 
 
 def made(world: World) -> int:
-    """How many placeholders were created."""
+    """The number of created placeholders."""
     return len(world.actions(CreatePlaceholder))
 
 

@@ -45,7 +45,7 @@ class HubService:
         return present(self._last)
 
     def view(self) -> View:
-        """What it sees now."""
+        """The cluster as the service sees it now."""
         own = frozenset((self.namespace,))
         within = Namespaces(own, own, own, self.installation)
         world = self.world
@@ -58,7 +58,7 @@ class HubService:
         return found
 
     def carry_out(self, decisions: Decisions) -> None:
-        """Do what its executor would do."""
+        """Act as the executor of the service."""
         settings = PlaceholderSettings(self.namespace, labels={names.INSTALLATION: self.installation})
         for action in decisions.actions:
             if isinstance(action, CreatePlaceholder):
@@ -74,7 +74,7 @@ class HubService:
 
     @property
     def number(self) -> int:
-        """How many placeholders it has."""
+        """The number of its placeholders."""
         return len(self.view().placeholders)
 
 

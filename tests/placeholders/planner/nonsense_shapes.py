@@ -1,4 +1,4 @@
-"""Shapes that a hub publishes and that make no sense."""
+"""Published shapes that are invalid."""
 
 from __future__ import annotations
 

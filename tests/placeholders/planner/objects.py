@@ -11,7 +11,7 @@ from dra_spawner.placeholders.planner.shapes import Shape, shape_of
 
 NAMESPACE = "hub"
 IMAGE = "quay.io/jupyter/scipy-notebook:2026"
-#: What `gpu.example.com` stands for, too.
+#: The devices of `gpu.example.com` as an extended resource.
 EXTENDED_RESOURCE = "example.com/gpu"
 
 Json = dict[str, Any]
@@ -29,7 +29,7 @@ def share_claim(memory: str) -> Json:
 def user_manifest(
     name: str, claims: Iterable[str] = (), cpu: str = "1", requires_ready: bool = True, extended: int = 0, **spec: Any
 ) -> Json:
-    """A user's pod as the spawner makes it; with devices as an extended resource, if so many are wanted."""
+    """A user's pod as the spawner makes it; ``extended`` is its number of devices as an extended resource."""
     resources: Json = {"requests": {"cpu": cpu, "memory": "1Gi"}}
     if extended:
         resources["limits"] = {EXTENDED_RESOURCE: str(extended)}
@@ -51,7 +51,7 @@ def preferring(node: str) -> Json:
 
 
 def user_shape(claims: Mapping[str, Json] | None = None, cpu: str = "1", **spec: Any) -> Shape:
-    """The shape of such a pod."""
+    """The shape of a user's pod."""
     return shape_of(user_manifest("anybody", claims or (), cpu, **spec), claims or {}, frozenset((names.IMAGES_READY,)))
 
 
@@ -64,7 +64,7 @@ def node_objects(
     created: str,
     labels: Mapping[str, str] | None = None,
 ) -> list[Json]:
-    """A node and what its driver publishes; with ``memory`` its GPUs can be shared."""
+    """A node and the slice of its driver; with ``memory`` its GPUs can be shared."""
     named = {"kubernetes.io/hostname": name, "node.kubernetes.io/instance-type": f"g{gpus}", **(labels or {})}
     node = {
         "kind": "Node",
@@ -79,7 +79,7 @@ def node_objects(
 
 
 def gpu_slice(node: str, gpus: int, memory: str) -> Json:
-    """What the driver publishes."""
+    """A slice as the driver publishes it."""
     shared: Json = {"allowMultipleAllocations": True} if memory else {}
     if memory:
         policy = {"default": memory, "validRange": {"min": "5Gi", "step": "5Gi"}}

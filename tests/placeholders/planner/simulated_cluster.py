@@ -1,6 +1,6 @@
 """A cluster in virtual time without an API server: nodes and users come and go, the scheduler is the simulator.
 
-What an autoscaler, a kubelet and an image puller would do is done by the tests' steps. What decisions do there is in
+The tests' steps act as autoscaler, kubelet and image puller. The effects of decisions are in
 `tests.placeholders.planner.world`.
 """
 
@@ -42,7 +42,7 @@ class SimulatedCluster:
     Attributes
     ----------
     refused
-        Pods that the scheduler does not place, whatever the simulator thinks of them, with what it says.
+        Pods that the scheduler does not place, whatever the simulator finds, each with the scheduler's message.
     slow
         Pods whose containers do not run yet, although they have a node.
     broken_nodes
@@ -94,18 +94,18 @@ class SimulatedCluster:
         self.objects[obj["kind"], ObjectKey(metadata.get("namespace", ""), metadata["name"])] = obj
 
     def relabel(self, kind: str, key: ObjectKey, changes: Mapping[str, str | None]) -> None:
-        """Labels of a pod or a claim change; those with ``None`` go."""
-        # The simulator's own objects say where a pod is and what a claim holds; only labels change.
+        """Labels of a pod or a claim change; labels with ``None`` are removed."""
+        # In the simulator's own objects pods have nodes and claims have devices; only labels change here.
         table: Any = self.snapshot.pods if kind == "Pod" else self.snapshot.claims
         item = table[key]
         merged = {name: value for name, value in {**item.labels, **changes}.items() if value is not None}
         self.snapshot.put(replace(item, labels=merged))
 
     def remove_pod(self, key: ObjectKey) -> None:
-        """A pod goes, and with it the claims that it alone used and that are not reserved."""
+        """A pod is deleted, with its claims that no other pod uses and that are not reserved."""
         self.snapshot.remove_pod(key)
         obj = self.objects.pop(("Pod", key), None)
-        # Claims of placeholders are owned by them and by those who took them over.
+        # Claims of placeholders are owned by them and by the pods that got them in a handover.
         for entry in (obj or {}).get("spec", {}).get("resourceClaims", ()):
             name = ObjectKey(key.namespace, entry.get("resourceClaimName", ""))
             claim = self.snapshot.claims.get(name)
@@ -137,7 +137,7 @@ class SimulatedCluster:
         images: Iterable[str] = (IMAGE,),
         labels: Mapping[str, str] | None = None,
     ) -> list[Json]:
-        """A node and what its driver publishes."""
+        """A node and the slice of its driver."""
         return node_objects(name, cpu, gpus, memory, images, created=self.stamp(), labels=labels)
 
     def slice(self, node: str, gpus: int, memory: str = "") -> None:
@@ -168,7 +168,7 @@ class SimulatedCluster:
         annotations: Mapping[str, str] | None = None,
         **kind: Any,
     ) -> None:
-        """A user's pod is created: with claims of its own, or with claims that are there (by entry)."""
+        """A user's pod is created: with its own claims, or with existing claims (by entry)."""
         manifest = user_manifest(name, (*(claims or ()), *(claim_names or ())), **kind)
         entries = [{"name": entry, "resourceClaimName": claim} for entry, claim in (claim_names or {}).items()]
         for entry, spec in (claims or {}).items():
@@ -194,8 +194,8 @@ class SimulatedCluster:
     # --- the scheduler and the kubelets -----------------------------------------------------------------------------------
 
     def schedule(self) -> None:
-        """The scheduler places what fits: by its scores, preempting for CPU and memory, never for devices."""
-        for pod in sorted(self.waiting(), key=lambda pod: (-pod.priority, pod.created, pod.name)):
+        """Place all pods that fit: by the scheduler's scores, with preemption for CPU and memory, never for devices."""
+        for pod in sorted(self.pending_pods(), key=lambda pod: (-pod.priority, pod.created, pod.name)):
             if pod.name in self.refused:
                 continue
             where = self.snapshot.place(pod, partial(self._best, pod))
@@ -209,13 +209,13 @@ class SimulatedCluster:
         if self.kubelets_start:
             self._start()
 
-    def waiting(self) -> list[Pod]:
-        """Pods that have no place."""
+    def pending_pods(self) -> list[Pod]:
+        """Pods that have no node."""
         return [pod for pod in self.snapshot.pods.values() if not pod.node_name and not pod.is_finished]
 
     @property
     def pending(self) -> list[str]:
-        return sorted(pod.name for pod in self.waiting())
+        return sorted(pod.name for pod in self.pending_pods())
 
     def _best(self, pod: Any, names: Iterable[str]) -> str:
         states: list[NodeState] = [self.snapshot.nodes[name] for name in names]
@@ -223,7 +223,7 @@ class SimulatedCluster:
         return min(state.node.name for state in best)
 
     def _start(self) -> None:
-        """Kubelets start what has come to their nodes."""
+        """Kubelets start the pods that have come to their nodes."""
         for pod in list(self.snapshot.pods.values()):
             if not pod.node_name or pod.phase != "Pending":
                 continue

@@ -1,4 +1,4 @@
-"""The quick way to the place of a server finds what the slow one finds."""
+"""The fast search for a server's node finds the same node as the slow search."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.placeholders.planner.world import World
 
 
 def by_looking_everywhere(world: World, shape: Shape) -> str:
-    """The busiest of all nodes where a server fits, from nothing that was known before."""
+    """The busiest of all nodes where a server fits, computed without any cache."""
     view = world.view(ClusterIndex())
     pod, templates = simulated_user(shape, NAMESPACE)
     with view.snapshot.trial():
@@ -34,7 +34,7 @@ def by_looking_everywhere(world: World, shape: Shape) -> str:
 
 
 def days() -> Iterator[World]:
-    """After each step of some quarters of an hour in which all kinds of things happen."""
+    """The world after each random step of some quarters of an hour."""
     for seed in range(200, 206):
         chaos = Chaos(seed)
         while chaos.world.now - chaos.begun < timedelta(minutes=15):
@@ -55,7 +55,7 @@ def test_a_server_is_sent_to_the_busiest_node_where_it_fits() -> None:
     assert found > 50
 
 
-def test_a_remembered_busyness_is_what_would_be_computed_now() -> None:
+def test_a_cached_busyness_equals_a_fresh_one() -> None:
     figures = set()
     for world in days():
         known, fresh = NodesBusyness(world.view()), NodesBusyness(world.view(ClusterIndex()))

@@ -1,4 +1,4 @@
-"""CapacityBuffers: which shapes have one, with which number, and what becomes of the placeholders."""
+"""CapacityBuffers: the shapes that have one, its number, and the effect on placeholders."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def test_only_shapes_without_devices_have_a_buffer() -> None:
     assert decided() == (NEW_TEMPLATE, SetBuffer(PLAIN.id, 3, is_new=True, reason="target 3, before 0"))
 
 
-def test_what_is_so_already_is_not_written() -> None:
-    """Nor is another strategy, or a limit, which are the administrator's."""
+def test_an_up_to_date_buffer_is_not_written() -> None:
+    """The administrator's strategy and limit are not written either."""
     assert decided(buffers=[buffer(limits={"cpu": "20"})], templates=[TEMPLATE]) == ()
 
 
@@ -63,12 +63,12 @@ def test_what_is_so_already_is_not_written() -> None:
         pytest.param(buffer("3", podTemplateRef="x"), "target 3, before 3", id="nonsense"),
     ],
 )
-def test_what_differs_is_written(present: Json, reason: str) -> None:
+def test_a_differing_buffer_is_written(present: Json, reason: str) -> None:
     (action,) = decided(buffers=[present], templates=[TEMPLATE])
     assert action == SetBuffer(PLAIN.id, 3, is_new=False, reason=reason)
 
 
-def test_a_template_of_other_settings_is_written_anew() -> None:
+def test_a_template_of_other_settings_is_rewritten() -> None:
     before = template_manifest(PLAIN, replace(SETTINGS, priority_class="another"))
     assert decided(buffers=[buffer()], templates=[before]) == (SetTemplate(TEMPLATE, is_new=False),)
     without_annotations = {**TEMPLATE, "metadata": {"name": NAME}}

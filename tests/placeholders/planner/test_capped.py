@@ -1,4 +1,4 @@
-"""Shapes of which no more placeholders are created: those that keep failing, and those that get no node."""
+"""Shapes without further placeholders: their placeholders keep failing, or get no node."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.placeholders.planner.device_hub import hub, made
 from tests.placeholders.planner.objects import GPU, PLAIN, gpu_claim, user_shape
 from tests.placeholders.planner.world import World
 
-SAYS = "1 max node group size reached"
+MESSAGE = "1 max node group size reached"
 
 
 def capped_hub() -> World:
@@ -32,7 +32,7 @@ def test_after_five_failed_replacements_no_more_are_created() -> None:
         "Placeholders of plain: 2 are wanted, 0 are allowed as 5 replacements in a row have failed, too; no more are "
         "created until an operator says: try again."
     )
-    # All is well again, but nobody has said so.
+    # The nodes work again, but no operator has resumed the shape.
     world.run(minutes=120, every_seconds=30)
     assert made(world) == 12
     world.planner_state = world.planner_state.resumed(PLAIN.id)
@@ -63,7 +63,7 @@ def test_a_restart_and_a_changed_definition_resume() -> None:
 
 
 def test_users_come_first() -> None:
-    """A pending server has its placeholder, and one that runs shows that all is well."""
+    """A pending server has its placeholder. A placeholder that runs shows that the nodes work."""
     world = hub((GPU, 2, 9))
     world.node("a", gpus=2)
     world.run(30, every_seconds=1, each_round=world.fail_placeholders)
@@ -81,8 +81,8 @@ def test_users_come_first() -> None:
     assert len(world.view().warm(GPU.id)) == 2
 
 
-def test_one_that_works_ends_the_row() -> None:
-    """Each third one runs for half a minute: they come later and later, and go on."""
+def test_a_working_placeholder_ends_the_row() -> None:
+    """Each third placeholder runs for half a minute: creations come later and later, and go on."""
     world = hub((PLAIN, 1, 9))
     world.policy = replace(world.policy, renewal=Renewal(max_failed=4))
     world.node("a")
@@ -105,7 +105,7 @@ def test_one_that_works_ends_the_row() -> None:
 
 def refuse(world: World) -> None:
     """The autoscaler adds no node for any pod."""
-    world.no_node = {pod.uid: SAYS for pod in world.waiting()}
+    world.no_node = {pod.uid: MESSAGE for pod in world.pending_pods()}
 
 
 def run_refused(world: World, minutes: float, every_seconds: float = 1) -> None:
@@ -116,7 +116,7 @@ def test_at_the_autoscalers_maximum_no_more_are_created() -> None:
     world = hub((GPU, 3, 20))
     world.node("a", gpus=1)
     run_refused(world, 1)
-    assert len(world.view().placeholders) == 3, "all of them at once, before the autoscaler said a word"
+    assert len(world.view().placeholders) == 3, "all at once, before the autoscaler reported anything"
     # The target rises, for example before a class.
     world.policy = replace(world.policy, replicas={GPU.id: replace(world.policy.replicas[GPU.id], min=10)})
     run_refused(world, 60, every_seconds=10)
@@ -124,7 +124,7 @@ def test_at_the_autoscalers_maximum_no_more_are_created() -> None:
     denial = world.last.limited[GPU.id]
     assert (denial.cause, denial.wanted, denial.allowed) == (DenialCause.AUTOSCALER, 10, 3)
     assert denial.because.startswith("as the autoscaler adds no node (since 09:0")
-    assert denial.because.endswith(SAYS)
+    assert denial.because.endswith(MESSAGE)
     # The administrator raises the maximum.
     world.no_node = {}
     for name in "bc":
@@ -134,14 +134,14 @@ def test_at_the_autoscalers_maximum_no_more_are_created() -> None:
     assert not world.last.limited
 
 
-def test_it_is_tried_again_later_and_later() -> None:
-    """Pending placeholders that are deleted come again, and are refused again."""
+def test_creation_is_retried_at_longer_and_longer_intervals() -> None:
+    """Deleted pending placeholders are created again, and refused again."""
     world = hub((GPU, 1, 20))
     tries: list[float] = []
 
     def delete() -> None:
         for key, each in list(world.view().placeholders.items()):
-            if each.pod.uid in world.no_node:  # since the round before
+            if each.pod.uid in world.no_node:  # pending since the previous round
                 world.remove_pod(key)
                 tries.append(world.now.timestamp())
         refuse(world)

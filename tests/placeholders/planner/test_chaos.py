@@ -1,4 +1,4 @@
-"""Half an hour of anything that can happen, with what must always hold checked after every step."""
+"""Half an hour of random events; the invariants are checked after every step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decisions when the clock is set, or when not everything is known."""
+"""Decisions when the clock is set, or when the service does not know everything."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def gpu_world(**policy: object) -> World:
     return hub((GPU, 1, 2), **policy)
 
 
-def test_a_promise_from_a_time_to_come_does_not_hold_for_ever() -> None:
-    """It was given before the clock was set back; the claim still goes to nobody else."""
+def test_a_reservation_from_the_future_ends() -> None:
+    """The reservation is older than a change of the clock; no other server gets the claim."""
     world = gpu_world()
     world.node("a", gpus=2)
     world.settle()
@@ -33,7 +33,7 @@ def test_a_promise_from_a_time_to_come_does_not_hold_for_ever() -> None:
     assert other.claims != placeholder.claims
 
 
-def test_a_promise_of_a_leader_whose_clock_goes_wrong_a_little_holds() -> None:
+def test_a_reservation_of_a_leader_with_a_slightly_wrong_clock_lasts() -> None:
     world = gpu_world()
     world.node("a", gpus=2)
     world.settle()
@@ -43,7 +43,7 @@ def test_a_promise_of_a_leader_whose_clock_goes_wrong_a_little_holds() -> None:
     assert placeholder.key in world.view().placeholders
 
 
-def test_when_the_clock_is_set_back_readiness_does_not_wait_for_it() -> None:
+def test_a_node_becomes_ready_although_the_clock_was_set_back() -> None:
     world = hub((PLAIN, 1, 2))
     world.node("a")
     world.settle()
@@ -58,7 +58,7 @@ def test_when_the_clock_is_set_back_readiness_does_not_wait_for_it() -> None:
     assert world.is_ready("a")
 
 
-def test_placeholders_make_way_again_when_the_clock_was_set_back() -> None:
+def test_placeholders_are_preempted_again_when_the_clock_was_set_back() -> None:
     world = gpu_world()
     world.node("a", gpus=1)
     world.settle()
@@ -84,7 +84,7 @@ def test_without_all_shapes_placeholders_of_others_stay() -> None:
     assert not world.view().placeholders
 
 
-def test_claims_do_not_go_from_one_namespace_to_another() -> None:
+def test_claims_are_not_handed_over_to_another_namespace() -> None:
     world = gpu_world()
     world.node("a", gpus=1)
     world.settle()
@@ -92,7 +92,7 @@ def test_claims_do_not_go_from_one_namespace_to_another() -> None:
     assert find_placement(world.view(), world.policy, GPU, "user-ada").kind is PlacementKind.PREEMPTED
 
 
-def test_why_a_placeholder_is_not_evicted_is_told() -> None:
+def test_the_reason_why_a_placeholder_stays_is_reported() -> None:
     budget = Budget(per_second=0.0, burst=1)
     world = hub((PLAIN, 4, 8), budget=budget)
     world.node("a")

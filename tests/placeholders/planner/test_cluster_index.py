@@ -1,4 +1,4 @@
-"""What is kept from one view to the next changes nothing but the time that it takes."""
+"""The index that views share changes no decision; it only saves time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.placeholders.planner.world import World
 
 
 class Compared(World):
-    """Decides with what is known, and as if nothing was."""
+    """Decides with the index, and again without it."""
 
     decided = 0
 
@@ -32,7 +32,7 @@ class Compared(World):
 
 
 @pytest.mark.parametrize("seed", range(100, 108))
-def test_the_same_is_decided_as_by_who_knows_nothing(seed: int) -> None:
+def test_decisions_with_the_index_equal_those_without(seed: int) -> None:
     chaos = Chaos(seed)
     chaos.world.__class__ = Compared
     while chaos.world.now - chaos.begun < timedelta(minutes=15):

@@ -1,4 +1,4 @@
-"""Nodes that several hubs share: their services do not undo each other's labels for ever."""
+"""Nodes that several hubs share: their services do not undo each other's labels again and again."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def lose_images(world: World) -> None:
 
 
 def written(world: World, label: str = names.IMAGES_READY) -> list[str | None]:
-    """A label's values, one after the other; None where it was removed."""
+    """The values of a label, one after the other; None where the label was removed."""
     return [each.value for each in world.actions(LabelNode) if each.label == label]
 
 
@@ -48,7 +48,7 @@ def draining(view: View, policy: Policy, planner_state: PlannerState) -> tuple[I
 
 
 class OtherHub:
-    """The service of another hub with the same nodes: a part of what it decides."""
+    """The service of another hub with the same nodes: one part of its decisions."""
 
     def __init__(self, world: World, part: Part, policy: Policy) -> None:
         self.world = world
@@ -67,7 +67,7 @@ class OtherHub:
 
 @pytest.mark.parametrize("sees_each_change", [True, False])
 def test_two_hubs_do_not_quarrel_about_a_node(sees_each_change: bool) -> None:
-    """One needs an image that the node has not."""
+    """One hub needs an image that the node lacks."""
     world = ready_node()
     rules = replace(world.policy.readiness, images=frozenset(("theirs:1",)))
     theirs = OtherHub(world, decide_readiness, replace(world.policy, readiness=rules))
@@ -83,7 +83,7 @@ def test_two_hubs_do_not_quarrel_about_a_node(sees_each_change: bool) -> None:
     before = written(world)
     world.run(minutes=30, each_round=theirs_too)
     assert written(world) == before
-    # The label is still ours to remove.
+    # Our service may still remove the label.
     lose_images(world)
     world.decide()
     assert written(world) == [*before, None]
@@ -129,7 +129,7 @@ def test_each_service_labels_its_newest_node() -> None:
     world.carry_out(LabelNode("a", names.ATTRACT, names.TRUE, "the newest node of theirs"))
     world.run(minutes=1)
     assert written(world, names.ATTRACT) == before
-    # After a restart it does not know whose label that is, until it is written again.
+    # After a restart the service does not know the owner of the label, until the label is written again.
     world.planner_state = PlannerState.fresh(world.now)
     world.settle()
     world.carry_out(LabelNode("a", names.ATTRACT, names.TRUE, "the newest node of theirs"))
@@ -140,8 +140,8 @@ def test_each_service_labels_its_newest_node() -> None:
 @pytest.mark.parametrize(
     ("before", "value", "is_others"),
     [
-        pytest.param(TrackedLabel(None, names.TRUE), names.TRUE, False, id="what we wrote"),
-        pytest.param(TrackedLabel(None, None), names.TRUE, True, id="what another wrote"),
+        pytest.param(TrackedLabel(None, names.TRUE), names.TRUE, False, id="our own value"),
+        pytest.param(TrackedLabel(None, None), names.TRUE, True, id="the value of another service"),
         pytest.param(TrackedLabel(names.LATE, names.LATE), names.TRUE, True, id="another value"),
         pytest.param(TrackedLabel(names.TRUE, None), names.TRUE, False, id="our removal failed"),
         pytest.param(TrackedLabel(names.TRUE, None, 2), names.TRUE, True, id="our removal was undone again and again"),
@@ -149,5 +149,5 @@ def test_each_service_labels_its_newest_node() -> None:
         pytest.param(TrackedLabel(names.TRUE, names.TRUE, 0, True), None, False, id="until it is gone"),
     ],
 )  # fmt: skip
-def test_whose_label_it_is(before: TrackedLabel, value: str | None, is_others: bool) -> None:
+def test_the_owner_of_a_label(before: TrackedLabel, value: str | None, is_others: bool) -> None:
     assert before.now(value).is_others is is_others

@@ -1,4 +1,4 @@
-"""What follows from devices and classes is computed once, until one of them changes."""
+"""Results from devices and classes are computed once, until a device or a class changes."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ GPU = {"gpu": DeviceClass("gpu", ("true",))}
         pytest.param(lambda memo: memo.forget("b"), 1, id="another result"),
     ],
 )
-def test_what_a_change_makes_be_computed_again(change: Callable[[DeviceMemo], None], computed: int) -> None:
+def test_a_change_makes_results_be_computed_again(change: Callable[[DeviceMemo], None], computed: int) -> None:
     memo, seen = DeviceMemo(), list[str]()
 
     def compute() -> None:
-        """A result of None is one, too."""
+        """A result of None is cached, too."""
         seen.append("a")
 
     memo.classes_are(GPU)

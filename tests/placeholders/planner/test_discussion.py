@@ -1,6 +1,6 @@
-"""The states that the discussion of zero-to-jupyterhub#1414 draws, and what it wants there; Berkeley's fixes of 2026.
+"""The states in the discussion of zero-to-jupyterhub#1414, and its demands; Berkeley's fixes of 2026.
 
-``U`` is a user, ``P`` a placeholder, ``+`` room for one more; nodes have five places.
+``U`` is a user, ``P`` a placeholder, ``+`` a free slot; nodes have five slots.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from tests.placeholders.planner.world import World
 
 
 def drawn(*nodes: str, minimum: int | None = None, **policy: object) -> World:
-    """A world in a state of the discussion, on nodes that are long there and ready."""
-    kept = sum(node.count("P") for node in nodes) if minimum is None else minimum
-    replicas = {PLAIN.id: ReplicaRange(kept, 20)}
+    """A world in a state of the discussion, on old nodes that are ready."""
+    least = sum(node.count("P") for node in nodes) if minimum is None else minimum
+    replicas = {PLAIN.id: ReplicaRange(least, 20)}
     world = World(Policy(shapes={PLAIN.id: PLAIN}, replicas={}, **policy))  # type: ignore[arg-type]
     names = "abcdefgh"[: len(nodes)]
     for name in names:
@@ -50,7 +50,7 @@ def placeholder(world: World, node: str, number: int) -> None:
 
 
 def come(world: World, name: str = "new") -> str:
-    """A user comes as the spawner brings him: asks where, and prefers that node."""
+    """A user comes as the spawner does it: asks for a placement, and prefers that node. Returns the pod's node."""
     found = find_placement(world.view(), world.policy, PLAIN, NAMESPACE)
     world.user(name, affinity=preferring(found.node))
     world.schedule()
@@ -70,7 +70,7 @@ def test_users_go_where_most_users_are(left: str, right: str) -> None:
 
 
 def test_one_user_each_and_a_placeholder() -> None:
-    """PPP++, PU+++: the only user's node, although the other is fuller."""
+    """PPP++, PU+++: the node of the only user, although the other node is fuller."""
     assert come(drawn("PPP++", "UP+++")) == "b"
 
 
@@ -92,7 +92,7 @@ def test_a_placeholder_is_preempted_only_where_nothing_is_free() -> None:
 
 
 def test_little_used_so_that_a_node_can_go() -> None:
-    """State 1: low average utilization, and all fit on one node less if placeholders move."""
+    """State 1: low average utilization, and all pods fit on one node less if placeholders are evicted."""
     world = drawn("UU+++", "PPP++")
     world.run(minutes=30)
     assert world.picture("a", "b") == "UUPPP +++++"
@@ -101,14 +101,14 @@ def test_little_used_so_that_a_node_can_go() -> None:
 
 
 def test_little_used_but_a_user_on_each_node() -> None:
-    """Users are never moved; placeholders stay where they are, for nothing is gained."""
+    """Users are never evicted; placeholders stay, as an eviction would gain nothing."""
     world = drawn("UU+++", "UPP++")
     world.run(minutes=30)
     assert world.picture("a", "b") == "UU+++ UPP++"
     assert not world.actions(DeletePlaceholder)
 
 
-def test_not_drained_while_the_others_have_no_room() -> None:
+def test_not_drained_while_the_other_nodes_have_no_capacity() -> None:
     world = drawn("UUUU+", "PPP++")
     world.run(minutes=30)
     assert world.picture("a", "b") == "UUUU+ PPP++"
@@ -116,7 +116,7 @@ def test_not_drained_while_the_others_have_no_room() -> None:
 
 
 def test_a_node_that_still_pulls_gets_placeholders_and_no_users() -> None:
-    """State 2: all do not fit on one node less, and the pre-puller of one has not finished yet."""
+    """State 2: the pods do not fit on one node less, and the pre-puller of one node has not finished yet."""
     world = drawn("UUUPP")
     world.policy = replace(world.policy, replicas={PLAIN.id: ReplicaRange(4, 20)})
     world.decide()
@@ -126,7 +126,7 @@ def test_a_node_that_still_pulls_gets_placeholders_and_no_users() -> None:
     assert [come(world, f"new-{number}") for number in range(2)] == ["a", "a"]
     world.settle()
     assert world.picture("a", "b") == "UUUUU PPPP+"
-    # With no place left on a ready node the next one waits for the images, not for another node's making.
+    # Without a free slot on a ready node the next user waits for the images, not for a new node.
     world.user("late")
     world.settle()
     assert "late" in world.pending
@@ -137,8 +137,8 @@ def test_a_node_that_still_pulls_gets_placeholders_and_no_users() -> None:
     assert world.where("late") == "b"
 
 
-def test_a_user_leaves_a_full_node_and_one_that_waits_takes_the_place() -> None:
-    """Event 3: a waiting user first, then a waiting placeholder."""
+def test_a_pending_user_gets_the_slot_of_a_user_that_leaves() -> None:
+    """Event 3: first a pending user, then a pending placeholder."""
     world = drawn("UUUUU", minimum=1)
     world.settle()
     world.user("waits")
@@ -152,8 +152,8 @@ def test_a_user_leaves_a_full_node_and_one_that_waits_takes_the_place() -> None:
     assert world.picture("a") == "UUUUP"
 
 
-def test_placeholders_that_wait_take_the_fresh_node_before_users_do() -> None:
-    """Event 2: the node is ready for pods, but not yet for users; higher priority does not help those there."""
+def test_pending_placeholders_get_the_fresh_node_before_users() -> None:
+    """Event 2: the node is ready for pods, but not yet for users; the users' higher priority does not help."""
     world = drawn("UUUUU", minimum=2)
     world.settle()
     world.user("waits")
@@ -168,7 +168,7 @@ def test_placeholders_that_wait_take_the_fresh_node_before_users_do() -> None:
 
 
 def test_the_last_user_may_come_back() -> None:
-    """Both of two nodes were drained when a user left quickly; each is left alone for a while now."""
+    """Both of two nodes were drained when a user left quickly; now each node is left alone for a while."""
     world = drawn("UPP++", "U++++")
     world.settle()
     world.leave("user-a0")
@@ -178,7 +178,7 @@ def test_the_last_user_may_come_back() -> None:
 
 
 def test_a_node_in_each_zone_does_not_go_and_come_for_ever() -> None:
-    """A scale-up brings one node for each zone: the idle ones go once, and none is asked for again."""
+    """A scale-up adds one node for each zone: idle nodes are removed once, and no new node is asked for."""
     world = drawn("UUUUU", minimum=2)
     world.settle()
     for name in "bcd":
@@ -191,8 +191,8 @@ def test_a_node_in_each_zone_does_not_go_and_come_for_ever() -> None:
     assert len(used) == 1, world.picture("a", "b", "c", "d")
 
 
-def test_what_happened_is_in_the_cluster_not_in_a_process() -> None:
-    """Berkeley's scaler forgot its graces at a restart: a new leader is careful instead."""
+def test_a_new_leader_drains_nothing_at_first() -> None:
+    """Berkeley's scaler forgot its grace periods at a restart; here a new leader is careful instead."""
     world = drawn("UU+++", "PPP++")
     world.planner_state = type(world.planner_state).fresh(world.now)
     world.run(minutes=9)
@@ -202,21 +202,21 @@ def test_what_happened_is_in_the_cluster_not_in_a_process() -> None:
 
 @pytest.mark.parametrize("count", [-3, 0])
 def test_counts_that_make_no_sense_ask_for_nothing(count: int) -> None:
-    """A calendar that is wrong led to negative counts."""
+    """A wrong calendar led to negative counts."""
     world = drawn("UU+++")
     world.policy = replace(world.policy, replicas={PLAIN.id: ReplicaRange(count, count)})
     world.settle()
     assert not world.view().placeholders
 
 
-def test_nodes_that_are_cordoned_are_no_room() -> None:
-    """Cordoned nodes counted as free, so fewer were wanted than needed."""
+def test_cordoned_nodes_are_no_capacity() -> None:
+    """Cordoned nodes counted as free, so too few were wanted."""
     world = drawn("UUUUU", "+++++", minimum=2)
     obj = world.objects["Node", ObjectKey("", "b")]
     obj["spec"]["unschedulable"] = True
     world.apply(obj)
     world.settle()
-    assert len(world.pending) == 2, "placeholders wait, so a node is asked for"
+    assert len(world.pending) == 2, "placeholders are pending, so a node is asked for"
     assert world.placeholders_on("b") == 0
 
 

@@ -1,4 +1,4 @@
-"""To look for a node that could become empty costs little, however many might."""
+"""The search for a node that could become empty costs little, however many nodes might."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HALF = user_shape(cpu="5")
 
 
 def full(*placeholders: int) -> World:
-    """Nodes that are full with so many placeholders; the first has a user, too, and room for one placeholder or none."""
+    """Full nodes with placeholders; the first also has a user, and fits one more placeholder or none."""
     world = World(Policy(shapes={HALF.id: HALF}, replicas={HALF.id: ReplicaRange(1, 100, floor=0)}))
     for number, count in enumerate(placeholders):
         name = f"node-{number:02}"
@@ -43,7 +43,7 @@ def full(*placeholders: int) -> World:
 
 @pytest.fixture
 def searches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Each question on which of all nodes a pod fits."""
+    """Each search for a pod's node among all nodes."""
     asked: list[str] = []
     fits: Callable[..., Any] = Snapshot.fits
 
@@ -56,17 +56,17 @@ def searches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def look(world: World) -> tuple[list[str], str]:
-    """Names of nodes that are marked, and which one was tried last."""
+    """Names of marked nodes, and the node that was tried last."""
     view = world.view()
     actions, world.planner_state = decide_draining(view, world.policy, world.planner_state, NodesBusyness(view))
     return [each.node for each in actions], world.planner_state.drain_last
 
 
-def test_where_there_is_no_room_one_search_tells_of_all_nodes(searches: list[str]) -> None:
+def test_without_capacity_one_search_answers_for_all_nodes(searches: list[str]) -> None:
     world = full(1, *([2] * 30))
     assert look(world) == ([], "")
     assert len(searches) == 1
-    # And not again at once, whatever goes on.
+    # The search is not repeated at once, whatever changes.
     world.pass_time(seconds=4)
     assert look(world) == ([], "")
     assert len(searches) == 1
@@ -75,8 +75,8 @@ def test_where_there_is_no_room_one_search_tells_of_all_nodes(searches: list[str
     assert len(searches) == 2
 
 
-def test_a_few_are_tried_at_a_time_and_all_in_the_end(searches: list[str]) -> None:
-    """There is room for one placeholder, and each node has two."""
+def test_few_nodes_are_tried_at_a_time_and_all_in_the_end(searches: list[str]) -> None:
+    """One more placeholder fits, and each node has two."""
     world = full(0, *([2] * 5))
     tried = []
     for _ in range(5):
@@ -88,7 +88,7 @@ def test_a_few_are_tried_at_a_time_and_all_in_the_end(searches: list[str]) -> No
     assert len(searches) == 5 * (1 + 3 * 2)
 
 
-def test_one_that_can_become_empty_is_found_in_time() -> None:
+def test_a_node_that_can_become_empty_is_found_in_time() -> None:
     world = full(0, *([2] * 10), 1)
     for _ in range(5):
         marked, _ = look(world)
@@ -98,7 +98,7 @@ def test_one_that_can_become_empty_is_found_in_time() -> None:
     assert marked == ["node-11"]
 
 
-def test_a_clock_that_was_set_back_does_not_end_it() -> None:
+def test_a_clock_that_was_set_back_does_not_end_the_search() -> None:
     world = full(0, 1)
     world.planner_state = replace(world.planner_state, drain_tried=world.now + timedelta(days=1))
     assert look(world)[0] == ["node-01"]

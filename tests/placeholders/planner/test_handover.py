@@ -1,4 +1,4 @@
-"""Warm claims are promised, handed over, and made anew."""
+"""Warm claims are reserved, handed over, and replaced."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from tests.placeholders.planner.world import World
 from tests.presence import present
 
 
-def with_one_kept(*, most: int = 5, gpus: int = 1) -> tuple[World, Placeholder]:
+def world_with_placeholder(*, most: int = 5, gpus: int = 1) -> tuple[World, Placeholder]:
     world = hub((GPU, 1, most))
     world.node("a", gpus=gpus)
     world.settle()
-    (kept,) = world.view().placeholders.values()
-    return world, kept
+    (placeholder,) = world.view().placeholders.values()
+    return world, placeholder
 
 
-def test_hand_over_of_a_warm_claim() -> None:
+def test_handover_of_a_warm_claim() -> None:
     world = hub((GPU, 1, 5))
     world.node("a", gpus=1)
     world.settle()
@@ -42,41 +42,41 @@ def test_hand_over_of_a_warm_claim() -> None:
     assert not ended(world, Cause.PREEMPTED)
 
 
-def test_a_reserved_claim_is_given_to_nobody_else() -> None:
-    world, kept = with_one_kept()
-    world.reserve(kept.claims[0], "ada", world.now + timedelta(seconds=30))
+def test_a_reserved_claim_is_given_to_no_other_server() -> None:
+    world, placeholder = world_with_placeholder()
+    world.reserve(placeholder.claims[0], "ada", world.now + timedelta(seconds=30))
     assert placement(world, GPU).kind is PlacementKind.SCALE_UP
     world.user("bob", {"gpu": gpu_claim()})
     world.settle()
     assert "bob" in world.pending
-    assert kept.key in world.view().placeholders
+    assert placeholder.key in world.view().placeholders
 
 
-def test_a_placeholder_goes_with_its_claim() -> None:
-    """The hub deletes what was kept for a start that has failed; the claim is there until nobody uses it."""
-    world, kept = with_one_kept()
-    world.reserve(kept.claims[0], "ada", world.now + timedelta(seconds=30))
-    world.snapshot.put(replace(world.snapshot.claims[kept.claims[0]], is_deleted=True))
+def test_a_placeholder_is_deleted_with_its_claim() -> None:
+    """The hub deletes the claim of a failed start; the claim exists until its last consumer is gone."""
+    world, placeholder = world_with_placeholder()
+    world.reserve(placeholder.claims[0], "ada", world.now + timedelta(seconds=30))
+    world.snapshot.put(replace(world.snapshot.claims[placeholder.claims[0]], is_deleted=True))
     world.settle()
-    assert [each.key for each in ended(world, Cause.BROKEN)] == [kept.key]
+    assert [each.key for each in ended(world, Cause.BROKEN)] == [placeholder.key]
     (anew,) = world.view().placeholders.values()
-    assert anew.claims != kept.claims
+    assert anew.claims != placeholder.claims
 
 
 def test_a_reservation_expires() -> None:
-    world, kept = with_one_kept()
-    world.reserve(kept.claims[0], "ada", world.now + timedelta(seconds=30))
+    world, placeholder = world_with_placeholder()
+    world.reserve(placeholder.claims[0], "ada", world.now + timedelta(seconds=30))
     world.pass_time(seconds=31)
     world.settle()
     found = placement(world, GPU)
     assert found.kind is PlacementKind.WARM
-    assert present(found.placeholder).claims != kept.claims, "who comes late must not find another's device"
-    assert [each.key for each in ended(world, Cause.EXPIRED)] == [kept.key]
+    assert present(found.placeholder).claims != placeholder.claims, "a late pod must not find the device of another"
+    assert [each.key for each in ended(world, Cause.EXPIRED)] == [placeholder.key]
 
 
-def test_the_warm_slot_is_made_again() -> None:
-    world, kept = with_one_kept(gpus=2)
-    world.user("ada", claim_names={"gpu": kept.claims[0].name})
+def test_a_handed_over_placeholder_is_replaced() -> None:
+    world, placeholder = world_with_placeholder(gpus=2)
+    world.user("ada", claim_names={"gpu": placeholder.claims[0].name})
     world.settle()
     assert world.where("ada") == "a"
     assert world.placeholders_on("a") == 1
@@ -84,34 +84,34 @@ def test_the_warm_slot_is_made_again() -> None:
 
 
 def test_a_claim_is_left_to_the_scheduler_while_it_binds_the_pod() -> None:
-    """Who writes to the claim at the same time makes it try again a second later."""
-    world, kept = with_one_kept(most=1)
-    world.reserve(kept.claims[0], "ada", world.now + timedelta(seconds=30))
-    world.user("ada", claim_names={"gpu": kept.claims[0].name})
+    """A concurrent write to the claim would make the scheduler try again a second later."""
+    world, placeholder = world_with_placeholder(most=1)
+    world.reserve(placeholder.claims[0], "ada", world.now + timedelta(seconds=30))
+    world.user("ada", claim_names={"gpu": placeholder.claims[0].name})
     world.decide()
     assert not world.actions(AddConsumer)
-    assert kept.key in world.view().placeholders
+    assert placeholder.key in world.view().placeholders
     world.schedule()
     world.decide()
     assert [each.pod.name for each in world.actions(AddConsumer)] == ["ada"]
 
 
-def test_a_scheduler_that_does_not_come_to_a_pod_is_not_waited_for() -> None:
-    world, kept = with_one_kept(most=1)
-    world.user("ada", claim_names={"gpu": kept.claims[0].name})
+def test_a_slow_scheduler_does_not_delay_a_handover_for_ever() -> None:
+    world, placeholder = world_with_placeholder(most=1)
+    world.user("ada", claim_names={"gpu": placeholder.claims[0].name})
     world.pass_time(seconds=16)
     world.decide()
     assert [each.pod.name for each in world.actions(AddConsumer)] == ["ada"]
 
 
-def test_new_placeholders_wait_until_a_place_is_handed_over() -> None:
-    """They would go through the same scheduler at the same time."""
-    world, kept = with_one_kept(gpus=2)
+def test_new_placeholders_wait_for_a_handover() -> None:
+    """They would compete for the same scheduler at the same time."""
+    world, placeholder = world_with_placeholder(gpus=2)
     made = len(world.actions(CreatePlaceholder))
-    world.reserve(kept.claims[0], "ada", world.now + world.policy.grace.reservation)
+    world.reserve(placeholder.claims[0], "ada", world.now + world.policy.grace.reservation)
     world.decide()
     assert len(world.actions(CreatePlaceholder)) == made, "its pod is about to come"
-    world.user("ada", claim_names={"gpu": kept.claims[0].name})
+    world.user("ada", claim_names={"gpu": placeholder.claims[0].name})
     world.decide()
     assert len(world.actions(CreatePlaceholder)) == made, "its pod is about to be bound"
     world.schedule()
@@ -121,11 +121,11 @@ def test_new_placeholders_wait_until_a_place_is_handed_over() -> None:
 
 @pytest.mark.parametrize("came", [pytest.param(False, id="no-pod"), pytest.param(True, id="stuck-pod")])
 def test_new_placeholders_do_not_wait_for_long(came: bool) -> None:
-    world, kept = with_one_kept(gpus=2)
+    world, placeholder = world_with_placeholder(gpus=2)
     made = len(world.actions(CreatePlaceholder))
-    world.reserve(kept.claims[0], "ada", world.now + world.policy.grace.reservation)
+    world.reserve(placeholder.claims[0], "ada", world.now + world.policy.grace.reservation)
     if came:
-        world.user("ada", claim_names={"gpu": kept.claims[0].name}, nodeSelector={"no": "such"})
+        world.user("ada", claim_names={"gpu": placeholder.claims[0].name}, nodeSelector={"no": "such"})
     world.decide()
     assert len(world.actions(CreatePlaceholder)) == made
     world.pass_time(seconds=11)

@@ -1,4 +1,4 @@
-"""An administrator's limits of placeholders: each kind, for whom, what counts, and what never is limited."""
+"""Limits of an administrator: each kind, its scope, the placeholders that count, and the exceptions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def memory(amount: str) -> Mapping[str, Quantity]:
 
 
 def limited(*shapes: tuple[Shape, int], limits: tuple[Limit, ...]) -> World:
-    """A hub with targets and limits, and no nodes yet."""
+    """A hub with targets and limits, and without nodes."""
     world = hub(*((shape, wanted, 50) for shape, wanted in shapes))
     world.policy = replace(world.policy, limits=limits)
     return world
@@ -55,7 +55,7 @@ def numbers(world: World, *shapes: Shape) -> list[int]:
 
 
 def denied(world: World, shape: Shape) -> tuple[str, int, int]:
-    """The cause, and how many are wanted and allowed."""
+    """The cause, and the numbers of wanted and allowed placeholders."""
     denial = world.last.limited[shape.id]
     return denial.cause.value, denial.wanted, denial.allowed
 
@@ -69,8 +69,8 @@ def test_a_number_of_placeholders() -> None:
     world.run(minutes=1)
     assert numbers(world, GPU, PLAIN) == [3, 2]
     assert denied(world, GPU) == ("limit", 4, 3)
-    told = world.last.limited[GPU.id].sentence("gpu-slice")
-    assert told == "Placeholders of gpu-slice: 4 are wanted, 3 are allowed by the limit 'few' (3 placeholders)."
+    sentence = world.last.limited[GPU.id].sentence("gpu-slice")
+    assert sentence == "Placeholders of gpu-slice: 4 are wanted, 3 are allowed by the limit 'few' (3 placeholders)."
     assert PLAIN.id not in world.last.limited
     world.policy = replace(world.policy, limits=())
     world.run(minutes=1)
@@ -102,19 +102,19 @@ def test_before_the_first_node_the_requests_count() -> None:
     assert numbers(world, PAIR) == [2]
 
 
-def test_a_summed_capacity_counts_what_shares_consume() -> None:
-    """Three of 12Gi would be 36Gi; with the steps of the devices they consume 45Gi."""
+def test_a_summed_capacity_counts_the_consumption_of_shares() -> None:
+    """Three placeholders of 12Gi would be 36Gi; with the steps of the devices they consume 45Gi."""
     world = limited((TWELVE, 4), limits=(Limit("memory", capacity=memory("40Gi"), device_class=CLASS),))
     world.node("a", gpus=2, memory="80Gi")
     world.run(minutes=1)
     assert numbers(world, TWELVE) == [2]
     assert len(world.actions(CreatePlaceholder)) == 2, "none was created in vain"
-    told = "limit 'memory' (40Gi of memory of gpu.example.com)"
-    assert told in world.last.limited[TWELVE.id].sentence("")
+    sentence = "limit 'memory' (40Gi of memory of gpu.example.com)"
+    assert sentence in world.last.limited[TWELVE.id].sentence("")
 
 
 def test_a_summed_capacity_before_the_first_node() -> None:
-    """Nothing is known of devices, so three are created; one of them is too many once they have consumed more."""
+    """Without known devices three are created; later, one of them is too many, as they consume more."""
     world = limited((TWELVE, 4), limits=(Limit("memory", capacity=memory("40Gi")),))
     world.run(minutes=1)
     assert numbers(world, TWELVE) == [3]
@@ -148,8 +148,8 @@ def test_a_shared_device_counts_once() -> None:
     assert numbers(world, SHARE) == [0]
 
 
-def test_shares_fill_devices_up_to_the_last_that_may_be_held() -> None:
-    """The next share is expected on a device of its own, until it has come to one that is held already."""
+def test_shares_fill_all_devices_that_the_limit_allows() -> None:
+    """The next share is expected on its own device, until it is on a device that another share uses."""
     world = limited((SHARE, 20), limits=(Limit("two", devices=2),))
     world.node("a", "40", gpus=4, memory="40Gi")
     world.run(minutes=5)
@@ -166,8 +166,8 @@ def test_a_selector_picks_the_devices_that_count() -> None:
     models(world, "a", {"gpu-0": "a100", "gpu-1": "a100", "gpu-2": "t4", "gpu-3": "t4", "gpu-4": "t4"})
     world.run(minutes=1)
     assert numbers(world, of_a100, others) == [1, 3]
-    told = "limit 'a100' (1 device that its selector selects)"
-    assert told in world.last.limited[of_a100.id].sentence("")
+    sentence = "limit 'a100' (1 device that its selector selects)"
+    assert sentence in world.last.limited[of_a100.id].sentence("")
 
 
 def test_a_request_that_may_get_such_a_device_counts_until_it_has_another() -> None:
@@ -185,7 +185,7 @@ def test_a_selector_that_fails_on_a_device_does_not_select_it() -> None:
 
 
 def models(world: World, node: str, devices: Mapping[str, str]) -> None:
-    """A node whose devices say of which model they are."""
+    """A node with devices of the given models."""
     world.node(node)
     item = gpu_slice(node, len(devices), "")
     for device, (name, model) in zip(item["spec"]["devices"], devices.items(), strict=True):
@@ -204,7 +204,7 @@ def test_alternatives_count_as_the_one_that_counts_most() -> None:
     assert numbers(world, either) == [1]
     world.node("a", gpus=9)
     world.run(minutes=1)
-    assert numbers(world, either) == [1], "one device of three is held, and the next may take three"
+    assert numbers(world, either) == [1], "one device of three is in use, and the next request may use three"
 
 
 def test_extended_resources_count_as_the_devices_behind_them() -> None:
@@ -216,7 +216,7 @@ def test_extended_resources_count_as_the_devices_behind_them() -> None:
     assert numbers(world, shape) == [2]
 
 
-# --- for whom --------------------------------------------------------------------------------------------------------
+# --- scopes ----------------------------------------------------------------------------------------------------------
 
 
 def test_of_a_group_of_profiles_and_of_the_cluster() -> None:
@@ -277,16 +277,16 @@ def test_placeholders_for_pending_servers_are_not_limited() -> None:
     assert numbers(world, GPU) == [0]
 
 
-def test_they_come_on_top_of_what_is_allowed() -> None:
+def test_placeholders_for_pending_servers_come_on_top_of_limits() -> None:
     world = limited((GPU, 4), limits=(Limit("two", devices=2),))
     world.user("ada", {"gpu": gpu_claim(count=1)})
     world.run(minutes=1)
-    # One stands for Ada, and two are for the target.
+    # One placeholder is for Ada, and two are for the target.
     assert numbers(world, GPU) == [3]
     assert denied(world, GPU) == ("limit", 4, 3)
 
 
-def test_a_claim_that_a_user_has_taken_over_counts_no_longer() -> None:
+def test_a_handed_over_claim_counts_no_longer() -> None:
     world = limited((GPU, 1), limits=(Limit("one", devices=1),))
     world.node("a", gpus=2)
     world.run(minutes=1)
@@ -334,7 +334,7 @@ def test_placeholders_above_a_lowered_limit_go_warm_ones_last() -> None:
 
 
 def test_while_placeholders_terminate_no_more_go() -> None:
-    """Their devices are not free yet, so none is created; but they are no reason to end others."""
+    """Their devices are not free yet, so none is created; but no further placeholder is deleted for them."""
     world = limited((GPU, 6), limits=())
     world.grace = timedelta(seconds=7)
     world.node("a", gpus=6)
@@ -348,8 +348,8 @@ def test_while_placeholders_terminate_no_more_go() -> None:
     assert len(world.actions(CreatePlaceholder)) == 6 + 1
 
 
-def test_those_of_a_shape_with_pending_users_stay() -> None:
-    """One of them may be the one that was created for a user."""
+def test_placeholders_of_a_shape_with_pending_users_stay() -> None:
+    """One of them may be the placeholder that was created for a user."""
     world = limited((GPU, 2), limits=())
     world.node("a", gpus=6)
     world.run(minutes=1)
@@ -366,7 +366,7 @@ def test_those_of_a_shape_with_pending_users_stay() -> None:
     assert numbers(world, GPU) == [0]
 
 
-def test_a_reserved_one_stays() -> None:
+def test_a_reserved_placeholder_stays() -> None:
     world = limited((GPU, 1), limits=())
     world.node("a", gpus=1)
     world.run(minutes=1)
@@ -375,7 +375,7 @@ def test_a_reserved_one_stays() -> None:
     world.decide()
     assert numbers(world, GPU) == [1]
     world.run(minutes=2)
-    assert numbers(world, GPU) == [0], "nobody came for it"
+    assert numbers(world, GPU) == [0], "its server never came"
     assert not ended(world, Cause.SURPLUS)
 
 

@@ -1,4 +1,4 @@
-"""Limits of all hubs: services of several hubs share one number, without a word to one another."""
+"""Limits of all hubs: services of several hubs share one number, without any communication."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def hubs(
     return world, [HubService(world, policy, f"hub-{number}") for number, policy in enumerate(policies)]
 
 
-def test_the_second_hub_gets_what_the_first_one_leaves_and_says_so() -> None:
+def test_the_second_hub_gets_the_rest_of_the_first_and_shows_it() -> None:
     world, (first, second) = hubs(5, 6)
     run_together(world, [first], 10)
     run_together(world, [first, second])
     assert [first.number, second.number] == [5, 3]
-    told = second.last.limited[GPU.id].sentence("gpu-slice")
-    assert told == (
+    sentence = second.last.limited[GPU.id].sentence("gpu-slice")
+    assert sentence == (
         "Placeholders of gpu-slice: 6 are wanted, 3 are allowed by the limit 'gpus' (8 devices, of all hubs); other "
         "hubs have devices (hub-0/dra-spawner: 5)."
     )
@@ -74,7 +74,7 @@ def test_a_device_that_two_hubs_share_counts_once() -> None:
     assert [each.number for each in services] == [3, 3]
 
 
-def test_without_the_word_only_own_placeholders_count() -> None:
+def test_without_the_setting_only_own_placeholders_count() -> None:
     world, services = hubs(8, 8, limit=replace(EIGHT, all_hubs=False))
     run_together(world, services)
     assert [each.number for each in services] == [8, 8]
@@ -89,7 +89,7 @@ def test_two_hubs_of_one_namespace() -> None:
     assert "(hub-0/dra-spawner: 5)" in second.last.limited[GPU.id].because
 
 
-def test_of_those_that_are_created_at_the_same_moment_the_surplus_goes_once() -> None:
+def test_the_surplus_of_simultaneous_creations_is_deleted_once() -> None:
     world, services = hubs(6, 6)
     world.grace = timedelta(seconds=7)
     run_together(world, services)
@@ -100,15 +100,15 @@ def test_of_those_that_are_created_at_the_same_moment_the_surplus_goes_once() ->
     assert sum(len(each.created) for each in services) == 12, "none is created again"
 
 
-@pytest.mark.parametrize("waiting", range(3))
-def test_a_service_that_sees_a_node_later_ends_none_in_vain(waiting: int) -> None:
+@pytest.mark.parametrize("index", range(3))
+def test_a_service_that_sees_a_node_later_ends_none_in_vain(index: int) -> None:
     world, (first, second) = hubs(3, 3, limit=replace(EIGHT, devices=5))
     creations = first.decide(), second.decide()
     first.carry_out(creations[0])
     world.pass_time(seconds=1)
     second.carry_out(creations[1])
     world.schedule()
-    key = sorted(first.view().placeholders)[waiting]
+    key = sorted(first.view().placeholders)[index]
     seen = world.snapshot.pods[key]
     world.snapshot.put(replace(seen, node_name=""))
     late = first.decide()
@@ -131,8 +131,8 @@ def test_a_lowered_limit_ends_the_newest() -> None:
     assert [first.number, second.number] == [4, 1]
 
 
-def test_room_that_comes_free_goes_to_the_hub_that_has_less() -> None:
-    """Also if each service sees it at the same moment: no placeholder is created in vain."""
+def test_freed_capacity_goes_to_the_hub_that_has_less() -> None:
+    """Also if both services see it at the same moment: no placeholder is created in vain."""
     world, (first, second) = hubs(8, 8)
     run_together(world, [first], 10)
     for number in range(4):
@@ -140,7 +140,7 @@ def test_room_that_comes_free_goes_to_the_hub_that_has_less() -> None:
         world.remove_pod(victim)
         run_together(world, [first, second], 30)
         assert [first.number, second.number] == [7 - number, 1 + number]
-    # Now they have as many as each other.
+    # Now both have the same number.
     assert not first.deleted
     assert not second.deleted
     second.policy = replace(second.policy, replicas={})
@@ -149,7 +149,7 @@ def test_room_that_comes_free_goes_to_the_hub_that_has_less() -> None:
     assert first.number + second.number == 8, "a hub that has more waits only a few seconds"
 
 
-def test_what_does_not_count_does_not_wait() -> None:
+def test_placeholders_that_do_not_count_do_not_wait() -> None:
     world, (first, second) = hubs(1, 1)
     run_together(world, [first, second], 5)
     first.policy = policy_for((GPU, 1, 50), (PLAIN, 2, 50), limits=(EIGHT,))
@@ -204,7 +204,7 @@ def test_the_sum_never_stays_above_the_limit_and_nothing_flaps(steps: list[tuple
     run_together(world, services, 60, every=2)
     assert sum(each.number for each in services) <= most
     wanted = sum(replicas.min for each in services for replicas in each.policy.replicas.values())
-    assert sum(each.number for each in services) == min(wanted, most), "no room stays unused"
+    assert sum(each.number for each in services) == min(wanted, most), "no capacity stays unused"
     before = [(len(each.created), len(each.deleted)) for each in services]
     run_together(world, services, 60, every=5)
     assert [(len(each.created), len(each.deleted)) for each in services] == before

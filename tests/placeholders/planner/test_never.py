@@ -1,4 +1,4 @@
-"""That no node will ever have room for a server is said only where it is known."""
+"""The service says "no node will ever fit" only where it is certain."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ THREE_EXTENDED = user_shape(extended=3)
 
 
 def hub(**nodes: int) -> World:
-    """Nodes of one kind, by how many devices each has."""
+    """Nodes of one kind, with the number of devices of each."""
     world = World(Policy(shapes={each.id: each for each in (PLAIN, GPU, TWO)}, node_kinds_are_all=True))
     for name, gpus in nodes.items():
         world.node(name, gpus=gpus, labels={"node.kubernetes.io/instance-type": "large"})
@@ -50,7 +50,7 @@ def use(world: World, *nodes: str) -> None:
 
 
 @pytest.mark.parametrize("shape", [TWO, user_shape(cpu="11"), user_shape(nodeSelector={"zone": "nowhere"})])
-def test_what_no_kind_of_node_has(shape: Shape) -> None:
+def test_no_kind_of_node_has_the_devices(shape: Shape) -> None:
     assert placement(hub(a=1, b=1), shape).kind is PlacementKind.NEVER
 
 
@@ -69,7 +69,7 @@ def test_the_driver_of_one_node_is_down_and_the_other_is_full() -> None:
 @pytest.mark.parametrize("shape", [GPU, EXTENDED], ids=["claim", "extended resource"])
 @pytest.mark.parametrize("restarted", [False, True])
 def test_the_driver_is_down_everywhere(shape: Shape, restarted: bool) -> None:
-    """After a restart of the service nothing tells that there ever was one."""
+    """After a restart of the service no object shows that the devices ever existed."""
     world = hub(a=1)
     lose_slice(world, "a")
     assert placement(world, shape, {} if restarted else None).kind is PlacementKind.SCALE_UP
@@ -95,7 +95,7 @@ def test_a_pool_that_is_incomplete(restarted: bool) -> None:
 
 @pytest.mark.parametrize("is_ready", [True, False])
 def test_the_only_node_of_its_kind_is_lost(is_ready: bool) -> None:
-    """What it shows is all that there is to know, and may be old."""
+    """The last known state of the node may be old."""
     world = hub(a=1)
     state = world.snapshot.nodes["a"]
     world.snapshot.put(replace(state.node, is_ready=is_ready))
@@ -104,7 +104,7 @@ def test_the_only_node_of_its_kind_is_lost(is_ready: bool) -> None:
 
 
 def test_nodes_of_one_kind_differ() -> None:
-    """The first by name would not do, and another would."""
+    """The server does not fit on the first node by name, but on another one."""
     world = hub(a=1, b=2)
     use(world, "b")
     assert placement(world, TWO).reason == "it fits on one more node like b"
@@ -120,7 +120,7 @@ def test_zones_of_one_kind_differ() -> None:
     assert found.reason == "it fits on one more node like in-c"
 
 
-def test_with_too_many_sorts_of_nodes_it_is_not_known() -> None:
+def test_with_too_many_kinds_of_nodes_the_answer_is_not_known() -> None:
     world = World(Policy(shapes={PLAIN.id: PLAIN}, node_kinds_are_all=True))
     for number in range(51):
         world.node(f"node-{number:02}", labels={"node.kubernetes.io/instance-type": "large", "rack": str(number)})

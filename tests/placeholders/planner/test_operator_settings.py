@@ -1,4 +1,4 @@
-"""What people set, as a ConfigMap keeps it."""
+"""Settings by operators, as stored in a ConfigMap."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DRAINING = OperatorSetting(SettingKind.DRAINING, "n1", "service x", NOW)
 ALL = OperatorSettings().with_setting(NUMBERS).with_setting(PAUSED).with_setting(DRAINING)
 
 
-def test_what_is_written_is_read() -> None:
+def test_settings_are_read_as_written() -> None:
     assert read_settings({"data": settings_data(ALL)}) == ALL
     assert read_settings(None) == OperatorSettings()
 
@@ -40,14 +40,14 @@ def test_a_setting_ends() -> None:
     assert set(ALL.active(NOW + timedelta(hours=1)).settings) == {NUMBERS.key, DRAINING.key}
 
 
-def test_the_policy_knows_them() -> None:
+def test_the_policy_has_the_settings() -> None:
     policy = ALL.applied_to(Policy(), {"gpu": "shape"})
     assert (policy.paused, dict(policy.drained)) == ({"shape"}, {"n1": "set by service x"})
     assert ALL.replicas == {"gpu": ReplicaRange(2, 3)}
     assert OperatorSettings().applied_to(policy, {}) is policy
 
 
-def test_a_pause_lasts_when_the_hub_orders_options_anew() -> None:
+def test_a_pause_lasts_when_the_hub_reorders_options() -> None:
     paused = OperatorSetting(SettingKind.PAUSED, "gpu/a=1,b=2", "user bob", NOW)
     policy = OperatorSettings().with_setting(paused).applied_to(Policy(), {"gpu": "plain", "gpu/b=2,a=1": "shape"})
     assert policy.paused == {"shape"}
@@ -84,11 +84,11 @@ def test_the_text_of_the_audit_trail_is_bounded() -> None:
     assert read_settings({"data": stored}).audit[-1].subject == "paused gpu"
 
 
-def test_entries_are_kept_while_there_is_room() -> None:
+def test_entries_are_kept_while_they_fit() -> None:
     settings = OperatorSettings().with_entry("a", {"users": "9 of gpu"}, "user ada", NOW)
     assert read_settings({"data": settings_data(settings)}) == settings
-    assert settings.has_room
-    assert not settings.with_entry("b", {"name": "x" * 250_000}, "user ada", NOW).has_room
+    assert settings.fits_storage
+    assert not settings.with_entry("b", {"name": "x" * 250_000}, "user ada", NOW).fits_storage
     settings = settings.without_entry("a", "user ada", NOW)
     assert settings.entries == {}
     assert [(each.change, each.subject) for each in settings.audit] == [

@@ -1,4 +1,4 @@
-"""How soon a server would run, as users are told: no promise that is not certain, and no Kubernetes words."""
+"""How soon a server would run, as users see it: only certain statements, and no Kubernetes words."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KIND = "node.kubernetes.io/instance-type"
 TWO = user_shape({"gpu": gpu_claim(count=2)})
 LARGE = {KIND: "large"}
 STATES = OutlookState
-#: Words that users of a hub need not know.
+#: Words that a hub's users need not know.
 FOREIGN = ("node", "pod", "claim", "placeholder", "preempt", "schedul", "cluster", "kube", "taint", "slice")
 
 
@@ -53,7 +53,7 @@ def outlook(world: World, shape: Shape, *, user: str = "", more: Mapping[str, in
 
 
 def full(gpus: int = 1, nodes: int = 1) -> World:
-    """Each device of each node has a user."""
+    """A user has each device of each node."""
     world = hub()
     for node in range(nodes):
         world.node(f"machine-{node}", gpus=gpus, labels=LARGE)
@@ -87,7 +87,7 @@ def test_reserves_are_freed() -> None:
 
 
 def test_a_node_that_was_opened_without_the_image_is_not_free() -> None:
-    """Its label has another value, and a server would start there, but only after the image is pulled."""
+    """Its label has another value. A server would start on it, but only after the image is pulled."""
     world = hub()
     world.node("machine-0", gpus=1, images=())
     world.settle()
@@ -122,12 +122,12 @@ def test_pending_servers_take_the_nodes_that_can_still_come() -> None:
     assert outlook(world, GPU, user="zoe", more={"large": 1}).before == 1
 
 
-def test_what_the_autoscaler_refuses_is_not_promised() -> None:
-    """It refused a pod of another shape that needs the same kind of node."""
+def test_a_node_that_the_autoscaler_refuses_is_not_announced() -> None:
+    """The autoscaler refused a pod of another shape that needs the same kind of node."""
     world = full()
     world.user("bob", {"gpu": gpu_claim(count=1)}, cpu="2")
     assert outlook(world, GPU, more={"large": 9}).state is STATES.NEEDS_NODE
-    # What the service asks the autoscaler's events about.
+    # The service reads the autoscaler's events about these pods.
     world.no_node = dict.fromkeys(pending_uids(world.view()), "1 max node group size reached")
     assert outlook(world, GPU, more={"large": 9}).state is STATES.WHEN_STOPPED
 
@@ -139,7 +139,7 @@ def test_a_new_node_that_becomes_ready_is_certain() -> None:
     found = outlook(world, GPU)
     assert (found.state, found.coming) == (STATES.NEEDS_NODE, "machine-9")
     world.user("bob", {"gpu": gpu_claim()})
-    assert outlook(world, GPU).state is STATES.WHEN_STOPPED, "another server takes it"
+    assert outlook(world, GPU).state is STATES.WHEN_STOPPED, "another server gets it"
     world.leave("bob")
     world.pass_time(minutes=16)
     assert outlook(world, GPU).state is STATES.WHEN_STOPPED, "it takes longer than any good node"
@@ -154,7 +154,7 @@ def test_a_cordoned_node_is_called_closed() -> None:
     assert "maintenance" not in outlook(world, user_shape({"gpu": gpu_claim(count=3)})).sentence
 
 
-def test_no_node_can_run_it_at_present() -> None:
+def test_no_node_can_run_the_server_at_present() -> None:
     world = hub()
     world.node("machine-0", gpus=1)
     world.settle()
@@ -167,7 +167,7 @@ def test_two_servers_must_stop_for_a_large_one() -> None:
     assert (found.state, found.holders) == (STATES.WHEN_STOPPED, ())
 
 
-def test_a_larger_server_makes_room_for_a_smaller_one() -> None:
+def test_a_larger_server_frees_capacity_for_a_smaller_one() -> None:
     world = hub()
     world.node("machine-0", gpus=2, labels=LARGE)
     world.user("ada", {"gpu": gpu_claim(count=2)})

@@ -1,4 +1,4 @@
-"""Placeholders that hold devices: placements, nodes that get ready, and placeholders that have failed."""
+"""Placeholders with devices: placements, nodes that become ready, and failed placeholders."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from tests.placeholders.planner.world import World
 from tests.presence import present
 
 
-def test_a_pending_placeholder_beside_each_user_that_waits_for_a_node() -> None:
+def test_each_user_that_needs_a_node_has_a_pending_placeholder() -> None:
     world = hub((GPU, 0, 5))
     world.node("a", gpus=1)
     world.settle()
     for name in ("ada", "bob", "cy"):
         world.user(name, {"gpu": gpu_claim()})
     world.settle()
-    waiting = [name for name in world.pending if name.startswith("placeholder")]
-    assert len(waiting) == 2
-    # A cold node takes one of them; its user waits for the images, and no further node is asked for.
+    pending = [name for name in world.pending if name.startswith("placeholder")]
+    assert len(pending) == 2
+    # A cold node fits one placeholder; its user waits for the images, and no further node is asked for.
     world.node("b", gpus=1, images=())
     world.run(minutes=2)
     assert len([name for name in world.pending if name.startswith("placeholder")]) == 1
     world.pull("b")
     world.run(minutes=1)
-    assert len(world.pending) == 2, "one user and the placeholder beside it"
+    assert len(world.pending) == 2, "one user and its placeholder"
 
 
-def test_who_has_no_head_room_may_ask_for_a_node_too() -> None:
-    """Its pod requires a label that a node that is yet to come has not: without a placeholder none would come."""
+def test_a_server_without_placeholders_may_ask_for_a_node_too() -> None:
+    """Its pod requires a label that a future node lacks: without a placeholder no node would come."""
     world = hub((PLAIN, 1, 5))
     world.policy = replace(world.policy, shapes={**world.policy.shapes, GPU.id: GPU})
     world.node("a", gpus=1)
@@ -126,7 +126,7 @@ def test_several_users_of_one_shape_at_once() -> None:
 
 
 def test_a_pod_whose_claim_is_not_seen_yet_asks_for_no_node() -> None:
-    """The watch of pods may be ahead of that of claims."""
+    """The watch of pods may be ahead of the watch of claims."""
     world = hub((GPU, 1, 5))
     world.node("a", gpus=1)
     world.settle()
@@ -134,13 +134,13 @@ def test_a_pod_whose_claim_is_not_seen_yet_asks_for_no_node() -> None:
     world.log.clear()
     world.settle()
     assert world.log == []
-    (told,) = world.last.pending
-    assert not told.needs_node
-    assert "not-there-yet" in told.reason
+    (pending,) = world.last.pending
+    assert not pending.needs_node
+    assert "not-there-yet" in pending.reason
 
 
-def test_devices_as_extended_resources_count_and_are_kept() -> None:
-    """No claim can be handed over then, so the placeholder makes way for the one it was promised to, and for no other."""
+def test_devices_as_extended_resources_count_and_are_reserved() -> None:
+    """Without a handover, the placeholder is preempted for the server it is reserved for, and for no other."""
     shape = user_shape(extended=1)
     world = hub((shape, 1, 5))
     world.node("a", gpus=1)
@@ -152,19 +152,19 @@ def test_devices_as_extended_resources_count_and_are_kept() -> None:
     world.reserved = reserved
     world.user("bob", {"gpu": gpu_claim()})
     world.run(minutes=0.2)
-    assert "bob" in world.pending, "what is promised to another is not for bob"
+    assert "bob" in world.pending, "the placeholder is reserved for another server"
     world.leave("bob")
     world.user("ada", extended=1)
     world.settle()
     assert world.where("ada") == "a"
     gone = ended(world, Cause.PREEMPTED)
     assert {present(each.pod).name for each in gone} == {"ada"}
-    # And the one that waited beside bob, which would have taken the device.
+    # The other one was pending for bob, and would have got the device.
     assert [each.key == present(found.placeholder).key for each in gone] == [True, False]
 
 
-def test_a_placeholder_that_has_failed_goes_and_another_comes() -> None:
-    """The kubelet ends pods where a node is short of something, and leaves them as objects."""
+def test_a_failed_placeholder_is_replaced() -> None:
+    """The kubelet ends pods where a node lacks a resource, and leaves them as objects."""
     world = hub((GPU, 2, 2))
     world.node("a", gpus=2)
     world.settle()
@@ -180,7 +180,7 @@ def test_a_placeholder_that_has_failed_goes_and_another_comes() -> None:
     assert len(world.view().warm(GPU.id)) == 2
 
 
-def test_a_placeholder_that_has_failed_takes_no_users_claim_along() -> None:
+def test_a_failed_placeholder_leaves_the_claim_of_a_user() -> None:
     world = hub((GPU, 1, 1))
     world.node("a", gpus=1)
     world.settle()
@@ -198,26 +198,26 @@ def test_a_placeholder_that_has_failed_takes_no_users_claim_along() -> None:
     assert [each.key for each in ended(world, Cause.BROKEN)] == [failed.key]
 
 
-def test_a_placeholder_without_its_claim_goes_after_a_while() -> None:
-    """Somebody took the claim for a leftover; the pod would wait for it for ever."""
+def test_a_placeholder_without_its_claim_is_deleted_after_a_while() -> None:
+    """A user or a program deleted the claim; the pod would be pending for ever."""
     world = hub((GPU, 1, 1))
     world.settle()
-    (kept,) = world.view().placeholders.values()
-    world.snapshot.remove_claim(kept.claims[0])
+    (placeholder,) = world.view().placeholders.values()
+    world.snapshot.remove_claim(placeholder.claims[0])
     world.pass_time(seconds=50)
     world.settle()
     assert not ended(world, Cause.BROKEN), "the claim may only not be seen yet"
     world.pass_time(seconds=20)
     world.settle()
     (end,) = ended(world, Cause.BROKEN)
-    assert (end.key, end.reason) == (kept.key, f"claim {kept.claims[0].name} is gone")
+    assert (end.key, end.reason) == (placeholder.key, f"claim {placeholder.claims[0].name} is gone")
     world.node("a", gpus=1)
     world.settle()
     assert len(world.view().warm(GPU.id)) == 1
 
 
-def test_a_server_that_finds_no_place_where_placeholders_do_fills_no_cluster_with_them() -> None:
-    """Its volume is elsewhere, or somebody has made it larger after its shape was told."""
+def test_a_server_that_fits_nowhere_creates_one_placeholder() -> None:
+    """Its volume is in another zone, or a user has enlarged it after its shape was published."""
     world = hub((PLAIN, 1, 50))
     world.policy = replace(world.policy, shapes={**world.policy.shapes, GPU.id: GPU})
     world.node("a", gpus=8)
@@ -227,5 +227,5 @@ def test_a_server_that_finds_no_place_where_placeholders_do_fills_no_cluster_wit
         world.relabel("Pod", ObjectKey(NAMESPACE, name), {names.SHAPE: shape.id})
     world.run(minutes=5)
     assert sorted(name for name in world.pending if not name.startswith("placeholder")) == ["ada", "eve"]
-    assert len(world.view().placeholders_of_shape[PLAIN.id]) == 2, "one is kept, one was made beside ada"
+    assert len(world.view().placeholders_of_shape[PLAIN.id]) == 2, "one is the target, one was created for ada"
     assert len(world.view().placeholders_of_shape[GPU.id]) == 1

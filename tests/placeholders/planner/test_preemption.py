@@ -1,4 +1,4 @@
-"""Placeholders that hold devices make way for users: the fewest, in time, and only where that helps."""
+"""Placeholders with devices are preempted for users: the fewest, in time, and only where that helps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.placeholders.planner.device_hub import ended, hub
 from tests.placeholders.planner.objects import GPU, NAMESPACE, SHARE, gpu_claim, share_claim, user_shape
 
 
-def test_a_placeholder_that_holds_the_device_makes_way() -> None:
+def test_a_placeholder_that_holds_the_device_is_preempted() -> None:
     """kube-scheduler would not preempt it (fact 1 of the design)."""
     world = hub((GPU, 1, 5))
     world.node("a", gpus=1)
@@ -24,7 +24,7 @@ def test_a_placeholder_that_holds_the_device_makes_way() -> None:
     assert [each.pod for each in ended(world, Cause.PREEMPTED)] == [ObjectKey(NAMESPACE, "ada")]
 
 
-def test_no_placeholder_goes_if_that_would_not_help() -> None:
+def test_no_placeholder_is_preempted_if_that_would_not_help() -> None:
     world = hub((GPU, 1, 5))
     world.node("a", gpus=1)
     world.settle()
@@ -34,8 +34,8 @@ def test_no_placeholder_goes_if_that_would_not_help() -> None:
     assert not ended(world, Cause.PREEMPTED)
 
 
-def test_the_fewest_go() -> None:
-    """A share of 10 GiB fits without one of the two placeholders, whichever; the other stays."""
+def test_the_fewest_placeholders_are_preempted() -> None:
+    """A share of 10 GiB fits without one of the two placeholders, whichever it is; the other stays."""
     world = hub((SHARE, 2, 5))
     world.node("a", gpus=1, memory="20Gi")
     world.settle()
@@ -46,7 +46,7 @@ def test_the_fewest_go() -> None:
     assert len(ended(world, Cause.PREEMPTED)) == 1
 
 
-def test_two_go_for_a_whole_device() -> None:
+def test_two_placeholders_are_preempted_for_a_whole_device() -> None:
     world = hub((SHARE, 2, 5))
     world.node("a", gpus=1, memory="20Gi")
     world.settle()
@@ -56,7 +56,7 @@ def test_two_go_for_a_whole_device() -> None:
     assert len(ended(world, Cause.PREEMPTED)) == 2
 
 
-def test_of_equal_nodes_the_one_with_users() -> None:
+def test_of_equal_nodes_the_one_with_users_is_chosen() -> None:
     world = hub((GPU, 2, 5))
     world.node("a", gpus=1)
     world.node("b", gpus=1)
@@ -69,8 +69,8 @@ def test_of_equal_nodes_the_one_with_users() -> None:
     assert world.where("ada") == busy
 
 
-def test_never_twice_for_the_same_pod_within_its_grace() -> None:
-    """What is free now may be taken by another before the scheduler comes to the pod: no cascade."""
+def test_no_second_preemption_for_a_pod_within_its_grace() -> None:
+    """Another pod may use the freed device before the scheduler comes to the first pod: no cascade."""
     world = hub((GPU, 3, 5))
     for name in "abc":
         world.node(name, gpus=1)
@@ -79,7 +79,7 @@ def test_never_twice_for_the_same_pod_within_its_grace() -> None:
     world.schedule()
     world.decide()
     assert len(ended(world, Cause.PREEMPTED)) == 1
-    # Somebody else takes the place before the scheduler gets there.
+    # Another pod gets the device before the scheduler places ada.
     freed = ended(world, Cause.PREEMPTED)[0].reason.split("node ")[1].split()[0]
     world.user("thief", {"gpu": gpu_claim()}, nodeSelector={"kubernetes.io/hostname": freed})
     thief = world.snapshot.pods[ObjectKey(NAMESPACE, "thief")]
@@ -94,7 +94,7 @@ def test_never_twice_for_the_same_pod_within_its_grace() -> None:
     assert {each.label for each in world.actions(LabelPod)} == {names.PREEMPTED_AT}
 
 
-def test_a_placeholder_with_an_extended_resource_makes_way() -> None:
+def test_a_placeholder_with_an_extended_resource_is_preempted() -> None:
     shape = user_shape(extended=1)
     world = hub((shape, 1, 5))
     world.node("a", gpus=1)
@@ -105,8 +105,8 @@ def test_a_placeholder_with_an_extended_resource_makes_way() -> None:
     assert len(ended(world, Cause.PREEMPTED)) == 1
 
 
-def test_what_becomes_free_for_a_user_is_not_taken_by_a_placeholder_that_waits() -> None:
-    """The scheduler may come to that first: it is in nobody's queue until the user has the place."""
+def test_a_device_freed_for_a_user_is_not_taken_by_a_pending_placeholder() -> None:
+    """The scheduler might place it first, so it is deleted and not created again until the user has the device."""
     large = user_shape({"gpu": share_claim("20Gi")})
     world = hub((SHARE, 1, 1), (large, 2, 2))
     world.node("a", gpus=1, memory="40Gi")
@@ -116,7 +116,7 @@ def test_what_becomes_free_for_a_user_is_not_taken_by_a_placeholder_that_waits()
     world.user("ada", {"gpu": share_claim("25Gi")})
     decided = world.decide()
     gone = {each.key for each in decided.actions if isinstance(each, DeletePlaceholder)}
-    assert gone == of_large, "one makes way, and the one that waits does not come in between"
+    assert gone == of_large, "one is preempted, and the pending one does not get the device"
     assert not [each for each in decided.actions if isinstance(each, CreatePlaceholder)]
     world.settle()
     assert world.where("ada") == "a"

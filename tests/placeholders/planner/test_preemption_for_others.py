@@ -1,4 +1,4 @@
-"""A server that waits for a device of another hub's placeholder: that hub's service preempts it, where it surely helps."""
+"""A server needs the device of another hub's placeholder: that hub's service preempts it if that surely helps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TWO = {"gpu": gpu_claim(count=2)}
 
 
 def hubs(*targets: int, gpus: int = 2) -> tuple[World, list[HubService]]:
-    """Hubs that are there one after the other, with a target each, on one node."""
+    """Hubs that start one after the other, with a target each, on one node."""
     world = World(Policy())
     world.node("a", "100", gpus=gpus)
     found: list[HubService] = []
@@ -54,7 +54,7 @@ def test_a_server_of_another_hub_gets_the_device_of_a_placeholder(grace: int) ->
     assert ours.number == 2, "another one is pending"
 
 
-def test_also_without_a_service_there() -> None:
+def test_also_for_a_hub_without_a_service() -> None:
     world, (ours, theirs) = hubs(2, 0)
     world.user("ada", TWO, namespace=theirs.namespace)
     run_together(world, [ours], 10)
@@ -74,14 +74,14 @@ def test_its_own_hub_comes_first(grace: int) -> None:
 
 
 @pytest.mark.parametrize("claims", [{"gpu": gpu_claim(count=3)}, {"gpu": gpu_claim(deviceClassName="other")}, {}])
-def test_none_goes_where_that_does_not_help(claims: dict[str, Json]) -> None:
+def test_no_placeholder_is_preempted_where_that_does_not_help(claims: dict[str, Json]) -> None:
     world, (ours, theirs) = hubs(2, 0)
     world.user("ada", claims, namespace=theirs.namespace, cpu="1" if claims else "1000")
     run_together(world, (ours, theirs), 60, every=5)
     assert not preempted(ours)
 
 
-def test_a_server_that_the_scheduler_does_not_place_costs_few() -> None:
+def test_few_are_preempted_for_a_server_that_the_scheduler_refuses() -> None:
     world, (ours, theirs) = hubs(2, 0)
     world.refused["ada"] = "its volume is elsewhere"
     world.user("ada", ONE, namespace=theirs.namespace)
@@ -98,7 +98,7 @@ def test_one_of_several_hubs_helps() -> None:
     assert (len(preempted(first)), len(preempted(second))) == (1, 0)
 
 
-def test_none_goes_for_a_pending_placeholder_of_a_third_hub() -> None:
+def test_none_is_preempted_for_a_pending_placeholder_of_a_third_hub() -> None:
     world, (ours, third, theirs) = hubs(2, 1, 0)
     assert [each.is_pending for each in third.view().placeholders.values()] == [True]
     world.user("ada", ONE, namespace=theirs.namespace)

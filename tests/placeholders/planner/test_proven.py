@@ -1,4 +1,4 @@
-"""Only what runs is offered: volumes, image and devices were shown to work there. What does not come up is replaced."""
+"""Only running placeholders are offered: volumes, image and devices work there. One that does not start is replaced."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.placeholders.planner.world import World
 
 
 def world_with(*nodes: str, broken: tuple[str, ...]) -> World:
-    """A placeholder wanted, nodes with a device each, and broken ones among them."""
+    """A target of one placeholder, and nodes with a device each, some of them broken."""
     world = hub((GPU, 1, 5))
     world.broken_nodes = frozenset(broken)
     for name in nodes:
@@ -31,22 +31,22 @@ def only(world: World) -> Placeholder:
     return found
 
 
-def test_what_does_not_run_yet_is_offered_to_nobody() -> None:
+def test_a_placeholder_that_does_not_run_yet_is_not_offered() -> None:
     world = world_with("a", broken=("a",))
-    kept = only(world)
-    assert kept.node == "a"
+    placeholder = only(world)
+    assert placeholder.node == "a"
     assert placement(world, GPU).kind is not PlacementKind.WARM
-    world.snapshot.put(replace(kept.pod, phase="Running"))
+    world.snapshot.put(replace(placeholder.pod, phase="Running"))
     assert placement(world, GPU).kind is PlacementKind.WARM
 
 
-def test_what_does_not_come_up_is_replaced_elsewhere() -> None:
+def test_a_placeholder_that_does_not_start_is_replaced_on_another_node() -> None:
     world = world_with("a", "b", broken=("a",))
-    kept = only(world)
-    if kept.node != "a":  # the other one is as good to the scheduler
+    placeholder = only(world)
+    if placeholder.node != "a":  # the scheduler finds both nodes equal
         world.broken_nodes = frozenset(("b",))
-        world.snapshot.put(replace(kept.pod, phase="Pending"))
-    node = kept.node
+        world.snapshot.put(replace(placeholder.pod, phase="Pending"))
+    node = placeholder.node
     world.run(minutes=1.5)
     assert not ended(world, Cause.BROKEN), "it may take its time"
     world.run(minutes=2)
@@ -60,7 +60,7 @@ def test_what_does_not_come_up_is_replaced_elsewhere() -> None:
     assert placement(world, GPU).kind is PlacementKind.WARM
 
 
-def test_where_there_is_no_other_node_it_is_tried_later_and_later() -> None:
+def test_without_another_node_creation_is_retried_later_and_later() -> None:
     world = world_with("a", broken=("a",))
     world.policy = replace(world.policy, renewal=Renewal(max_failed=1_000))
     world.run(minutes=30)
@@ -73,8 +73,8 @@ def test_where_there_is_no_other_node_it_is_tried_later_and_later() -> None:
     assert placement(world, GPU).kind is PlacementKind.WARM, "it heals"
 
 
-def test_what_its_kubelet_has_not_seen_yet_is_not_blamed() -> None:
-    """The node may be lost, or the kubelet be restarting."""
+def test_a_pod_that_its_kubelet_has_not_seen_yet_is_not_broken() -> None:
+    """The node may be lost, or its kubelet may be restarting."""
     world = world_with("a", broken=())
     world.snapshot.put(replace(only(world).pod, phase="Pending", start_time=""))
     world.broken_nodes = frozenset(("a",))
@@ -85,15 +85,15 @@ def test_what_its_kubelet_has_not_seen_yet_is_not_blamed() -> None:
     assert not ended(world, Cause.BROKEN)
 
 
-def test_a_device_that_is_not_healthy_is_offered_to_nobody() -> None:
+def test_an_unhealthy_device_is_not_offered() -> None:
     world = world_with("a", "b", broken=())
-    kept = only(world)
-    world.snapshot.put(replace(kept.pod, has_unhealthy_device=True))
+    placeholder = only(world)
+    world.snapshot.put(replace(placeholder.pod, has_unhealthy_device=True))
     assert placement(world, GPU).kind is not PlacementKind.WARM
     world.run(minutes=1)
     (end,) = ended(world, Cause.BROKEN)
     assert "is not healthy (gpu.example.com/" in end.reason
-    assert only(world).node != kept.node
+    assert only(world).node != placeholder.node
 
 
 def test_health_is_read_from_the_status() -> None:

@@ -1,4 +1,4 @@
-"""What the hub publishes, and what is wanted of it by name."""
+"""Shapes that the hub publishes, and targets by name."""
 
 from __future__ import annotations
 
@@ -89,14 +89,14 @@ def test_names(options: dict[str, str], name: str, is_one: bool) -> None:
     assert options_of(name) == options
 
 
-def test_a_combination_has_head_room_of_its_own() -> None:
+def test_a_combination_has_placeholders_of_its_own() -> None:
     published = PublishedShapes({"gpu": GPU, "gpu/a=1,b=2": SHARE, "cpu": PLAIN})
     policy, problems = policy_with(Policy(), published, {"gpu": ReplicaRange(1, 2), "gpu/b=2,a=1": ReplicaRange(3, 4)})
     assert problems == []
     assert policy.replicas == {GPU.id: ReplicaRange(1, 2), SHARE.id: ReplicaRange(3, 4)}
 
 
-def test_head_room_of_a_combination_that_is_left_out_is_told() -> None:
+def test_placeholders_of_an_omitted_combination_are_reported() -> None:
     published = PublishedShapes({"gpu": GPU, "cpu": PLAIN, "cpu/a=1,b=2": PLAIN}, {"gpu/*": "400 are too many"})
     _, problems = policy_with(Policy(), published, {"gpu/b=2,a=1": ReplicaRange(1, 2), "cpu/c=3": ReplicaRange(1, 1)})
     assert problems == [
@@ -114,8 +114,8 @@ def test_a_shape_that_many_choices_have_is_written_once() -> None:
     assert publisher_of(written) == "me"
 
 
-def test_what_an_object_cannot_hold_is_left_out() -> None:
-    """Combinations of the profile with most of them."""
+def test_combinations_that_exceed_the_size_of_an_object_are_left_out() -> None:
+    """The combinations of the largest profile are left out."""
     large = {
         f"{slug}/a={number},b=1": user_shape(nodeSelector={"pool": "x" * 20_000, "number": f"{slug}{number}"})
         for slug, count in (("big", 40), ("small", 10))
@@ -152,10 +152,10 @@ def test_a_choice_that_makes_no_sense_is_left_out(choice: Any) -> None:
     assert published.skipped == {"bad": "its published entry is invalid"}
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Where there is anything in a JSON value."""
+def paths_in(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """All paths in a JSON value."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [path, *(found for key, each in inner for found in places(each, (*path, key)))]
+    return [path, *(found for key, each in inner for found in paths_in(each, (*path, key)))]
 
 
 def with_other(value: Any, path: tuple[Any, ...], other: Any) -> Any:
@@ -194,10 +194,10 @@ OTHERS: tuple[object, ...] = (
 )
 
 
-@given(st.sampled_from(places(CONTENT["shapes"][RICH.id])[1:]), st.sampled_from(OTHERS))
+@given(st.sampled_from(paths_in(CONTENT["shapes"][RICH.id])[1:]), st.sampled_from(OTHERS))
 @settings(max_examples=150, deadline=None)
-def test_whatever_a_hub_publishes_the_good_is_kept(path: tuple[Any, ...], other: Any) -> None:
-    """One place of a shape is anything: it is left out or makes sense, and never ends a round."""
+def test_valid_shapes_are_kept_whatever_else_a_hub_publishes(path: tuple[Any, ...], other: Any) -> None:
+    """Any value is put at one path of a shape: the shape is left out or valid, and no round fails."""
     shapes = {**CONTENT["shapes"], RICH.id: with_other(CONTENT["shapes"][RICH.id], path, other)}
     written = {**WRITTEN, "data": {"shapes.json": json.dumps({**CONTENT, "shapes": shapes})}}
     policy, _ = policy_with(

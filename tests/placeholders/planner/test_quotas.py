@@ -1,4 +1,4 @@
-"""ResourceQuotas: what they count, what they have left, and that placeholders leave room for users' servers."""
+"""ResourceQuotas: the counted resources, the rest, and the capacity that placeholders leave for users' servers."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def number(world: World, shape: Shape) -> int:
     return len(world.view().placeholders_of_shape.get(shape.id, ()))
 
 
-# --- what is left, and for what --------------------------------------------------------------------------------------
+# --- the rest of a quota, and its scope ------------------------------------------------------------------------------
 
 
-def test_what_is_left() -> None:
+def test_the_rest_of_a_quota() -> None:
     found = quota_of(
         quota({"pods": "10", "requests.cpu": "4", "memory": "1Gi"}, {"pods": "3", "requests.cpu": "4500m"}), ""
     )
@@ -84,7 +84,7 @@ def test_servers_of_other_namespaces_do_not_count() -> None:
     assert not quota_of(quota({"pods": "1"}, {}), "", has_servers=False).for_servers
 
 
-def test_what_a_pod_counts() -> None:
+def test_the_resources_that_a_pod_counts() -> None:
     requests = {
         name: Quantity.parse(amount)
         for name, amount in (("cpu", "500m"), ("memory", "1Gi"), ("example.com/gpu", "2"), ("hugepages-2Mi", "4Mi"))
@@ -103,8 +103,8 @@ def test_what_a_pod_counts() -> None:
     }
 
 
-def test_what_claims_count() -> None:
-    """Of alternatives the most of each class; all devices are as many as a claim can have."""
+def test_the_resources_that_claims_count() -> None:
+    """Alternatives count as the most of each class; "all devices" counts as the most that a claim can have."""
     first = [
         {"name": "a", "deviceClassName": "one", "count": 3},
         {"name": "b", "deviceClassName": "one"},
@@ -143,10 +143,10 @@ def test_what_claims_count() -> None:
         pytest.param({DEVICES: "3"}, 2, id="devices of a class"),
         pytest.param({"other.deviceclass.resource.k8s.io/devices": "0"}, 6, id="of another class"),
         pytest.param({"services": "0"}, 6, id="of nothing that it needs"),
-        pytest.param({"pods": "1"}, 0, id="room for one server"),
+        pytest.param({"pods": "1"}, 0, id="capacity for one server"),
     ],
 )
-def test_only_what_a_quota_admits_beside_a_server(hard: dict[str, str], expected: int) -> None:
+def test_a_quota_limits_placeholders_and_leaves_capacity_for_a_server(hard: dict[str, str], expected: int) -> None:
     world = hub((GPU, 6, 9))
     world.node("a", gpus=9)
     Counting(world, hard)
@@ -155,14 +155,14 @@ def test_only_what_a_quota_admits_beside_a_server(hard: dict[str, str], expected
     assert (GPU.id in world.last.limited) is (expected < 6)
     if expected < 6:
         (name,) = hard
-        told = world.last.limited[GPU.id].sentence("gpu")
-        assert told == (
+        sentence = world.last.limited[GPU.id].sentence("gpu")
+        assert sentence == (
             f"Placeholders of gpu: 6 are wanted, {expected} are allowed by ResourceQuota 'q' "
-            f"(at most {hard[name]} of {name}), which leaves room for users' servers."
+            f"(at most {hard[name]} of {name}), which leaves capacity for users' servers."
         )
 
 
-def test_users_count_and_always_find_room() -> None:
+def test_users_count_and_always_fit() -> None:
     """A user comes and goes; `Counting` proves that the API server would refuse neither pod."""
     world = hub((GPU, 6, 9))
     world.node("a", "40", gpus=20)
@@ -178,7 +178,7 @@ def test_users_count_and_always_find_room() -> None:
     assert number(world, GPU) == 6
 
 
-def test_room_for_a_server_of_each_shape_with_pending_users() -> None:
+def test_capacity_for_a_server_of_each_shape_with_pending_users() -> None:
     world = hub((GPU, 6, 9), (PAIR, 0, 9))
     world.node("a", "40", gpus=20)
     Counting(world, {DEVICES: "8"})
@@ -189,7 +189,7 @@ def test_room_for_a_server_of_each_shape_with_pending_users() -> None:
     for key in list(world.view().placeholders):
         world.remove_pod(key)
     world.run(minutes=0.2, every_seconds=1)
-    # Two devices for a server like Bob's and one for a server of this shape are left.
+    # Capacity is left for two devices of a server like Bob's and one of a server of this shape.
     assert number(world, GPU) == 5
 
 
@@ -201,8 +201,8 @@ def test_a_quota_for_placeholders_alone_is_used_up() -> None:
     assert number(world, PLAIN) == 4
 
 
-def test_placeholders_for_pending_servers_use_the_last_room() -> None:
-    """Without them the autoscaler adds no node, and the servers are pending for ever."""
+def test_placeholders_for_pending_servers_use_the_last_capacity() -> None:
+    """Without placeholders the autoscaler adds no node, and the servers are pending for ever."""
     world = hub((GPU, 2, 9))
     for name in ("ada", "bob", "cy"):
         world.user(name, {"gpu": gpu_claim()})
@@ -211,15 +211,15 @@ def test_placeholders_for_pending_servers_use_the_last_room() -> None:
     assert number(world, GPU) == 1
     (made,) = world.actions(CreatePlaceholder)
     assert made.for_pending_pod is not None
-    told = world.last.limited[GPU.id].sentence("gpu")
-    assert told == (
-        "Placeholders of gpu: 2 are wanted, 1 is allowed by ResourceQuota 'q' (at most 4 of pods), which leaves room for "
+    sentence = world.last.limited[GPU.id].sentence("gpu")
+    assert sentence == (
+        "Placeholders of gpu: 2 are wanted, 1 is allowed by ResourceQuota 'q' (at most 4 of pods), which leaves capacity for "
         "users' servers."
     )
 
 
-def test_what_is_not_counted_yet_is_not_used_twice() -> None:
-    """The watch of pods may be quicker than that of quotas."""
+def test_pods_that_are_not_counted_yet_are_not_forgotten() -> None:
+    """The watch of pods may be ahead of the watch of quotas."""
     world = hub((PLAIN, 6, 9))
     world.node("a", "40")
     late = quota_of(quota({"pods": "4"}, {"pods": "0"}), "")

@@ -1,4 +1,4 @@
-"""The label that says that users' servers may go to a node: it goes at once, and comes back last, and not for a moment."""
+"""The label that admits users' servers to a node: it is removed at once, and comes back late and not for a moment."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def lose_images(world: World, node: str) -> None:
 
 
 def lose_devices(world: World, node: str) -> None:
-    """As while its driver is restarted."""
+    """As while the driver restarts."""
     world.snapshot.forget(Kind.RESOURCE_SLICE, ObjectKey("", gpu_slice(node, 1, "")["metadata"]["name"]))
 
 
 def written(world: World) -> list[str | None]:
-    """The label's values, one after the other; None where it was removed."""
+    """The label's values, one after the other; None where the label was removed."""
     return [each.value for each in world.actions(LabelNode) if each.label == names.IMAGES_READY]
 
 
-def test_the_label_goes_at_once_and_comes_back_when_all_is_there_and_stays() -> None:
+def test_the_label_is_removed_at_once_and_comes_back_when_nothing_was_missing_for_a_while() -> None:
     world = ready_node()
     lose_images(world, "a")
     lose_devices(world, "a")
@@ -54,7 +54,7 @@ def test_the_label_goes_at_once_and_comes_back_when_all_is_there_and_stays() -> 
     assert written(world) == [names.TRUE, None, names.TRUE]
 
 
-def test_what_comes_and_goes_changes_the_label_once() -> None:
+def test_devices_that_come_and_go_change_the_label_once() -> None:
     world = ready_node()
     for _ in range(20):
         lose_devices(world, "a")
@@ -64,8 +64,8 @@ def test_what_comes_and_goes_changes_the_label_once() -> None:
     assert written(world) == [names.TRUE, None]
 
 
-def test_a_node_of_no_kind_is_to_have_what_it_had() -> None:
-    """Where no cloud labels nodes with their kind."""
+def test_a_node_without_a_kind_must_have_the_devices_that_it_had() -> None:
+    """For clusters without labels of node kinds."""
     world = hub((GPU, 1, 5))
     kind = world.policy.readiness.kind_label
     world.node("a", gpus=1, labels={kind: ""})
@@ -81,7 +81,7 @@ def test_a_node_of_no_kind_is_to_have_what_it_had() -> None:
 
 
 def test_a_node_that_comes_again_owes_nothing() -> None:
-    """One of the same name may be another machine; and what is remembered does not grow with nodes that are gone."""
+    """A node of the same name may be another machine; and the memory of removed nodes is bounded."""
     world = hub((GPU, 1, 5))
     kind = world.policy.readiness.kind_label
     world.node("a", gpus=1, labels={kind: ""})
@@ -110,8 +110,8 @@ def test_one_node_is_closed_before_another_is_opened() -> None:
     assert values == [None, names.TRUE]
 
 
-def test_it_is_closed_before_anything_is_made() -> None:
-    """Else the scheduler may send a server there meanwhile."""
+def test_a_node_is_closed_before_anything_is_created() -> None:
+    """Otherwise the scheduler might send a server to the node."""
     closed = LabelNode("a", names.IMAGES_READY, None, "x")
     opened = LabelNode("b", names.IMAGES_READY, names.TRUE, "x")
     made = CreatePlaceholder(GPU.id, "x")
@@ -119,7 +119,7 @@ def test_it_is_closed_before_anything_is_made() -> None:
 
 
 def test_the_label_stays_where_servers_are() -> None:
-    """A kubelet that restarts would end them (tests/node/test_readiness.py)."""
+    """A restart of the kubelet would end them (tests/node/test_readiness.py)."""
     world = ready_node()
     world.user("ada")
     world.settle()
@@ -128,10 +128,10 @@ def test_the_label_stays_where_servers_are() -> None:
     assert written(world) == [names.TRUE, names.LATE]
     world.leave("ada")
     world.run(minutes=1)
-    assert written(world) == [names.TRUE, names.LATE, None], "nobody needs it"
+    assert written(world) == [names.TRUE, names.LATE, None], "no server needs it"
 
 
-def test_what_is_late_for_servers_is_ready_again_when_nothing_is_missing() -> None:
+def test_a_late_node_is_ready_again_when_nothing_is_missing() -> None:
     world = ready_node()
     world.user("ada")
     world.settle()
@@ -142,7 +142,7 @@ def test_what_is_late_for_servers_is_ready_again_when_nothing_is_missing() -> No
     assert written(world) == [names.TRUE, names.LATE, names.TRUE]
 
 
-def test_what_is_late_long_enough_stays() -> None:
+def test_a_node_that_is_late_for_long_stays_late() -> None:
     world = ready_node()
     world.user("ada")
     world.settle()
@@ -154,7 +154,7 @@ def test_what_is_late_long_enough_stays() -> None:
 
 
 def test_servers_go_first_where_nothing_is_missing() -> None:
-    """Also where others are busier."""
+    """Also where other nodes are busier."""
     world = ready_node()
     world.node("b", gpus=1)
     world.run(minutes=2)

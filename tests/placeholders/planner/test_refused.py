@@ -1,4 +1,4 @@
-"""Users' pods that the scheduler does not place although all that is modelled says that they fit."""
+"""Users' pods that the scheduler does not place although the service's model says that they fit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, gpu_claim
 from tests.placeholders.planner.simulated_cluster import START
 from tests.placeholders.planner.world import World
 
-SAYS = (
+MESSAGE = (
     "0/4 nodes are available: 4 node(s) didn't match PersistentVolume's node affinity. no new claims to deallocate, "
     "preemption: 0/4 nodes are available: 4 Preemption is not helpful for scheduling."
 )
@@ -27,18 +27,18 @@ CAUSE = "0/4 nodes are available: 4 node(s) didn't match PersistentVolume's node
 ADA = ObjectKey(NAMESPACE, "ada")
 
 
-def full_hub(kept: int = 4) -> World:
-    """Four nodes with a device each, which placeholders hold."""
-    world = hub((GPU, kept, 8), shapes={GPU.id: GPU, PLAIN.id: PLAIN})
+def full_hub(placeholders_wanted: int = 4) -> World:
+    """Four nodes with a device each; placeholders hold the wanted number of them."""
+    world = hub((GPU, placeholders_wanted, 8), shapes={GPU.id: GPU, PLAIN.id: PLAIN})
     for name in "abcd":
         world.node(name, gpus=1)
     world.settle()
-    assert len(world.view().warm(GPU.id)) == kept
+    assert len(world.view().warm(GPU.id)) == placeholders_wanted
     return world
 
 
 def pass_minutes(world: World, minutes: float, each_round: Callable[[], None] = lambda: None) -> list[PendingUser]:
-    """What is said of the only server that waits, round by round."""
+    """Records of the only pending server, round by round."""
     said: list[PendingUser] = []
 
     def note() -> None:
@@ -49,33 +49,33 @@ def pass_minutes(world: World, minutes: float, each_round: Callable[[], None] = 
     return said
 
 
-def yields(world: World) -> list[float]:
-    """Seconds between the times that placeholders made way for anybody; those that wait themselves keep nothing."""
-    yields = [
+def preemption_gaps(world: World) -> list[float]:
+    """Seconds between preemptions for a user."""
+    deletions = [
         (at, each) for at, each in world.log if isinstance(each, DeletePlaceholder) and each.cause is Cause.PREEMPTED
     ]
-    times = [at for at, each in yields if "fits on node" in each.reason]
+    times = [at for at, each in deletions if "fits on node" in each.reason]
     assert len(times) == len(world.actions(LabelPod))
     return [(after - before).total_seconds() for before, after in pairwise(times)]
 
 
-def test_placeholders_make_way_a_few_times_and_then_the_scheduler_is_believed() -> None:
+def test_placeholders_are_preempted_a_few_times_and_then_the_scheduler_is_believed() -> None:
     world = full_hub()
-    world.refused["ada"] = SAYS
+    world.refused["ada"] = MESSAGE
     world.user("ada", {"gpu": gpu_claim()})
     said = pass_minutes(world, 10)
-    assert [round(each / 10) for each in yields(world)] == [1, 4, 16]
+    assert [round(each / 10) for each in preemption_gaps(world)] == [1, 4, 16]
     assert all(each.needs_node and each.reason.endswith(f"but the scheduler says: {CAUSE}") for each in said[20:])
     assert len(world.view().warm(GPU.id)) == 4
-    # All nodes are full, so what waits beside it asks for one more.
+    # All nodes are full, so the pending placeholder for ada asks for one more.
     (for_pending_pod,) = [each for each in world.view().placeholders.values() if each.is_pending]
     assert for_pending_pod.shape == GPU.id
     assert world.actions(CreatePlaceholder)[-1].for_pending_pod == ADA
 
 
-def test_that_they_made_way_is_known_after_a_restart() -> None:
+def test_preemptions_are_known_after_a_restart() -> None:
     world = full_hub()
-    world.refused["ada"] = SAYS
+    world.refused["ada"] = MESSAGE
     world.user("ada", {"gpu": gpu_claim()})
 
     def restart() -> None:
@@ -83,12 +83,12 @@ def test_that_they_made_way_is_known_after_a_restart() -> None:
             world.planner_state = PlannerState.fresh(world.now)
 
     pass_minutes(world, 10, restart)
-    assert [round(each / 10) for each in yields(world)] == [1, 4, 16]
+    assert [round(each / 10) for each in preemption_gaps(world)] == [1, 4, 16]
 
 
-def test_and_without_the_right_to_label_the_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_preemptions_are_known_without_the_right_to_label_the_pod(monkeypatch: pytest.MonkeyPatch) -> None:
     world = full_hub()
-    world.refused["ada"] = SAYS
+    world.refused["ada"] = MESSAGE
     world.user("ada", {"gpu": gpu_claim()})
     executor = world.carry_out
 
@@ -98,27 +98,27 @@ def test_and_without_the_right_to_label_the_pod(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(world, "carry_out", refuse)
     pass_minutes(world, 10)
-    assert [round(each / 10) for each in yields(world)] == [1, 4, 16]
+    assert [round(each / 10) for each in preemption_gaps(world)] == [1, 4, 16]
 
 
-@pytest.mark.parametrize("kept", [4, 2], ids=["no node has room", "some nodes have room"])
+@pytest.mark.parametrize("placeholders_wanted", [4, 2], ids=["all nodes are full", "some nodes are free"])
 @pytest.mark.parametrize("node", ["a", "b", "c", "d"])
-def test_each_time_they_make_way_elsewhere(kept: int, node: str) -> None:
-    """Its volume is on one of the nodes, and nobody knows on which."""
-    world = full_hub(kept)
-    world.refused["ada"] = SAYS
+def test_each_preemption_is_on_another_node(placeholders_wanted: int, node: str) -> None:
+    """The volume is on one of the nodes, and the service does not know which."""
+    world = full_hub(placeholders_wanted)
+    world.refused["ada"] = MESSAGE
     world.user("ada", {"gpu": gpu_claim()})
 
-    def place() -> None:
+    def schedule_there() -> None:
         ada = world.snapshot.pods[ADA]
         if not ada.node_name and world.snapshot.schedule(ada, node).fits:
             del world.refused["ada"]
 
-    pass_minutes(world, 6, place)
+    pass_minutes(world, 6, schedule_there)
     assert world.where("ada") == node
 
 
-def test_nothing_makes_way_where_there_is_room_before_the_scheduler_had_its_time() -> None:
+def test_nothing_is_preempted_while_the_scheduler_may_still_place_the_pod() -> None:
     world = full_hub(2)
     world.refused["ada"] = ""
     world.user("ada", {"gpu": gpu_claim()})
@@ -128,7 +128,7 @@ def test_nothing_makes_way_where_there_is_room_before_the_scheduler_had_its_time
 
 
 def test_a_scheduler_that_says_nothing_is_not_asked_for_a_node() -> None:
-    """It has many pods to look at, or there is none."""
+    """The scheduler has many pods to place, or does not run."""
     world = full_hub(0)
     world.refused["ada"] = ""
     world.user("ada", {"gpu": gpu_claim()})
@@ -140,7 +140,7 @@ def test_a_scheduler_that_says_nothing_is_not_asked_for_a_node() -> None:
 
 def test_of_a_server_without_devices_the_scheduler_is_believed_too() -> None:
     world = full_hub(0)
-    world.refused["ada"] = SAYS
+    world.refused["ada"] = MESSAGE
     world.user("ada")
     said = pass_minutes(world, 1)
     assert said[-1].reason == f"should fit on node a, but the scheduler says: {CAUSE}"
@@ -148,26 +148,26 @@ def test_of_a_server_without_devices_the_scheduler_is_believed_too() -> None:
     assert not world.actions(LabelPod)
 
 
-def test_one_that_the_scheduler_leaves_out_takes_nobodys_place() -> None:
-    """What it says of one server is no word on others of that shape."""
+def test_a_refused_server_blocks_no_other_server() -> None:
+    """The scheduler's message about one server does not hold for other servers of the shape."""
     world = full_hub(0)
     for name in "abc":
         world.remove_node(name)
-    world.refused |= {"ada": SAYS, "bob": ""}
+    world.refused |= {"ada": MESSAGE, "bob": ""}
     world.user("ada", {"gpu": gpu_claim()})
     pass_minutes(world, 1)
     world.user("bob", {"gpu": gpu_claim()}, nodeSelector={"kubernetes.io/hostname": "d"})
     for key in world.view().placeholders:
         world.remove_pod(key)
-    told = {each.pod.name: each for each in world.decide().pending}
-    assert told["ada"].needs_node
-    assert told["bob"].reason == "fits on node d"
+    pending = {each.pod.name: each for each in world.decide().pending}
+    assert pending["ada"].needs_node
+    assert pending["bob"].reason == "fits on node d"
 
 
-def test_a_node_that_has_just_come_is_waited_for() -> None:
-    """What the scheduler said before it came is no reason to ask for another."""
+def test_the_scheduler_has_time_to_try_a_new_node() -> None:
+    """A message from before the node came is no reason to ask for another node."""
     world = full_hub()
-    world.refused["ada"] = SAYS
+    world.refused["ada"] = MESSAGE
     world.user("ada", {"gpu": gpu_claim(count=2)})
     assert pass_minutes(world, 2)[-1].reason == "does not fit on any node, even without placeholders"
     world.node("e", gpus=2)
@@ -177,8 +177,8 @@ def test_a_node_that_has_just_come_is_waited_for() -> None:
     assert not said[-1].needs_node
 
 
-def test_while_it_takes_the_place_no_placeholder_is_put_there() -> None:
-    """kube-scheduler lets a pod that it found no node for wait a second, and would look at a new placeholder at once."""
+def test_no_placeholder_is_created_on_a_device_freed_for_a_user() -> None:
+    """kube-scheduler retries a refused pod after a second, and would look at a new placeholder at once."""
     world = full_hub(1)
     for name in "bcd":
         world.remove_node(name)
@@ -186,7 +186,7 @@ def test_while_it_takes_the_place_no_placeholder_is_put_there() -> None:
     world.user("ada", {"gpu": gpu_claim()})
     world.refused["ada"] = ""
     world.decide()
-    assert yields(world) == []
+    assert preemption_gaps(world) == []
     assert len(world.actions(LabelPod)) == 1
     for _ in range(3):
         world.pass_time(seconds=0.5)

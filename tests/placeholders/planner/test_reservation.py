@@ -1,4 +1,4 @@
-"""Which placeholder is reserved for a server, as a pure decision."""
+"""The placeholder that is reserved for a server, as a pure decision."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_without_devices_nothing_is_written() -> None:
     assert "devices" not in action.reason
 
 
-def test_what_is_free_is_not_reserved() -> None:
+def test_free_capacity_is_not_reserved() -> None:
     world = world_with(GPU, 0)
     view = world.view()
     placement = find_placement(view, world.policy, GPU, NAMESPACE)

@@ -1,4 +1,4 @@
-"""What holds up everything that should be tidied up is told with its rule."""
+"""Each safeguard prevents rebalancing, and is reported with its rule."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HUGE = user_shape(cpu="1000")
 
 @pytest.fixture
 def world() -> World:
-    """Placeholders beside users, and a new, empty node, where they should be."""
+    """Placeholders beside users, and a new, empty node to which they should be rebalanced."""
     world = World(Policy(shapes={PLAIN.id: PLAIN}, replicas={PLAIN.id: ReplicaRange(4, 8, floor=0)}))
     world.node("a")
     world.settle()
@@ -35,7 +35,7 @@ def world() -> World:
     for _ in range(100):
         if world.is_ready("b") and should_rebalance(world.view(), world.policy):
             break
-        # There is nothing in the bucket: they wait for the safeguard that the test brings about.
+        # With an empty bucket the placeholders stay until the test brings about a safeguard.
         world.planner_state = replace(world.planner_state, tokens=Tokens(-1000.0, world.now))
         world.decide()
         world.schedule()
@@ -52,11 +52,11 @@ def is_stale(world: World) -> None:
     world.stale = timedelta(seconds=61)
 
 
-def user_waits(world: World) -> None:
+def pending_user(world: World) -> None:
     world.user("large", cpu="1000")
 
 
-def placeholder_waits(world: World) -> None:
+def pending_placeholder(world: World) -> None:
     world.policy = replace(
         world.policy,
         shapes={**world.policy.shapes, HUGE.id: HUGE},
@@ -70,12 +70,12 @@ def placeholder_waits(world: World) -> None:
     [
         (fails, Hold.API, "nothing is decided: the API server fails", True),
         (is_stale, Hold.STALE, "nothing is decided: the view of the cluster is 61 seconds old", True),
-        (user_waits, Hold.USERS_PENDING, "no placeholder is evicted while a user's server is pending", False),
-        (placeholder_waits, Hold.PENDING, "no placeholder is evicted while one is pending", False),
+        (pending_user, Hold.USERS_PENDING, "no placeholder is evicted while a user's server is pending", False),
+        (pending_placeholder, Hold.PENDING, "no placeholder is evicted while one is pending", False),
     ],
     ids=["api", "stale", "users-pending", "pending"],
 )
-def test_each_stop_has_its_rule(
+def test_each_safeguard_has_its_rule(
     world: World, bring_about: Callable[[World], None], rule: Hold, reason: str, holds_everything: bool
 ) -> None:
     assert safeguard_of(world.view(), world.policy) is None
@@ -91,7 +91,7 @@ def test_each_stop_has_its_rule(
     assert not [each for each in decided.actions if isinstance(each, DeletePlaceholder)]
 
 
-def test_one_after_the_other(world: World) -> None:
+def test_placeholders_are_evicted_one_after_the_other(world: World) -> None:
     going = should_rebalance(world.view(), world.policy)[0]
     view = View(world.snapshot, world.now, namespaces={NAMESPACE}, ending={going})
     safeguard = safeguard_of(view, world.policy)
@@ -102,7 +102,7 @@ def test_one_after_the_other(world: World) -> None:
     )
 
 
-def test_without_a_stop_they_move(world: World) -> None:
+def test_without_a_safeguard_placeholders_are_rebalanced(world: World) -> None:
     decided = decide(world.view(), world.policy, world.planner_state)
     assert Cause.REBALANCE in {each.cause for each in decided.actions if isinstance(each, DeletePlaceholder)}
 

@@ -1,4 +1,4 @@
-"""What searches may cost while it is decided, counted in steps."""
+"""The cost of searches in a decision, counted in steps."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_one_search_is_stopped_and_its_claims_are_set_aside() -> None:
     search(searches, 1, 100)
 
 
-def test_each_time_for_twice_as_long() -> None:
+def test_claims_are_set_aside_for_twice_as_long_each_time() -> None:
     searches, now = SearchLedger(), NOW
     rests = []
     for _ in range(9):
@@ -62,7 +62,7 @@ def test_each_time_for_twice_as_long() -> None:
     assert rests == [30, 60, 120, 240, 480, 960, 1800, 1800, 1800]
 
 
-def test_a_clock_that_is_set_back_keeps_nobody_out() -> None:
+def test_a_clock_that_is_set_back_blocks_no_search() -> None:
     searches = ledger()
     with pytest.raises(SearchStopped):
         search(searches, 1, MAX_OF_A_SEARCH + 1)
@@ -78,15 +78,15 @@ def test_searches_of_a_moment_have_a_budget_together() -> None:
         search(searches, 2, too_many)
     with pytest.raises(SearchPostponed):
         search(searches, 3, 20)
-    # For a device or two there is always time.
+    # A search for a device or two always has time.
     search(searches, 4, 10)
-    # It was not the fault of the second one.
+    # The second search was not at fault.
     searches.begin(NOW)
     search(searches, 2, too_many)
 
 
 def test_short_searches_cost_nothing() -> None:
-    """A big cluster has thousands of nodes, of which no two may be alike."""
+    """A big cluster may have thousands of different nodes."""
     searches = ledger()
     for _ in range(MAX_OF_A_PART):
         search(searches, 1, 10)
@@ -102,14 +102,14 @@ def test_many_long_searches_for_the_same_claims() -> None:
         search(searches, 1, 1)
 
 
-def test_a_few_long_searches_now_and_then_are_nothing_to_stop() -> None:
+def test_a_few_long_searches_now_and_then_are_not_stopped() -> None:
     searches = ledger()
     for number in range(100):
         searches.begin(NOW + timedelta(seconds=10 * number))
         search(searches, 1, 1000)
 
 
-def test_who_has_cost_much_comes_last() -> None:
+def test_expensive_pods_come_last() -> None:
     searches = ledger()
     dear, cheap, new = pod("dear", "mallory"), pod("cheap"), pod("new", "mallory")
     pods = [dear, new, cheap]
@@ -118,7 +118,7 @@ def test_who_has_cost_much_comes_last() -> None:
         search(searches, 1, 4000)
     with searches.charged_to(cheap):
         search(searches, 2, 500)
-    # So does who is in the same namespace.
+    # Other pods of the same namespace come last, too.
     assert searches.in_turn(pods) == [cheap, new, dear]
     for number in range(1, 5):
         searches.begin(NOW + number * timedelta(seconds=11))

@@ -1,4 +1,4 @@
-"""A shape that is told: the same shape comes back, and nothing that makes no sense does."""
+"""A shape as text: the same shape is read back, and invalid definitions are refused."""
 
 from __future__ import annotations
 
@@ -44,26 +44,26 @@ def test_the_same_comes_back(shape: Shape) -> None:
     found = read_definition(definition_of(shape), shape.id)
     assert found.id == shape.id
     assert definition_of(found) == definition_of(shape)
-    # Which images nodes need is for administrators to say: no user's choice of one makes a node less ready.
+    # Administrators decide which images nodes need: a user's choice of an image makes no node less ready.
     assert found.images == frozenset()
 
 
 def changed(**parts: Any) -> tuple[str, str]:
-    """A definition with its true id, whatever sense it makes."""
+    """A definition with its correct id, valid or not."""
     value = {**json.loads(definition_of(GPU)), **parts}
     return json.dumps(value), shape_id(value["claims"], value["containers"], value["node_fields"])
 
 
 def deep(levels: int) -> str:
-    """A definition with so many lists inside one another, at a place where anything may be."""
+    """A definition with a number of nested lists, at a path where any value is allowed."""
     opaque = {"driver": "d", "parameters": {"x": "@"}}
     spec = {"devices": {**gpu_claim()["devices"], "config": [{"opaque": opaque}]}}
     text = json.dumps({**json.loads(definition_of(GPU)), "claims": {"gpu": spec}})
     return text.replace('"@"', "[" * levels + "]" * levels)
 
 
-def test_however_deep_it_is_it_is_refused() -> None:
-    """Some depths can be read and not be written."""
+def test_deep_definitions_are_refused_at_any_depth() -> None:
+    """Some depths can be read but not written."""
     for levels in range(400, 1100):
         with pytest.raises(DefinitionError):
             read_definition(deep(levels), GPU.id)
@@ -103,7 +103,7 @@ def test_however_deep_it_is_it_is_refused() -> None:
         ),
     ],
 )
-def test_what_makes_no_sense_is_refused(text: str, expected: str, problem: str) -> None:
+def test_invalid_definitions_are_refused(text: str, expected: str, problem: str) -> None:
     with pytest.raises(DefinitionError) as refused:
         read_definition(text, expected)
     assert problem in str(refused.value)

@@ -1,4 +1,4 @@
-"""Servers that the hub is starting: of which choice they are, and which the cluster shows already."""
+"""Servers that the hub is starting: their choices, and the servers that the cluster already shows."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ CHOICES = Choices(PUBLISHED, ("gpu/memory=mine", "vlan"))
         pytest.param({"profile": "tpu"}, UNKNOWN, id="no such profile"),
         pytest.param({"profile": ["gpu"]}, UNKNOWN, id="nonsense for a profile"),
         pytest.param({"profile": "gpu", "memory": {"large": 1}}, "gpu", id="nonsense for a choice"),
-        pytest.param({}, UNKNOWN, id="the default profile, which nobody names"),
+        pytest.param({}, UNKNOWN, id="the default profile, without its name"),
         pytest.param(None, UNKNOWN, id="no options"),
         pytest.param("gpu", UNKNOWN, id="no object"),
     ],

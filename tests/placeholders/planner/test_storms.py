@@ -1,4 +1,4 @@
-"""Whatever goes wrong around placeholders, and however often, few are ended and made; and what users need is quick."""
+"""In any storm of failures few placeholders are deleted and created, and users' placeholders are replaced quickly."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def policy(world: World, shape: Shape, replicas: ReplicaRange) -> Policy:
     return replace(world.policy, shapes={shape.id: shape}, replicas={shape.id: replicas})
 
 
-def test_placeholders_that_fail_at_once_are_made_again_later_and_later() -> None:
+def test_placeholders_that_fail_at_once_are_recreated_later_and_later() -> None:
     world = hub((PLAIN, 5, 10))
     world.policy = replace(world.policy, renewal=Renewal(max_failed=1_000))
     world.node("a")
@@ -33,9 +33,9 @@ def test_placeholders_that_fail_at_once_are_made_again_later_and_later() -> None
     assert len(ended(world, Cause.BROKEN)) <= made(world)
     (setback,) = world.last.planner_state.creations.setbacks.values()
     assert (setback.count, setback.delay) == (5, timedelta(minutes=5))
-    told = f"5 placeholders of plain failed on their nodes; they are replaced at {setback.until:%H:%M:%S} UTC"
-    assert world.last.planner_state.creations.problems(world.now, {PLAIN.id: "plain"}.__getitem__) == (told,)
-    # All is well again.
+    problem = f"5 placeholders of plain failed on their nodes; they are replaced at {setback.until:%H:%M:%S} UTC"
+    assert world.last.planner_state.creations.problems(world.now, {PLAIN.id: "plain"}.__getitem__) == (problem,)
+    # The nodes work again.
     world.run(minutes=5, every_seconds=5)
     assert len(world.view().warm(PLAIN.id)) == 5
     world.run(minutes=6, every_seconds=5)
@@ -45,7 +45,7 @@ def test_placeholders_that_fail_at_once_are_made_again_later_and_later() -> None
     assert len(world.view().warm(PLAIN.id)) == 5, "the next time it begins with 5 seconds again"
 
 
-def test_what_users_take_is_replaced_at_once_while_others_fail() -> None:
+def test_handed_over_placeholders_are_replaced_at_once_while_others_fail() -> None:
     world = hub((GPU, 3, 5))
     world.node("a", gpus=10)
     world.settle()
@@ -53,27 +53,27 @@ def test_what_users_take_is_replaced_at_once_while_others_fail() -> None:
     for number in range(3):
         world.snapshot.put(replace(world.snapshot.pods[failed], phase="Failed"))
         world.decide()
-        taken = world.view().warm(GPU.id)[0]
-        world.user(f"user-{number}", claim_names={"gpu": taken.claims[0].name})
+        handed_over = world.view().warm(GPU.id)[0]
+        world.user(f"user-{number}", claim_names={"gpu": handed_over.claims[0].name})
         world.schedule()
         before = made(world)
         world.pass_time(seconds=4)
         world.decide()
         world.decide()
         world.schedule()
-        assert taken.key not in world.view().placeholders
+        assert handed_over.key not in world.view().placeholders
         assert made(world) >= before + 1
         failed = next(iter(world.view().placeholders))
 
 
 @pytest.mark.parametrize("count", [20, 400])
-def test_all_that_is_wanted_is_made_at_once_at_the_start(count: int) -> None:
+def test_all_wanted_placeholders_are_created_at_once_at_the_start(count: int) -> None:
     world = hub((PLAIN, count, count))
     world.decide()
     assert made(world) == count
 
 
-def test_hundred_hand_overs_at_once_are_refilled_at_once_again_and_again() -> None:
+def test_hundred_handovers_at_once_are_refilled_at_once_again_and_again() -> None:
     world = hub((GPU, 100, 100))
     for number in range(7):
         world.node(f"node-{number}", cpu="100", gpus=100)
@@ -89,7 +89,7 @@ def test_hundred_hand_overs_at_once_are_refilled_at_once_again_and_again() -> No
         assert len(world.view().warm(GPU.id)) == 100, turn
 
 
-def test_somebody_who_deletes_all_placeholders_does_not_make_the_service_busy() -> None:
+def test_repeated_deletions_of_all_placeholders_do_not_make_the_service_busy() -> None:
     world = hub((PLAIN, 20, 20))
     world.node("a", cpu="100")
     for _ in range(1000):
@@ -117,19 +117,19 @@ def test_a_policy_that_changes_all_the_time_evicts_no_more_than_the_budget_allow
         world.decide()
         world.schedule()
         world.pass_time(seconds=0.5)
-        # Nothing ends for another reason here.
+        # No placeholder ends for another reason here.
         assert len(world.actions(DeletePlaceholder)) <= 5 + (world.now - begun).total_seconds()
 
 
-def test_what_replaces_them_is_there_before_the_outdated_go() -> None:
-    """An administrator changes a profile's memory: as many places as are wanted are warm at any time."""
+def test_replacements_are_warm_before_outdated_placeholders_are_deleted() -> None:
+    """An administrator changes a profile's memory: the wanted number of placeholders is warm at any time."""
     world = hub((PLAIN, 5, 5))
     world.node("a", cpu="20")
     world.settle()
     world.policy = policy(world, OTHER, ReplicaRange(5, 5))
     for number in range(30):
         world.decide()
-        world.decide()  # before the scheduler came to what was made
+        world.decide()  # before the scheduler places the new placeholders
         assert sum(not each.is_pending for each in world.view().placeholders.values()) >= 5
         if number == 0:
             assert set(world.last.denied.values()) == {Hold.REPLACING}
@@ -138,7 +138,7 @@ def test_what_replaces_them_is_there_before_the_outdated_go() -> None:
     assert {each.shape for each in world.view().placeholders.values()} == {OTHER.id}
 
 
-def test_on_a_full_node_the_outdated_make_room_for_what_replaces_them() -> None:
+def test_on_a_full_node_outdated_placeholders_are_deleted_for_replacements() -> None:
     world = hub((GPU, 4, 4))
     world.node("a", gpus=4)
     world.settle()
@@ -154,7 +154,7 @@ def test_on_a_full_node_the_outdated_make_room_for_what_replaces_them() -> None:
     assert len(world.view().placeholders) == 4
 
 
-def test_the_outdated_go_after_a_minute_even_if_nothing_replaces_them() -> None:
+def test_outdated_placeholders_are_deleted_after_a_minute_without_replacements() -> None:
     world = hub((PLAIN, 2, 2))
     world.node("a", cpu="3")
     world.settle()

@@ -1,4 +1,4 @@
-"""What others write on their own objects: nobody's label makes them ours, and nobody is given more than they ask for."""
+"""Labels that others write on their objects: none makes an object ours, and no server gets more than it asks for."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ from tests.placeholders.planner.world import World
 
 STRANGER = "stranger"
 OURS = frozenset((NAMESPACE,))
-#: As with a namespace of each user.
+#: As with one namespace for each user.
 USER_NAMESPACES = Namespaces(None, OURS, OURS)
 
 
 class SharedWorld(World):
-    """Users' servers are in all namespaces, and are not believed."""
+    """Users' servers are in all namespaces, and are not trusted."""
 
     def __init__(self, policy: Policy) -> None:
         super().__init__(policy)
         self.published = policy
-        self.shapes = PendingShapes(self, trusts_servers=False)  # type: ignore[arg-type]  # a world has what it reads of a watch
+        self.shapes = PendingShapes(self, trusts_servers=False)  # type: ignore[arg-type]  # has the parts of a watch that it reads
 
     def view(self, index: ClusterIndex | None = None) -> View:
         view = View(self.snapshot, self.now, namespaces=USER_NAMESPACES, index=index or self.index)
@@ -53,20 +53,20 @@ class SharedWorld(World):
         return view
 
     def observed(self, kind: Kind, key: ObjectKey) -> ObservedObject:
-        """As a watch does."""
+        """As a watch returns it."""
         return ObservedObject.from_json(self.objects[kind, key])
 
     def server(
         self,
         name: str,
-        says: Shape,
+        stated: Shape,
         claims: Mapping[str, Json] | None = None,
         *,
         namespace: str = STRANGER,
         named: str = "",
         **spec: Any,
     ) -> None:
-        """A user's pod that says of itself what it likes; ``named`` is a claim that is there, for its first entry."""
+        """A user's pod that states any shape; ``named`` is an existing claim for its first entry."""
         own = dict(claims or {})
         there = {next(iter(own)): named} if named else {}
         self.user(
@@ -74,8 +74,8 @@ class SharedWorld(World):
             {entry: claim for entry, claim in own.items() if entry not in there},
             there,
             namespace=namespace,
-            labels={names.SHAPE: says.id},
-            annotations={names.DEFINITION: definition_of(says)},
+            labels={names.SHAPE: stated.id},
+            annotations={names.DEFINITION: definition_of(stated)},
             **spec,
         )
 
@@ -85,7 +85,7 @@ def shared_hub(shape: Shape, minimum: int) -> SharedWorld:
 
 
 def test_claims_of_other_namespaces_are_left_alone() -> None:
-    """Another hub's, for one; whoever may only delete its own is not to ask for more."""
+    """For example another hub's claims; a service without the right to delete them must not try."""
     for world in (hub((GPU, 1, 10)), shared_hub(GPU, 1)):
         world.node("a", gpus=1)
         world.settle()
@@ -112,7 +112,7 @@ def test_placeholders_of_other_namespaces_do_not_count() -> None:
     assert world.actions(DeletePlaceholder) == []
 
 
-def test_nobody_says_that_images_are_there_but_our_pullers() -> None:
+def test_only_our_pullers_report_images() -> None:
     world = shared_hub(PLAIN, 0)
     world.node("a", images=())
 
@@ -131,7 +131,7 @@ def test_nobody_says_that_images_are_there_but_our_pullers() -> None:
 
 
 def for_pending_pod(world: World) -> list[str]:
-    """For whom placeholders were made."""
+    """The pods for which placeholders were created."""
     return [str(each.for_pending_pod) for each in world.actions(CreatePlaceholder)]
 
 
@@ -147,7 +147,7 @@ def zone(*names: str) -> Json:
 
 
 @pytest.mark.parametrize(
-    ("says", "claims", "asks"),
+    ("stated", "claims", "asks"),
     [
         pytest.param(GPU, None, {"cpu": "100"}, id="no-claim"),
         pytest.param(GPU, {"other": gpu_claim()}, {}, id="a-claim-of-another-name"),
@@ -166,14 +166,14 @@ def zone(*names: str) -> Json:
         pytest.param(user_shape(CLAIM, schedulerName="other"), CLAIM, {}, id="another-scheduler"),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("is_published", [True, False], ids=["published", "told-by-itself"])
-def test_who_says_more_than_it_asks_for_gets_nothing(
-    says: Shape, claims: Mapping[str, Json] | None, asks: dict[str, Any], is_published: bool
+@pytest.mark.parametrize("is_published", [True, False], ids=["published", "stated-by-itself"])
+def test_a_server_that_asks_for_less_than_stated_gets_no_placeholder(
+    stated: Shape, claims: Mapping[str, Json] | None, asks: dict[str, Any], is_published: bool
 ) -> None:
-    world = shared_hub(says if is_published else PLAIN, 0)
+    world = shared_hub(stated if is_published else PLAIN, 0)
     world.node("a")
     world.create({"kind": "ResourceClaim", "metadata": {"name": "shared", "namespace": STRANGER}, "spec": CLAIM["gpu"]})
-    world.server("eve", says, claims, **asks)
+    world.server("eve", stated, claims, **asks)
     for _ in range(5):
         world.schedule()
         world.decide()
@@ -183,9 +183,9 @@ def test_who_says_more_than_it_asks_for_gets_nothing(
 
 
 @pytest.mark.parametrize(
-    ("says", "asks"),
+    ("stated", "asks"),
     [
-        pytest.param(GPU, {}, id="what-it-says"),
+        pytest.param(GPU, {}, id="as-stated"),
         pytest.param(GPU, {"cpu": "2"}, id="more"),
         pytest.param(GPU, {"tolerations": TOLERATED}, id="more-tolerant"),
         pytest.param(user_shape(CLAIM, **zone("b", "a")), zone("b", "a"), id="zones"),
@@ -193,19 +193,21 @@ def test_who_says_more_than_it_asks_for_gets_nothing(
                      {"runtimeClassName": "vm", "schedulerName": "other"}, id="runtime"),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("is_published", [True, False], ids=["published", "told-by-itself"])
-def test_who_asks_for_what_it_says_gets_a_placeholder(says: Shape, asks: dict[str, Any], is_published: bool) -> None:
-    world = shared_hub(says if is_published else PLAIN, 0)
+@pytest.mark.parametrize("is_published", [True, False], ids=["published", "stated-by-itself"])
+def test_a_server_that_asks_for_its_stated_shape_gets_a_placeholder(
+    stated: Shape, asks: dict[str, Any], is_published: bool
+) -> None:
+    world = shared_hub(stated if is_published else PLAIN, 0)
     world.node("a")
-    world.server("ada", says, CLAIM, **asks)
+    world.server("ada", stated, CLAIM, **asks)
     world.decide()
     assert for_pending_pod(world) == [f"{STRANGER}/ada"]
     (placeholder,) = world.view().placeholders.values()
-    assert (placeholder.key.namespace, placeholder.shape) == (NAMESPACE, says.id)
+    assert (placeholder.key.namespace, placeholder.shape) == (NAMESPACE, stated.id)
 
 
 def test_fewer_nodes_are_open_to_the_placeholder_where_fewer_are_to_the_server() -> None:
-    """Whether a plugin said so or the user: no node is asked for that the server could not have."""
+    """Whether a plugin or the user restricts the server: no node is asked for that the server could not use."""
     world = shared_hub(GPU, 0)
     world.node("a")
     world.server("ada", GPU, CLAIM, nodeSelector={"pool": "nowhere"})
@@ -219,8 +221,8 @@ def test_fewer_nodes_are_open_to_the_placeholder_where_fewer_are_to_the_server()
     assert world.actions(DeletePlaceholder) == []
 
 
-def test_a_claim_that_is_there_says_what_its_pod_asks_for() -> None:
-    """A template may be another one by now."""
+def test_an_existing_claim_counts_instead_of_its_template() -> None:
+    """The template may have changed since."""
     large = user_shape({"gpu": gpu_claim(count=4)})
     world = shared_hub(large, 0)
     world.node("a")
@@ -250,7 +252,7 @@ def test_a_template_that_comes_later_is_looked_at() -> None:
     assert for_pending_pod(world) == [f"{STRANGER}/ada"]
 
 
-def test_a_stranger_that_says_it_is_alike_does_not_keep_placeholders_from_making_way() -> None:
+def test_a_foreign_server_with_a_false_shape_does_not_prevent_preemption() -> None:
     world = shared_hub(GPU, 1)
     world.node("a", gpus=1)
     world.settle()
@@ -262,8 +264,8 @@ def test_a_stranger_that_says_it_is_alike_does_not_keep_placeholders_from_making
     assert [str(each.pod) for each in preempted] == ["ada/ada"]
 
 
-def test_a_stranger_s_claim_promises_nothing() -> None:
-    """New placeholders wait for who is about to take one over."""
+def test_a_foreign_claim_reserves_nothing() -> None:
+    """New placeholders wait for a server that is about to get a warm claim."""
     world = shared_hub(GPU, 1)
     world.node("a", gpus=1)
     claim = placeholder_claims(GPU, "fake", PlaceholderSettings(namespace=STRANGER))[0]
@@ -294,7 +296,7 @@ def test_a_pod_is_looked_at_once_as_it_is(monkeypatch: pytest.MonkeyPatch) -> No
     assert looked_at[21:] == ["user-3"]
 
 
-def test_there_is_a_most_beside_servers_and_namespaces_take_turns() -> None:
+def test_placeholders_for_pending_pods_are_limited_and_namespaces_take_turns() -> None:
     other = user_shape(CLAIM, cpu="2")
     policy = Policy(shapes={GPU.id: GPU, other.id: other}, max_for_pending_pods=6)
     world = SharedWorld(policy)
@@ -315,7 +317,7 @@ def test_there_is_a_most_beside_servers_and_namespaces_take_turns() -> None:
 
 
 def test_placeholders_of_another_hub_in_the_namespace_are_neither_counted_nor_deleted() -> None:
-    """Also if it has other choices; those without the label are ours, as of before an upgrade."""
+    """Also if the hub has other choices; placeholders without the label are ours, as of before an upgrade."""
     world = hub((GPU, 1, 10))
     world.node("a", gpus=3)
     ours, theirs = Namespaces(OURS, OURS, OURS, "ours"), {names.INSTALLATION: "theirs"}

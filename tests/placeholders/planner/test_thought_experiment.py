@@ -1,4 +1,4 @@
-"""The thought experiment of zero-to-jupyterhub#1414, step by step: ten places a node, five placeholders."""
+"""The thought experiment of zero-to-jupyterhub#1414, step by step: ten slots a node, five placeholders."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.placeholders.planner.world import World
 
 
 def begin() -> World:
-    """Step 1: one node with 7 users and 3 placeholders, 2 placeholders waiting."""
+    """Step 1: one node with 7 users and 3 placeholders, 2 placeholders pending."""
     world = hub((PLAIN, 5, 20))
     world.node("a")
     world.settle()
@@ -19,7 +19,7 @@ def begin() -> World:
     return world
 
 
-def test_1_waiting_placeholders_ask_for_a_node() -> None:
+def test_1_pending_placeholders_ask_for_a_node() -> None:
     world = begin()
     assert world.picture("a") == "UUUUUUUPPP"
     assert len(world.pending) == 2

@@ -1,4 +1,4 @@
-"""A pod whose devices cannot be told here neither fits nor does not fit: nothing is done for it, and nobody is misled."""
+"""Whether a pod fits is unknown if its devices have no verdict: no action is done for it, and no answer misleads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.placeholders.planner.device_hub import ended, hub, placement
 from tests.placeholders.planner.objects import GPU, Json, gpu_claim, user_shape
 from tests.placeholders.planner.world import World
 
-#: Kubernetes has a verdict on it; here it exceeds what one evaluation may cost.
+#: Kubernetes has a verdict on this expression; here it exceeds the limit of one evaluation.
 EXPENSIVE = 'lists.range(9000).all(i, "%.255f".format([1e300]) != "")'
 CLASS = "expensive.example.com"
 
@@ -29,7 +29,7 @@ def selecting(expression: str) -> list[Json]:
 
 
 def world_with(gpus: int = 1, placeholders: int = 0) -> World:
-    """A node with GPUs, some of which placeholders keep, and a class whose selector has no verdict."""
+    """A node with GPUs, some of which placeholders hold, and a class whose selector has no verdict."""
     world = hub((GPU, placeholders, 5))
     spec = {"selectors": selecting(EXPENSIVE)}
     world.snapshot.apply({"kind": "DeviceClass", "metadata": {"name": CLASS}, "spec": spec})
@@ -47,7 +47,7 @@ def decided(world: World, **pod: Any) -> PendingUser:
 
 
 def full_of_others(world: World) -> None:
-    """Nothing but CPU keeps the pod from the node, and a placeholder has it."""
+    """Only CPU keeps the pod from the node, and a placeholder has it."""
     world.user("bob", cpu="9")
     world.schedule()
     assert world.where("bob") == "a"
@@ -74,22 +74,22 @@ def test_without_a_verdict_on_devices_nothing_is_said_or_done(
     world = world_with(gpus, placeholders)
     change(world)
     created = len(world.actions(CreatePlaceholder))
-    told = decided(world)
-    assert told.unknown is Unknown.NO_VERDICT
-    assert told.reason.startswith("it is not known whether it fits")
-    assert f"class {CLASS}" in told.reason
-    assert "evaluating it takes more than" in told.reason
-    assert (told.needs_node, told.has_preemption) == (False, False)
+    pending = decided(world)
+    assert pending.unknown is Unknown.NO_VERDICT
+    assert pending.reason.startswith("it is not known whether it fits")
+    assert f"class {CLASS}" in pending.reason
+    assert "evaluating it takes more than" in pending.reason
+    assert (pending.needs_node, pending.has_preemption) == (False, False)
     assert len(world.actions(CreatePlaceholder)) == created
     assert not ended(world, Cause.PREEMPTED)
 
 
-def test_it_is_known_where_the_devices_do_not_matter() -> None:
-    told = decided(world_with(), nodeSelector={"zone": "elsewhere"})
-    assert (told.unknown, told.needs_node) == (None, True)
+def test_a_verdict_exists_where_the_devices_do_not_matter() -> None:
+    pending = decided(world_with(), nodeSelector={"zone": "elsewhere"})
+    assert (pending.unknown, pending.needs_node) == (None, True)
 
 
-def test_all_that_ask_for_the_same_are_told_the_same() -> None:
+def test_equal_pods_get_the_same_answer() -> None:
     world = world_with()
     for name in ("bob", "cy"):
         world.user(name, {"gpu": gpu_claim(deviceClassName=CLASS)})
@@ -98,7 +98,7 @@ def test_all_that_ask_for_the_same_are_told_the_same() -> None:
     assert [each.unknown for each in world.last.pending] == [Unknown.NO_VERDICT] * 2
 
 
-def test_others_are_served_meanwhile() -> None:
+def test_other_pods_are_served_meanwhile() -> None:
     world = world_with(gpus=2, placeholders=1)
     world.user("bob", {"gpu": gpu_claim()})
     decided(world)
@@ -115,13 +115,13 @@ def test_a_pod_with_more_conditions_than_are_looked_at_is_undecided() -> None:
     world.user("eve", affinity={"nodeAffinity": required})
     world.decide()
     assert world.last is not None
-    (told,) = world.last.pending
-    assert (told.unknown, told.needs_node) == (Unknown.NO_VERDICT, False)
-    assert "it is not known where the pod may run" in told.reason
+    (pending,) = world.last.pending
+    assert (pending.unknown, pending.needs_node) == (Unknown.NO_VERDICT, False)
+    assert "it is not known where the pod may run" in pending.reason
 
 
-def test_it_is_not_said_that_no_node_will_ever_do() -> None:
-    """Whose own selector cannot be evaluated here is not refused: kube-scheduler evaluates it."""
+def test_an_undecided_server_is_not_refused_for_ever() -> None:
+    """A server whose own selector cannot be evaluated here is not refused: kube-scheduler evaluates it."""
     world = world_with()
     world.policy = replace(world.policy, node_kinds_are_all=True)
     nobody, unknown = (
@@ -131,8 +131,8 @@ def test_it_is_not_said_that_no_node_will_ever_do() -> None:
     assert placement(world, unknown).kind is PlacementKind.SCALE_UP
 
 
-def test_one_node_tells_that_it_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each further one would hold the service up for a tenth of a second, whenever a server asks for its place."""
+def test_one_node_suffices_to_answer_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each further node would delay the service for a tenth of a second, in each request for a placement."""
     searches: list[Search] = []
 
     class CountedSearch(Search):

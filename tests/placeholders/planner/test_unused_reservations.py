@@ -1,4 +1,4 @@
-"""What is promised to a server whose pod comes without it: the answer came too late, or the claim could not be written."""
+"""A pod comes without its reserved claim: the answer came too late, or the claim could not be written."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tests.placeholders.planner.world import World
 HALF_A_MINUTE = timedelta(seconds=30)
 
 
-def hub_with(*nodes: str, kept: int = 1) -> World:
+def hub_with(*nodes: str, count: int = 1) -> World:
     """Nodes with a device each."""
-    world = hub((GPU, kept, 5))
+    world = hub((GPU, count, 5))
     for name in nodes:
         world.node(name, gpus=1)
     world.settle()
@@ -30,7 +30,7 @@ def hub_with(*nodes: str, kept: int = 1) -> World:
 
 
 def reserved(world: World, pod: str = "ada") -> Placeholder:
-    """A placeholder whose claim is promised to a pod."""
+    """A placeholder whose claim is reserved for a pod."""
     placeholder = sorted(world.view().warm(GPU.id), key=lambda each: each.key)[0]
     world.reserve(placeholder.claims[0], pod, world.now + HALF_A_MINUTE)
     return placeholder
@@ -41,57 +41,57 @@ def causes(world: World) -> list[Cause]:
 
 
 @pytest.mark.parametrize("is_written", [True, False], ids=["written", "in memory"])
-def test_the_server_has_its_place_at_once(is_written: bool) -> None:
+def test_the_server_gets_the_device_at_once(is_written: bool) -> None:
     world = hub_with("a")
     if is_written:
-        kept = reserved(world)
+        placeholder = reserved(world)
     else:
-        (kept,) = world.view().warm(GPU.id)
-        world.reserved[kept.key] = Reservation("ada", world.now + HALF_A_MINUTE, world.now)
+        (placeholder,) = world.view().warm(GPU.id)
+        world.reserved[placeholder.key] = Reservation("ada", world.now + HALF_A_MINUTE, world.now)
     world.user("ada", {"gpu": gpu_claim()})
     world.schedule()
     decided = world.decide()
-    assert decided.pending[0].reason == f"{kept.pod} preempted for it on node a"
+    assert decided.pending[0].reason == f"{placeholder.pod} preempted for it on node a"
     world.schedule()
     assert world.where("ada") == "a"
     assert causes(world) == [Cause.PREEMPTED]
     assert not any(each.for_pending_pod for each in world.actions(CreatePlaceholder)), "no node is asked for"
-    left = world.snapshot.claims.get(kept.claims[0])
+    left = world.snapshot.claims.get(placeholder.claims[0])
     assert left is None or not left.claim.is_allocated
 
 
-def test_what_it_was_promised_goes_before_anything_else() -> None:
-    world = hub_with("a", "b", kept=2)
-    kept = reserved(world)
+def test_the_reserved_placeholder_is_preempted_first() -> None:
+    world = hub_with("a", "b", count=2)
+    placeholder = reserved(world)
     world.user("ada", {"gpu": gpu_claim()})
     world.schedule()
     world.decide()
-    assert [(each.key, each.cause) for each in world.actions(DeletePlaceholder)] == [(kept.key, Cause.PREEMPTED)]
+    assert [(each.key, each.cause) for each in world.actions(DeletePlaceholder)] == [(placeholder.key, Cause.PREEMPTED)]
 
 
-def test_it_is_given_up_if_there_is_room_elsewhere() -> None:
-    """Nobody else may have it, so it keeps a device for nobody."""
+def test_a_reservation_is_released_if_the_pod_fits_elsewhere() -> None:
+    """No other server may have the claim, so its device would stay unused."""
     world = hub_with("a")
-    kept = reserved(world)
-    world.node("b", gpus=2)  # another is kept there meanwhile
+    placeholder = reserved(world)
+    world.node("b", gpus=2)  # meanwhile another placeholder is created on it
     world.run(minutes=0.1)
     world.user("ada", {"gpu": gpu_claim()})
     world.settle()
-    assert [(each.key, each.cause) for each in world.actions(DeletePlaceholder)] == [(kept.key, Cause.EXPIRED)]
+    assert [(each.key, each.cause) for each in world.actions(DeletePlaceholder)] == [(placeholder.key, Cause.EXPIRED)]
     assert not world.actions(LabelPod)
     assert len(world.view().warm(GPU.id)) == 1
 
 
-def test_nobody_else_is_ever_promised_it() -> None:
+def test_an_unused_claim_is_reserved_for_no_other_server() -> None:
     world = hub_with("a")
     reserved(world)
     world.user("ada", {"gpu": gpu_claim()})
     assert find_placement(world.view(), world.policy, GPU, NAMESPACE).kind is not PlacementKind.WARM
 
 
-def test_another_may_take_its_device() -> None:
-    """The pod that forsook it is on another node by now."""
-    world = hub_with("a", kept=1)
+def test_another_server_may_get_the_device() -> None:
+    """The pod that did not use its reservation is on another node by now."""
+    world = hub_with("a", count=1)
     reserved(world)
     world.node("b", gpus=1)
     world.schedule()
@@ -102,39 +102,39 @@ def test_another_may_take_its_device() -> None:
 
 
 @pytest.mark.parametrize("before", [1, 10])
-def test_an_older_pod_of_that_name_does_not_forsake_it(before: float) -> None:
-    """KubeSpawner deletes it when the new one cannot be made; that one names the claim."""
+def test_an_older_pod_of_that_name_does_not_release_the_reservation(before: float) -> None:
+    """KubeSpawner deletes the older pod if the new one cannot be created; the new pod names the claim."""
     world = hub_with("a")
     world.user("ada", nodeName="a")
     world.pass_time(seconds=before)
-    kept = reserved(world)
+    placeholder = reserved(world)
     world.run(minutes=0.4)
     assert not causes(world)
     world.leave("ada")
-    world.user("ada", claim_names={"gpu": kept.claims[0].name})
+    world.user("ada", claim_names={"gpu": placeholder.claims[0].name})
     world.settle()
     assert world.where("ada") == "a"
     assert causes(world) == [Cause.HANDED_OVER]
 
 
-def test_a_promise_of_which_it_is_not_known_when_it_was_given_lasts() -> None:
+def test_a_reservation_without_a_time_lasts() -> None:
     world = hub_with("a")
-    kept = reserved(world)
-    world.relabel("ResourceClaim", kept.claims[0], {names.RESERVED_SINCE: None})
+    placeholder = reserved(world)
+    world.relabel("ResourceClaim", placeholder.claims[0], {names.RESERVED_SINCE: None})
     world.user("ada", {"gpu": gpu_claim()})
     world.run(minutes=0.4)
     assert not causes(world)
 
 
-def test_a_place_without_devices_is_taken_by_preemption() -> None:
-    """No pod ever names it."""
+def test_a_reserved_placeholder_without_devices_is_not_deleted() -> None:
+    """The placeholder has no claim, so no pod names one."""
     world = hub((PLAIN, 1, 5))
     world.node("a")
     world.settle()
-    (kept,) = world.view().warm(PLAIN.id)
-    world.reserved[kept.key] = Reservation("ada", world.now + HALF_A_MINUTE, world.now)
+    (placeholder,) = world.view().warm(PLAIN.id)
+    world.reserved[placeholder.key] = Reservation("ada", world.now + HALF_A_MINUTE, world.now)
     world.user("ada")
     world.run(minutes=0.4)
-    assert kept.key in world.view().placeholders
+    assert placeholder.key in world.view().placeholders
     assert world.where("ada") == "a"
     assert ObjectKey(NAMESPACE, "ada") in world.view().users

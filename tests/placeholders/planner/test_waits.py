@@ -1,4 +1,4 @@
-"""Estimates of waits: the intervals hold what they promise for known distributions, and nothing is guessed."""
+"""Estimates of waits: intervals are right for known distributions, and nothing is guessed."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_node_that_has_been_expected_for_some_time(draw: Draw) -> None:
 
 
 class FullHub:
-    """Devices that are always taken: when a session ends, another one begins."""
+    """Devices that are always in use: when a session ends, another one begins."""
 
     def __init__(self, chance: random.Random, draw: Draw, devices: int, warm_up: float) -> None:
         self.ages: list[float] = []
@@ -78,7 +78,7 @@ class FullHub:
             self.remaining.append(last - warm_up)
 
 
-#: Devices, the stop that is waited for, and for how many hours lengths were recorded.
+#: The number of devices, the number of the stop, and the hours of recorded lengths.
 HUBS = ((4, 1, 30), (20, 1, 10), (20, 5, 10), (60, 6, 10))
 
 
@@ -98,8 +98,8 @@ def test_four_of_five_servers_stop_in_their_interval(draw: Draw) -> None:
 
 
 @DISTRIBUTIONS
-def test_a_new_node_or_a_server_that_stops_before(draw: Draw) -> None:
-    """A node takes about as long as a tenth of a session, which is when one of ten servers stops."""
+def test_a_new_node_or_an_earlier_stop_of_a_server(draw: Draw) -> None:
+    """A node takes about as long as a tenth of a session, which is the time until one of ten servers stops."""
     chance = random.Random(16)
     inside, was_earlier = [], []
     for _ in range(600):
@@ -141,7 +141,7 @@ def test_nothing_is_guessed() -> None:
 
 
 def test_sessions_that_still_run_count() -> None:
-    """Half of all sessions run on: those that ended are not all that there are."""
+    """Half of all sessions still run: the ended sessions are only a part."""
     lengths = lengths_of([100.0, 200.0], [150.0, 250.0])
     assert lengths.ended_within(0.0, 100.0) == pytest.approx(1 / 4)
     assert lengths.ended_within(0.0, 200.0) == pytest.approx(1 - 3 / 4 * 1 / 2)
@@ -151,7 +151,7 @@ def test_sessions_that_still_run_count() -> None:
 
 
 def test_sessions_that_began_before_they_were_seen() -> None:
-    """Of those that are as old when they are first seen, short ones are not known."""
+    """Of sessions that are old when they are first seen, the short ones are not known."""
     chance = random.Random(16)
     ended = [SeenSession(EXPONENTIAL(chance)) for _ in range(300)]
     later = [SeenSession(2 * HOUR + EXPONENTIAL(chance), seen_from=2 * HOUR) for _ in range(300)]

@@ -1,6 +1,6 @@
 """A simulated cluster with placeholders: the planner's decisions are made on a snapshot and carried out at once.
 
-Thousands of rounds take a second. What an API server adds is tested in `tests.placeholders.controller.world`.
+Thousands of rounds take a second. The effects of an API server are tested in `tests.placeholders.controller.world`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from tests.presence import present
 from tests.simulator.changes import reserve
 
 SETTINGS = PlaceholderSettings(namespace=NAMESPACE)
-#: Longest a test's round may take to come to rest.
+#: The most rounds that a test's world may need to come to rest.
 MAX_ROUNDS = 60
 
 
@@ -53,11 +53,11 @@ class World(SimulatedCluster):
     Attributes
     ----------
     pending_records
-        Users' pods that waited when it was last decided.
+        Users' pods that were pending in the last decision.
     quotas
-        Returns what is left of the namespace's quotas.
+        Returns the rest of the namespace's quotas.
     no_node
-        What the autoscaler says of pods that stay pending, by uid.
+        The autoscaler's messages about pending pods, by uid.
     grace
         Time for which deleted placeholders are terminating.
     """
@@ -75,7 +75,7 @@ class World(SimulatedCluster):
         self.reserved: dict[ObjectKey, Reservation] = {}
         self.stale = timedelta(0)
         self.quotas: Callable[[], tuple[Quota, ...]] = lambda: ()
-        """What is left of the namespace's quotas."""
+        """The rest of the namespace's quotas."""
         self.awaited: list[AwaitedServer] = []
         """Servers that are about to start."""
         self.no_node: dict[str, str] = {}
@@ -107,7 +107,7 @@ class World(SimulatedCluster):
         )
 
     def decide(self) -> Decisions:
-        """One round, carried out."""
+        """Run one round, and carry it out."""
         view = self.view()
         self.pending_records = {ObjectKey.of(pod) for pod in view.pending_users}
         self._last = decided = decide(view, self.policy, self.planner_state)
@@ -118,7 +118,7 @@ class World(SimulatedCluster):
         return decided
 
     def settle(self, seconds: float = 1.0) -> None:
-        """Scheduler and decisions take turns until nothing is to be done any more."""
+        """Scheduler and decisions take turns until nothing is left to do."""
         for _ in range(MAX_ROUNDS):
             self.schedule()
             done = self.decide()
@@ -145,7 +145,7 @@ class World(SimulatedCluster):
             self.pass_time(seconds=every_seconds)
 
     def replacement_of(self, placeholder: Pod) -> tuple[Pod, tuple[TrackedClaim, ...]]:
-        """The pod, and its claims, that would be made if a placeholder went."""
+        """The pod and its claims that would be created if a placeholder were deleted."""
         shape = self.policy.shapes[placeholder.labels[names.SHAPE]]
         return simulated_placeholder(shape, NAMESPACE, f"{placeholder.name}-again")
 
@@ -155,7 +155,7 @@ class World(SimulatedCluster):
         return present(self._last)
 
     def carry_out(self, action: Action) -> None:
-        """Do what the executor would do."""
+        """Act as the executor."""
         match action:
             case CreatePlaceholder():
                 self.create_placeholder(self.policy.shapes[action.shape], action.avoid)
@@ -197,18 +197,18 @@ class World(SimulatedCluster):
         self.create(pod)
 
     def reserve(self, claim: ObjectKey, pod: str, until: datetime) -> None:
-        """A user is promised a warm claim."""
+        """Reserve a warm claim for a user."""
         since, end = (str(int(each.timestamp())) for each in (self.now, until))
         written = {names.RESERVED_FOR: pod, names.RESERVED_SINCE: since, names.RESERVED_UNTIL: end}
         self.relabel("ResourceClaim", claim, written)
 
     def reservation(self, placement: Placement, pod: str) -> str:
-        """What `placeholders.placements` does: the warm claim is kept for a user.
+        """Act as `placeholders.placements`: reserve the warm placeholder for a user.
 
         Returns
         -------
         str
-            Name of its claim, of the first if there are more.
+            Name of its claim; of the first claim if there are more.
         """
         kept = placement.placeholder
         assert kept is not None
@@ -218,7 +218,7 @@ class World(SimulatedCluster):
         return kept.claims[0].name
 
     def fail_placeholders(self) -> None:
-        """Kubelets end all placeholders that have come to their nodes."""
+        """Kubelets end all placeholders on their nodes."""
         for pod in list(self.snapshot.pods.values()):
             if pod.labels.get(names.COMPONENT) == names.PLACEHOLDER and pod.node_name and not pod.is_finished:
                 self.snapshot.put(replace(pod, phase="Failed"))
@@ -232,7 +232,7 @@ class World(SimulatedCluster):
         return len(self.view().placeholders_of_node.get(node, ()))
 
     def picture(self, *nodes: str) -> str:
-        """``UUP+`` for each node: users, placeholders, room for more (by CPU)."""
+        """``UUP+`` for each node: users, placeholders, free slots (by CPU)."""
         drawn = []
         for name in nodes:
             state = self.snapshot.nodes[name]

@@ -1,4 +1,4 @@
-"""A node with devices as one driver or another publishes them: what test beds are made of."""
+"""A node with devices as one driver or another publishes them: the parts of test beds."""
 
 from __future__ import annotations
 
@@ -100,12 +100,12 @@ class Bed:
         ]
 
     def facts(self, **more: Any) -> ClusterFacts:
-        """What a check would know of a cluster of this node alone."""
+        """Facts of a check about a cluster of this node alone."""
         return facts_of(self, **more)
 
 
 def facts_of(*beds: Bed, **more: Any) -> ClusterFacts:
-    """What a check would know of a cluster of these nodes."""
+    """Facts of a check about a cluster of these nodes."""
     known = {
         "device_classes": {each["metadata"]["name"]: DeviceClass.from_json(each) for each in device_classes()},
         "slices": tuple(ResourceSlice.from_json(each) for bed in beds for each in bed.slices()),

@@ -26,20 +26,20 @@ def _a100_efa() -> Bed:
     """AWS p4d: two GPUs and a network card under each root."""
     roots = ("10", "20", "90", "a0")
     gpus = [
-        _a100(2 * place + side, bus=f"0000:{root}:{'1c' if side == 0 else '1d'}.0", root=f"pci0000:{root}")
-        for place, root in enumerate(roots)
+        _a100(2 * index + side, bus=f"0000:{root}:{'1c' if side == 0 else '1d'}.0", root=f"pci0000:{root}")
+        for index, root in enumerate(roots)
         for side in range(2)
     ]
     cards = [
         other.network_card(
             f"0000:{root}:1b.0",
-            numa_node=place // 2,
+            numa_node=index // 2,
             rdma=True,
             root=f"pci0000:{root}",
             pciDevice="Elastic Fabric Adapter (EFA)",
             rdmaDevice=f"rdmap{root}s27",
         )
-        for place, root in enumerate(roots)
+        for index, root in enumerate(roots)
     ]
     cards += [
         other.network_card(
@@ -95,14 +95,14 @@ def _gb200() -> Bed:
     cards = [
         other.network_card(
             f"{root}:03:00.{port}",
-            name=f"rdma{2 * place + port}",
-            numa_node=place // 2,
+            name=f"rdma{2 * index + port}",
+            numa_node=index // 2,
             rdma=True,
             root=f"pci{root}:00",
             mtu=9000,
             **{"oke.dra.net/localBlockId": "block-1"},
         )
-        for place, root in enumerate(("0000", "0002", "0010", "0012"))
+        for index, root in enumerate(("0000", "0002", "0010", "0012"))
         for port in range(2)
     ]
     return _grace("gb200", "NVIDIA GB200", "189471Mi", "10.0.0", cards)
@@ -242,5 +242,5 @@ def _beds() -> tuple[Bed, ...]:
 
 #: Name -> node with devices.
 BEDS: Mapping[str, Bed] = {bed.name: bed for bed in _beds()}
-#: Name -> what a check would know of a cluster with that node alone.
+#: Name -> facts of a check about a cluster with that node alone.
 FACTS: Mapping[str, ClusterFacts] = {name: facts_of(bed) for name, bed in BEDS.items()}

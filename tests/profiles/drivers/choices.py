@@ -9,7 +9,7 @@ from dra_spawner.profiles.drivers import driver_findings
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.findings import Finding
 
-#: What a pod on NVIDIA's nodes needs.
+#: Tolerations of a pod on NVIDIA's nodes.
 TOLERATIONS = [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
 
 
@@ -22,7 +22,7 @@ def choice_of(device_claims: dict[str, Any], **settings: Any) -> Choice:
 
 
 def found(device_claims: dict[str, Any], facts: ClusterFacts | None = None, **settings: Any) -> list[Finding]:
-    """What the drivers find, with the usual toleration unless another is given."""
+    """Findings of the drivers, with the usual toleration unless another is given."""
     return list(driver_findings(choice_of(device_claims, **{"tolerations": TOLERATIONS, **settings}), facts))
 
 

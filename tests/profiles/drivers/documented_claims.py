@@ -1,4 +1,4 @@
-"""Claims that the drivers' own documentation shows, each written in the language; what they are is in documented/."""
+"""Claims that the drivers' own documentation shows, each written in the language; their specs are in documented/."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class DocumentedClaim:
     device_claims
         The same in the language.
     words
-        The same with words of the language instead of CEL, where it has such.
+        The same with words of the language instead of CEL, where words exist.
     specs
         Claim -> ``devices`` of the ResourceClaimSpec that the documentation shows; empty where it shows none of its own.
     standing
@@ -37,7 +37,7 @@ class DocumentedClaim:
     devices
         Request -> devices; ``None`` where nothing fits.
     findings, findings_offline
-        What a check of the example finds on its bed, beyond the taint of the node, and what it finds without a cluster.
+        Findings of a check of the example on its bed, beyond the taint of the node, and findings without a cluster.
     """
 
     name: str

@@ -95,7 +95,7 @@ def static_mig(parent: Json, *profiles: str) -> list[Json]:
     """A GPU that was cut beforehand; of the GPU itself nothing is left."""
     devices, start = [], 0
     for profile in profiles:
-        start = next(place for place in PARTITIONS[profile][2] if place >= start)
+        start = next(position for position in PARTITIONS[profile][2] if position >= start)
         devices.append(mig(parent, profile, start, static=True))
         start += PARTITIONS[profile][1]
     return devices

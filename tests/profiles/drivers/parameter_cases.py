@@ -1,4 +1,4 @@
-"""Opaque parameters that drivers accept, and such that they refuse."""
+"""Opaque parameters that drivers accept, and parameters that they refuse."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ ACCEPTED: dict[str, tuple[str, Json]] = {
     "amd": ("gpu.amd.com", {"apiVersion": "gpu.resource.amd.com/v1alpha1", "kind": "GpuConfig"}),
 }
 
-#: Name -> driver, parameters, path of the problem, what was found, and words of what is allowed.
+#: Name -> driver, parameters, path of the problem, the found value, and words of the allowed values.
 REFUSED: dict[str, tuple[str, Json, str, str, str]] = {
     "nvidia, no kind": (NV, {"sharing": {}}, "", "", "GpuConfig of resource.nvidia.com/v1beta1 or MigDeviceConfig"),
     "nvidia, another kind": (NV, nvidia("GPUConfig"), "", "'GPUConfig of resource.nvidia.com/v1beta1'", "GpuConfig"),

@@ -1,4 +1,4 @@
-"""Choices to try rules on: what a case is, and what many cases are made of."""
+"""Choices to try rules on: the class of a case, and common parts of cases."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MIG_SLICES = nvidia("MigDeviceConfig", sharing={"strategy": "TimeSlicing"})
 
 @dataclass(frozen=True)
 class Case:
-    """A choice, what is known of the cluster, and the settings of the pod."""
+    """A choice, facts of the cluster, and the settings of the pod."""
 
     claims: Json
     bed: str = ""

@@ -34,7 +34,7 @@ def with_defaults(devices: dict[str, Any]) -> dict[str, Any]:
 
 
 @EVERY
-def test_it_compiles_to_what_the_documentation_shows(documented: DocumentedClaim):
+def test_a_documented_claim_compiles_to_the_documented_spec(documented: DocumentedClaim):
     plan = compile_device_claims(documented.device_claims, admin_access=True)
     if documented.specs:
         compiled = {name: spec["devices"] for name, spec in plan.specs.items()}
@@ -43,7 +43,7 @@ def test_it_compiles_to_what_the_documentation_shows(documented: DocumentedClaim
         assert plan.container_claims() == documented.containers
 
 
-def test_every_example_says_what_it_compiles_to_or_is_about_its_allocation():
+def test_every_example_has_a_spec_or_is_about_its_allocation():
     for documented in DOCUMENTED.values():
         assert documented.specs or documented.standing or documented.bed or documented.findings, documented.name
     assert len(DOCUMENTED) >= 100
@@ -82,7 +82,7 @@ def test_words_select_the_same_devices_as_the_documented_cel(documented: Documen
 
 
 @EVERY
-def test_a_check_finds_what_is_wrong_with_it_and_nothing_else(documented: DocumentedClaim):
+def test_a_check_finds_exactly_the_expected_problems(documented: DocumentedClaim):
     facts = FACTS[documented.bed] if documented.bed else None
     rules = set(rules_of(found(documented.device_claims, facts)))
     expected = set(documented.findings)

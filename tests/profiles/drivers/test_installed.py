@@ -15,9 +15,9 @@ from dra_spawner.profiles.drivers.installed import GROUP, DriverNotUsable, insta
 MODULE = """
 from dra_spawner.profiles.drivers import Driver
 from dra_spawner.profiles.drivers.vocabulary import KnownClass
-from dra_spawner.profiles.findings import Level, Rule
+from dra_spawner.profiles.findings import Level, LintRule
 
-OLD_FIRMWARE = Rule("acme-old-firmware", (Level.WARNING,), False, "Acme: a mode that old firmware lacks")
+OLD_FIRMWARE = LintRule("acme-old-firmware", (Level.WARNING,), False, "Acme: a mode that old firmware lacks")
 
 def firmware(driver, situation):
     for claim in situation.claims:
@@ -105,9 +105,9 @@ def test_a_package_that_cannot_be_used_is_named(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("entries", "what"),
+    ("entries", "message"),
     [
-        pytest.param(["a = rejected_a:OLD_FIRMWARE"], "names a Rule, not a Driver", id="another object"),
+        pytest.param(["a = rejected_a:OLD_FIRMWARE"], "names a LintRule, not a Driver", id="another object"),
         pytest.param(["a = rejected_b:ABSENT"], "has no attribute 'ABSENT'", id="nothing"),
         pytest.param(
             ["a = rejected_c:DRIVER", "b = rejected_c:DRIVER"],
@@ -116,9 +116,9 @@ def test_a_package_that_cannot_be_used_is_named(tmp_path: Path):
         ),
     ],
 )
-def test_what_is_no_single_driver_is_refused(tmp_path: Path, monkeypatch, entries: list[str], what: str):
+def test_entries_that_are_not_one_driver_are_refused(tmp_path: Path, monkeypatch, entries: list[str], message: str):
     package = entries[0].partition("= ")[2].partition(":")[0]
     install(tmp_path, *entries, package=package)
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(DriverNotUsable, match=what):
+    with pytest.raises(DriverNotUsable, match=message):
         installed_drivers()

@@ -31,7 +31,7 @@ def test_refused(driver: str, parameters: Json, path: str, value: str, words: st
     assert words in allowed
 
 
-def test_every_problem_is_told():
+def test_every_problem_is_reported():
     parameters = nvidia(
         sharing={"strategy": "x", "mpsConfig": {"multiUser": 1, "defaultActiveThreadPercentage": -1}}, a=1
     )
@@ -73,7 +73,7 @@ def values(shape: Shape) -> st.SearchStrategy[Any]:
         for kind in driver.parameter_kinds
     ],
 )
-def test_whatever_stands_there_each_problem_has_a_place(driver, kind):
+def test_each_problem_of_any_parameters_has_a_path(driver, kind):
     @given(values(kind.shape), st.text(min_size=1, max_size=5))
     def check(parameters: Any, stranger: str) -> None:
         if not isinstance(parameters, dict):

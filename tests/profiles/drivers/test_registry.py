@@ -1,4 +1,4 @@
-"""Which driver a class belongs to, and that what is known of drivers is what they publish."""
+"""The driver of a class, and that the knowledge about drivers agrees with published devices."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_class_of_the_cluster(expressions: tuple[str, ...], bed: str, driver: 
     assert (found.name if found else None) == driver
 
 
-def test_what_the_cluster_has_counts_more_than_the_name():
+def test_the_clusters_class_counts_more_than_its_name():
     assert driver_of_class("gpu.nvidia.com", facts_with_class("device.driver == 'gpu.amd.com'")) is known_driver("gpu.amd.com")  # fmt: skip
     assert driver_of_class("gpu.nvidia.com", facts_with_class("device.driver == 'gpu.example.org'")) is None
 
@@ -72,8 +72,8 @@ PUBLISHED = published()
 
 
 @pytest.mark.parametrize("driver", [pytest.param(each, id=each.name) for each in known_drivers()])
-def test_knowledge_agrees_with_what_is_published(driver):
-    """Every attribute and capacity of the beds is known, with its type; and what is always there, is there."""
+def test_knowledge_agrees_with_published_devices(driver):
+    """Every attribute and capacity of the beds is known, with its type; attributes that are always present exist."""
     attributes = {each.name: each for each in driver.attributes}
     capacities = {each.name: each for each in driver.capacities}
     assert PUBLISHED[driver.name]

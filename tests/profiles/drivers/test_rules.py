@@ -55,7 +55,7 @@ def test_levels_are_those_that_the_rules_name():
         assert {case.level for case in each.values()} == levels[rule]
 
 
-def test_what_needs_a_cluster_is_silent_without_one():
+def test_rules_that_need_a_cluster_are_silent_without_one():
     for rule in DRIVER_RULES:
         if rule.needs_cluster:
             for case in FIRES[rule.name].values():
@@ -70,7 +70,7 @@ def test_a_setting_of_the_spawner_itself_has_its_path():
     assert paths == ["c.KubeSpawner.privileged"]
 
 
-def test_a_finding_stands_in_the_choice_that_says_it():
+def test_a_finding_has_the_path_of_its_choice():
     option = {
         "display_name": "Mode",
         "choices": {
@@ -94,7 +94,7 @@ def test_a_finding_stands_in_the_choice_that_says_it():
     assert paths == [f"{base}.a.config[0].parameters.a"]
 
 
-def test_each_driver_alone_finds_what_all_find():
+def test_each_drivers_own_findings_are_all_findings_together():
     for each in FIRES.values():
         for case in each.values():
             choice = choice_of(case.claims, **{"tolerations": TOLERATIONS, **case.settings})
@@ -104,7 +104,7 @@ def test_each_driver_alone_finds_what_all_find():
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(strategies.device_claims)
-def test_whatever_is_asked_can_be_checked(value: Json):
+def test_any_claims_can_be_checked(value: Json):
     (listed,) = list_choices([], {"device_claims": value})
     assert listed.choice is not None, listed.problems
     for facts in (None, FACTS["broken"], FACTS["a100-efa"]):

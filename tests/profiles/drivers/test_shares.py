@@ -1,4 +1,4 @@
-"""How firmly each kind of share is one, as a user is told."""
+"""How firmly each kind of share is enforced, as shown to a user."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HARDWARE, LIBRARY, DAEMON, NONE = Enforcement.HARDWARE, Enforcement.LIBRARY, Enf
 TIME_SLICING = nvidia(sharing={"strategy": "TimeSlicing"})
 PARTITION = 'device.attributes["gpu.amd.com"].type == "amdgpu-partition"'
 
-#: Name -> claim, bed, and what is said: nothing where devices are the claim's alone.
+#: Name -> claim, bed, enforcement and words: none where devices are the claim's alone.
 CASES: dict[str, tuple[Json, str, Enforcement | None, str]] = {
     "a whole GPU": (claim(GPU), "a100-efa", None, ""),
     "a whole GPU, of an unknown cluster": (claim(GPU), "", None, ""),
@@ -80,7 +80,7 @@ CASES: dict[str, tuple[Json, str, Enforcement | None, str]] = {
 
 
 @pytest.mark.parametrize(("value", "bed", "enforcement", "words"), CASES.values(), ids=CASES)
-def test_what_a_user_is_told(value: Json, bed: str, enforcement: Enforcement | None, words: str):
+def test_a_user_reads_how_a_share_is_enforced(value: Json, bed: str, enforcement: Enforcement | None, words: str):
     facts = FACTS[bed] if bed else None
     (parsed,) = parse_device_claims(value, admin_access=True)
     shares = share_enforcements(parsed, facts)
@@ -95,7 +95,7 @@ def test_what_a_user_is_told(value: Json, bed: str, enforcement: Enforcement | N
         assert driver.enforcement(parsed, facts) == shares.get("r")
 
 
-def test_alternatives_are_told_apart():
+def test_alternatives_are_distinguished():
     value = {"a": {"first_available": {"slice": {"device_class": MIG}, "share": {"device_class": GPU, "capacity": {"memory": "4Gi"}}, "whole": {"device_class": GPU}}}}  # fmt: skip
     (parsed,) = parse_device_claims(value)
     shares = share_enforcements(parsed, None)

@@ -1,4 +1,4 @@
-"""The node's GPU plugin, as far as it reads what the hub writes: device ids and mask of one GPU container after the other."""
+"""The node's GPU plugin, as far as it reads annotations of the hub: device ids and mask of each GPU container."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dra_spawner.profiles.intel_gas.pods import PodObject, containers_of
 
 
 class Plugin:
-    """What its resource manager answers the kubelet for one pod."""
+    """Answers of its resource manager to the kubelet for one pod."""
 
     def __init__(self, pod: PodObject, tiles_per_card: int) -> None:
         self._pod = pod

@@ -34,7 +34,7 @@ def test_tiles_survive_formatting(sections):
 
 
 @given(st.text(alphabet="card0123gt:+,|X", max_size=30))
-def test_what_is_understood_is_written_the_same_way(text):
+def test_parsed_annotations_are_written_the_same_way(text):
     """Up to leading zeros in tiles, nothing is lost or added."""
     _check_that_nothing_is_lost(text, parse_cards, format_cards)
     _check_that_nothing_is_lost(text, parse_tiles, format_tiles)
@@ -63,7 +63,7 @@ def test_cards(text, sections):
 
 
 @pytest.mark.parametrize("text", ["gpu0", "card", "card0,", "card0 ", "cardX", "card٣", "card0;card1", "card-1"])
-def test_what_is_no_card_is_refused(text):
+def test_text_that_is_no_card_is_refused(text):
     with pytest.raises(AnnotationError):
         parse_cards(text)
 
@@ -79,7 +79,7 @@ def test_tiles():
 @pytest.mark.parametrize(
     "text", ["card0", "card0:", "card0:gt", "card0:gt0+", "card0:gt0:gt1", "x:gt0", "card0:gt32768"]
 )
-def test_what_are_no_tiles_is_refused(text):
+def test_text_that_is_no_tile_is_refused(text):
     with pytest.raises(AnnotationError):
         parse_tiles(text)
 

@@ -73,12 +73,12 @@ def test_cards_are_ordered_by_number():
         pytest.param(CardUse(0, 0, 0, frozenset({1}), 1), False, id="a tile nobody knows the number of"),
     ],
 )
-def test_room(use, fits):
+def test_a_request_fits_the_free_capacity(use, fits):
     wanted = {"millicores": 500, "memory": "1Mi", "tiles": 1}
     assert (cards_of(wanted, gpu_node(cards="0"), {"card0": use}) is not None) is fits
 
 
-def test_what_the_node_does_not_offer_does_not_fit():
+def test_resources_that_the_node_does_not_offer_do_not_fit():
     assert cards_of({"resource": "xe"}) is None
     node = gpu_node()
     del node["status"]["allocatable"]["gpu.intel.com/millicores"]
@@ -86,7 +86,7 @@ def test_what_the_node_does_not_offer_does_not_fit():
     assert cards_of({"count": 1}, node) == ["card0"]
 
 
-def test_disabled_cards_and_tiles_are_not_taken():
+def test_disabled_cards_and_tiles_are_not_chosen():
     node = with_labels(gpu_node(cards="0.1.2", pci_groups="0.1_2"), **{"gas-disable-card0": "PCI_GROUP"})
     assert cards_of({"count": 1}, node) == ["card2"]
     node = with_labels(gpu_node(), **{"gas-tile-disable-card0_gt0": "x"})
@@ -94,7 +94,7 @@ def test_disabled_cards_and_tiles_are_not_taken():
     assert tiles_of({"tiles": 2}, node) == (("card1", (0, 1)),)
 
 
-def test_preferred_cards_and_tiles_are_taken_first():
+def test_preferred_cards_and_tiles_are_chosen_first():
     node = with_labels(gpu_node(cards="0.1"), **{"gas-prefer-gpu": "card1", "gas-tile-preferred-card1": "gt1"})
     assert tiles_of({"tiles": 1}, node) == (("card1", (1,)),)
     assert tiles_of({"tiles": 1, "prefer": ["card0"]}, node) == (("card0", (0,)),)
@@ -106,7 +106,7 @@ def test_containers_in_turn_and_a_section_for_each():
     assert cards_of(three, containers=["idle", "c", "b", "a"]) == ["", "card0", "card1", "card0"]
 
 
-def test_a_later_container_without_room_sends_the_search_back():
+def test_a_later_container_without_capacity_sends_the_search_back():
     use = {"card1": CardUse(1, 500)}
     two = {"containers": {"a": {"millicores": 400}, "b": {"millicores": 700}}}
     assert cards_of(two, gpu_node(), use) == ["card1", "card0"]
@@ -194,23 +194,23 @@ def test_a_node_with_its_preferred_card_comes_first():
     assert node_of({"count": 1}, nodes) == "node-b"
 
 
-def test_no_node_has_room():
+def test_no_node_has_capacity():
     assert node_of({"count": 3}, [gpu_node("node-a"), gpu_node("node-b")]) is None
 
 
 def greedy(wish_sizes, cards):
-    """What first fit without going back finds."""
+    """Result of first fit without going back."""
     free = [1000] * cards
     for size in wish_sizes:
-        place = next((index for index, room in enumerate(free) if room >= size), None)
-        if place is None:
+        card = next((index for index, capacity in enumerate(free) if capacity >= size), None)
+        if card is None:
             return False
-        free[place] -= size
+        free[card] -= size
     return True
 
 
 @given(st.lists(st.integers(1, 1000), min_size=1, max_size=6), st.integers(1, 4))
-def test_whatever_first_fit_places_is_placed(sizes, cards):
+def test_a_request_that_first_fit_places_is_placed(sizes, cards):
     request = {"containers": {f"c{i}": {"millicores": size} for i, size in enumerate(sizes)}}
     found = cards_of(request, gpu_node(cards=".".join(map(str, range(cards)))))
     if greedy(sizes, cards):

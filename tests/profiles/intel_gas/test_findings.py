@@ -69,7 +69,7 @@ def test_a_whole_gpu_is_for_any_plugin():
     assert rules({"extra_resource_limits": {"gpu.intel.com/i915": 1}}, gpu_node(images=(NEW,))) == []
 
 
-def test_no_node_has_such_gpus():
+def test_no_node_has_the_requested_gpus():
     assert rules({"intel_gas": {"resource": "xe"}}, gpu_node()) == ["intel-gas-plugin warning"]
 
 
@@ -86,7 +86,7 @@ def test_no_node_has_such_gpus():
         ({"intel_gas": {"scheduler": "gas", "prefer": ["card0"]}}, True, ["intel-gas-scheduler info"]),
     ],
 )
-def test_who_chooses(settings, gas_runs, expected):
+def test_findings_by_the_scheduler_that_chooses(settings, gas_runs, expected):
     assert rules(settings, gas_runs=gas_runs) == expected
 
 
@@ -155,7 +155,7 @@ def test_combinations(settings, expected):
         assert part in message
 
 
-def test_what_the_hub_would_meet():
+def test_findings_of_a_hub_that_chooses():
     request = {"intel_gas": {"tiles": 1}, "environment": {"ZE_AFFINITY_MASK": "0"}}
     assert rules(request, gpu_node()) == ["intel-gas-tiles warning"]
     assert rules({"intel_gas": {"memory": "17Gi"}}, gpu_node()) == ["intel-gas-capacity warning"]
@@ -166,7 +166,7 @@ def test_what_the_hub_would_meet():
     assert rules({"intel_gas": {"count": 1, "scheduler": "gas"}}, node) == []
 
 
-def test_what_the_language_refuses_is_told_at_its_place():
+def test_values_that_the_language_refuses_are_reported_with_their_path():
     profiles = [
         {
             "display_name": "GPU",

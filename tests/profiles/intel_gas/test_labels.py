@@ -1,4 +1,4 @@
-"""What labels and allocatable resources of nodes say about cards."""
+"""Cards of nodes, by labels and allocatable resources."""
 
 import pytest
 from hypothesis import given
@@ -76,7 +76,7 @@ def test_groups_and_links():
         ("xe_links", "0.0-9.0"),
     ],
 )
-def test_labels_that_make_no_sense_are_told_and_left_out(label, value):
+def test_invalid_labels_are_reported_and_left_out(label, value):
     gpus = present(node_gpus(gpu_node(**{label: value})))
     assert gpus.cards == ("card0", "card1")
     assert (gpus.numa_groups, gpus.xe_links) == ((), ())
@@ -95,7 +95,7 @@ def test_labels_that_make_no_sense_are_told_and_left_out(label, value):
         pytest.param({"gas-tile-disable-card0": "x"}, set(), set(), id="no tile"),
     ],
 )
-def test_what_telemetry_disables(labels, cards, tiles):
+def test_cards_and_tiles_that_telemetry_disables(labels, cards, tiles):
     gpus = present(node_gpus(with_labels(gpu_node(cards="0.1.2.3", pci_groups="0.1_2.3"), **labels)))
     assert (gpus.disabled_cards, gpus.disabled_tiles) == (cards, tiles)
 
@@ -106,7 +106,7 @@ def test_labels_that_only_look_like_telemetrys_do_nothing():
     assert present(node_gpus(node)).disabled_cards == frozenset()
 
 
-def test_what_telemetry_prefers():
+def test_cards_and_tiles_that_telemetry_prefers():
     node = with_labels(gpu_node(), **{"gas-prefer-gpu": "card1", "gas-tile-preferred-card1": "gt1"})
     gpus = present(node_gpus(node))
     assert (gpus.preferred_card, gpus.preferred_tiles) == ("card1", (("card1", 1),))

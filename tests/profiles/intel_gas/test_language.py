@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from dra_spawner.profiles.intel_gas import GpuRequest, intel_gas_schema, parse_intel_gas
 from dra_spawner.profiles.intel_gas.language import ContainerGpuRequest
 from dra_spawner.profiles.intel_gas.ledger import Need
-from dra_spawner.profiles.intel_gas.names import CardScheduler, GpuResource, Hierarchy, Policy
+from dra_spawner.profiles.intel_gas.names import CardPolicy, CardScheduler, GpuResource, Hierarchy
 from dra_spawner.profiles.problems import ProfileError
 
 GIB = 2**30
@@ -29,7 +29,7 @@ ACCEPTED = [
     pytest.param({"millicores": "250", "tiles": "2"}, GpuRequest(only(millicores=250, tiles=2)), id="text of forms"),
     pytest.param({"memory": 1000}, GpuRequest(only(memory_bytes=1000)), id="memory in bytes"),
     pytest.param({"millicores": None, "count": 1}, GpuRequest(), id="null is left out"),
-    pytest.param({"policy": "packed"}, GpuRequest(policy=Policy.PACKED), id="policy"),
+    pytest.param({"policy": "packed"}, GpuRequest(policy=CardPolicy.PACKED), id="policy"),
     pytest.param(
         {"prefer": ["card1"], "allow": ["card0", "card1"], "deny": ["card7"]},
         GpuRequest(prefer=("card1",), allow=("card0", "card1"), deny=("card7",)),

@@ -1,4 +1,4 @@
-"""The ledger: what pods say, what the hub keeps, and that no card is given away twice."""
+"""The ledger: annotations of pods, assignments of the hub, and that no card is given away twice."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from dra_spawner.profiles.intel_gas.choosing import choose
 from dra_spawner.profiles.intel_gas.cleanup import next_cleanup, stale_assignments
 from dra_spawner.profiles.intel_gas.labels import node_gpus
 from dra_spawner.profiles.intel_gas.language import ContainerGpuRequest, GpuRequest
-from dra_spawner.profiles.intel_gas.ledger import Assignment, CardUse, ContainerCards, Ledger, Need
-from dra_spawner.profiles.intel_gas.names import GpuResource, Policy
+from dra_spawner.profiles.intel_gas.ledger import CardAssignment, CardUse, ContainerCards, Ledger, Need
+from dra_spawner.profiles.intel_gas.names import CardPolicy, GpuResource
 from dra_spawner.profiles.intel_gas.pod_changes import changes_with_cards
 from dra_spawner.profiles.intel_gas.pods import node_of, read_pod, rebuild
 from tests.presence import present
 from tests.profiles.intel_gas.gpus import container, gpu_node, gpu_pod
 
-# What pods say
+# Annotations of pods
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_read_pod(pod, containers):
     read = read_pod(
         {**pod, "metadata": {**pod["metadata"], "annotations": {**pod["metadata"]["annotations"], "gas-ts": "7"}}}
     )
-    assert (read.assignment, read.warnings) == (Assignment("node-a", 7, containers), ())
+    assert (read.assignment, read.warnings) == (CardAssignment("node-a", 7, containers), ())
 
 
 @pytest.mark.parametrize(
@@ -82,13 +82,13 @@ def test_pods_of_which_nothing_is_known(pod, warning):
     assert bool(read.warnings) == bool(warning)
 
 
-def test_a_wrong_count_is_told_and_the_cards_count_all_the_same():
+def test_a_wrong_count_is_reported_and_the_cards_count_all_the_same():
     read = read_pod(gpu_pod("ada", container(i915=1), gas_container_cards="card0,card1"))
     assert read.warnings == ("pod lab/ada: container notebook asks for 1 cards and has 2",)
     assert present(read.assignment).containers[0].cards == ("card0", "card1")
 
 
-def test_a_pod_that_is_not_bound_yet_is_where_its_affinity_pins_it():
+def test_a_pod_that_is_not_bound_yet_counts_on_the_node_of_its_affinity():
     pod = gpu_pod(node="")
     fields = [{"key": "metadata.name", "operator": "In", "values": ["node-b"]}]
     required = {"nodeSelectorTerms": [{"matchFields": fields}, {"matchFields": fields}]}
@@ -108,7 +108,7 @@ def test_a_pod_that_is_not_bound_yet_is_where_its_affinity_pins_it():
     ],
     ids=["gas", "hub", "hub, then gas", "by hand"],
 )
-def test_who_chose(annotations, by_gas):
+def test_annotations_show_whether_gas_chose(annotations, by_gas):
     assert rebuild([gpu_pod(gas_container_cards="card0", **annotations)]).gas_runs is by_gas
 
 
@@ -148,7 +148,7 @@ NODES = [
 ]
 needs = st.builds(Need, st.sampled_from([0, 100, 400, 500, 1000]), st.sampled_from([0, 300, 1000]), st.integers(0, 2))
 containers = st.lists(st.tuples(st.integers(1, 3), needs), min_size=1, max_size=3)
-starts = st.tuples(st.just("start"), st.integers(0, 9), containers, st.sampled_from(list(Policy)))
+starts = st.tuples(st.just("start"), st.integers(0, 9), containers, st.sampled_from(list(CardPolicy)))
 stops = st.tuples(st.just("stop"), st.integers(0, 9))
 
 
@@ -162,13 +162,13 @@ def created_pod(name, request, chosen, names, time) -> JsonObject:
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(starts | stops, max_size=25))
-def test_kept_and_rebuilt_ledgers_are_equal_and_no_card_is_overcommitted(steps):
-    kept = Ledger()
+def test_updated_and_rebuilt_ledgers_are_equal_and_no_card_is_overcommitted(steps):
+    updated = Ledger()
     pods: dict[str, JsonObject] = {}
     capacity = {gpus.node: gpus.capacity for gpus in NODES}
     for time, step in enumerate(steps, 1):
         name = f"user-{step[1]}"
-        kept.release(("lab", name))
+        updated.release(("lab", name))
         pods.pop(name, None)
         if step[0] == "start":
             request = GpuRequest(
@@ -176,23 +176,23 @@ def test_kept_and_rebuilt_ledgers_are_equal_and_no_card_is_overcommitted(steps):
                 policy=step[3],
             )
             names = ["idle", *(each.name for each in request.containers)]
-            chosen = choose(request, NODES, kept.uses(), names)
+            chosen = choose(request, NODES, updated.uses(), names)
             if chosen is None:
                 continue
-            kept.assign(("lab", name), Assignment(chosen.node, time, chosen.containers))
+            updated.assign(("lab", name), CardAssignment(chosen.node, time, chosen.containers))
             pods[name] = created_pod(name, request, chosen, names, time)
         rebuilt = rebuild(pods.values())
         assert rebuilt.warnings == ()
         assert not rebuilt.gas_runs
-        assert rebuilt.ledger == kept
-        assert rebuilt.ledger.uses() == kept.uses()
-        for node, cards in kept.uses().items():
+        assert rebuilt.ledger == updated
+        assert rebuilt.ledger.uses() == updated.uses()
+        for node, cards in updated.uses().items():
             for use in cards.values():
                 assert use.within(capacity[node][GpuResource.I915])
                 assert use.unknown_tiles == 0
         tiles = [
             (assignment.node, card, tile)
-            for assignment in (present(kept.get(pod)) for pod in kept)
+            for assignment in (present(updated.get(pod)) for pod in updated)
             for each in assignment.containers
             for card, numbers in each.tiles
             for tile in numbers
@@ -208,8 +208,8 @@ def test_cleaning_is_at_a_random_time(chance, minutes):
     assert next_cleanup(timedelta(minutes=20), chance) == timedelta(minutes=minutes)
 
 
-def test_stale_is_what_is_gone_and_no_longer_awaited():
+def test_assignments_of_pods_that_are_gone_and_not_awaited_are_stale():
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    ledger = Ledger.of({("lab", name): Assignment("node-a", 1, ()) for name in "abcd"})
+    ledger = Ledger.of({("lab", name): CardAssignment("node-a", 1, ()) for name in "abcd"})
     until = {("lab", "b"): now + timedelta(seconds=1), ("lab", "c"): now}
     assert set(stale_assignments(ledger, {("lab", "a")}, until, now)) == {("lab", "c"), ("lab", "d")}

@@ -1,4 +1,4 @@
-"""``ZE_AFFINITY_MASK`` is what the plugin makes of the same annotation."""
+"""``ZE_AFFINITY_MASK`` is the plugin's value for the same annotation."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What becomes of the pod; and that the plugin reads it as it is meant."""
+"""Changes of the pod; and that the plugin reads them as intended."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_plain():
         ({"single_numa": True, "prefer": ["card0"]}, {"gas-allocate-single-numa": "true"}),
     ],
 )
-def test_for_gas_there_is_what_users_write(intel_gas, annotations):
+def test_for_gas_the_annotations_are_those_of_the_request(intel_gas, annotations):
     changes = changes_for_gas(request_of(intel_gas))
     assert (changes.annotations, changes.node) == (annotations, "")
 

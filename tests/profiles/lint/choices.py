@@ -1,4 +1,4 @@
-"""Choices before the rules, and what these find."""
+"""Choices for the rules, and their findings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def profile(claims: dict[str, Any], name: str = "p", **more: Any) -> dict[str, A
 
 
 def check(profiles: list[dict[str, Any]], facts: ClusterFacts | None = None, **settings: Any) -> list[Finding]:
-    """What the general rules find in a list, each finding once."""
+    """Findings of the general rules in a list, each once."""
     report = check_choices(list_choices(profiles, settings), facts or ClusterFacts())
     return [finding for finding in report.findings if finding.rule in OWN]
 

@@ -1,4 +1,4 @@
-"""Each rule on the test beds: what it finds, where, in which words; and that sound choices are left alone."""
+"""Each rule on the test beds: its findings with path and words; and that sound choices have none."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ def test_sound_choices_are_left_alone(bed, claims):
     assert found(claims, FACTS[bed]) == []
 
 
-def test_beds_are_there():
+def test_beds_exist():
     assert {case.values[0] for case in SOUND} <= set(FACTS)
 
 
 E_, W_, I_ = "error", "warning", "info"
-# What is asked, on which bed, and what is found: level, rule, path below the claims, part of the message.
+# Bed, claims, and the finding: level, rule, path below the claims, part of the message.
 TABLE = [
     pytest.param("a100-efa", {"gpu": {"device_class": "gpu.nvidia.co"}}, (E_, "device-class", ".gpu.device_class", "there are gpu.nvidia.com"), id="class misspelt"),
     pytest.param("a100-efa", {"gpu": {"device_class": "gpu.intel.com"}}, (W_, "no-devices", ".gpu.device_class", "publishes a device of class gpu.intel.com now"), id="nothing of the class"),
@@ -88,7 +88,7 @@ TABLE = [
 
 
 @pytest.mark.parametrize(("bed", "claims", "expected"), TABLE)
-def test_what_is_found(bed, claims, expected):
+def test_a_finding_has_level_rule_path_and_message(bed, claims, expected):
     findings = check([profile(claims)], FACTS[bed])
     level, rule, below, part = expected
     assert [(finding.level.value, finding.rule, finding.path) for finding in findings] == [
@@ -107,7 +107,7 @@ def test_what_is_found(bed, claims, expected):
         ("a100-efa", {"gpu": where("OWN.index == 0")}, E_),
     ],
 )
-def test_what_new_nodes_could_mend_is_a_warning_where_they_may_come(bed, claims, level):
+def test_a_finding_that_new_nodes_could_fix_is_a_warning_where_nodes_may_be_added(bed, claims, level):
     ((found_level, _),) = found(claims, replace(FACTS[bed], nodes_may_be_added=True))
     assert found_level == level
 
@@ -121,7 +121,7 @@ def test_shares_are_rounded_as_the_policy_says():
     assert check([profile(claims)], shared_gpus(step="5Gi")) == []
 
 
-def test_what_is_not_said_of_a_share_is_taken_as_a_whole():
+def test_a_share_takes_the_whole_of_a_capacity_without_a_size():
     (finding,) = check([profile({"gpu": {**EXAMPLE, "capacity": {"memory": "10Gi"}}})], shared_gpus())
     assert (finding.level, finding.rule, finding.path) == (Level.WARNING, "whole-capacity", f"{CLAIMS}.gpu.capacity")
     assert "capacity compute" in finding.message
@@ -206,7 +206,7 @@ def test_other_fields_that_the_cluster_drops():
     assert finding.path == f"{CLAIMS}.x.constraints[0]"
 
 
-def test_what_a_release_drops_by_default_is_a_warning():
+def test_a_field_that_a_release_drops_by_default_is_a_warning():
     claims = {"gpu": {**GPU, "capacity": {"memory": "1Gi"}}}
     assert found(claims, ClusterFacts(kubernetes_version=(1, 35))) == [("warning", "field-dropped")]
     assert found(claims, ClusterFacts(kubernetes_version=(1, 36))) == []
@@ -296,7 +296,7 @@ def test_extended_resources_need_a_class_or_a_plugin():
     assert found({"gpu": GPU}, both, **limits) == [("warning", "extended-beside-claims")]
 
 
-def test_what_is_not_set_is_told_once_for_all_choices_of_a_profile():
+def test_a_missing_setting_is_reported_once_for_all_choices_of_a_profile():
     sizes = {
         size: {"display_name": size, "kubespawner_override": {"device_claims": {"gpu": {"count": size}}}}
         for size in (1, 2, 3)
@@ -307,7 +307,7 @@ def test_what_is_not_set_is_told_once_for_all_choices_of_a_profile():
     assert toleration.path == "profile_list[0].kubespawner_override.tolerations"
 
 
-def test_what_the_language_refuses_is_a_finding_with_its_column():
+def test_a_refused_expression_is_a_finding_with_its_column():
     (finding,) = check([profile({"gpu": where("OWN.productName ==")})])
     assert (finding.rule, finding.path) == ("profile-language", f"{CLAIMS}.gpu.where")
     assert "(column 51: " in finding.message

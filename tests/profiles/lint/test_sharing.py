@@ -39,5 +39,5 @@ def test_parameters_that_differ(device_class: str, bed: str, parameters: tuple[A
         for number, each in enumerate(parameters)
     ]
     report = check_choices(list_choices(profiles, {}), FACTS[bed])
-    told = [each.path for each in report.findings if "has other parameters" in each.message]
-    assert told == (["profile_list[1].kubespawner_override.device_claims.a.requests.r"] if differ else [])
+    reported = [each.path for each in report.findings if "has other parameters" in each.message]
+    assert reported == (["profile_list[1].kubespawner_override.device_claims.a.requests.r"] if differ else [])

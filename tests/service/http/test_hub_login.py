@@ -1,4 +1,4 @@
-"""A hub that does not answer, or badly: whoever asks the service is told so, soon."""
+"""A hub that does not answer, or answers badly: callers of the service soon get an error that says so."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SENTENCE = "JupyterHub did not answer the question who you are."
 
 @contextlib.asynccontextmanager
 async def service_of(hub_url: str) -> AsyncIterator[str]:
-    """Where a service answers that asks this hub."""
+    """The address of a service that asks this hub."""
     hub_auth = BoundedHubOAuth(api_url=hub_url, api_token="t", oauth_client_id="service-dra-spawner")
     context = ServiceContext(WebSettings("/", hub_auth), DecisionLog(), max_staleness_seconds=60)
     async with web_service(context) as url:

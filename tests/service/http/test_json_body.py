@@ -1,4 +1,4 @@
-"""What a request's body may be, and what is said of any other."""
+"""Allowed bodies of requests, and the messages about others."""
 
 from __future__ import annotations
 

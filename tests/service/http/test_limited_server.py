@@ -1,4 +1,4 @@
-"""How many connections there may be, and which one ends when there is one more."""
+"""The limit of connections, and the connection that ends when there is one more."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Running:
 
     @contextlib.asynccontextmanager
     async def client(self) -> AsyncIterator[RawClient]:
-        """One that the server has seen."""
+        """A client that the server has seen."""
         before = self.server.accepted
         async with RawClient(self.url) as client:
             await eventually(lambda: self.server.accepted > before, "the server sees the client", SECONDS)
@@ -58,7 +58,7 @@ async def hello(client: RawClient) -> None:
         assert await client.read_some()
 
 
-async def test_the_one_that_was_quiet_the_longest_ends(running: Running) -> None:
+async def test_the_connection_that_was_quiet_the_longest_ends(running: Running) -> None:
     async with running.client() as first, running.client() as second, running.client() as third:
         await hello(first)
         await hello(second)
@@ -73,14 +73,14 @@ async def test_the_one_that_was_quiet_the_longest_ends(running: Running) -> None
                 assert running.server.open_connections == 3
 
 
-async def test_who_comes_is_answered_however_many_there_were(running: Running) -> None:
+async def test_a_new_client_is_answered_at_the_limit(running: Running) -> None:
     async with contextlib.AsyncExitStack() as stack:
         for _ in range(20):
             await hello(await stack.enter_async_context(running.client()))
             assert running.server.open_connections <= 3
 
 
-async def test_who_goes_is_forgotten(running: Running) -> None:
+async def test_a_closed_connection_is_forgotten(running: Running) -> None:
     async with running.client() as first, running.client():
         await hello(first)
         assert running.server.open_connections == 2

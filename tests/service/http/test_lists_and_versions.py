@@ -56,7 +56,7 @@ class Asker:
 
 
 async def test_lists_and_versions(embedded_cluster: ClusterUnderTest) -> None:
-    """One service for all of them: it takes longer to start than they do."""
+    """One service for all checks: its start takes longer than the checks."""
     nodes = [node(name, whole("gpu-0"), whole("gpu-1")) for name in ("n1", "n2")]
     await prepare(embedded_cluster, *nodes[0], *nodes[1])
     await publish_shapes(embedded_cluster, {"gpu-slice": GPU})
@@ -144,7 +144,7 @@ async def check_pages(asker: Asker, address: str) -> None:
 
 
 async def check_a_token_whose_item_is_gone(asker: Asker) -> None:
-    """The next page begins after its place."""
+    """The next page begins after its position."""
     page = await asker.get("api/settings", limit="2")
     rest = (await asker.get("api/settings"))["items"][2:]
     gone = page["items"][1]

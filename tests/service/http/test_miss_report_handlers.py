@@ -1,4 +1,4 @@
-"""The miss report of the service: a page and JSON, from a real database; a plain sentence where that is away."""
+"""The miss report of the service: a page and JSON from a real database; a sentence if it is unavailable."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
 CLASS = datetime(2026, 11, 24, 10, tzinfo=UTC)
 
 
-def keeper(path: Path, **settings: Any) -> HistoryRecording:
+def recording(path: Path, **settings: Any) -> HistoryRecording:
     """A history that is not open yet."""
     api = KubernetesApi(ApiClient.__new__(ApiClient))  # nothing is asked of it
     controller = PlaceholderController(api, ClusterWatch(api), DecisionLog(), ControllerSettings("hub"))
@@ -45,7 +45,7 @@ def keeper(path: Path, **settings: Any) -> HistoryRecording:
 
 @pytest.fixture
 def history(tmp_path: Path) -> Iterator[HistoryRecording]:
-    found = keeper(tmp_path / "history.sqlite")
+    found = recording(tmp_path / "history.sqlite")
     found.recorder.resume(threaded=False)
     found.recorder.work()
     yield found
@@ -66,7 +66,7 @@ async def url(context: ServiceContext) -> AsyncIterator[str]:
 
 
 def record(history: HistoryRecording, profile: str = "gpu", users: int = 40, reason: str = "") -> None:
-    """A class of which all but ten had to wait."""
+    """A class in which all servers but ten were pending for a time."""
     database = history.recorder.database
     assert database is not None
     database.add(
@@ -144,8 +144,10 @@ async def test_an_empty_history_is_no_error(url: str, context: ServiceContext, h
     assert "No server had to wait." in (await get(f"{url}/page"))[1]
 
 
-async def test_a_history_that_is_away_is_told_in_a_sentence(url: str, context: ServiceContext, tmp_path: Path) -> None:
-    async def told() -> str:
+async def test_an_unavailable_history_is_reported_in_a_sentence(
+    url: str, context: ServiceContext, tmp_path: Path
+) -> None:
+    async def problem() -> str:
         status, text = await get(f"{url}/misses")
         page_status, page = await get(f"{url}/page")
         assert status == page_status == 503
@@ -153,17 +155,17 @@ async def test_a_history_that_is_away_is_told_in_a_sentence(url: str, context: S
         assert message in unescape(page)
         return message
 
-    assert await told() == "There is no history yet: the cluster is not found."
-    context.history = keeper(tmp_path / "h.sqlite", keep=timedelta(0))
-    assert await told() == "No history is recorded: keep_days is 0 in the service's setting history."
-    context.history = history = keeper(tmp_path)
-    assert await told() == "This replica does not lead, and no leader is known. Only the leader reads the history."
+    assert await problem() == "There is no history yet: the cluster is not found."
+    context.history = recording(tmp_path / "h.sqlite", keep=timedelta(0))
+    assert await problem() == "No history is recorded: keep_days is 0 in the service's setting history."
+    context.history = history = recording(tmp_path)
+    assert await problem() == "This replica does not lead, and no leader is known. Only the leader reads the history."
     history.recorder.resume(threaded=False)
     history.recorder.work()
-    assert await told() == "The history is not available, as it cannot be opened: unable to open database file."
+    assert await problem() == "The history is not available, as it cannot be opened: unable to open database file."
 
 
-async def test_a_database_that_fails_is_told_without_its_words(
+async def test_a_database_failure_is_reported_without_its_words(
     url: str, context: ServiceContext, history: HistoryRecording, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     context.history = history

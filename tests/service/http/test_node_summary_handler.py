@@ -1,4 +1,4 @@
-"""``GET api/node-summaries`` answers what its schema says."""
+"""``GET api/node-summaries`` answers as its schema says."""
 
 from __future__ import annotations
 

@@ -63,18 +63,18 @@ async def test_page_before_the_cluster_is_found(url: str, context: ServiceContex
     assert EVIL not in text
 
 
-async def test_page_shows_what_is_known_and_what_is_not(url: str, context: ServiceContext):
+async def test_page_shows_known_and_unknown_devices(url: str, context: ServiceContext):
     context.follow(filled())
     status, text = await get(f"{url}/page")
     assert status == 200
-    assert EVIL not in text, "what others wrote into labels and names stays text"
+    assert EVIL not in text, "foreign text in labels and names stays text"
     assert text.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 2
     assert "gpu-0: free 100%" in text
     assert "cordoned" in text
     assert "unknown: pool gpu.example.com/n2: incomplete, generation 1 has 1 of 2 slices" in text
 
 
-async def test_decisions_are_told_with_their_reasons(url: str, context: ServiceContext):
+async def test_decisions_are_shown_with_their_reasons(url: str, context: ServiceContext):
     for number in range(3):
         at = datetime(2026, 11, 21, 12, 0, number, tzinfo=UTC)
         context.decisions.append(
@@ -108,7 +108,7 @@ async def test_decisions_are_told_with_their_reasons(url: str, context: ServiceC
     assert [each["number"] for each in json.loads(text)["items"]] == [3]
 
 
-async def test_what_a_bug_says_is_not_told(url: str):
+async def test_the_text_of_an_unexpected_error_is_not_shown(url: str):
     status, text = await get(f"{url}/faulty")
     assert json.loads(text)["detail"] == "The service has failed. Its log has the cause."
     assert status == 500
@@ -158,7 +158,7 @@ async def test_metrics_for_anybody(url: str, context: ServiceContext):
     assert f'dra_spawner_devices{{class="gpu.example.com",pool="{escaped}"}} 1.0' in text
 
 
-async def test_first_figures_are_worked_out_once_for_all_who_ask(context: ServiceContext):
+async def test_first_figures_are_computed_once_for_all_callers(context: ServiceContext):
     context.follow(filled())
     assert context.figures is not None
     await asyncio.gather(*(context.figures.refresh() for _ in range(3)))

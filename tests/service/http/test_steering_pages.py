@@ -1,4 +1,4 @@
-"""The pages from which placeholders are steered, without a cluster: filters, what is missing, and names as text."""
+"""The pages from which placeholders are steered, without a cluster: filters, missing data, and names as text."""
 
 from __future__ import annotations
 

@@ -10,18 +10,18 @@ import pytest
 from dra_spawner.calendars.occurrences import Occurrence
 from dra_spawner.placeholders.planner.demand.minutes import datetime_of, minute_of
 from dra_spawner.service.http.timeline_chart import chart_svg
-from dra_spawner.service.http.timeline_figures import Timeline, TimelineStep
+from dra_spawner.service.http.timeline_figures import TimelineFigures, TimelineStep
 
 NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
 BEGIN = minute_of(NOW) - 60
 EVIL = "<script>alert(1)</script>"
 
 
-def timeline(*steps: TimelineStep, entries: int = 0) -> Timeline:
+def timeline(*steps: TimelineStep, entries: int = 0) -> TimelineFigures:
     occurrences = [
         (Occurrence(f"{EVIL} {number}", EVIL, NOW, NOW + timedelta(hours=1), 8), False) for number in range(entries)
     ]
-    return Timeline(BEGIN, BEGIN + 60, BEGIN + 90, 15, steps=steps, entries=occurrences)
+    return TimelineFigures(BEGIN, BEGIN + 60, BEGIN + 90, 15, steps=steps, entries=occurrences)
 
 
 def classes(svg: str) -> list[str]:
@@ -65,10 +65,10 @@ def test_names_stay_text() -> None:
 
 
 def test_labels_of_entries_are_beside_short_boxes() -> None:
-    """The first has room after its box, the last before it."""
+    """The label of the first entry fits after its box, that of the last before it."""
     begins = [datetime_of(BEGIN + minute) for minute in (5, 85)]
     entries = [(Occurrence("Physics lab", "gpu", each, each + timedelta(minutes=2), 8), None) for each in begins]
-    root = ElementTree.fromstring(chart_svg(Timeline(BEGIN, BEGIN + 60, BEGIN + 90, 15, entries=entries), 1040))
+    root = ElementTree.fromstring(chart_svg(TimelineFigures(BEGIN, BEGIN + 60, BEGIN + 90, 15, entries=entries), 1040))
     boxes = [each for each in root.iter("rect") if each.get("class") == "entry"]
     labels = [each for each in root.iter("text") if each.get("class") == "entry"]
     assert [each.text for each in labels] == ["Physics lab: 8"] * 2

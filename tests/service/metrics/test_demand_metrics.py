@@ -1,4 +1,4 @@
-"""What forecasts are worth, as metrics: hits, idle hours, calibration, and what was forecast against what came."""
+"""The quality of forecasts as metrics: hits, idle hours, calibration, and forecasts against launches."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_idle_hours_of_placeholders() -> None:
     assert after == pytest.approx(before + 3 * 30 * 60)
 
 
-def test_a_forecast_is_judged_by_what_came_within_its_lead_time() -> None:
+def test_a_forecast_is_judged_by_the_launches_within_its_lead_time() -> None:
     """Nothing is expected, and seven come within one lead time: the forecasts before it were short."""
     lead = round(LEAD / timedelta(minutes=1))
     found = Measured(replicas=ReplicaRange(0, 40))
@@ -89,13 +89,13 @@ def test_a_forecast_is_judged_by_what_came_within_its_lead_time() -> None:
     assert factor > 0
 
 
-def test_what_a_forecast_wants_now() -> None:
+def test_the_present_number_of_a_forecast() -> None:
     found = Measured(entry("30 of gpu", START + timedelta(minutes=12)))
     found.minutes(1)
     assert found.value("forecast_placeholders") == 30
 
 
-def test_whoever_no_longer_leads_shows_counters_alone() -> None:
+def test_a_former_leader_shows_counters_alone() -> None:
     found = Measured(entry("30 of gpu", START + timedelta(minutes=12)))
     found.minutes(30)
     hours = found.value("idle_placeholder_seconds_total")
@@ -116,4 +116,4 @@ def test_each_is_documented_with_its_labels() -> None:
         assert family.samples, name
         labels = ",".join(family.samples[0].labels)
         assert f"{name}{{{labels}}}".removesuffix("{}") in row, name
-        assert len(row.split("|")[2]) > 30, "what it is, in words"
+        assert len(row.split("|")[2]) > 30, "the description"

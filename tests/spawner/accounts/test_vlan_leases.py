@@ -61,7 +61,7 @@ def alone() -> Alone:
     return Alone()
 
 
-def test_what_is_corrupt_is_never_written_over(alone: Alone):
+def test_a_corrupt_account_is_never_overwritten(alone: Alone):
     alone.set_data({"100": "gone wrong"})
     for work in (
         lambda: alone.acquire(),
@@ -110,7 +110,7 @@ def test_no_answer_ends_with_an_error(alone: Alone):
         alone.acquire("ada", *[Outcome.REFUSED] * 100)
 
 
-def test_before_somebody_is_refused_those_that_are_gone_are_freed(alone: Alone):
+def test_vlans_of_servers_that_are_gone_are_freed_before_a_user_is_refused(alone: Alone):
     for user in ("ada", "bob", "eve"):
         alone.acquire(user)
     refused = alone.acquire("dan")
@@ -139,7 +139,7 @@ def test_nothing_is_written_where_nothing_changes(alone: Alone):
     assert alone.machine.api.writes == ["create"]
 
 
-def test_what_else_is_on_the_config_map_stays(alone: Alone):
+def test_other_fields_of_the_config_map_stay(alone: Alone):
     body = {
         "metadata": {"name": names.VLANS_CONFIG_MAP, "annotations": {"example.com/a": "b"}},
         "data": {"777": '[{"owner": "user:ada"}]'},

@@ -97,7 +97,7 @@ class SteppedApi(KubernetesApi):
 class Work:
     """Something that a hub is doing."""
 
-    what: str
+    description: str
     server: str
     coroutine: Coroutine[Any, Any, None]
     creates_pod: bool = False
@@ -124,7 +124,7 @@ class VlanMachine(RuleBasedStateMachine):
         self.starts = 0
         self.refusals: list[VlanRefused] = []
 
-    # --- what hubs do
+    # --- actions of hubs
 
     def leases(self) -> VlanLeases:
         async def sleep(_: float) -> None:
@@ -150,7 +150,7 @@ class VlanMachine(RuleBasedStateMachine):
             await self._give_back(server, start)
             return
         if outcome is Outcome.REFUSED:
-            return  # nobody knows whether the pod will be: the sweep is left to free the VLAN
+            return  # it is unknown whether the pod will be created: the sweep frees the VLAN
         labels, annotations = pod_marks(vlan, POLICY.owner(user), start)
         metadata = {"name": server, "namespace": NAMESPACE, "labels": labels, "annotations": annotations}
         self.pods[server] = {"metadata": metadata, "status": {"phase": "Running"}}
@@ -168,8 +168,8 @@ class VlanMachine(RuleBasedStateMachine):
         with contextlib.suppress(KubernetesError):
             await self.leases().reconcile()
 
-    def _begin(self, what: str, server: str, coroutine: Coroutine[Any, Any, None]) -> None:
-        work = Work(what, server, coroutine)
+    def _begin(self, description: str, server: str, coroutine: Coroutine[Any, Any, None]) -> None:
+        work = Work(description, server, coroutine)
         if not work.step(None):
             self.work.append(work)
 
@@ -229,14 +229,14 @@ class VlanMachine(RuleBasedStateMachine):
     def wait(self, seconds: int) -> None:
         self.now += timedelta(seconds=seconds)
 
-    @precondition(lambda self: not any(work.what == "start" for work in self.work))
+    @precondition(lambda self: not any(work.description == "start" for work in self.work))
     @rule()
     def lose_the_account(self) -> None:
         """An administrator removes the ConfigMap while servers run."""
         if self.store.find(CONFIGMAPS, NAMESPACE, names.VLANS_CONFIG_MAP):
             self.store.delete(CONFIGMAPS, NAMESPACE, names.VLANS_CONFIG_MAP)
 
-    # --- what must hold
+    # --- invariants
 
     def account(self) -> dict[int, set[str]] | None:
         found = self.store.find(CONFIGMAPS, NAMESPACE, names.VLANS_CONFIG_MAP)
@@ -261,7 +261,7 @@ class VlanMachine(RuleBasedStateMachine):
             assert account is None or pod.owner in account.get(pod.vlan, ()), (pod, account)
 
     def teardown(self) -> None:
-        """Once all is quiet, nothing is left behind, and whoever wants a VLAN gets one."""
+        """Once all is quiet, nothing is left behind, and each user gets a VLAN."""
         self._let_all_end()
         self.no_vlan_has_two_owners()
         self.pods.clear()
@@ -281,4 +281,4 @@ class VlanMachine(RuleBasedStateMachine):
             work = self.work.pop(0)
             if not work.step(Outcome.OK):
                 self.work.append(work)
-        raise AssertionError([work.what for work in self.work])
+        raise AssertionError([work.description for work in self.work])

@@ -1,4 +1,4 @@
-"""The hub's questions to the service: how many, how long, and what comes of a service that fails."""
+"""The hub's questions to the service: their number, their duration, and the effect of a service that fails."""
 
 from __future__ import annotations
 

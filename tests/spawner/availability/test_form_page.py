@@ -68,7 +68,7 @@ def test_labels_beside_profiles_and_choices():
     assert data["age_seconds"] == 1.0
 
 
-def test_without_a_service_nothing_is_said():
+def test_without_a_service_no_label_is_shown():
     form = page(None).stock_form((), {})
     assert badges(form) == []
     assert [text for _, _, text in options(form)] == ["10 GiB", "5 GiB", "Other..."]
@@ -88,7 +88,7 @@ def test_the_last_options_are_chosen_and_the_profile_has_their_label():
     assert 'value="7Gi&#34;"' in form
 
 
-def test_a_choice_has_the_label_of_what_is_selected_of_the_other_options():
+def test_the_label_of_a_choice_depends_on_the_selected_values_of_other_options():
     listed = profiles()
     listed[0]["profile_options"] |= {
         "image": {"display_name": "Image", "choices": {"new": {"default": True}, "old": {}}},

@@ -1,4 +1,4 @@
-"""What the service may answer, of whatever version it is."""
+"""Answers of the service, of any version."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_an_answer_of_the_contract():
         pytest.param([], id="a list"),
     ],
 )
-def test_what_is_not_understood_is_unknown(availability):
+def test_an_availability_that_is_not_understood_is_unknown(availability):
     assert read(availability) == UNKNOWN
 
 
@@ -59,5 +59,5 @@ def test_items_without_a_name_are_left_out():
 
 
 @given(JSON)
-def test_whatever_is_answered_has_a_label(availability):
+def test_every_answer_has_a_label(availability):
     assert read(availability).label

@@ -63,7 +63,7 @@ async def test_few_of_many_claims_are_read_one_by_one():
     assert api.requests[5:] == [""]
 
 
-async def test_a_failure_is_told_to_all_that_asked_and_to_nobody_later():
+async def test_a_failure_is_reported_to_all_callers_and_to_no_later_one():
     api = Claims(*ALL)
     reader = reader_of(api)
     api.fails = True
@@ -73,7 +73,7 @@ async def test_a_failure_is_told_to_all_that_asked_and_to_nobody_later():
     assert names_in(await reader.claims(["claim-1"])) == ["claim-1"]
 
 
-async def test_a_start_that_does_not_wait_any_more_takes_nothing_from_others():
+async def test_a_cancelled_start_does_not_disturb_others():
     reader = reader_of(Claims(*ALL))
     gone = asyncio.create_task(reader.claims(["claim-1"]))
     await asyncio.sleep(0)

@@ -43,7 +43,7 @@ def test_a_warm_claim_is_called_warm():
     assert place_words([HeldDevice("gpu-3", "node-2")], "node-2", warm=True) == "gpu-3 on node-2, warm"
 
 
-def test_only_amounts_that_were_asked_for_are_told():
+def test_only_requested_amounts_are_shown():
     found = devices_in(claim(result(memory="15Gi", cores="98"), capacity={"memory": "12Gi"}))
     assert found == [HeldDevice("gpu-3", "node-2", {"memory": "15Gi"})]
 

@@ -1,4 +1,4 @@
-"""What the spawn form knows of devices, from an API server that comes, changes and goes."""
+"""The spawn form's knowledge of devices, from an API server that comes, changes and goes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def sizes(catalog):
 
 
 async def learned(reader, expected):
-    """The catalog with these sizes, however long the reading takes: a form waits for some seconds alone."""
+    """The catalog with these sizes, however long the reading takes: a form waits for some seconds only."""
 
     async def is_learned():
         catalog = await reader.learn()
@@ -41,7 +41,7 @@ async def test_news_are_read_and_old_ones_kept_while_nobody_answers(tmp_path, ca
         known, patient = DeviceReader(api, form_seconds=0, retry_seconds=0), DeviceReader(api)
         assert not known.catalog.is_known
         first = await learned(known, ["40Gi"])
-        assert await known.learn() is first, "what is the same is not gone over again"
+        assert await known.learn() is first, "unchanged objects are not examined again"
         await learned(patient, ["40Gi"])
 
         for each in list(cluster.store.objects(RESOURCESLICES)):
@@ -82,8 +82,8 @@ class CountingApi(KubernetesApi):
         return await super().list(path, **options)
 
 
-async def test_all_who_ask_at_once_share_requests_that_were_begun_after_they_asked(tmp_path):
-    """A change that comes before the question is in the answer, whoever's request was under way then."""
+async def test_callers_at_the_same_time_share_requests_that_begin_after_their_calls(tmp_path):
+    """A change before the call is in the answer, even if a request of another caller was under way."""
     async with EmbeddedCluster(tmp_path, run_pods=False) as cluster:
         cluster.publish(device_classes())
         async with await CountingApi.from_kubeconfig(cluster.kubeconfig) as api:
@@ -95,10 +95,10 @@ async def test_all_who_ask_at_once_share_requests_that_were_begun_after_they_ask
             await early
             assert {len(each.slices) for each in late} == {len(resource_slices())}
             assert api.slice_lists <= 2
-            assert reader.slices.value is None, "large collections are not kept"
+            assert reader.slices.value is None, "large collections are not stored"
 
 
-async def test_a_check_and_a_form_share_what_was_read(tmp_path):
+async def test_a_check_and_a_form_share_one_reading(tmp_path):
     async with EmbeddedCluster(tmp_path, run_pods=False) as cluster:
         cluster.publish([*device_classes(), *resource_slices()])
         async with await KubernetesApi.from_kubeconfig(cluster.kubeconfig) as api:

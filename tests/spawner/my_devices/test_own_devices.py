@@ -1,4 +1,4 @@
-"""What a server is told of its devices."""
+"""The devices that are shown to a server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def only(claims, *devices):
     return found
 
 
-def test_a_share_tells_what_it_is_of():
+def test_a_share_names_its_device():
     found = only([claim({"memory": "10Gi", "cores": "3"}, asked={"memory": "9Gi"})], SHARED)
     assert [each.text for each in found.share] == ["10 GiB of 40 GiB"]
     assert (found.product, found.device_class, found.claim) == ("NVIDIA A100", "gpus", "gpu")
@@ -52,12 +52,12 @@ def test_parameters_of_the_class_count():
     assert "nothing limits" in only([obj], gpu()).protection.sentence
 
 
-def test_a_claim_that_is_not_reserved_for_the_pod_is_not_told():
+def test_a_claim_that_is_not_reserved_for_the_pod_is_not_shown():
     found = own_devices(pod(), [claim(uids=("u2",))], published(gpu()))
     assert (found.devices, found.place) == ((), "")
 
 
-def test_of_others_nothing_is_told():
+def test_nothing_is_shown_about_other_users():
     obj = claim(uids=("u1", "jupyter-eve"))
     obj["metadata"]["labels"] = {"hub.jupyter.org/username": "eve", "component": "user-placeholder"}
     found = own_devices(pod(), [obj], published(gpu()))
@@ -93,9 +93,9 @@ def test_devices_of_a_device_plugin_are_counted():
     }
     mapping = {"containerName": "notebook", "requestName": "r", "resourceName": "example.com/gpu"}
     obj["status"]["extendedResourceClaimStatus"] = {"resourceClaimName": "c", "requestMappings": [mapping]}
-    told = own_devices(obj, [claim()], published(gpu())).devices
-    assert [(each.id.device, each.protection.by) for each in told] == [
+    devices_shown = own_devices(obj, [claim()], published(gpu())).devices
+    assert [(each.id.device, each.protection.by) for each in devices_shown] == [
         ("gpu-0", "whole"),
         ("gpu.intel.com", "unknown"),
     ]
-    assert [(each.text, each.name) for each in told[1].share] == [("2", "i915"), ("500", "millicores")]
+    assert [(each.text, each.name) for each in devices_shown[1].share] == [("2", "i915"), ("500", "millicores")]

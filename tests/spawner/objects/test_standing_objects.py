@@ -1,4 +1,4 @@
-"""Objects that several starts use: whatever happens at the same time, nobody loses one, and none stays for nothing."""
+"""Objects that several starts use: no server loses one, and none stays unused, whatever happens at the same time."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def there(cluster: ClusterUnderTest, standing: StandingObject) -> dict[str
         return None
 
 
-async def test_the_first_makes_it_and_the_last_removes_it(cluster):
+async def test_the_first_start_makes_the_object_and_the_last_removes_it(cluster):
     api, namespace, shared = cluster.admin, cluster.namespace, claim()
     path = shared.object.path(namespace)
     for nonce in ("a", "b", "a"):
@@ -84,7 +84,7 @@ async def test_the_first_makes_it_and_the_last_removes_it(cluster):
     assert not await remove_users(api, path, ("b",), NOW)
 
 
-async def test_a_start_between_the_last_look_and_the_removal_keeps_it(cluster):
+async def test_a_start_between_the_last_look_and_the_removal_keeps_the_object(cluster):
     api, namespace, shared = cluster.admin, cluster.namespace, claim()
     await add_user(api, namespace, shared, "a", LATER)
     uid = present(await there(cluster, shared))["metadata"]["uid"]
@@ -104,7 +104,7 @@ async def test_another_writer_between_the_last_look_and_the_removal_keeps_nothin
     assert await there(cluster, shared) is None
 
 
-async def test_a_start_just_after_the_removal_makes_it_anew(cluster):
+async def test_a_start_just_after_the_removal_makes_the_object_anew(cluster):
     api, namespace, shared = cluster.admin, cluster.namespace, claim()
     await add_user(api, namespace, shared, "a", LATER)
     uid = present(await there(cluster, shared))["metadata"]["uid"]
@@ -116,13 +116,13 @@ async def test_a_start_just_after_the_removal_makes_it_anew(cluster):
 async def test_first_starts_at_the_same_time_make_one(cluster):
     shared = claim()
     nonces = [f"n{number}" for number in range(12)]
-    held = await asyncio.gather(*(add_user(cluster.admin, cluster.namespace, shared, each, LATER) for each in nonces))
-    assert all(held)
+    added = await asyncio.gather(*(add_user(cluster.admin, cluster.namespace, shared, each, LATER) for each in nonces))
+    assert all(added)
     assert set(users_of(present(await there(cluster, shared)))) == set(nonces)
 
 
-async def test_nobody_ever_loses_it(cluster):
-    """Many servers that come and go: while one holds the object, it is the same one, and is not being removed."""
+async def test_no_server_ever_loses_the_object(cluster):
+    """Many servers come and go: while a server uses the object, the object stays and is not being removed."""
     shared, chance = config_map(), random.Random(1)
     path = shared.object.path(cluster.namespace)
 
@@ -141,7 +141,7 @@ async def test_nobody_ever_loses_it(cluster):
     assert await there(cluster, shared) is None
 
 
-async def test_one_that_is_being_removed_is_waited_for(cluster):
+async def test_an_object_that_is_being_removed_is_refused_until_it_is_gone(cluster):
     api, namespace, shared = cluster.admin, cluster.namespace, config_map()
     await add_user(api, namespace, shared, "a", LATER)
     path = shared.object.path(namespace)
@@ -153,7 +153,7 @@ async def test_one_that_is_being_removed_is_waited_for(cluster):
     assert await add_user(api, namespace, shared, "b", LATER)
 
 
-async def test_what_others_made_is_left_alone_or_refused(cluster):
+async def test_a_foreign_object_is_left_alone_or_refused(cluster):
     api, namespace = cluster.admin, cluster.namespace
     foreign = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "vlan-42"}}
     (made,) = await cluster.publish(foreign)
@@ -177,7 +177,7 @@ async def test_a_claim_of_others_is_left_alone_with_the_rights_of_a_hub(cluster)
     assert await there(cluster, claim()) == made
 
 
-async def test_one_that_was_set_up_otherwise_is_refused_until_it_goes(cluster):
+async def test_an_object_with_other_settings_is_refused_until_it_is_removed(cluster):
     api, namespace, old = cluster.admin, cluster.namespace, config_map()
     await add_user(api, namespace, old, "a", LATER)
     new = StandingObject(old.object, "d2")
@@ -187,7 +187,7 @@ async def test_one_that_was_set_up_otherwise_is_refused_until_it_goes(cluster):
     assert await add_user(api, namespace, new, "b", LATER)
 
 
-async def test_the_257th_is_told(cluster):
+async def test_the_257th_server_is_refused(cluster):
     api, namespace, shared = cluster.admin, cluster.namespace, claim()
     await add_user(api, namespace, shared, "a", LATER)
     # Not pods, so that the claim controller leaves them.
@@ -242,7 +242,7 @@ async def test_a_sweep_takes_off_starts_that_are_over_and_have_no_pod(cluster):
         pytest.param(None, timedelta(days=999), False, id="never"),
     ],
 )
-async def test_one_that_is_to_be_kept(cluster, keep, later, goes):
+async def test_an_object_with_a_time_to_keep(cluster, keep, later, goes):
     api, namespace, shared = cluster.admin, cluster.namespace, claim(keep_seconds=keep)
     await add_user(api, namespace, shared, "a", LATER)
     assert not await remove_users(api, shared.object.path(namespace), ("a",), NOW)
@@ -250,7 +250,7 @@ async def test_one_that_is_to_be_kept(cluster, keep, later, goes):
     assert (await there(cluster, shared) is None) is goes
 
 
-async def test_one_that_cannot_be_removed_does_not_keep_the_others(cluster):
+async def test_an_object_that_cannot_be_removed_does_not_keep_the_others(cluster):
     api, namespace = cluster.admin, cluster.namespace
     marks = {"labels": {**STANDING_LABELS}, "annotations": {names.KEEP_SECONDS: "0"}}
     for name in ("a", "b"):
@@ -289,5 +289,5 @@ async def test_one_that_cannot_be_removed_does_not_keep_the_others(cluster):
         pytest.param({}, id="none of ours"),
     ],
 )
-def test_what_is_not_due(metadata):
+def test_objects_that_are_not_due(metadata):
     assert not is_due({"metadata": metadata}, NOW)

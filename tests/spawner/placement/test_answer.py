@@ -1,4 +1,4 @@
-"""What counts as an answer of the service, and what makes all of it nonsense."""
+"""Valid answers of the service, and errors that make a whole answer invalid."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_a_claim_stands_for_one_entry_and_all_entries_have_one():
             read({**WARM, "claims": claims}, two)
 
 
-def test_a_promise_holds_until_shortly_before_its_end():
+def test_a_reservation_holds_until_shortly_before_its_end():
     answer = read(WARM)
     assert answer.holds(NOW)
     assert answer.holds(SOON - timedelta(seconds=2.1))
@@ -135,7 +135,7 @@ json_values = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from([*WARM, "gates"]), json_values) | json_values)
-def test_whatever_comes_is_an_answer_or_nonsense(answer):
+def test_any_json_is_an_answer_or_nonsense(answer):
     try:
         found = read(answer)
     except InvalidAnswer:

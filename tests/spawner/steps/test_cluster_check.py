@@ -1,4 +1,4 @@
-"""What a hub says of the cluster when it starts."""
+"""Reports of a hub about the cluster when it starts."""
 
 from __future__ import annotations
 

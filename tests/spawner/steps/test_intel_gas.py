@@ -1,4 +1,4 @@
-"""From ``intel_gas`` to the pod, without a cluster: what does not depend on the cards that are free."""
+"""From ``intel_gas`` to the pod, without a cluster: behaviour that does not depend on free cards."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ async def test_an_error_of_ours_is_no_failed_start(nowhere, monkeypatch, caplog)
     assert "Could not choose cards" in caplog.text
 
 
-async def test_giving_back_what_was_not_given_is_nothing(nowhere):
+async def test_giving_back_a_card_that_was_not_given_does_nothing(nowhere):
     nowhere.spawner_config.intel_gas = {"count": 1}
     spawner = nowhere.user("ada").spawner
     await spawner.load_user_options()

@@ -1,4 +1,4 @@
-"""What the service's answer changes in a pod; and that nothing it answers, or does not, makes a start fail."""
+"""Changes of a pod by the service's answer; no answer, and no missing answer, makes a start fail."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def serialized(spawner, pod):
 
 
 async def placed(side: HubSide, **options):
-    """Pod before and after it found its place."""
+    """The spawner, and its pod before and after the placement step."""
     spawner = side.user("ada").spawner
     spawner.user_options = options
     await spawner.load_user_options()
@@ -82,7 +82,7 @@ async def test_a_service_that_cannot_be_asked_is_none(nowhere, url_and_token):
     assert after == before
 
 
-async def test_what_is_asked(nowhere, service):
+async def test_the_question(nowhere, service):
     nowhere.spawner_config.device_claims = {"gpu": GPU}
     _, _, after = await placed(nowhere)
     (question,) = service.questions
@@ -90,8 +90,8 @@ async def test_what_is_asked(nowhere, service):
     assert question == {"shape": shape, "pod": "jupyter-ada", "namespace": "jupyterhub"}
 
 
-async def test_a_service_that_does_not_know_the_shape_is_told(nowhere, service):
-    """And the pod says it, too, for whoever leads while it waits."""
+async def test_a_service_gets_the_definition_of_an_unknown_shape(nowhere, service):
+    """The pod has the definition, too, for the replica that leads while the pod is pending."""
 
     async def answer(question):
         if "definition" not in question:
@@ -125,7 +125,7 @@ async def test_no_node_is_asked_for_devices_that_a_server_can_do_without(nowhere
     assert names.DEFINITION not in (pod.metadata.annotations or {})
 
 
-async def test_a_shape_that_is_published_is_not_said_again(nowhere, service):
+async def test_the_definition_of_a_published_shape_is_not_sent(nowhere, service):
     nowhere.spawner_config.device_claims = {"gpu": GPU}
     _, before, after = await placed(nowhere)
     assert "definition" not in service.questions[0]
@@ -180,7 +180,7 @@ async def test_gates_of_a_profile_stay(nowhere, service):
     ],
     ids=lambda value: value["kind"] if isinstance(value, dict) else "",
 )
-async def test_what_the_user_reads(nowhere, service, answer, sentence):
+async def test_sentences_for_the_user(nowhere, service, answer, sentence):
     service.always(answer)
     spawner, _, after = await placed(nowhere)
     assert sentences(spawner) == sentence
@@ -238,17 +238,17 @@ async def test_an_answer_that_makes_no_sense_changes_nothing(nowhere, service, r
     service.always(lambda: copy.copy(response))
     nowhere.spawner_config.device_claims = {"gpu": GPU}
     _, before, after = await placed(nowhere)
-    # Who does not know the shape is told what it is, once.
+    # A service that does not know the shape gets its definition, once.
     assert len(service.questions) == (2 if response.status == 404 and b"unknown" in response.body else 1)
     del after["metadata"]["labels"][names.SHAPE]
     assert after == before
 
 
-async def test_a_wrong_address_is_told(nowhere, service, capfd):
+async def test_a_wrong_address_is_reported(nowhere, service, capfd):
     service.always(lambda: web.json_response({"detail": "There is nothing at this address."}, status=404))
     await placed(nowhere)
-    (told,) = [line for line in capfd.readouterr().err.splitlines() if "gave no placement" in line]
-    assert "it answers 404: 'There is nothing at this address.'; its url or prefix in the hub's services is" in told
+    (warning,) = [line for line in capfd.readouterr().err.splitlines() if "gave no placement" in line]
+    assert "it answers 404: 'There is nothing at this address.'; its url or prefix in the hub's services is" in warning
 
 
 @pytest.mark.parametrize("answer", [never_ends, trickles])
@@ -275,13 +275,13 @@ async def test_the_service_is_asked_once_for_a_start(nowhere, service):
     assert len(service.questions) == 1
 
 
-async def test_claims_that_are_not_made_for_the_server_alone_ask_for_no_place(nowhere, service):
+async def test_servers_with_shared_claims_ask_for_no_placement(nowhere, service):
     nowhere.spawner_config.device_claims = {"gpu": GPU, "team": {"claim": "team-gpu"}}
     _, before, after = await placed(nowhere)
     assert (after, service.questions) == (before, [])
 
 
-async def test_what_a_hook_changes_counts(nowhere, service):
+async def test_changes_of_a_hook_count(nowhere, service):
     nowhere.spawner_config.device_claims = {"gpu": GPU}
     await placed(nowhere)
     spawner = nowhere.user("bob").spawner

@@ -1,4 +1,4 @@
-"""When a pod is to be made again: a table of what kubelets write, and the limit by a clock of the test's own."""
+"""Conditions for making a pod again: a table of kubelets' statuses, and the limit by a clock of the test's own."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ BY_KUBELET = condition("TerminationByKubelet")
         pytest.param(condition("EvictionByEvictionAPI"), None, id="somebody drains the node"),
     ],
 )  # fmt: skip
-def test_what_a_status_tells(status, kind):
+def test_the_kind_of_failure_by_status(status, kind):
     assert status_failure(pod(status)) == (None if kind is None else PodFailure(PodFailureKind(kind), "node-a"))
     assert status_failure(pod(status, node="")) is None, "it is nobody's node's fault"
 
@@ -103,7 +103,7 @@ class Clock:
         return self.events
 
     def first_trouble(self, start: int, end: int) -> int | None:
-        """At which second it is to be made again."""
+        """The second at which the pod is to be made again."""
         for now in range(start, end):
             if self.watch.judge(pod(self.status, **self.metadata), self._events, now):
                 return now
@@ -143,7 +143,7 @@ def test_events_of_others_do_not_count(event):
     ids=["ready", "pulls", "runs"],
 )
 def test_preparation_that_comes_right(status):
-    """The event stays in the list for an hour; the pod tells that it is over."""
+    """The event stays in the list for an hour; the status of the pod shows that the trouble is over."""
     clock = Clock()
     clock.fail()
     assert clock.first_trouble(0, 50) is None

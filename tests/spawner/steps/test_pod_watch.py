@@ -1,4 +1,4 @@
-"""What is told of a server's devices."""
+"""Messages about a server's devices."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ async def test_an_attempt_that_ends_while_its_devices_are_read(caplog: pytest.Lo
     spawner = SimpleNamespace(
         heal_after_seconds=0, namespace="hub", pod_name="jupyter-ada", pod_reflector=reflector, log=log
     )
-    told: list[str] = []
+    places: list[str] = []
     objects = SimpleNamespace(namespace="hub", api=SimpleNamespace(list=claims), warm_claims={"gpu": "warm"})
-    attempt = SimpleNamespace(spawner=spawner, objects=objects, messages=SimpleNamespace(found_place=told.append))
+    attempt = SimpleNamespace(spawner=spawner, objects=objects, messages=SimpleNamespace(found_place=places.append))
     watch = PodWatch(cast(Attempt, attempt))
     watch.seen = POD
-    telling = watch.tell_place()
+    task = watch.tell_place()
     await asked.wait()
     attempt.objects = None
     may_answer.set()
-    await telling
-    assert (len(told), caplog.records) == (1, [])
+    await task
+    assert (len(places), caplog.records) == (1, [])

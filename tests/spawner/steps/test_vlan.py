@@ -1,4 +1,4 @@
-"""Values of placeholders, and VLANs from a mapping: what a start makes of them before its first request."""
+"""Values of placeholders, and VLANs from a mapping, as a start uses them before its first request."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def interface(**vlan):
     return {"nic": {"device_class": CLASS, "vlan": {"id": "{vlan}", **vlan}}}
 
 
-def told(value):
-    """Claims whose driver is told ``value``."""
+def claims_with(value):
+    """Claims whose driver gets the parameter ``value``."""
     config = {"driver": "x.example.com", "parameters": {"a": value}}
     return {"a": {"requests": {"x": {"device_class": "x.example.com"}}, "config": [config]}}
 
@@ -48,7 +48,7 @@ async def vlan_of(spawner, **options):
     ],
 )
 async def test_values(nowhere, template, user, server, expected):
-    nowhere.spawner_config.device_claims = told(template)
+    nowhere.spawner_config.device_claims = claims_with(template)
     found = await parameters(nowhere.spawner(nowhere.user(user), server))
     if "---" in expected:
         assert found["a"].startswith(expected.partition("---")[0])
@@ -58,7 +58,7 @@ async def test_values(nowhere, template, user, server, expected):
 
 @pytest.mark.parametrize("user", ['a"b', "a b", "a\\b", "a{vlan}b", "a'b;c", "ä", "x" * 64, "-a", "a/../b"])
 async def test_a_name_that_could_do_harm_is_refused_where_it_would_be_used_as_it_is(nowhere, user):
-    nowhere.spawner_config.device_claims = told("{unescaped_username}")
+    nowhere.spawner_config.device_claims = claims_with("{unescaped_username}")
     with pytest.raises(SpawnRefused, match=r"uses \{unescaped_username\}, which must be a name of letters") as caught:
         await parameters(nowhere.user(user).spawner)
     assert caught.value.status_code == 403
@@ -67,7 +67,7 @@ async def test_a_name_that_could_do_harm_is_refused_where_it_would_be_used_as_it
 
 @pytest.mark.parametrize("user", ['a"b', "a{vlan}b", "ä ö", "x" * 200, "a--b"])
 async def test_every_name_may_be_used_when_it_is_made_safe(nowhere, user):
-    nowhere.spawner_config.device_claims = told("{username}")
+    nowhere.spawner_config.device_claims = claims_with("{username}")
     found = await parameters(nowhere.user(user).spawner)
     assert set(found["a"]) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
 

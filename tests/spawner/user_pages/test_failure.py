@@ -1,4 +1,4 @@
-"""What users can do after a failure."""
+"""Actions of users after a failure."""
 
 from dra_spawner.spawner.user_pages.failure import failure_html, spawn_link
 

@@ -1,4 +1,4 @@
-"""Additions to the hub's pages leave to administrators what is theirs."""
+"""Additions to the hub's pages leave the templates of administrators alone."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_each_template_extends_one_of_this_jupyterhub_with_a_block_that_it_has(n
     assert set(template.blocks) <= set(of_hub.blocks), jupyterhub.__version__
 
 
-def test_the_home_page_tells_devices_and_failures():
+def test_the_home_page_shows_devices_and_failures():
     text = home(
         hub_environment(),
         server(record=ServerRecord(place="15 GiB of gpu-3 on node-2, warm"), active=True, ready=True),
@@ -72,7 +72,7 @@ def test_the_home_page_of_a_user_without_news_is_the_hubs_own():
     assert "dra-servers" not in home(hub_environment(), server(), server("second", active=True))
 
 
-def test_what_others_wrote_is_text():
+def test_foreign_text_stays_text():
     hostile = "<script>alert(1)</script>"
     text = home(hub_environment(), server(hostile, ServerRecord.of_failure(hostile)))
     assert hostile not in text

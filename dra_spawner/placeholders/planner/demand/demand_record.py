@@ -14,7 +14,7 @@ from dra_spawner.placeholders.planner.demand.reactive import DecayingMean
 from dra_spawner.placeholders.planner.demand.settings import DemandSettings
 from dra_spawner.placeholders.planner.demand.wall_clock import WallClock
 
-__all__ = ["DemandRecord", "Judged"]
+__all__ = ["DemandRecord", "JudgedForecast"]
 
 #: Half-life of the comparison with past weeks.
 _LEVEL_DECAY: Final = 0.5 ** (1 / MINUTES_A_DAY)
@@ -28,7 +28,7 @@ _MAX_STATEMENTS: Final = 2 * MINUTES_A_DAY
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedForecast:
     """A forecast whose lead time is over, and what came.
 
     Attributes
@@ -76,7 +76,7 @@ class DemandRecord:
         self.held_launches = RunningMaximum()
         self.held_total = RunningMaximum()
         """Servers, and the placeholders for usual launches, together."""
-        self.judged: Judged | None = None
+        self.judged: JudgedForecast | None = None
         """The forecast of a lead time ago; None if there was none."""
         self._actual = DecayingMean()
         self._usual = DecayingMean()
@@ -175,7 +175,7 @@ class DemandRecord:
             growth = self.counts.largest_growth(end, self._lead)
             expected, deviation, assured = said
             enough = max(placeholders_for(expected, deviation, self.calibration.factor), assured)
-            self.judged = Judged(expected, enough, growth)
+            self.judged = JudgedForecast(expected, enough, growth)
             if arrivals:
                 self.calibration.add(growth, arrivals, *said)
         if end >= self._renew_at:

@@ -19,11 +19,11 @@ from dra_spawner.placeholders.planner.demand.seasonal import recurring_estimate,
 from dra_spawner.placeholders.planner.demand.settings import DemandSettings
 from dra_spawner.placeholders.planner.demand.whole_nodes import whole_nodes
 
-__all__ = ["Forecast", "Situation", "calendar_only", "forecast", "usual_launches"]
+__all__ = ["Forecast", "GroupSituation", "calendar_only", "forecast", "usual_launches"]
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class GroupSituation:
     """What is so at present, of one profile group."""
 
     lead: timedelta
@@ -108,7 +108,7 @@ class Forecast:
         )
 
 
-def forecast(record: DemandRecord, situation: Situation, now: int) -> Forecast:
+def forecast(record: DemandRecord, situation: GroupSituation, now: int) -> Forecast:
     """The number of placeholders to have ordered now, so that the launches of the coming lead time find them warm.
 
     It is the maximum of all estimators, and never less than pending and reserved servers, the calendar and the floor
@@ -179,7 +179,7 @@ def usual_launches(record: DemandRecord, begin: int, minutes: int) -> float | No
     return seasonal_estimate(record.counts, begin, back, minutes, around, level).launches
 
 
-def calendar_only(record: DemandRecord, situation: Situation, now: int) -> Forecast:
+def calendar_only(record: DemandRecord, situation: GroupSituation, now: int) -> Forecast:
     """What the calendar and the floor want, with nothing learned from launches."""
     lead = max(whole_minutes(situation.lead), 1)
     estimates = (calendar_estimate(_awaited(record, situation, now, lead), 0), floor_estimate(situation.floor))
@@ -188,7 +188,7 @@ def calendar_only(record: DemandRecord, situation: Situation, now: int) -> Forec
     return _limited(_filled(found, record.settings, situation), situation)
 
 
-def _past_weeks(record: DemandRecord, situation: Situation, now: int, lead: int) -> tuple[Estimate, Estimate]:
+def _past_weeks(record: DemandRecord, situation: GroupSituation, now: int, lead: int) -> tuple[Estimate, Estimate]:
     settings = record.settings
     share = _holiday_share(record, now + lead)
     back = record.wall_clock.minutes_back(now)
@@ -199,7 +199,7 @@ def _past_weeks(record: DemandRecord, situation: Situation, now: int, lead: int)
     return seasonal, recurring
 
 
-def _awaited(record: DemandRecord, situation: Situation, now: int, lead: int) -> tuple[AwaitedUsers, ...]:
+def _awaited(record: DemandRecord, situation: GroupSituation, now: int, lead: int) -> tuple[AwaitedUsers, ...]:
     if not situation.occurrences:
         return ()
     rate = record.recent.mean
@@ -216,7 +216,7 @@ def _holiday_share(record: DemandRecord, minute: int) -> float:
     return record.settings.holiday_share if record.wall_clock.is_holiday(minute) else 1.0
 
 
-def _node_kept(found: Forecast, situation: Situation, held_total: int) -> Forecast:
+def _node_kept(found: Forecast, situation: GroupSituation, held_total: int) -> Forecast:
     """A forecast that keeps the number of servers and placeholders together for a while.
 
     Servers come and go, and with them nodes would, when servers share them. Announced users are no part of that number.
@@ -231,14 +231,14 @@ def _node_kept(found: Forecast, situation: Situation, held_total: int) -> Foreca
     return replace(found, placeholders=found.placeholders + kept, kept=kept)
 
 
-def _filled(found: Forecast, settings: DemandSettings, situation: Situation) -> Forecast:
+def _filled(found: Forecast, settings: DemandSettings, situation: GroupSituation) -> Forecast:
     if not settings.fill_nodes or not situation.slots_per_node or not found.placeholders:
         return found
     rest = whole_nodes(found.placeholders, situation.present, situation.slots_per_node).free_rest
     return replace(found, placeholders=found.placeholders + rest, filled=rest)
 
 
-def _limited(found: Forecast, situation: Situation) -> Forecast:
+def _limited(found: Forecast, situation: GroupSituation) -> Forecast:
     if situation.most is None or found.placeholders <= situation.most:
         return found
     return replace(found, placeholders=situation.most, limited_to=situation.most)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from dra_spawner.placeholders.planner.demand.demand_record import DemandRecord
-from dra_spawner.placeholders.planner.demand.forecast import Forecast, Situation
-from dra_spawner.placeholders.planner.demand.policies import Policy, Question, WebhookAnswer
+from dra_spawner.placeholders.planner.demand.forecast import Forecast, GroupSituation
+from dra_spawner.placeholders.planner.demand.policies import DemandPolicy, Question, WebhookAnswer
 from dra_spawner.placeholders.planner.demand.settings import DemandSettings
 
 __all__ = ["GroupDemand"]
@@ -23,7 +23,7 @@ class GroupDemand:
         Of forecasts.
     """
 
-    def __init__(self, begin: int, settings: DemandSettings, policy: Policy) -> None:
+    def __init__(self, begin: int, settings: DemandSettings, policy: DemandPolicy) -> None:
         self.policy = policy
         self.record = DemandRecord(begin, settings)
 
@@ -32,14 +32,14 @@ class GroupDemand:
         minute: int,
         arrivals: int,
         departures: int,
-        situation: Situation,
+        situation: GroupSituation,
         webhooks: Mapping[str, WebhookAnswer] | None = None,
     ) -> Forecast | None:
         """Observe a minute that is over, and answer for the one that begins; None if the policy does not apply."""
         self.record.observe(minute, arrivals, departures)
         return self.policy(Question(minute + 1, situation, self.record, webhooks or {}))
 
-    def ahead(self, minutes: Iterable[int], situation: Situation) -> Sequence[Forecast | None]:
+    def ahead(self, minutes: Iterable[int], situation: GroupSituation) -> Sequence[Forecast | None]:
         """Answers for later minutes, if no server comes or ends until then; nothing is learned.
 
         Past weeks, calendar entries, windows of policies and the floor count as ever. Recent launches fade. Webhooks
@@ -59,7 +59,7 @@ class GroupDemand:
             before = minute
         return found
 
-    def learn(self, counts: Iterable[tuple[int, int, int]], situation: Situation) -> None:
+    def learn(self, counts: Iterable[tuple[int, int, int]], situation: GroupSituation) -> None:
         """Observe past minutes: forecasts are made as they would have been, so that their safety is learned, too.
 
         Parameters

@@ -15,7 +15,7 @@ from typing import Protocol
 from dra_spawner.placeholders.planner.demand.demand_record import DemandRecord
 from dra_spawner.placeholders.planner.demand.estimates import Estimate, Source
 from dra_spawner.placeholders.planner.demand.floor import floor_estimate
-from dra_spawner.placeholders.planner.demand.forecast import Forecast, Situation, calendar_only, forecast
+from dra_spawner.placeholders.planner.demand.forecast import Forecast, GroupSituation, calendar_only, forecast
 from dra_spawner.placeholders.planner.demand.minutes import datetime_of
 from dra_spawner.placeholders.planner.demand.pending_spawns import pending_estimate
 
@@ -23,10 +23,10 @@ __all__ = [
     "Buffer",
     "CalendarOnly",
     "Chain",
+    "DemandPolicy",
     "ForecastDemand",
     "OrForecast",
     "PercentBuffer",
-    "Policy",
     "Question",
     "Scheduled",
     "Webhook",
@@ -56,14 +56,14 @@ class Question:
 
     now: int
     """The minute that begins."""
-    situation: Situation
+    situation: GroupSituation
     record: DemandRecord
     """Has observed all minutes before `now`."""
     webhooks: Mapping[str, WebhookAnswer] = field(default_factory=dict)
     """The last good answers, by the name of the webhook's policy."""
 
 
-class Policy(Protocol):
+class DemandPolicy(Protocol):
     """A way to answer."""
 
     @property
@@ -165,7 +165,7 @@ class Scheduled:
     """Another policy, in some windows of the week."""
 
     windows: tuple[Window, ...]
-    policy: Policy
+    policy: DemandPolicy
     name: str = "schedule"
 
     def __call__(self, question: Question) -> Forecast | None:
@@ -193,7 +193,7 @@ class Webhook:
 class Chain:
     """The first policy that applies."""
 
-    policies: tuple[Policy, ...]
+    policies: tuple[DemandPolicy, ...]
     name: str = "chain"
 
     def __call__(self, question: Question) -> Forecast | None:
@@ -209,7 +209,7 @@ class OrForecast:
     The forecast is made in any case, as it learns from each minute.
     """
 
-    policy: Policy
+    policy: DemandPolicy
 
     @property
     def name(self) -> str:
@@ -221,7 +221,7 @@ class OrForecast:
         return self.policy(question) or usual
 
 
-def _answer(placeholders: int, source: Source, note: str, situation: Situation) -> Forecast:
+def _answer(placeholders: int, source: Source, note: str, situation: GroupSituation) -> Forecast:
     """A number from elsewhere: never below the floor and what servers are about to take, nor above the limit."""
     estimates = (
         Estimate(source, assured=placeholders, note=note),

@@ -46,7 +46,7 @@ class DecayingMean:
 
 
 def reactive_estimate(arrivals: DecayingMean, departures: DecayingMean, lead: int) -> Estimate:
-    """Launches go on at the recent rate; servers that end make room that needs no node.
+    """Launches go on at the recent rate; servers that end free capacity, so fewer nodes are needed.
 
     Parameters
     ----------

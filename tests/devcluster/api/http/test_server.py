@@ -1,4 +1,4 @@
-"""The API over HTTP: what is about connections, and clients as people use them."""
+"""The API over HTTP: connections, and common clients."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def pod(name: str, *containers: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": spec}
 
 
-# --- who is let in -----------------------------------------------------------------------------------
+# --- access ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def pod(name: str, *containers: str) -> dict[str, Any]:
     ],
 )
 @pytest.mark.parametrize("path", ["/api/v1/pods", "/api", "/apis", "/nonsense"])
-async def test_without_the_token_nothing_is_told(server: ApiServer, headers: dict[str, str], path: str) -> None:
+async def test_requests_without_the_token_are_refused(server: ApiServer, headers: dict[str, str], path: str) -> None:
     async with aiohttp.ClientSession() as session, session.get(server.url + path, headers=headers) as response:
         assert response.status == 401
         status = await response.json()
@@ -96,7 +96,7 @@ async def test_without_the_token_nothing_is_told(server: ApiServer, headers: dic
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/livez", "/version"])
-async def test_health_is_told_to_all(server: ApiServer, path: str) -> None:
+async def test_health_needs_no_token(server: ApiServer, path: str) -> None:
     async with aiohttp.ClientSession() as session, session.get(server.url + path) as response:
         assert response.status == 200
 
@@ -112,11 +112,11 @@ async def test_the_token_in_the_path(server: ApiServer) -> None:
                 assert response.status == status, url
 
 
-async def test_it_listens_on_loopback_only(server: ApiServer) -> None:
+async def test_the_server_listens_on_loopback_only(server: ApiServer) -> None:
     assert server.url.startswith("http://127.0.0.1:")
 
 
-# --- what is refused ---------------------------------------------------------------------------------
+# --- refusals ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ async def test_initial_events_end_with_a_bookmark(session: aiohttp.ClientSession
     assert events[4]["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
 
 
-async def test_a_watch_from_forgotten_times_says_so(session: aiohttp.ClientSession, store: Store) -> None:
+async def test_a_watch_from_a_forgotten_version_has_expired(session: aiohttp.ClientSession, store: Store) -> None:
     for index in range(30):
         store.create(types.CONFIGMAPS, config_map(f"c{index}"), "default")
     async with session.get("/api/v1/configmaps?watch=1&resourceVersion=1") as response:
@@ -388,7 +388,7 @@ class _Object(dict[str, Any]):
 
 
 @pytest.mark.parametrize("is_stored", [False, True])
-def test_only_texts_of_stored_objects_are_kept(is_stored: bool) -> None:
+def test_only_texts_of_stored_objects_are_cached(is_stored: bool) -> None:
     """A watch also shows the last states of deleted objects."""
     encoder = ObjectEncoder(lambda obj: is_stored)
     obj = _Object(kind="Pod", apiVersion="v1", metadata={"uid": "1"})

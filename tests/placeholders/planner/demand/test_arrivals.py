@@ -1,4 +1,4 @@
-"""Counts by the minute against plain sums."""
+"""Counts by the minute, compared with plain sums."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_pause_longer_than_the_memory_forgets_all() -> None:
         pytest.param(10, 0, -2, "-2 departures", id="negative departures"),
     ],
 )
-def test_what_makes_no_sense_is_refused_and_changes_nothing(
+def test_invalid_counts_are_refused_and_change_nothing(
     minute: int, arrivals: int, departures: int, problem: str
 ) -> None:
     counts = MinuteCounts(9)

@@ -1,4 +1,4 @@
-"""Calendar entries: when their placeholders are ordered, and how many are still awaited."""
+"""Calendar entries: the time when their placeholders are ordered, and the number of users still awaited."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def entry(users: int = 100, counts: Counts = "additional", name: str = "physics"
     return Occurrence(name, "gpu", begins, begins + timedelta(hours=2), users, counts, ramp)
 
 
-def wanted(
+def placeholders(
     *entries: Occurrence, at: int, joined: float = 0.0, present: int = 0, usual: int = 0, starts: float = float("inf")
 ) -> int:
-    """Placeholders at so many minutes after the begin."""
+    """Placeholders a number of minutes after the begin."""
     found = awaited_users(entries, START + at, LEAD, MARGIN, starts, lambda since: joined, present)
     return calendar_estimate(found, usual).assured
 
@@ -40,48 +40,48 @@ def wanted(
     ],
 )
 def test_placeholders_are_there_from_the_first_user_to_the_last(at: int, number: int) -> None:
-    assert wanted(entry(), at=at) == number
+    assert placeholders(entry(), at=at) == number
 
 
 def test_an_event_that_ends_early_is_over() -> None:
     short = Occurrence("talk", "gpu", BEGINS, BEGINS + timedelta(minutes=3), 9, ramp=timedelta(minutes=15))
-    assert wanted(short, at=2) == 9
-    assert wanted(short, at=3) == 0
+    assert placeholders(short, at=2) == 9
+    assert placeholders(short, at=3) == 0
 
 
 def test_nodes_that_start_one_after_the_other_are_ordered_earlier() -> None:
-    assert wanted(entry(), at=-LEAD - MARGIN - 20, starts=5.0) == 100
-    assert wanted(entry(), at=-LEAD - MARGIN - 21, starts=5.0) == 0
+    assert placeholders(entry(), at=-LEAD - MARGIN - 20, starts=5.0) == 100
+    assert placeholders(entry(), at=-LEAD - MARGIN - 21, starts=5.0) == 0
 
 
-def test_who_has_joined_is_not_awaited() -> None:
-    assert wanted(entry(), at=3, joined=60.9) == 40
-    assert wanted(entry(), at=3, joined=130.0) == 0
+def test_users_that_have_joined_are_not_awaited() -> None:
+    assert placeholders(entry(), at=3, joined=60.9) == 40
+    assert placeholders(entry(), at=3, joined=130.0) == 0
 
 
-def test_fewer_launches_than_usual_add_nobody() -> None:
-    assert wanted(entry(), at=3, joined=-5.0) == 100
+def test_fewer_launches_than_usual_add_no_users() -> None:
+    assert placeholders(entry(), at=3, joined=-5.0) == 100
 
 
-def test_nobody_has_joined_before_users_may() -> None:
-    assert wanted(entry(), at=-MARGIN, joined=60.0) == 100
+def test_no_user_has_joined_before_users_may() -> None:
+    assert placeholders(entry(), at=-MARGIN, joined=60.0) == 100
 
 
 def test_additional_users_come_on_top_of_usual_ones_and_of_one_another() -> None:
-    assert wanted(entry(100), entry(50, name="chemistry"), at=0, usual=7) == 157
+    assert placeholders(entry(100), entry(50, name="chemistry"), at=0, usual=7) == 157
 
 
 def test_launches_explain_one_of_two_entries_at_a_time() -> None:
-    assert wanted(entry(100), entry(50, name="chemistry", late=1), at=3, joined=120.0) == 30
+    assert placeholders(entry(100), entry(50, name="chemistry", late=1), at=3, joined=120.0) == 30
 
 
 def test_in_total_means_servers_that_run_are_part_of_it() -> None:
-    assert wanted(entry(100, "in total"), at=0, present=70, usual=7) == 30
-    assert wanted(entry(100, "in total"), at=0, present=120) == 0
+    assert placeholders(entry(100, "in total"), at=0, present=70, usual=7) == 30
+    assert placeholders(entry(100, "in total"), at=0, present=120) == 0
 
 
 def test_of_totals_the_largest_counts() -> None:
-    assert wanted(entry(100, "in total"), entry(80, "in total", "chemistry"), at=0, present=10) == 90
+    assert placeholders(entry(100, "in total"), entry(80, "in total", "chemistry"), at=0, present=10) == 90
 
 
 def test_the_note_names_the_entries() -> None:

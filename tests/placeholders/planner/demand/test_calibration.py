@@ -19,14 +19,14 @@ def poisson(draw: random.Random, mean: float) -> int:
     return count
 
 
-def test_without_experience_it_is_that_of_the_normal_distribution() -> None:
+def test_without_experience_the_factor_is_that_of_the_normal_distribution() -> None:
     assert Calibration(0.99).factor == pytest.approx(NormalDist().inv_cdf(0.99))
 
 
 @pytest.mark.parametrize("hit_rate", [0.9, 0.97, 0.99])
 @pytest.mark.parametrize("burst", [1, 4])
 def test_the_hit_rate_is_met_whatever_the_distribution(hit_rate: float, burst: int) -> None:
-    """Launches come in groups of `burst`; each time stands for itself, with its last launches at its end."""
+    """Launches come in groups of `burst`. Each time is independent, with its last launches at its end."""
     draw = random.Random(7)
     calibration = Calibration(hit_rate)
     launches = hits = 0
@@ -38,12 +38,12 @@ def test_the_hit_rate_is_met_whatever_the_distribution(hit_rate: float, burst: i
                 hits += min(demand, placeholders_for(20.0, spread(20.0, 0.5), calibration.factor))
             calibration.add(demand, demand, 20.0, spread(20.0, 0.5), 0)
         calibration.renew(0.9)
-    # A little more than asked for is its caution, and numbers are whole.
+    # The calibration is a little cautious, and numbers are whole.
     missing = 1 - hit_rate
     assert hit_rate - 0.1 * missing <= hits / launches <= hit_rate + 0.4 * missing
 
 
-def test_what_was_assured_needs_no_factor() -> None:
+def test_assured_launches_need_no_factor() -> None:
     with_entry, without = Calibration(0.99), Calibration(0.99)
     for calibration, assured in ((with_entry, 300), (without, 0)):
         for _ in range(20):
@@ -74,7 +74,7 @@ def test_the_past_fades() -> None:
 
 
 def test_launches_of_one_minute_are_counted_one_by_one() -> None:
-    """Of ten launches on top of ninety before, the first five are within the 95 that were kept."""
+    """Of ten launches on top of ninety, the first five are within the 95 placeholders."""
     calibration = Calibration(0.5)
     for _ in range(1000):
         calibration.add(100, 10, 90.0, 10.0, 0)

@@ -1,4 +1,4 @@
-"""The forecast: the largest of its inputs, never below what is needed, up at once and down late, with a reason."""
+"""The forecast: the largest of its inputs, never below the need, up at once, down late, and with a reason."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dra_spawner.placeholders.planner.demand.demand_record import DemandRecord
 from dra_spawner.placeholders.planner.demand.estimates import Source
 from dra_spawner.placeholders.planner.demand.forecast import (
     Forecast,
-    Situation,
+    GroupSituation,
     calendar_only,
     forecast,
     usual_launches,
@@ -24,20 +24,24 @@ from dra_spawner.placeholders.planner.demand.settings import DemandSettings
 
 BEGIN = minute_of(datetime(2026, 11, 2, tzinfo=UTC))  # a Monday
 LEAD = timedelta(minutes=8)
-IDLE = Situation(LEAD)
+IDLE = GroupSituation(LEAD)
 
 
 class Host:
-    """What a host does each minute: observe, ask, note."""
+    """A host's steps each minute: observe, ask, note."""
 
     def __init__(self, **settings: Any) -> None:
         self.record = DemandRecord(BEGIN, DemandSettings(**settings))
         self.now = BEGIN
 
     def minutes(
-        self, number: int, launches: int | Callable[[int], int] = 0, situation: Situation = IDLE, departures: int = 0
+        self,
+        number: int,
+        launches: int | Callable[[int], int] = 0,
+        situation: GroupSituation = IDLE,
+        departures: int = 0,
     ) -> Forecast:
-        """Let minutes pass; the forecast after the last."""
+        """Let minutes pass; returns the last forecast."""
         for _ in range(number):
             came = launches if isinstance(launches, int) else launches(self.now)
             self.record.observe(self.now, came, departures)
@@ -50,33 +54,33 @@ class Host:
         return Occurrence("physics", "gpu", begins, begins + timedelta(hours=1), users, **more)
 
 
-def test_a_hub_that_nobody_uses_has_no_placeholders() -> None:
+def test_an_unused_hub_has_no_placeholders() -> None:
     assert Host().minutes(100).placeholders == 0
 
 
-def test_it_follows_the_rate_and_adds_safety() -> None:
+def test_the_forecast_follows_the_rate_and_adds_safety() -> None:
     answer = Host().minutes(200, 2)
     assert answer.expected == pytest.approx(16.0)
     assert answer.decided_by is Source.REACTIVE
     assert answer.placeholders == int(16 + answer.factor * answer.deviation + 0.5) > 16
 
 
-def test_it_rises_at_once() -> None:
+def test_the_forecast_rises_at_once() -> None:
     host = Host()
     before = host.minutes(200, 1).placeholders
     assert host.minutes(3, 8).placeholders > 1.5 * before
 
 
-def test_it_falls_only_after_the_hold() -> None:
+def test_the_forecast_falls_only_after_the_hold() -> None:
     host = Host(hold=4.0)
     busy = host.minutes(200, 2).placeholders
-    held = host.minutes(32)
-    assert (held.placeholders, held.is_held) == (busy, True)
+    on_hold = host.minutes(32)
+    assert (on_hold.placeholders, on_hold.is_held) == (busy, True)
     assert host.minutes(1).placeholders < busy
     assert host.minutes(300).placeholders == 0
 
 
-def test_departures_leave_room_but_bursts_stay_possible() -> None:
+def test_departures_free_capacity_but_bursts_stay_possible() -> None:
     growing, steady = Host().minutes(200, 2), Host().minutes(200, 2, departures=2)
     assert steady.expected == pytest.approx(0.0, abs=1e-6)
     assert 0 < steady.placeholders < growing.placeholders
@@ -113,14 +117,14 @@ def test_a_class_that_came_twice_is_expected_again() -> None:
     assert (answer.placeholders, answer.decided_by) == (100, Source.RECURRING)
 
 
-def test_vacations_lower_what_past_weeks_say() -> None:
+def test_vacations_lower_the_expectation_of_past_weeks() -> None:
     host = Host()
     before = host.minutes(14 * 1440, 2).placeholders
     after = host.minutes(3 * 1440)
     assert after.placeholders < 0.5 * before
 
 
-def test_a_holiday_that_is_known_lowers_it_at_once() -> None:
+def test_a_known_holiday_lowers_the_forecast_at_once() -> None:
     def weekly(minute: int) -> int:
         return 20 if 0 <= (minute - BEGIN) % MINUTES_A_WEEK - 1000 < 5 else 0
 
@@ -135,7 +139,7 @@ def test_a_holiday_that_is_known_lowers_it_at_once() -> None:
 def test_an_entry_is_there_before_it_begins_and_gone_after_the_last_has_joined() -> None:
     host = Host()
     host.minutes(60)
-    situation = Situation(LEAD, occurrences=(host.entry(100, 60),))
+    situation = GroupSituation(LEAD, occurrences=(host.entry(100, 60),))
     assert host.minutes(46, 0, situation).placeholders == 0
     answer = host.minutes(1, 0, situation)
     assert (answer.placeholders, answer.decided_by) == (100, Source.CALENDAR)
@@ -149,7 +153,7 @@ def test_the_rush_of_an_entry_is_not_carried_on() -> None:
     for host in (announced, surprised):
         host.minutes(300, lambda minute: minute % 2)
     usual = announced.minutes(1, 0).placeholders
-    situation = Situation(LEAD, occurrences=(announced.entry(100, 1),))
+    situation = GroupSituation(LEAD, occurrences=(announced.entry(100, 1),))
     announced.minutes(1, 0, situation)
     surprised.minutes(2)
     announced.minutes(5, 20, situation)
@@ -161,42 +165,44 @@ def test_the_rush_of_an_entry_is_not_carried_on() -> None:
 def test_an_entry_comes_on_top_of_usual_launches() -> None:
     host = Host()
     usual = host.minutes(300, 1)
-    answer = host.minutes(1, 1, Situation(LEAD, occurrences=(host.entry(100, 5),)))
+    answer = host.minutes(1, 1, GroupSituation(LEAD, occurrences=(host.entry(100, 5),)))
     assert answer.placeholders == pytest.approx(100 + usual.placeholders, abs=1)
 
 
-def test_in_total_counts_who_is_there() -> None:
+def test_in_total_counts_running_servers() -> None:
     host = Host()
     host.minutes(10)
     occurrences = (host.entry(100, 5, counts="in total"),)
-    assert host.minutes(1, 0, Situation(LEAD, present=70, occurrences=occurrences)).placeholders == 30
+    assert host.minutes(1, 0, GroupSituation(LEAD, present=70, occurrences=occurrences)).placeholders == 30
 
 
 @pytest.mark.parametrize(
     ("situation", "number", "source"),
     [
-        pytest.param(Situation(LEAD, floor=3), 3, Source.FLOOR, id="floor"),
-        pytest.param(Situation(LEAD, pending_spawns=4, reserved=2), 6, Source.PENDING, id="spawns and reservations"),
-        pytest.param(Situation(LEAD, floor=3, pending_spawns=5), 5, Source.PENDING, id="the larger"),
+        pytest.param(GroupSituation(LEAD, floor=3), 3, Source.FLOOR, id="floor"),
+        pytest.param(
+            GroupSituation(LEAD, pending_spawns=4, reserved=2), 6, Source.PENDING, id="spawns and reservations"
+        ),
+        pytest.param(GroupSituation(LEAD, floor=3, pending_spawns=5), 5, Source.PENDING, id="the larger"),
     ],
 )
-def test_it_is_never_below_what_is_needed(situation: Situation, number: int, source: Source) -> None:
+def test_the_forecast_is_never_below_the_need(situation: GroupSituation, number: int, source: Source) -> None:
     answer = Host().minutes(10, 0, situation)
     assert (answer.placeholders, answer.decided_by) == (number, source)
 
 
-def test_a_limit_is_told() -> None:
-    answer = Host().minutes(1, 0, Situation(LEAD, floor=30, most=12))
+def test_a_limit_is_shown() -> None:
+    answer = Host().minutes(1, 0, GroupSituation(LEAD, floor=30, most=12))
     assert (answer.placeholders, answer.limited_to) == (12, 12)
     assert answer.reason == "12 placeholders: floor; limited to 12"
 
 
-def test_a_limit_that_is_not_reached_is_not_told() -> None:
-    assert Host().minutes(1, 0, Situation(LEAD, floor=12, most=12)).limited_to is None
+def test_a_limit_that_is_not_reached_is_not_shown() -> None:
+    assert Host().minutes(1, 0, GroupSituation(LEAD, floor=12, most=12)).limited_to is None
 
 
 def test_the_rest_of_a_node_is_filled_where_that_is_wanted() -> None:
-    situation = Situation(LEAD, present=5, floor=3, slots_per_node=10)
+    situation = GroupSituation(LEAD, present=5, floor=3, slots_per_node=10)
     assert Host().minutes(1, 0, situation).placeholders == 3
     answer = Host(fill_nodes=True).minutes(1, 0, situation)
     assert (answer.placeholders, answer.filled) == (5, 2)
@@ -204,12 +210,12 @@ def test_the_rest_of_a_node_is_filled_where_that_is_wanted() -> None:
 
 
 def test_no_placeholders_fill_no_node() -> None:
-    situation = Situation(LEAD, present=5, slots_per_node=10)
+    situation = GroupSituation(LEAD, present=5, slots_per_node=10)
     assert Host(fill_nodes=True).minutes(1, 0, situation).placeholders == 0
 
 
-def shared_nodes(present: int) -> Situation:
-    return Situation(LEAD, present=present, floor=3, slots_per_node=10)
+def shared_nodes(present: int) -> GroupSituation:
+    return GroupSituation(LEAD, present=present, floor=3, slots_per_node=10)
 
 
 def test_a_node_is_kept_for_a_while_after_its_servers_have_ended() -> None:
@@ -222,7 +228,7 @@ def test_a_node_is_kept_for_a_while_after_its_servers_have_ended() -> None:
     assert host.minutes(2, 0, shared_nodes(12)).kept == 0
 
 
-def test_what_keeps_a_node_needs_no_safety_beside_it() -> None:
+def test_placeholders_that_keep_a_node_need_no_extra_safety() -> None:
     host = Host()
     host.minutes(10, 0, shared_nodes(16))
     kept = host.minutes(1, 0, shared_nodes(12)).kept
@@ -267,13 +273,13 @@ def test_nodes_need_not_be_kept() -> None:
 def test_the_reason_is_one_line_with_the_inputs() -> None:
     host = Host()
     assert host.minutes(200, 1).reason.startswith("19 placeholders: 8.0 expected within 8 min by recent launches, and ")
-    answer = host.minutes(1, 1, Situation(LEAD, occurrences=(host.entry(100, 5),)))
+    answer = host.minutes(1, 1, GroupSituation(LEAD, occurrences=(host.entry(100, 5),)))
     assert answer.reason == "119 placeholders: calendar (physics: 100 to come)"
     assert {each.source for each in answer.estimates} >= {Source.REACTIVE, Source.SEASONAL, Source.CALENDAR}
 
 
 def test_a_longer_lead_time_needs_more() -> None:
-    short, long = (Host().minutes(300, 1, Situation(timedelta(minutes=lead))) for lead in (4, 16))
+    short, long = (Host().minutes(300, 1, GroupSituation(timedelta(minutes=lead))) for lead in (4, 16))
     assert long.expected == pytest.approx(4 * short.expected)
     assert long.placeholders > 2 * short.placeholders
 
@@ -288,9 +294,9 @@ def test_a_pause_in_the_record_is_a_time_without_launches() -> None:
 def test_calendar_only_learns_nothing() -> None:
     host = Host()
     host.minutes(300, 3)
-    situation = Situation(LEAD, floor=2, occurrences=(host.entry(10, 600),))
+    situation = GroupSituation(LEAD, floor=2, occurrences=(host.entry(10, 600),))
     assert calendar_only(host.record, situation, host.now).placeholders == 2
-    situation = Situation(LEAD, floor=2, occurrences=(host.entry(10, 5),))
+    situation = GroupSituation(LEAD, floor=2, occurrences=(host.entry(10, 5),))
     assert calendar_only(host.record, situation, host.now).placeholders == 10
 
 

@@ -1,4 +1,4 @@
-"""Steps of one profile group: what is learned from the past equals what was learned while it happened."""
+"""Steps of one profile group: learning from the past equals learning live."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from random import Random
 
 from dra_spawner.calendars.occurrences import Occurrence
 from dra_spawner.placeholders.planner.demand.estimates import Source
-from dra_spawner.placeholders.planner.demand.forecast import Situation
+from dra_spawner.placeholders.planner.demand.forecast import GroupSituation
 from dra_spawner.placeholders.planner.demand.group_demand import GroupDemand
 from dra_spawner.placeholders.planner.demand.minutes import MINUTES_A_DAY, datetime_of
 from dra_spawner.placeholders.planner.demand.policies import Buffer, ForecastDemand
 from dra_spawner.placeholders.planner.demand.settings import DemandSettings
 
 BEGIN = 29_000_000
-LEAD = Situation(timedelta(minutes=10))
+LEAD = GroupSituation(timedelta(minutes=10))
 
 
 def launches(minutes: int) -> list[tuple[int, int, int]]:
@@ -23,15 +23,15 @@ def launches(minutes: int) -> list[tuple[int, int, int]]:
     return [(BEGIN + minute, int(random.expovariate(1.0)), int(random.random() < 0.5)) for minute in range(minutes)]
 
 
-def test_learned_from_the_past_and_while_it_happened() -> None:
+def test_learning_from_the_past_equals_learning_live() -> None:
     past = launches(3 * MINUTES_A_DAY)
-    lived, told = (GroupDemand(BEGIN, DemandSettings(), ForecastDemand()) for _ in range(2))
+    lived, taught = (GroupDemand(BEGIN, DemandSettings(), ForecastDemand()) for _ in range(2))
     for minute, arrivals, departures in past:
         lived.step(minute, arrivals, departures, LEAD)
-    told.learn(past, LEAD)
+    taught.learn(past, LEAD)
     after = BEGIN + len(past)
-    assert lived.step(after, 2, 0, LEAD) == told.step(after, 2, 0, LEAD)
-    assert lived.record.calibration.factor == told.record.calibration.factor
+    assert lived.step(after, 2, 0, LEAD) == taught.step(after, 2, 0, LEAD)
+    assert lived.record.calibration.factor == taught.record.calibration.factor
 
 
 def test_each_forecast_is_judged_when_its_lead_time_is_over() -> None:
@@ -50,7 +50,7 @@ def test_each_forecast_is_judged_when_its_lead_time_is_over() -> None:
 
 
 def test_later_minutes_are_answered_and_nothing_is_learned() -> None:
-    """A weekday's rush of the last week, an entry of the calendar, and no placeholder after both."""
+    """A weekday's rush of the last week, a calendar entry, and no placeholder after both."""
     week = 10_080
 
     def came(minute: int) -> int:

@@ -1,4 +1,4 @@
-"""Launches are counted once, in the minute in which they are known."""
+"""A launch is counted once, in the minute in which it becomes known."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def test_a_launch_that_is_reported_again_counts_once() -> None:
     assert counter.next_minute == 102
 
 
-def test_what_is_reported_late_counts_in_the_next_minute() -> None:
+def test_a_launch_reported_late_counts_in_the_next_minute() -> None:
     counter = LaunchCounter(100)
     counter.take()
     counter.add("a", "gpu", 100)
     assert counter.take().arrivals == {"gpu": 1}
 
 
-def test_what_happened_before_the_begin_or_an_hour_ago_does_not_count() -> None:
+def test_launches_before_the_begin_or_an_hour_ago_do_not_count() -> None:
     counter = LaunchCounter(100)
     counter.add("before", "gpu", 99)
     counter.add("ends", "gpu", 50, ended=100)
@@ -44,7 +44,7 @@ def test_the_end_of_a_server_that_was_there_before_counts() -> None:
     assert counter.take().departures == {"gpu": 1}
 
 
-def test_what_is_forgotten_is_too_late_to_count_again() -> None:
+def test_a_forgotten_launch_is_too_late_to_count_again() -> None:
     counter = LaunchCounter(0)
     counter.add("a", "gpu", 0)
     assert counter.take().arrivals == {"gpu": 1}

@@ -36,7 +36,7 @@ def test_the_running_maximum_is_the_maximum_of_the_last_minutes(figures: list[in
         assert maximum.held(now, minutes) == max(figures[max(now - minutes + 1, 0) : now + 1])
 
 
-def test_it_rises_at_once_and_falls_after_the_hold() -> None:
+def test_the_running_maximum_rises_at_once_and_falls_after_the_hold() -> None:
     maximum = RunningMaximum()
     maximum.add(0, 5)
     maximum.add(1, 9)

@@ -1,4 +1,4 @@
-"""Policies: which applies when, and with what."""
+"""Policies: which one applies at which time, and its number of placeholders."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import pytest
 
 from dra_spawner.placeholders.planner.demand.demand_record import DemandRecord
 from dra_spawner.placeholders.planner.demand.estimates import Source
-from dra_spawner.placeholders.planner.demand.forecast import Forecast, Situation
+from dra_spawner.placeholders.planner.demand.forecast import Forecast, GroupSituation
 from dra_spawner.placeholders.planner.demand.minutes import minute_of
 from dra_spawner.placeholders.planner.demand.policies import (
     Buffer,
     CalendarOnly,
     Chain,
+    DemandPolicy,
     ForecastDemand,
     OrForecast,
     PercentBuffer,
-    Policy,
     Question,
     Scheduled,
     Webhook,
@@ -32,19 +32,21 @@ NOW = datetime(2026, 11, 24, 17, tzinfo=UTC)  # a Tuesday
 WORK = Window(frozenset({1, 3}), time(16), time(18))
 
 
-def ask(policy: Policy, at: datetime = NOW, answers: dict[str, WebhookAnswer] | None = None, **more: Any) -> int | None:
+def ask(
+    policy: DemandPolicy, at: datetime = NOW, answers: dict[str, WebhookAnswer] | None = None, **more: Any
+) -> int | None:
     """The number, or None."""
     answer = answer_of(policy, at, answers, **more)
     return None if answer is None else answer.placeholders
 
 
 def answer_of(
-    policy: Policy, at: datetime = NOW, answers: dict[str, WebhookAnswer] | None = None, **more: Any
+    policy: DemandPolicy, at: datetime = NOW, answers: dict[str, WebhookAnswer] | None = None, **more: Any
 ) -> Forecast | None:
     minute = minute_of(at)
     record = DemandRecord(minute - 1, DemandSettings())
     record.observe(minute - 1, 0)
-    situation = Situation(timedelta(minutes=8), **more)
+    situation = GroupSituation(timedelta(minutes=8), **more)
     return policy(Question(minute, situation, record, answers or {}))
 
 
@@ -55,18 +57,18 @@ def test_a_buffer_is_always_the_same() -> None:
 @pytest.mark.parametrize(
     ("policy", "present", "number"),
     [
-        pytest.param(PercentBuffer(10), 0, 0, id="of nobody"),
+        pytest.param(PercentBuffer(10), 0, 0, id="of no server"),
         pytest.param(PercentBuffer(10), 101, 11, id="rounded up"),
         pytest.param(PercentBuffer(10, least=3), 5, 3, id="at least"),
         pytest.param(PercentBuffer(50, most=20), 100, 20, id="at most"),
     ],
 )
-def test_a_percentage_is_of_servers_that_run(policy: Policy, present: int, number: int) -> None:
+def test_a_percentage_is_of_servers_that_run(policy: DemandPolicy, present: int, number: int) -> None:
     assert ask(policy, present=present) == number
 
 
 @pytest.mark.parametrize("policy", [Buffer(2), PercentBuffer(0), Webhook()])
-def test_no_policy_takes_what_servers_are_about_to_get(policy: Policy) -> None:
+def test_no_policy_is_below_pending_spawns_and_reservations(policy: DemandPolicy) -> None:
     answers = {"webhook": WebhookAnswer(0, NOW)}
     answer = answer_of(policy, answers=answers, pending_spawns=4, reserved=3, floor=1)
     assert answer is not None
@@ -146,12 +148,12 @@ def test_where_a_policy_does_not_apply_the_forecast_does() -> None:
 def test_the_forecast_learns_while_another_policy_applies() -> None:
     minute = minute_of(NOW)
     learning, other = DemandRecord(minute, DemandSettings()), DemandRecord(minute, DemandSettings())
-    policies: tuple[Policy, ...] = (OrForecast(Buffer(8)), ForecastDemand())
+    policies: tuple[DemandPolicy, ...] = (OrForecast(Buffer(8)), ForecastDemand())
     for now in range(minute + 1, minute + 300):
         for record, policy in zip((learning, other), policies, strict=True):
             record.observe(now - 1, arrivals=(now // 7) % 4)
-            policy(Question(now, Situation(timedelta(minutes=8)), record))
-    question = Question(minute + 300, Situation(timedelta(minutes=8)), learning)
+            policy(Question(now, GroupSituation(timedelta(minutes=8)), record))
+    question = Question(minute + 300, GroupSituation(timedelta(minutes=8)), learning)
     learning.observe(minute + 299, 1)
     other.observe(minute + 299, 1)
     found = ForecastDemand()(question)
@@ -183,6 +185,6 @@ def test_the_reason_names_the_policy() -> None:
         pytest.param(lambda: WebhookAnswer(1, NOW.replace(tzinfo=None)), id="answer without time zone"),
     ],
 )
-def test_what_makes_no_sense_is_refused(make: Any) -> None:
+def test_invalid_policies_are_refused(make: Any) -> None:
     with pytest.raises(ValueError, match=r"must be|least <= most|begins and ends|no time zone"):
         make()

@@ -31,11 +31,11 @@ def test_skipping_is_adding_nothing() -> None:
     assert (skipped.total, skipped.weight) == pytest.approx((added.total, added.weight))
 
 
-def test_nothing_known_is_nothing_expected() -> None:
+def test_without_records_nothing_is_expected() -> None:
     assert DecayingMean().mean == 0.0
 
 
-def test_departures_are_room_but_not_certainty() -> None:
+def test_departures_are_capacity_but_not_certainty() -> None:
     estimate = reactive_estimate(mean_of(3.0), mean_of(2.0), 8)
     assert (estimate.expected, estimate.launches) == pytest.approx((8.0, 24.0))
 

@@ -1,4 +1,4 @@
-"""Past weeks: what is usual, what recurs, local time, holidays."""
+"""Past weeks: usual launches, recurring classes, local time, holidays."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def history(launches: Mapping[int, int], end: int = NOW) -> MinuteCounts:
 
 
 def classes(weeks: Iterable[int], users: int = 100, minutes: int = 5, at: int = 0) -> dict[int, int]:
-    """So many users within some minutes, so many weeks ago."""
+    """A number of users within some minutes, a number of weeks ago."""
     return {NOW - week * WEEK + at + minute: users // minutes for week in weeks for minute in range(minutes)}
 
 
@@ -41,7 +41,7 @@ def test_a_steady_rate_is_expected_again() -> None:
     assert (estimate.expected, estimate.launches) == pytest.approx((16.0, 16.0))
 
 
-def test_the_level_scales_it() -> None:
+def test_the_level_scales_the_expectation() -> None:
     estimate = seasonal_estimate(history(steady(2)), NOW, BACK, 8, 15, 0.5)
     assert estimate.expected == pytest.approx(8.0)
 
@@ -77,7 +77,7 @@ def test_an_unusual_crowd_changes_nothing() -> None:
     assert recurring_estimate(history(launches), NOW, BACK, 8, 15, 0.0, INFINITE).assured == 100
 
 
-def test_what_chance_does_to_usual_launches_is_no_class() -> None:
+def test_random_variation_of_usual_launches_is_no_class() -> None:
     launches = steady(2) | classes((1, 2), users=25)
     assert recurring_estimate(history(launches), NOW, BACK, 8, 15, 0.0, INFINITE).assured == 0
 

@@ -1,9 +1,9 @@
-"""Placeholders yield where a ResourceQuota has no room for users' servers.
+"""Preempt placeholders where a ResourceQuota has no capacity for users' servers.
 
-A quota may be lowered below what exists, and users may fill it. The API server then refuses users' pods, so that no
-pending pod shows it, and their claims. So room for one more server is made before it comes, and for each server that is
-about to start and whose pod or claims do not come. `QuotaRoom` leaves the same room, so that no placeholder is created
-that would yield again.
+A quota may be lowered below what exists, and users may fill it. The API server then refuses users' pods and their
+claims, so no pending pod shows the shortage. Therefore capacity for one more server is freed before the server comes,
+and for each server that is about to start and whose pod or claims do not come. `RemainingQuotas` leaves the same
+capacity, so that no placeholder is created that would be preempted again.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from dra_spawner import names
 from dra_spawner.placeholders.lifecycle import Cause, PlaceholderState
 from dra_spawner.placeholders.planner.actions import Action, DeletePlaceholder, delete_placeholder
 from dra_spawner.placeholders.planner.policy import Policy
-from dra_spawner.placeholders.planner.quota_room import QuotaNeeds, UnservedServer
 from dra_spawner.placeholders.planner.quotas import Amounts, Quota
+from dra_spawner.placeholders.planner.remaining_quotas import QuotaNeeds, UnservedServer
 from dra_spawner.placeholders.planner.view import Placeholder, View, age, newest_first
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.pods import Pod
 
-__all__ = ["EndedPlaceholder", "QuotaShortage", "decide_quota_yields", "ended_placeholders"]
+__all__ = ["EndedPlaceholder", "QuotaShortage", "decide_quota_preemption", "ended_placeholders"]
 
 #: Time until a quota shows that an object is gone.
 _UNCOUNTED: Final = timedelta(seconds=3)
 #: Time until watches show what a quota counts.
 _SETTLED: Final = timedelta(seconds=1)
-#: Time that a server's pod and claims have to come, before the quota is taken to be in their way.
+#: Time in which a server's pod and claims have to come. After it, the quota counts as the reason why they do not.
 _LATE: Final = timedelta(seconds=3)
-#: Time for which a handover counts as short: the placeholder goes soon, so it makes the room for the next server.
+#: A handover that is younger than this is short: its placeholder ends soon and frees the capacity for the next server.
 _SHORT_HANDOVER: Final = timedelta(minutes=1)
 
 _FIRST: Final = (PlaceholderState.PENDING, PlaceholderState.STARTING, PlaceholderState.WARM)
@@ -47,7 +47,7 @@ class EndedPlaceholder:
     has_no_claims
         Whether a server has its claims.
     gone
-        Since when it is not there any more; None while it is.
+        Since when the pod no longer exists; None while it exists.
     """
 
     shape: str
@@ -61,16 +61,16 @@ class EndedPlaceholder:
 
 @dataclass(frozen=True, slots=True)
 class QuotaShortage:
-    """Whether placeholders are to yield, and since when.
+    """Whether placeholders are to be preempted, and since when.
 
     A quota counts an object before a watch shows it, so a shortage that is over in a moment is none.
     """
 
     since: datetime | None = None
 
-    def after(self, yields: tuple[DeletePlaceholder, ...], now: datetime) -> QuotaShortage:
+    def after(self, victims: tuple[DeletePlaceholder, ...], now: datetime) -> QuotaShortage:
         """The value of a round."""
-        if not yields:
+        if not victims:
             return QuotaShortage()
         return self if self.since is not None and self.since <= now else QuotaShortage(now)
 
@@ -88,14 +88,14 @@ class _Wanted:
     amount: int
 
 
-def decide_quota_yields(
+def decide_quota_preemption(
     view: View,
     policy: Policy,
     needing: Mapping[str, Sequence[ObjectKey]],
     ending: Collection[ObjectKey],
     ended: Mapping[str, EndedPlaceholder],
 ) -> tuple[DeletePlaceholder, ...]:
-    """Delete as few placeholders as give users' servers room; none where they do not help.
+    """Delete as few placeholders as free capacity for users' servers; none where that does not help.
 
     Parameters
     ----------
@@ -109,17 +109,17 @@ def decide_quota_yields(
     if not view.quotas:
         return ()
     needs = QuotaNeeds(view, policy)
-    yielding = _Yielding(needs, view.quotas, _candidates(view, policy, needing, ending))
+    preemption = _QuotaPreemption(needs, view.quotas, _candidates(view, policy, needing, ending))
     for each in ended.values():
         if each.shape in policy.shapes:
-            yielding.add(needs.of_pod(each.shape) if each.has_no_claims else needs.of_placeholder(each.shape))
+            preemption.add(needs.of_pod(each.shape) if each.has_no_claims else needs.of_placeholder(each.shape))
     # The quota may be the reason why their objects do not come.
-    yielding.make_room_for(each for each in needs.of_unserved() if each.since >= _LATE)
+    preemption.free_for(each for each in needs.of_unserved() if each.since >= _LATE)
     for shape in _in_handover(view, policy):
-        yielding.add(needs.of_pod(shape))
-    yielding.make_room_for_one()
-    yielding.end_excess()
-    return tuple(yielding.found)
+        preemption.add(needs.of_pod(shape))
+    preemption.free_for_one_more()
+    preemption.end_excess()
+    return tuple(preemption.victims)
 
 
 def ended_placeholders(
@@ -147,8 +147,8 @@ _WantedOfShapes = Mapping[str, Iterable[_Wanted]]
 _ALWAYS: Final = ""
 
 
-class _Yielding:
-    """What the quotas have left, and the placeholders that yield."""
+class _QuotaPreemption:
+    """What the quotas have left, and the victims."""
 
     def __init__(self, needs: QuotaNeeds, quotas: Sequence[Quota], candidates: Sequence[Placeholder]) -> None:
         self._needs = needs
@@ -161,37 +161,37 @@ class _Yielding:
             {resource: left for resource, left in each.left.items() if resource not in each.uncounted}
             for each in quotas
         ]
-        self.found: list[DeletePlaceholder] = []
+        self.victims: list[DeletePlaceholder] = []
 
     def add(self, amounts: Sequence[Amounts], sign: int = 1) -> None:
-        """So much more is left."""
+        """Count these amounts as left, or as used if `sign` is -1."""
         for left, of_quota in zip(self._left, amounts, strict=True):
             for resource in left:
                 left[resource] += sign * of_quota.get(resource, 0)
 
-    def make_room_for(self, servers: Iterable[UnservedServer]) -> None:
-        """Make room for each of these servers; for none that would not fit if all yielded."""
+    def free_for(self, servers: Iterable[UnservedServer]) -> None:
+        """Free capacity for each of these servers, except one that would not fit without any placeholder."""
         used = []
         for each in servers:
-            if self._let_go({_ALWAYS: self._wanted(each.amounts)}, f"has no room for {each.what}", each.pod):
+            if self._preempt({_ALWAYS: self._wanted(each.amounts)}, f"has no capacity for {each.what}", each.pod):
                 used.append(each.amounts)
                 self.add(each.amounts, -1)
-        # The room for one more server is for one of them.
+        # The capacity for one more server is for one of them.
         for amounts in used:
             self.add(amounts)
 
-    def make_room_for_one(self) -> None:
-        """Make room for one more server of each shape that still has placeholders; not of one that would not fit."""
+    def free_for_one_more(self) -> None:
+        """Free capacity for one more server of each shape that still has placeholders, if the server can fit."""
         wanted = {shape: self._wanted(self._needs.of_server(shape)) for shape in self._staying}
         if self._lacking(wanted) is not None:
             possible = {shape: amounts for shape, amounts in wanted.items() if self._is_possible(amounts)}
-            self._let_go(possible, "has no room for one more server")
+            self._preempt(possible, "has no capacity for one more server")
 
     def end_excess(self) -> None:
         """End what is above a quota, if that is possible."""
         for index, left in enumerate(self._left):
             for resource in left:
-                self._let_go({_ALWAYS: (_Wanted(index, resource, 0),)}, "is exceeded")
+                self._preempt({_ALWAYS: (_Wanted(index, resource, 0),)}, "is exceeded")
 
     def _wanted(self, amounts: Sequence[Amounts]) -> tuple[_Wanted, ...]:
         return tuple(
@@ -201,8 +201,8 @@ class _Yielding:
             if amount > 0 and resource in self._left[index]
         )
 
-    def _let_go(self, wanted: _WantedOfShapes, reason: str, pod: ObjectKey | None = None) -> bool:
-        """Let as few placeholders yield as leave what is wanted; none if all of them would not."""
+    def _preempt(self, wanted: _WantedOfShapes, reason: str, pod: ObjectKey | None = None) -> bool:
+        """Choose as few victims as leave what is wanted; none if all placeholders together are not enough."""
         chosen: dict[ObjectKey, tuple[Placeholder, _Wanted]] = {}
         while (lacking := self._lacking(wanted)) is not None:
             victim = next((each for each in self._stay_now() if self._freed(each, lacking) > 0), None)
@@ -220,7 +220,7 @@ class _Yielding:
                 self._go(each)
         for each, lacking in chosen.values():
             bound = self._quotas[lacking.index].bound(lacking.resource)
-            self.found.append(delete_placeholder(each.pod, each.state, Cause.QUOTA, f"{bound} {reason}", pod))
+            self.victims.append(delete_placeholder(each.pod, each.state, Cause.QUOTA, f"{bound} {reason}", pod))
         return True
 
     def _lacking(self, wanted: _WantedOfShapes) -> _Wanted | None:
@@ -233,7 +233,7 @@ class _Yielding:
         return None
 
     def _is_possible(self, wanted: Iterable[_Wanted]) -> bool:
-        """Whether this would be left if all yielded."""
+        """Whether this would be left without any placeholder."""
         return all(
             self._left[each.index][each.resource] + sum(self._freed(other, each) for other in self._stay_now())
             >= each.amount
@@ -260,7 +260,7 @@ class _Yielding:
 def _candidates(
     view: View, policy: Policy, needing: Mapping[str, Sequence[ObjectKey]], ending: Collection[ObjectKey]
 ) -> list[Placeholder]:
-    """Placeholders that may yield: those that help users least come first, and the newest of them."""
+    """Possible victims: placeholders that help users least come first, and the newest of them."""
     found: list[Placeholder] = []
     for shape, there in view.placeholders_of_shape.items():
         if shape not in policy.shapes:

@@ -1,4 +1,4 @@
-"""The service with head-room: what the hub publishes becomes placeholders, and what is promised is kept."""
+"""The service with placeholders: it creates them for published shapes, and honours reservations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PLAIN = shape({})
 SHAPES = {"gpu-whole": GPU, "gpu-slice": PART, "plain": PLAIN}
 
 
-async def test_from_the_configuration_to_a_hand_over(cluster: ClusterUnderTest) -> None:
+async def test_from_the_configuration_to_a_handover(cluster: ClusterUnderTest) -> None:
     await prepare(cluster, *node("node-a", whole("gpu-0"), whole("gpu-1"), shareable("gpu-2")))
     await publish_shapes(cluster, SHAPES, {"broken": "count must be from 1 to 32"})
     placeholders = {"gpu-whole": {"min": 1, "max": 3}, "plain": {"min": 1}, "tpu": {"min": 1}, "broken": {"min": 1}}
@@ -32,9 +32,9 @@ async def test_from_the_configuration_to_a_hand_over(cluster: ClusterUnderTest) 
             "placeholders of tpu: there is no such choice; there are: gpu-slice, gpu-whole, plain.",
             "placeholders of broken: this choice is left out: count must be from 1 to 32.",
         }
-        (kept,) = [each for each in placeholders_json(service.controller, service.context) if each["claims"]]
-        assert (kept["profiles"], kept["node"], kept["state"]) == (["gpu-whole"], "node-a", "warm")
-        assert kept["reason"] == "target 1, present 0"
+        (placeholder,) = [each for each in placeholders_json(service.controller, service.context) if each["claims"]]
+        assert (placeholder["profiles"], placeholder["node"], placeholder["state"]) == (["gpu-whole"], "node-a", "warm")
+        assert placeholder["reason"] == "target 1, present 0"
         choices = {each["name"]: each for each in await profiles_json(service.context)}
         kinds = {name: (each["availability"] or {}).get("kind") for name, each in choices.items()}
         assert kinds == {"gpu-whole": "warm", "gpu-slice": "fresh", "plain": "fresh", "broken": None}
@@ -49,9 +49,10 @@ async def test_from_the_configuration_to_a_hand_over(cluster: ClusterUnderTest) 
         await service.start(GPU, "ada", WHOLE, answer)
         bound = await cluster.wait_running("ada")
         assert bound["spec"]["nodeName"] == "node-a"
-        # Kept anew, with the claim that was handed over still the user's.
+        # A new placeholder comes; the claim that was handed over stays the user's.
         await service.until(
-            lambda: ObjectKey(cluster.namespace, claim) not in service.controller.view().holder_of, "it went over"
+            lambda: ObjectKey(cluster.namespace, claim) not in service.controller.view().holder_of,
+            "the claim is handed over",
         )
         await service.until_warm(GPU, 1)
         claims = {
@@ -69,7 +70,7 @@ async def test_from_the_configuration_to_a_hand_over(cluster: ClusterUnderTest) 
         assert metric_value(service, "dra_spawner_on_hold") == 0
 
 
-async def test_nothing_is_promised_while_nothing_is_decided(
+async def test_no_placeholder_is_reserved_while_decisions_are_on_hold(
     embedded_cluster: ClusterUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The hub goes on as if there were no service."""
@@ -98,8 +99,8 @@ def metric_value(service: Any, name: str, **wanted: str) -> float | None:
     return value
 
 
-async def test_nothing_is_kept_without_head_room(cluster: ClusterUnderTest) -> None:
-    """Nor is anything written, and a right that is not needed is not missed."""
+async def test_nothing_is_created_without_placeholders(cluster: ClusterUnderTest) -> None:
+    """The service writes nothing, and reports no missing right."""
     await prepare(cluster, *node("node-a", whole("gpu-0")))
     await publish_shapes(cluster, SHAPES)
     async with replica(cluster) as service:
@@ -112,7 +113,7 @@ async def test_nothing_is_kept_without_head_room(cluster: ClusterUnderTest) -> N
         assert not [each for each in found["metadata"]["labels"] if each.startswith("hub.jupyter.org/")]
 
 
-async def test_what_was_published_stays_good_until_something_better_comes(cluster: ClusterUnderTest) -> None:
+async def test_published_shapes_stay_in_use_until_valid_ones_come(cluster: ClusterUnderTest) -> None:
     await prepare(cluster, *node("node-a", whole("gpu-0"), whole("gpu-1")))
     async with replica(cluster, placeholders={"gpu-whole": {"min": 1}}) as service:
         missing = f"the hub has not published its profiles yet (ConfigMap {names.SHAPES_CONFIG_MAP})"
@@ -131,7 +132,7 @@ async def test_what_was_published_stays_good_until_something_better_comes(cluste
         latest = service.controller.latest
         await service.until(lambda: service.controller.latest is not latest, "it was decided anew")
         assert set(service.placeholders()) == {before}
-        # A profile that has changed: what was kept of the old one goes.
+        # A profile has changed: placeholders of its old shape are deleted.
         larger = shape(WHOLE, cpu="2")
         await publish_shapes(cluster, {"gpu-whole": larger})
         await service.until_warm(larger, 1)
@@ -141,7 +142,7 @@ async def test_what_was_published_stays_good_until_something_better_comes(cluste
         )
 
 
-async def test_a_new_replica_without_a_hub_leaves_what_is_there(embedded_cluster: ClusterUnderTest) -> None:
+async def test_a_new_replica_without_a_hub_leaves_placeholders_alone(embedded_cluster: ClusterUnderTest) -> None:
     cluster = embedded_cluster
     await prepare(cluster, *node("node-a", whole("gpu-0")))
     await publish_shapes(cluster, SHAPES)
@@ -155,12 +156,16 @@ async def test_a_new_replica_without_a_hub_leaves_what_is_there(embedded_cluster
         assert set(service.placeholders()) == before
         assert service.context.decisions.count == 0
         # Why it was made is on the pod: this replica decided nothing.
-        (kept,) = placeholders_json(service.controller, service.context)
-        assert (kept["reason"], kept["decided_at"], kept["profiles"]) == ("target 1, present 0", None, [])
+        (placeholder,) = placeholders_json(service.controller, service.context)
+        assert (placeholder["reason"], placeholder["decided_at"], placeholder["profiles"]) == (
+            "target 1, present 0",
+            None,
+            [],
+        )
     # The first may have ended before the claim was its placeholder's.
     async with replica(cluster, orphan_seconds=1.0) as service:
-        await service.until(lambda: not service.placeholders(), "without head-room they go")
-        await service.until(lambda: not list(service.controller.view().warm_claims()), "with their claims")
+        await service.until(lambda: not service.placeholders(), "without the setting, placeholders are deleted")
+        await service.until(lambda: not list(service.controller.view().warm_claims()), "their claims are deleted")
 
 
 @pytest.mark.parametrize(
@@ -201,20 +206,20 @@ async def test_questions_that_make_no_sense(embedded_cluster: ClusterUnderTest, 
         assert (status, answer["detail"]) == (400, message)
 
 
-async def test_only_the_hub_may_ask_for_places(embedded_cluster: ClusterUnderTest) -> None:
+async def test_only_the_hub_may_ask_for_placements(embedded_cluster: ClusterUnderTest) -> None:
     question = {"shape": "0" * 16, "pod": "ada", "namespace": "default"}
     async with replica(embedded_cluster, placeholders={"gpu-whole": {"min": 1}}) as service:
         await service.until(lambda: service.controller.latest is not None, "it leads")
         assert (await service.ask(question))[0] == 404
         assert (await service.ask(question, token=""))[0] == 401
-        # With a hub it would be asked who that is (tests/integration/test_service.py); here is none.
+        # The service would ask a hub for the owner of the token (tests/integration/test_service.py); here is none.
         assert (await service.ask(question, token="wrong"))[0] == 503
-        # A login is not enough: another site's page would have it, too.
+        # A login is not enough: a page of another site would send the cookie, too.
         assert (await service.ask(question, token="", Cookie="service-dra-spawner=x"))[0] == 401
 
 
 async def test_servers_in_namespaces_of_their_own_get_no_claims(embedded_cluster: ClusterUnderTest) -> None:
-    """But placeholders make way for them."""
+    """But placeholders are preempted for them."""
     cluster = embedded_cluster
     await prepare(cluster, *node("node-a", whole("gpu-0")))
     await publish_shapes(cluster, SHAPES)
@@ -224,17 +229,17 @@ async def test_servers_in_namespaces_of_their_own_get_no_claims(embedded_cluster
         assert (status, answer["kind"], answer["claims"], answer["until"]) == (200, "preempt", {}, None)
 
 
-async def test_a_placeholder_says_why_it_waits(cluster: ClusterUnderTest) -> None:
+async def test_a_pending_placeholder_shows_its_cause(cluster: ClusterUnderTest) -> None:
     await prepare(cluster, *node("node-a"))
     await publish_shapes(cluster, SHAPES)
     async with replica(cluster, placeholders={"gpu-whole": {"min": 1}}) as service:
         await service.until(
             lambda: any(each["pending_because"] for each in placeholders_json(service.controller, service.context)),
-            "it waits",
+            "the placeholder is pending",
         )
-        (kept,) = placeholders_json(service.controller, service.context)
-        assert kept["state"] == "pending"
-        assert "cannot allocate all claims" in kept["pending_because"]
+        (placeholder,) = placeholders_json(service.controller, service.context)
+        assert placeholder["state"] == "pending"
+        assert "cannot allocate all claims" in placeholder["pending_because"]
         assert (await profiles_json(service.context))[1]["availability"]["kind"] == "scale-up"
         assert (await profiles_json(service.context))[1]["availability"]["state"] == "unknown", "there is no device"
         found = await cluster.admin.get("/api/v1/nodes/node-a")

@@ -24,13 +24,13 @@ from .objects import claim_spec
 from .real_node import RealNode
 
 SHARE = {"gpu": claim_spec(GPU_SHARE_CLASS, memory="10Gi")}
-#: Longest that anything but the driver and the volume may take here.
+#: Limit of all steps that wait neither for the driver nor for the volume.
 QUICK_SECONDS = 60.0
 
 
 @dataclass
-class Kept:
-    """A place that is kept, on a node, with room beside it or not."""
+class ReservedPlaceholder:
+    """A reserved placeholder on a node; the server may fit beside it or not."""
 
     node: RealNode
     cluster: ClusterUnderTest
@@ -49,20 +49,22 @@ class Kept:
         return ObjectKey(self.cluster.namespace, self.claim)
 
     def share(self) -> AllocatedDevice:
-        """What of which device the claim has at present."""
+        """The device, or the share of it, that the claim has at present."""
         (share,) = present(self.world.watch.snapshot.claims[self.claim_key].claim.status.devices)
         return share
 
-    async def comes(self, name: str = "ada", **spec: Any) -> None:
-        """The server's pod is created."""
+    async def create_server(self, name: str = "ada", **spec: Any) -> None:
+        """Create the server's pod."""
         entries = {"gpu": self.claim}
         await self.world.named_user(name, entries, SHARE, cpu=self.cpu, image=QUICK_SERVER, **spec)
 
     async def until_gone(self, seconds: float = QUICK_SECONDS) -> None:
-        await self.world.until(lambda: self.placeholder not in self.world.watch.snapshot.pods, seconds, "it goes")
+        await self.world.until(
+            lambda: self.placeholder not in self.world.watch.snapshot.pods, seconds, "the placeholder is gone"
+        )
 
     def methods(self) -> list[str]:
-        """What the kubelet asked of the driver about the claim."""
+        """Methods that the kubelet called at the driver for the claim."""
         return [each.method for each in self.node.gpus.calls(claim=self.path)]
 
 
@@ -70,7 +72,7 @@ class Kept:
 async def placeholders(
     cluster: ClusterUnderTest, wanted: Shape, number: int = 1, **policy: Any
 ) -> AsyncIterator[PlaceholderWorld]:
-    """Real decisions on the cluster: so many places of a shape are kept; `policy` is what of the policy is different."""
+    """Real decisions on the cluster, with `number` placeholders of a shape; `policy` changes fields of the policy."""
     await cluster.publish(priority_class())
     async with at_work(cluster, (wanted, ReplicaRange(number, number)), image=PAUSE) as world:
         world.policy = replace(world.policy, **policy)
@@ -78,8 +80,10 @@ async def placeholders(
 
 
 @contextlib.asynccontextmanager
-async def kept(node: RealNode, cluster: ClusterUnderTest, *, is_full: bool) -> AsyncIterator[Kept]:
-    """A placeholder that runs on the node, and is promised to ada."""
+async def reserved_placeholder(
+    node: RealNode, cluster: ClusterUnderTest, *, is_full: bool
+) -> AsyncIterator[ReservedPlaceholder]:
+    """A placeholder that runs on the node, and is reserved for ada."""
     cores = int(node.node()["status"]["allocatable"]["cpu"])
     cpu = f"{cores * 600}m" if is_full else "100m"
     wanted = shape(SHARE, cpu=cpu, image=QUICK_SERVER)
@@ -87,15 +91,15 @@ async def kept(node: RealNode, cluster: ClusterUnderTest, *, is_full: bool) -> A
         await world.until(lambda: any(each.pod.is_running for each in world.warm(wanted)), QUICK_SECONDS)
         reservation = await world.reservations.place(wanted, cluster.namespace, "ada")
         placeholder = present(reservation.placement.placeholder).key
-        # No other one comes, whose devices a slow driver would be at work at in the end.
+        # No other placeholder is created; a slow driver would still prepare its devices at the end.
         readiness = replace(world.policy.readiness, settle=timedelta(seconds=1))
         world.policy = replace(world.policy, replicas={wanted.id: ReplicaRange(0, 0)}, readiness=readiness)
-        place = Kept(node, cluster, world, cpu, placeholder, reservation.claims["gpu"], set())
+        reserved = ReservedPlaceholder(node, cluster, world, cpu, placeholder, reservation.claims["gpu"], set())
 
         def note(_: object) -> None:
-            tracked = world.watch.snapshot.claims.get(place.claim_key)
+            tracked = world.watch.snapshot.claims.get(reserved.claim_key)
             if tracked is not None:
-                place.allocated.add(tracked.claim.is_allocated)
+                reserved.allocated.add(tracked.claim.is_allocated)
 
         world.watch.on_change(note)
-        yield place
+        yield reserved

@@ -1,4 +1,4 @@
-"""A user's pod takes over what a placeholder keeps: beside it, or in its stead where there is no room for both."""
+"""A user's pod gets a warm claim: beside the placeholder, or in place of it where both do not fit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.presence import present
 BIG = user_shape({"gpu": gpu_claim()}, cpu="6")
 PLAIN = user_shape(cpu="6")
 ADA = ObjectKey(NAMESPACE, "ada")
-NO_ROOM = "0/1 nodes are available: 1 Insufficient cpu."
+NO_CAPACITY = "0/1 nodes are available: 1 Insufficient cpu."
 
 
 def one_node(cpu: str) -> World:
@@ -37,27 +37,27 @@ def reserved(world: World, shape: Shape = BIG) -> tuple[Placement, ObjectKey]:
     return found, ObjectKey(NAMESPACE, world.reservation(found, "ada"))
 
 
-def comes(world: World, claim: ObjectKey) -> None:
+def create_pod(world: World, claim: ObjectKey) -> None:
     world.user("ada", claim_names={"gpu": claim.name}, cpu="6")
 
 
 def refuse(world: World) -> None:
-    """The scheduler has looked at the pod, and says so."""
-    world.refused["ada"] = NO_ROOM
+    """The scheduler has looked at the pod, and reports that it does not fit."""
+    world.refused["ada"] = NO_CAPACITY
 
 
 def test_the_placeholder_stays_until_the_containers_run() -> None:
-    """A kubelet may lose a pod that joins a claim while its last consumer goes, however long the pod takes to get there."""
+    """A kubelet may lose a pod that joins a claim while its last consumer ends, however long the start takes."""
     world = one_node("20")
     found, claim = reserved(world)
     device = world.snapshot.claims[claim].claim.status.devices
     world.slow.add("ada")
-    comes(world, claim)
+    create_pod(world, claim)
     world.run(minutes=20)
     assert world.where("ada") == "a"
     assert present(found.placeholder).key in world.view().placeholders
     assert not world.actions(DeletePlaceholder)
-    assert world.snapshot.pods[ADA].uid in world.snapshot.claims[claim].owner_uids, "it goes with its pod"
+    assert world.snapshot.pods[ADA].uid in world.snapshot.claims[claim].owner_uids, "it is deleted with its pod"
     world.slow.clear()
     world.run(minutes=1)
     assert [each.key for each in ended(world, Cause.HANDED_OVER)] == [present(found.placeholder).key]
@@ -70,7 +70,7 @@ def test_on_a_full_node_the_pod_is_a_consumer_first() -> None:
     found, claim = reserved(world)
     device = world.snapshot.claims[claim].claim.status.devices
     refuse(world)
-    comes(world, claim)
+    create_pod(world, claim)
     actions = world.decide().actions
     kinds = [type(each) for each in actions if isinstance(each, AddConsumer | DeletePlaceholder)]
     assert kinds == [AddConsumer, DeletePlaceholder]
@@ -85,11 +85,11 @@ def test_on_a_full_node_the_pod_is_a_consumer_first() -> None:
 
 
 @pytest.mark.parametrize("cpu", ["10", "20"])
-def test_it_never_goes_before_the_scheduler_has_found_no_room(cpu: str) -> None:
-    """Until then it may bind the pod beside it at any moment."""
+def test_the_placeholder_stays_until_the_scheduler_finds_no_capacity(cpu: str) -> None:
+    """Until then the scheduler may bind the pod beside the placeholder at any moment."""
     world = one_node(cpu)
     found, claim = reserved(world)
-    comes(world, claim)
+    create_pod(world, claim)
     world.pass_time(minutes=5)
     world.decide()
     assert present(found.placeholder).key in world.view().placeholders
@@ -97,11 +97,11 @@ def test_it_never_goes_before_the_scheduler_has_found_no_room(cpu: str) -> None:
 
 
 @pytest.mark.parametrize("is_bound", [False, True])
-def test_what_a_preempted_placeholder_keeps_is_its_pods(is_bound: bool) -> None:
-    """The scheduler may be quicker: it preempts for CPU and memory."""
+def test_the_claim_of_a_preempted_placeholder_is_handed_over(is_bound: bool) -> None:
+    """The scheduler may be faster: it preempts for CPU and memory."""
     world = one_node("20")
     found, claim = reserved(world)
-    comes(world, claim)
+    create_pod(world, claim)
     if is_bound:
         world.schedule()
     world.snapshot.put(replace(world.snapshot.pods[present(found.placeholder).key], is_deleted=True))
@@ -111,13 +111,13 @@ def test_what_a_preempted_placeholder_keeps_is_its_pods(is_bound: bool) -> None:
 
 
 @pytest.mark.parametrize("shape", [PLAIN, BIG], ids=["plain", "device"])
-def test_nobody_else_is_sent_there_meanwhile(shape: Shape) -> None:
+def test_no_other_server_is_sent_to_a_reserved_placeholder(shape: Shape) -> None:
     world = one_node("10")
     reserved(world)
     assert placement(world, shape).kind is PlacementKind.SCALE_UP
 
 
-def test_the_place_is_kept_anew_when_nobody_comes() -> None:
+def test_an_expired_reservation_is_replaced_by_a_warm_placeholder() -> None:
     world = one_node("10")
     found, claim = reserved(world)
     world.pass_time(seconds=31)
@@ -128,23 +128,23 @@ def test_the_place_is_kept_anew_when_nobody_comes() -> None:
     assert placement(world, BIG).kind is PlacementKind.WARM
 
 
-def test_a_pod_that_came_without_it_gets_its_device() -> None:
-    """It was made without the answer, which came too late."""
+def test_a_pod_without_its_reserved_claim_gets_the_device() -> None:
+    """The pod was created without the answer, which came too late."""
     world = one_node("10")
     _, claim = reserved(world)
     world.pass_time(seconds=5)
     world.user("ada", {"gpu": gpu_claim()}, cpu="6")
     world.run(minutes=0.2)
-    assert world.where("ada") == "a", "long before the promise is over"
+    assert world.where("ada") == "a", "long before the reservation expires"
     assert not world.snapshot.claims[claim].claim.is_allocated
 
 
-def test_a_pod_that_has_ended_takes_nothing_over() -> None:
-    """The kubelet refused it, say; the hub may make it again by that name."""
+def test_a_failed_pod_gets_no_warm_claim() -> None:
+    """For example, the kubelet refused the pod; the hub may create a pod of this name again."""
     world = one_node("20")
     found, claim = reserved(world)
     world.slow.add("ada")
-    comes(world, claim)
+    create_pod(world, claim)
     world.schedule()
     world.snapshot.put(replace(world.snapshot.pods[ADA], phase="Failed"))
     world.decide()
@@ -154,60 +154,60 @@ def test_a_pod_that_has_ended_takes_nothing_over() -> None:
     assert [each.key for each in ended(world, Cause.EXPIRED)] == [present(found.placeholder).key]
 
 
-def test_a_pod_whose_room_was_taken_does_not_hold_what_it_cannot_use() -> None:
-    """The scheduler gives up what a pod has all to itself, and places the pod elsewhere."""
+def test_a_pod_without_capacity_is_the_only_consumer_of_its_claim() -> None:
+    """The scheduler releases a claim with one consumer, and places the pod on another node."""
     world = one_node("13")
     found, claim = reserved(world)
     world.user("eve", cpu="6")
     world.schedule()
     refuse(world)
-    comes(world, claim)
+    create_pod(world, claim)
     world.decide()
     assert present(found.placeholder).key not in world.snapshot.pods
     assert [each.name for each in world.snapshot.claims[claim].consumers] == ["ada"]
 
 
-def test_no_node_is_asked_for_while_its_placeholder_is_about_to_go() -> None:
+def test_no_node_is_asked_for_during_a_handover() -> None:
     world = one_node("10")
     found, claim = reserved(world)
-    comes(world, claim)
+    create_pod(world, claim)
     world.decide()
-    (told,) = world.last.pending
-    assert told.reason == f"gets the devices of {present(found.placeholder).key} on node a"
-    assert not told.needs_node
+    (pending,) = world.last.pending
+    assert pending.reason == f"gets the devices of {present(found.placeholder).key} on node a"
+    assert not pending.needs_node
     assert not [each for each in world.actions(CreatePlaceholder) if each.for_pending_pod == ADA]
 
 
-def test_all_claims_are_the_pods_before_the_placeholder_goes() -> None:
+def test_all_claims_are_handed_over_before_the_placeholder_is_deleted() -> None:
     two = user_shape({"gpu": gpu_claim(), "more": gpu_claim()}, cpu="6")
     world = hub((two, 1, 1), (PLAIN, 0, 0))
     world.node("a", cpu="10", gpus=2)
     world.settle()
-    (kept,) = world.view().placeholders.values()
+    (placeholder,) = world.view().placeholders.values()
     reserved(world, two)
-    names = dict(zip(("gpu", "more"), (each.name for each in kept.claims), strict=True))
+    names = dict(zip(("gpu", "more"), (each.name for each in placeholder.claims), strict=True))
     refuse(world)
     world.user("ada", claim_names=names, cpu="6")
     world.decide()
     kinds = [type(each).kind for _, each in world.log if isinstance(each, AddConsumer | DeletePlaceholder)]
     assert kinds == ["add-consumer", "add-consumer", "delete-placeholder"]
-    assert sorted(each.claim for each in world.actions(AddConsumer)) == sorted(kept.claims)
+    assert sorted(each.claim for each in world.actions(AddConsumer)) == sorted(placeholder.claims)
 
 
-def test_two_pods_that_name_what_is_kept_stop_nothing() -> None:
+def test_two_pods_may_name_one_warm_claim() -> None:
     world = one_node("10")
     _, claim = reserved(world)
-    comes(world, claim)
+    create_pod(world, claim)
     world.user("bob", claim_names={"gpu": claim.name}, cpu="6")
     decided = world.decide()
     assert {each.pod.name for each in decided.pending} == {"ada", "bob"}
 
 
-def test_what_cannot_end_on_a_lost_node_stops_nothing_elsewhere() -> None:
-    """Its kubelet would have to say that its containers are gone."""
+def test_a_terminating_placeholder_on_a_lost_node_is_no_safeguard() -> None:
+    """Only its kubelet could report that its containers have ended."""
     world = one_node("10")
-    (kept,) = world.view().placeholders.values()
-    world.snapshot.put(replace(kept.pod, is_deleted=True))
+    (placeholder,) = world.view().placeholders.values()
+    world.snapshot.put(replace(placeholder.pod, is_deleted=True))
     assert present(safeguard_of(world.view(), world.policy)).rule == "terminating"
     obj = world.objects["Node", ObjectKey("", "a")]
     obj["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]

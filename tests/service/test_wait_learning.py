@@ -79,7 +79,9 @@ async def test_a_wait_is_estimated_and_compared(embedded_cluster: ClusterUnderTe
         assert "Estimated waits: 0% of them ended in their interval" in await service.get("placeholders-page")
 
 
-async def test_what_the_history_tells_is_learned(embedded_cluster: ClusterUnderTest, tmp_path: Path) -> None:
+async def test_sessions_and_lead_times_are_learned_from_the_history(
+    embedded_cluster: ClusterUnderTest, tmp_path: Path
+) -> None:
     cluster = embedded_cluster
     await prepare(cluster, *node("node-a", whole("gpu-0")))
     await publish_shapes(cluster, {"gpu": GPU, "plain": PLAIN})

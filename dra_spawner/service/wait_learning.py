@@ -21,7 +21,7 @@ from dra_spawner.placeholders.planner.view import age
 from dra_spawner.service.blocking_calls import BlockingCalls
 from dra_spawner.service.history_recording import HistoryRecording
 
-__all__ = ["WaitKeeper"]
+__all__ = ["WaitLearning"]
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ _MAX_AT_ONCE: Final = 20
 _JUST_CREATED: Final = timedelta(seconds=30)
 
 
-class WaitKeeper:
+class WaitLearning:
     """See the module."""
 
     def __init__(

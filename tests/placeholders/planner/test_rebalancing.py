@@ -1,4 +1,4 @@
-"""Placeholders move to new nodes and leave nodes that should go, within budgets and never to no purpose."""
+"""Placeholders are rebalanced to new nodes and drained from idle nodes, within budgets and never in vain."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def full_node(world: World, users: int = 6) -> None:
     world.settle()
 
 
-def test_placeholders_move_to_a_new_empty_node() -> None:
-    """Then users find room where users are."""
+def test_placeholders_are_rebalanced_to_a_new_empty_node() -> None:
+    """Then there is capacity for new users on nodes with users."""
     world = hub(4)
     full_node(world)
     assert world.picture("a") == "UUUUUUPPPP"
@@ -43,19 +43,19 @@ def test_placeholders_move_to_a_new_empty_node() -> None:
     assert world.snapshot.nodes["b"].node.labels[names.ATTRACT] == "true"
 
 
-def test_a_move_keeps_the_floor_of_warm_places() -> None:
+def test_rebalancing_keeps_the_floor_of_warm_placeholders() -> None:
     world = hub(4)
     full_node(world)
     world.node("b")
     for _ in range(60):
         world.decide()
         warm = len(world.view().warm(PLAIN.id))
-        assert warm >= 2, "half of what is wanted stays"
+        assert warm >= 2, "half of the wanted placeholders stay"
         world.schedule()
         world.pass_time(seconds=1)
 
 
-def test_no_move_to_a_node_without_images() -> None:
+def test_no_rebalancing_to_a_node_without_images() -> None:
     world = hub(4)
     full_node(world)
     world.node("b", images=())
@@ -63,7 +63,7 @@ def test_no_move_to_a_node_without_images() -> None:
     assert not ended(world, Cause.REBALANCE)
 
 
-def test_no_move_to_a_node_with_a_user() -> None:
+def test_no_rebalancing_to_a_node_with_a_user() -> None:
     world = hub(4)
     full_node(world)
     world.node("b")
@@ -73,31 +73,31 @@ def test_no_move_to_a_node_with_a_user() -> None:
     assert not ended(world, Cause.REBALANCE)
 
 
-def test_no_move_if_the_scheduler_would_put_it_elsewhere() -> None:
-    """A third node is emptier than the new one; a replacement would go there, so nobody is evicted."""
+def test_no_rebalancing_if_the_scheduler_would_choose_another_node() -> None:
+    """A third node is emptier than the new node; a replacement would go there, so nothing is evicted."""
     world = hub(4)
     full_node(world)
     world.node("b", cpu="2")
     world.node("big", cpu="2000")
     world.planner_state = replace(world.planner_state)
     world.run(minutes=5)
-    moved = ended(world, Cause.REBALANCE)
-    where = Counter(each.reason.split("node ")[1].split(",")[0] for each in moved)
-    assert set(where) <= {"big"}, "the newest node by name attracts; nothing is moved to the other"
+    rebalanced = ended(world, Cause.REBALANCE)
+    where = Counter(each.reason.split("node ")[1].split(",")[0] for each in rebalanced)
+    assert set(where) <= {"big"}, "the newest node by name attracts; nothing is rebalanced to the other"
 
 
 def test_placeholders_settle_down() -> None:
-    """With no change in the cluster nothing is decided any more: zero writes."""
+    """Without a change in the cluster nothing is decided any more: zero writes."""
     world = hub(4)
     full_node(world)
     world.node("b")
-    world.run(minutes=40)  # until it is no longer new
+    world.run(minutes=40)  # until the node is no longer new
     world.log.clear()
     world.run(minutes=30)
     assert world.log == []
 
 
-def test_evictions_keep_to_the_bucket_in_any_storm() -> None:
+def test_evictions_stay_within_the_bucket_in_any_storm() -> None:
     world = hub(20, 40, budget=Budget(per_second=0.1, burst=3, per_node=1))
     world.node("a", cpu="30")
     world.settle()
@@ -115,7 +115,7 @@ def test_evictions_keep_to_the_bucket_in_any_storm() -> None:
     assert len(ended(world, Cause.REBALANCE, Cause.DRAIN, Cause.SURPLUS)) <= 3 + 0.1 * seconds
 
 
-def test_nothing_is_evicted_while_placeholders_wait() -> None:
+def test_nothing_is_evicted_while_placeholders_are_pending() -> None:
     world = hub(4)
     full_node(world)
     world.user("one-more")
@@ -126,7 +126,7 @@ def test_nothing_is_evicted_while_placeholders_wait() -> None:
     assert not ended(world, Cause.REBALANCE, Cause.DRAIN)
 
 
-def test_nothing_is_done_while_the_api_fails_or_knowledge_is_old() -> None:
+def test_nothing_is_done_while_the_api_fails_or_the_view_is_stale() -> None:
     world = hub(4)
     full_node(world)
     world.node("b")
@@ -144,14 +144,14 @@ def test_nothing_is_done_while_the_api_fails_or_knowledge_is_old() -> None:
 
 
 def test_an_idle_node_becomes_empty() -> None:
-    """Two nodes, few users: the one without users loses its placeholders to the other, and the autoscaler takes it."""
+    """Two nodes, few users: the placeholders of the node without users go to the other node."""
     world = hub(3)
     full_node(world, 3)
     world.node("b")
     world.user("late", nodeSelector={"kubernetes.io/hostname": "b"}, requires_ready=False)
     world.settle()
     world.leave("late")
-    world.pass_time(hours=2)  # no longer new
+    world.pass_time(hours=2)  # the node is no longer new
     world.run(minutes=5)
     world.pass_time(minutes=5)
     world.run(minutes=15)
@@ -174,7 +174,7 @@ def test_a_node_with_a_user_is_never_drained_or_evicted_from_for_that() -> None:
 
 
 def test_a_new_node_and_one_that_was_just_left_are_not_drained() -> None:
-    """Berkeley's fixes: a node that came, or that its user left a moment ago, must not go at once."""
+    """Berkeley's fixes: a new node, or one that its user left a moment ago, must not be removed at once."""
     world = hub(2)
     full_node(world, 2)
     world.pass_time(hours=2)
@@ -183,18 +183,18 @@ def test_a_new_node_and_one_that_was_just_left_are_not_drained() -> None:
     assert not [each for each in world.actions(LabelNode) if each.label == names.DRAINING and each.node == "b"]
 
 
-def test_waiting_placeholders_block_reduction() -> None:
-    """Berkeley's race: a node is about to come for the one that waits, so none that has a place goes."""
+def test_pending_placeholders_block_reduction() -> None:
+    """Berkeley's race: a node is about to come for the pending placeholder, so none with a node is deleted."""
     world = hub(4, 8)
     full_node(world, 8)
     assert any(name.startswith("placeholder") for name in world.pending)
     world.policy = replace(world.policy, replicas={PLAIN.id: ReplicaRange(1, 8)})
-    placed = {each.key for each in world.view().placeholders.values() if not each.is_pending}
+    scheduled = {each.key for each in world.view().placeholders.values() if not each.is_pending}
     world.decide()
-    assert placed <= set(world.view().placeholders)
+    assert scheduled <= set(world.view().placeholders)
 
 
-def test_less_is_wanted() -> None:
+def test_surplus_placeholders_are_deleted() -> None:
     world = hub(4, 8)
     full_node(world, 3)
     world.policy = replace(world.policy, replicas={PLAIN.id: ReplicaRange(1, 8)})
@@ -202,7 +202,7 @@ def test_less_is_wanted() -> None:
     assert len(world.view().placeholders) == 1
 
 
-def test_a_shape_that_no_profile_has_any_more() -> None:
+def test_placeholders_of_a_shape_without_a_profile_are_deleted() -> None:
     world = hub(2)
     full_node(world, 1)
     world.policy = Policy()
@@ -218,14 +218,14 @@ def test_each_pending_server_asks_for_a_node_whatever_max_is() -> None:
     world.run(minutes=1)
     assert len(world.view().placeholders) == 10
     assert len(world.actions(CreatePlaceholder)) == 10
-    # They go as soon as the servers need no more nodes.
+    # They are deleted as soon as the servers need no more nodes.
     for number in range(10):
         world.leave(f"user-{number}")
     world.settle()
     assert len(world.view().placeholders) == 2
 
 
-def test_a_node_that_goes_takes_nothing_along() -> None:
+def test_placeholders_of_a_removed_node_are_replaced() -> None:
     world = hub(3)
     full_node(world, 1)
     world.remove_node("a")
@@ -234,7 +234,7 @@ def test_a_node_that_goes_takes_nothing_along() -> None:
     assert len(world.pending) == 3
 
 
-def test_the_floor_holds_where_nothing_else_does() -> None:
+def test_the_floor_limits_evictions_where_no_budget_does() -> None:
     world = hub(4, budget=Budget(per_second=100, burst=100, per_node=100, max_pending=100))
     full_node(world)
     world.planner_state = replace(
@@ -260,7 +260,7 @@ def test_a_service_that_just_started_has_nothing_to_spend() -> None:
     assert len(ended(world, Cause.REBALANCE)) == 1
 
 
-def test_nothing_is_evicted_while_any_placeholder_waits() -> None:
+def test_nothing_is_evicted_while_a_placeholder_of_another_shape_is_pending() -> None:
     big = user_shape(cpu="100")
     world = hub(4)
     full_node(world)
@@ -279,8 +279,8 @@ def draining(world: World) -> list[str]:
     return [name for name, state in sorted(world.snapshot.nodes.items()) if names.DRAINING in state.node.labels]
 
 
-def test_no_second_node_is_drained_while_the_first_ones_placeholders_are_on_their_way() -> None:
-    """Both would count on the same room."""
+def test_no_second_node_is_drained_while_the_first_has_placeholders() -> None:
+    """Both nodes would count on the same capacity."""
     world = device_hub.hub((GPU, 2, 2), newest=timedelta(minutes=5))
     world.node("a", gpus=2)
     world.settle()
@@ -297,7 +297,7 @@ def test_no_second_node_is_drained_while_the_first_ones_placeholders_are_on_thei
     assert not world.placeholders_on("a")
 
 
-def test_a_node_is_not_drained_any_more_when_a_placeholder_finds_no_other_place() -> None:
+def test_draining_ends_when_a_placeholder_fits_on_no_other_node() -> None:
     world = device_hub.hub((GPU, 2, 2))
     for name in "abc":
         world.node(name, gpus=1)
@@ -311,7 +311,7 @@ def test_a_node_is_not_drained_any_more_when_a_placeholder_finds_no_other_place(
 
 
 def test_a_node_is_not_drained_where_the_floor_keeps_all_placeholders() -> None:
-    """Nobody would be sent there, and it would never be empty."""
+    """No user would be sent to the node, but it would never become empty."""
     world = device_hub.hub((GPU, 1, 1))
     for name in "ab":
         world.node(name, gpus=1)
@@ -325,8 +325,8 @@ def test_a_node_is_not_drained_where_the_floor_keeps_all_placeholders() -> None:
     assert not world.placeholders_on(was)
 
 
-def test_what_is_not_warm_goes_first_when_less_is_wanted() -> None:
-    """Though the warm one is the newest."""
+def test_surplus_placeholders_that_are_not_warm_are_deleted_first() -> None:
+    """The warm one stays although it is the newest."""
     world = hub(2)
     world.node("without-images", cpu="2", images=())
     world.settle()
@@ -339,8 +339,8 @@ def test_what_is_not_warm_goes_first_when_less_is_wanted() -> None:
     assert [each.key for each in world.view().placeholders.values()] == [warm.key]
 
 
-def test_never_more_than_max_though_what_is_to_end_may_not_be_ended() -> None:
-    """As without the right to delete pods: what was promised to somebody who did not come stays."""
+def test_never_more_than_max_although_expired_placeholders_still_exist() -> None:
+    """As without the right to delete pods: expired reservations stay."""
     world = device_hub.hub((GPU, 1, 2))
     world.node("a", gpus=4)
     world.settle()

@@ -26,7 +26,7 @@ from dra_spawner.placeholders.planner.view import View, age
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.pods import Pod
 
-__all__ = ["QuotaNeeds", "QuotaRoom", "UnservedServer", "needed_amounts"]
+__all__ = ["QuotaNeeds", "RemainingQuotas", "UnservedServer", "needed_amounts"]
 
 _NAMESPACE: Final = "default"
 #: Pods that are younger than this may not be counted yet in what was last seen of a quota.
@@ -61,7 +61,7 @@ class QuotaNeeds:
         self._shapes = policy.shapes
         self._pending = {shape for pod in view.pending_users if (shape := view.shape_of(pod)) in policy.shapes}
         self._amounts: dict[tuple[str, bool, bool, bool], list[Amounts]] = {}
-        self._kept: dict[str, list[Amounts]] = {}
+        self._for_servers: dict[str, list[Amounts]] = {}
 
     def of_placeholder(self, shape: str) -> list[Amounts]:
         """Of a placeholder and its claims."""
@@ -98,22 +98,22 @@ class QuotaNeeds:
             ]
         return self._amounts[key]
 
-    def kept_for(self, shape: str) -> list[Amounts]:
-        """What placeholders of a shape leave: room for one more server of it, and of each shape with pending servers.
+    def left_for_servers(self, shape: str) -> list[Amounts]:
+        """What placeholders of a shape leave: one more server of the shape, and one of each shape with pending servers.
 
         A server exists beside its placeholder during a handover.
         """
-        if shape not in self._kept:
+        if shape not in self._for_servers:
             servers = [self.of_server(each) for each in {*self._pending, shape}]
-            self._kept[shape] = [summed(amounts) for amounts in zip(*servers, strict=True)]
-        return self._kept[shape]
+            self._for_servers[shape] = [summed(amounts) for amounts in zip(*servers, strict=True)]
+        return self._for_servers[shape]
 
 
-class QuotaRoom:
+class RemainingQuotas:
     """What the quotas have left, before and while placeholders are granted.
 
-    A placeholder for a target leaves what placeholders of its own shape and of others leave (`QuotaNeeds.kept_for`),
-    and what servers lack that are about to start. One for a pending pod leaves only the latter.
+    A placeholder for a target leaves what placeholders of all shapes leave (`QuotaNeeds.left_for_servers`), and what
+    servers lack that are about to start. A placeholder for a pending pod leaves only the latter.
     """
 
     def __init__(self, view: View, policy: Policy) -> None:
@@ -133,11 +133,11 @@ class QuotaRoom:
         for index, quota in enumerate(self._quotas):
             kept = self._unserved[index]
             if not for_pending_pod:
-                left_by = (self._needs.kept_for(each)[index] for each in {*self._present, shape})
+                left_by = (self._needs.left_for_servers(each)[index] for each in {*self._present, shape})
                 kept = most_of((*left_by, kept))
             found = quota.shortage(self._needs.of_placeholder(shape)[index], kept=kept)
             if found:
-                return found if for_pending_pod else f"{found}, which leaves room for users' servers"
+                return found if for_pending_pod else f"{found}, which leaves capacity for users' servers"
         return ""
 
     def take(self, shape: str) -> None:

@@ -1,4 +1,4 @@
-"""Placeholders yield where a quota has no room for users' servers, as few as help, and are not created again at once."""
+"""Where a quota has no capacity for users' servers, few placeholders are deleted, and not created again at once."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from dra_spawner.dra.quantity import NANO_PER_UNIT, Quantity
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeletePlaceholder
-from dra_spawner.placeholders.planner.quota_room import needed_amounts
 from dra_spawner.placeholders.planner.quotas import Quota, quota_of
+from dra_spawner.placeholders.planner.remaining_quotas import needed_amounts
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.placeholders.planner.view import AwaitedServer
 from dra_spawner.simulator.claims import ObjectKey
@@ -36,7 +36,7 @@ def number(world: World, shape: Shape) -> int:
 
 
 def full(*shapes: tuple[Shape, int, int], gpus: int = 20) -> World:
-    """A hub with all of its placeholders warm."""
+    """A hub whose placeholders are all warm."""
     world = hub(*shapes)
     world.node("a", "40", gpus=gpus)
     world.run(minutes=1)
@@ -46,7 +46,7 @@ def full(*shapes: tuple[Shape, int, int], gpus: int = 20) -> World:
 
 
 def again(world: World) -> None:
-    """A round, and another one when what it found has lasted for a second."""
+    """Run a round, and another one when its result has lasted for a second."""
     world.run(minutes=1 / 30, every_seconds=1)
 
 
@@ -56,7 +56,7 @@ def awaited(world: World, shape: Shape, name: str = "ada", *, has_claims: bool =
     return found
 
 
-def yielded(world: World) -> list[DeletePlaceholder]:
+def deleted_for_quota(world: World) -> list[DeletePlaceholder]:
     return ended(world, Cause.QUOTA)
 
 
@@ -68,27 +68,27 @@ def yielded(world: World) -> list[DeletePlaceholder]:
         pytest.param({CLAIMS: "4"}, 3, id="claims"),
         pytest.param({DEVICES: "3"}, 2, id="devices of a class"),
         pytest.param({"pods": "4", DEVICES: "3"}, 2, id="two resources"),
-        pytest.param({TEMPLATES: "0"}, 6, id="what placeholders do not use"),
-        pytest.param({"services": "0"}, 6, id="what nothing uses"),
-        pytest.param({"pods": "7"}, 6, id="room enough"),
+        pytest.param({TEMPLATES: "0"}, 6, id="a resource that placeholders do not use"),
+        pytest.param({"services": "0"}, 6, id="a resource that no object uses"),
+        pytest.param({"pods": "7"}, 6, id="capacity enough"),
     ],
 )
-def test_a_lowered_quota_has_room_for_one_server_at_once(hard: dict[str, str], left: int) -> None:
+def test_a_lowered_quota_has_capacity_for_one_server_at_once(hard: dict[str, str], left: int) -> None:
     world = full((GPU, 6, 9))
     Counting(world, hard)
     again(world)
     assert number(world, GPU) == left
     world.run(minutes=30)
     assert number(world, GPU) == left
-    assert len(yielded(world)) == 6 - left
-    assert not world.actions(CreatePlaceholder), "none is created to yield again"
+    assert len(deleted_for_quota(world)) == 6 - left
+    assert not world.actions(CreatePlaceholder), "none is created to be deleted again"
     if left < 6:
-        reason = yielded(world)[0].reason
+        reason = deleted_for_quota(world)[0].reason
         assert reason.startswith("ResourceQuota 'q' (at most ")
-        assert reason.endswith(" has no room for one more server")
+        assert reason.endswith(" has no capacity for one more server")
 
 
-def test_the_newest_and_the_least_useful_yield_first() -> None:
+def test_the_newest_and_the_least_useful_are_deleted_first() -> None:
     world = full((GPU, 3, 9), gpus=3)
     old = set(world.view().placeholders)
     world.policy = replace(world.policy, replicas={GPU.id: replace(world.policy.replicas[GPU.id], min=5)})
@@ -105,21 +105,21 @@ def test_the_newest_and_the_least_useful_yield_first() -> None:
     assert set(world.view().placeholders) == old - {min(old)}
 
 
-def test_users_who_fill_a_quota_are_never_refused() -> None:
-    """`Counting` asserts it of each of them; a placeholder goes for each, and comes back when a user leaves."""
+def test_users_that_fill_a_quota_are_never_refused() -> None:
+    """`Counting` asserts it for each user; a placeholder is deleted for each, and created again when a user leaves."""
     world = full((GPU, 6, 9))
     Counting(world, {"pods": "8"})
     for step in range(8):
         world.user(f"user-{step}", {"gpu": gpu_claim()})
         world.run(minutes=0.2, every_seconds=1)
         assert number(world, GPU) == min(6, max(8 - (step + 1) - 1, 0))
-    assert len(yielded(world)) == 6
+    assert len(deleted_for_quota(world)) == 6
     assert not world.actions(CreatePlaceholder)
     for step in range(3):
         world.leave(f"user-{step}")
         world.run(minutes=0.2, every_seconds=1)
     assert number(world, GPU) == 2
-    assert len(yielded(world)) == 6
+    assert len(deleted_for_quota(world)) == 6
 
 
 def test_a_handover_in_a_full_quota_costs_no_other_placeholder() -> None:
@@ -132,50 +132,50 @@ def test_a_handover_in_a_full_quota_costs_no_other_placeholder() -> None:
     world.slow.add("ada")
     world.user("ada", claim_names={"gpu": claim})
     world.run(minutes=0.5, every_seconds=1)
-    assert (number(world, GPU), yielded(world)) == (3, [])
-    # It takes long, and the next user needs the room.
+    assert (number(world, GPU), deleted_for_quota(world)) == (3, [])
+    # The start takes long, and the next user needs the capacity.
     world.run(minutes=1, every_seconds=1)
-    assert (number(world, GPU), len(yielded(world))) == (2, 1)
+    assert (number(world, GPU), len(deleted_for_quota(world))) == (2, 1)
     world.slow.clear()
     world.run(minutes=1)
     assert len(ended(world, Cause.HANDED_OVER)) == 1
-    assert number(world, GPU) == 2, "of four pods one is a server, and room for one is left"
-    assert len(yielded(world)) == 1
+    assert number(world, GPU) == 2, "of four pods one is a server, and one more fits"
+    assert len(deleted_for_quota(world)) == 1
 
 
 # --- servers that are about to start ----------------------------------------------------------------------------------
 
 
-def test_a_server_whose_pod_does_not_come_gets_room() -> None:
-    """Its shape has no placeholders, so no room was left for it."""
+def test_a_server_whose_pod_does_not_come_gets_capacity() -> None:
+    """Its shape has no placeholders, so no capacity was left for it."""
     world = full((GPU, 4, 9), (PAIR, 0, 9))
     Counting(world, {DEVICES: "5"})
     awaited(world, PAIR)
     again(world)
-    assert not yielded(world), "its pod may come at once"
+    assert not deleted_for_quota(world), "its pod may come at once"
     world.run(minutes=1, every_seconds=1)
-    (action,) = yielded(world)
+    (action,) = deleted_for_quota(world)
     assert action.pod == ObjectKey(NAMESPACE, "ada")
     assert action.reason == (
-        f"ResourceQuota 'q' (at most 5 of {DEVICES}) has no room for hub/ada, which is about to start"
+        f"ResourceQuota 'q' (at most 5 of {DEVICES}) has no capacity for hub/ada, which is about to start"
     )
     assert not world.actions(CreatePlaceholder), "the user may try again"
     world.user("ada", {"gpu": gpu_claim(count=2)})
     world.run(minutes=1, every_seconds=1)
-    assert (number(world, GPU), len(yielded(world))) == (2, 2), "one more server finds room"
+    assert (number(world, GPU), len(deleted_for_quota(world))) == (2, 2), "one more server fits"
 
 
-def test_a_pending_server_whose_claims_do_not_come_gets_room() -> None:
-    """Kubernetes makes claims of templates when the pod is there already."""
+def test_a_pending_server_whose_claims_do_not_come_gets_capacity() -> None:
+    """Kubernetes creates claims from templates after the pod."""
     world = full((GPU, 4, 9), (PAIR, 0, 9))
     Counting(world, {DEVICES: "5", TEMPLATES: "1"})
     world.refused["ada"] = "waiting for the claim"
     world.user("ada", {"gpu": gpu_claim(count=2)})
     world.run(minutes=1, every_seconds=1)
-    (action,) = yielded(world)
+    (action,) = deleted_for_quota(world)
     assert (action.pod, action.reason) == (
         ObjectKey(NAMESPACE, "ada"),
-        f"ResourceQuota 'q' (at most 5 of {DEVICES}) has no room for the claims of hub/ada",
+        f"ResourceQuota 'q' (at most 5 of {DEVICES}) has no capacity for the claims of hub/ada",
     )
     assert not world.actions(CreatePlaceholder)
 
@@ -189,41 +189,41 @@ def test_placeholders_come_back_if_the_user_does_not() -> None:
     world.awaited.clear()
     world.run(minutes=1)
     assert number(world, GPU) == 4
-    assert len(yielded(world)) == 1
+    assert len(deleted_for_quota(world)) == 1
 
 
-def test_each_of_several_servers_gets_room() -> None:
+def test_each_of_several_servers_gets_capacity() -> None:
     world = full((GPU, 6, 9))
     Counting(world, {"pods": "7"})
     for name in ("ada", "bob", "cy"):
         awaited(world, GPU, name)
     world.run(minutes=0.2, every_seconds=1)
-    assert sorted(str(each.pod) for each in yielded(world)) == ["hub/bob", "hub/cy"], "for one there was room"
+    assert sorted(str(each.pod) for each in deleted_for_quota(world)) == ["hub/bob", "hub/cy"], "one server fitted"
 
 
 def test_a_server_with_warm_claims_needs_no_others() -> None:
     world = full((GPU, 4, 9), (PAIR, 0, 9))
     Counting(world, {DEVICES: "4", "pods": "40"})
     again(world)
-    assert len(yielded(world)) == 1, "for one more server"
+    assert len(deleted_for_quota(world)) == 1, "for one more server"
     awaited(world, PAIR, has_claims=True)
     world.run(minutes=1)
-    assert len(yielded(world)) == 1
+    assert len(deleted_for_quota(world)) == 1
 
 
-def test_what_does_not_help_is_not_done() -> None:
+def test_no_placeholder_is_deleted_if_that_does_not_help() -> None:
     world = full((GPU, 4, 9))
     Counting(world, {DEVICES: "5", TEMPLATES: "0"})
     awaited(world, user_shape({"gpu": gpu_claim(count=6)}))
     awaited(world, user_shape({"gpu": gpu_claim(count=2)}), "bob")
     world.run(minutes=1)
-    assert not yielded(world), "six devices are more than the quota has, and no placeholder frees a template"
+    assert not deleted_for_quota(world), "six devices are more than the quota has, and no placeholder frees a template"
 
 
-def test_as_few_as_help() -> None:
-    """Pods alone could be had of a placeholder without devices; but one with devices has to go anyway."""
+def test_as_few_placeholders_as_help_are_deleted() -> None:
+    """A placeholder without devices would free a pod; but one with devices is needed anyway."""
     world = full((PLAIN, 3, 9), (GPU, 3, 9))
-    for shape in (GPU, PLAIN):  # those without devices are the newest, and would be the first
+    for shape in (GPU, PLAIN):  # placeholders without devices are the newest, and would be the first
         for placeholder in list(world.view().placeholders_of_shape[shape.id]):
             world.remove_pod(placeholder.key)
             world.create_placeholder(shape)
@@ -232,17 +232,17 @@ def test_as_few_as_help() -> None:
     world.log.clear()
     Counting(world, {"pods": "7", DEVICES: "4"})
     again(world)
-    assert not yielded(world)
+    assert not deleted_for_quota(world)
     Counting(world, {"pods": "6", DEVICES: "3"})
     again(world)
-    assert [(each.cause, "pods" in each.reason) for each in yielded(world)] == [(Cause.QUOTA, False)]
+    assert [(each.cause, "pods" in each.reason) for each in deleted_for_quota(world)] == [(Cause.QUOTA, False)]
 
 
-# --- what stays -------------------------------------------------------------------------------------------------------
+# --- placeholders that stay -------------------------------------------------------------------------------------------
 
 
 def test_a_placeholder_for_a_pending_server_stays() -> None:
-    """Without it the autoscaler adds no node."""
+    """Without the placeholder the autoscaler adds no node."""
     world = hub((GPU, 0, 9))
     for name in ("ada", "bob"):
         world.user(name, {"gpu": gpu_claim()})
@@ -250,36 +250,36 @@ def test_a_placeholder_for_a_pending_server_stays() -> None:
     assert number(world, GPU) == 2
     Counting(world, {"pods": "4"})
     world.run(minutes=1)
-    assert (number(world, GPU), yielded(world)) == (2, [])
+    assert (number(world, GPU), deleted_for_quota(world)) == (2, [])
 
 
 @pytest.mark.parametrize(("pods", "left"), [("0", 0), ("1", 0), ("2", 1)])
-def test_a_quota_that_is_exceeded_is_kept(pods: str, left: int) -> None:
+def test_an_exceeded_quota_is_respected_again(pods: str, left: int) -> None:
     world = full((GPU, 6, 9))
     Counting(world, {"pods": pods})
     world.run(minutes=5)
-    assert (number(world, GPU), len(yielded(world))) == (left, 6 - left)
+    assert (number(world, GPU), len(deleted_for_quota(world))) == (left, 6 - left)
 
 
-def test_a_quota_for_placeholders_alone_is_kept() -> None:
+def test_a_quota_for_placeholders_alone_is_respected() -> None:
     world = full((PLAIN, 6, 9))
     Counting(world, {"pods": "4"}, **OF_PLACEHOLDERS)
     again(world)
     assert number(world, PLAIN) == 4
-    assert {each.reason for each in yielded(world)} == {"ResourceQuota 'q' (at most 4 of pods) is exceeded"}
+    assert {each.reason for each in deleted_for_quota(world)} == {"ResourceQuota 'q' (at most 4 of pods) is exceeded"}
     world.run(minutes=30)
-    assert (number(world, PLAIN), len(yielded(world))) == (4, 2)
+    assert (number(world, PLAIN), len(deleted_for_quota(world))) == (4, 2)
 
 
-def test_what_is_not_counted_yet_tells_nothing() -> None:
+def test_resources_that_are_not_counted_yet_are_ignored() -> None:
     world = full((GPU, 6, 9))
     world.quotas = lambda: (quota_of(quota({"pods": "100", "memory": "1Ti"}, {"pods": "6"}), ""),)
     world.run(minutes=1)
-    assert not yielded(world)
+    assert not deleted_for_quota(world)
 
 
 def test_a_quota_that_is_late_costs_no_second_placeholder() -> None:
-    """It counts a placeholder for two seconds after it is gone; rounds follow each other meanwhile."""
+    """The quota counts a placeholder for two seconds after its end; rounds go on meanwhile."""
     world = full((GPU, 6, 9))
     past: list[int] = []
 
@@ -292,10 +292,10 @@ def test_a_quota_that_is_late_costs_no_second_placeholder() -> None:
     for _ in range(100):
         world.decide()
         world.pass_time(seconds=0.1)
-    assert (number(world, GPU), len(yielded(world))) == (5, 1)
+    assert (number(world, GPU), len(deleted_for_quota(world))) == (5, 1)
 
 
-def test_a_shortage_of_a_moment_is_none() -> None:
+def test_a_momentary_shortage_is_ignored() -> None:
     """A quota counts a claim before the watch of claims shows it."""
     world = full((GPU, 4, 9))
     world.quotas = lambda: (quota_of(quota({DEVICES: "5"}, {DEVICES: "5"}), ""),)
@@ -304,7 +304,7 @@ def test_a_shortage_of_a_moment_is_none() -> None:
         world.pass_time(seconds=0.1)
     world.quotas = lambda: (quota_of(quota({DEVICES: "5"}, {DEVICES: "4"}), ""),)
     world.run(minutes=1)
-    assert not yielded(world)
+    assert not deleted_for_quota(world)
 
 
 def test_a_placeholder_that_is_terminating_is_as_good_as_gone() -> None:
@@ -313,10 +313,10 @@ def test_a_placeholder_that_is_terminating_is_as_good_as_gone() -> None:
     world.snapshot.put(replace(victim.pod, is_deleted=True))
     Counting(world, {"pods": "6"})
     world.run(minutes=1)
-    assert not yielded(world)
+    assert not deleted_for_quota(world)
     world.remove_pod(victim.key)
     world.run(minutes=1)
-    assert (number(world, GPU), yielded(world)) == (5, [])
+    assert (number(world, GPU), deleted_for_quota(world)) == (5, [])
 
 
 def test_a_deletion_that_was_refused_is_decided_again() -> None:
@@ -325,27 +325,27 @@ def test_a_deletion_that_was_refused_is_decided_again() -> None:
     before = dict(world.objects)
     view = world.view()
     again(world)
-    (action,) = yielded(world)
+    (action,) = deleted_for_quota(world)
     pod = view.placeholders[action.key].pod
     for key in view.placeholders[action.key].claims:
         world.apply(before["ResourceClaim", key])
     world.apply(before["Pod", action.key])
     world.snapshot.put(pod)
     again(world)
-    assert [each.key for each in yielded(world)].count(action.key) == 2
+    assert [each.key for each in deleted_for_quota(world)].count(action.key) == 2
 
 
-def test_nothing_yields_on_hold() -> None:
+def test_nothing_is_deleted_on_hold() -> None:
     world = full((GPU, 6, 9))
     Counting(world, {"pods": "6"})
     world.stale = timedelta(hours=1)
     world.run(minutes=1)
-    assert not yielded(world)
+    assert not deleted_for_quota(world)
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_no_shape_is_created_and_yields_in_turn(seed: int) -> None:
-    """Users come and go, a quota changes: after each event a shape is created, or yields, never both."""
+def test_no_shape_is_created_and_deleted_in_turn(seed: int) -> None:
+    """Users come and go, and a quota changes: after each event a shape is created or deleted, never both."""
     random = Random(seed)
     world = full((PLAIN, 3, 9), (GPU, 4, 9), (PAIR, 2, 9), gpus=40)
     counting = Counting(world, {})
@@ -360,7 +360,7 @@ def test_no_shape_is_created_and_yields_in_turn(seed: int) -> None:
             world.leave(users.pop(random.randrange(len(users))))
         elif event == "comes":
             claims: dict[str, Json] = random.choice([{}, {"gpu": gpu_claim()}, {"gpu": gpu_claim(count=2)}])
-            # The API server refuses its pod at first, unless the quota has room; the user tries again.
+            # The API server refuses its pod at first, unless the quota has capacity; the user tries again.
             if not admits(world, claims):
                 awaited(world, user_shape(claims), f"user-{step}")
                 world.run(minutes=0.2, every_seconds=1)
@@ -370,14 +370,16 @@ def test_no_shape_is_created_and_yields_in_turn(seed: int) -> None:
             world.awaited.clear()
         world.run(minutes=0.5, every_seconds=2)
         created = {each.shape for each in world.actions(CreatePlaceholder)}
-        gone = {before[each.key] for each in yielded(world) if each.key in before}
-        assert len(yielded(world)) == sum(each.key in before for each in yielded(world)), "a new one yields"
+        gone = {before[each.key] for each in deleted_for_quota(world) if each.key in before}
+        assert len(deleted_for_quota(world)) == sum(each.key in before for each in deleted_for_quota(world)), (
+            "a new one is deleted"
+        )
         assert not created & gone, (step, event, counting.hard)
     assert users
 
 
 def admits(world: World, claims: Mapping[str, Json]) -> bool:
-    """Whether the API server would take a server's pod and claims."""
+    """Whether the API server would accept a server's pod and claims."""
     view = world.view()
     return all(
         not each.shortage(needed_amounts(user_shape(claims), view, each, for_server=True), kept={})
