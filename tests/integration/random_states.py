@@ -18,7 +18,6 @@ from dra_spawner.devcluster.clock import ScaledClock
 from dra_spawner.devcluster.kubelet.node_agent import complete_node
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import resource_path
-from dra_spawner.kube.api_connection import ApiRequest
 from dra_spawner.placeholders.planner.hypothetical_pods import requiring_readiness
 from dra_spawner.placeholders.planner.outlook import BusyServers, Outlook, Supply, find_outlook
 from dra_spawner.placeholders.planner.placeholder_objects import (
@@ -32,6 +31,7 @@ from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.shapes import Shape, shape_of
 from dra_spawner.placeholders.planner.view import View
 from dra_spawner.simulator.snapshot import Snapshot
+from tests.cluster.claim_names import own_claim_names
 from tests.cluster.under_test import RESOURCE_API, ClusterUnderTest
 from tests.integration.devices import node_with, shareable, whole
 from tests.placeholders.controller.objects import claim_spec
@@ -187,7 +187,7 @@ class States:
         fill = [each for state in self.states for each in state.fill]
         await self._each(self._create, [each for each in fill if each["kind"] != "Pod"])
         await self._each(self._create, [each for each in fill if each["kind"] == "Pod"])
-        await self._keep_claim_names()
+        await own_claim_names(self.cluster, await self.pods())
         await eventually(self._all_are_judged, "the scheduler judges all pods", pause_seconds=0.2)
         pending = [pod["metadata"]["name"] for pod in await self.pods() if not pod["spec"].get("nodeName")]
         await self.delete(pending)
@@ -231,7 +231,7 @@ class States:
         ]
         await self._each(self._create, [each for each in objects if each["kind"] != "Pod"])
         await self._each(self._create, [each for each in objects if each["kind"] == "Pod"])
-        await self._keep_claim_names()
+        await own_claim_names(self.cluster, await self.pods())
 
     async def said_of(self, state: str) -> str:
         """The scheduler's message about a state's probe."""
@@ -275,41 +275,6 @@ class States:
         for group, plural in ((RESOURCE_API, "resourceslices"), ("v1", "nodes")):
             await admin.delete(resource_path(group, plural))
 
-    async def _keep_claim_names(self) -> None:
-        """Own the names of made claims in the status of pods, beside kube-controller-manager.
-
-        Where it reads a pod with several claims before it reads these claims, version 1.36 writes one name and takes
-        away the others, in turns and for ever, and the pod is never scheduled (kubernetes/kubernetes, issue 138407).
-        What another owns, too, it cannot take away.
-        """
-        pods = {pod["metadata"]["uid"]: pod for pod in await self.pods() if len(_template_entries(pod)) > 1}
-        names_of: dict[str, dict[str, str]] = {}
-
-        async def all_are_made() -> bool:
-            for claim in (await self.cluster.admin.list(self.cluster.path("resourceclaims")))["items"]:
-                entry = claim["metadata"].get("annotations", {}).get(names.POD_CLAIM_NAME)
-                for owner in claim["metadata"].get("ownerReferences", ()) if entry else ():
-                    names_of.setdefault(owner["uid"], {})[entry] = claim["metadata"]["name"]
-            return all(names_of.get(uid, {}).keys() == _template_entries(pod) for uid, pod in pods.items())
-
-        async def keep(uid: str) -> None:
-            name = pods[uid]["metadata"]["name"]
-            statuses = [{"name": entry, "resourceClaimName": claim} for entry, claim in names_of[uid].items()]
-            applied = {"apiVersion": "v1", "kind": "Pod", "status": {"resourceClaimStatuses": statuses}}
-            await self.cluster.admin.connection.read_json(
-                ApiRequest(
-                    "apply",
-                    "PATCH",
-                    self.cluster.path("pods", name, "status"),
-                    params={"fieldManager": "tests", "force": "true"},
-                    body=applied,
-                    headers={"Content-Type": "application/apply-patch+yaml"},
-                )
-            )
-
-        await eventually(all_are_made, "the claims of all pods are made", pause_seconds=0.2)
-        await self._each(keep, list(pods))
-
     async def _nodes_are_open(self) -> bool:
         nodes = (await self.cluster.admin.list(resource_path("v1", "nodes")))["items"]
         taints = [taint["key"] for node in nodes for taint in node["spec"].get("taints", ())]
@@ -343,11 +308,6 @@ _PLURALS: Final = {
     "ResourceClaimTemplate": ("resourceclaimtemplates", True),
 }
 _KIND_OF: Final = {plural: kind for kind, (plural, _) in _PLURALS.items()} | {"deviceclasses": "DeviceClass"}
-
-
-def _template_entries(pod: JsonObject) -> set[str]:
-    """Entries whose claims are made from templates."""
-    return {each["name"] for each in pod["spec"].get("resourceClaims", ()) if "resourceClaimTemplateName" in each}
 
 
 def _is_judged(pod: JsonObject) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import resource_path
 from dra_spawner.profiles import ClaimPlan, compile_device_claims, template_manifest
+from tests.cluster.claim_names import own_claim_names
 from tests.cluster.under_test import ClusterUnderTest
 from tests.profiles.drivers.bed import device_classes
 from tests.profiles.drivers.beds import BEDS
@@ -74,13 +75,14 @@ async def allocate(cluster: ClusterUnderTest, documented: DocumentedClaim, node:
     plan = compile_device_claims(documented.device_claims, admin_access=True)
     pod = pod_of(plan, node, node)
     standing = () if documented.standing is None else (documented.standing,)
-    await cluster.publish(*standing, *map(without_namespace, templates(plan, node)), pod)
+    created = await cluster.publish(*standing, *map(without_namespace, templates(plan, node)), pod)
+    await own_claim_names(cluster, created[-1:])
     name = pod["metadata"]["name"]
     if documented.devices is None:
-        await cluster.wait_event(name, "FailedScheduling", timeout_seconds=60)
+        await cluster.wait_event(name, "FailedScheduling")
         return WAITS
     path = cluster.path("pods", name)
-    scheduled = await cluster.wait_for(path, lambda each: bool(each["spec"].get("nodeName")), timeout_seconds=60)
+    scheduled = await cluster.wait_for(path, lambda each: bool(each["spec"].get("nodeName")))
     return await allowed_devices(cluster, scheduled)
 
 
