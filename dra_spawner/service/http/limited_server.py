@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import dataclass
 from typing import Any
 
 from tornado.httpserver import HTTPServer
-from tornado.httputil import HTTPConnection, HTTPMessageDelegate
+from tornado.httputil import HTTPConnection, HTTPInputError, HTTPMessageDelegate
 from tornado.iostream import IOStream
+from tornado.log import app_log
 from tornado.web import Application
 
 __all__ = ["LimitedServer", "ServerLimits"]
@@ -45,6 +47,20 @@ class ServerLimits:
         return self.header_seconds + self.body_seconds + self.answer_seconds
 
 
+class _InvalidBodies(logging.Filter):
+    """Drops tornado's errors about invalid bodies that were read after their time was over.
+
+    tornado logs each with a traceback, as if the server had a defect. The client gets no answer in either case.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        return not isinstance(error, HTTPInputError)
+
+
+_INVALID_BODIES = _InvalidBodies()
+
+
 class LimitedServer(HTTPServer):
     """Serves an application within `ServerLimits`."""
 
@@ -52,6 +68,7 @@ class LimitedServer(HTTPServer):
         self, application: Application, limits: ServerLimits | None = None, **options: Any
     ) -> None:
         self._limits = limits = limits or ServerLimits()
+        app_log.addFilter(_INVALID_BODIES)
         #: Timer of each connection, in the order in which their requests began.
         self._deadlines: dict[IOStream, asyncio.TimerHandle] = {}
         super().initialize(

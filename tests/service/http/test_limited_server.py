@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator
+from datetime import timedelta
 
 import pytest
+from tornado.gen import with_timeout
+from tornado.httputil import HTTPInputError
 from tornado.web import Application, RequestHandler
 
 from dra_spawner.service.http.limited_server import LimitedServer, ServerLimits
@@ -85,3 +90,23 @@ async def test_a_closed_connection_is_forgotten(running: Running) -> None:
         await hello(first)
         assert running.server.open_connections == 2
     await eventually(lambda: not running.server.open_connections, "both are forgotten", SECONDS)
+
+
+@pytest.mark.parametrize(
+    ("error", "is_logged"),
+    [
+        pytest.param(HTTPInputError("chunked body too large"), False, id="a client's invalid body"),
+        pytest.param(ValueError("a defect"), True, id="a defect"),
+    ],
+)
+async def test_a_body_that_is_invalid_after_its_time_is_no_error_of_the_server(
+    running: Running, error: Exception, is_logged: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    body = asyncio.get_running_loop().create_future()
+    with caplog.at_level(logging.ERROR, "tornado.application"):
+        with pytest.raises(TimeoutError):
+            await with_timeout(timedelta(0), body)
+        body.set_exception(error)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    assert ("after timeout" in caplog.text) is is_logged
