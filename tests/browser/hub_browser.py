@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import pytest
 
 from tests.browser import chromium as installed
+from tests.polling import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, Page, ViewportSize
@@ -37,7 +38,7 @@ async def logged_in(browser: Browser, url: str, user: str) -> Page:
     """A page of a user's own, at a hub whose users need no password."""
     context = await browser.new_context(viewport=_WIDE, color_scheme="light")
     page = await context.new_page()
-    page.set_default_timeout(60_000)
+    page.set_default_timeout(PATIENCE_SECONDS * 1000)
     await page.goto(f"{url}/hub/login")
     await page.fill("input[name=username]", user)
     await page.fill("input[name=password]", "any")

@@ -21,7 +21,7 @@ import pytest
 
 from tests.browser.chromium import chromium, picture_path
 from tests.integration.devices import classes, node_with, shareable
-from tests.polling import eventually_sync
+from tests.polling import PATIENCE_SECONDS, eventually_sync
 
 playwright = pytest.importorskip("playwright.sync_api")
 
@@ -162,7 +162,7 @@ def test_from_the_command_to_a_share_in_jupyterlab(browser):
     demo = start_demo()
     try:
         page = browser.new_page(viewport={"width": 1100, "height": 760})
-        page.set_default_timeout(60_000)
+        page.set_default_timeout(PATIENCE_SECONDS * 1000)
         page.goto(demo.address)
         page.fill("input[name=username]", "admin")
         page.fill("input[name=password]", demo.password)

@@ -28,7 +28,7 @@ async def opened(browser, hub, **options):
     """The spawn form of a user, in a new window."""
     context = await browser.new_context(**{"viewport": {"width": 1100, "height": 900}, **options})
     page = await context.new_page()
-    page.set_default_timeout(30_000)
+    page.set_default_timeout(PATIENCE_SECONDS * 1000)
     await page.goto(f"{hub.url}/hub/login?next=/hub/spawn")
     await page.fill("input[name=username]", "ada")
     await page.fill("input[name=password]", "any")
@@ -112,7 +112,9 @@ async def test_labels_follow_the_cluster_and_the_choice(browser, embedded_cluste
         # A change of the cluster is seen without a reload; choice and focus stay.
         await page.focus("#profile-option-gpu-slice--memory")
         made.availability["gpu-whole/count=8"] = FREE
-        await expect(options_of(page, "gpu-whole", "count").nth(2)).to_have_text("8 · free now", timeout=30_000)
+        await expect(options_of(page, "gpu-whole", "count").nth(2)).to_have_text(
+            "8 · free now", timeout=PATIENCE_SECONDS * 1000
+        )
         await expect(badge(page, "gpu-whole")).to_have_text("free now")
         assert await page.evaluate("document.activeElement.id") == "profile-option-gpu-slice--memory"
         assert await page.input_value("#profile-option-gpu-slice--memory") == "20"
@@ -211,7 +213,7 @@ async def test_fancy_profiles_show_the_labels(browser, embedded_cluster, tmp_pat
         await page.get_by_text("10 GiB · ready").first.wait_for()
         await picture(page, "form-fancy")
         made.availability["gpu-slice"] = FREE
-        await playwright.expect(label).to_have_text("free now", timeout=30_000)
+        await playwright.expect(label).to_have_text("free now", timeout=PATIENCE_SECONDS * 1000)
         memory = page.locator("#profile-gpu-slice .profile-option-control-container").first
         await memory.get_by_text("10 GiB · free now", exact=True).wait_for()
 
@@ -221,14 +223,16 @@ async def test_fancy_profiles_show_the_labels(browser, embedded_cluster, tmp_pat
         late = "40 GiB · when another server stops: 10 to 40 min"
         await playwright.expect(titles).to_have_text(["10 GiB · free now", "20 GiB · free now", late])
         made.availability["gpu-slice/memory=20"] = NEVER
-        await playwright.expect(titles.nth(1)).to_have_text("20 GiB · never: no machine has so much", timeout=30_000)
+        await playwright.expect(titles.nth(1)).to_have_text(
+            "20 GiB · never: no machine has so much", timeout=PATIENCE_SECONDS * 1000
+        )
         await titles.nth(2).click()
         await memory.get_by_text(late, exact=True).wait_for()
         made.combinations["gpu-slice/memory=40,image=pytorch"] = FREE
         image = page.locator("#profile-gpu-slice .profile-option-control-container").nth(1)
         await image.get_by_role("combobox").click()
         await image.get_by_text("Pytorch · free now", exact=True).click()
-        await playwright.expect(label).to_have_text("free now", timeout=30_000)
+        await playwright.expect(label).to_have_text("free now", timeout=PATIENCE_SECONDS * 1000)
         await memory.get_by_text("40 GiB · free now", exact=True).wait_for()
         await page.locator("#profile-option-gpu-whole").check()
         await picture(page, "form-fancy-other")

@@ -148,7 +148,7 @@ async def test_the_hubs_header_and_rights(embedded_cluster: ClusterUnderTest) ->
         refused: list[str] = []
         page.on("console", lambda message: refused.append(message.text) if message.type == "error" else None)
         await page.goto(service.url)
-        await page.locator(".node-name", has_text="n1").wait_for(timeout=60_000)
+        await page.locator(".node-name", has_text="n1").wait_for()
         await page.locator("#freshness", has_text="Live").wait_for()
         logo = page.get_by_role("img", name="JupyterHub")
         assert await logo.evaluate("element => element.naturalWidth") > 0

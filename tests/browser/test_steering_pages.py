@@ -10,7 +10,7 @@ from tests.browser.hub_browser import assert_easy_to_use, chromium, logged_in, p
 from tests.browser.steering_hub import HOSTILE, steering_hub
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.handover_hub import PROFILE, Hub
-from tests.polling import eventually
+from tests.polling import PATIENCE_SECONDS, eventually
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, Locator, Page
@@ -30,7 +30,7 @@ async def opened(page: Page, hub: Hub, name: str) -> None:
 async def watched(browser: Browser, hub: Hub, user: str) -> tuple[Page, list[str]]:
     """A page, and a list that gets errors of its scripts and violations of the content security policy."""
     page, found = await logged_in(browser, hub.url, user), list[str]()
-    page.set_default_timeout(60_000)
+    page.set_default_timeout(PATIENCE_SECONDS * 1000)
     page.on("pageerror", lambda error: found.append(str(error)))
     page.on("console", lambda message: found.append(message.text) if message.type == "error" else None)
     return page, found
@@ -106,6 +106,7 @@ async def steer_by_keyboard(hub: Hub, browser: Browser) -> None:
     await assert_easy_to_use(page, "steering-placeholders")
     await row.get_by_role("button", name="End setting").click()
     await dialog.get_by_role("button", name="Return").click()
+    await dialog.wait_for(state="hidden")
     await row.get_by_text("target 2, running").wait_for()
     await opened(page, hub, "decisions")
     await page.get_by_label("Search").fill("user operator")
