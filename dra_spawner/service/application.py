@@ -328,7 +328,7 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
             assert context.rehearsals is not None  # `follow` has set it
             spawns = HubSpawns.of(context.web.hub_auth, controller) if context.web.hub_auth is not None else None
             scale_ahead = context.scale_ahead = ScaleAheadRunner(controller, history, context.rehearsals, spawns)
-            scale_ahead.samples.on_add = lambda: context.feed.note(("timeline",))
+            scale_ahead.samples.on_add = lambda: context.feed.note(("placeholders", "timeline"))
             register_calendars(context.registry, controller, scale_ahead.rehearsed)
             assert context.availability is not None  # `follow` has set it
             waits = context.waits = WaitLearning(controller, context.availability, history)

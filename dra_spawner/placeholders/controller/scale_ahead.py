@@ -118,12 +118,15 @@ class GroupForecast:
     def range_of(self, group: ProfileGroup) -> ReplicaRange:
         """The range of a group, which may have got other settings or another shape.
 
-        Users whom a calendar announces come once: until the next forecast, each who came lowers the target.
+        Users whom a calendar announces come once: until the next forecast, each who came lowers the target. A forecast
+        that is the configured minimum alone is replaced by the present minimum at once.
         """
-        replicas = group.replicas
-        wanted = min(max(self.forecast.placeholders, replicas.min), replicas.max)
-        servers = self.servers if self.forecast.decided_by is Source.CALENDAR else None
-        return replace(replicas, min=wanted, because=self.forecast.reason, servers=servers, least=replicas.min)
+        replicas, made = group.replicas, self.forecast
+        if made.decided_by is Source.FLOOR and made.placeholders == self.situation.floor != replicas.min:
+            return replace(replicas, least=replicas.min)
+        wanted = min(max(made.placeholders, replicas.min), replicas.max)
+        servers = self.servers if made.decided_by is Source.CALENDAR else None
+        return replace(replicas, min=wanted, because=made.reason, servers=servers, least=replicas.min)
 
 
 class ScaleAhead:

@@ -138,6 +138,16 @@ def test_targets_rise_with_launches_and_stay_within_the_limits() -> None:
     assert found.ahead.problems(found.world.now) == ()
 
 
+def test_a_number_that_is_set_anew_is_the_target_before_the_next_forecast() -> None:
+    lived = Following(replicas=ReplicaRange(3, 40))
+    assert lived.minutes(2) == [3, 3]
+    for least in (2, 5):
+        lived.replicas = ReplicaRange(least, 40)
+        (found,) = lived.ahead.ranges(lived.groups).values()
+        assert (found.min, found.max, found.least) == (least, 40, least)
+    assert lived.minutes(1) == [5]
+
+
 def test_launches_of_other_choices_do_not_count() -> None:
     found = Following()
     for _ in range(20):
