@@ -13,5 +13,5 @@ async def still_decides(service: Replica, count: int) -> None:
     await service.until_warm(PLAIN, count)
     gone = next(iter(service.placeholders()))
     await service.cluster.admin.delete(service.cluster.path("pods", gone.name), grace_period_seconds=0)
-    await service.until(lambda: gone not in service.placeholders(), "it is gone")
+    await service.until(lambda: gone not in service.placeholders(), "the placeholder is gone")
     await service.until_warm(PLAIN, count)

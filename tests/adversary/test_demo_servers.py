@@ -223,7 +223,7 @@ def test_the_hub_of_the_demo_gives_each_user_another(tmp_path, monkeypatch, apar
 
 
 @pytest.mark.parametrize("why", ["", "Only root on Linux can run them as separate users."])
-def test_the_demo_says_what_a_server_may_do(tmp_path, why):
+def test_the_demo_shows_the_rights_of_a_server(tmp_path, why):
     running = demo.Running("http://x", "admin", "p", "t", tmp_path, None, about_servers=server_users.about_servers(why))
     text = " ".join(demo.welcome(running).split())
     if why:

@@ -219,9 +219,9 @@ async def test_the_service_answers_and_serves_others_while_a_tenant_asks_for_too
                     # No scheduler spends its time on them here: the service sees pods that wait all the same.
                     await start_server(cluster, mallory, f"server-{number}", claim, LARGE.id, schedulerName="nobody")
                 await start_server(cluster, ada, "ada", LARGE_CLAIM["gpu"], LARGE.id)
-                await service.until(lambda: _is_placed(service, ada), "ada has a place")
+                await service.until(lambda: _is_placed(service, ada), "ada has a node")
                 await service.until(lambda: len(_stopped(service)) == 9, "each of them was tried")
-                waiting = await service.get_json("pending-servers")
+                pending_servers = await service.get_json("pending-servers")
                 page = await service.get("page")
                 # A profile with the same claim gets no prediction and no sentence.
                 status, answer = await service.ask({"shape": ENDLESS.id, "pod": "eve", "namespace": ada})
@@ -229,7 +229,7 @@ async def test_the_service_answers_and_serves_others_while_a_tenant_asks_for_too
         assert max(stalls) < LONGEST_STALL
         assert (status, "it is not known where a server" in answer["detail"]) == (503, True)
         assert {each["name"] for each in profiles["items"] if each["availability"] is None} == {"endless"}
-        items = [each for each in waiting["items"] if each["namespace"] == mallory]
+        items = [each for each in pending_servers["items"] if each["namespace"] == mallory]
         assert {each["is_known"] for each in items} == {False}
         assert all("was stopped after 10,0" in each["cause"] and not each["needs_node"] for each in items)
         assert f"{mallory}/server-0" in page or "server-0" in page

@@ -168,7 +168,7 @@ async def test_largest_lease(real_cluster: ClusterUnderTest, label: str, caplog:
     times = LeaseTimes(3.0, 2.0, 1.0)
     elector = LeaderElector(cluster.admin, cluster.namespace, "dra-spawner", times=times)
     async with running(elector.run(lead)):
-        await eventually(leads.is_set, "it leads", shows=lambda: elector.problem[:500])
+        await eventually(leads.is_set, "the replica leads", shows=lambda: elector.problem[:500])
     found = await cluster.admin.get(resource_path(*LEASES, cluster.namespace, "dra-spawner"))
     assert found["spec"]["holderIdentity"] == ""
     assert max((len(record.getMessage()) for record in caplog.records), default=0) < _MAX_LOGGED

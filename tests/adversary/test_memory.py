@@ -149,8 +149,8 @@ def test_logins_that_never_end() -> None:
         assert len(each.values) == len(each.timestamps) == hub_login.MAX_CACHED
     longest = max(len(each["next_url"] or "") for each in auth._oauth_states.values.values())
     assert longest < 2_000
-    assert auth.get_next_url(first) == "/services/dra-spawner/", "where people go who were forgotten"
-    assert auth.get_next_url(last) == "/services/dra-spawner/", "and who came by an address too long to remember"
+    assert auth.get_next_url(first) == "/services/dra-spawner/", "the target of a forgotten login"
+    assert auth.get_next_url(last) == "/services/dra-spawner/", "and of an address that is too long to store"
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def is_known(watch: ClusterWatch, kind: Kind, key: ObjectKey) -> bool:
     return key in table and (kind, key) not in snapshot.state.broken
 
 
-async def test_the_service_goes_on_beside_objects_that_no_json_parser_takes(
+async def test_the_service_goes_on_beside_objects_that_no_json_parser_accepts(
     cluster: ClusterUnderTest, caplog: Any
 ) -> None:
     await prepare(cluster, *node("node-a", whole("gpu-0")))
@@ -258,7 +258,9 @@ async def test_the_process_leads_beside_odd_objects_with_the_shipped_rights(real
             names = [
                 f"{tenant.namespace}/{when}-{suffix}" for when in ("before", "after") for suffix in ("deep", "fields")
             ]
-            await eventually(lambda: all(f"object={name}" in service.log.read_text() for name in names), "all are told")
+            await eventually(
+                lambda: all(f"object={name}" in service.log.read_text() for name in names), "all are logged"
+            )
             await service.until(200, "leader")
             assert await service.stop() == 0
         assert "Traceback" not in service.log.read_text()

@@ -77,7 +77,7 @@ async def test_headers_that_never_end(service: ServiceProcess) -> None:
         closed = await asyncio.gather(*(each.is_closed(CLOSED_WITHIN) for each in many))
         assert all(closed)
         assert not any(each.received for each in many)
-    assert time.monotonic() - began < 75, "what it was without limits, when all were still open"
+    assert time.monotonic() - began < 75, "the time without limits, with all connections still open"
 
 
 async def test_headers_byte_by_byte(service: ServiceProcess) -> None:
@@ -99,7 +99,7 @@ async def test_a_connection_that_does_nothing(service: ServiceProcess) -> None:
         assert (await idle.until_closed(CLOSED_WITHIN)).startswith(b"HTTP/1.1 200 OK")
 
 
-async def test_headers_without_end_are_not_kept(service: ServiceProcess) -> None:
+async def test_headers_without_end_are_not_buffered(service: ServiceProcess) -> None:
     before = memory_bytes(service)
     async with clients(service, 50) as many:
         for each in many:
@@ -145,7 +145,7 @@ async def test_a_body_that_never_comes_from_an_authenticated_client(service: Ser
         assert await chunks.until_closed(CLOSED_WITHIN) == b""
 
 
-async def test_the_biggest_body_is_taken_and_no_bigger_one(service: ServiceProcess) -> None:
+async def test_the_biggest_body_is_accepted_and_no_bigger_one(service: ServiceProcess) -> None:
     """The cluster is not known, so a question that can be read is answered 503."""
     definition = b"\\\\\\u00e9" * (MAX_BYTES // 8)
     body = b'{"shape":"%s","pod":"p","namespace":"n","definition":"%s"}' % (b"0" * 16, definition)

@@ -180,8 +180,12 @@ async def test_claims_of_servers(thief: Thief) -> None:
     ada, eve = f"{claims}/jupyter-ada-gpu", f"{claims}/placeholder-0123abcd-2-gpu"
     eve_pod = await admin.get(thief.path("pods", "eve"))
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "eve", "uid": eve_pod["metadata"]["uid"]}
-    taken = {names.RESERVED_FOR: "eve", names.RESERVED_SINCE: "1790000000", names.RESERVED_UNTIL: "1790000030"}
-    changed = await admin.patch(eve, {"metadata": {"labels": taken, "ownerReferences": [owner]}})
+    reserved_labels = {
+        names.RESERVED_FOR: "eve",
+        names.RESERVED_SINCE: "1790000000",
+        names.RESERVED_UNTIL: "1790000030",
+    }
+    changed = await admin.patch(eve, {"metadata": {"labels": reserved_labels, "ownerReferences": [owner]}})
     allocation = changed["status"]["allocation"]
     forged = copy.deepcopy(allocation)
     forged["devices"]["results"][0]["device"] = "gpu-1"

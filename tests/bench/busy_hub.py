@@ -54,7 +54,7 @@ class Hub(Cluster):
     def __init__(self, nodes: int, pods: int, seed: int) -> None:
         self.sizes: dict[str, int] = {}
         self.ready = True
-        self.kept: dict[str, tuple[Json, Json]] = {}
+        self.placeholder_objects: dict[str, tuple[Json, Json]] = {}
         self.node_labels: dict[str, dict[str, str]] = {}
         self.created: dict[str, str] = {}
         super().__init__(nodes, pods, seed)
@@ -137,7 +137,7 @@ class Hub(Cluster):
             case CreatePlaceholder():
                 self._create(self.shapes[action.shape])
             case DeletePlaceholder():
-                pod, claim = self.kept.pop(action.key.name)
+                pod, claim = self.placeholder_objects.pop(action.key.name)
                 self._emit("claim gone", Kind.RESOURCE_CLAIM, "DELETED", claim)
                 self._emit("placeholder gone", Kind.POD, "DELETED", pod)
             case LabelNode():
@@ -172,7 +172,7 @@ class Hub(Cluster):
         self._emit("claim created", Kind.RESOURCE_CLAIM, "ADDED", claim)
         self._emit("placeholder created", Kind.POD, "ADDED", pod)
         pod = {**pod, "spec": {**pod["spec"], "nodeName": node, "priority": -10}}
-        self.kept[name] = pod, claim
+        self.placeholder_objects[name] = pod, claim
         self._emit("placeholder bound", Kind.POD, "MODIFIED", pod)
 
     def _emit(self, label: str, kind: Kind, event_type: str, obj: Json) -> None:
@@ -205,7 +205,7 @@ class HubProcess:
         self._process = context.Process(target=_serve, args=(theirs, nodes, pods, events, seed), daemon=True)
         self._process.start()
         self.shapes: dict[str, Shape] = self._ours.recv()
-        self.unkept = self.shapes
+        self.without_placeholders = self.shapes
         """Of which nothing is kept at the first event."""
 
     def __iter__(self) -> Iterator[Event]:

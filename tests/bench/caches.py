@@ -102,20 +102,20 @@ class Work:
         self.sizes = sizes
         self.state = cluster.state(sizes)
         self.random = random.Random(1)
-        self.held: list[tuple[str, str]] = []
+        self.recorded: list[tuple[str, str]] = []
         self.asked = [shape() for shape in cluster.shapes]
 
     def change(self) -> None:
         """A share is taken on some node where it fits, or given back."""
-        if self.held and self.random.random() < 0.5:
-            self.state.release(self.held.pop())
+        if self.recorded and self.random.random() < 0.5:
+            self.state.release(self.recorded.pop())
             return
         claims = self.cluster.shapes[0]()
         name = self.random.choice(self.cluster.nodes).name
         found = self.state.allocate(name, claims)
         if isinstance(found, tuple):
-            self.held.append((claims[0].namespace, claims[0].name))
-            self.state.record(self.held[-1], found[0].results)
+            self.recorded.append((claims[0].namespace, claims[0].name))
+            self.state.record(self.recorded[-1], found[0].results)
 
     def cold(self) -> None:
         list(self.cluster.state(self.sizes).verdicts(self.cluster.shapes[2](), explain=False))

@@ -75,7 +75,7 @@ class ClassWorld(ClusterWorld):
         manifest["spec"]["priority"] = placeholder.priority
         return Pod.from_json(manifest), ()
 
-    def some_waiting(self) -> list[Pod]:
+    def one_of_each_kind(self) -> list[Pod]:
         """One pending server and one pending placeholder: all are alike."""
         return [*{pod.labels.get(names.COMPONENT): pod for pod in waiting(self.watch)}.values()]
 
@@ -151,7 +151,7 @@ class ClassCluster:
         world.quiet.stir()
         if replica is not None:
             replica.note_jump()
-            await replica.running.until(lambda: replica.is_fresh, "what it knows is fresh")
+            await replica.running.until(lambda: replica.is_fresh, "its state is fresh")
         await self.look()
 
     async def jump_on(self, until: datetime, step: timedelta) -> None:
@@ -171,7 +171,7 @@ async def class_cluster(cluster: ClusterUnderTest, setup: PlaceholderSetup, port
         watch = await stack.enter_async_context(ClusterWatch(api))
         await watch.wait_synced()
         world = ClassWorld(api, watch, time.clock, cluster.namespace, {}, STUB)
-        world.quiet.waiting = world.some_waiting
+        world.quiet.waiting = world.one_of_each_kind
         world.quiet.is_busy = world.is_busy
         world.quiet.still = _STILL_SECONDS
         # Whatever fails of it ends the run, too.

@@ -97,7 +97,7 @@ ASKERS = 30
 def ask_for_placements(follower: Follower) -> None:
     """Many users log in at once; each has another shape than the one before."""
     # The recording is no cluster: it is never seen whole.
-    policy = Policy(shapes=follower.hub.unkept, stale_after=timedelta.max)
+    policy = Policy(shapes=follower.hub.without_placeholders, stale_after=timedelta.max)
     executor = ActionExecutor(
         KubernetesApi(ApiClient.__new__(ApiClient)),  # nothing is reserved
         PlaceholderSettings(),

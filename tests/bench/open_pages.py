@@ -201,7 +201,7 @@ async def forms(hub: HubProcess, api: KubernetesApi, pages: int, changes: int) -
             await first.ask()
             return first.label == "free now"
 
-        await eventually(is_known, "the form says what is free", within_seconds=90, shows=lambda: first.label)
+        await eventually(is_known, "the form shows free devices", within_seconds=90, shows=lambda: first.label)
         size, first.bytes = first.bytes // len(first.latencies), 0
         first.latencies.clear()
         before = Use(hub.process.pid)

@@ -244,8 +244,8 @@ class Recording:
 
     def __init__(self, directory: Path) -> None:
         self.shapes: dict[str, Shape] = dict(policy(1).shapes)
-        unkept = (shape(_claims(size)) for size in _OTHER_SIZES)
-        self.unkept: dict[str, Shape] = {each.id: each for each in unkept}
+        without_placeholders = (shape(_claims(size)) for size in _OTHER_SIZES)
+        self.without_placeholders: dict[str, Shape] = {each.id: each for each in without_placeholders}
         self.now = datetime.now(UTC)
         """Time of the last event."""
         self._file = directory / _FILE

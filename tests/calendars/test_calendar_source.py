@@ -39,7 +39,7 @@ def source(server: Server) -> CalendarSource:
     return CalendarSource("courses", "https://calendar.example.com/secret.ics", BERLIN, read=server.read)
 
 
-async def test_a_calendar_that_is_down_takes_nothing_away() -> None:
+async def test_a_calendar_that_is_down_keeps_its_occurrences_for_a_week() -> None:
     server = Server()
     courses = source(server)
     await courses.refresh(NOW)

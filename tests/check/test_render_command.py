@@ -182,7 +182,7 @@ def test_refused_profiles_are_not_rendered(tmp_path, capsys):
             None,
             ("--user", "ada"),
             {"vlan": 7, "address": "10.0.0.7/24"},
-            id="with what goes with it",
+            id="with its address",
         ),
         pytest.param(
             {"by": "group", "mapping": {"physics": 7, "maths": 8}},

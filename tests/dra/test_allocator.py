@@ -86,7 +86,7 @@ def test_result_has_fields_of_the_request_and_the_device() -> None:
     }
 
 
-def test_results_can_be_counted_as_taken() -> None:
+def test_results_can_be_counted_as_in_use() -> None:
     allocator = make_allocator([make_slice(devices=[SHARED])])
     claim = make_claim(request(capacity={"memory": "25Gi"}))
     found = allocator.allocate(NODE, [claim])

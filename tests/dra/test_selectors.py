@@ -43,7 +43,7 @@ def test_once_for_each_distinct_device(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param((), True, id="none"),
         pytest.param(("true", "true"), True, id="all-true"),
         pytest.param(("true", "false"), False, id="one-false"),
-        pytest.param(("false", "nonsense("), False, id="what-follows-a-no-is-not-asked"),
+        pytest.param(("false", "nonsense("), False, id="selectors-after-a-no-are-not-evaluated"),
         pytest.param(("true", "nonsense("), (FatalReason.SELECTOR, 1), id="does-not-compile"),
         pytest.param((f"{OWN}.none == 1", "false"), (FatalReason.SELECTOR, 0), id="fails"),
         pytest.param(("device.driver",), (FatalReason.SELECTOR, 0), id="no-boolean"),

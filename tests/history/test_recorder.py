@@ -97,7 +97,7 @@ def test_a_standby_leaves_the_database_alone(working: Working, path: Path) -> No
     assert not path.exists()
     working.recorder.record(launch())
     working.work()
-    assert working.written() == ["1"], "what was queued before is written"
+    assert working.written() == ["1"], "earlier queued records are written"
     database = working.recorder.database
     assert database is not None
     assert database.last_seen() is None
@@ -158,7 +158,7 @@ def test_a_problem_is_logged_once_and_retried_ever_less_often(
     working.recorder.record(launch(choice=100_000 * "x"))
     waits = [working.work()]
     assert message in working.recorder.problem
-    assert working.work(0.5) == 0.5, "it is not asked before its time"
+    assert working.work(0.5) == 0.5, "the database is not asked before its time"
     for _ in range(1 if break_database is lock else 4):
         waits.append(working.work(waits[-1]))
     assert waits == [1, 2, 4, 8, 8][: len(waits)]
@@ -217,7 +217,7 @@ def test_records_of_the_clusters_state_are_never_dropped(working: Working) -> No
     assert working.gaps == 1
 
 
-def test_a_record_that_no_database_takes_is_left_out(working: Working, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_record_that_no_database_accepts_is_left_out(working: Working, caplog: pytest.LogCaptureFixture) -> None:
     nothing: Any = None
     wrong = replace(launch("wrong"), asked=nothing)
     for each in (launch("1"), wrong, launch("2", 1)):

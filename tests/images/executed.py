@@ -122,7 +122,7 @@ def init_container(environment: Path, wheels: Path, directory: Path) -> None:
     python = environment / "bin" / "python"
     before = versions_of(python, path_of(environment))
     execute(command, {"/tmp": directory}, here)
-    assert versions_of(python, path_of(environment)) == before, "the image itself stays as it is"
+    assert versions_of(python, path_of(environment)) == before, "the image itself is unchanged"
     require_unchanged(before, versions_of(python, here), raised_packages(command))
     run_dra_spawner(python, here)
     shutil.rmtree(volume)

@@ -82,7 +82,7 @@ async def test_the_service_needs_no_more(embedded_cluster: ClusterUnderTest, tmp
             except aiohttp.ClientConnectionError:
                 return False
 
-        await eventually(is_ready, "it leads and is ready")
+        await eventually(is_ready, "the service leads and is ready")
 
         async def has_history() -> bool:
             return any(directories["history"].iterdir())

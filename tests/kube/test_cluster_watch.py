@@ -306,7 +306,7 @@ async def test_while_the_api_server_is_away_knowledge_gets_old_and_then_fresh_ag
         proxy.cut()
         await eventually(lambda: watch.staleness_seconds() > 10, "it is 10 s old", within_seconds=20)
         assert len(watch.problems()) == len(RESOURCES)
-        assert watch.synced, "what is known stays known"
+        assert watch.synced, "known objects stay known"
         await embedded_cluster.admin.create(resource_path("v1", "nodes"), node("n1"))
         proxy.heal()
         await eventually(lambda: watch.staleness_seconds() < 3 and "n1" in watch.snapshot.nodes, "it is fresh again")
@@ -327,7 +327,7 @@ async def test_missing_right_is_named_and_the_rest_goes_on(embedded_cluster: Clu
     async with watched_through_proxy(embedded_cluster, prepare) as (proxy, watch):
         await embedded_cluster.admin.create(embedded_cluster.path("pods"), pod("p", ["true"]))
         await eventually(lambda: watch.snapshot.pods, "pods are seen")
-        (problem,) = await eventually(watch.problems, "it is told")
+        (problem,) = await eventually(watch.problems, "a problem is reported")
         assert problem == (
             "Cannot follow nodes: its account lacks the ClusterRole rule "
             '{apiGroups: [""], resources: [nodes], verbs: [list, watch]} (the API server says: nodes is forbidden).'

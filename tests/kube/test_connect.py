@@ -30,7 +30,7 @@ def account(tmp_path: Path) -> Path:
         pytest.param(
             {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "6443"},
             "https://10.0.0.1:6443",
-            id="told",
+            id="given",
         ),
         pytest.param({}, "https://kubernetes.default.svc:443", id="environment of a managed service"),
     ],

@@ -97,7 +97,7 @@ async def test_one_object_that_is_wrong_costs_no_other() -> None:
     async with answering(items, events) as api:
         informer = Informer(api, RESOURCE, receiver)
         async with running(informer.run()):
-            await eventually(lambda: "b" in receiver.names, "all is told")
+            await eventually(lambda: "b" in receiver.names, "all events are received")
             assert receiver.names == ["deep", "later", "b"]
             status = informer.status
             assert (status.lists, status.events, status.objects) == (1, 4, 4)

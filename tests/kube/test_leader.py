@@ -98,7 +98,7 @@ async def test_one_replica_leads_and_releases_the_lease_at_its_end(cluster: Clus
         first.start()
         await eventually(lambda: stage.acting == {"a"}, "a leads")
         second.start()
-        await eventually(lambda: second.elector.leader == "a", "b sees who leads")
+        await eventually(lambda: second.elector.leader == "a", "b sees the leader")
         assert first.elector.is_leader
         assert not second.elector.is_leader
         with pytest.raises(NotLeading):
@@ -132,7 +132,7 @@ async def test_leader_without_connection_stops_before_another_begins(embedded_cl
             assert not first.elector.is_leader
             await eventually(lambda: stage.acting == {"b"}, "the second leads")
             proxy.heal()
-            await eventually(lambda: first.elector.leader == "b", "the first sees who leads")
+            await eventually(lambda: first.elector.leader == "b", "the first sees the leader")
     assert not stage.clashes
     assert stage.seen == ["cut off", "b"]
 
@@ -145,13 +145,13 @@ async def test_errors_of_the_api_server_end_a_term_and_are_reported(embedded_clu
         replicas(stage, (api, embedded_cluster.namespace, "a")) as (only,),
     ):
         only.start()
-        await eventually(lambda: stage.acting, "it leads")
+        await eventually(lambda: stage.acting, "the replica leads")
         proxy.fail(fault, times=None, verb="update")
-        await eventually(lambda: not stage.acting, "it stops")
+        await eventually(lambda: not stage.acting, "its term ends")
         if fault.status == 403:
             assert "resources: [leases], verbs: [get, create, update]}" in only.elector.problem
         proxy.heal()
-        await eventually(lambda: stage.acting, "it leads again")
+        await eventually(lambda: stage.acting, "the replica leads again")
         assert only.elector.problem == ""
         assert only.elector.terms == 2
 

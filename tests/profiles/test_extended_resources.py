@@ -60,7 +60,7 @@ def test_the_claim_is_that_of_the_scheduler():
                 ("container-1-request-0", "gpu", 1),
                 ("container-2-request-0", "gpu", 1),
             ],
-            id="init containers use what later ones have",
+            id="init containers use devices of later ones",
         ),
         pytest.param(
             {"extra_resource_limits": {GPU: 1}, "init_containers": {"b": {"restartPolicy": "Always"}, "a": {}}},

@@ -300,7 +300,7 @@ def test_amounts_of_a_profile_and_of_its_choices(catalog):
     )
     assert shown_by(profile(twelve), catalog, amounts=False) == profile(twelve)
     assert shown_by(profile(twelve), NOTHING) == profile(twelve)
-    assert shown_by(profile(), catalog) == profile(), "nothing to tell where it is what was asked for"
+    assert shown_by(profile(), catalog) == profile(), "no sentence where the reserved amount is the requested one"
 
     sizes = {size: choice({"gpu": {"capacity": {"memory": size}}}, size) for size in ("5Gi", "12Gi")}
     shown = shown_by(profile(twelve, **option(sizes)), catalog)

@@ -110,7 +110,7 @@ def test_the_spawners_own_claims_are_checked_too():
         pytest.param({"kubespawner_override": {"device_claims": None}}, ".kubespawner_override.device_claims", id="claims null"),
     ],
 )  # fmt: skip
-def test_shapes_that_kubespawner_would_stumble_over(entry, expected):
+def test_shapes_that_kubespawner_would_fail_on(entry, expected):
     assert paths([{**profile({"gpu": CLASS}), **entry}]) == [f"profile_list[0]{expected}"]
 
 

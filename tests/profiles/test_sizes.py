@@ -64,7 +64,7 @@ def whole(value):
         pytest.param(
             [values("40Gi", "5Gi", "15Gi"), steps("24Gi", "8Gi", "24Gi", "8Gi")],
             ["5Gi", "8Gi", "15Gi", "16Gi", "24Gi"],
-            id="several policies: what is legal somewhere",
+            id="several policies: a size that is legal somewhere",
         ),
     ],
 )

@@ -81,7 +81,7 @@ def test_groups_are_those_of_the_mapping_in_its_order():
     assert policy.group_of({"other"}) is None
 
 
-def test_null_takes_an_entry_away():
+def test_null_removes_an_entry():
     assert policy_of({"mapping": {"ada": None, "bob": 4}, "range": None}).mapping == {"bob": MappedVlan(4)}
 
 

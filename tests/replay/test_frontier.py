@@ -38,7 +38,7 @@ def test_the_curve_has_the_figures_of_replays_and_rises() -> None:
     assert rates == sorted(rates)
     assert idle == sorted(idle)
     assert asked.keys() >= found.keys()
-    assert set(asked.values()) == {0.0}, "told at the begin of each of the trace's days, and it has one"
+    assert set(asked.values()) == {0.0}, "called at the begin of each of the trace's days, and it has one"
 
 
 def test_the_curve_covers_the_policies_and_not_much_more() -> None:

@@ -80,9 +80,11 @@ def test_only_the_changed_node_is_searched_again(searches):
     ("expression", "kinds"),
     [
         pytest.param("true", 1, id="sees no attribute"),
-        pytest.param(f"device.attributes['{DRIVER}'].productName != 'x'", 1, id="sees what all have alike"),
-        pytest.param(f"device.attributes['{DRIVER}'].uuid != 'x'", 10, id="sees what each has of its own"),
-        pytest.param("device.attributes[device.driver].index < 9", 1, id="sees what its own driver publishes"),
+        pytest.param(
+            f"device.attributes['{DRIVER}'].productName != 'x'", 1, id="sees an attribute that all devices share"
+        ),
+        pytest.param(f"device.attributes['{DRIVER}'].uuid != 'x'", 10, id="sees an attribute of each device's own"),
+        pytest.param("device.attributes[device.driver].index < 9", 1, id="sees attributes of its own driver"),
         pytest.param(f"device.attributes[string('{DRIVER}')].index < 9", 10, id="may see anything"),
     ],
 )

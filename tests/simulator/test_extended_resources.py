@@ -92,7 +92,7 @@ def test_classes_of_resources(classes, expected):
         pytest.param(
             [("sidecar", {"gpu": 1}), ("init", {"gpu": 1}), ("", {"gpu": 1})],
             {"container-0-request-0": 1, "container-2-request-0": 1},
-            id="a sidecar before is not free, what starts later is",
+            id="a sidecar before is not free, a later container is",
         ),
         pytest.param([("", {"gpu": 0})], {}, id="none"),
     ],

@@ -271,7 +271,7 @@ VIP = pod("vip", {"cpu": "2"}, priority=100)
                 state("b", lower("b1", "4", start="2026-03-01T00:00:00Z")),
             ],
             ("b", ["b1"]),
-            id="node of who started last",
+            id="node of the latest victim",
         ),
     ],
 )
@@ -309,7 +309,9 @@ def test_nominated_node_comes_first():
     assert decision == ChosenNode("b")
 
 
-@pytest.mark.parametrize(("priority", "fits"), [(0, False), (200, True)], ids=["lesser pod waits", "greater does not"])
+@pytest.mark.parametrize(
+    ("priority", "fits"), [(0, False), (200, True)], ids=["lesser pod does not fit", "greater does"]
+)
 def test_capacity_that_is_being_cleared_is_for_the_nominated_pod(priority, fits):
     nominated = pod("vip", {"cpu": "4"}, priority=100)
     view = cluster(state("a"), nominated={"a": [nominated]})

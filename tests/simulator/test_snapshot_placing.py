@@ -97,7 +97,7 @@ def test_place_uses_the_first_fitting_or_the_chosen_node():
     assert snapshot.place(pod("p3")) == "n1"
 
 
-def test_place_until_nothing_is_left():
+def test_place_until_no_device_is_left():
     snapshot = cluster(template())
     assert [snapshot.place(with_template(f"p{number}")) for number in range(2)] == ["n1", "n1"]
     refused = snapshot.place(with_template("p2"))

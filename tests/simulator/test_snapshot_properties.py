@@ -78,9 +78,9 @@ class Snapshots(RuleBasedStateMachine):
 
     def unbound(self, pod: Pod) -> Pod:
         """The pod under a name that no bound pod has, while there is one."""
-        placed = {key.name for key, other in self.snapshot.pods.items() if other.node_name}
-        free = [name for name in some.PODS if name not in placed]
-        return pod if pod.name not in placed or not free else replace(pod, name=free[0], uid=free[0])
+        bound = {key.name for key, other in self.snapshot.pods.items() if other.node_name}
+        free = [name for name in some.PODS if name not in bound]
+        return pod if pod.name not in bound or not free else replace(pod, name=free[0], uid=free[0])
 
     @rule(pod=some.pods(), node=some.names["node"])
     def schedule(self, pod: Pod, node: str) -> None:
@@ -161,7 +161,7 @@ class Snapshots(RuleBasedStateMachine):
         assert {**anew, "broken": known["broken"]} == known
 
     @rule(pod=some.pods())
-    def devices_are_as_a_fresh_allocator_says(self, pod: Pod) -> None:
+    def devices_agree_with_a_fresh_allocator(self, pod: Pod) -> None:
         snapshot = self.snapshot
         fitting = Fitting(pod, snapshot.state)
         claims = [requirement.claim for requirement in fitting.requirements if not requirement.claim.is_allocated]
@@ -190,7 +190,7 @@ class Snapshots(RuleBasedStateMachine):
                 assert "resourceclaim not available on the node" in answer.verdict.reasons
 
     @rule(pod=some.pods())
-    def nodes_are_as_an_attempt_to_place_the_pod_says(self, pod: Pod) -> None:
+    def nodes_agree_with_a_scheduling_attempt(self, pod: Pod) -> None:
         """Compared with what the embedded cluster's scheduler runs on."""
         snapshot = self.snapshot
         fitting = Fitting(pod, snapshot.state)

@@ -22,9 +22,9 @@ NODES = [node("a"), node("b", unschedulable=True), node("c", cpu="2")]
     ("candidate", "pods", "names"),
     [
         pytest.param(pod(), [], "ac", id="not where nothing may go"),
-        pytest.param(pod("3"), [], "a", id="room"),
+        pytest.param(pod("3"), [], "a", id="capacity"),
         pytest.param(pod(1.5), [pod("1", node="c")], "a", id="numbers as KubeSpawner writes them"),
-        pytest.param(pod("2"), [pod("3", node="a")], "c", id="room beside others"),
+        pytest.param(pod("2"), [pod("3", node="a")], "c", id="capacity beside others"),
         pytest.param(pod("2"), [pod("3"), pod("3", node="gone")], "ac", id="pods elsewhere do not count"),
         pytest.param(pod(nodeSelector={"zone": "c"}), [], "c", id="selector"),
         pytest.param(pod("4"), [pod("3", node="a", priority=-10)], "a", id="placeholders give way"),

@@ -98,7 +98,7 @@ def test_nodes_that_are_tainted(policy, expected):
     assert fitting_nodes([spread(**policy)], nodes) == expected
 
 
-def test_neither_other_namespaces_nor_pods_on_their_way_out_count():
+def test_other_namespaces_and_terminating_pods_do_not_count():
     leaving = Pod("leaving", "default", "leaving", LABELS, is_deleted=True)
     foreign = Pod("foreign", "elsewhere", "foreign", LABELS)
     nodes = [state("a", leaving, foreign, labels={"zone": "a"}), state("b", labels={"zone": "b"})]

@@ -244,7 +244,7 @@ def test_deleted_claim_waits_for_its_consumer(cluster):
     assert cluster.claims() == []
 
 
-def test_deleted_claim_without_consumer_goes_at_once(cluster):
+def test_deleted_claim_without_consumer_disappears_at_once(cluster):
     cluster.create(RESOURCECLAIMS, claim("standing"))
     cluster.allocate("standing")
     cluster.delete(RESOURCECLAIMS, "standing")
@@ -252,7 +252,7 @@ def test_deleted_claim_without_consumer_goes_at_once(cluster):
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_claim_of_a_finished_pod_goes_at_once(cluster, phase):
+def test_claim_of_a_finished_pod_is_deleted_at_once(cluster, phase):
     cluster.create(RESOURCECLAIMTEMPLATES, template("gpus"))
     cluster.create(PODS, pod("user", template="gpus", nodeName="n"))
     (made,) = cluster.claims()

@@ -57,7 +57,7 @@ def test_translate_without_mounts_changes_nothing():
             {}, [HOME, Mount("/x", Path("/data/x"), persistent=True, read_only=False)], "private", id="two claims"
         ),
         pytest.param({}, [Mount("/x", Path("/x"), persistent=True, read_only=True)], "private", id="read only"),
-        pytest.param({"workingDir": "/srv"}, [HOME], "/data/home", id="a place that is not there"),
+        pytest.param({"workingDir": "/srv"}, [HOME], "/data/home", id="a path that does not exist"),
     ],
 )
 def test_working_directory(container: dict[str, Any], mounts: list[Mount], expected: str):

@@ -78,8 +78,8 @@ def test_least_used_node_is_chosen(cluster):
     for name in ("a", "b", "c"):
         cluster.add_node(name)
     cluster.create(PODS, *(pod(f"pod-{number}", cpu="1") for number in range(6)))
-    places = [cluster.place(f"pod-{number}") for number in range(6)]
-    assert sorted(places[:3]) == sorted(places[3:]) == ["a", "b", "c"]
+    nodes = [cluster.place(f"pod-{number}") for number in range(6)]
+    assert sorted(nodes[:3]) == sorted(nodes[3:]) == ["a", "b", "c"]
 
 
 # --- the loop ------------------------------------------------------------------------------------------------------

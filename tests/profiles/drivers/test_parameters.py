@@ -26,8 +26,8 @@ def test_accepted(driver: str, parameters: Json):
 
 @pytest.mark.parametrize(("driver", "parameters", "path", "value", "words"), REFUSED.values(), ids=REFUSED)
 def test_refused(driver: str, parameters: Json, path: str, value: str, words: str):
-    ((where, what, allowed),) = problems(driver, parameters)
-    assert (where, what.strip("'")) == (path, value.strip("'"))
+    ((where, value_found, allowed),) = problems(driver, parameters)
+    assert (where, value_found.strip("'")) == (path, value.strip("'"))
     assert words in allowed
 
 

@@ -40,7 +40,7 @@ from tests.profiles.intel_gas.gpus import container, gpu_node, gpu_pod
         pytest.param(
             gpu_pod("ada", container(i915=2, millicores=501), gas_container_cards="card0,card1"),
             (ContainerCards(("card0", "card1"), (), Need(251)),),
-            id="what does not divide is rounded up",
+            id="a remainder is rounded up",
         ),
         pytest.param(
             gpu_pod("ada", container("a"), container("b", xe=1), gas_container_cards="|card0"),

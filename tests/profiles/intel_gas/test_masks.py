@@ -39,7 +39,9 @@ COMPOSITE, FLAT, COMBINED = "COMPOSITE", "FLAT", "COMBINED"
         pytest.param(
             "card1:gt1||card2:gt4,card3:gt2", 1, ["", "", COMPOSITE], 6, "0.4,1.2", id="empty section between"
         ),
-        pytest.param("card1:gt1||card2:gt4", 1, ["", COMPOSITE, FLAT], 6, "4", id="hierarchy by place, not by count"),
+        pytest.param(
+            "card1:gt1||card2:gt4", 1, ["", COMPOSITE, FLAT], 6, "4", id="hierarchy by position, not by count"
+        ),
         pytest.param("|||card2:gt7", 0, ["", "", "", COMPOSITE], 8, "0.7", id="last of four"),
         pytest.param("||card5:gt0,card:6:gt4||", 0, [COMPOSITE] * 5, 5, "", id="two colons"),
         pytest.param("||card5:gt0,card6:gt+gt+gt||", 0, [COMPOSITE] * 5, 5, "", id="tiles without numbers"),
