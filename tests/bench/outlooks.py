@@ -95,7 +95,7 @@ def server(node: str, gpu: int, shape: Shape, created: str) -> list[dict[str, An
 def measure(snapshot: Snapshot, rounds: int) -> tuple[list[float], list[float], list[Outlook]]:
     """Milliseconds for all placements, and for all outlooks, of each round."""
     policy, index = Policy(shapes=SHAPES), ClusterIndex()
-    placement_times, outlook_times, outlooks = [], [], []
+    placement_ms, outlook_ms, outlooks = [], [], []
     for number in range(rounds):
         # A change of one node, after which nothing is known any more.
         state = snapshot.nodes[f"node-{number:04}"]
@@ -117,9 +117,9 @@ def measure(snapshot: Snapshot, rounds: int) -> tuple[list[float], list[float], 
             find_outlook(view, policy, shape, NAMESPACE, placements[shape.id], Supply(), busy)
             for shape in SHAPES.values()
         ]
-        outlook_times.append((time.process_time() - middle) * 1000)
-        placement_times.append((middle - began) * 1000)
-    return placement_times[1:], outlook_times[1:], outlooks
+        outlook_ms.append((time.process_time() - middle) * 1000)
+        placement_ms.append((middle - began) * 1000)
+    return placement_ms[1:], outlook_ms[1:], outlooks
 
 
 def main() -> int:
@@ -128,11 +128,11 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=10)
     options = parser.parse_args()
     for used in (0.5, 1.0):
-        placement_times, outlook_times, outlooks = measure(cluster(options.nodes, used), options.rounds)
+        placement_ms, outlook_ms, outlooks = measure(cluster(options.nodes, used), options.rounds)
         states = sorted({each.state.value for each in outlooks})
         print(
             f"{options.nodes} nodes, {used:.0%} in use, {len(SHAPES)} shapes ({', '.join(states)}): "
-            f"placements {statistics.median(placement_times):.1f} ms, outlooks {statistics.median(outlook_times):.1f} ms"
+            f"placements {statistics.median(placement_ms):.1f} ms, outlooks {statistics.median(outlook_ms):.1f} ms"
         )
     return 0
 
