@@ -42,7 +42,7 @@ tolerations = st.fixed_dictionaries(
         [base, {**base, "operator": "Exists"}, {**base, "operator": "Equal", "value": "x.Y_z"}, {**base, "value": ""}]
     )
 )
-_wishes = {
+_optional_fields = {
     "product": printable,
     "min_memory": quantities,
     "compute_capability": versions,
@@ -55,9 +55,9 @@ _wishes = {
     "count": st.integers(1, 4) | st.just("all"),
     "tolerations": st.lists(tolerations, max_size=3),
 }
-alternatives = st.fixed_dictionaries({"device_class": classes}, optional=_wishes)
+alternatives = st.fixed_dictionaries({"device_class": classes}, optional=_optional_fields)
 requests: st.SearchStrategy[JsonObject] = st.fixed_dictionaries(
-    {"device_class": classes}, optional={**_wishes, "admin_access": st.booleans(), "optional": st.booleans()}
+    {"device_class": classes}, optional={**_optional_fields, "admin_access": st.booleans(), "optional": st.booleans()}
 ) | st.fixed_dictionaries(
     {
         "first_available": st.builds(

@@ -31,7 +31,7 @@ def dump(snapshot: Snapshot) -> dict[str, Plain]:
         "nominated": state.nominated,
         "claims_made_for": state.generated_claims,
         "claims_reserved_for": state.claims_reserved_for,
-        "shy_pods": state.anti_affinity_pods,
+        "anti_affinity_pods": state.anti_affinity_pods,
     }
     return {
         "nodes": plain({name: node.node for name, node in snapshot.nodes.items()}),

@@ -229,7 +229,7 @@ WEB = pod("web", labels={"app": "web"})
             {},
             [pod("shy", affinity=required_pods("podAntiAffinity", pod_term(team="red")))],
             "node(s) didn't satisfy existing pods anti-affinity rules",
-            id="shy neighbour",
+            id="neighbour with anti-affinity",
         ),
     ],
 )

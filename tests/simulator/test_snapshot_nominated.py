@@ -20,6 +20,6 @@ def test_lesser_pods_do_not_fit_on_a_node_that_is_being_cleared():
 
 
 def test_other_pods_do_not_fit_beside_a_nominated_pod_with_anti_affinity():
-    shy = required_pods("podAntiAffinity", pod_term(app="hub"))
-    snapshot = cluster(pod("waiting", affinity=shy, status={"nominatedNodeName": "n1"}))
+    anti_affinity = required_pods("podAntiAffinity", pod_term(app="hub"))
+    snapshot = cluster(pod("waiting", affinity=anti_affinity, status={"nominatedNodeName": "n1"}))
     assert snapshot.fits(pod("p", labels={"app": "hub"})).fitting == ("n2",)

@@ -125,11 +125,11 @@ def test_extra_requests_of_nodes_count():
 
 
 def test_neighbours_count():
-    shy = required_pods("podAntiAffinity", pod_term(app="hub"))
+    anti_affinity = required_pods("podAntiAffinity", pod_term(app="hub"))
     snapshot = cluster()
-    assert snapshot.schedule(pod("p1", labels={"app": "hub"}, affinity=shy), "n1").fits
+    assert snapshot.schedule(pod("p1", labels={"app": "hub"}, affinity=anti_affinity), "n1").fits
     assert snapshot.fits(pod("p2", labels={"app": "hub"})).fitting == ("n2",)
-    assert snapshot.fits(pod("p3", labels={"app": "other"}, affinity=shy)).fitting == ("n2",)
+    assert snapshot.fits(pod("p3", labels={"app": "other"}, affinity=anti_affinity)).fitting == ("n2",)
     near = required_pods("podAffinity", pod_term(app="hub"))
     assert snapshot.fits(pod("p4", affinity=near)).fitting == ("n1",)
 

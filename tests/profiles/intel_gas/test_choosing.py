@@ -198,10 +198,10 @@ def test_no_node_has_capacity():
     assert node_of({"count": 3}, [gpu_node("node-a"), gpu_node("node-b")]) is None
 
 
-def greedy(wish_sizes, cards):
+def greedy(sizes, cards):
     """Result of first fit without going back."""
     free = [1000] * cards
-    for size in wish_sizes:
+    for size in sizes:
         card = next((index for index, capacity in enumerate(free) if capacity >= size), None)
         if card is None:
             return False
