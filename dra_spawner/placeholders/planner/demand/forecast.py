@@ -156,9 +156,10 @@ def forecast(record: DemandRecord, situation: GroupSituation, now: int) -> Forec
     else:
         source = Source.SEASONAL if seasonal.expected > reactive.expected else Source.REACTIVE
         found = Forecast(uncertain, estimates, lead, held, deviation, factor, source, is_held=held > expected)
-    record.held_total.add(now, situation.present + max(uncertain, situation.floor))
+    # What is above the floor: people who lower the floor want fewer placeholders now.
+    record.held_total.add(now, situation.present + max(uncertain - situation.floor, 0))
     held_total = record.held_total.held(now, round(settings.node_hold * lead) + 1)
-    found = _node_kept(found, situation, int(held_total))
+    found = _node_kept(found, situation, int(held_total) + situation.floor)
     # What keeps a node serves launches, too, which need less safety then.
     record.said(now, held + found.kept, deviation, assured.assured, is_awaiting=is_awaiting)
     return _limited(_filled(found, settings, situation), situation)

@@ -228,6 +228,13 @@ def test_a_node_is_kept_for_a_while_after_its_servers_have_ended() -> None:
     assert host.minutes(2, 0, shared_nodes(12)).kept == 0
 
 
+def test_a_lower_floor_is_no_node_to_keep() -> None:
+    host = Host(node_hold=1.0)
+    assert host.minutes(10, 0, replace(shared_nodes(16), floor=5)).placeholders == 5
+    answer = host.minutes(1, 0, shared_nodes(16))
+    assert (answer.placeholders, answer.kept) == (3, 0)
+
+
 def test_placeholders_that_keep_a_node_need_no_extra_safety() -> None:
     host = Host()
     host.minutes(10, 0, shared_nodes(16))
