@@ -86,6 +86,13 @@ def test_only_true_findings_appear(cluster: WholeCluster, tmp_path: Path) -> Non
     reports: dict[str, JsonObject] = {}
     pages: list[str] = []
 
+    async def report_of_ready(name: str, deployment: JsonObject) -> None:
+        async def is_ready() -> bool:
+            reports[name] = await in_pod(hub, deployment)
+            return all(each["code"] != "service-not-ready" for each in reports[name]["findings"])
+
+        await eventually(is_ready, "the service is ready when it is asked", shows=lambda: reports[name])
+
     async def install_and_ask() -> None:
         await cluster.api.create(resource_path("v1", "namespaces"), {"metadata": {"name": _NAMESPACE}})
         await hub.install(tmp_path / "printed")
@@ -105,7 +112,7 @@ def test_only_true_findings_appear(cluster: WholeCluster, tmp_path: Path) -> Non
         reports["administrator"] = await as_administrator(cluster)
         for name, found in (("hub", hub_deployment(deployments)), ("service", service_deployment(deployments))):
             assert found is not None
-            reports[name] = await in_pod(hub, found)
+            await report_of_ready(name, found)
         pages.append(await page_of(hub))
 
     cluster.run(install_and_ask)
