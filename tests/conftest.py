@@ -29,7 +29,7 @@ settings.load_profile("unhurried")
 # processes of a user: kubelet and containerd would find none left.
 aiohttp.connector.DefaultResolver = aiohttp.ThreadedResolver
 
-#: Set in CI: a test that is skipped makes the run fail, unless it needs a program that CI does not promise.
+#: Set in CI: a skipped test makes the run fail, unless it needs a program in `_MAY_BE_MISSING`.
 REQUIRE_ALL = "DRA_SPAWNER_REQUIRE_ALL"
 _MAY_BE_MISSING = ("kubectl is not installed",)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from types import MethodType
 
 __all__ = ["containers", "max_held"]
 
@@ -21,8 +22,8 @@ def containers(root: object) -> dict[str, int]:
             to_visit += [*dict.keys(each), *dict.values(each)]
         elif isinstance(each, list | tuple | set | frozenset | deque):
             to_visit += each
-        elif (getattr(each, "__func__", None)) is not None:
-            to_visit.append(each.__self__)  # type: ignore[attr-defined]
+        elif isinstance(each, MethodType):
+            to_visit.append(each.__self__)
         elif type(each).__module__.startswith("dra_spawner."):
             names = {name for cls in type(each).__mro__ for name in getattr(cls, "__slots__", ())}
             names.update(getattr(each, "__dict__", ()))

@@ -1,6 +1,6 @@
 """Values of a start put into its claims: into drivers' parameters, companion objects and VLANs; nowhere else.
 
-It is done once, between parsing and compiling, so that whatever is compiled for a start has no variable left.
+Variables are replaced once, between parsing and compiling: compiled claims have no variables.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FROM_VLANS = VLAN_NUMBERS | FROM_MAPPING | {"group"}
 
 
 def may_have_variables(claim: DeviceClaim) -> bool:
-    """Whether a claim has anything in which variables can stand."""
+    """Whether a claim has a part that may contain variables."""
     return bool(claim.config or claim.companions or any(True for request in claim.requests for _ in vlans_of(request)))
 
 
@@ -53,7 +53,7 @@ def expand_claims(
     Parameters
     ----------
     values
-        Those of `claim_variables` at least.
+        Has at least the names in `claim_variables`.
 
     Raises
     ------

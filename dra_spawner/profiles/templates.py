@@ -4,7 +4,7 @@ A template is a tree of JSON values, and so is what comes out of it: each text i
 (or becomes a number), so that no value can end a string, add a key or change a type. What is more, every value is
 checked against a rule of its name first; none of them allows quotes, backslashes, braces, blanks or control characters.
 
-- ``{name}`` within a text is replaced by the value; the names are those of `VARIABLES` and no others.
+- ``{name}`` within a text is replaced by the value; `VARIABLES` has all names.
 - A text that is nothing but ``{vlan}`` (or another number) becomes that number; ``{vlan!s}`` keeps it a text.
 - ``{{`` and ``}}`` are braces themselves. A single brace is an error.
 - Keys of mappings are never expanded.
@@ -119,7 +119,7 @@ SAMPLE_VALUES: Values = {name: variable.sample for name, variable in VARIABLES.i
 
 
 def variable_names(value: object) -> frozenset[str]:
-    """Names of the variables in a template; unknown ones are not among them."""
+    """Names of the known variables in a template."""
     return frozenset(
         match["name"] for _, text in _texts(value, "") for match in _TOKEN.finditer(text) if match["name"] in VARIABLES
     )
@@ -156,7 +156,7 @@ def expand(value: Any, values: Values, path: str = "") -> Any:
     value
         JSON. It is not changed.
     values
-        Those of its variables at least.
+        Has at least the variables of `value`.
     path
         Where it stands, for messages.
 

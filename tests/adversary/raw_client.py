@@ -16,7 +16,7 @@ class RawClient:
     Parameters
     ----------
     receive_bytes
-        Size of the receive buffer, for data that nobody reads; the system's default if 0.
+        Bytes of the receive buffer, which fills if the test reads nothing; the system's default if 0.
     """
 
     def __init__(self, url: str, *, receive_bytes: int = 0) -> None:

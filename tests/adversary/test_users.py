@@ -180,7 +180,7 @@ async def by_query(hub: HubProcess, session: aiohttp.ClientSession) -> None:
             status, page = await refusal(partial(linked, hub, session, params))
             assert (status in REFUSED, sentence in error_in(page)) == (True, True), (params, error_in(page))
             assert "<script>alert(1)" not in page
-    # JupyterHub's own, and those of nbgitpuller's links.
+    # A parameter of JupyterHub, with a link of nbgitpuller.
     after = "/hub/user-redirect/git-pull?repo=https%3A%2F%2Fexample.org%2Fcourse&urlpath=lab"
     async with session.get(f"{hub.url}/hub/spawn/eve", params={"next": after}) as answer:
         assert (answer.status, error_in(await answer.text())) == (200, "")

@@ -5,8 +5,8 @@ scheduler and the controller manager by default (50 and 20 requests a second; bu
 figures for many pods at once are due. All kinds of start are measured in the same run, in turn, and compared with one
 another, many at once in several rounds.
 
-Handovers are those of the service, with new placeholders for the handed-over ones: a reservation is requested, then a
-pod that names the claim is created; the time begins with its creation. "Beside" means that the pod fits beside its
+The service hands placeholders over and creates new ones: a reservation is requested, then a pod that names the claim is
+created; the time begins with its creation. "Beside" means that the pod fits beside its
 placeholder, "full" that it does not. By hand is the least that a handover can be: a pod names an allocated claim, and
 only the scheduler is involved. Aims: one by one at most 1.5 times a plain pod, 30 at once at most 2.5 times,
 100 at once at most 0.6 times the template path, 95 of 100 preemptions within a second.

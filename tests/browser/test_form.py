@@ -217,7 +217,7 @@ async def test_fancy_profiles_show_the_labels(browser, embedded_cluster, tmp_pat
         memory = page.locator("#profile-gpu-slice .profile-option-control-container").first
         await memory.get_by_text("10 GiB · free now", exact=True).wait_for()
 
-        # The texts of an open drop-down are fresh, too, and those of a combination; the choice is sent.
+        # An open drop-down and a combination show fresh texts, too, and the choice is sent.
         await memory.get_by_role("combobox").click()
         titles = memory.locator(".select__menu .react-select-item-title")
         late = "40 GiB · when another server stops: 10 to 40 min"

@@ -1,4 +1,4 @@
-"""Addresses of an installation are those of its service."""
+"""Addresses of an installation: the names of its Services."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Devices that a real node's drivers publish: those of the demo's nodes, all on one node, and the demo's classes."""
+"""Devices that drivers publish on a real node: all devices and classes of the demo, on one node."""
 
 from __future__ import annotations
 

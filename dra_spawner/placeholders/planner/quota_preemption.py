@@ -170,7 +170,7 @@ class _QuotaPreemption:
                 left[resource] += sign * of_quota.get(resource, 0)
 
     def free_for(self, servers: Iterable[UnservedServer]) -> None:
-        """Free capacity for each of these servers, except one that would not fit without any placeholder."""
+        """Free capacity for each of these servers that fits without placeholders."""
         used = []
         for each in servers:
             if self._preempt({_ALWAYS: self._wanted(each.amounts)}, f"has no capacity for {each.what}", each.pod):
@@ -181,7 +181,7 @@ class _QuotaPreemption:
             self.add(amounts)
 
     def free_for_one_more(self) -> None:
-        """Free capacity for one more server of each shape that still has placeholders, if the server can fit."""
+        """Free capacity for one more server of each shape with placeholders, if it fits without them."""
         wanted = {shape: self._wanted(self._needs.of_server(shape)) for shape in self._staying}
         if self._lacking(wanted) is not None:
             possible = {shape: amounts for shape, amounts in wanted.items() if self._is_possible(amounts)}

@@ -234,7 +234,7 @@ def _cards(asked: _Asked, request: GpuRequest, facts: ClusterFacts) -> Iterator[
         text = "No node with these GPUs has the label gpu.intel.com/gpu-numbers, so the hub cannot choose cards."
         yield asked.finding(rules.LABELS, text, Level.WARNING)
     if known and choose(request, known, {}, [each.name for each in request.containers]) is None:
-        text = "No node has cards that are enough for this choice, even if nobody used them."
+        text = "No node has enough cards for this choice, even if all were free."
         yield asked.finding(rules.CAPACITY, text, Level.WARNING)
 
 

@@ -38,6 +38,6 @@ COMBINATION: Final = LintRule(
 LABELS: Final = LintRule(
     "intel-gas-labels", (_W,), True, "Invalid labels of nodes, or no node with a label that lists its cards"
 )
-CAPACITY: Final = LintRule("intel-gas-capacity", (_W,), True, "No node's cards are enough, even if nobody used them")
+CAPACITY: Final = LintRule("intel-gas-capacity", (_W,), True, "No node has enough cards, even if all were free")
 
 INTEL_GAS_RULES: Final = (LANGUAGE, PLUGIN, SCHEDULER, TILES, COMBINATION, LABELS, CAPACITY)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 
+import pytest
+
 from dra_spawner.placeholders.controller.executor import ActionExecutor
 from dra_spawner.placeholders.controller.expectations import Expectation, Expectations
 from dra_spawner.placeholders.controller.reconciler import ReconcilerTimes
@@ -55,14 +57,17 @@ async def test_a_defect_in_one_action_delays_no_other(prepared: ClusterUnderTest
         assert [each.outcome for each in failed] == ["LookupError: a mistake"]
 
 
-async def test_a_failed_round_has_spent_its_creations(prepared: ClusterUnderTest) -> None:
+async def test_a_failed_round_has_spent_its_creations(
+    prepared: ClusterUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await prepared.publish(*node("node-a"))
     async with at_work(prepared) as world:
 
         async def fail(expected: object) -> None:
             raise LookupError("a mistake")
 
-        world.reconciler.until_seen = fail  # type: ignore[method-assign]  # fails where no defect is expected
+        # It fails where no defect is expected.
+        monkeypatch.setattr(world.reconciler, "until_seen", fail)
         world.reconciler.times = ReconcilerTimes(idle=0.02)
         world.policy = Policy(
             shapes={GOOD.id: GOOD},
