@@ -75,7 +75,7 @@ class DemandRecord:
         self.held_expected = RunningMaximum()
         self.held_launches = RunningMaximum()
         self.held_total = RunningMaximum()
-        """Servers, and the placeholders for usual launches, together."""
+        """Servers, and the placeholders for usual launches above the floor, together."""
         self.judged: JudgedForecast | None = None
         """The forecast of a lead time ago; None if there was none."""
         self._actual = DecayingMean()
