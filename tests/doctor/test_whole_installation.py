@@ -75,8 +75,15 @@ async def in_pod(hub: HubRelease, deployment: JsonObject) -> JsonObject:
 
 
 async def page_of(hub: HubRelease) -> str:
+    """The service's page, once the hub's proxy has its route: pods of this cluster are ready as soon as they run."""
     async with await hub.browser("admin") as admin:
-        return await admin.get(f"/services/{hub.service_name}/doctor")
+
+        async def page() -> str:
+            status, text = await admin.ask(f"/services/{hub.service_name}/doctor")
+            assert status in (200, 404), text[:2000]
+            return text if status == 200 else ""
+
+        return await eventually(page, "the hub's proxy has a route to the service")
 
 
 def test_only_true_findings_appear(cluster: WholeCluster, tmp_path: Path) -> None:
