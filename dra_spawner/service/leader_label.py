@@ -55,7 +55,8 @@ class LeaderLabel:
     elector: LeaderElector
     pod: ObjectKey
     problem: str = ""
-    _written: bool = field(default=False, init=False)
+    _written: bool | None = field(default=False, init=False)
+    """Whether the last write of this process set the label; None if the write's outcome is unknown."""
     _labelled: set[ObjectKey] = field(default_factory=set, init=False)
     """Pods of this namespace with the label."""
 
@@ -77,7 +78,7 @@ class LeaderLabel:
         finally:
             end_notes()
             # The container may start again in this pod while another replica leads.
-            if self.is_set or self._written:
+            if self.is_set or self._written is not False:
                 with contextlib.suppress(KubernetesError, TimeoutError):
                     async with asyncio.timeout(_LAST_WRITE_SECONDS):
                         await self._write(self.pod, is_leader=False)
@@ -105,6 +106,9 @@ class LeaderLabel:
 
     async def _write(self, pod: ObjectKey, *, is_leader: bool) -> None:
         body = {"metadata": {"labels": {names.LEADER: names.TRUE if is_leader else None}}}
+        if pod == self.pod:
+            # The API server may carry out a write whose answer this process does not wait for.
+            self._written = None
         await self.api.patch(resource_path("v1", "pods", pod.namespace, pod.name), body)
         if pod == self.pod:
             self._written = is_leader

@@ -162,6 +162,24 @@ async def test_the_leader_is_found_while_a_right_is_missing(embedded_cluster: Cl
         await until_selected(cluster)
 
 
+async def test_the_label_is_removed_by_a_replica_that_ends_before_its_write_is_answered(
+    embedded_cluster: ClusterUnderTest,
+) -> None:
+    cluster = embedded_cluster
+    await prepared(cluster)
+    pod = await make_pod(cluster, "dra-spawner-a")
+    async with cluster.fault_proxy() as proxy:
+        # It does not see the label in its watch either.
+        proxy.fail(Fault.hold(), times=None, verb="watch", resource="pods")
+        proxy.fail(Fault.hold_answer(), verb="patch", resource="pods", name="dra-spawner-a")
+        kubeconfig = cluster.admin_kubeconfig_for(proxy.url)
+        async with replica(cluster, kubeconfig, pod_name=pod["metadata"]["name"]) as service:
+            await until_selected(cluster, "dra-spawner-a")
+            assert service.context.leader_label is not None
+            assert not service.context.leader_label.is_set
+    assert await selected(cluster) == set()
+
+
 async def test_a_label_that_others_removed_comes_back(embedded_cluster: ClusterUnderTest) -> None:
     cluster = embedded_cluster
     await prepared(cluster)
