@@ -86,6 +86,9 @@ async def test_a_standby_answers_reads_from_its_own_view(embedded_cluster: Clust
         async with replica(cluster, placeholders={**placeholders, "tpu": {"min": 1}}) as standby:
             await until_standby(standby)
             await standby.until(lambda: len(standby.placeholders()) == 2, "it sees both")
+            await standby.until(
+                lambda: list(standby.controller.names_of(GPU.id)) == ["gpu-whole"], "it read the shapes"
+            )
             because = (
                 f"This replica stands by: the leader is {leader.identity}. Only the leader knows decisions and their "
                 "reasons."
