@@ -7,6 +7,7 @@ import contextlib
 import importlib.util
 import json
 import os
+import random
 import secrets
 import signal
 import socket
@@ -32,6 +33,11 @@ from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 
 _LOOPBACK = "127.0.0.1"
 _ADMIN = "admin"
+#: Systems give higher ports to outgoing connections (Linux from 32768), which could take one before the hub listens.
+_FREE_PORTS = range(10_000, 32_768)
+_HEALTH_PATH = "/hub/health"
+#: Of lines that the proxy logs for each question before the hub answers; they would hide why the hub does not start.
+_PARTS_OF_NOISE = (f"GET {_HEALTH_PATH}", "Failed to get custom error page")
 _HUB_START_SECONDS = 120
 _HUB_STOP_SECONDS = 30
 #: Placeholders on the embedded cluster: profile and number.
@@ -135,7 +141,7 @@ async def demo(options: DemoOptions, say: Callable[[str], None], stop: asyncio.E
     _require_extras()
     if options.kubeconfig and not options.kubeconfig.is_file():
         raise DemoError(f"There is no kubeconfig file {options.kubeconfig}.")
-    port = _port_to_listen_on(options.port)
+    port = _port_to_listen_on(options.port) if options.port else _free_ports(1)[0]
     async with contextlib.AsyncExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dra-spawner-demo-")))
         kubeconfig = options.kubeconfig
@@ -156,7 +162,7 @@ async def demo(options: DemoOptions, say: Callable[[str], None], stop: asyncio.E
         stack.callback(_end_left_over, directory / "service.pid", _SERVICE)
         stack.push_async_callback(_stop_process, hub)
         address = f"http://{_LOOPBACK}:{port}"
-        await _until_ready(f"{address}/hub/health", hub, log_file, stop)
+        await _until_ready(address + _HEALTH_PATH, hub, log_file, stop)
         if stop.is_set():
             raise DemoStoppedError
         watch = asyncio.create_task(_end_with(hub, stop, log_file))
@@ -195,6 +201,7 @@ async def _start_cluster(
 def hub_settings(options: DemoOptions, directory: Path, port: int) -> dict[str, Any]:
     """Settings for `hub_config`, with new secrets and free ports."""
     embedded = options.kubeconfig is None
+    hub_port, proxy_api_port, service_port = _free_ports(3, other_than=port)
     return {
         "directory": str(directory),
         "namespace": options.namespace,
@@ -202,9 +209,9 @@ def hub_settings(options: DemoOptions, directory: Path, port: int) -> dict[str, 
         "own_processes": embedded,
         "public_address": _LOOPBACK,
         "port": port,
-        "hub_port": _free_port(),
-        "proxy_api_port": _free_port(),
-        "service_port": _free_port(),
+        "hub_port": hub_port,
+        "proxy_api_port": proxy_api_port,
+        "service_port": service_port,
         # The administrator of an existing cluster decides about placeholders.
         "placeholders": {_PLACEHOLDERS[0]: {"min": _PLACEHOLDERS[1], "max": 2 * _PLACEHOLDERS[1]}} if embedded else {},
         "placeholder_priority_class": names.PRIORITY_CLASS,
@@ -260,8 +267,16 @@ def _port_to_listen_on(wanted: int) -> int:
         return int(probe.getsockname()[1])
 
 
-def _free_port() -> int:
-    return _port_to_listen_on(0)
+def _free_ports(number: int, other_than: int = 0) -> list[int]:
+    """Different ports that nothing listens at."""
+    found: list[int] = []
+    for port in random.sample(_FREE_PORTS, len(_FREE_PORTS)):
+        if port != other_than:
+            with contextlib.suppress(DemoError):
+                found.append(_port_to_listen_on(port))
+        if len(found) == number:
+            return found
+    raise DemoError(f"{number} free ports are needed, and nearly all ports of this machine are in use.")
 
 
 async def _inspect_cluster(kubeconfig: Path) -> tuple[list[dict[str, object]], str]:
@@ -391,5 +406,6 @@ def _end_left_over(pid_file: Path, module: str) -> None:
 def _tail(log_file: Path | None, lines: int = 15) -> str:
     if log_file is None or not log_file.is_file():
         return ""
-    text = log_file.read_text(errors="replace").splitlines()[-lines:]
-    return "\nThe end of its log:\n  " + "\n  ".join(text)
+    text = log_file.read_text(errors="replace").splitlines()
+    told = [line for line in text if not any(part in line for part in _PARTS_OF_NOISE)]
+    return "\nThe end of its log:\n  " + "\n  ".join(told[-lines:])

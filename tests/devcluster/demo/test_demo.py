@@ -1,0 +1,39 @@
+"""The demo's ports, and the reason that it tells when its hub does not start."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dra_spawner.devcluster.demo import demo
+
+
+def test_ports_differ_and_are_none_that_outgoing_connections_get(tmp_path: Path) -> None:
+    settings = demo.hub_settings(demo.DemoOptions(), tmp_path, 8000)
+    ports = {settings[each] for each in ("port", "hub_port", "proxy_api_port", "service_port")}
+    assert len(ports) == 4
+    assert max(ports) < 32_768
+
+
+async def test_the_reason_is_told_when_the_hub_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here another program's outgoing connection has the hub's port."""
+    real_settings = demo.hub_settings
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as other:
+        port = other.getsockname()[1]
+
+        def hub_settings(*arguments: Any) -> dict[str, Any]:
+            return real_settings(*arguments) | {"hub_port": port}
+
+        monkeypatch.setattr(demo, "hub_settings", hub_settings)
+        with pytest.raises(demo.DemoError) as refused:
+            async with demo.demo(demo.DemoOptions(port=0), lambda _: None, asyncio.Event()):
+                pass
+    told = str(refused.value)
+    assert told.startswith("JupyterHub ended with exit code 1.\nThe end of its log:\n")
+    assert f"Failed to bind hub to http://127.0.0.1:{port}" in told
+    assert "Address already in use" in told
+    assert "/hub/health" not in told
