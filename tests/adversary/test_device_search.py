@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.dra.objects import DeviceClass, ResourceClaim, ResourceSlice
 from dra_spawner.kube.api import resource_path
 from dra_spawner.placeholders.lifecycle import Cause
+from dra_spawner.placeholders.planner import search_ledger
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder
 from dra_spawner.placeholders.planner.search_ledger import FIRST_REST, MAX_OF_A_PART, MAX_OF_A_SEARCH
 from dra_spawner.placeholders.planner.undecided import Unknown
@@ -202,8 +204,14 @@ async def tenants(cluster: ClusterUnderTest) -> AsyncIterator[tuple[str, str]]:
 
 
 async def test_the_service_answers_and_serves_others_while_a_tenant_asks_for_too_much(
-    cluster: ClusterUnderTest, tenants: tuple[str, str], caplog: pytest.LogCaptureFixture
+    cluster: ClusterUnderTest,
+    tenants: tuple[str, str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # Steps end the searches here, not a busy machine; and none is tried again.
+    monkeypatch.setattr(search_ledger, "MAX_SECONDS", 60.0)
+    monkeypatch.setattr(search_ledger, "FIRST_REST", timedelta(minutes=10))
     mallory, ada = tenants
     hostile = [
         variant(kind, number) for number in range(3) for kind in ("last impossible", "unmet match", "alternatives")

@@ -142,7 +142,7 @@ async def test_the_service_goes_on_beside_the_largest_objects(cluster: ClusterUn
             await tenant.create(kind.value, obj)
         for kind, obj in written:
             key = ObjectKey(tenant.namespace, obj["metadata"]["name"])
-            await service.until(partial(is_known, watch, kind, key), f"{kind} {key}", 60)
+            await service.until(partial(is_known, watch, kind, key), f"{kind} {key}")
         await still_decides(service, 2)
         assert service.context.role is Role.LEADER
         assert [problem for problem in service.context.problems() if "cannot be decided" in problem] == []
@@ -154,8 +154,8 @@ async def test_a_hub_starts_servers_beside_odd_objects(cluster: ClusterUnderTest
         await write_odd_objects(tenant, "odd")
         await cluster.publish(*node_with("node-b", whole("gpu-1")))
         hub.side.spawner_config.device_claims = {"gpu": {"device_class": "gpu.example.com", "optional": True}}
-        hub.side.spawner_config.start_timeout = 30
-        hub.side.spawner_config.optional_devices_wait_seconds = 2
+        hub.side.spawner_config.start_timeout = 120
+        hub.side.spawner_config.optional_devices_wait_seconds = 60
         assert await hub.spawn() is None
         pod = await cluster.admin.get(cluster.path("pods", "jupyter-ada"))
         assert len(pod["spec"]["resourceClaims"]) == 1
@@ -286,7 +286,7 @@ async def test_an_informer_that_ends_ends_the_service_with_the_cause(
     service = Watching(
         kubeconfig=str(cluster.admin_kubeconfig),
         namespace=cluster.namespace,
-        lease_seconds=3.0,
+        lease_seconds=60.0,
         url="http://127.0.0.1:0",
     )
     lease = resource_path("coordination.k8s.io/v1", "leases", cluster.namespace, "dra-spawner")

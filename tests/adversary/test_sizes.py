@@ -54,8 +54,7 @@ async def hub(cluster: ClusterUnderTest) -> AsyncIterator[HubProcess]:
     await cluster.publish(*example_objects())
     hub = HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, CONFIG)
     try:
-        await hub.start(wait=False)
-        await eventually(hub.answers, "the hub answers", within_seconds=150)
+        await hub.start()
         yield hub
     finally:
         await hub.stop()

@@ -150,13 +150,15 @@ async def test_the_biggest_body_is_accepted_and_no_bigger_one(service: ServicePr
     definition = b"\\\\\\u00e9" * (MAX_BYTES // 8)
     body = b'{"shape":"%s","pod":"p","namespace":"n","definition":"%s"}' % (b"0" * 16, definition)
     assert MAX_BYTES < len(body) <= MAX_BODY_BYTES
-    async with clients(service, 3) as (good, much, chunks):
+    async with RawClient(service.url) as good:
         await good.send(
             request("POST", PLACEMENTS, HUB, f"Content-Length: {len(body)}", "Connection: close", body=body)
         )
         assert (await good.until_closed(CLOSED_WITHIN)).startswith(b"HTTP/1.1 503 ")
+    async with RawClient(service.url) as much:
         await much.send(request("POST", PLACEMENTS, HUB, f"Content-Length: {MAX_BODY_BYTES + 1}"))
         assert (await much.until_closed(CLOSED_WITHIN)).startswith(b"HTTP/1.1 400 ")
+    async with RawClient(service.url) as chunks:
         await chunks.send(request("POST", PLACEMENTS, HUB, "Transfer-Encoding: chunked", body=b"%x\r\n" % 2**40))
         assert (await chunks.until_closed(CLOSED_WITHIN)).startswith(b"HTTP/1.1 400 ")
 

@@ -12,6 +12,8 @@ from tests.browser.hub_browser import chromium, picture, serious_findings
 from tests.polling import PATIENCE_SECONDS
 
 playwright = pytest.importorskip("playwright.async_api")
+# A label that is late by one answer comes with the next, 3 s later.
+playwright.expect.set_options(timeout=PATIENCE_SECONDS * 1000)
 
 FREE = {"state": "free", "sentence": "A share is free.", "wait": None}
 NEVER = {"state": "never", "sentence": "No machine has so much.", "wait": None}
@@ -157,8 +159,8 @@ async def test_the_form_by_keyboard_and_the_choice_after_a_failed_start(browser,
 
 async def press_start(page):
     """Until the form says why the start has failed. JupyterHub shows a start that fails after a second on another page."""
-    failed = page.locator(".spawn-error-msg, #progress-bar.bg-danger")
-    for _ in range(5):
+    failed = page.locator(".spawn-error-msg, #progress-bar.bg-danger, h1:has-text('Spawn failed')")
+    for _ in range(30):
         await page.focus("button[type=submit]")
         await page.keyboard.press("Enter")
         await failed.wait_for(state="attached")
@@ -185,6 +187,8 @@ async def test_a_phone_and_a_dark_page(browser, embedded_cluster, tmp_path):
 
 async def test_the_form_shows_that_the_service_has_ended(browser, embedded_cluster, tmp_path):
     async with form_hub(embedded_cluster, tmp_path / "hub") as made, opened(browser, made.hub) as page:
+        # From now on, the form of this hub has an answer of the service from its first moment on.
+        await playwright.expect(badge(page, "gpu-slice")).to_have_text("ready")
         await page.clock.install()
 
         async def fail(route):

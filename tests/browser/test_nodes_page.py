@@ -15,7 +15,7 @@ from dra_spawner.service.web_settings import WebSettings
 from tests.browser.hub_browser import assert_easy_to_use, chromium, logged_in, picture, press_until
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.hub_with_service import hub_with_service
-from tests.polling import eventually
+from tests.polling import PATIENCE_SECONDS, eventually
 from tests.service.device_board import allocate, some_of_all
 from tests.service.open_service import whole_service
 
@@ -41,7 +41,7 @@ async def context() -> ServiceContext:
 async def page(context: ServiceContext) -> AsyncIterator[Page]:
     async with whole_service(context) as url, chromium() as browser:
         opened = await browser.new_page(viewport={"width": 1100, "height": 760}, color_scheme="light")
-        opened.set_default_timeout(20_000)
+        opened.set_default_timeout(PATIENCE_SECONDS * 1000)
         errors: list[str] = []
         opened.on("pageerror", lambda error: errors.append(str(error)))
         await opened.goto(url)
@@ -129,6 +129,7 @@ async def test_the_page_is_easy_to_use_in_all_themes(page: Page) -> None:
 async def test_without_the_stream_the_page_asks_every_30_s(context: ServiceContext) -> None:
     async with whole_service(context) as url, chromium() as browser:
         page = await browser.new_page()
+        page.set_default_timeout(PATIENCE_SECONDS * 1000)
         await page.route("**/api/events*", lambda route: route.fulfill(status=503, body="{}"))
         await page.clock.install()
         await page.goto(url)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 import pytest
 
+from dra_spawner.kube.api import KubernetesError
 from tests.browser.hub_browser import assert_easy_to_use, chromium, logged_in, picture, press_until, serious_findings
 from tests.browser.steering_hub import HOSTILE, steering_hub
 from tests.cluster.under_test import ClusterUnderTest
@@ -148,7 +150,8 @@ async def try_again(hub: Hub, browser: Browser) -> None:
         for each in await hub.placeholders():
             if each["spec"].get("nodeName") and each["status"]["phase"] != "Failed":
                 path = hub.cluster.path("pods", each["metadata"]["name"], "status")
-                await hub.cluster.admin.patch(path, {"status": {"phase": "Failed"}})
+                with contextlib.suppress(KubernetesError):  # deleted meanwhile
+                    await hub.cluster.admin.patch(path, {"status": {"phase": "Failed"}})
         return await button.is_visible()
 
     await eventually(has_given_up, "no more placeholders are created", pause_seconds=0.2)

@@ -9,7 +9,9 @@ from typing import Any, Self
 
 import aiohttp
 
-_SECONDS = 60
+from tests.polling import eventually
+
+_SECONDS = 240
 
 
 class BrowserSession:
@@ -81,11 +83,17 @@ class BrowserSession:
         async with self._session.post(tokens, json={}, headers=await self._headers()) as answer:
             assert answer.status == 201, await answer.text()
             headers = {"Authorization": f"token {(await answer.json())['token']}"}
-        async with (
-            aiohttp.ClientSession(headers=headers) as session,
-            session.request(method, self.url + path, json=body) as answer,
-        ):
-            assert answer.status in (200, 201), await answer.text()
+
+        async def is_changed() -> bool:
+            async with (
+                aiohttp.ClientSession(headers=headers) as session,
+                session.request(method, self.url + path, json=body) as answer,
+            ):
+                # 503 while another replica becomes the leader.
+                assert answer.status in (200, 201, 503), await answer.text()
+                return answer.status != 503
+
+        await eventually(is_changed, f"{method} {path}")
 
     async def _headers(self) -> dict[str, str]:
         found = re.search(r'xsrf_token: "([^"]+)"', await self.get("/hub/home"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -129,13 +130,16 @@ class HubRelease:
                 for each in pod["status"].get("conditions", ())
             )
 
-        await eventually(is_restarted, "the hub runs again", 60, shows=self.cluster.logs)
-        await eventually(self._lets_log_in, "the hub answers again", 60, shows=self.cluster.logs)
+        await eventually(is_restarted, "the hub runs again", shows=self.cluster.logs)
+        await eventually(self.lets_log_in, "the hub answers again", shows=self.cluster.logs)
 
-    async def _lets_log_in(self) -> bool:
+    async def lets_log_in(self) -> bool:
+        """Whether the proxy has a route to a hub that answers."""
         # No probe of the pod is made: it is ready as soon as its program has begun.
-        async with aiohttp.ClientSession() as session, session.get(f"{await self.url()}/hub/login") as answer:
-            return answer.status == 200
+        with contextlib.suppress(aiohttp.ClientConnectionError):
+            async with aiohttp.ClientSession() as session, session.get(f"{await self.url()}/hub/login") as answer:
+                return answer.status == 200
+        return False
 
     async def uninstall_chart(self) -> None:
         """Delete this project's objects as `helm uninstall` does, and wait for the end of the service."""
@@ -147,7 +151,7 @@ class HubRelease:
         async def has_ended() -> bool:
             return not await self._pods(**labels)
 
-        await eventually(has_ended, "the service has ended", 60, shows=self.cluster.logs)
+        await eventually(has_ended, "the service has ended", shows=self.cluster.logs)
 
     async def url(self) -> str:
         """Of the proxy, once the hub answers there; with the base URL."""

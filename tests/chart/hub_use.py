@@ -10,11 +10,16 @@ from tests.polling import eventually
 
 async def use(hub: HubRelease, user: str = "ada", *, node: str = "node-a") -> dict[str, str]:
     """Login, form, warm start, page with a node, stop; the environment of the user's server."""
+    await eventually(hub.answers, "the hub can ask the service", shows=hub.cluster.logs)
+    await eventually(hub.lets_log_in, "the hub answers", shows=hub.cluster.logs)
+    async with await hub.browser("admin") as admin:
 
-    async def is_warm() -> bool:
-        return bool(await hub.placeholders()) and await hub.answers()
+        async def is_warm() -> bool:
+            status, text = await admin.ask(f"/services/{hub.service_name}/placeholders")
+            assert status in (200, 404, 502, 503), text
+            return status == 200 and 'class="state-warm"' in text and bool(await hub.placeholders())
 
-    await eventually(is_warm, "a placeholder is warm, and the hub can ask for it", 120, shows=hub.cluster.logs)
+        await eventually(is_warm, "a placeholder is warm for the service", shows=hub.cluster.logs)
     placeholders = [pod["spec"] for pod in await hub.placeholders()]
     warm_claims = {entry["resourceClaimName"] for spec in placeholders for entry in spec.get("resourceClaims", ())}
     async with await hub.browser(user) as browser:
@@ -46,7 +51,7 @@ async def look(hub: HubRelease, node: str = "node-a") -> None:
         async def is_shown() -> bool:
             # 404 until the hub has seen that the service answers, 503 while another replica becomes the leader.
             status, text = await admin.ask(path)
-            assert status in (200, 404, 503), text
+            assert status in (200, 404, 502, 503), text
             return status == 200 and node in text
 
         await eventually(is_shown, "the page is there", shows=hub.cluster.logs)

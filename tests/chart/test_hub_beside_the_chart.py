@@ -81,10 +81,16 @@ async def test_page_and_placements_below_a_base_url(real_cluster: ClusterUnderTe
         service.environment["JUPYTERHUB_API_URL"] = hub.api_url + urlsplit(environment["JUPYTERHUB_API_URL"]).path
         # The hub waits for a service that does not answer.
         async with service, hub:
+            await hub.add_user("admin")
+            status, body = await hub.request("POST", "/users/admin/tokens", {})
+            headers = {"Authorization": f"token {body['token']}"}
 
             async def is_warm() -> bool:
-                pods = await placeholders_of(cluster)
-                return any(pod.get("status", {}).get("phase") == "Running" for pod in pods)
+                address = f"{hub.url}/services/{NAME}/api/placeholders"
+                async with aiohttp.ClientSession(headers=headers) as session, session.get(address) as answer:
+                    if answer.status != 200:
+                        return False
+                    return any(each["state"] == "warm" for each in (await answer.json())["items"])
 
             await eventually(is_warm, "a placeholder is warm")
             warm_claims = {
@@ -99,9 +105,6 @@ async def test_page_and_placements_below_a_base_url(real_cluster: ClusterUnderTe
             pod = await cluster.admin.get(cluster.path("pods", "jupyter-ada"))
             assert pod["spec"]["resourceClaims"][0].get("resourceClaimName") in warm_claims
             # A browser's request did, too, through the proxy; the service asked the hub for the user.
-            await hub.add_user("admin")
-            status, body = await hub.request("POST", "/users/admin/tokens", {})
-            headers = {"Authorization": f"token {body['token']}"}
             async with (
                 aiohttp.ClientSession(headers=headers) as session,
                 session.get(f"{hub.url}/services/{NAME}/api/status") as answer,

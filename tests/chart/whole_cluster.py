@@ -57,7 +57,7 @@ class WholeCluster:
         async def await_it() -> T:
             return await work()
 
-        return self._loop.run(await_it(), 240)
+        return self._loop.run(await_it(), 540)
 
     async def start(self, *, has_gpu_nodes: bool = True) -> None:
         """The kubelet, and its nodes: one for hub and service, and two with GPUs unless a test brings its own."""

@@ -10,7 +10,7 @@ import yaml
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, resource_path
 from dra_spawner.manifests.manifest_text import Installation, manifest_text
-from tests.polling import eventually
+from tests.polling import PATIENCE_SECONDS, eventually
 
 from .policy import YAML_LOADER, apply_policy
 
@@ -26,7 +26,7 @@ HUB_USERS_RULES = "-hub-users"
 Rules = Path | str
 SERVICE_ACCOUNT = "dra-spawner-service"
 HUB_ACCOUNT = "hub"
-_TIMEOUT_SECONDS = 15.0
+_TIMEOUT_SECONDS = PATIENCE_SECONDS
 _POLL_SECONDS = 0.02
 
 _PLURALS = {

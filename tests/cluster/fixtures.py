@@ -20,6 +20,7 @@ import pytest_asyncio
 from dra_spawner.devcluster.embedded_cluster import EmbeddedCluster
 from dra_spawner.devcluster.kubelet.kubelet import Kubelet
 from dra_spawner.kube.api import KubernetesApi, resource_path
+from tests.polling import PATIENCE_SECONDS
 
 from .access import hub_token
 from .background import BackgroundLoop
@@ -99,8 +100,10 @@ async def namespace_on(
     control_plane.check()
     kubeconfig = control_plane.admin_kubeconfig
     namespace = f"test-{secrets.token_hex(4)}"
-    background_admin = await background_loop.await_(KubernetesApi.from_kubeconfig(kubeconfig))
-    async with await KubernetesApi.from_kubeconfig(kubeconfig) as admin:
+    background_admin = await background_loop.await_(
+        KubernetesApi.from_kubeconfig(kubeconfig, timeout_seconds=PATIENCE_SECONDS)
+    )
+    async with await KubernetesApi.from_kubeconfig(kubeconfig, timeout_seconds=PATIENCE_SECONDS) as admin:
         await admin.create(resource_path("v1", "namespaces"), {"metadata": {"name": namespace}})
         token = await hub_token(admin, namespace)
         directory.mkdir()
@@ -143,8 +146,10 @@ async def embedded_cluster(background_loop: BackgroundLoop, tmp_path: Path) -> A
         embedded.logs = kubelet.read_log
 
     try:
-        background_admin = await background_loop.await_(KubernetesApi.from_kubeconfig(embedded.kubeconfig))
-        async with await KubernetesApi.from_kubeconfig(embedded.kubeconfig) as admin:
+        background_admin = await background_loop.await_(
+            KubernetesApi.from_kubeconfig(embedded.kubeconfig, timeout_seconds=PATIENCE_SECONDS)
+        )
+        async with await KubernetesApi.from_kubeconfig(embedded.kubeconfig, timeout_seconds=PATIENCE_SECONDS) as admin:
             namespace = f"test-{secrets.token_hex(4)}"
             await admin.create(resource_path("v1", "namespaces"), {"metadata": {"name": namespace}})
             cluster = ClusterUnderTest(

@@ -14,7 +14,7 @@ from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.kube.api_connection import ApiRequest
 from dra_spawner.manifests.manifest_text import Installation, manifest_text
 from tests.integration.devices import PRIORITY_CLASS
-from tests.polling import eventually
+from tests.polling import PATIENCE_SECONDS, eventually
 
 #: Each service of a test reads all manifests: the one in C takes a tenth of the time.
 YAML_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -24,7 +24,7 @@ _PLURALS = {
     "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
 }
 # The API server looks for changed policies once a second.
-_TIMEOUT_SECONDS = 30.0
+_TIMEOUT_SECONDS = PATIENCE_SECONDS
 _POLL_SECONDS = 0.05
 
 

@@ -175,7 +175,7 @@ class ClusterUnderTest:
         async def publish() -> None:
             for node in nodes:
                 await kubelet.add_node(node)
-            await kubelet.wait_schedulable()
+            await kubelet.wait_schedulable(PATIENCE_SECONDS)
 
         await self._there(publish())
 

@@ -28,7 +28,7 @@ from tests.history.broken_databases import (
 )
 from tests.history.postgresql import PostgresqlServer
 from tests.history.records import after, launch
-from tests.polling import eventually_sync
+from tests.polling import PATIENCE_SECONDS, eventually_sync
 
 LIMITS = RecorderLimits(queue=10, batch=4, interval=1, first_retry=1, longest_retry=8, seen=60, expiry=3600)
 
@@ -346,6 +346,6 @@ def test_a_postgresql_that_hangs_is_reported(postgresql: PostgresqlServer) -> No
         assert working.recorder.problem == ""
         working.seconds += 30
         assert working.recorder.problem == "the database has not answered for 30 s"
-    hanging.join(30)
+    hanging.join(PATIENCE_SECONDS)
     assert working.recorder.problem == ""
     assert working.written() == ["1", "2"]

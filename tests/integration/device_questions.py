@@ -9,6 +9,7 @@ import aiohttp
 
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.hub_process import HubProcess
+from tests.polling import eventually
 
 Answer = tuple[int, Any]
 
@@ -23,6 +24,17 @@ async def ask(
         async with (session or own).get(address, headers=headers, allow_redirects=False) as answer:
             body = json.loads(await answer.text())
             return answer.status, body if answer.status == 200 else body["message"]
+
+
+async def told(hub: HubProcess, token: str, query: str = "") -> Answer:
+    """The answer when all is known: a busy hub or cluster says less at first."""
+
+    async def known() -> Answer | None:
+        status, body = await ask(hub, token, query)
+        return (status, body) if status == 200 and all(each["product"] for each in body["devices"]) else None
+
+    answer: Answer = await eventually(known, "the hub knows the devices")
+    return answer
 
 
 async def server_tokens(cluster: ClusterUnderTest) -> dict[str, str]:

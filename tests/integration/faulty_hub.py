@@ -30,8 +30,8 @@ async def hub_behind_proxy(
         with kubernetes_of(kubeconfig):
             side = HubSide(kubeconfig, cluster.namespace)
             side.spawner_config.port = int(url.rpartition(":")[2])
-            side.spawner_config.k8s_api_request_timeout = 1
-            side.spawner_config.k8s_api_request_retry_timeout = 4
+            side.spawner_config.k8s_api_request_timeout = 5
+            side.spawner_config.k8s_api_request_retry_timeout = 20
             try:
                 yield proxy, side
             finally:
@@ -66,7 +66,7 @@ class Faulty:
 
     async def nothing_is_left(self) -> None:
         for plural in LEFT_BEHIND:
-            await self.cluster.wait_gone(self.cluster.path(plural), timeout_seconds=20)
+            await self.cluster.wait_gone(self.cluster.path(plural))
 
     def requests(self, *, verbs=("create", "get", "patch", "delete", "update")) -> list[str]:
         return [f"{r.verb} {r.resource}" for r in self.proxy.requests if r.verb in verbs]
@@ -78,6 +78,6 @@ async def faulty_on(cluster: ClusterUnderTest, **kubelet_options: Any) -> AsyncI
     async with hub_behind_proxy(cluster, **kubelet_options) as (proxy, side):
         await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
         config = side.spawner_config
-        config.start_timeout = 12
+        config.start_timeout = 40
         config.device_claims = {"gpu": {"device_class": "gpu-share.example.com", "capacity": {"memory": "10Gi"}}}
         yield Faulty(cluster, proxy, side)

@@ -25,14 +25,14 @@ Json = dict[str, Any]
 class Hub(HubProcess):
     """A hub that manages the service as the shipped configuration says."""
 
-    def __init__(self, cluster: ClusterUnderTest, kubeconfig: Path, more: str = "", lease_seconds: int = 6) -> None:
+    def __init__(self, cluster: ClusterUnderTest, kubeconfig: Path, more: str = "", lease_seconds: int = 15) -> None:
         directory = cluster.directory / "hub"
         directory.mkdir()
         settings = directory / "service_config.py"
         settings.write_text(
             f"c.DRASpawnerService.placeholders = {{'gpu-slice': {{'min': {WANTED}, 'max': 20}}}}\n"
             f"c.DRASpawnerService.lease_seconds = {lease_seconds}\n"
-            "c.DRASpawnerService.reservation_seconds = 10\n"
+            "c.DRASpawnerService.reservation_seconds = 30\n"
         )
         self.service_url = free_url()
         text = f"""
@@ -65,16 +65,18 @@ c.JupyterHub.load_roles[0]["scopes"].append("tokens")
 
             await eventually(is_ready, "the service is ready")
 
-    async def until_warm(self) -> None:
-        """Wait until all wanted placeholders are warm."""
+    async def until_warm(self, count: int = WANTED) -> None:
+        """Wait until so many placeholders are warm for the service."""
+        await self.until_service_ready()
+        headers = await self._headers_of_an_administrator()
 
         async def all_warm() -> bool:
-            nodes = (await self.cluster.admin.list("/api/v1/nodes"))["items"]
-            ready = {node["metadata"]["name"] for node in nodes if names.IMAGES_READY in node["metadata"]["labels"]}
-            placed = [pod for pod in await self.placeholders() if pod["spec"].get("nodeName") in ready]
-            return len(placed) == WANTED
+            url = f"{self.url}/services/dra-spawner/api/placeholders"
+            async with aiohttp.ClientSession(headers=headers) as session, session.get(url) as answer:
+                items = (await answer.json())["items"] if answer.status == 200 else []
+                return sum(each["state"] == "warm" for each in items) == count
 
-        await eventually(all_warm, "placeholders are warm")
+        await eventually(all_warm, "placeholders are warm", pause_seconds=0.1)
 
     async def claim_of(self, user: str) -> Json:
         pod = await self.cluster.admin.get(self.cluster.path("pods", f"jupyter-{user}"))
@@ -84,14 +86,17 @@ c.JupyterHub.load_roles[0]["scopes"].append("tokens")
 
     async def decisions(self) -> list[Json]:
         """Return the decisions of the service, as an administrator reads them."""
-        await self.add_user("admin")
-        status, body = await self.request("POST", "/users/admin/tokens", {})
-        assert status == 201, body
-        headers = {"Authorization": f"token {body['token']}"}
+        headers = await self._headers_of_an_administrator()
         url = f"{self.url}/services/dra-spawner/api/decisions?limit=1000"
         async with aiohttp.ClientSession(headers=headers) as session, session.get(url) as answer:
             assert answer.status == 200, await answer.text()
             return (await answer.json())["items"]
+
+    async def _headers_of_an_administrator(self) -> dict[str, str]:
+        await self.add_user("admin")
+        status, body = await self.request("POST", "/users/admin/tokens", {})
+        assert status == 201, body
+        return {"Authorization": f"token {body['token']}"}
 
     async def reserve(self, user: str, pod: str) -> Json:
         """Reserve a warm placeholder for a pod, with the token of a user that may do so."""

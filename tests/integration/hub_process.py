@@ -99,6 +99,8 @@ c.DRASpawner.namespace = {namespace!r}
 c.DRASpawner.image = "this-machine/quick-server:1"
 c.DRASpawner.cmd = [{sys.executable!r}, {str(QUICK_SERVER)!r}]
 c.DRASpawner.start_timeout = 60
+# This machine may be busy with other things.
+c.DRASpawner.k8s_api_request_timeout = 20
 c.DRASpawner.http_timeout = 60
 c.JupyterHub.cleanup_servers = False
 """

@@ -203,7 +203,7 @@ async def test_a_server_gets_the_resource_by_its_profile_and_the_next_user_reads
     assert devices(claim) == ["gpu-0"]
     assert ada.spawner.attempt.plan.extended_resources.claim_spec([DeviceClass.from_json(existing)]) == claim["spec"]
 
-    faulty.side.spawner_config.start_timeout = 6
+    faulty.side.spawner_config.start_timeout = 20
     with pytest.raises(SpawnRefused, match="All devices of this kind are in use"):
         await bob.spawn("", {})
     await bob.stop("")
@@ -214,7 +214,7 @@ async def test_a_server_gets_the_resource_by_its_profile_and_the_next_user_reads
 async def test_an_unknown_resource_is_reported(faulty):
     faulty.side.spawner_config.device_claims = {}
     faulty.side.spawner_config.extra_resource_limits = {"example.com/unknown": "1"}
-    faulty.side.spawner_config.start_timeout = 6
+    faulty.side.spawner_config.start_timeout = 20
     error = await faulty.spawn()
     assert "No node has example.com/unknown now." in str(error)
     await faulty.stop()

@@ -9,6 +9,7 @@ import pytest
 
 from tests.cluster.fault_proxy import Fault
 from tests.integration.faulty_hub import TEMPLATES
+from tests.polling import PATIENCE_SECONDS
 from tests.spawner.hub_side import cancel_start
 
 
@@ -63,6 +64,7 @@ async def test_one_failed_request_of_a_start(faulty, verb, resource, fault):
     "fault", [Fault.refuse(), Fault.hold_answer(), Fault.answer(500)], ids=["refused", "no answer", "500"]
 )
 async def test_a_request_that_goes_on_failing(faulty, verb, resource, fault):
+    faulty.user.spawner.k8s_api_request_timeout, faulty.user.spawner.k8s_api_request_retry_timeout = 1, 4
     faulty.proxy.fail(fault, verb=verb, resource=resource, times=None)
     assert await faulty.spawn() is not None
     faulty.proxy.heal()
@@ -90,13 +92,13 @@ async def test_a_failed_request_of_the_clean_up(faulty, verb, resource, fault):
 )
 async def test_lists_that_fail_do_no_harm(faulty, resource):
     """Lists of the explanation and of the sweep fail: the start waits, gives up with a sentence, and leaves nothing."""
-    faulty.side.spawner_config.start_timeout = 4
+    faulty.side.spawner_config.start_timeout = 20
     faulty.side.spawner_config.device_claims = {"gpu": {"device_class": "gpu-share.example.com", "product": "Other*"}}
     faulty.user = faulty.side.user("bob")
     faulty.proxy.fail(Fault.answer(500), verb="list", resource=resource, times=None)
     error = await faulty.spawn()
     assert faulty.proxy.count("list", resource), "the fault has to be met"
-    assert "Gave up after 4 seconds." in error.jupyterhub_message
+    assert "Gave up after 20 seconds." in error.jupyterhub_message
     await faulty.nothing_is_left()
 
 
@@ -119,7 +121,7 @@ async def test_a_start_that_is_cancelled_at_a_request(faulty, verb, resource):
         return True
 
     faulty.proxy.fail(Fault.lose_answer(), verb=verb, resource=resource, matching=cancel)
-    await asyncio.wait_for(reached.wait(), 10)
+    await asyncio.wait_for(reached.wait(), PATIENCE_SECONDS)
     with contextlib.suppress(asyncio.CancelledError):
         await spawning
     await faulty.nothing_is_left()
@@ -143,11 +145,11 @@ async def test_start_timeout_names_what_it_waited_for(faulty):
     faulty.side.spawner_config.device_claims = {
         "gpu": {"device_class": "gpu-share.example.com", "capacity": {"memory": "10Gi"}, "product": "Other*"}
     }
-    faulty.side.spawner_config.start_timeout = 10  # a tenth of the time is for the clean-up
+    faulty.side.spawner_config.start_timeout = 20  # a tenth of the time is for the clean-up
     faulty.user = faulty.side.user("bob")
     error = await faulty.spawn()
     assert error.jupyterhub_message == (
-        "Gave up after 10 seconds. No node has a device such as this choice asks for now. The server does not wait any "
+        "Gave up after 20 seconds. No node has a device such as this choice asks for now. The server does not wait any "
         "more."
     )
     await faulty.nothing_is_left()

@@ -61,12 +61,13 @@ async def test_users_learn_of_their_own_choices_only(embedded_cluster, tmp_path)
         async with HubProcess(tmp_path / "hub", cluster.hub_kubeconfig, cluster.namespace, config) as hub:
             async with logged_in(hub, "ada") as ada:
 
-                async def serves() -> bool:
-                    return (await asked(hub, ada))[0] == 200
+                async def known(session, choice, query=""):
+                    """The hub's answer when it has the service's, for which it waits a second at most."""
+                    status, body = await asked(hub, session, query)
+                    return body if status == 200 and body["choices"][choice]["state"] != "unknown" else None
 
                 # Before any user has opened a form, as after a restart of the hub.
-                await eventually(serves, "the hub serves availability")
-                _, answered = await asked(hub, ada)
+                answered = await eventually(lambda: known(ada, "cpu"), "the hub serves availability")
                 states = {name: each["state"] for name, each in answered["choices"].items()}
                 assert states == {
                     "cpu": "free",
@@ -77,15 +78,21 @@ async def test_users_learn_of_their_own_choices_only(embedded_cluster, tmp_path)
                 assert answered["age_seconds"] < 10
                 assert answered["choices"]["gpu"] == {"state": "ready", "label": "ready", "sentence": ""}
 
-                _, answered = await asked(hub, ada, "?name=gpu/size=l,image=old&name=gpu/size=s&name=secret")
+                query = "?name=gpu/size=l,image=old&name=gpu/size=s&name=secret"
+                answered = await eventually(
+                    lambda: known(ada, "gpu/size=l,image=old", query), "the combination is known"
+                )
                 assert answered["choices"]["gpu/size=l,image=old"]["state"] == "never"
                 assert answered["choices"]["gpu/size=s"]["state"] == "ready"
                 assert answered["choices"]["secret"]["state"] == "unknown"
                 assert {"name": "secret"} not in service.questions
 
-                async with ada.get(f"{hub.url}/hub/spawn") as page:
-                    form = await page.text()
-                assert 'data-state="free"' in form
+                async def form_with_states():
+                    async with ada.get(f"{hub.url}/hub/spawn") as page:
+                        form = await page.text()
+                    return form if 'data-state="free"' in form else None
+
+                form = await eventually(form_with_states, "the form has the service's answer")
                 assert "/hub/dra-spawner/availability?user=ada" in form
 
                 assert (await asked(hub, ada, "?user=root"))[0] == 403
@@ -95,7 +102,7 @@ async def test_users_learn_of_their_own_choices_only(embedded_cluster, tmp_path)
                 assert "none" not in model["servers"], "asking creates no server"
 
             async with logged_in(hub, "bob") as bob:
-                _, answered = await asked(hub, bob, "?name=gpu/size=l,image=old")
+                answered = await eventually(lambda: known(bob, "cpu", "?name=gpu/size=l,image=old"), "bob's answer")
                 assert {name: each["state"] for name, each in answered["choices"].items()} == {
                     "cpu": "free",
                     "gpu/size=l,image=old": "unknown",

@@ -15,7 +15,7 @@ from dra_spawner import names
 from dra_spawner.placeholders.planner.published_shapes import read_config_map
 from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.device_questions import ask, server_tokens
+from tests.integration.device_questions import server_tokens, told
 from tests.integration.handover_hub import PROFILE, WANTED, Hub, Json, messages, prepare
 from tests.polling import eventually
 
@@ -43,13 +43,16 @@ async def test_a_user_gets_a_warm_claim(hub: Hub):
     assert environment["DRA_CLAIM_GPU_DEVICE"].startswith(f"{node}/gpu-")
     assert environment["DRA_CLAIM_GPU_MEMORY"] == "10Gi"
     tokens = await server_tokens(hub.cluster)
-    _, own = await ask(hub, tokens["jupyter-ada"])
+    _, own = await told(hub, tokens["jupyter-ada"])
     assert (own["warm"], own["node"], own["devices"][0]["share"][0]["text"]) == (True, node, "10 GiB of 40 GiB")
     assert "together" not in own["devices"][0]["enforcement"]["sentence"]
 
+    async def ended() -> list[str]:
+        return [each["code"] for each in await hub.decisions() if each["kind"] == "delete-placeholder"]
+
+    await eventually(ended, "the placeholder has ended", pause_seconds=0.5)
     await hub.until_warm()
-    ended = [each for each in await hub.decisions() if each["kind"] == "delete-placeholder"]
-    assert [each["code"] for each in ended] == ["handed-over"]
+    assert await ended() == ["handed-over"]
     await hub.stop_server("ada")
     await hub.only_placeholders_are_left()
     config_map = await hub.cluster.admin.get(hub.cluster.path("configmaps", names.SHAPES_CONFIG_MAP))
@@ -68,7 +71,7 @@ async def start_ten(hub: Hub, meanwhile: Callable[[], Awaitable[None]] | None = 
         await meanwhile()
     for status, body in await asyncio.gather(*spawning):
         assert status in (201, 202), body
-    await asyncio.gather(*(hub.until_ready(user, within_seconds=90) for user in users))
+    await asyncio.gather(*(hub.until_ready(user) for user in users))
     claims = [await hub.claim_of(user) for user in users]
     assert len({claim["metadata"]["uid"] for claim in claims}) == len(users)
     for user, claim in zip(users, claims, strict=True):

@@ -116,7 +116,7 @@ def through(proxy: FaultProxy, kubeconfig: Path) -> Path:
 async def hub_behind(cluster: ClusterUnderTest, more: str = "") -> AsyncIterator[tuple[Hub, KillingProxy]]:
     await prepare(cluster)
     async with KillingProxy(cluster.url, cluster.certificate_authority) as proxy:
-        hub = Hub(cluster, through(proxy, await service_kubeconfig(cluster)), more)
+        hub = Hub(cluster, through(proxy, await service_kubeconfig(cluster)), more, lease_seconds=6)
         hub.kubeconfig = through(proxy, cluster.hub_kubeconfig)
         async with hub:
             # The hub first, which would start the service again.

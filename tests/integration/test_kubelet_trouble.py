@@ -15,6 +15,7 @@ from dra_spawner.kube.api import KubernetesApi
 from tests.cluster.example_objects import pod
 from tests.cluster.fault_proxy import Fault, FaultProxy
 from tests.cluster.under_test import ClusterUnderTest
+from tests.polling import PATIENCE_SECONDS
 
 from .kubelet_pods import NODE, container_status, waiting_reason
 
@@ -61,7 +62,7 @@ async def test_kubelet_gets_over_an_ailing_api_server(cluster: ClusterUnderTest)
         kubelet = Kubelet(api, [node_manifest("node-a")], runtime=FakeRuntime())
         await kubelet.start()
         try:
-            await kubelet.wait_schedulable()
+            await kubelet.wait_schedulable(PATIENCE_SECONDS)
             await cluster.publish(pod("one", []))
             await cluster.wait_running("one")
             proxy.fail(Fault.refuse(), verb="delete", resource="pods", times=3)
@@ -77,7 +78,7 @@ async def test_new_kubelet_adopts_pods_and_a_broken_watch_is_begun_again(cluster
         proxy.fail(Fault.refuse(), verb="watch", resource="pods", times=4)
         first = Kubelet(api, [node_manifest("node-a")], runtime=FakeRuntime())
         await first.start()
-        await first.wait_schedulable()
+        await first.wait_schedulable(PATIENCE_SECONDS)
         await cluster.publish(pod("one", []), pod("two", []))
         await cluster.wait_running("one")
         await cluster.wait_running("two")
@@ -97,5 +98,5 @@ async def test_new_kubelet_adopts_pods_and_a_broken_watch_is_begun_again(cluster
 async def api_through(cluster: ClusterUnderTest, proxy: FaultProxy) -> AsyncIterator[KubernetesApi]:
     """An administrator's API through the proxy."""
     kubeconfig = cluster.admin_kubeconfig_for(proxy.url)
-    async with await KubernetesApi.from_kubeconfig(kubeconfig, timeout_seconds=2.0) as api:
+    async with await KubernetesApi.from_kubeconfig(kubeconfig, timeout_seconds=PATIENCE_SECONDS) as api:
         yield api

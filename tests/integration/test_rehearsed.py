@@ -14,6 +14,7 @@ from dra_spawner.rehearsal_commands.rehearse_command import RehearseOptions, run
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.placeholders.controller.objects import WHOLE, node, prepare, shape
+from tests.polling import PATIENCE_SECONDS
 from tests.service.replica import Json, Replica, publish_shapes, replica
 
 LINE = "5 of gpu-whole tomorrow at 17:00"
@@ -82,7 +83,7 @@ async def test_a_cluster_that_is_scaled_to_zero(embedded_cluster: ClusterUnderTe
     settings: Json = {"placeholders": {"gpu-whole": {"min": 0, "max": 50}}, "history": {"keep_days": 0}}
     async with replica(cluster, **settings) as service:
         ahead = service.controller.scale_ahead
-        await service.until(lambda: ahead.demand_of("gpu-whole") is not None, "the first minute", 75)
+        await service.until(lambda: ahead.demand_of("gpu-whole") is not None, "the first minute", 60 + PATIENCE_SECONDS)
         await cluster.admin.delete(
             resource_path(names.RESOURCE_API, "resourceslices", None, devices["metadata"]["name"])
         )
@@ -93,11 +94,13 @@ async def test_a_cluster_that_is_scaled_to_zero(embedded_cluster: ClusterUnderTe
         (order,) = found["orders"]
         assert (order["kind"], order["nodes"], order["template_node"]) == ("a100", 3, "node-a")
     async with replica(cluster, **settings) as service:
+        await service.until(lambda: "gpu-whole" in service.controller.published.shapes, "the hub's choices")
         found = await by_post(service, LINE)
         assert not found["is_possible"]
         assert found["verdict"].startswith("Not known whether 5 of 5 users can start on ")
         assert "no node is present or remembered" in found["problems"][0]["message"]
     kinds = [{"name": "a100", "slots": 4, "lead_minutes": 9}]
     async with replica(cluster, **settings, node_kinds=kinds) as service:
+        await service.until(lambda: "gpu-whole" in service.controller.published.shapes, "the hub's choices")
         found = await by_post(service, LINE)
         assert found["verdict"].startswith("Yes, if a node of a100 runs 4 servers: 5 users can start on ")

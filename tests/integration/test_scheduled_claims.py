@@ -32,7 +32,8 @@ async def test_pods_that_share_a_claim(script: Script):
     )
     await script.delete("one")
     assert await script.node_of("three") == "shared-gpus"
-    assert sorted(consumers(await script.claim("team"))) == ["three", "two"]
+    path = script.cluster.path("resourceclaims", "team")
+    await script.cluster.wait_for(path, lambda obj: sorted(consumers(obj)) == ["three", "two"])
 
 
 async def test_standing_claim_is_handed_over(script: Script):

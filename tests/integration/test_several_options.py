@@ -8,7 +8,6 @@ from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with, priority_class, shareable
 from tests.integration.handover_hub import IMAGE, Hub, Json, messages
-from tests.polling import eventually
 
 #: Of the second profile there are more combinations than are published.
 PROFILES = """
@@ -58,7 +57,7 @@ async def test_a_user_of_two_options_gets_a_warm_claim_or_preempts_a_placeholder
     settings = hub.directory / "service_config.py"
     settings.write_text(f"{settings.read_text()}c.DRASpawnerService.placeholders = {REPLICAS!r}\n")
     async with hub:
-        await eventually(lambda: both_warm(hub), "both placeholders are warm")
+        await hub.until_warm(2)
         # The warm claim of a combination is handed over.
         await start(hub, "ada", profile="gpu", memory="large", cpu="two")
         claim = await hub.claim_of("ada")
@@ -72,7 +71,7 @@ async def test_a_user_of_two_options_gets_a_warm_claim_or_preempts_a_placeholder
         assert "preempted" in codes
         await hub.stop_server("ada")
         await hub.stop_server("eve")
-        await eventually(lambda: both_warm(hub), "both placeholders are warm again")
+        await hub.until_warm(2)
         # One of too many combinations: it has no placeholders, but its servers start.
         assert "many/*: 247 combinations of several options are too many to publish" in hub.log.read_text()
         pod = await start(hub, "bob", profile="many", memory="all", cpu="more")
@@ -85,9 +84,3 @@ async def test_a_user_of_two_options_gets_a_warm_claim_or_preempts_a_placeholder
         assert pod["spec"]["nodeName"] == "node-a"
         preempted = [each for each in await hub.decisions() if each["details"].get("for", "").endswith("/jupyter-bob")]
         assert len(preempted) == 2
-
-
-async def both_warm(hub: Hub) -> bool:
-    placed = [pod for pod in await hub.placeholders() if pod["spec"].get("nodeName")]
-    node = await hub.cluster.admin.get("/api/v1/nodes/node-a")
-    return len(placed) == 2 and names.IMAGES_READY in node["metadata"]["labels"]

@@ -24,8 +24,6 @@ c.DRASpawner.k8s_api_request_retry_timeout = 5
 c.DRASpawner.leftovers_sweep_interval_seconds = 10
 import os
 if os.path.exists("die"):
-    c.DRASpawner.start_timeout = 3
-    c.DRASpawner.k8s_api_request_retry_timeout = 1
     async def die(spawner, pod):
         objects = spawner.attempt.objects
         await objects.ensure({each.object.name for each in objects.standing.values()})

@@ -94,7 +94,7 @@ class WarmPlaceholders:
             world.reservations.lasting = timedelta(seconds=reservation_seconds)
             world.policy = replace(world.policy, grace=Grace(orphan=timedelta(seconds=3)))
             self.service.answer = self._answer
-            await world.until(lambda: len(world.warm(shape)) == number, 30)
+            await world.until(lambda: len(world.warm(shape)) == number)
             yield world
 
     async def _answer(self, question: dict[str, Any]) -> Any:
@@ -217,6 +217,8 @@ async def warm_placeholders(
         with service_of_the_hub(service.url):
             config = side.spawner_config
             config.image = IMAGE
+            # A second is little on a busy machine.
+            config.placement_wait_seconds = 30
             config.start_timeout = 20
             config.device_claims = WHOLE
             yield WarmPlaceholders(cluster, proxy, side, service)

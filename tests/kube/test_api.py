@@ -26,6 +26,7 @@ from dra_spawner.kube.api import (
 from tests.cluster.control_plane import write_kubeconfig
 from tests.cluster.example_objects import pod
 from tests.cluster.under_test import ClusterUnderTest
+from tests.polling import PATIENCE_SECONDS
 
 
 def config_map(name: str, **data: str) -> dict[str, Any]:
@@ -173,7 +174,7 @@ async def test_watch_returns_changes_in_order(cluster: ClusterUnderTest):
     await api.patch(f"{path}/a", {"data": {"key": "2"}})
     await api.delete(f"{path}/a")
     seen = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         async for event_type, obj in api.watch(path, resource_version=version, label_selector="app=test"):
             seen.append((event_type, obj["metadata"]["name"], obj["data"]["key"]))
             if event_type is WatchEventType.DELETED:
@@ -187,14 +188,14 @@ async def test_watch_ends_when_the_server_closes_the_connection(cluster: Cluster
     began = asyncio.get_running_loop().time()
     changes = [event async for event in cluster.admin.watch(path, resource_version=version, watch_seconds=1)]
     assert changes == []
-    assert 0.5 < asyncio.get_running_loop().time() - began < 8
+    assert asyncio.get_running_loop().time() - began > 0.5
 
 
 async def test_watch_carries_objects_larger_than_a_read_buffer(cluster: ClusterUnderTest):
     api, path = cluster.admin, cluster.path("configmaps")
     large = "x" * 900_000
     await api.create(path, config_map("large", text=large))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         async for _, obj in api.watch(path, field_selector="metadata.name=large"):
             assert obj["data"]["text"] == large
             break

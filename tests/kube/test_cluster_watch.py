@@ -27,7 +27,7 @@ from tests.cluster.control_plane import write_kubeconfig
 from tests.cluster.example_objects import CLASS, gpu_class, gpu_slice, pod, share_template
 from tests.cluster.fault_proxy import Fault, FaultProxy
 from tests.cluster.under_test import ClusterUnderTest
-from tests.polling import eventually
+from tests.polling import PATIENCE_SECONDS, eventually
 from tests.simulator.dump import Plain, dump
 
 #: Small pages and short watches, so that there are many of them.
@@ -93,7 +93,7 @@ async def watched_through_proxy(
 
 
 async def synced(watch: ClusterWatch) -> None:
-    await asyncio.wait_for(watch.wait_synced(), 15)
+    await asyncio.wait_for(watch.wait_synced(), PATIENCE_SECONDS)
 
 
 def node(name: str, **labels: str) -> JsonObject:
@@ -205,7 +205,7 @@ async def test_everything_is_seen(cluster: ClusterUnderTest):
         assert observed is not None
         assert observed.conditions["PodScheduled"].status == "True"
         assert observed.annotations == {"hub.jupyter.org/username": "someone"}
-        assert watch.staleness_seconds() < 4
+        await eventually(lambda: watch.staleness_seconds() < 4, "the data are fresh")
         assert watch.problems() == ()
         assert watch.has_devices
         assert Change(ChangeType.ADDED, Kind.POD, key, decides=True) in changes
@@ -352,7 +352,7 @@ async def test_cluster_without_devices_is_logged_once(
         assert watch.problems() == (
             "The cluster does not serve resource.k8s.io/v1: devices are left out, all else works.",
         )
-        assert watch.staleness_seconds() < 4
+        await eventually(lambda: watch.staleness_seconds() < 4, "the data are fresh")
         states = [status.state for status in watch.status()]
         assert states.count(InformerState.OFF) == 4
     assert sum("does not serve" in record.message for record in caplog.records) == 1

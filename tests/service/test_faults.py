@@ -21,7 +21,7 @@ from tests.service.replica import Replica, begin_round, publish_shapes, replica,
 GPU = shape(WHOLE)
 PLAIN = shape({})
 #: The Lease of a leader that dies.
-SHORT_LEASE: JsonObject = {"lease_seconds": 3.0}
+SHORT_LEASE: JsonObject = {"lease_seconds": 12.0}
 SHAPES = {"gpu-whole": GPU, "plain": PLAIN}
 
 
@@ -138,7 +138,7 @@ async def test_a_leader_that_dies_while_it_acts(cluster: ClusterUnderTest, verb:
                     new.context.watch.on_change(lambda change: most.append(len(new.placeholders())))  # type: ignore[union-attr]
                     await new.until(lambda: new.controller.latest is not None, "it leads")
                     await new.until_warm(GPU, 2)
-                    await new.until(lambda: owned(new), "every claim is its placeholder's", seconds=40)
+                    await new.until(lambda: owned(new), "every claim is its placeholder's")
                     assert max(*most, len(new.placeholders())) == 2, "never more than wanted"
                     # The network of the old leader is back: it decides nothing any more.
                     proxy.heal()
@@ -172,7 +172,11 @@ def owned(service: Replica) -> bool:
 async def test_a_reservation_outlives_its_leader(cluster: ClusterUnderTest) -> None:
     await prepare(cluster, *node("node-a", whole("gpu-0"), whole("gpu-1")))
     await publish_shapes(cluster, SHAPES)
-    traits: JsonObject = {"placeholders": {"gpu-whole": {"min": 2, "max": 2}}, **SHORT_LEASE}
+    traits: JsonObject = {
+        "placeholders": {"gpu-whole": {"min": 2, "max": 2}},
+        "reservation_seconds": 300.0,
+        **SHORT_LEASE,
+    }
     async with (
         cluster.fault_proxy() as proxy,
         replica(cluster, cluster.admin_kubeconfig_for(proxy.url), **traits) as old,
@@ -233,7 +237,9 @@ async def test_a_missing_priority_class_is_reported(cluster: ClusterUnderTest) -
     await publish_shapes(cluster, SHAPES)
     traits: dict[str, Any] = {"placeholders": {"plain": {"min": 1}}, "placeholder_priority_class": "missing"}
     async with replica(cluster, **traits) as service:
-        await service.until(lambda: bool(service.context.problems()), "the problem is reported")
+        await service.until(
+            lambda: any("PriorityClass" in each for each in service.context.problems()), "the problem is reported"
+        )
         (problem,) = service.context.problems()
         assert "no PriorityClass with name missing was found" in problem
         assert names.SHAPES_CONFIG_MAP not in problem

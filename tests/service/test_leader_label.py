@@ -12,6 +12,7 @@ import pytest
 
 from dra_spawner import names
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.service import leader_label
 from dra_spawner.service.application import DRASpawnerService
 from dra_spawner.service.context import Role
 from tests.cluster.access import SERVICE_ACCOUNT, manifests, service_token
@@ -19,6 +20,7 @@ from tests.cluster.fault_proxy import Fault
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.hub_process import eventually
 from tests.placeholders.controller.objects import prepare
+from tests.polling import PATIENCE_SECONDS
 from tests.running import running
 from tests.service.replica import Replica, replica
 
@@ -79,6 +81,12 @@ async def prepared(cluster: ClusterUnderTest) -> None:
         await service_token(cluster.admin, cluster.namespace)
 
 
+@pytest.fixture(autouse=True)
+def patient_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine the last removal of the label may take longer."""
+    monkeypatch.setattr(leader_label, "_LAST_WRITE_SECONDS", PATIENCE_SECONDS)
+
+
 def is_ready(service: Replica) -> bool:
     return service.context.readiness().ready
 
@@ -116,6 +124,7 @@ async def test_a_standby_removes_a_label_that_was_left_and_is_not_ready_before(
         kubeconfig = cluster.admin_kubeconfig_for(proxy.url)
         async with replica(cluster, kubeconfig, pod_name=b["metadata"]["name"]) as standby:
             await standby.until(lambda: standby.context.problems() != (), "it may not patch its pod")
+            await standby.until(lambda: standby.context.role is Role.STANDBY, "it stands by")
             (problem,) = standby.context.problems()
             label = "The label hub.jupyter.org/dra-spawner-leader of pod"
             assert problem.startswith(f"{label} {cluster.namespace}/dra-spawner-b cannot be written: ")
@@ -125,7 +134,7 @@ async def test_a_standby_removes_a_label_that_was_left_and_is_not_ready_before(
             proxy.heal()
             await until_selected(cluster)
             await standby.until(lambda: standby.context.readiness().ready, "it is ready")
-            assert standby.context.problems() == ()
+            await standby.until(lambda: standby.context.problems() == (), "no problem is left")
 
 
 async def test_the_leader_removes_the_label_of_a_replica_that_is_cut_off(cluster: ClusterUnderTest) -> None:
@@ -158,7 +167,7 @@ async def test_the_leader_is_found_while_a_right_is_missing(embedded_cluster: Cl
         async with running(application.work(context)):
             await until_selected(cluster, "dra-spawner-a")
             assert not context.readiness().ready
-            assert any("nodes" in each for each in context.problems())
+            await eventually(lambda: any("nodes" in each for each in context.problems()), "the right is reported")
         await until_selected(cluster)
 
 
@@ -187,8 +196,8 @@ async def test_a_label_that_others_removed_comes_back(embedded_cluster: ClusterU
     async with labelled(cluster, pod):
         await until_selected(cluster, "dra-spawner-a")
         path = cluster.path("pods", "dra-spawner-a")
-        await cluster.admin.patch(path, {"metadata": {"labels": {names.LEADER: None}}})
-        await until_selected(cluster)
+        removed = await cluster.admin.patch(path, {"metadata": {"labels": {names.LEADER: None}}})
+        assert names.LEADER not in removed["metadata"]["labels"]
         await until_selected(cluster, "dra-spawner-a")
 
 

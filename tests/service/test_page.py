@@ -39,7 +39,7 @@ async def test_page_and_answers(embedded_cluster: ClusterUnderTest) -> None:
     shapes = {"gpu-whole": GPU, "gpu-slice": PART, **dict.fromkeys(sizes, PART), "huge": HUGE}
     await publish_shapes(cluster, shapes, {"broken": EVIL})
     placeholders = {"gpu-whole": {"min": 2}, "gpu-slice": {"min": 1, "max": 3, "floor": 1}}
-    async with replica(cluster, placeholders=placeholders) as service:
+    async with replica(cluster, placeholders=placeholders, reservation_seconds=600.0) as service:
         await service.until_warm(GPU, 2)
         await service.until_warm(PART, 1)
         answer = await service.place(GPU, "jupyter-ada")
@@ -113,6 +113,7 @@ async def test_combinations_with_placeholders_or_servers_are_listed(embedded_clu
     placeholders = {"gpu-slice": {"min": 1}, "gpu-slice/b=1,a=1": {"min": 1}}
     async with replica(cluster, placeholders=placeholders) as service:
         await service.until_warm(wanted, 1)
+        await service.until_warm(PART, 1)
         manifest = user_pod("ada", {}, cpu="1")
         manifest["metadata"]["labels"][names.SHAPE] = used.id
         await cluster.publish(manifest)

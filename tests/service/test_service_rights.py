@@ -16,6 +16,7 @@ from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable, whole
 from tests.placeholders.controller.objects import SHARE, WHOLE, claim_spec, node, prepare, shape, user_pod
+from tests.polling import eventually
 from tests.service.replica import Replica, begin_round, publish_shapes, replica
 
 GPU = shape(WHOLE)
@@ -90,7 +91,9 @@ async def test_missing_rules_are_named(real_cluster: ClusterUnderTest) -> None:
             lambda: any(reported in each for each in service.context.problems()), "the rule is reported"
         )
         settings = rule.replace("dra-spawner-shapes", "dra-spawner-settings")
-        assert [settings in each for each in service.context.problems()] == [False, True]
+        await service.until(
+            lambda: [settings in each for each in service.context.problems()] == [False, True], "both are reported"
+        )
     await grant(cluster.admin, cluster.namespace, PLACEHOLDER_RULES, SERVICE_ACCOUNT)
     await without(cluster, "clusterroles", None, "nodes")
     await without(cluster, "roles", cluster.namespace, "resourceclaims")
@@ -144,10 +147,7 @@ async def without(cluster: ClusterUnderTest, plural: str, namespace: str | None,
         answer = await api.create(resource_path("authorization.k8s.io/v1", "subjectaccessreviews"), review)
         return not answer["status"]["allowed"]
 
-    for _ in range(500):
-        if await is_refused(cluster.admin):
-            return
-    raise AssertionError(f"the rule about {resource} is still granted")
+    await eventually(lambda: is_refused(cluster.admin), f"the rule about {resource} is not granted any more")
 
 
 async def test_a_handover_ends_well_without_the_right_to_add_a_consumer(real_cluster: ClusterUnderTest) -> None:

@@ -62,6 +62,7 @@ async def test_numbers_are_set_and_survive_a_restart(cluster: ClusterUnderTest) 
         assert (await ask(service, "PUT", "settings/placeholders/nothing", body))[0] == 404
     async with replica(cluster, placeholders=TARGETS) as service:
         await service.until_warm(GPU, 2)
+        await service.until(lambda: bool(service.controller.operators.present.settings), "the settings are read")
         assert (await service.get_json("settings"))["items"][0]["min"] == 2
         assert (await ask(service, "DELETE", path))[0] == 204
         await service.until_warm(GPU, 1)
@@ -78,9 +79,16 @@ async def test_a_setting_ends_by_itself(embedded_cluster: ClusterUnderTest) -> N
     await two_nodes(cluster)
     async with replica(cluster, placeholders=TARGETS) as service:
         await service.until_warm(GPU, 1)
-        until = (service.controller.now() + timedelta(seconds=3)).isoformat()
-        await ask(service, "PUT", "settings/placeholders/gpu-whole", {"min": 2, "max": 2, "until": until})
+
+        async def ends_after(**time: float) -> bool:
+            until = (service.controller.now() + timedelta(**time)).isoformat()
+            body = {"min": 2, "max": 2, "until": until}
+            status, _, _ = await ask(service, "PUT", "settings/placeholders/gpu-whole", body)
+            return status == 200
+
+        assert await ends_after(hours=1)
         await service.until_warm(GPU, 2)
+        await eventually(lambda: ends_after(seconds=3), "it ends soon")
         await service.until_warm(GPU, 1)
         assert (await service.get_json("settings"))["items"] == []
 
@@ -137,7 +145,7 @@ async def test_an_order_outlives_its_leader(embedded_cluster: ClusterUnderTest) 
 async def test_a_reservation_is_released(embedded_cluster: ClusterUnderTest) -> None:
     cluster = embedded_cluster
     await two_nodes(cluster)
-    async with replica(cluster, placeholders=TARGETS) as service:
+    async with replica(cluster, placeholders=TARGETS, reservation_seconds=600.0) as service:
         await service.until_warm(GPU, 1)
         (key,) = service.placeholders()
         path = f"placeholders/{key.name}/reservation"

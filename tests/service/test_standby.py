@@ -16,6 +16,7 @@ from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.local_server import serving
 from tests.placeholders.controller.objects import WHOLE, node, prepare, shape
+from tests.polling import eventually
 from tests.service.replica import Replica, publish_shapes, replica
 
 GPU = shape(WHOLE)
@@ -89,6 +90,14 @@ async def test_a_standby_answers_reads_from_its_own_view(embedded_cluster: Clust
             await standby.until(
                 lambda: list(standby.controller.names_of(GPU.id)) == ["gpu-whole"], "it read the shapes"
             )
+
+            async def agree() -> bool:
+                one, other = [(await each.get_json("placeholders"))["items"] for each in (standby, leader)]
+                return list(map(shared, one)) == list(map(shared, other)) and any(
+                    each["pending_because"] for each in one
+                )
+
+            await eventually(agree, "both see the same")
             because = (
                 f"This replica stands by: the leader is {leader.identity}. Only the leader knows decisions and their "
                 "reasons."

@@ -33,7 +33,7 @@ class HubSide:
         section = self.config[spawner_class.__name__]
         section.namespace = namespace
         section.start_timeout = 30
-        section.http_timeout = 10
+        section.http_timeout = 60
         section.image = "example/notebook:1"
         section.cmd = ["notebook"]
         self.kubeconfig = kubeconfig

@@ -101,6 +101,8 @@ async def test_the_service_is_asked_for_free_choices(embedded_cluster, states, n
 
             service.profiles = answer
             with service_of_the_hub(service.url):
+                # The search itself waits 0.4 s for this answer.
+                assert (await spawner.availability.latest(60)).age_seconds is not None
                 found = await free_smaller_choice(spawner, specs(memory="40Gi", kind=CLASS), pod)
         await end_hub_side()
     assert (found.name if found else None) == name

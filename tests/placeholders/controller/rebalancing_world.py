@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
@@ -25,6 +26,7 @@ from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import image_list
 from tests.placeholders.controller.objects import IMAGE, node, prepare, user_pod
 from tests.placeholders.controller.world import PlaceholderWorld
+from tests.polling import PATIENCE_SECONDS
 from tests.running import running
 from tests.virtual_time.api import Stamps, VirtualTimeApi
 from tests.virtual_time.clock import JumpingClock
@@ -111,7 +113,8 @@ class RebalancingWorld(PlaceholderWorld):
 
     async def rest(self) -> None:
         """Wait until nothing has been decided for a few rounds."""
-        for _ in range(100):
+        end = asyncio.get_running_loop().time() + PATIENCE_SECONDS
+        while asyncio.get_running_loop().time() < end:
             before = self.decisions.count
             for _ in range(_ROUNDS):
                 latest = self.reconciler.latest

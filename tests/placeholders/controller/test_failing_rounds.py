@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from dra_spawner.placeholders.controller.backoff import Backoff
 from dra_spawner.placeholders.controller.executor import ActionExecutor
 from dra_spawner.placeholders.controller.expectations import Expectation, Expectations
 from dra_spawner.placeholders.controller.reconciler import ReconcilerTimes
@@ -43,6 +44,7 @@ async def test_a_defect_in_one_action_delays_no_other(prepared: ClusterUnderTest
         reconciler = world.reconciler
         reconciler.executor = executor = Buggy(reconciler.executor)
         reconciler.times = ReconcilerTimes(idle=0.02)
+        reconciler.backoff = Backoff(600, 600, 10)
         world.policy = Policy(
             shapes={BAD.id: BAD, GOOD.id: GOOD}, replicas={BAD.id: ReplicaRange(1, 1), GOOD.id: ReplicaRange(3, 3)}
         )

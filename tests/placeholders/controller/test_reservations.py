@@ -20,6 +20,8 @@ from tests.integration.devices import whole
 from tests.placeholders.controller.objects import WHOLE, node, prepare, shape
 from tests.placeholders.controller.world import at_work
 from tests.polling import eventually
+from tests.presence import present
+from tests.set_clock import SetClock
 
 KIND = ReservePlaceholder.kind
 
@@ -87,8 +89,9 @@ async def test_a_refused_reservation_is_not_asked_of_the_api_server_again_at_onc
     async with prepared.fault_proxy() as proxy:
         kubeconfig = prepared.admin_kubeconfig_for(proxy.url)
         async with at_work(prepared, (gpu, ReplicaRange(1, 1)), kubeconfig=kubeconfig) as world:
-            await world.until(lambda: len(world.warm(gpu)) == 1)
-            world.reconciler.backoff = Backoff(0.5, 0.5, 10)
+            await world.until(lambda: len(world.warm(gpu)) == 1 and not present(world.reconciler.latest).actions)
+            clock = SetClock(0.0)
+            world.reconciler.backoff = Backoff(0.5, 0.5, 10, clock=clock)
             proxy.fail(Fault.answer(403, "Forbidden", "not you"), verb="patch", resource="resourceclaims", times=1)
             before = proxy.count("patch", "resourceclaims")
             with pytest.raises(KubernetesError, match="not you"):
@@ -97,6 +100,7 @@ async def test_a_refused_reservation_is_not_asked_of_the_api_server_again_at_onc
                 await world.reservations.place(gpu, prepared.namespace, "ada")
             assert proxy.count("patch", "resourceclaims") == before + 1
             assert len(world.warm(gpu)) == 1, "nothing is reserved"
+            clock.now = 0.5
 
             async def answer() -> ReservedPlacement | None:
                 try:
@@ -117,7 +121,7 @@ async def test_reservations_that_fail_count_as_failures_of_the_api_server(prepar
         kubeconfig = prepared.admin_kubeconfig_for(proxy.url)
         async with at_work(prepared, (gpu, ReplicaRange(3, 3)), kubeconfig=kubeconfig) as world:
             await prepared.publish(*node("node-b", whole("gpu-0"), whole("gpu-1")))
-            await world.until(lambda: len(world.warm(gpu)) == 3)
+            await world.until(lambda: len(world.warm(gpu)) == 3 and not present(world.reconciler.latest).actions)
             proxy.fail(Fault.answer(500, "InternalError", "etcd"), verb="patch", resource="resourceclaims", times=None)
             for number in range(3):
                 with pytest.raises(KubernetesError):

@@ -68,6 +68,13 @@ async def test_lists_and_versions(embedded_cluster: ClusterUnderTest) -> None:
         await service.until_warm(GPU, 3)
         asker = Asker(service.url, session)
         await check_versions(asker)
+        await service.until(
+            lambda: (
+                len(service.placeholders()) == len(service.controller.view().warm(GPU.id)) == 3
+                and not service.controller.view().terminating
+            ),
+            "all is as before",
+        )
         for begins in ("2030-03-02 10:00", "2030-03-03 10:00", "2030-03-01 10:00"):
             status, made = await asker.ask("POST", "api/calendar-entries", {**ENTRY, "begins": begins})
             assert (status, asker.location) == (201, f"/api/calendar-entries/{made['id']}")

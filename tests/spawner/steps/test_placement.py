@@ -22,7 +22,9 @@ STAYING = {"matchExpressions": [{"key": names.DRAINING, "operator": "DoesNotExis
 
 
 @pytest.fixture
-async def service():
+async def service(nowhere):
+    # A start waits one second, which is little on a busy machine.
+    nowhere.spawner_config.placement_wait_seconds = 60
     async with ServiceStandIn().listening() as stand_in:
         with service_of_the_hub(stand_in.url):
             yield stand_in
@@ -253,6 +255,7 @@ async def test_a_wrong_address_is_reported(nowhere, service, capfd):
 
 @pytest.mark.parametrize("answer", [never_ends, trickles])
 async def test_the_service_has_a_second(nowhere, service, answer):
+    del nowhere.spawner_config.placement_wait_seconds  # the default
     service.answer = answer
     begun = time.monotonic()
     async with asyncio.timeout(60):
