@@ -32,7 +32,7 @@ _CHECK_SECONDS: Final = 0.5
 """Pause between two checks of the watched pod; they send no requests."""
 _RETRY_SECONDS: Final = 5.0
 """Pause after a failed write."""
-_LAST_WRITE_SECONDS: Final = 2.0
+LAST_WRITE_SECONDS: Final = 2.0
 """Limit of the label's removal when the process ends."""
 
 
@@ -80,7 +80,7 @@ class LeaderLabel:
             # The container may start again in this pod while another replica leads.
             if self.is_set or self._written is not False:
                 with contextlib.suppress(KubernetesError, TimeoutError):
-                    async with asyncio.timeout(_LAST_WRITE_SECONDS):
+                    async with asyncio.timeout(LAST_WRITE_SECONDS):
                         await self._write(self.pod, is_leader=False)
 
     async def _reconcile(self) -> None:

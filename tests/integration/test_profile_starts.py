@@ -70,8 +70,9 @@ async def test_the_reason_why_no_alternative_is_free_is_shown(faulty: Faulty):
         "huge": {"device_class": SHARE_CLASS, "capacity": {"memory": "400Gi"}},
     }
     faulty.side.spawner_config.device_claims = {"gpu": {"first_available": alternatives}}
+    faulty.side.spawner_config.start_timeout = 20
     error = await faulty.spawn()
-    assert "Gave up after 12 seconds." in str(error)
+    assert "Gave up after 20 seconds." in str(error)
     assert "needs" in str(error) or "more than a device allows" in str(error)
     await faulty.nothing_is_left()
 

@@ -84,7 +84,7 @@ async def prepared(cluster: ClusterUnderTest) -> None:
 @pytest.fixture(autouse=True)
 def patient_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine the last removal of the label may take longer."""
-    monkeypatch.setattr(leader_label, "_LAST_WRITE_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr(leader_label, "LAST_WRITE_SECONDS", PATIENCE_SECONDS)
 
 
 def is_ready(service: Replica) -> bool:
