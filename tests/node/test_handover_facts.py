@@ -36,6 +36,7 @@ async def test_pod_that_joins_a_claim_in_use_does_not_wait_for_the_driver(
 ):
     await node_cluster.publish(claim("share", GPU_SHARE_CLASS, memory="5Gi"), server_pod("first", claim="share"))
     first = environment(await node_cluster.wait_running("first"))
+    # Far longer than a pod is waited for.
     node.gpus.slow(prepare=300)
     await node_cluster.publish(server_pod("second", claim="share"))
     second = environment(await node_cluster.wait_running("second"))

@@ -36,8 +36,8 @@ _ADMIN = "admin"
 #: Systems give higher ports to outgoing connections (Linux from 32768), which could take one before the hub listens.
 _FREE_PORTS = range(10_000, 32_768)
 _HEALTH_PATH = "/hub/health"
-#: Of lines that the proxy logs for each question before the hub answers; they would hide why the hub does not start.
-_PARTS_OF_NOISE = (f"GET {_HEALTH_PATH}", "Failed to get custom error page")
+#: Found in lines that the proxy logs for each question before the hub answers; they would hide why it does not start.
+_LEFT_OUT_OF_LOG = (f"GET {_HEALTH_PATH}", "Failed to get custom error page")
 _HUB_START_SECONDS = 120
 _HUB_STOP_SECONDS = 30
 #: Placeholders on the embedded cluster: profile and number.
@@ -276,7 +276,7 @@ def _free_ports(number: int, other_than: int = 0) -> list[int]:
                 found.append(_port_to_listen_on(port))
         if len(found) == number:
             return found
-    raise DemoError(f"{number} free ports are needed, and nearly all ports of this machine are in use.")
+    raise DemoError(f"The demo needs {number} free ports, and nearly all are in use. End other programs and try again.")
 
 
 async def _inspect_cluster(kubeconfig: Path) -> tuple[list[dict[str, object]], str]:
@@ -407,5 +407,5 @@ def _tail(log_file: Path | None, lines: int = 15) -> str:
     if log_file is None or not log_file.is_file():
         return ""
     text = log_file.read_text(errors="replace").splitlines()
-    told = [line for line in text if not any(part in line for part in _PARTS_OF_NOISE)]
+    told = [line for line in text if not any(part in line for part in _LEFT_OUT_OF_LOG)]
     return "\nThe end of its log:\n  " + "\n  ".join(told[-lines:])
