@@ -14,6 +14,7 @@ from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.kube.informers import Informer, InformerSettings, Resource, wait_informers_ended
 from dra_spawner.kube.rights import missing_right
+from dra_spawner.kube.versions import is_older
 from dra_spawner.placeholders.planner.operator_settings import OperatorSettings, read_settings, settings_data
 from dra_spawner.simulator.claims import ObjectKey
 
@@ -59,6 +60,7 @@ class SettingsStore:
         self._now = now
         self._callbacks = [on_change]
         self._present = OperatorSettings()
+        self._version = ""
         resource = Resource("ConfigMap", "v1", "configmaps", namespace, name)
         self._informer = Informer(api, resource, self, settings=settings)
         self._exists = False
@@ -79,6 +81,13 @@ class SettingsStore:
         """Why the settings cannot be followed; empty if they can."""
         problem = self._informer.status.problem
         return f"cannot follow ConfigMap {self._name}: {problem}" if problem else ""
+
+    @property
+    def unknown_because(self) -> str:
+        """Why the settings are not known; empty if they are. Where no ConfigMap is followed, nothing is set."""
+        if self._task is None or self._informer.synced:
+            return self.problem
+        return self.problem or f"ConfigMap {self._name} was not read yet"
 
     async def change(self, change: Callable[[OperatorSettings], OperatorSettings]) -> OperatorSettings:
         """Write changed settings.
@@ -151,7 +160,11 @@ class SettingsStore:
             await asyncio.gather(self._task, return_exceptions=True)
 
     def put(self, obj: JsonObject) -> None:
-        """Take a new version of the ConfigMap."""
+        """Take a version of the ConfigMap, unless it is older than the present one, as a watch's after an own write."""
+        version = obj["metadata"].get("resourceVersion", "")
+        if is_older(version, self._version):
+            return
+        self._version = version
         self._exists = True
         self._take(read_settings(obj))
 

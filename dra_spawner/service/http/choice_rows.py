@@ -166,7 +166,7 @@ def bar_of(row: ChoiceRow) -> tuple[Sequence[BarPart], float]:
 
 def set_by_people(controller: PlaceholderController) -> dict[tuple[SettingKind, str], SetByPeople]:
     """Present settings by kind and name, with their ETags; empty if they are not known."""
-    if controller.operators.problem:
+    if controller.operators.unknown_because:
         return {}
     found = {key: setting_json(each) for key, each in sorted(controller.operators.present.settings.items())}
     return {key: SetByPeople(each, etag_of(each)) for key, each in found.items()}

@@ -68,8 +68,8 @@ class OperatorHandler(PlaceholderHandler):
 
     def require_known(self) -> None:
         """Refuse with 503 if the stored settings are not known."""
-        if self.controller.operators.problem:
-            raise HTTPError(503, "The settings are not known: %s.", self.controller.operators.problem)
+        if because := self.controller.operators.unknown_because:
+            raise HTTPError(503, "The settings are not known: %s.", because)
 
     def require_match(self, present: Mapping[str, Any] | None) -> None:
         """Refuse with 412 if `If-Match` names another version than the present answer to a ``GET``."""

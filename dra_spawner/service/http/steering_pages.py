@@ -180,7 +180,7 @@ class AuditPage(SteeringPage):
     async def get(self) -> None:
         controller = self.context.controller
         operators = controller.operators if controller is not None else None
-        problem = operators.problem if operators is not None else ""
+        problem = operators.unknown_because if operators is not None else ""
         settings = list(set_by_people(controller).values()) if controller is not None else []
         trail = list(reversed(operators.present.audit)) if operators is not None and not problem else []
         await self.render(
