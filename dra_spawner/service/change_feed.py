@@ -54,6 +54,11 @@ class ChangeFeed:
         self._streams = 0
 
     @property
+    def last_id(self) -> str:
+        """Id of the latest event; a stream after it has all later ones."""
+        return f"{self._epoch}-{self._number}"
+
+    @property
     def streams(self) -> int:
         """Number of open streams."""
         return self._streams
@@ -73,7 +78,7 @@ class ChangeFeed:
         """Publish an event at once."""
         self._number += 1
         text = json.dumps(data, allow_nan=False, separators=(",", ":"))
-        message = f"id: {self._epoch}-{self._number}\nevent: {event}\ndata: {text}\n\n".encode()
+        message = f"id: {self.last_id}\nevent: {event}\ndata: {text}\n\n".encode()
         self._kept.append((self._number, message))
         self._next.set()
         self._next = asyncio.Event()

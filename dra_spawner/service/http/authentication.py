@@ -62,6 +62,8 @@ class SecureHandler(GuardedHandler):
     def initialize(self, context: ServiceContext) -> None:
         self.context = context
         self.body = bytearray()
+        #: Before anything is read: a page has everything up to this event.
+        self.last_event = context.feed.last_id
 
     @property
     def declared(self) -> Endpoint | None:

@@ -10,13 +10,16 @@ from tornado.iostream import StreamClosedError
 
 from dra_spawner.service.change_feed import TooManyStreams
 from dra_spawner.service.http.authentication import ApiHandler
-from dra_spawner.service.http.endpoints import EVENTS, Access, endpoint
+from dra_spawner.service.http.endpoints import EVENTS, Access, Query, endpoint
+from dra_spawner.service.http.schema_words import text
 
 __all__ = ["EventsHandler"]
 
 #: A stream ends then, and the client comes back: so its token is checked again, and the server's limit is kept.
 _STREAM_SECONDS: Final = 45.0
 _LONGEST_ID: Final = 40
+#: An `EventSource` of a browser sends no header when it connects for the first time.
+_AFTER: Final = Query("after", "As `Last-Event-ID`, which has precedence.", text("5f3a9c01-17"))
 
 
 class EventsHandler(ApiHandler):
@@ -29,11 +32,12 @@ class EventsHandler(ApiHandler):
         "Server-sent events: which lists have changed, and each decision. `Last-Event-ID` continues a stream.",
         Access.READ,
         media_type=EVENTS,
+        query=(_AFTER,),
     )
     async def get(self) -> None:
         self._begin()
         self._work = asyncio.current_task()
-        last_id = self.request.headers.get("Last-Event-ID", "")[:_LONGEST_ID]
+        last_id = (self.request.headers.get("Last-Event-ID") or self.get_query_argument("after", ""))[:_LONGEST_ID]
         try:
             with self.context.feed.stream(last_id, _STREAM_SECONDS) as events, contextlib.suppress(StreamClosedError):
                 async for each in events:

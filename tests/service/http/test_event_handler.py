@@ -61,6 +61,21 @@ async def test_changes_and_decisions_come_and_a_stream_goes_on(url: str, context
             assert answer.status == 200
 
 
+async def test_a_first_connection_continues_from_what_the_page_has(url: str, context: ServiceContext) -> None:
+    """A browser cannot send a header there."""
+    before = context.feed.last_id
+    for reason in ("A user waits.", "Another one waits."):
+        context.decisions.append(Decision(NOW, "preempted", "Pod hub/p", reason))
+    async with aiohttp.ClientSession() as session:
+        async with session.get(url, params={"after": before}) as answer:
+            assert "event" not in await next_event(answer)
+            found = [await next_event(answer) for _ in range(2)]
+            assert ["Another" in each["data"] for each in found] == [False, True]
+        async with session.get(url, params={"after": before}, headers={"Last-Event-ID": found[0]["id"]}) as answer:
+            assert "event" not in await next_event(answer)
+            assert await next_event(answer) == found[1]
+
+
 async def test_streams_are_limited(url: str, context: ServiceContext) -> None:
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
         answers = [await session.get(url) for _ in range(200)]

@@ -12,6 +12,7 @@ const GATHER_MS = 300;
 const REST_MS = 1_500;
 const GRACE_MS = 8_000;
 const RETRY_MS = 5_000;
+const READ_MS = 60_000;
 
 /** Address below the service's prefix. */
 export function address(path) {
@@ -25,6 +26,7 @@ export function headers(more = {}) {
 
 const followers = [];
 let source = null;
+let lastEvent = document.documentElement.dataset.event ?? "";
 let isLive = false;
 let confirmedAt = 0;
 let changedAt = 0;
@@ -67,6 +69,7 @@ class Follower {
         cache: "no-store",
         credentials: "same-origin",
         redirect: "error",
+        signal: AbortSignal.timeout(READ_MS),
       });
       if (answer.ok) {
         this.etag = answer.headers.get("ETag") ?? "";
@@ -77,7 +80,8 @@ class Follower {
       this.problem = "";
       confirmedAt = Date.now();
     } catch (error) {
-      this.problem = error instanceof TypeError ? "The service does not answer." : error.message;
+      const isSilent = error instanceof TypeError || error.name === "TimeoutError";
+      this.problem = isSilent ? "The service does not answer." : error.message;
       this.isStale = true;
     } finally {
       this.isBusy = false;
@@ -174,7 +178,8 @@ function renderSections(text) {
 function listen() {
   // JupyterHub wants its token for each request of a script: others have pages on the same origin. An EventSource sends
   // no headers.
-  source = new EventSource(address(`api/events?_xsrf=${encodeURIComponent(xsrf)}`));
+  const query = new URLSearchParams({ _xsrf: xsrf, after: lastEvent });
+  source = new EventSource(address(`api/events?${query}`));
   source.addEventListener("open", () => {
     clearTimeout(graceTimer);
     graceTimer = 0;
@@ -182,9 +187,14 @@ function listen() {
     confirmedAt = Date.now();
     setLive(true);
   });
-  source.addEventListener("changed", (event) => note(JSON.parse(event.data).resources));
-  source.addEventListener("reset", () => note());
-  source.addEventListener("decision", () => note(["decisions"]));
+  const on = (type, resourcesOf) =>
+    source.addEventListener(type, (event) => {
+      lastEvent = event.lastEventId;
+      note(resourcesOf(event));
+    });
+  on("changed", (event) => JSON.parse(event.data).resources);
+  on("reset", () => undefined);
+  on("decision", () => ["decisions"]);
   source.addEventListener("error", () => {
     if (source.readyState === EventSource.CLOSED) {
       source.close();
