@@ -105,8 +105,11 @@ async def fail_pod(cluster: ClusterUnderTest, pod: JsonObject, kind: str) -> Non
     await cluster.admin.patch(cluster.path("pods", name, "status"), {"metadata": {"uid": uid}, "status": status})
 
 
-async def withdraw_device(cluster: ClusterUnderTest, pod: JsonObject) -> None:
-    """Evict a pod as kube-controller-manager does for a NoExecute taint of its device."""
+async def withdraw_device(cluster: ClusterUnderTest, pod: JsonObject, *, is_marked: bool = True) -> None:
+    """Evict a pod as kube-controller-manager does for a NoExecute taint of its device.
+
+    Without the mark it is as if the hub's watch had not seen the pod's last condition.
+    """
     metadata = pod["metadata"]
     about = {"apiVersion": "v1", "kind": "Pod", **{key: metadata[key] for key in ("namespace", "name", "uid")}}
     now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
@@ -126,9 +129,11 @@ async def withdraw_device(cluster: ClusterUnderTest, pod: JsonObject) -> None:
             "count": 1,
         },
     )
-    condition = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByDeviceTaintManager"}
-    body = {"metadata": {"uid": metadata["uid"]}, "status": {"conditions": [*pod["status"]["conditions"], condition]}}
-    await cluster.admin.patch(cluster.path("pods", metadata["name"], "status"), body)
+    if is_marked:
+        mark = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByDeviceTaintManager"}
+        status = {"conditions": [*pod["status"]["conditions"], mark]}
+        path = cluster.path("pods", metadata["name"], "status")
+        await cluster.admin.patch(path, {"metadata": {"uid": metadata["uid"]}, "status": status})
     await cluster.admin.delete(cluster.path("pods", metadata["name"]), uid=metadata["uid"])
 
 

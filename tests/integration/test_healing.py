@@ -135,6 +135,21 @@ async def test_a_device_that_is_withdrawn(cluster):
         await faulty.nothing_is_left()
 
 
+async def test_a_device_is_withdrawn_and_the_hub_watches_no_events(cluster):
+    """As where its watch of events is behind the watch of pods: the API server is asked for the pod's events."""
+    async with on_nodes(cluster, NodeTrouble(hanging=1), "node-b") as faulty:
+        faulty.side.spawner_config.events_enabled = False
+        before = counted()
+        starting = asyncio.create_task(faulty.spawn())
+        first = await hanging_pod(cluster)
+        await hub_sees_node(faulty)
+        await withdraw_device(cluster, first, is_marked=False)
+        assert await starting is None
+        assert more_than(before) == {"device-withdrawn": 1.0}
+        await faulty.stop()
+        await faulty.nothing_is_left()
+
+
 async def test_the_only_node_gets_the_server_again(cluster):
     async with on_nodes(cluster, NodeTrouble(hanging=1)) as faulty:
         starting = asyncio.create_task(faulty.spawn())

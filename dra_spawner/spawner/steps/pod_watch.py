@@ -21,7 +21,7 @@ from dra_spawner.spawner.objects.start_objects import StartObjects
 from dra_spawner.spawner.settings import SpawnerSettings
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
 from dra_spawner.spawner.steps.attempt import Attempt, CreationOutcome, OptionalDevicesUnavailable, Step
-from dra_spawner.spawner.steps.pod_failures import PodCannotRun, withdrawn
+from dra_spawner.spawner.steps.pod_failures import PodCannotRun, PodFailure, withdrawn
 from dra_spawner.spawner.steps.second_pod import failure_watch
 
 __all__ = ["PodWatch", "pod_of"]
@@ -143,9 +143,23 @@ class PodWatch(Step):
                         break
                     missed_looks = 0
             await asyncio.sleep(_LAST_LOOK_SECONDS)
-        if self._failures is not None and (failure := withdrawn(self.seen, self._events())):
+        if self._failures is not None and (failure := await self._withdrawal()):
             raise PodCannotRun(failure, self.seen)
         raise _deleted()
+
+    async def _withdrawal(self) -> PodFailure | None:
+        """Why the deleted pod was withdrawn; None if it was not. The watch of events may be behind that of pods."""
+        failure = withdrawn(self.seen, self._events())
+        if failure is not None:
+            return failure
+        path = resource_path("v1", "events", self._objects.namespace)
+        try:
+            uid = self.seen["metadata"]["uid"]
+            found = await self._objects.api.list(path, field_selector=f"involvedObject.uid={uid}")
+        except KubernetesError as error:
+            self.log.info("The events of a deleted pod are not known: pod=%s %s", self.spawner.pod_name, error)
+            return None
+        return withdrawn(self.seen, found["items"])
 
     async def _is_gone(self) -> bool:
         """Whether the API server has no pod of this start. A reflector that KubeSpawner replaces is empty at first."""
