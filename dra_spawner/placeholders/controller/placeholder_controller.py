@@ -105,7 +105,7 @@ class PlaceholderController:
         self._decisions = decisions
         self._times = times or ReconcilerTimes()
         self._found_out = ClusterIndex()
-        self._searches = SearchLedger(time.monotonic)
+        self._searches = SearchLedger(time.thread_time)
         self._reconciler: Reconciler | None = None
         self._reservations: Reservations | None = None
         self._index = WantedPolicies(settings)

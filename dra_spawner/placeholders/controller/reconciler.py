@@ -127,7 +127,7 @@ class Reconciler:
     expectations: Expectations = field(default_factory=Expectations)
     """Unseen changes of rounds and reservations."""
     _index: ClusterIndex = field(default_factory=ClusterIndex)
-    _searches: SearchLedger = field(default_factory=lambda: SearchLedger(time.monotonic))
+    _searches: SearchLedger = field(default_factory=lambda: SearchLedger(time.thread_time))
     _undecided: frozenset[ObjectKey] = frozenset()
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
     _changes: int = 0

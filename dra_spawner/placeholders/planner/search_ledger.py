@@ -27,7 +27,7 @@ _SHORT: Final = 10
 MAX_OF_LONG_ONES: Final = 40_000
 _LONG: Final = 500
 _WHILE: Final = timedelta(minutes=1)
-#: Seconds of one search, for steps that are slow.
+#: Seconds of the clock for one search, for steps that are slow.
 MAX_SECONDS: Final = 1.0
 #: Shortest and longest time for which a shape of claims is set aside.
 FIRST_REST: Final = timedelta(seconds=30)
@@ -61,7 +61,8 @@ class SearchLedger:
     Parameters
     ----------
     clock
-        Monotonic seconds; without it only steps are limited.
+        Seconds of the thread's processor time, so that nothing is set aside because the process is starved; without it
+        only steps are limited.
 
     Attributes
     ----------
