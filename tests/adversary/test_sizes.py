@@ -110,12 +110,12 @@ async def test_no_user_gets_more_than_a_device_has(cluster: ClusterUnderTest, hu
         everything = (*OVERFLOWING, *NOTHING, "1n", "45Gi")
         sizes = everything if cluster.kind == "embedded" else ("10e399", "9223372036854775808", "0")
         for size in sizes:
-            status, answer = await hub.spawn("ada", {"profile": "gpu-slice", "memory": size})
+            status, answer = await hub.refusal("ada", {"profile": "gpu-slice", "memory": size})
             assert status == 400, (size, answer)
             refused_plainly(answer["message"])
             if size not in ("1n", "45Gi"):
                 options = {"profile": "typed", "memory": "unlisted-choice", "memory--unlisted-choice": size}
-                status, answer = await hub.spawn("ada", options)
+                status, answer = await hub.refusal("ada", options)
                 assert status == 400, (size, answer)
                 refused_plainly(answer["message"])
         for size in ("9223372036854775807", "1n", *sizes[:2]):

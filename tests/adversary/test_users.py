@@ -111,13 +111,13 @@ def error_in(page: str) -> str:
 async def test_options_by_rest_by_form_and_by_query(embedded_cluster, hub):
     """Each is refused before any object is created, and valid options still work afterwards."""
     await hub.add_user("eve")
-    for path in ("/users/eve/server", "/users/eve/servers/named"):
-        for options, sentence in SENT if path.endswith("server") else SENT[:4]:
-            status, body = await hub.request("POST", path, options)
+    for server in ("", "named"):
+        for options, sentence in SENT[:4] if server else SENT:
+            status, body = await hub.refusal("eve", options, server)
             assert (status, sentence in body["message"]) == (400, True), (str(options)[:200], body)
             assert len(body["message"]) < 500
     if jupyterhub.version_info >= (6,):
-        status, body = await hub.request("POST", "/users/eve/server", {"user_options": {"memroy": "5Gi"}})
+        status, body = await hub.refusal("eve", {"user_options": {"memroy": "5Gi"}})
         assert status == 400, body
     for body in ("[[]]", '["sized"]', '"sized"', "7", "true", "{", '{"profile": "sized"', "[" * 100_000):
         async with hub.session.post(f"{hub.url}/hub/api/users/eve/server", data=body) as answer:
@@ -206,7 +206,7 @@ async def stored_options_of_another_list(cluster, hub: HubProcess) -> None:
     )
     assert changed != PROFILES
     async with HubProcess(hub.directory, hub.kubeconfig, cluster.namespace, changed) as again:
-        status, body = await again.request("POST", "/users/eve/server")
+        status, body = await again.refusal("eve")
         assert status == 400, body
         assert body["message"].endswith("has no option 'memory'; there are: storage. Please choose again.")
         async with browser(again, "eve") as session, session.get(f"{again.url}/hub/spawn/eve") as answer:

@@ -25,6 +25,10 @@ SHIPPED_CONFIG = ROOT / "jupyterhub_config.d" / "10-dra-spawner.py"
 #: A server that answers as a notebook server does, and starts at once.
 QUICK_SERVER = Path(__file__).with_name("quick_server.py")
 
+#: On a busy machine the hub may have to start its proxy several times.
+_START_SECONDS = 300.0
+_LOOK_SECONDS = 0.1
+
 
 class HubProcess:
     """One JupyterHub process with its own database, ports and proxy.
@@ -109,7 +113,7 @@ c.JupyterHub.cleanup_servers = False
         self._session = aiohttp.ClientSession(headers={"Authorization": f"token {self.token}"})
         self._launch()
         if wait:
-            await eventually(self._answers_at_last, "the hub answers")
+            await eventually(self._answers_at_last, "the hub answers", _START_SECONDS, pause_seconds=_LOOK_SECONDS)
 
     def _launch(self) -> None:
         self._log_begins = self.log.stat().st_size if self.log.exists() else 0
@@ -135,8 +139,13 @@ c.JupyterHub.cleanup_servers = False
         """Whether its API answers; fails if the process has ended."""
         if self.process.poll() is not None:
             raise AssertionError(f"the hub ended with {self.process.returncode}:\n{self.log.read_text()[-3000:]}")
+        # The hub before its proxy: for each question before the hub listens, the proxy would look for the page of an
+        # error, and it has ten seconds to start.
+        return await self._answers_at(self.api_url) and await self._answers_at(self.url)
+
+    async def _answers_at(self, url: str) -> bool:
         try:
-            async with self.session.get(f"{self.url}/hub/api/") as answer:
+            async with self.session.get(f"{url}/hub/api/") as answer:
                 return answer.status == 200
         except aiohttp.ClientError:
             return False
@@ -195,6 +204,15 @@ c.JupyterHub.cleanup_servers = False
     async def add_user(self, name: str) -> None:
         status, body = await self.request("POST", f"/users/{name}")
         assert status in (201, 409), body
+
+    async def refusal(self, user: str, options: Any = None, server: str = "") -> tuple[int, Any]:
+        """Ask for a server that is refused; a hub that is slow says after ten seconds only that it is on its way."""
+
+        async def answer() -> tuple[int, Any] | None:
+            status, body = await self.spawn(user, options, server)
+            return (status, body) if status >= 400 else None
+
+        return await eventually(answer, "the hub refuses the start")
 
     async def spawn(self, user: str, options: Any = None, server: str = "") -> tuple[int, Any]:
         """Ask for a server; 201 it runs, 202 it is on its way, else refused."""

@@ -137,7 +137,7 @@ async def test_options_through_the_rest_api(cluster, hub):
         ({"profile": ["sized"]}, "a profile must be the name of one, not a list"),
         ({"profile": "sized", "memory--unlisted-choice": "40Gi"}, "option memory takes no free text"),
     ):
-        status, body = await hub.spawn("eve", options)
+        status, body = await hub.refusal("eve", options)
         assert status == 400, body
         assert sentence in body["message"]
     await nothing_left(cluster)
@@ -150,7 +150,7 @@ async def test_refusals_do_not_end_the_hub(embedded_cluster):
     more = MORE_PROFILES + "\nc.Spawner.consecutive_failure_limit = 3\n"
     async with HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, more) as hub:
         for options in [{"profile": "sized", "memroy": "5Gi"}] * 4 + [{"profile": "no-such-class"}] * 4:
-            status, body = await hub.spawn("eve", options)
+            status, body = await hub.refusal("eve", options)
             assert status == 400, body
         # The hub ends two seconds after the failure that was too many; by then this server runs.
         await hub.spawn("ada", {"profile": "sized"})

@@ -36,7 +36,7 @@ from tests.integration.warm_placeholders import SHARE, WarmPlaceholders, node, w
 
 GONE_SECONDS = 60
 #: The longest time until a start reaches the step at which it is killed.
-STEP_SECONDS = 15
+STEP_SECONDS = 45
 #: After this time without a write, a finished start writes nothing more.
 QUIET_SECONDS = 5
 #: Resources that a start and a handover write.

@@ -212,13 +212,13 @@ async def test_a_broken_choice_is_logged_refused_and_heals(cluster):
         assert "the cluster has no device class late.example.com" in log
         assert "Device profile: profile_list[3]" in log
 
-        status, body = await hub.spawn("ada", {"profile": "late"})
+        status, body = await hub.refusal("ada", {"profile": "late"})
         assert status == 400
         assert body["message"].startswith(
             "This choice cannot work on this cluster: the cluster has no device class late.example.com; there are "
         )
         assert body["message"].endswith(". Please tell your administrator.")
-        status, body = await hub.spawn("ada", {"profile": "fails"})
+        status, body = await hub.refusal("ada", {"profile": "fails"})
         assert status == 400
         assert "which device gpu.example.com/node-a/gpu-1 does not publish" in body["message"]
 
@@ -235,7 +235,7 @@ async def test_a_choice_that_fits_no_present_node_is_refused_where_no_others_com
     async with hub_on(cluster, "c.DRASpawner.nodes_may_be_added = False\n") as hub:
         typed = {"profile": "typed", "memory": "unlisted-choice", "memory--unlisted-choice": "42Gi"}
         for options in ({"profile": "huge"}, typed):
-            status, body = await hub.spawn("ada", options)
+            status, body = await hub.refusal("ada", options)
             assert status == 400
             assert "45Gi of memory is more than any device gives; most is 40Gi." in body["message"]
 
@@ -245,7 +245,7 @@ async def test_rules_can_be_ignored(cluster):
     more = "c.DRASpawner.nodes_may_be_added = False\nc.DRASpawner.ignored_profile_rules = ['share-too-large', 'never-fits']\n"
     async with hub_on(cluster, more + "c.DRASpawner.start_timeout = 8\n") as hub:
         # KubeSpawner gives up, in its own time.
-        status, body = await hub.spawn("ada", {"profile": "huge"})
+        status, body = await hub.refusal("ada", {"profile": "huge"})
         assert status == 503
         assert body["message"].startswith("Gave up after 8 seconds.")
 

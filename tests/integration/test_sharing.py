@@ -215,7 +215,7 @@ async def test_a_node_without_capacity_beside_the_shared_device_is_explained(tea
     await team.cluster.publish(*node_with("node-b", whole("gpu-9")))
     ada, bob = team.user("ada"), team.user("bob")
     await ada.spawn("", {})
-    team.config.start_timeout = 6
+    team.config.start_timeout = 15
     team.config.cpu_guarantee = 4000
     with pytest.raises(Exception, match="must run on their node"):
         await bob.spawn("", {})

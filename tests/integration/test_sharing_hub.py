@@ -54,7 +54,7 @@ async def test_members_use_one_device_and_others_are_refused(cluster):
             assert (await hub.server_environment(user))["DRA_CLAIM_GPU_DEVICE"] == "node-a/gpu-0"
         assert len(await claims(cluster)) == 1
 
-        status, body = await hub.spawn("eve", {"profile": "team"})
+        status, body = await hub.refusal("eve", {"profile": "team"})
         assert status == 403, body
         assert body["message"] == "The device of this choice is for members of physics."
 

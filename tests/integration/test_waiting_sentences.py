@@ -13,7 +13,7 @@ from tests.integration.faulty_hub import Faulty
 from tests.integration.hub_process import HubProcess
 
 
-def asks_for_whole_gpu(faulty: Faulty, seconds: int = 8) -> None:
+def asks_for_whole_gpu(faulty: Faulty, seconds: int = 15) -> None:
     faulty.side.spawner_config.start_timeout = seconds
     faulty.side.spawner_config.device_claims = {"gpu": {"device_class": "gpu.example.com"}}
     faulty.user = faulty.side.user("bob")
@@ -41,7 +41,7 @@ async def test_a_failure_does_not_say_that_the_server_still_waits(faulty: Faulty
     error = await faulty.spawn()
     assert isinstance(error, SpawnRefused)
     assert error.jupyterhub_message == (
-        "Gave up after 8 seconds. All devices of this kind are in use. The server does not wait any more."
+        "Gave up after 15 seconds. All devices of this kind are in use. The server does not wait any more."
     )
     said = [event["message"] for event in spawner.events]
     assert "All devices of this kind are in use. The server starts as soon as one is free." in said
