@@ -139,13 +139,12 @@ c.JupyterHub.cleanup_servers = False
         """Whether its API answers; fails if the process has ended."""
         if self.process.poll() is not None:
             raise AssertionError(f"the hub ended with {self.process.returncode}:\n{self.log.read_text()[-3000:]}")
-        # The hub before its proxy: for each question before the hub listens, the proxy would look for the page of an
-        # error, and it has ten seconds to start.
-        return await self._answers_at(self.api_url) and await self._answers_at(self.url)
-
-    async def _answers_at(self, url: str) -> bool:
         try:
-            async with self.session.get(f"{url}/hub/api/") as answer:
+            # The hub before its proxy: for each question before the hub listens, the proxy would look for the page of
+            # an error, and it has ten seconds to start.
+            async with self.session.get(f"{self.api_url}/"):
+                pass
+            async with self.session.get(f"{self.url}/hub/api/") as answer:
                 return answer.status == 200
         except aiohttp.ClientError:
             return False
