@@ -152,9 +152,8 @@ class PodWatch(Step):
         failure = withdrawn(self.seen, self._events())
         if failure is not None:
             return failure
-        path = resource_path("v1", "events", self._objects.namespace)
+        path, uid = resource_path("v1", "events", self._objects.namespace), self.seen["metadata"]["uid"]
         try:
-            uid = self.seen["metadata"]["uid"]
             found = await self._objects.api.list(path, field_selector=f"involvedObject.uid={uid}")
         except KubernetesError as error:
             self.log.info("The events of a deleted pod are not known: pod=%s %s", self.spawner.pod_name, error)
