@@ -51,6 +51,7 @@ async def in_pod(hub: HubRelease, deployment: JsonObject) -> JsonObject:
     name, directory, more = pod["metadata"]["name"], cluster.directory / "in-pod", list[str]()
     log = directory / f"{name}.report"
     directory.mkdir(exist_ok=True)
+    log.unlink(missing_ok=True)  # the report of an earlier run; a program prints after what is there
     if is_ours(deployment):
         # The service's working directory; and it reaches itself, which this machine's address does not.
         configured = next(each for each in hub.objects if "config.json" in each.get("data", {}))

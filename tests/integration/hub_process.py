@@ -43,13 +43,24 @@ class HubProcess:
         Where servers are started.
     more_config
         Python text that follows the shipped configuration file.
+    address
+        Where the hub itself listens; servers must reach it.
     """
 
-    def __init__(self, directory: Path, kubeconfig: Path, namespace: str, more_config: str = "") -> None:
+    def __init__(
+        self,
+        directory: Path,
+        kubeconfig: Path,
+        namespace: str,
+        more_config: str = "",
+        *,
+        address: str = "127.0.0.1",
+    ) -> None:
         self.directory = directory
         self.kubeconfig = kubeconfig
         self.token = secrets.token_hex(16)
         self.log = directory / "hub.log"
+        self._address = address
         self._ports = {name: free_port() for name in ("public", "hub", "proxy")}
         self._process: ForkedProcess | None = None
         self._log_begins = 0
@@ -65,7 +76,7 @@ class HubProcess:
     @property
     def api_url(self) -> str:
         """Where the hub itself listens, without its proxy and its base URL."""
-        return f"http://127.0.0.1:{self._ports['hub']}"
+        return f"http://{self._address}:{self._ports['hub']}"
 
     @property
     def session(self) -> aiohttp.ClientSession:
@@ -85,7 +96,7 @@ class HubProcess:
 c = get_config()
 load_subconfig({str(SHIPPED_CONFIG)!r})
 c.JupyterHub.bind_url = {self.url!r}
-c.JupyterHub.hub_bind_url = "http://127.0.0.1:{self._ports["hub"]}"
+c.JupyterHub.hub_bind_url = {self.api_url!r}
 c.JupyterHub.hub_connect_url = c.JupyterHub.hub_bind_url
 c.JupyterHub.db_url = "sqlite:///hub.sqlite"
 c.JupyterHub.cookie_secret = {self.token + self.token!r}

@@ -28,9 +28,6 @@ _NO_ANSWER = (502, 503, 504, 599)
 def hub_on(node: RealNode, cluster: ClusterUnderTest, directory: Path, more_config: str) -> HubProcess:
     """A hub that containers of the node reach, with a share of a GPU for each server."""
     config = f"""
-from urllib.parse import urlsplit
-c.JupyterHub.hub_bind_url = f"http://{node.address}:{{urlsplit(c.JupyterHub.hub_bind_url).port}}"
-c.JupyterHub.hub_connect_url = c.JupyterHub.hub_bind_url
 c.DRASpawner.image_pull_policy = "IfNotPresent"
 c.DRASpawner.delete_grace_period = 1
 c.DRASpawner.device_claims = {{
@@ -38,7 +35,7 @@ c.DRASpawner.device_claims = {{
 }}
 {more_config}
 """
-    return HubProcess(directory, cluster.hub_kubeconfig, cluster.namespace, config)
+    return HubProcess(directory, cluster.hub_kubeconfig, cluster.namespace, config, address=node.address)
 
 
 async def pod_of(cluster: ClusterUnderTest, user: str) -> JsonObject:
