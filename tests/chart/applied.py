@@ -37,7 +37,7 @@ _PLURALS = {
 _REAL = frozenset(_PLURALS) - {"DaemonSet", "Deployment", "Job", "Pod", "StatefulSet"}
 #: Of the Prometheus Operator, which no test cluster has.
 FOREIGN = frozenset({"PrometheusRule", "ServiceMonitor"})
-_TIMEOUT_SECONDS = 30.0
+_TIMEOUT_SECONDS = 120.0
 _POLL_SECONDS = 0.05
 
 

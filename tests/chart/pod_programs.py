@@ -25,7 +25,7 @@ _PROGRAMS: Final = {
     ("service", "dra-spawner"): ["dra_spawner.service"],
     ("test", "python3"): [],
 }
-_END_SECONDS: Final = 30
+_END_SECONDS: Final = 120
 _MOUNTED: Final = "/usr/local/etc/jupyterhub/"
 #: This machine may lack libcurl; and it is busy with other things.
 _CURL: Final = 'AsyncHTTPClient.configure("tornado.curl_httpclient.CurlAsyncHTTPClient")'

@@ -13,7 +13,7 @@ from tests.chart.hub_release import HubRelease
 from tests.polling import eventually
 from tests.uninstall.left_objects import marked_objects
 
-_GONE_SECONDS = 30
+_GONE_SECONDS = 120
 
 
 async def remove_as_documented(hub: HubRelease, user: str) -> None:

@@ -54,7 +54,7 @@ def run_helm(*arguments: str, values: JsonObject | None = None) -> str:
     """
     more = () if values is None else ("--values", "-")
     done = subprocess.run(
-        [helm_or_skip(), *arguments, *more], input=json.dumps(values or {}), capture_output=True, text=True, timeout=60
+        [helm_or_skip(), *arguments, *more], input=json.dumps(values or {}), capture_output=True, text=True, timeout=240
     )
     if done.returncode:
         raise RenderingFailed(done.stderr + done.stdout)

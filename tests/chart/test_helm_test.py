@@ -49,7 +49,7 @@ def run(**environment: str) -> subprocess.CompletedProcess[str]:
     assert {each["name"] for each in container["env"]} == {"REPLICAS", "STATUS", "HUB", "TOKEN"}
     command = [sys.executable, *container["command"][1:], *container["args"]]
     more = {"DEADLINE_SECONDS": "0", "PATH": os.environ["PATH"], "NO_PROXY": "*"}
-    return subprocess.run(command, env={**more, **environment}, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, env={**more, **environment}, capture_output=True, text=True, timeout=240)
 
 
 def test_a_working_installation(url: str) -> None:

@@ -171,7 +171,7 @@ async def set_at_run_time(hub: HubRelease) -> None:
         node = await hub.cluster.api.get(resource_path("v1", "nodes", name="node-b"))
         return names.DRAINING in node["metadata"]["labels"] and bool(await hub.placeholders())
 
-    await eventually(has_happened, "a node drains, a placeholder is warm", 60, shows=hub.cluster.logs)
+    await eventually(has_happened, "a node drains, a placeholder is warm", shows=hub.cluster.logs)
 
 
 def test_two_hubs_in_one_namespace_and_a_third_elsewhere(cluster: WholeCluster, tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ async def use_buffers(hub: HubRelease) -> None:
                 return False
             return [each["spec"]["replicas"] for each in found] == [*wanted]
 
-        await eventually(is_so, f"buffers of {wanted}", 60, shows=hub.cluster.logs)
+        await eventually(is_so, f"buffers of {wanted}", shows=hub.cluster.logs)
 
     await until_there_is(1)
     await look(hub)
@@ -244,7 +244,7 @@ async def agree(hubs: list[HubRelease]) -> None:
     async def each_has_its_own() -> bool:
         return all([len(await hub.placeholders()) == 1 for hub in hubs])
 
-    await eventually(each_has_its_own, "each has the placeholder that it wants", 60, shows=hubs[0].cluster.logs)
+    await eventually(each_has_its_own, "each has the placeholder that it wants", shows=hubs[0].cluster.logs)
     before = [pod["metadata"]["uid"] for hub in hubs for pod in await hub.placeholders()]
     for hub in hubs:
         await look(hub)

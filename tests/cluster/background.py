@@ -40,7 +40,7 @@ class BackgroundLoop:
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
             self._loop.close()
 
-    def run(self, work: Coroutine[Any, Any, T], timeout_seconds: float = 120.0) -> T:
+    def run(self, work: Coroutine[Any, Any, T], timeout_seconds: float = 300.0) -> T:
         """Run `work` there and wait for it here; not from another event loop."""
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:

@@ -83,7 +83,7 @@ def start(
     return subprocess.Popen(given, env=variables, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
 
 
-def stop(process: subprocess.Popen[bytes], within_seconds: float = 20.0) -> int:
+def stop(process: subprocess.Popen[bytes], within_seconds: float = 120.0) -> int:
     """End a program as the kubelet does; returns its exit code.
 
     ``unshare`` ignores the signal, and its own end would not end the program, which has another user.

@@ -78,6 +78,6 @@ async def faulty_on(cluster: ClusterUnderTest, **kubelet_options: Any) -> AsyncI
     async with hub_behind_proxy(cluster, **kubelet_options) as (proxy, side):
         await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
         config = side.spawner_config
-        config.start_timeout = 40
+        config.start_timeout = 90
         config.device_claims = {"gpu": {"device_class": "gpu-share.example.com", "capacity": {"memory": "10Gi"}}}
         yield Faulty(cluster, proxy, side)

@@ -63,7 +63,7 @@ c.JupyterHub.load_roles[0]["scopes"].append("tokens")
                 async with session.get(f"{self.url}/services/dra-spawner/readyz") as answer:
                     return answer.status == 200
 
-            await eventually(is_ready, "the service is ready")
+            await eventually(is_ready, "the service is ready", pause_seconds=0.1)
 
     async def until_warm(self, count: int = WANTED) -> None:
         """Wait until so many placeholders are warm for the service."""

@@ -28,6 +28,8 @@ QUICK_SERVER = Path(__file__).with_name("quick_server.py")
 #: On a busy machine the hub may have to start its proxy several times.
 _START_SECONDS = 300.0
 _LOOK_SECONDS = 0.1
+#: More than a start may take.
+_SERVER_SECONDS = 200.0
 
 
 class HubProcess:
@@ -113,10 +115,10 @@ c.ConfigurableHTTPProxy.auth_token = {self.token!r}
 c.DRASpawner.namespace = {namespace!r}
 c.DRASpawner.image = "this-machine/quick-server:1"
 c.DRASpawner.cmd = [{sys.executable!r}, {str(QUICK_SERVER)!r}]
-c.DRASpawner.start_timeout = 60
 # This machine may be busy with other things.
+c.DRASpawner.start_timeout = 180
 c.DRASpawner.k8s_api_request_timeout = 20
-c.DRASpawner.http_timeout = 60
+c.DRASpawner.http_timeout = 120
 c.JupyterHub.cleanup_servers = False
 """
 
@@ -230,7 +232,7 @@ c.JupyterHub.cleanup_servers = False
         return await self.request("POST", _server_path(user, server), options)
 
     async def until_ready(
-        self, user: str, server: str = "", within_seconds: float = PATIENCE_SECONDS
+        self, user: str, server: str = "", within_seconds: float = _SERVER_SECONDS
     ) -> list[dict[str, Any]]:
         """Follow the progress page's events to the end; the server must be ready then."""
         events = await self.progress(user, server, within_seconds=within_seconds)

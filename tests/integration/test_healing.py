@@ -35,7 +35,6 @@ async def on_nodes(cluster: ClusterUnderTest, trouble: NodeTrouble, *more: str) 
     async with faulty_on(cluster, **trouble.options) as faulty:
         for number, name in enumerate(more, 1):
             await cluster.publish(*node_with(name, shareable(f"gpu-{number}")))
-        faulty.side.spawner_config.start_timeout = 40
         faulty.side.spawner_config.heal_after_seconds = 2
         yield faulty
 
@@ -226,7 +225,7 @@ async def test_switched_off(cluster):
 async def test_servers_without_devices_are_not_made_again(cluster):
     async with on_nodes(cluster, NodeTrouble(hanging=1), "node-b") as faulty:
         faulty.side.spawner_config.device_claims = {}
-        faulty.side.spawner_config.start_timeout = 6
+        faulty.side.spawner_config.start_timeout = 15
         starting = asyncio.create_task(faulty.spawn())
         await fail_pod(cluster, await hanging_pod(cluster), "not-admitted")
         assert await starting is not None
@@ -289,7 +288,6 @@ async def test_the_controller_withdraws_a_device(real_cluster):
 async def test_a_warm_claim_that_fails_is_deleted(cluster):
     """The second pod has a claim of its own; the warm claim is deleted, and a new placeholder is made."""
     async with warm_placeholders(cluster) as warm_hub:
-        warm_hub.side.spawner_config.start_timeout = 40
         warm_hub.side.spawner_config.init_containers = [{"name": "slow", "image": IMAGE}]
         await cluster.publish(*node("node-a", whole("gpu-0"), whole("gpu-1"), whole("gpu-2")))
         async with warm_hub.with_placeholders(1) as world:

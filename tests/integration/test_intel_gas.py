@@ -74,7 +74,7 @@ async def faulty_api(cluster: ClusterUnderTest) -> AsyncIterator[tuple[FaultProx
 async def gpus(cluster: ClusterUnderTest) -> AsyncIterator[GpuHub]:
     async with hub_behind_proxy(cluster) as (proxy, side):
         config = side.spawner_config
-        config.start_timeout = 15
+        config.start_timeout = 90
         config.k8s_api_request_timeout = 2
         config.k8s_api_request_retry_timeout = 5
         yield GpuHub(cluster, proxy, side)

@@ -30,11 +30,10 @@ from tests.cluster.fault_proxy import Fault, FaultProxy, Request
 from tests.cluster.under_test import RESOURCE_API, ClusterUnderTest
 from tests.integration.devices import priority_class, shareable
 from tests.integration.handover_hub import PROFILE, Hub, items, placeholders_of, prepare
-from tests.integration.hub_process import eventually
 from tests.integration.node_trouble import NodeTrouble, fail_pod, hanging_pod
 from tests.integration.warm_placeholders import SHARE, WarmPlaceholders, node, warm_placeholders
+from tests.polling import PATIENCE_SECONDS, eventually
 
-GONE_SECONDS = 60
 #: The longest time until a start reaches the step at which it is killed.
 STEP_SECONDS = 45
 #: After this time without a write, a finished start writes nothing more.
@@ -154,7 +153,7 @@ async def namespace_goes(cluster: ClusterUnderTest, writes: list[str]) -> None:
     path = resource_path("v1", "namespaces", name=cluster.namespace)
     await api.delete(path)
     try:
-        await cluster.wait_gone(path, timeout_seconds=GONE_SECONDS)
+        await cluster.wait_gone(path, timeout_seconds=PATIENCE_SECONDS)
     except AssertionError as error:
         left: list[Any] = []
         for plural in ("pods", "resourceclaims", "resourceclaimtemplates", "configmaps"):
@@ -173,7 +172,7 @@ async def no_device_is_taken(cluster: ClusterUnderTest) -> None:
     assert [each for each in claims if (each.get("status") or {}).get("allocation")] == []
 
 
-async def all_goes(cluster: ClusterUnderTest, writes: list[str], within_seconds: float = GONE_SECONDS) -> None:
+async def all_goes(cluster: ClusterUnderTest, writes: list[str], within_seconds: float = PATIENCE_SECONDS) -> None:
     """Empty the namespace as kube-controller-manager does before it goes: pods first, and nothing by force."""
     for plurals in (("pods",), ("resourceclaims", "resourceclaimtemplates")):
         for plural in plurals:

@@ -14,7 +14,7 @@ from tests.integration.device_questions import Answer, ask, server_tokens, told
 from tests.integration.devices import DRIVER, classes, node_with, shareable, whole
 from tests.integration.hub_process import HubProcess
 from tests.integration.hub_with_service import log_in
-from tests.polling import eventually
+from tests.polling import PATIENCE_SECONDS, eventually
 
 CONFIG = """
 c.Authenticator.admin_users = {"root"}
@@ -171,7 +171,7 @@ async def test_a_cluster_that_does_not_answer_is_said_in_time(embedded_cluster):
             for fault in (Fault.hold(), Fault.answer(500, "InternalError"), Fault.answer(403, "Forbidden")):
                 proxy.heal()
                 proxy.fail(fault, verb="list", resource="resourceclaims", times=None)
-                async with asyncio.timeout(60):
+                async with asyncio.timeout(PATIENCE_SECONDS):
                     assert await ask(hub, token) == not_known
             proxy.heal()
             # Without the published devices, the claim still shows the share.

@@ -15,9 +15,9 @@ from tests.polling import eventually
 
 @pytest.fixture
 def waiting(faulty: Faulty) -> Faulty:
-    """A start that waits for a device for a minute."""
+    """A start that waits long for a device."""
     faulty.side.spawner_config.device_claims = {"gpu": {"device_class": "gpu.example.com"}}
-    faulty.side.spawner_config.start_timeout = 60
+    faulty.side.spawner_config.start_timeout = 180
     return faulty
 
 
@@ -25,7 +25,7 @@ async def ended_by(waiting: Faulty, work: Any) -> str:
     starting = asyncio.create_task(waiting.spawn())
     await waiting.cluster.wait_event("jupyter-ada", "FailedScheduling")
     await work
-    error: Any = await asyncio.wait_for(starting, 50)  # sooner than its own limit
+    error: Any = await asyncio.wait_for(starting, 150)  # sooner than its own limit
     await waiting.nothing_is_left()
     return str(error.jupyterhub_message)
 

@@ -87,7 +87,7 @@ async def hub(cluster: ClusterUnderTest) -> AsyncIterator[Hub]:
     async with hub_behind_proxy(cluster) as (proxy, side):
         await cluster.publish(*vlan_devices())
         config = side.spawner_config
-        config.start_timeout = 25
+        config.start_timeout = 90
         config.device_claims = CLAIMS
         config.vlans = {"range": "100-102"}
         yield Hub(cluster, proxy, side)
@@ -221,7 +221,6 @@ async def test_one_failed_request_of_a_start(hub: Hub, verb: str, resource: str,
 
 
 async def test_an_api_that_is_away_is_reported(hub: Hub):
-    hub.side.spawner_config.start_timeout = 40
     hub.proxy.fail(Fault.refuse(), resource=MAPS, times=None)
     error = await hub.spawn()
     assert str(error) == "The cluster does not answer, so no VLAN can be assigned. Please try again later."
@@ -231,7 +230,6 @@ async def test_an_api_that_is_away_is_reported(hub: Hub):
 
 
 async def test_a_storm_of_conflicts_is_reported(hub: Hub):
-    hub.side.spawner_config.start_timeout = 40
     await hub.set_account({"777": '[{"owner": "nobody"}]'})
     hub.proxy.fail(Fault.answer(409, "Conflict"), verb="update", resource=MAPS, times=None)
     error = await hub.spawn()
@@ -258,7 +256,7 @@ async def test_a_hub_that_is_killed_between_the_vlan_and_the_pod(hub: Hub):
     (vlan,) = await hub.account()
     await hub.leases().reconcile()
     assert set(await hub.account()) == {vlan}, "the start may still be under way"
-    await hub.leases(later=timedelta(seconds=25 + 20 + 61)).reconcile()
+    await hub.leases(later=timedelta(seconds=hub.spawner.start_timeout + 20 + 61)).reconcile()
     assert await hub.account() == {}
 
 

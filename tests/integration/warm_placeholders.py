@@ -219,6 +219,6 @@ async def warm_placeholders(
             config.image = IMAGE
             # A second is little on a busy machine.
             config.placement_wait_seconds = 30
-            config.start_timeout = 20
+            config.start_timeout = 90
             config.device_claims = WHOLE
             yield WarmPlaceholders(cluster, proxy, side, service)

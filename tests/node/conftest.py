@@ -30,7 +30,7 @@ from .real_node import NodeOptions, RealNode
 _CLIENT_QPS = 500
 # Kubernetes' default is 1m: a preparation that failed, or a driver that was away, is tried again 60 to 90 s later.
 _SYNC_FREQUENCY = "2s"
-_EMPTY_SECONDS = 30.0
+_EMPTY_SECONDS = 120.0
 _POLL_SECONDS = 0.05
 
 

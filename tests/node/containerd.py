@@ -20,7 +20,7 @@ __all__ = ["CONTAINERD_SOCKET", "Containerd"]
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 _NAME = "containerd"
 _READY_SOCKET = "/run/containerd-ready.sock"
-_START_SECONDS = 40.0
+_START_SECONDS = 120.0
 
 
 class Containerd:

@@ -10,12 +10,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.polling import eventually_sync
+from tests.polling import PATIENCE_SECONDS, eventually_sync
 
 from .devices import Pools
 
 _POLL_SECONDS = 0.02
-_TIMEOUT_SECONDS = 60.0
 
 #: Seconds, or the least and the most of a random time.
 Seconds = float | tuple[float, float]
@@ -137,7 +136,7 @@ class DriverClient:
         return [call for call in self.state().calls if method in ("", call.method) and claim in ("", call.claim)]
 
     def wait_call(
-        self, method: str, claim: str = "", *, ended: bool = False, timeout_seconds: float = 30.0
+        self, method: str, claim: str = "", *, ended: bool = False, timeout_seconds: float = PATIENCE_SECONDS
     ) -> DriverCall:
         """Wait until the kubelet asks for it, or has its answer; the last of these calls."""
 
@@ -162,7 +161,7 @@ class DriverClient:
             return last.registered
 
         what = f"the kubelet registers {self.name}"
-        eventually_sync(is_registered, what, _TIMEOUT_SECONDS, shows=lambda: last, pause_seconds=_POLL_SECONDS)
+        eventually_sync(is_registered, what, PATIENCE_SECONDS, shows=lambda: last, pause_seconds=_POLL_SECONDS)
 
     def _apply(self) -> None:
         self._write()
@@ -180,7 +179,7 @@ class DriverClient:
 
     def _ask(self, operation: str) -> dict[str, Any]:
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(_TIMEOUT_SECONDS)
+            connection.settimeout(PATIENCE_SECONDS)
             connection.connect(str(self._socket()))
             connection.sendall(json.dumps(operation).encode())
             connection.shutdown(socket.SHUT_WR)

@@ -18,7 +18,7 @@ __all__ = ["Kubelet", "KubeletOptions"]
 
 _NAME = "kubelet"
 _PORT = 10250
-_START_SECONDS = 40.0
+_START_SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import IO
 
 from tests.polling import eventually_sync
 
-_START_SECONDS = 10.0
+_START_SECONDS = 60.0
 _POLL_SECONDS = 0.01
 
 # Settings that a kubelet would change on the whole machine.

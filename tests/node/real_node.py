@@ -27,7 +27,7 @@ from .network import Bridge
 from .node_binaries import NodeBinaries
 from .node_space import NodeSpace
 
-_START_SECONDS = 40.0
+_START_SECONDS = 120.0
 
 
 class NodeError(Exception):

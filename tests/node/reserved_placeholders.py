@@ -25,7 +25,7 @@ from .real_node import RealNode
 
 SHARE = {"gpu": claim_spec(GPU_SHARE_CLASS, memory="10Gi")}
 #: Limit of all steps that wait neither for the driver nor for the volume.
-QUICK_SECONDS = 60.0
+QUICK_SECONDS = 100.0
 
 
 @dataclass

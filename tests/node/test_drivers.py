@@ -50,7 +50,7 @@ async def test_failing_preparation_is_an_event_and_is_tried_again(node: RealNode
     event = await node_cluster.wait_event("server", "FailedPrepareDynamicResources", text="no firmware")
     assert "server-share" in event["message"]
     node.gpus.fail(prepare="")
-    await node_cluster.wait_running("server", timeout_seconds=60)
+    await node_cluster.wait_running("server")
     errors = [call.error for call in node.gpus.calls("prepare", f"{node_cluster.namespace}/server-share")]
     assert errors[0] == "no firmware"
     assert errors[-1] == ""
@@ -76,7 +76,7 @@ async def test_failing_unpreparation_keeps_the_pod_until_it_succeeds(node: RealN
     assert call.error == "still busy"
     assert (await node_cluster.wait_for(node_cluster.path("pods", "server")))["metadata"]["deletionTimestamp"]
     node.gpus.fail(unprepare="")
-    await node_cluster.wait_gone(node_cluster.path("pods", "server"), timeout_seconds=60)
+    await node_cluster.wait_gone(node_cluster.path("pods", "server"))
     assert node.gpus.state().prepared == []
 
 
@@ -98,7 +98,7 @@ async def test_pod_waits_for_a_driver_that_is_away(node: RealNode, node_cluster:
     await publish_server(node_cluster)
     await node_cluster.wait_event("server", "FailedPrepareDynamicResources", text=GPU_DRIVER)
     await asyncio.to_thread(node.start_driver)
-    await node_cluster.wait_running("server", timeout_seconds=60)
+    await node_cluster.wait_running("server")
 
 
 async def test_withdrawn_devices_come_back(node: RealNode, node_cluster: ClusterUnderTest):

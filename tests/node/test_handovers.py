@@ -36,7 +36,7 @@ async def test_a_volume_that_comes_late(node: RealNode, node_cluster: ClusterUnd
             f"{d.decision.kind} {d.decision.reason}" for d in reserved.world.decisions.newest(8)
         )
         await node_cluster.publish({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "late"}})
-        await node_cluster.wait_running("ada", timeout_seconds=60)
+        await node_cluster.wait_running("ada")
         await reserved.until_gone()
         assert reserved.methods() == ["prepare"]
 

@@ -78,7 +78,7 @@ def prepared(node: RealNode, cluster: ClusterUnderTest) -> set[str]:
 
 async def nothing_is_left(cluster: ClusterUnderTest) -> None:
     for plural in LEFT_BEHIND:
-        await cluster.wait_gone(cluster.path(plural), timeout_seconds=30)
+        await cluster.wait_gone(cluster.path(plural))
 
 
 async def test_a_driver_that_fails_once(hub: HubSide, node: RealNode, node_cluster: ClusterUnderTest):

@@ -24,9 +24,7 @@ async def test_images_show_in_the_status_of_the_node(node: RealNode, node_cluste
     node.containerd.remove_image(NOTEBOOK)
     try:
         # A kubelet lists images every 30 s.
-        await node_cluster.wait_for(
-            path, lambda found: IMAGE in names(found) and NOTEBOOK not in names(found), timeout_seconds=45
-        )
+        await node_cluster.wait_for(path, lambda found: IMAGE in names(found) and NOTEBOOK not in names(found))
         assert {PAUSE, QUICK_SERVER} <= names(node.node())
     finally:
         node.containerd.remove_image(IMAGE)

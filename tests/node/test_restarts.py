@@ -53,9 +53,7 @@ async def test_reboot_ends_containers_and_keeps_claims(node: RealNode, node_clus
     await asyncio.to_thread(node.reboot)
     assert node.node()["status"]["nodeInfo"]["bootID"] != booted
     path = node_cluster.path("pods", "server")
-    await node_cluster.wait_for(
-        path, lambda found: container_ids(found) != container_ids(before) and ready(found), timeout_seconds=60
-    )
+    await node_cluster.wait_for(path, lambda found: container_ids(found) != container_ids(before) and ready(found))
     after = await node_cluster.wait_running("server")
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
     claim_after = await node_cluster.wait_for(node_cluster.path("resourceclaims", "share"))

@@ -18,9 +18,8 @@ from dra_spawner.service.context import Role
 from tests.cluster.access import SERVICE_ACCOUNT, manifests, service_token
 from tests.cluster.fault_proxy import Fault
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.hub_process import eventually
 from tests.placeholders.controller.objects import prepare
-from tests.polling import PATIENCE_SECONDS
+from tests.polling import PATIENCE_SECONDS, eventually
 from tests.running import running
 from tests.service.replica import Replica, replica
 

@@ -26,7 +26,7 @@ def environment(port: int) -> dict[str, str]:
 
 
 def ask(port: int, path: str = PREFIX, method: str = "GET") -> tuple[int, str]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=240)
     try:
         connection.request(method, path)
         answer = connection.getresponse()
@@ -78,7 +78,7 @@ def test_the_sockets_are_handed_over_without_a_gap() -> None:
     with answering() as (answer, port):
         (handed_over,) = answer.hand_over(port, "127.0.0.1")
         # It waits in the socket until the service takes it.
-        waiting = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        waiting = http.client.HTTPConnection("127.0.0.1", port, timeout=240)
         waiting.request("GET", PREFIX)
         server = HTTPServer(("127.0.0.1", port), Handler, bind_and_activate=False)
         server.socket.close()

@@ -32,7 +32,7 @@ class HubSide:
         self.config = Config()
         section = self.config[spawner_class.__name__]
         section.namespace = namespace
-        section.start_timeout = 30
+        section.start_timeout = 90
         section.http_timeout = 60
         section.image = "example/notebook:1"
         section.cmd = ["notebook"]

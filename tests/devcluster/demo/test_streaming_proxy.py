@@ -15,7 +15,7 @@ import pytest
 from aiohttp import web
 
 from tests.local_server import serving_app
-from tests.polling import eventually
+from tests.polling import PATIENCE_SECONDS, eventually
 from tests.ports import free_port
 from tests.presence import present
 
@@ -157,7 +157,7 @@ async def test_a_packed_body_stays_packed(proxied):
 
 
 async def test_an_event_arrives_before_the_end_of_the_answer(proxied, target):
-    async with asyncio.timeout(20), proxied.get("/events") as answer:
+    async with asyncio.timeout(PATIENCE_SECONDS), proxied.get("/events") as answer:
         assert answer.content_type == "text/event-stream"
         assert await answer.content.readuntil(b"\n\n") == b"data: first\n\n"
         target[0].go_on.set()
@@ -165,7 +165,7 @@ async def test_an_event_arrives_before_the_end_of_the_answer(proxied, target):
 
 
 async def test_the_target_is_left_when_the_client_goes(proxied, target):
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         async with proxied.get("/events") as answer:
             assert await answer.content.readuntil(b"\n\n") == b"data: first\n\n"
             answer.close()

@@ -26,10 +26,9 @@ from dra_spawner.devcluster.api.http.server import MAX_BODY_BYTES, ApiServer
 from dra_spawner.devcluster.api.http.tables import human_duration
 from dra_spawner.devcluster.api.resource_types import RESOURCE_TYPES
 from dra_spawner.devcluster.api.store import Store
-from tests.polling import eventually
+from tests.polling import PATIENCE_SECONDS, eventually
 
 TOKEN = "a-secret"
-PATIENCE_SECONDS = 60.0
 
 
 def logs(pod: Any, container: str) -> str | None:
