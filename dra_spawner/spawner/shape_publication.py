@@ -92,6 +92,7 @@ class ShapePublication:
         spawner = new_spawner(SAMPLE_USERS[0])
         self._log = spawner.log
         self._api = spawner.kubernetes
+        self._devices = spawner.devices
         # The hub's namespace, or outside of a pod the namespace of its servers.
         self._namespace = own_namespace(
             default=spawner._namespace_default() if spawner.enable_user_namespaces else spawner.namespace
@@ -118,7 +119,9 @@ class ShapePublication:
         while True:
             try:
                 await self.publish(await published_shapes(self._new_spawner))
-                wait, self._last_warning = AGAIN_SECONDS, ""
+                self._last_warning = ""
+                # Without devices, the choices derived from them are missing.
+                wait = min(2 * wait, AGAIN_SECONDS) if self._devices.devices.has_failed else AGAIN_SECONDS
             except AnotherHub:
                 self._warn_once(
                     f"another hub writes to the ConfigMap {self._name}, too, and its content stays there; give each "
@@ -212,7 +215,7 @@ async def published_shapes(new_spawner: NewSpawner) -> PublishedShapes:
     shapes: dict[str, Shape] = {}
     skipped: dict[str, str] = {}
     # Some choices are derived from devices.
-    await spawner.devices.learn()
+    await spawner.devices.latest()
     profiles = _profiles(spawner)
     for slug, options in _choices_of_options(profiles):
         number = _number_of_combinations(options or {})

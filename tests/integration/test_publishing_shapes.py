@@ -116,6 +116,19 @@ async def test_choices_that_devices_give(cluster, hub):
     assert found.skipped == {}
 
 
+async def test_choices_that_devices_give_appear_soon_after_devices_could_not_be_read(cluster, hub):
+    await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
+    sizes = {"memory": {"display_name": "Memory", "choices": "from_policy"}}
+    hub.side.spawner_config.profile_list = [profile("gpu", "10Gi", profile_options=sizes)]
+    hub.proxy.fail(Fault.answer(500, "InternalError"), verb="list", resource="resourceslices", times=None)
+    path = cluster.path(CONFIG_MAPS, names.SHAPES_CONFIG_MAP)
+    async with running(ShapePublication(hub.new_spawner).run()):
+        first = read_config_map(await cluster.wait_for(path))
+        assert "gpu/memory=40Gi" not in first.shapes
+        hub.proxy.heal()
+        await cluster.wait_for(path, lambda found: "gpu/memory=40Gi" in read_config_map(found).shapes)
+
+
 @pytest.mark.parametrize(
     ("verb", "rule"),
     [

@@ -226,6 +226,14 @@ class DeviceReader:
             await asyncio.wait({devices.begin()}, timeout=wait)
         return self.catalog
 
+    async def latest(self) -> DeviceCatalog:
+        """Return the catalog after a new reading, however long it takes; the old one if that fails.
+
+        For work that no user waits for.
+        """
+        await asyncio.wait({self.devices.begin()})
+        return self.catalog
+
 
 def device_reader(api: KubernetesApi) -> DeviceReader:
     """Return the reader that all spawners of this hub share for a cluster."""
