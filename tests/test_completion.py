@@ -46,7 +46,7 @@ try() {{
 {tries}
 try check --format = j
 try check {__file__[:-3]}"""
-    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, timeout=240, check=True)
     *found, after_equals, file = done.stdout.splitlines()
     assert [set(each.split()) for each in found] == [expected for _, expected in CASES]
     assert after_equals == "json"
@@ -61,7 +61,7 @@ def test_fish(script, tmp_path):
         command,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=True,
         cwd=tmp_path,
         env={**os.environ, "HOME": str(tmp_path)},
@@ -107,7 +107,7 @@ def test_zsh(script, tmp_path):
     setup, found = tmp_path / "setup.zsh", tmp_path / "found"
     setup.write_text(ZSH.replace("SCRIPT", str(script("zsh"))).replace("FOUND", str(found)))
     command = ["zsh", "-f", "-c", TYPIST, "typist", str(setup), *(line for line, _ in CASES)]
-    subprocess.run(command, timeout=60, check=True, cwd=tmp_path)
+    subprocess.run(command, timeout=240, check=True, cwd=tmp_path)
     offered = [set(each.split()) for each in found.read_text().split("==")[:-1]]
     assert offered == [expected for _, expected in CASES]
 
@@ -119,4 +119,4 @@ def test_texts_with_quotes_and_brackets(shell, tmp_path):
     path = tmp_path / shell
     path.write_text(completion_script(shell, command_tree(parser)))
     if shutil.which(shell):
-        subprocess.run([shell, "-n", str(path)], timeout=60, check=True)
+        subprocess.run([shell, "-n", str(path)], timeout=240, check=True)

@@ -58,7 +58,7 @@ def lint_imports(directory: Path) -> subprocess.CompletedProcess[str]:
     )
     command = [sys.executable, "-c", code, "--no-cache", "--config", "pyproject.toml"]
     wide = os.environ | {"COLUMNS": "1000"}
-    return subprocess.run(command, cwd=directory, env=wide, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, cwd=directory, env=wide, capture_output=True, text=True, timeout=240, check=False)
 
 
 @pytest.fixture(scope="module")

@@ -112,11 +112,11 @@ def test_missing_binary_skips_visibly_and_fails_where_it_must_not(tmp_path: Path
         "XDG_CACHE_HOME": str(tmp_path),
     }
     command = [sys.executable, "-c", NO_GO, "-p", "no:cacheprovider", test]
-    skipped = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+    skipped = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240)
     assert "1 skipped" in skipped.stdout
     assert "no real control plane: no Go toolchain" in skipped.stdout
     environment["DRA_SPAWNER_REQUIRE_ALL"] = "1"
-    failed = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+    failed = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240)
     assert failed.returncode == 1
     assert "DRA_SPAWNER_REQUIRE_ALL is set, but these were skipped:" in failed.stdout
 
@@ -136,7 +136,7 @@ def test_component_that_dies_shows_its_log(control_plane_path: Path, tmp_path: P
         pids = plane.pids()
         os.kill(pids["kube-apiserver"], signal.SIGKILL)
         with pytest.raises(ControlPlaneError, match="kube-apiserver ended with exit code -9") as raised:
-            eventually_sync(plane.check, "the check finds it", 10)
+            eventually_sync(plane.check, "the check finds it")
         assert len(str(raised.value).splitlines()) > 10
     until_gone(list(pids.values()))
 

@@ -20,7 +20,7 @@ from dra_spawner.devcluster.kubelet.kubelet import Kubelet
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from tests.cluster.background import BackgroundLoop
 from tests.devcluster.cluster_objects import node as full_node
-from tests.polling import eventually
+from tests.polling import PATIENCE_SECONDS, eventually
 
 POD_PATH = resource_path("v1", "pods", "default")
 SLEEP = "import os, pathlib, signal, sys; pathlib.Path(sys.argv[1]).write_text(str(os.getpid())); signal.pause()"
@@ -45,7 +45,7 @@ async def until(api: KubernetesApi, name: str, phase: str = "Running"):
                 return obj
         raise AssertionError("the watch ended")
 
-    return await asyncio.wait_for(wait(), 20)
+    return await asyncio.wait_for(wait(), PATIENCE_SECONDS)
 
 
 def is_running(pid: int) -> bool:

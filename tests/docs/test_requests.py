@@ -29,7 +29,7 @@ async def test_each_request_is_answered(embedded_cluster: ClusterUnderTest) -> N
         await service.until_warm(GPU, 1)
         for each in requests:
             # The history's database is opened a little after the start: until then an entry is answered with 503.
-            await eventually(partial(asyncio.to_thread, is_answered, each, service.url), str(each), 20)
+            await eventually(partial(asyncio.to_thread, is_answered, each, service.url), str(each))
 
 
 def is_answered(command: CommandLine, url: str) -> bool:
@@ -47,7 +47,7 @@ def answer(command: CommandLine, url: str) -> str:
     question = command.words[command.words.index("-d") + 1].encode() if "-d" in command.words else None
     request = urllib.request.Request(f"{url}/open/{path}", data=question)
     try:
-        with urllib.request.urlopen(request, timeout=30) as reply:
+        with urllib.request.urlopen(request, timeout=240) as reply:
             return f"{reply.status} {reply.read().decode()[:200]}"
     except urllib.error.HTTPError as refusal:
         return f"{refusal.code} {command}: {refusal.read().decode()[:500]}"

@@ -115,7 +115,7 @@ def test_only_true_findings_appear(cluster: WholeCluster, tmp_path: Path) -> Non
             ]
             return bool(await hub.placeholders()) and all(ready)
 
-        await eventually(is_installed, "a placeholder is warm, and all pods are ready", 120, shows=cluster.logs)
+        await eventually(is_installed, "a placeholder is warm, and all pods are ready", shows=cluster.logs)
         deployments = (await cluster.api.list(resource_path("apps/v1", "deployments", _NAMESPACE)))["items"]
         reports["administrator"] = await as_administrator(cluster)
         for name, found in (("hub", hub_deployment(deployments)), ("service", service_deployment(deployments))):

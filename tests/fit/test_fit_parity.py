@@ -17,6 +17,6 @@ def test_recorded_verdicts():
     if not (CHECK.exists() and SAMPLES.exists()):
         pytest.skip("the recorded samples are not beside this repository, in ../shared")
     command = Path(sys.executable).with_name("dra-spawner")
-    done = subprocess.run([sys.executable, CHECK, command, SAMPLES], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, CHECK, command, SAMPLES], capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith("0 of 171 verdicts differ")

@@ -287,7 +287,7 @@ def test_the_caller_never_waits_for_a_database_that_hangs() -> None:
     recorder = Recorder(hang, timedelta(days=1), limits=replace(LIMITS, queue=100))
     recorder.resume()
     try:
-        assert opening.wait(30)
+        assert opening.wait(120)
         for number in range(1000):
             recorder.record(launch(str(number), number))
         assert recorder.queued == 100

@@ -133,7 +133,7 @@ def require_contents(wheel: Path) -> None:
     """The wheel has every file of the package, and nothing else but what JupyterLab and Jupyter Server find."""
     found = set(zipfile.ZipFile(wheel).namelist())
     listed = ["git", "-C", str(ROOT), "ls-files", "dra_spawner"]
-    package = set(subprocess.run(listed, capture_output=True, text=True, check=True, timeout=60).stdout.split())
+    package = set(subprocess.run(listed, capture_output=True, text=True, check=True, timeout=240).stdout.split())
     assert package <= found, f"not in the wheel: {sorted(package - found)[:10]}"
     besides = {each for each in found - package if ".dist-info/" not in each}
     shared = f"{wheel.name.split('-py3')[0]}.data/data/"
@@ -153,15 +153,15 @@ def service_image(wheels: Path, directory: Path) -> None:
     for command in stage.commands():
         execute(command, paths, {**os.environ, **_QUIET})
     program = [environment / "bin" / "dra-spawner"]
-    subprocess.run([*program, "service", "--version"], check=True, timeout=60)
+    subprocess.run([*program, "service", "--version"], check=True, timeout=240)
     # The migrations are in the package.
     history = ["history", "export", "--url", f"sqlite:///{directory}/history.sqlite"]
-    subprocess.run([*program, *history], check=True, timeout=60)
+    subprocess.run([*program, *history], check=True, timeout=240)
     assert not (environment / "bin" / "pip").exists()
     # Two commands of the README, in a directory without a checkout.
-    subprocess.run([*program, "demo", "--help"], check=True, stdout=subprocess.DEVNULL, cwd=directory, timeout=60)
+    subprocess.run([*program, "demo", "--help"], check=True, stdout=subprocess.DEVNULL, cwd=directory, timeout=240)
     values = ROOT / "helm-values" / "minimal.yaml"
-    subprocess.run([*program, "check", values], check=True, stdout=subprocess.DEVNULL, cwd=directory, timeout=120)
+    subprocess.run([*program, "check", values], check=True, stdout=subprocess.DEVNULL, cwd=directory, timeout=240)
 
 
 def main() -> None:

@@ -94,7 +94,7 @@ def test_the_published_chart_needs_no_image(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=240,
     )
     chart = done.stdout.strip()
     run_helm("lint", "--strict", chart)
@@ -169,7 +169,7 @@ def test_the_list_of_parts(tmp_path: Path) -> None:
     path = tmp_path / "parts.json"
     tool = [str(Path(sys.executable).with_name("cyclonedx-py")), "requirements", "requirements/service.lock"]
     options = ["--pyproject", "pyproject.toml", "--output-reproducible", "-o", str(path)]
-    subprocess.run([*tool, *options], cwd=ROOT, check=True, capture_output=True, timeout=120)
+    subprocess.run([*tool, *options], cwd=ROOT, check=True, capture_output=True, timeout=240)
     parts = json.loads(path.read_text())
     assert parts["metadata"]["component"]["name"] == "dra-spawner"
     lock = (ROOT / "requirements" / "service.lock").read_text()
@@ -206,7 +206,7 @@ def test_commands_of_the_workflows_are_shell() -> None:
     for path in WORKFLOWS:
         for job in yaml.safe_load(path.read_text())["jobs"].values():
             for step in job["steps"]:
-                subprocess.run(["bash", "-n"], input=step.get("run", ""), text=True, check=True, timeout=60)
+                subprocess.run(["bash", "-n"], input=step.get("run", ""), text=True, check=True, timeout=240)
 
 
 def test_only_the_jobs_that_publish_may_write() -> None:

@@ -38,7 +38,7 @@ def forked(tmp_path: Path, module: str, argument: str, *, new_session: bool = Tr
 def test_inputs_of_a_program(tmp_path: Path, module: str) -> None:
     (tmp_path / "log").write_text("before\n")
     process = forked(tmp_path, module, "7")
-    assert process.wait(30) == process.poll() == process.returncode == 7
+    assert process.wait(120) == process.poll() == process.returncode == 7
     assert (tmp_path / "log").read_text().splitlines() == [
         "before",
         f"hello {tmp_path} ['7'] True",
@@ -53,13 +53,13 @@ def test_signals_and_ends(tmp_path: Path, module: str) -> None:
         first.wait(0.5)
     assert first.poll() is None
     first.kill()
-    assert first.wait(30) == -signal.SIGKILL
+    assert first.wait(120) == -signal.SIGKILL
     second.send_signal(signal.SIGTERM)
-    assert second.wait(30) == -signal.SIGTERM
+    assert second.wait(120) == -signal.SIGTERM
     first.kill()  # of one that has ended nothing happens
 
 
 def test_a_module_that_does_not_exist(tmp_path: Path) -> None:
     process = forked(tmp_path, "there_is_no_such_module", "0")
-    assert process.wait(30) == 1
+    assert process.wait(120) == 1
     assert "No module named there_is_no_such_module" in (tmp_path / "log").read_text()

@@ -15,7 +15,7 @@ from dra_spawner.spawner.steps import placement
 from tests.cluster.fault_proxy import Fault, Request
 from tests.integration.devices import shareable, whole
 from tests.integration.warm_placeholders import SHARE, node, pods_of, warm_placeholders
-from tests.polling import eventually
+from tests.polling import PATIENCE_SECONDS, eventually
 from tests.spawner.hub_side import cancel_start
 
 CLAIMS = "resourceclaims"
@@ -194,7 +194,7 @@ async def test_one_failed_request(warm_hub, verb, resource, nth, fault):
             assert getattr(error, "jupyterhub_message", ""), f"no sentence for the user: {error!r}"
         warm_hub.proxy.heal()
         await warm_hub.only_placeholders_are_left()
-        await world.until(lambda: len(world.warm(warm_hub.shape)) == 1, 40)
+        await world.until(lambda: len(world.warm(warm_hub.shape)) == 1)
 
         assert await warm_hub.spawn() is None, "the next start works"
         await warm_hub.stop()
@@ -317,7 +317,7 @@ async def test_a_start_that_is_cancelled(warm_hub, when):
             Fault.lose_answer(), verb=when, resource={"patch": CLAIMS, "create": "pods"}[when], matching=cancel
         )
         spawning = asyncio.create_task(warm_hub.spawn())
-        await asyncio.wait_for(reached.wait(), 10)
+        await asyncio.wait_for(reached.wait(), PATIENCE_SECONDS)
         with contextlib.suppress(asyncio.CancelledError):
             await spawning
         warm_hub.proxy.heal()
@@ -383,7 +383,7 @@ async def test_a_failed_start_on_a_full_node_releases_its_device(warm_hub, fault
             await warm_hub.stop()
         warm_hub.proxy.heal()
         await warm_hub.only_placeholders_are_left()
-        await world.until(lambda: len(world.warm(warm_hub.shape)) == 1, 40)
+        await world.until(lambda: len(world.warm(warm_hub.shape)) == 1)
         assert await warm_hub.spawn() is None
         await warm_hub.stop()
         await warm_hub.only_placeholders_are_left()

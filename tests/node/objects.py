@@ -79,7 +79,7 @@ def environment(running: JsonObject) -> dict[str, str]:
 
     def answer() -> dict[str, str] | None:
         try:
-            with urllib.request.urlopen(f"http://{running['status']['podIP']}:8888/", timeout=10) as found:
+            with urllib.request.urlopen(f"http://{running['status']['podIP']}:8888/", timeout=60) as found:
                 return dict(json.load(found))
         except urllib.error.URLError:
             return None

@@ -18,7 +18,7 @@ from .reserved_placeholders import reserved_placeholder
 
 AWAY_SECONDS = 60.0
 #: Requests under way fail by then, and their callers try again.
-BACK_SECONDS = 90.0
+BACK_SECONDS = 150.0
 
 
 async def be_away(plane: ControlPlane) -> None:

@@ -57,7 +57,7 @@ async def placement_kind(world: PlaceholderWorld) -> PlacementKind:
 
 async def reserve_and_start(world: PlaceholderWorld) -> None:
     """Reserve a warm placeholder for a server, and wait until the server runs."""
-    await world.until(lambda: bool(world.warm(WANTED)), 60)
+    await world.until(lambda: bool(world.warm(WANTED)))
     reservation = await world.placed_user("ada", WANTED, SHARE, cpu="100m", image=QUICK_SERVER)
     assert reservation.placement.kind is PlacementKind.WARM
     await world.cluster.wait_running("ada")
@@ -73,7 +73,7 @@ async def test_a_placeholder_that_cannot_be_prepared(node: RealNode, node_cluste
         assert allocated(world) == {f"{GPU_DRIVER}/{first}"}
         await asyncio.to_thread(node.gpus.wait_call, "prepare", ended=True)
         assert await placement_kind(world) is PlacementKind.FRESH
-        await world.until(lambda: len(broken(world)) == 2, 60)
+        await world.until(lambda: len(broken(world)) == 2)
         assert await placement_kind(world) is PlacementKind.FRESH
         for end in broken(world):
             assert f"on node {node.name} " in end.reason
@@ -94,7 +94,7 @@ async def test_a_device_that_is_not_healthy(node: RealNode, node_cluster: Cluste
         (warm,) = world.warm(WANTED)
         (device,) = allocated(world)
         node.gpus.unhealthy({device.removeprefix(f"{GPU_DRIVER}/"): "double bit error"})
-        await world.until(lambda: bool(broken(world)), 60)
+        await world.until(lambda: bool(broken(world)))
         assert await placement_kind(world) is not PlacementKind.WARM
         end = broken(world)[0]
         assert str(warm.key) in end.subject

@@ -26,11 +26,11 @@ sys.exit(pytest.main(sys.argv[1:]))
 def test_missing_root_skips_visibly_and_fails_where_it_must_not():
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST_", "DRA_SPAWNER_"))}
     command = [sys.executable, "-c", NOT_ROOT, "-p", "no:cacheprovider", TEST]
-    skipped = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+    skipped = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240)
     assert "1 skipped" in skipped.stdout
     assert "no real node: a kubelet needs root" in skipped.stdout
     environment["DRA_SPAWNER_REQUIRE_ALL"] = "1"
-    failed = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+    failed = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240)
     assert failed.returncode == 1
     assert "DRA_SPAWNER_REQUIRE_ALL is set, but these were skipped:" in failed.stdout
 

@@ -68,7 +68,7 @@ def ask(binary: Path, scenarios: Iterable[dict[str, Any]]) -> Iterator[tuple[dic
     remaining = iter(scenarios)
     while chunk := list(islice(remaining, _CHUNK)):
         text = "".join(json.dumps(scenario) + "\n" for scenario in chunk)
-        done = subprocess.run([binary], input=text, capture_output=True, text=True, timeout=120)
+        done = subprocess.run([binary], input=text, capture_output=True, text=True, timeout=240)
         answers = [json.loads(line) for line in done.stdout.splitlines()]
         if done.returncode or len(answers) != len(chunk):
             raise RuntimeError(f"the allocator oracle failed on one of {len(chunk)} scenarios: {done.stderr[-2000:]}")

@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from dra_spawner.service.start_answer import StartAnswer
-from tests.polling import eventually_sync
+from tests.polling import PATIENCE_SECONDS, eventually_sync
 from tests.ports import free_port
 
 PREFIX = "/services/dra-spawner/"
@@ -135,10 +135,10 @@ def test_a_whole_service_answers_before_it_is_imported() -> None:
                     return False
                 return True
 
-            eventually_sync(answers, "no answer", 60)
+            eventually_sync(answers, "an answer")
             assert found[0][0] == 200
             assert "starting" in found[0][1]
-            eventually_sync(lambda: answers(f"{PREFIX}healthz") and found[-1][0] == 200, "healthz", 60)
+            eventually_sync(lambda: answers(f"{PREFIX}healthz") and found[-1][0] == 200, "healthz")
         finally:
             process.terminate()
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE_SECONDS) == 0

@@ -35,7 +35,7 @@ class Reader:
 
     def read(self, database: HistoryDatabase, now: datetime) -> MissReport:
         self.times.append(now)
-        assert self.may_go_on.wait(20)
+        assert self.may_go_on.wait(120)
         if self.error is not None:
             raise self.error
         return read_miss_report(database, now)

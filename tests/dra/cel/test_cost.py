@@ -64,7 +64,7 @@ def kubernetes(oracle: Path, expressions: list[str]) -> list[dict[str, Any]]:
         "device": GO_DEVICE,
     }
     done = subprocess.run(
-        [oracle], input=json.dumps(question) + "\n", capture_output=True, text=True, timeout=120, check=True
+        [oracle], input=json.dumps(question) + "\n", capture_output=True, text=True, timeout=240, check=True
     )
     verdicts = json.loads(done.stdout)["selectors"]
     assert len(verdicts) == len(expressions)

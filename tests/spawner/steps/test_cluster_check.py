@@ -32,6 +32,6 @@ async def test_an_old_kubernetes_is_named_though_it_has_no_devices(
                 spawner.log.addHandler(caplog.handler)
                 spawner.begin_checking()
                 sentence = f"Kubernetes 1.33 is not supported: dra-spawner {__version__} needs 1.34 or later."
-                await eventually(lambda: sentence in caplog.text, "the version is named", 10, shows=lambda: caplog.text)
+                await eventually(lambda: sentence in caplog.text, "the version is named", shows=lambda: caplog.text)
             finally:
                 await end_hub_side()
