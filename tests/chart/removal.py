@@ -21,7 +21,7 @@ async def remove_as_documented(hub: HubRelease, user: str) -> None:
     await hub.remove_from_hub()
     await hub.uninstall_chart()
     # `helm uninstall` removes the right of the service to give up its Lease, which is valid for some seconds more.
-    code, found, problems = await eventually(partial(_uninstall_if_nobody_leads, hub), "nobody leads")
+    code, found, problems = await eventually(partial(_uninstall_if_no_replica_leads, hub), "no replica leads")
     assert (code, problems) == (0, ""), (problems, found)
     removed = {each["kind"] for each in found["removed"]}
     assert {"ConfigMap", "Lease", "Pod", "ResourceClaim"} <= removed, found
@@ -42,7 +42,7 @@ async def remove_as_documented(hub: HubRelease, user: str) -> None:
     assert left == {}, left
 
 
-async def _uninstall_if_nobody_leads(hub: HubRelease) -> tuple[int, Any, str] | None:
+async def _uninstall_if_no_replica_leads(hub: HubRelease) -> tuple[int, Any, str] | None:
     code, found, problems = await _uninstall(hub)
     return None if found["leaders"] else (code, found, problems)
 
