@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-__all__ = ["clean_up_seconds", "in_words", "so_far"]
+__all__ = ["clean_up_seconds", "in_words", "so_far", "wait_for_pod_may_end"]
 
 _MINUTE = 60
 #: Seconds below which a duration is told in seconds.
 _SECONDS_BELOW = 2 * _MINUTE
+#: The earliest end of KubeSpawner's own wait for the pod, as a part of ``start_timeout``. The end is random, from this
+#: to 1.1 (``jupyterhub.utils.exponential_backoff``).
+_EARLIEST_END = 0.9
 
 
 def in_words(seconds: float) -> str:
@@ -30,3 +33,11 @@ def clean_up_seconds(start_timeout: float) -> float:
     A tenth of it: at most 5 s, and 2 s at least if these are not more than a quarter.
     """
     return min(5.0, max(2.0, start_timeout / 10), start_timeout / 4)
+
+
+def wait_for_pod_may_end(elapsed_seconds: float, start_timeout: float) -> bool:
+    """Whether KubeSpawner's own wait for the pod may end, so long after the start began, because of ``start_timeout``.
+
+    It ends at random up to a tenth before ``start_timeout``: for long limits before `clean_up_seconds` begin.
+    """
+    return elapsed_seconds >= start_timeout * _EARLIEST_END

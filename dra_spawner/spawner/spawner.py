@@ -15,7 +15,7 @@ from kubernetes_asyncio.client.exceptions import ApiException
 
 from dra_spawner.kube.api import KubernetesError
 from dra_spawner.spawner.clean_up import begin_sweeping
-from dra_spawner.spawner.durations import clean_up_seconds
+from dra_spawner.spawner.durations import clean_up_seconds, wait_for_pod_may_end
 from dra_spawner.spawner.objects.start_objects import StartObjects
 from dra_spawner.spawner.spawn_refusal import (
     SpawnRefused,
@@ -111,7 +111,9 @@ class DRASpawner(StartPage):
         self.attempt = Attempt(self, self.messages)
         self.begin_sweeping()
         # JupyterHub cancels at start_timeout without a message, so this ends a little earlier, with the reason.
-        self._start_ends = asyncio.get_running_loop().time() + self.start_timeout - clean_up_seconds(self.start_timeout)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        self._start_ends = began + self.start_timeout - clean_up_seconds(self.start_timeout)
         deadline = asyncio.timeout_at(self._start_ends)
         try:
             async with deadline:
@@ -119,12 +121,16 @@ class DRASpawner(StartPage):
                 self.record_place()
                 return url
         except BaseException as error:
+            # KubeSpawner raises the same type of error if a request of its own is not answered, but not so late.
+            is_late = deadline.expired() or (
+                isinstance(error, TimeoutError) and wait_for_pod_may_end(loop.time() - began, self.start_timeout)
+            )
             watch = self.attempt.step(PodWatch)
             waiting_for = watch.waiting_for if watch is not None else ""
             # Beside the clean-up, as JupyterHub cancels both soon.
-            smaller = self.begin_search_for_smaller() if deadline.expired() and waiting_for else None
+            smaller = self.begin_search_for_smaller() if is_late and waiting_for else None
             await self.attempt.undo()
-            late = self.start_timeout if deadline.expired() else None
+            late = self.start_timeout if is_late else None
             refusal = refusal_of_error(error, waiting_for, late, self.log, self.attempt.terminating)
             if isinstance(refusal, SpawnRefused):
                 count_as_refusal(self)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra_spawner.spawner.durations import clean_up_seconds, in_words, so_far
+from dra_spawner.spawner.durations import clean_up_seconds, in_words, so_far, wait_for_pod_may_end
 
 
 @pytest.mark.parametrize(
@@ -28,3 +28,8 @@ def test_a_duration_so_far(elapsed, limit, words):
 @pytest.mark.parametrize(("limit", "seconds"), [(4, 1), (8, 2), (20, 2), (30, 3), (50, 5), (300, 5)])
 def test_time_to_clean_up(limit, seconds):
     assert clean_up_seconds(limit) == seconds
+
+
+@pytest.mark.parametrize(("elapsed", "limit", "may_end"), [(269, 300, False), (270, 300, True), (54, 60, True)])
+def test_the_earliest_end_of_the_wait_for_a_pod(elapsed, limit, may_end):
+    assert wait_for_pod_may_end(elapsed, limit) is may_end
