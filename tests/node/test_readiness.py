@@ -32,8 +32,9 @@ from .real_node import NodeOptions, RealNode
 from .reserved_placeholders import SHARE, placeholders, reserved_placeholder
 
 WANTED = shape(SHARE, cpu="100m", image=QUICK_SERVER)
-#: Changes of images and devices count at once.
-AT_ONCE = Readiness(settle=timedelta(0))
+#: Images and devices that come back count soon. Not at once, as a driver publishes its pools one after another: while the
+#: second is incomplete, the label goes again, and the kubelet rejects a server that the first has brought to the node.
+SOON = Readiness(settle=timedelta(seconds=5))
 LONG_ENOUGH_SECONDS = 2.0
 #: The kubelet lists its images every 30 s, and withdraws the slices of a driver that is away for 30 s.
 KUBELET_SECONDS = 120.0
@@ -78,7 +79,7 @@ class Watched:
 @contextlib.asynccontextmanager
 async def watched(node: RealNode, cluster: ClusterUnderTest, number: int = 0) -> AsyncIterator[Watched]:
     """A node that is ready for users."""
-    async with placeholders(cluster, WANTED, number, readiness=AT_ONCE) as world:
+    async with placeholders(cluster, WANTED, number, readiness=SOON) as world:
         found = Watched(node, cluster, world)
         await found.until_label(names.TRUE)
         yield found
@@ -107,7 +108,7 @@ async def test_more_images_than_the_node_lists(
     wanted = shape({}, cpu="100m", image=PAUSE)
     try:
         await asyncio.to_thread(crowded.start)
-        async with placeholders(node_cluster, wanted, 0, readiness=AT_ONCE) as world:
+        async with placeholders(node_cluster, wanted, 0, readiness=SOON) as world:
             watched_node = Watched(crowded, node_cluster, world)
             listed = {name for image in crowded.node()["status"]["images"] for name in image["names"]}
             assert PAUSE not in listed
