@@ -6,6 +6,7 @@ exception with ``jupyterhub_message``.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from enum import StrEnum
@@ -174,6 +175,9 @@ def refusal_of_error(
     """
     if isinstance(error, ApiException):
         return refusal_of_kubernetes_error("the pod", error.status, status_message(error), log)
+    if late_after_seconds is not None and isinstance(error, asyncio.CancelledError):
+        # A hub that stood still over both limits: JupyterHub's own one has cancelled the start, too.
+        error = TimeoutError()
     if isinstance(error, TimeoutError):
         if terminating:
             log.error("Spawn refused, a shared object was not deleted in time: %s", terminating)

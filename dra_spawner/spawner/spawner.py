@@ -7,6 +7,7 @@ pod, and prepares its creation. After an error the steps are undone in the rever
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -129,7 +130,9 @@ class DRASpawner(StartPage):
             waiting_for = watch.waiting_for if watch is not None else ""
             # Beside the clean-up, as JupyterHub cancels both soon.
             smaller = self.begin_search_for_smaller() if is_late and waiting_for else None
-            await self.attempt.undo()
+            # If JupyterHub cancels meanwhile, the clean-up goes on, and the user still reads why the start has failed.
+            with contextlib.suppress(asyncio.CancelledError):
+                await self.attempt.undo()
             late = self.start_timeout if is_late else None
             refusal = refusal_of_error(error, waiting_for, late, self.log, self.attempt.terminating)
             if isinstance(refusal, SpawnRefused):

@@ -210,7 +210,7 @@ class StartPage(SpawnForm):
         if search is not None:
             try:
                 smaller = await asyncio.wait_for(search, _SEARCH_SECONDS)
-            except TimeoutError:
+            except (TimeoutError, asyncio.CancelledError):  # or JupyterHub waits no longer
                 self.log.info("No smaller choice was found in time: pod=%s", self.pod_name)
             except Exception:  # whatever profiles there are: the failure is told in any case
                 self.log.exception("No smaller choice can be looked for: pod=%s", self.pod_name)

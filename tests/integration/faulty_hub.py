@@ -30,8 +30,6 @@ async def hub_behind_proxy(
         with kubernetes_of(kubeconfig):
             side = HubSide(kubeconfig, cluster.namespace)
             side.spawner_config.port = int(url.rpartition(":")[2])
-            side.spawner_config.k8s_api_request_timeout = 5
-            side.spawner_config.k8s_api_request_retry_timeout = 20
             try:
                 yield proxy, side
             finally:
@@ -42,6 +40,12 @@ async def hub_behind_proxy(
 async def _answer(_: web.Request) -> web.Response:
     """The answer of every user's server."""
     return web.json_response({}, headers={"X-JupyterHub-Version": "5"})
+
+
+def without_patience(side: HubSide) -> None:
+    """Let servers to come wait for an answer of the cluster for five seconds only: for requests that have none."""
+    side.spawner_config.k8s_api_request_timeout = 5
+    side.spawner_config.k8s_api_request_retry_timeout = 20
 
 
 class Faulty:

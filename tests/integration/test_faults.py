@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
+import jupyterhub
 import pytest
 
 from tests.cluster.fault_proxy import Fault
-from tests.integration.faulty_hub import TEMPLATES
+from tests.integration.faulty_hub import TEMPLATES, without_patience
 from tests.polling import PATIENCE_SECONDS
 from tests.spawner.hub_side import cancel_start
 
@@ -45,6 +46,8 @@ STARTS = [("create", TEMPLATES), ("create", "pods"), ("patch", TEMPLATES)]
     ],
 )
 async def test_one_failed_request_of_a_start(faulty, verb, resource, fault):
+    without_patience(faulty.side)
+    faulty.user = faulty.side.user("bob")
     faulty.proxy.fail(fault, verb=verb, resource=resource)
     error = await faulty.spawn()
     assert faulty.proxy.count(verb, resource), "the fault has to be met"
@@ -99,6 +102,20 @@ async def test_lists_that_fail_do_no_harm(faulty, resource):
     error = await faulty.spawn()
     assert faulty.proxy.count("list", resource), "the fault has to be met"
     assert "Gave up after 20 seconds." in error.jupyterhub_message
+    await faulty.nothing_is_left()
+
+
+@pytest.mark.skipif(jupyterhub.version_info < (6,), reason="JupyterHub 5 does not wait for the end of a late start")
+async def test_a_clean_up_that_takes_longer_than_jupyterhub_waits(faulty):
+    """The user still reads why the start has failed."""
+    without_patience(faulty.side)
+    faulty.side.spawner_config.start_timeout = 8
+    faulty.side.spawner_config.device_claims = {"gpu": {"device_class": "gpu-share.example.com", "product": "Other*"}}
+    faulty.user = faulty.side.user("bob")
+    faulty.proxy.fail(Fault.hold(), verb="delete", resource="pods", times=None)
+    error = await faulty.spawn()
+    assert "Gave up after 8 seconds." in error.jupyterhub_message
+    faulty.proxy.heal()
     await faulty.nothing_is_left()
 
 
@@ -161,6 +178,8 @@ async def test_start_timeout_names_what_it_waited_for(faulty):
     ids=["refused", "lost", "hold", "500"],
 )
 async def test_a_stop_that_fails_once_is_made_good_by_the_next(faulty, fault):
+    without_patience(faulty.side)
+    faulty.user = faulty.side.user("bob")
     assert await faulty.spawn() is None
     faulty.proxy.fail(fault, verb="delete", resource="pods", times=2)
     with contextlib.suppress(Exception):

@@ -11,7 +11,7 @@ import pytest
 from dra_spawner.spawner.objects.standing_objects import users_of
 from tests.cluster.fault_proxy import Fault
 from tests.integration.devices import node_with, whole
-from tests.integration.faulty_hub import Faulty
+from tests.integration.faulty_hub import Faulty, without_patience
 
 CLAIMS = "resourceclaims"
 PHYSICS = {"by": "group", "group": ["physics", "chemistry"]}
@@ -149,7 +149,7 @@ async def test_a_start_right_after_the_last_stop(team):
 
 async def test_a_claim_that_somebody_deletes_is_made_anew_for_a_pending_pod(team):
     team.config.device_claims["gpu"]["device_class"] = "gpu.example.com"
-    team.config.start_timeout = 40
+    team.config.start_timeout = 90
     ada = team.user("ada")
     starting = asyncio.create_task(ada.spawn("", {}))
     await team.cluster.wait_event("jupyter-ada", "FailedScheduling")
@@ -176,6 +176,7 @@ FAULTS = {
 @pytest.mark.parametrize(("verb", "resource"), STARTS, ids=lambda value: value)
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 async def test_one_failed_request_of_the_first_start(team, verb, resource, fault):
+    without_patience(team.faulty.side)
     team.faulty.user = team.user("ada")
     team.faulty.proxy.fail(fault, verb=verb, resource=resource)
     error = await team.faulty.spawn()

@@ -19,7 +19,7 @@ from dra_spawner.spawner import DRASpawner
 from dra_spawner.spawner.accounts.vlan_leases import VlanLeases
 from tests.cluster.fault_proxy import Fault
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.faulty_hub import Faulty, hub_behind_proxy
+from tests.integration.faulty_hub import Faulty, hub_behind_proxy, without_patience
 from tests.integration.vlan_devices import VLAN_CLASS, vlan_devices
 from tests.polling import PATIENCE_SECONDS, eventually
 
@@ -202,6 +202,7 @@ async def test_a_mapping_alone_needs_no_account(hub: Hub):
     ],
 )
 async def test_one_failed_request_of_a_start(hub: Hub, verb: str, resource: str, fault: Fault):
+    without_patience(hub.side)
     if verb == "update":
         await hub.set_account({"777": '[{"owner": "nobody"}]'})
     before = await hub.account()
@@ -256,7 +257,7 @@ async def test_a_hub_that_is_killed_between_the_vlan_and_the_pod(hub: Hub):
     (vlan,) = await hub.account()
     await hub.leases().reconcile()
     assert set(await hub.account()) == {vlan}, "the start may still be under way"
-    await hub.leases(later=timedelta(seconds=hub.spawner.start_timeout + 20 + 61)).reconcile()
+    await hub.leases(later=hub.spawner.longest_start + timedelta(seconds=61)).reconcile()
     assert await hub.account() == {}
 
 

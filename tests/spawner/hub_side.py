@@ -34,6 +34,8 @@ class HubSide:
         section.namespace = namespace
         section.start_timeout = 90
         section.http_timeout = 60
+        section.k8s_api_request_timeout = 20
+        section.k8s_api_request_retry_timeout = 60
         section.image = "example/notebook:1"
         section.cmd = ["notebook"]
         self.kubeconfig = kubeconfig

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 
@@ -58,6 +59,13 @@ def test_a_cluster_that_does_not_answer_in_time(caplog: pytest.LogCaptureFixture
     assert isinstance(error, SpawnRefused)
     assert error.jupyterhub_message == "The cluster does not answer. Please try again later."
     assert words in caplog.text
+
+
+def test_a_start_that_both_limits_end_at_once() -> None:
+    error = refusal_of_error(asyncio.CancelledError(), "All are in use.", 300, logging.getLogger("hub"))
+    assert str(error) == "Gave up after 5 min. All are in use. The server does not wait any more."
+    cancelled = asyncio.CancelledError()
+    assert refusal_of_error(cancelled, "All are in use.", None, logging.getLogger("hub")) is cancelled
 
 
 def test_a_shared_device_that_is_not_removed_in_time(caplog: pytest.LogCaptureFixture) -> None:
