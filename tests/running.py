@@ -32,17 +32,17 @@ async def ended(task: asyncio.Task[None]) -> None:
 
 @contextlib.asynccontextmanager
 async def loop_stalls() -> AsyncIterator[list[float]]:
-    """CPU seconds of this process between two turns of the event loop, looked at every 10 ms.
+    """CPU seconds of this thread between two turns of its event loop, looked at every 10 ms.
 
-    Other processes do not count, so a busy machine stalls nothing.
+    Other threads and processes do not count, so a busy machine stalls nothing.
     """
     stalls: list[float] = []
 
     async def measure() -> None:
         while True:
-            before = time.process_time()
+            before = time.thread_time()
             await asyncio.sleep(0.01)
-            stalls.append(time.process_time() - before)
+            stalls.append(time.thread_time() - before)
 
     async with running(measure()):
         yield stalls

@@ -137,10 +137,12 @@ async def test_no_user_gets_more_than_a_device_has(cluster: ClusterUnderTest, hu
     await cluster.wait_event("jupyter-dan", "FailedScheduling", timeout_seconds=120)
     assert await consumed(cluster) == []
     # Two GPUs of 40 GiB: two users have them, and the third server is pending.
-    for user, size in (("ada", "40Gi"), ("bob", "35Gi"), ("eve", "10Gi")):
+    for user, size in (("ada", "40Gi"), ("bob", "35Gi")):
         status, answer = await hub.spawn(user, {"profile": "gpu-slice", "memory": size})
         assert status in (201, 202), answer
     await eventually(lambda: some_allocated(cluster, 2), "two servers have their shares", within_seconds=120)
+    status, answer = await hub.spawn("eve", {"profile": "gpu-slice", "memory": "10Gi"})
+    assert status in (201, 202), answer
     await cluster.wait_event("jupyter-eve", "FailedScheduling", timeout_seconds=120)
     assert sorted(await consumed(cluster)) == [Quantity.parse("35Gi"), Quantity.parse("40Gi")]
 

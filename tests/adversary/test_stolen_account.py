@@ -39,6 +39,7 @@ from tests.cluster.policy import ADMISSION_API, apply_policy, policy_objects
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import PRIORITY_CLASS, shareable
 from tests.placeholders.controller.objects import SHARE, node, prepare, shape, user_pod
+from tests.polling import PATIENCE_SECONDS, eventually
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ async def thief(real_cluster: ClusterUnderTest) -> AsyncIterator[Thief]:
     await prepare(cluster, *node("node-a", shareable("gpu-0")))
     kubeconfig = await service_kubeconfig(cluster, rules=(PLACEHOLDER_RULES, USER_NAMESPACES_RULES))
     settings = PlaceholderSettings(cluster.namespace, PRIORITY_CLASS)
-    async with await KubernetesApi.from_kubeconfig(kubeconfig) as api:
+    async with await KubernetesApi.from_kubeconfig(kubeconfig, timeout_seconds=PATIENCE_SECONDS) as api:
         try:
             yield Thief(api, cluster, settings)
         finally:
@@ -348,7 +349,18 @@ async def test_the_documented_quota_bounds_placeholders(thief: Thief) -> None:
     await thief.cluster.publish(quota)
     path = resource_path("v1", "resourcequotas", thief.cluster.namespace, "placeholders")
     await thief.cluster.wait_for(path, lambda found: "hard" in found.get("status", {}))
-    await thief.api.create(thief.path("pods"), a_pod(thief, "placeholder-1", of=shape({})))
+
+    async def is_counted() -> bool:
+        """Whether a new placeholder counts: the API server learns of the quota's status some time later itself."""
+        created = await thief.api.create(thief.path("pods"), a_pod(thief, "placeholder-1", of=shape({})))
+        if (await thief.cluster.admin.get(path))["status"].get("used", {}).get("pods") == "1":
+            return True
+        pod = thief.path("pods", created["metadata"]["name"])
+        await thief.cluster.admin.delete(pod, grace_period_seconds=0)
+        await thief.cluster.wait_gone(pod)
+        return False
+
+    await eventually(is_counted, "the quota counts placeholders")
     with pytest.raises(KubernetesError, match="exceeded quota: placeholders"):
         await thief.api.create(thief.path("pods"), a_pod(thief, "placeholder-2", of=shape({})))
     await thief.cluster.publish(user_pod("jupyter-ada", {}))

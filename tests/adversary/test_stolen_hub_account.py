@@ -16,7 +16,7 @@ from tests.cluster.access import HUB_USERS_RULES, grant
 from tests.cluster.policy import hub_policy_objects, policy_path
 from tests.cluster.under_test import ClusterUnderTest
 from tests.placeholders.controller.objects import SHARE, user_pod
-from tests.polling import eventually
+from tests.polling import PATIENCE_SECONDS, eventually
 
 Json = dict[str, Any]
 
@@ -55,7 +55,7 @@ async def test_the_account_writes_only_in_namespaces_of_its_users(
     await grant(cluster.admin, cluster.namespace, HUB_USERS_RULES)
     namespaces = resource_path("v1", "namespaces")
     foreign = {"metadata": {"name": f"not-{cluster.namespace}"}}
-    async with await KubernetesApi.from_kubeconfig(cluster.hub_kubeconfig) as thief:
+    async with await KubernetesApi.from_kubeconfig(cluster.hub_kubeconfig, timeout_seconds=PATIENCE_SECONDS) as thief:
         assert await refusals(thief, "kube-system") == {}
         await thief.create(namespaces, foreign, params=DRY)
         policy, binding = [
@@ -94,7 +94,7 @@ async def test_the_account_reads_no_passwords_of_others(real_cluster: ClusterUnd
     """Few hubs have the settings for which KubeSpawner needs Secrets."""
     cluster = real_cluster
     await grant(cluster.admin, cluster.namespace, HUB_USERS_RULES)
-    async with await KubernetesApi.from_kubeconfig(cluster.hub_kubeconfig) as thief:
+    async with await KubernetesApi.from_kubeconfig(cluster.hub_kubeconfig, timeout_seconds=PATIENCE_SECONDS) as thief:
         for namespace in (users_namespace, "kube-system"):
             with pytest.raises(KubernetesError, match='cannot list resource "secrets"'):
                 await thief.list(resource_path("v1", "secrets", namespace))

@@ -63,7 +63,7 @@ def settings(history: Path, now: datetime) -> str:
 c.DRASpawnerService.placeholders = {{"gpu-slice": {{"min": 2, "max": 20}}, "gpu-whole": {{"min": 2, "max": 3}}}}
 c.DRASpawnerService.history = {{"url": "sqlite:///{history}"}}
 c.DRASpawnerService.scale_ahead = "act"
-c.DRASpawnerService.lease_seconds = 15
+c.DRASpawnerService.lease_seconds = 120
 c.DRASpawnerService.reservation_seconds = 300
 c.DRASpawnerService.max_failed_replacements = 1
 c.DRASpawnerService.calendar_entries = {entries!r}

@@ -61,7 +61,7 @@ async def sent_by(page, action):
     async def handle(route):
         if route.request.method == "POST":
             fields.set_result(route.request.post_data)
-            await route.abort()
+            await route.fulfill(status=204)  # the page stays
         else:
             await route.continue_()
 

@@ -26,7 +26,7 @@ VALUES: JsonObject = {
     **IMAGE,
     "hub": {"baseUrl": "/jupyter", "serviceName": NAME},
     "placeholders": {"enabled": True, "targets": {"gpu-slice": {"min": 1, "max": 2}}},
-    "service": {"config": {"lease_seconds": 8}},
+    "service": {"config": {"lease_seconds": 60}},
 }
 
 

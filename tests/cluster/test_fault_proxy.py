@@ -11,6 +11,7 @@ import pytest_asyncio
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, KubernetesTimeout, KubernetesUnavailable
 from tests.cluster.fault_proxy import Fault, FaultProxy, Request
 from tests.cluster.under_test import ClusterUnderTest
+from tests.polling import PATIENCE_SECONDS
 
 
 @pytest_asyncio.fixture
@@ -56,7 +57,7 @@ async def test_watch_passes_as_it_happens(cluster: ClusterUnderTest, proxy: Faul
     changes = api.watch(cluster.path("secrets"), resource_version=version, watch_seconds=30)
     first = asyncio.ensure_future(anext(changes))
     await api.create(cluster.path("secrets"), secret("a"))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         event_type, obj = await first
     assert (event_type, obj["metadata"]["name"]) == ("ADDED", "a")
     await changes.aclose()
@@ -67,10 +68,10 @@ async def test_watch_passes_as_it_happens(cluster: ClusterUnderTest, proxy: Faul
     ("fault", "error_class", "carried_out", "seconds"),
     [
         pytest.param(Fault.refuse(), KubernetesUnavailable, False, 60, id="refuse"),
-        pytest.param(Fault.hold(), KubernetesTimeout, False, 0.5, id="hold"),
+        pytest.param(Fault.hold(), KubernetesTimeout, False, 5, id="hold"),
         pytest.param(Fault.lose_answer(), KubernetesUnavailable, True, 60, id="lose-answer"),
         # In this time the API server carries it out, however busy the machine is.
-        pytest.param(Fault.hold_answer(), KubernetesTimeout, True, 5, id="hold-answer"),
+        pytest.param(Fault.hold_answer(), KubernetesTimeout, True, 20, id="hold-answer"),
         pytest.param(Fault.answer(403, "Forbidden", "exceeded quota"), KubernetesError, False, 60, id="answer"),
     ],
 )

@@ -245,6 +245,6 @@ def test_a_candidate_is_no_latest_release(tag: str, kind: str) -> None:
     jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yaml").read_text())["jobs"]
     command = jobs["release"]["steps"][-1]["run"].replace("gh release", "echo")
     created = subprocess.run(
-        ["bash", "-ec", command], env={"TAG": tag}, capture_output=True, text=True, check=True, timeout=10
+        ["bash", "-ec", command], env={"TAG": tag}, capture_output=True, text=True, check=True, timeout=240
     )
     assert created.stdout.startswith(f"create {tag} {kind} ")

@@ -72,13 +72,24 @@ class Script:
     async def decided(self, name: str) -> dict[str, Any]:
         return await self.cluster.wait_for(self.cluster.path("pods", name), lambda obj: scheduled(obj) is not None)
 
-    async def waits(self, each: dict[str, Any]) -> str:
-        """Create a pod that fits on no node; the scheduler's message about the pod."""
-        refused = await self.outcome(each)
-        condition = scheduled(refused)
+    async def waits(self, each: dict[str, Any], text: str = "") -> str:
+        """Create a pod that fits on no node; the scheduler's message about the pod.
+
+        Parameters
+        ----------
+        text
+            A part of the message: before the scheduler knows all new objects, it has another one.
+        """
+        name = each["metadata"]["name"]
+        await self.publish(each)
+
+        def is_decided(obj: dict[str, Any]) -> bool:
+            found = scheduled(obj)
+            return found is not None and text in found.get("message", "")
+
+        condition = scheduled(await self.cluster.wait_for(self.cluster.path("pods", name), is_decided))
         assert condition is not None
         assert condition["status"] == "False", condition
-        name = each["metadata"]["name"]
         await self.cluster.wait_event(name, "FailedScheduling", text=condition["message"])
         return str(condition["message"])
 

@@ -126,7 +126,7 @@ async def test_containers_init_containers_and_claims_of_its_own(cluster, script)
         container("sidecar", "1", restartPolicy="Always"),
         container("second", "3"),
     ]
-    running = await script.outcome(
+    await cluster.publish(
         pod(
             "notebook",
             container("notebook", "1"),
@@ -134,6 +134,9 @@ async def test_containers_init_containers_and_claims_of_its_own(cluster, script)
             initContainers=init,
             resourceClaims=[{"name": "own", "resourceClaimName": "own"}],
         )
+    )
+    running = await cluster.wait_for(
+        cluster.path("pods", "notebook"), lambda found: "extendedResourceClaimStatus" in found["status"]
     )
     claim = await special_claim(cluster, "notebook")
     requests = [(each["name"], each["exactly"]["count"]) for each in claim["spec"]["devices"]["requests"]]
@@ -163,8 +166,7 @@ async def test_a_node_whose_device_plugin_offers_the_resource_needs_no_claim(clu
 
 async def test_a_resource_that_no_node_offers(cluster, script):
     await cluster.publish(gpu_class(), *node_with_gpus("a", 1))
-    refused = await script.waits(pod("notebook", container("notebook", "1")))
-    assert f"1 Insufficient {RESOURCE}" in refused
+    await script.waits(pod("notebook", container("notebook", "1")), f"1 Insufficient {RESOURCE}")
     # A class that stands for the resource helps at once.
     path = resource_path("resource.k8s.io/v1", "deviceclasses", name=GPU_CLASS)
     existing = await cluster.admin.get(path)
@@ -181,7 +183,8 @@ async def test_a_pod_with_a_claim_and_a_resource_of_a_device_plugin(cluster, scr
     claim = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "own"}, "spec": spec}
     await cluster.publish(claim)
     entries = [{"name": "own", "resourceClaimName": "own"}]
-    refused = await script.waits(pod("notebook", container("notebook", "1"), resourceClaims=entries))
+    notebook = pod("notebook", container("notebook", "1"), resourceClaims=entries)
+    refused = await script.waits(notebook, "nil or empty request mappings")
     name = f"{cluster.namespace}/notebook"
     assert refused == (
         'running PreBind plugin "DynamicResources": nil or empty request mappings, no update of pod '

@@ -21,12 +21,18 @@ from tests.polling import eventually
 
 
 @pytest.fixture
-async def hub(cluster: ClusterUnderTest) -> AsyncIterator[Hub]:
+async def hub(cluster: ClusterUnderTest, request: pytest.FixtureRequest) -> AsyncIterator[Hub]:
+    """A hub whose service has a Lease for 15 s, or as long as the parameter says."""
     await prepare(cluster)
-    async with Hub(cluster, await service_kubeconfig(cluster)) as hub:
+    async with Hub(cluster, await service_kubeconfig(cluster), lease_seconds=getattr(request, "param", 15)) as hub:
         yield hub
 
 
+#: Of a service that leads to the end of a test, on a busy machine too.
+long_lease = pytest.mark.parametrize("hub", [60], indirect=True, ids=["long lease"])
+
+
+@long_lease
 async def test_a_user_gets_a_warm_claim(hub: Hub):
     await hub.until_warm()
     warm_claims = {
@@ -81,6 +87,7 @@ async def start_ten(hub: Hub, meanwhile: Callable[[], Awaitable[None]] | None = 
     return claims
 
 
+@long_lease
 async def test_ten_users_at_once_with_three_placeholders(hub: Hub):
     await hub.until_warm()
     claims = await start_ten(hub)

@@ -203,7 +203,8 @@ async def test_preparation_that_fails_for_a_moment_is_left_alone(cluster):
 
 async def test_no_time_left(cluster):
     async with on_nodes(cluster, NodeTrouble(hanging=1), "node-b") as faulty:
-        faulty.side.spawner_config.start_timeout = 9
+        # Ten seconds are left when it begins, and a second pod needs ten.
+        faulty.side.spawner_config.start_timeout = 12
         starting = asyncio.create_task(faulty.spawn())
         await fail_pod(cluster, await hanging_pod(cluster), "claim-lost")
         error = str(await starting)

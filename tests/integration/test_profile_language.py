@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from dra_spawner.kube.api import KubernetesApi, resource_path
 from dra_spawner.profiles import compile_device_claims
+from tests.cluster.claim_names import own_claim_names
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.compiled_pods import claims_of, manifests, pod_of, results, send
 from tests.integration.profile_devices import example_devices, imex_template, team_claim
@@ -86,6 +87,7 @@ async def start(cluster: ClusterUnderTest, value: dict[str, Any]) -> list[dict[s
     if FOREIGN & {claim.name for claim in plan.claims if claim.spec is None}:
         await send(cluster, imex_template(), team_claim())
     await send(cluster, *manifests(plan), pod_of(plan))
+    await own_claim_names(cluster, [await cluster.wait_for(cluster.path("pods", "server"))])
     return await claims_of(cluster, await cluster.wait_running("server"))
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
+from tests.cluster.claim_names import own_claim_names
 from tests.integration.faulty_hub import Faulty
 
 SHARE_CLASS = "gpu-share.example.com"
@@ -70,9 +72,9 @@ async def test_the_reason_why_no_alternative_is_free_is_shown(faulty: Faulty):
         "huge": {"device_class": SHARE_CLASS, "capacity": {"memory": "400Gi"}},
     }
     faulty.side.spawner_config.device_claims = {"gpu": {"first_available": alternatives}}
-    faulty.side.spawner_config.start_timeout = 20
+    faulty.side.spawner_config.start_timeout = 60
     error = await faulty.spawn()
-    assert "Gave up after 20 seconds." in str(error)
+    assert "Gave up after 60 seconds." in str(error)
     assert "needs" in str(error) or "more than a device allows" in str(error)
     await faulty.nothing_is_left()
 
@@ -81,7 +83,9 @@ async def test_one_template_under_two_names_gives_two_claims(faulty: Faulty):
     cluster = faulty.cluster
     await cluster.publish(foreign("ResourceClaimTemplate", "channel", {"spec": share("channel")}))
     faulty.side.spawner_config.device_claims = {"first": {"template": "channel"}, "second": {"template": "channel"}}
-    assert await faulty.spawn() is None
+    starting = asyncio.create_task(faulty.spawn())
+    await own_claim_names(cluster, [await cluster.wait_for(cluster.path("pods", "jupyter-ada"))])
+    assert await starting is None
     claims = (await cluster.admin.list(cluster.path("resourceclaims")))["items"]
     assert [len(claim["status"]["reservedFor"]) for claim in claims] == [1, 1]
     await faulty.stop()

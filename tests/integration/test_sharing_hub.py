@@ -19,10 +19,11 @@ c.DRASpawner.profile_list = [{
 for role in c.JupyterHub.load_roles:
     role["scopes"].append("groups")
     role["scopes"].append("admin:groups")
-c.DRASpawner.start_timeout = 20
+import os
+# What a hub that dies leaves is swept after this time.
+c.DRASpawner.start_timeout = 20 if os.path.exists("die") else 90
 c.DRASpawner.k8s_api_request_retry_timeout = 5
 c.DRASpawner.leftovers_sweep_interval_seconds = 10
-import os
 if os.path.exists("die"):
     async def die(spawner, pod):
         objects = spawner.attempt.objects

@@ -41,6 +41,16 @@ class Bridge:
     def exists(self) -> bool:
         return Path("/sys/class/net", self.name).exists()
 
+    @property
+    def owner(self) -> str:
+        """The process that made the interface of this name; empty if there is none."""
+        return _alias(Path("/sys/class/net", self.name))
+
+
+def owners() -> set[str]:
+    """The processes that made the bridges of this machine, those that have ended too."""
+    return {_alias(path) for path in Path("/sys/class/net").glob("dra-node-*")}
+
 
 def _owner(pid: int) -> str:
     """Names a process for good: ids are used again, with another start time."""
@@ -54,9 +64,16 @@ def _owner(pid: int) -> str:
 def _sweep() -> None:
     """Remove bridges of test runs that were killed."""
     for path in Path("/sys/class/net").glob("dra-node-*"):
-        alias = (path / "ifalias").read_text().strip()
+        alias = _alias(path)
         if alias and alias != _owner(int(alias.split()[-2])):
             _ip("link", "delete", path.name, check=False)
+
+
+def _alias(interface: Path) -> str:
+    try:
+        return (interface / "ifalias").read_text().strip()
+    except OSError:  # another test run has just removed it
+        return ""
 
 
 def _ip(*arguments: str, check: bool = True) -> int:

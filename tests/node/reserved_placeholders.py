@@ -92,7 +92,8 @@ async def reserved_placeholder(
         reservation = await world.reservations.place(wanted, cluster.namespace, "ada")
         placeholder = present(reservation.placement.placeholder).key
         # No other placeholder is created; a slow driver would still prepare its devices at the end.
-        readiness = replace(world.policy.readiness, settle=timedelta(seconds=1))
+        # A driver publishes its pools one after another, see test_readiness.py.
+        readiness = replace(world.policy.readiness, settle=timedelta(seconds=5))
         world.policy = replace(world.policy, replicas={wanted.id: ReplicaRange(0, 0)}, readiness=readiness)
         reserved = ReservedPlaceholder(node, cluster, world, cpu, placeholder, reservation.claims["gpu"], set())
 

@@ -76,5 +76,7 @@ async def test_pod_that_joins_while_the_claim_is_unprepared_never_starts(
 
     await node_cluster.wait_for(node_cluster.path("pods", "second"), is_stuck)
     assert len(node.gpus.calls("prepare")) == 1
-    found = await node_cluster.wait_for(node_cluster.path("resourceclaims", "share"))
-    assert [each["name"] for each in found["status"]["reservedFor"]] == ["second"]
+    await node_cluster.wait_for(
+        node_cluster.path("resourceclaims", "share"),
+        lambda found: [each["name"] for each in found["status"]["reservedFor"]] == ["second"],
+    )

@@ -120,12 +120,13 @@ async def test_a_claim_that_the_kubelet_loses(hub: HubSide, node: RealNode, node
     """The pod comes while the driver takes the claim back from the last one; without help it never starts."""
     await node_cluster.publish(claim("theirs", GPU_SHARE_CLASS, memory="10Gi"), pod("last", claim="theirs"))
     await node_cluster.wait_running("last")
-    node.gpus.slow(unprepare=4.0)
+    # Long enough for the start to come to the node meanwhile.
+    node.gpus.slow(unprepare=12.0)
     config = hub.spawner_config
     config.device_claims = {"gpu": {"claim": "theirs", "containers": {"side": ["main"]}}}
     # The container with the device is made when the driver is done.
     config.extra_containers = [{"name": "side", "image": PAUSE}]
-    config.lifecycle_hooks = {"postStart": {"sleep": {"seconds": 7}}}
+    config.lifecycle_hooks = {"postStart": {"sleep": {"seconds": 15}}}
     await node_cluster.admin.delete(node_cluster.path("pods", "last"))
     await asyncio.to_thread(node.gpus.wait_call, "unprepare", f"{node_cluster.namespace}/theirs")
     ada = hub.user("ada")

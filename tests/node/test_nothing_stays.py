@@ -15,16 +15,12 @@ from tests.polling import eventually_sync
 
 from .devices import GPU_SHARE_CLASS
 from .machine import Machine
-from .network import Bridge
+from .network import Bridge, owners
 from .node_binaries import NodeBinaries
 from .objects import claim, environment, server_pod
 from .real_node import NodeError, RealNode
 
 ROOT = Path(__file__).parents[2]
-
-
-def network_interfaces() -> set[str]:
-    return {path.name for path in Path("/sys/class/net").iterdir()}
 
 
 def kernel_settings() -> list[str]:
@@ -104,12 +100,12 @@ plane = ControlPlane(binaries.harness, directory / "plane")
 plane.start()
 node = RealNode(plane, binaries, examine(), directory / "node")
 node.start()
-print(node.cgroup, node.bridge.name, *node.pids, flush=True)
+print(node.cgroup, node.bridge.owner, *node.pids, sep="|", flush=True)
 time.sleep(600)
 """
     with subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, text=True) as run:
         assert run.stdout is not None
-        cgroup, bridge, *pids = run.stdout.readline().split()
+        cgroup, owner, *pids = run.stdout.readline().strip().split("|")
         assert len(pids) > 4
         run.kill()
     eventually_sync(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "all its processes end")
@@ -117,6 +113,7 @@ time.sleep(600)
     assert str(tmp_path) not in mounts
     # Kernel objects without a process are removed with the next node.
     Bridge.create().remove()
-    assert bridge not in network_interfaces()
+    assert owner
+    assert owner not in owners()
     machine.cgroups.sweep()
     assert machine.cgroups.left(cgroup) == []

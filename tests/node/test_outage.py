@@ -38,7 +38,8 @@ async def test_the_api_server_is_away_in_the_middle(
 ):
     """The outage begins when the server has its node, or when the placeholder is deleted."""
     async with reserved_placeholder(node, node_cluster, is_full=is_full) as reserved:
-        await asyncio.to_thread(node.gpus.slow, prepare=1, unprepare=2)
+        # The outage begins before the driver is done.
+        await asyncio.to_thread(node.gpus.slow, prepare=1, unprepare=20)
         world, pods = reserved.world, reserved.world.watch.snapshot.pods
         key, share = ObjectKey(node_cluster.namespace, "ada"), reserved.share()
         await reserved.create_server()
@@ -63,5 +64,8 @@ async def test_the_api_server_is_away_in_the_middle(
         # On a full node, a binding that fails makes kube-scheduler give the claim back, and nobody can write then: it
         # may be allocated anew.
         assert environment(running)["SHARE_ID_MAIN"] == reserved.share().share_id
-        (consumer,) = world.watch.snapshot.claims[reserved.claim_key].consumers
-        assert consumer.uid == pods[key].uid
+        claims = world.watch.snapshot.claims
+        await world.until(
+            lambda: [each.uid for each in claims[reserved.claim_key].consumers] == [pods[key].uid],
+            what="the server alone uses the claim",
+        )

@@ -11,6 +11,7 @@ from itertools import pairwise
 import pytest
 
 from dra_spawner.history.decision_log import Decision
+from dra_spawner.placeholders.planner.creation_limits import Setback
 from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.policy import Policy
 from tests.cluster.under_test import ClusterUnderTest
@@ -24,9 +25,8 @@ from .reserved_placeholders import SHARE, placeholders
 
 WANTED = shape(SHARE, cpu="100m", image=QUICK_SERVER)
 START_SECONDS = 3
-FIRST_DELAY_SECONDS = 1
 GRACE = replace(Policy().grace, start=timedelta(seconds=START_SECONDS))
-RENEWAL = replace(Policy().renewal, first_delay=timedelta(seconds=FIRST_DELAY_SECONDS))
+RENEWAL = replace(Policy().renewal, first_delay=timedelta(seconds=1))
 
 
 def shared_gpu(node: RealNode, index: int) -> str:
@@ -48,6 +48,12 @@ def allocated(world: PlaceholderWorld) -> set[str]:
     """Devices of all claims."""
     claims = world.watch.snapshot.claims.values()
     return {str(each.id) for claim in claims for each in claim.claim.status.devices or ()}
+
+
+async def setback_after(world: PlaceholderWorld, number: int) -> Setback:
+    """When the placeholder is replaced that has failed as the first, the second and so on."""
+    await world.until(lambda: len(broken(world)) == number, what=f"{number} have failed")
+    return world.reconciler.planner_state.creations.setbacks[WANTED.id]
 
 
 async def placement_kind(world: PlaceholderWorld) -> PlacementKind:
@@ -73,7 +79,7 @@ async def test_a_placeholder_that_cannot_be_prepared(node: RealNode, node_cluste
         assert allocated(world) == {f"{GPU_DRIVER}/{first}"}
         await asyncio.to_thread(node.gpus.wait_call, "prepare", ended=True)
         assert await placement_kind(world) is PlacementKind.FRESH
-        await world.until(lambda: len(broken(world)) == 2)
+        setbacks = [await setback_after(world, number) for number in (1, 2)]
         assert await placement_kind(world) is PlacementKind.FRESH
         for end in broken(world):
             assert f"on node {node.name} " in end.reason
@@ -81,10 +87,9 @@ async def test_a_placeholder_that_cannot_be_prepared(node: RealNode, node_cluste
             assert end.node == node.name
         node.gpus.fail(prepare="")
         await reserve_and_start(world)
-        ends, made = broken(world), decisions(world, "create-placeholder")[1:]
-        delays = [(new.at - end.at).total_seconds() for end, new in zip(ends, made, strict=False)]
-        assert delays[0] >= FIRST_DELAY_SECONDS
-        assert delays[1] >= 2 * FIRST_DELAY_SECONDS
+        assert [each.delay for each in setbacks] == [RENEWAL.first_delay, 2 * RENEWAL.first_delay]
+        made = decisions(world, "create-placeholder")[1:]
+        assert all(new.at >= each.until for new, each in zip(made, setbacks, strict=False))
         assert all(after.at > before.at for before, after in pairwise(made))
 
 

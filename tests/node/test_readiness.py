@@ -110,7 +110,10 @@ async def test_more_images_than_the_node_lists(
         await asyncio.to_thread(crowded.start)
         async with placeholders(node_cluster, wanted, 0, readiness=SOON) as world:
             watched_node = Watched(crowded, node_cluster, world)
-            listed = {name for image in crowded.node()["status"]["images"] for name in image["names"]}
+            found = await node_cluster.wait_for(
+                f"/api/v1/nodes/{crowded.name}", lambda found: "images" in found["status"]
+            )
+            listed = {name for image in found["status"]["images"] for name in image["names"]}
             assert PAUSE not in listed
             await asyncio.sleep(LONG_ENOUGH_SECONDS)
             assert watched_node.label is None, "the image may not be there"
@@ -165,8 +168,8 @@ async def test_a_server_comes_while_the_kubelet_is_away(node: RealNode, node_clu
         created = await node_cluster.wait_for(
             node_cluster.path("pods", "ada"), lambda found: "nodeName" in found["spec"]
         )
-        await asyncio.to_thread(node.start_kubelet)
-        await watched_node.until_label(names.LATE)
+        # The label may have the value for a few seconds only.
+        await asyncio.gather(watched_node.until_label(names.LATE), asyncio.to_thread(node.start_kubelet))
         running = await node_cluster.wait_running("ada", timeout_seconds=KUBELET_SECONDS)
         assert running["metadata"]["uid"] == created["metadata"]["uid"]
         await asyncio.to_thread(restart_drivers, node)

@@ -14,7 +14,8 @@ import aiohttp
 
 from dra_spawner import names
 from dra_spawner.history.decision_log import DecisionLog
-from dra_spawner.kube.api import resource_path
+from dra_spawner.kube.api import KubernetesApi, resource_path
+from dra_spawner.kube.leader import LeaderElector, LeaseTimes
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.controller.settings import ControllerSettings
 from dra_spawner.placeholders.planner.published_shapes import PublishedShapes, published_config_map
@@ -201,6 +202,12 @@ class Service(DRASpawnerService):
 
     orphan_seconds = 60.0
 
+    def new_elector(self, api: KubernetesApi) -> LeaderElector:
+        """With a long Lease it asks as often as with a short one."""
+        seconds = self.lease_seconds
+        times = LeaseTimes(seconds, seconds * 2 / 3, min(2.0, max(1.0, seconds * 2 / 15)))
+        return LeaderElector(api, self.namespace, self.lease_name, times=times)
+
     def controller_settings(self) -> ControllerSettings:
         found = super().controller_settings()
         grace = replace(found.policy.grace, orphan=timedelta(seconds=self.orphan_seconds))
@@ -242,7 +249,7 @@ async def replica(
             "kubeconfig": str(kubeconfig),
             "namespace": cluster.namespace,
             "placeholder_priority_class": PRIORITY_CLASS,
-            "lease_seconds": 15.0,
+            "lease_seconds": 60.0,
             **traits,
         }
     )

@@ -142,6 +142,8 @@ async def test_a_leader_that_dies_while_it_acts(cluster: ClusterUnderTest, verb:
                     assert max(*most, len(new.placeholders())) == 2, "never more than wanted"
                     # The network of the old leader is back: it decides nothing any more.
                     proxy.heal()
+                    # Nor will it, though the new leader may stand still on a busy machine.
+                    proxy.fail(Fault.answer(403, "Forbidden"), verb="update", resource="leases", times=None)
                     leader = new.identity
                     await old.until(lambda: leads(old) == leader, "it stands by")
                     quiet = len(writes(proxy))

@@ -151,6 +151,7 @@ async def test_launches_on_a_cluster_are_there_after_a_restart_and_not_twice(
     await publish_shapes(cluster, {"gpu": GPU})
     async with replica(cluster, **traits) as first:
         await launched(first, "jupyter-ada")
+        await eventually(lambda: [each.running is not None for each in recorded(url)] == [True], "the launch")
     before = recorded(url)
     assert [(each.profile, each.node, each.warm, each.cause) for each in before] == [
         ("gpu", "n1", True, WaitCause.NONE)
@@ -179,8 +180,12 @@ async def test_without_its_database_the_service_does_all_else(cluster: ClusterUn
     await publish_shapes(cluster, {"gpu": GPU})
     async with replica(cluster, placeholders={"gpu": {"min": 1}}, history={"url": f"sqlite:///{path}"}) as found:
         await launched(found, "jupyter-ada")
-        (problem,) = (await found.get_json("status"))["problems"]
-        assert problem == "The history is not recorded; all else works: unable to open database file."
+        sentence = "The history is not recorded; all else works: unable to open database file."
+
+        async def is_told() -> bool:
+            return (await found.get_json("status"))["problems"] == [sentence]
+
+        await eventually(is_told, "the problem is told")
         assert "dra_spawner_history_available 0.0" in await found.get("metrics")
         path.rmdir()
         await eventually(lambda: not found.context.problems(), "the database is there again")

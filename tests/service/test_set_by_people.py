@@ -130,6 +130,7 @@ async def test_an_order_outlives_its_leader(embedded_cluster: ClusterUnderTest) 
         await service.decide()
         assert key in service.placeholders()
     async with replica(cluster, placeholders=TARGETS) as service:
+        await service.until(lambda: bool(service.controller.operators.present.settings), "the settings are read")
         assert (await ask(service, "DELETE", "settings/observing"))[0] == 204
         await service.until(lambda: key not in service.placeholders(), "the next leader evicts it")
         await service.until(lambda: not service.controller.operators.present.orders, "the order is removed")

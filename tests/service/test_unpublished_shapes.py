@@ -58,6 +58,13 @@ async def test_placeholders_are_preempted_for_unpublished_shapes(cluster: Cluste
         assert (status, answer["kind"], answer["node"]) == (200, "fresh", "node-a")
         await start(cluster, LARGE, "ada", LARGE_CLAIM, cpu="2")
         await cluster.wait_running("ada")
+        await service.until(
+            lambda: (
+                any(each.name == "ada" and each.node_name for each in service.controller.view().users.values())
+                and all(each.claim.is_allocated for each in service.controller.view().snapshot.claims.values())
+            ),
+            "the service sees ada's share",
+        )
         status, answer = await ask(service, LARGE, "eve")
         assert (status, answer["kind"], answer["node"], answer["claims"]) == (200, "preempt", "node-a", {})
         await start(cluster, LARGE, "eve", LARGE_CLAIM, cpu="2")

@@ -49,7 +49,7 @@ class ReplicaTimes:
 
 
 #: Of a replica that nothing happens to, on a machine that is busy with other things.
-PATIENT = ReplicaTimes(10.0, LeaseTimes(15.0, 10.0, 1.0))
+PATIENT = ReplicaTimes(10.0, LeaseTimes(60.0, 40.0, 1.0))
 
 
 class VirtualTime:

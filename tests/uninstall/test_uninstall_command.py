@@ -38,7 +38,7 @@ SPEC = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": 
 async def hub(cluster: ClusterUnderTest) -> AsyncIterator[Hub]:
     await prepare(cluster)
     # On a busy machine too, the Lease is valid when the first command looks.
-    async with Hub(cluster, await service_kubeconfig(cluster), lease_seconds=15) as hub:
+    async with Hub(cluster, await service_kubeconfig(cluster), lease_seconds=30) as hub:
         yield hub
 
 
@@ -271,6 +271,9 @@ async def test_an_account_that_may_not_see_pods_removes_nothing(real_cluster: Cl
     """Without the pods, the command could not know which objects servers use."""
     cluster = real_cluster
     await start_that_died(cluster, datetime.now(UTC) - timedelta(hours=1))
+    # kube-controller-manager gives them to each new namespace.
+    await cluster.wait_for(cluster.path("configmaps", "kube-root-ca.crt"))
+    await cluster.wait_for(cluster.path("serviceaccounts", "default"))
     before = versions(await everything(cluster))
     asked = options(cluster, kubeconfig=str(cluster.hub_kubeconfig), namespaces=())
     code, done, logged = await uninstall(asked)

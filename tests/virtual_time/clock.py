@@ -38,6 +38,11 @@ class JumpingClock:
         """The time that it showed at a moment of real time; for the future, without further jumps."""
         return real + self._ahead[max(bisect_right(self._jumped_at, real) - 1, 0)]
 
+    @property
+    def jumps(self) -> int:
+        """How often it went ahead."""
+        return len(self._ahead) - 1
+
     def jump_to(self, moment: datetime) -> None:
         """Go ahead; it never goes back."""
         real = self._real()

@@ -14,8 +14,6 @@ from tests.placeholders.planner.day import Outcome, Schedule, Session, is_blocke
 from tests.virtual_time.cluster_world import ClusterWorld
 
 _A_MINUTE = timedelta(minutes=1)
-#: A user without a node after this time counts as waiting for one.
-_AT_ONCE = timedelta(seconds=5)
 #: A user who waits longer would wait for ever, and so would the test.
 _LONGEST = timedelta(hours=3)
 
@@ -41,6 +39,9 @@ class ClusterDay(Schedule):
         self._report = report
         self._came: dict[str, datetime] = {}
         """Users who are present, with the times of their arrivals."""
+        self._jumps: dict[str, int] = {}
+        """How often the clock had jumped when a user came. It jumps when the cluster is at rest: a user that has no node
+        by then waits for one, however slow the machine is."""
         self._lasts = {each.name: each.lasts for each in self._coming}
         self._on_node: dict[str, str] = {}
         """Users whose node lacks their image."""
@@ -72,7 +73,7 @@ class ClusterDay(Schedule):
             del self._came[name]
             await world.leave(name)
         while arriving := self._next_arriving(world.now):
-            self._came[arriving.name] = world.now
+            self._came[arriving.name], self._jumps[arriving.name] = world.now, world.clock.jumps
             await world.arrive(arriving.name)
         if self._settles <= world.now:
             self._settles = world.now + _A_MINUTE
@@ -92,7 +93,7 @@ class ClusterDay(Schedule):
         pod = self.world.snapshot.pods.get(change.key)
         if pod is None or not pod.node_name:
             return
-        if self.world.now - self._came[name] > _AT_ONCE:
+        if self._waits(name):
             self.outcome.for_node.add(name)
         if self.autoscaler.has_images(pod.node_name):
             self._begin(name)
@@ -111,10 +112,14 @@ class ClusterDay(Schedule):
         self.outcome.waits[name] = (now - self._came[name]).total_seconds()
         heapq.heappush(self._going, (now + self._lasts[name], name))
 
+    def _waits(self, name: str) -> bool:
+        """Whether a user without a node waits for one."""
+        return self.world.clock.jumps > self._jumps[name]
+
     def _look(self) -> None:
         """Find waiting users whose pods only a placeholder blocks. The cluster is at rest now."""
         for name, came in self._came.items():
-            if name in self.outcome.waits or name in self._on_node or self.world.now - came <= _AT_ONCE:
+            if name in self.outcome.waits or name in self._on_node or not self._waits(name):
                 continue
             self.outcome.for_node.add(name)
             assert self.world.now - came < _LONGEST, f"{name} gets no node"

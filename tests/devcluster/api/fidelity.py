@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import ssl
@@ -185,16 +186,16 @@ class Side:
         return await eventually(expected, f"{path} is as expected", shows=lambda: last)
 
     async def watch(self, path: str, query: str) -> list[Any]:
-        """The events of a watch that lasts one second."""
-        answer = await self.send("GET", f"{path}?watch=True&timeoutSeconds=1&{query}")
+        """The events of a watch that lasts ten seconds: a busy API server sends the last of them late, or not at all."""
+        answer = await self.send("GET", f"{path}?watch=True&timeoutSeconds=10&{query}")
         if isinstance(answer.body, dict):
             return [answer.body]
         return [json.loads(line) for line in answer.body.splitlines()]
 
-    async def ask_watch(self, path: str, query: str) -> None:
-        """A watch whose events are recorded, without bookmarks, which may come at any time."""
-        events = [event for event in await self.watch(path, query) if event.get("type") != "BOOKMARK"]
-        self.note(f"WATCH {path}", events)
+    async def ask_watches(self, path: str, *queries: str) -> None:
+        """Watches of the same time whose events are recorded, without bookmarks, which may come at any time."""
+        for found in await asyncio.gather(*(self.watch(path, query) for query in queries)):
+            self.note(f"WATCH {path}", [event for event in found if event.get("type") != "BOOKMARK"])
 
 
 def _as_json(value: Any) -> Any:

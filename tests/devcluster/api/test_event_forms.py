@@ -181,8 +181,8 @@ async def test_watches_show_both_forms(sides: tuple[Side, Side]) -> None:
         await side.send("PATCH", f"{GROUP}/x", {"series": _SERIES}, content_type=MERGE_PATCH)
         await side.send("DELETE", f"{CORE}/y")
         own = f"resourceVersion={start}"
-        for path, query in ((GROUP, own), (CORE, own), (GROUP, f"{own}&fieldSelector={quote('regarding.name=ada')}")):
-            await side.ask_watch(path, query)
+        await side.ask_watches(GROUP, own, f"{own}&fieldSelector={quote('regarding.name=ada')}")
+        await side.ask_watches(CORE, own)
 
     await asyncio.gather(*map(script, sides))
 

@@ -192,7 +192,8 @@ async def test_watches(sides: tuple[Side, Side]) -> None:
         await side.send("PATCH", f"{CONFIGMAPS}/b", {"metadata": {"finalizers": None}}, content_type=MERGE_PATCH)
         await side.send("PATCH", f"{CONFIGMAPS}/a", {"metadata": {"labels": {"app": "x"}}}, content_type=MERGE_PATCH)
         own = "fieldSelector=metadata.name%21%3Dkube-root-ca.crt"
-        for query in (
+        await side.ask_watches(
+            CONFIGMAPS,
             f"resourceVersion={start}&{own}",
             f"resourceVersion={middle}&{own}",
             f"resourceVersion={start}&labelSelector=app%3Dx",
@@ -201,12 +202,11 @@ async def test_watches(sides: tuple[Side, Side]) -> None:
             own,
             f"resourceVersion=0&{own}&allowWatchBookmarks=true",
             f"resourceVersion={start}&fieldSelector=nonsense%3D1",
-        ):
-            await side.ask_watch(CONFIGMAPS, query)
+        )
         await side.send("DELETE", f"{CONFIGMAPS}/a")
         one = f"fieldSelector=metadata.name%3Da,metadata.namespace%3D{side.namespace}"
-        await side.ask_watch("/api/v1/configmaps", f"resourceVersion={middle}&{one}")
-        await side.ask_watch(CONFIGMAPS, "resourceVersion=1")
+        await side.ask_watches("/api/v1/configmaps", f"resourceVersion={middle}&{one}")
+        await side.ask_watches(CONFIGMAPS, "resourceVersion=1")
 
     await asyncio.gather(*map(script, sides))
     for side in sides:  # from the beginning: the real one has the root certificate there
@@ -222,8 +222,8 @@ async def test_pod_watch(sides: tuple[Side, Side]) -> None:
         await side.send("DELETE", f"{PODS}/a")
         await side.send("DELETE", f"{PODS}/a?gracePeriodSeconds=0")
         await side.send("DELETE", f"{PODS}/b")
-        await side.ask_watch(PODS, f"resourceVersion={start}")
-        await side.ask_watch(PODS, f"resourceVersion={start}&fieldSelector=spec.nodeName%3Dn1")
+        bound = f"resourceVersion={start}&fieldSelector=spec.nodeName%3Dn1"
+        await side.ask_watches(PODS, f"resourceVersion={start}", bound)
 
     await asyncio.gather(*map(script, sides))
 

@@ -94,6 +94,7 @@ async def test_simultaneous_requests_get_the_same_answer(
         # A device that another pod got meanwhile is not reserved on the strength of an older answer.
         await world.user("eve", WHOLE)
         await world.until(lambda: bool(node_of(world, "eve")))
+        await world.until(lambda: all(each.claim.is_allocated for each in world.watch.snapshot.claims.values()))
         assert await answer() is not PlacementKind.FRESH
 
 

@@ -30,7 +30,15 @@ async def events(cluster: ClusterUnderTest, namespace: str = "") -> list[dict[st
     """Events of the service, as the API server has them."""
     path = resource_path(names.EVENTS_API, "events", namespace or cluster.namespace)
     items: list[dict[str, Any]] = (await cluster.admin.list(path))["items"]
-    return [each for each in items if each["reportingController"] == "hub.jupyter.org/dra-spawner"]
+    nodes = (await cluster.admin.list(resource_path("v1", "nodes")))["items"]
+    # Events on nodes of other tests have the same names.
+    there = {each["metadata"]["uid"] for each in nodes}
+    return [
+        each
+        for each in items
+        if each["reportingController"] == "hub.jupyter.org/dra-spawner"
+        and (each["regarding"]["kind"] != "Node" or each["regarding"].get("uid") in there)
+    ]
 
 
 async def reasons(cluster: ClusterUnderTest, namespace: str = "") -> set[tuple[str, str]]:

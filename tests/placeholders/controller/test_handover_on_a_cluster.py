@@ -103,7 +103,7 @@ async def test_the_placeholder_stays_while_the_server_does_not_run(
         await world.until(lambda: node_of(world, "ada") == "node-a")
         path = prepared.path("resourceclaims", claim)
         await world.until(lambda: bool(world.watch.snapshot.claims[ObjectKey(prepared.namespace, claim)].owner_uids))
-        assert len(consumers(world, claim)) == 2
+        await world.until(lambda: len(consumers(world, claim)) == 2)
         assert not world.watch.snapshot.pods[placeholder].is_deleted
         owners = (await prepared.admin.get(path))["metadata"]["ownerReferences"]
         assert [each["name"] for each in owners] == ["ada"]

@@ -7,11 +7,13 @@ from datetime import UTC, datetime, timedelta
 
 from dra_spawner.placeholders.controller.reconciler import ReconcilerTimes
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
+from dra_spawner.simulator.claims import ObjectKey
 from tests.cluster.fault_proxy import FaultProxy
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.placeholders.controller.objects import WHOLE, node, shape
 from tests.placeholders.controller.world import PlaceholderWorld, at_work
+from tests.presence import present
 
 _WRITES = ("create", "update", "patch", "delete", "deletecollection")
 
@@ -43,14 +45,23 @@ async def test_nothing_is_written_while_nothing_changes(prepared: ClusterUnderTe
         prepared.admin_kubeconfig = prepared.admin_kubeconfig_for(proxy.url)
         async with at_work(prepared, (gpu, ReplicaRange(1, 4)), (plain, ReplicaRange(2, 4))) as world:
             await world.until(lambda: len(world.warm(gpu)) == 1 and len(world.reconciler.view().placeholders) == 3)
-            await world.placed_user("ada", gpu, WHOLE)
+            reservation = await world.placed_user("ada", gpu, WHOLE)
             await world.user("wants-too-much", WHOLE, cpu="10000")
             rounds = Rounds(world)
+            ada, old = ObjectKey(prepared.namespace, "ada"), present(reservation.placement.placeholder).key
+
+            def is_handed_over() -> bool:
+                pods = world.watch.snapshot.pods
+                runs = ada in pods and pods[ada].is_running and old not in pods
+                return runs and len(world.warm(gpu)) == 1 and len(world.warm(plain)) == 2
+
+            await world.until(is_handed_over, what="ada's server runs, and its placeholder is replaced")
             # Nodes are no longer new, the node without images is opened in the end, and placeholders come to rest.
-            await world.until(lambda: rounds.count >= 120, seconds=60)
+            rest = rounds.count + 120
+            await world.until(lambda: rounds.count >= rest)
             before, decided = writes(proxy), world.decisions.count
             end = rounds.count + 180
-            await world.until(lambda: rounds.count >= end, seconds=60)
+            await world.until(lambda: rounds.count >= end)
             assert writes(proxy) == before, [str(each) for each in proxy.requests[-5:]]
             assert world.decisions.count == decided
             assert before > 0, "the proxy sees what is written"

@@ -34,6 +34,7 @@ async def test_the_newest_node_attracts_placeholders(cluster: ClusterUnderTest) 
     """Its name is not the last, and the scheduler otherwise prefers the large node."""
     async with rebalancing(cluster, policy(ReplicaRange(0, 10))) as world:
         await world.node("node-z", cpu="100")
+        await world.until(lambda: world.labelled(names.ATTRACT) == ["node-z"], what="the only node attracts")
         await world.rest()
         assert world.labelled(names.ATTRACT) == ["node-z"]
         await world.node("node-a")

@@ -80,10 +80,14 @@ async def test_a_node_without_the_image_is_for_placeholders_only(prepared: Clust
     async with at_work(prepared, (gpu, ReplicaRange(1, 2))) as world:
         await world.until(lambda: any(not each.is_pending for each in world.reconciler.view().placeholders.values()))
         await world.user("ada", WHOLE)
-        await world.until(lambda: world.reconciler.latest is not None and bool(world.reconciler.latest.pending))
+        reason = "fits on node node-a, which is not ready for users yet"
+
+        def is_told() -> bool:
+            latest = world.reconciler.latest
+            return latest is not None and [each.reason for each in latest.pending] == [reason]
+
+        await world.until(is_told, what="why ada waits is told")
         assert not node_of(world, "ada")
-        (pending,) = present(world.reconciler.latest).pending
-        assert pending.reason == "fits on node node-a, which is not ready for users yet"
         entry = {"names": [IMAGE], "sizeBytes": 1}
         await prepared.admin.patch("/api/v1/nodes/node-a/status", {"status": {"images": [entry]}})
         await world.until(lambda: node_of(world, "ada") == "node-a")
@@ -105,6 +109,13 @@ async def test_a_new_leader_keeps_existing_placeholders(prepared: ClusterUnderTe
     await prepared.publish(*node("node-a", whole("gpu-0"), whole("gpu-1")))
     async with at_work(prepared, (gpu, ReplicaRange(2, 4))) as world:
         await world.until(lambda: len(world.warm(gpu)) == 2)
+        # It attracts placeholders once the service sees that it is ready for users.
+        await world.until(
+            lambda: (
+                names.ATTRACT in world.watch.snapshot.nodes["node-a"].node.labels
+                and not present(world.reconciler.latest).actions
+            )
+        )
         before = set(world.reconciler.view().placeholders)
     async with at_work(prepared, (gpu, ReplicaRange(2, 4))) as world:
         await world.until(lambda: world.reconciler.latest is not None)
