@@ -141,6 +141,7 @@ class _Prometheus(BaseHTTPRequestHandler):
 
 @contextmanager
 def serving() -> Iterator[str]:
+    _Prometheus.asked.clear()
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Prometheus)
     thread = Thread(target=server.serve_forever)
     thread.start()

@@ -61,7 +61,7 @@ async def test_handover_preempts_the_placeholder_for_cpu(script: Script):
         lambda warm: [consumer["name"] for consumer in warm["status"].get("reservedFor", ())] == ["user"],
     )
     assert after["status"]["allocation"]["devices"]["results"][0]["consumedCapacity"] == {"memory": "10Gi"}
-    user = await script.cluster.admin.get(script.cluster.path("pods", "user"))
+    user = await script.cluster.wait_running("user")
     assert "nominatedNodeName" not in user["status"]
     message = f"Preempted by pod {user['metadata']['uid']} on node shared-gpus"
     await script.cluster.wait_event("placeholder", "Preempted", text=message)
@@ -95,6 +95,9 @@ async def test_claim_that_is_deleted_waits_for_its_pod(script: Script):
     path = script.cluster.path("resourceclaims", "standing")
     await script.cluster.admin.delete(path)
     assert (await script.claim("standing"))["metadata"]["deletionTimestamp"]
+    # A scheduler that knows a newer claim knows of the deletion, too.
+    await script.publish(claim("after", share("10Gi")))
+    await script.run(pod("proof", claim="after"))
     # No other pod gets the claim any more; the other pod is pending without a message.
     await script.publish(pod("late", claim="standing"))
     await script.delete("user")

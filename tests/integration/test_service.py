@@ -159,7 +159,7 @@ async def test_with_the_rights_that_are_shipped_two_replicas_lead_one_after_the_
             "kube_token_file": token_file,
             "kube_certificate_authority": cluster.certificate_authority,
             "namespace": cluster.namespace,
-            "lease_seconds": 8,
+            "lease_seconds": 30,
         }.items()
     ]
     async with ServiceProcess(cluster.directory, *arguments) as first:

@@ -87,7 +87,7 @@ async def test_why_a_pod_is_pending(script: Script, refused: dict[str, Any], mes
     await script.publish(
         template("missing-class", request("missing.example.com")), template("too-large", share("41Gi"))
     )
-    assert await script.waits(refused) == message
+    assert await script.waits(refused, message) == message
 
 
 async def test_no_nodes(cluster: ClusterUnderTest):
@@ -106,9 +106,8 @@ async def test_error_in_a_selector_is_reported(script: Script, broken: str):
         {**device_class, "spec": {"selectors": of_class}}, claim("wanted", request(name, selectors=of_claim))
     )
     owner = f"class {name}" if broken == "class" else f"claim {script.cluster.namespace}/wanted"
-    assert await script.waits(pod("user", claim="wanted")) == (
-        f'running "DynamicResources" filter plugin: {owner}: selector #1: CEL runtime error: no such key: missing'
-    )
+    message = f'running "DynamicResources" filter plugin: {owner}: selector #1: CEL runtime error: no such key: missing'
+    assert await script.waits(pod("user", claim="wanted"), message) == message
 
 
 async def test_taints_and_tolerations(cluster: ClusterUnderTest):

@@ -184,7 +184,7 @@ FAULTS = [
 )
 async def test_one_failed_request(warm_hub, verb, resource, nth, fault):
     await warm_hub.cluster.publish(*node("node-a", whole("gpu-0"), whole("gpu-1")))
-    async with warm_hub.with_placeholders(1, reservation_seconds=8) as world:
+    async with warm_hub.with_placeholders(1, reservation_seconds=15) as world:
         warm_hub.proxy.fail(fault, verb=verb, resource=resource, nth=nth)
         error = await warm_hub.spawn()
         assert warm_hub.proxy.count(verb, resource) >= nth, "the fault must occur"
@@ -351,7 +351,7 @@ async def test_a_service_that_ends_after_a_reservation(warm_hub, cpu):
 
 
 async def test_a_handover_on_a_node_that_a_placeholder_fills(warm_hub):
-    """The placeholder is deleted when the pod exists. The claim stays allocated during the handover."""
+    """The placeholder is deleted when the pod exists. The claim stays, and has the same device."""
     warm_hub.side.spawner_config.cpu_guarantee = 5
     await warm_hub.cluster.publish(*node("node-a", whole("gpu-0")))
     async with warm_hub.with_placeholders(1) as world:
@@ -361,7 +361,9 @@ async def test_a_handover_on_a_node_that_a_placeholder_fills(warm_hub):
         assert await warm_hub.spawn() is None
         claim = await warm_hub.claim_of()
         assert claim["metadata"]["uid"] == before["metadata"]["uid"]
-        assert claim["status"]["allocation"] == before["status"]["allocation"]
+        # The scheduler that preempts the placeholder may have freed the device for a moment.
+        now, then = (each["status"]["allocation"]["devices"]["results"] for each in (claim, before))
+        assert [each["device"] for each in now] == [each["device"] for each in then]
         assert "patch pods" not in warm_hub.requests()
         assert "schedulingGates" not in (await warm_hub.pod())["spec"]
         await warm_hub.only_the_pod_uses_it()

@@ -66,7 +66,7 @@ async def test_nobody_waits_long_and_all_wait_for_one_reading():
         known = DeviceReader(KubernetesApi(client, timeout_seconds=60))
         begun = asyncio.get_running_loop().time()
         catalogs = await asyncio.gather(*(known.learn() for _ in range(5)))
-        assert asyncio.get_running_loop().time() - begun < 5
+        assert asyncio.get_running_loop().time() - begun < 30
         assert not any(catalog.is_known for catalog in catalogs)
         assert len(connections) == 2, "one for the classes, one for the slices"
     silent.close()
