@@ -105,7 +105,6 @@ async def test_lists_that_fail_do_no_harm(faulty, resource):
     await faulty.nothing_is_left()
 
 
-@pytest.mark.skipif(jupyterhub.version_info < (6,), reason="JupyterHub 5 does not wait for the end of a late start")
 async def test_a_clean_up_that_takes_longer_than_jupyterhub_waits(faulty):
     """The user still reads why the start has failed."""
     without_patience(faulty.side)
@@ -114,7 +113,9 @@ async def test_a_clean_up_that_takes_longer_than_jupyterhub_waits(faulty):
     faulty.user = faulty.side.user("bob")
     faulty.proxy.fail(Fault.hold(), verb="delete", resource="pods", times=None)
     error = await faulty.spawn()
-    assert "Gave up after 8 seconds." in error.jupyterhub_message
+    assert error is not None
+    if jupyterhub.version_info >= (6,):  # 5 does not wait for the end of a late start
+        assert "Gave up after 8 seconds." in error.jupyterhub_message
     faulty.proxy.heal()
     await faulty.nothing_is_left()
 
