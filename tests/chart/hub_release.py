@@ -73,7 +73,7 @@ CHART_VALUES: Final[JsonObject] = {
     **IMAGE,
     "placeholders": {"enabled": True, "targets": {"gpu-slice": {"min": 1, "max": 2}}},
     # Short, as a test waits for its end; not so short that a busy machine costs a replica its Lease.
-    "service": {"config": {"lease_seconds": 30}},
+    "service": {"config": {"lease_seconds": 15}},
 }
 
 

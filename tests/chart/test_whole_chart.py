@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -21,7 +21,7 @@ from tests.chart.rendering import ROOT, rendered
 from tests.chart.whole_cluster import PATIENT, WholeCluster, gathered, whole_cluster
 from tests.chart.z2jh import merged
 from tests.cluster.background import BackgroundLoop
-from tests.polling import eventually
+from tests.polling import eventually, eventually_sync
 
 _SHARING = "integration/test_sharing.py::test_servers_of_a_group_share_one_claim_until_the_last_has_gone"
 _VLANS = "integration/test_vlans.py::test_a_start_takes_a_vlan_and_a_stop_gives_it_back"
@@ -98,7 +98,7 @@ async def use_more(hub: HubRelease) -> None:
 
 def assert_all_is_used(hub: HubRelease) -> None:
     """The charts grant nothing else."""
-    assert_used(unused(hub.objects, hub.cluster.accesses()), ELSEWHERE)
+    all_are_used(lambda: unused(hub.objects, hub.cluster.accesses()), ELSEWHERE)
 
 
 def assert_options_are_used(hub: HubRelease) -> None:
@@ -106,12 +106,21 @@ def assert_options_are_used(hub: HubRelease) -> None:
     without = merged(hub.values, {"userNamespaces": False, "capacityBuffers": False, "rbac": {"hub": NOTHING}})
     always = set(granted(rendered(merged(CHART_VALUES, without), release=hub.release, namespace=hub.namespace)))
     assert len(set(granted(hub.objects)) - always) > 4
-    assert_used((each for each in unused(hub.objects, hub.cluster.accesses()) if each not in always), OPTIONS_ELSEWHERE)
+    all_are_used(
+        lambda: (each for each in unused(hub.objects, hub.cluster.accesses()) if each not in always), OPTIONS_ELSEWHERE
+    )
 
 
-def assert_used(rights: Iterable[Right], elsewhere: Mapping[tuple[str, str, str], str]) -> None:
-    rare = {str(right): ("hub" if "-hub" in right.role else "service", right.resource, right.verb) for right in rights}
-    assert [right for right, key in rare.items() if key not in elsewhere] == []
+def all_are_used(rights: Callable[[], Iterable[Right]], elsewhere: Mapping[tuple[str, str, str], str]) -> None:
+    """Wait until no right is unused: some are used after seconds only, as that to renew a Lease."""
+
+    def rare() -> list[str]:
+        keys = {
+            str(right): ("hub" if "-hub" in right.role else "service", right.resource, right.verb) for right in rights()
+        }
+        return [right for right, key in keys.items() if key not in elsewhere]
+
+    eventually_sync(lambda: rare() == [], "all rights are used", shows=rare, pause_seconds=0.5)
 
 
 def test_rare_events_have_tests() -> None:
