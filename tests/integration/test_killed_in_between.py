@@ -24,7 +24,7 @@ import pytest
 from aiohttp import web
 
 from dra_spawner import names
-from dra_spawner.kube.api import resource_path
+from dra_spawner.kube.api import KubernetesError, resource_path
 from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.fault_proxy import Fault, FaultProxy, Request
 from tests.cluster.under_test import RESOURCE_API, ClusterUnderTest
@@ -300,7 +300,11 @@ async def let_starts_end(cluster: ClusterUnderTest) -> None:
             metadata = each["metadata"]
             if names.START_ENDS in metadata.get("annotations", {}):
                 over = {"metadata": {"annotations": {names.START_ENDS: metadata["creationTimestamp"]}}}
-                await cluster.admin.patch(cluster.path(plural, metadata["name"]), over)
+                try:
+                    await cluster.admin.patch(cluster.path(plural, metadata["name"]), over)
+                except KubernetesError as error:
+                    if not error.not_found:  # else Kubernetes has just removed it
+                        raise
 
 
 @pytest.mark.parametrize(
