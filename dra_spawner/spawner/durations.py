@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-__all__ = ["clean_up_seconds", "in_words", "so_far", "wait_for_pod_may_end"]
+__all__ = ["clean_up_seconds", "in_words", "kubespawner_may_give_up", "so_far"]
 
 _MINUTE = 60
 #: Seconds below which a duration is told in seconds.
 _SECONDS_BELOW = 2 * _MINUTE
-#: The earliest end of KubeSpawner's own wait for the pod, as a part of ``start_timeout``. The end is random, from this
-#: to 1.1 (``jupyterhub.utils.exponential_backoff``).
-_EARLIEST_END = 0.9
+#: The shortest wait of KubeSpawner for the pod, as a part of ``start_timeout``. The longest is 1.1
+#: (``jupyterhub.utils.exponential_backoff``).
+_SHORTEST_WAIT = 0.9
 
 
 def in_words(seconds: float) -> str:
@@ -35,9 +35,10 @@ def clean_up_seconds(start_timeout: float) -> float:
     return min(5.0, max(2.0, start_timeout / 10), start_timeout / 4)
 
 
-def wait_for_pod_may_end(elapsed_seconds: float, start_timeout: float) -> bool:
-    """Whether KubeSpawner's own wait for the pod may end, so long after the start began, because of ``start_timeout``.
+def kubespawner_may_give_up(elapsed_seconds: float, start_timeout: float) -> bool:
+    """Whether a start has lasted so long that KubeSpawner may end it.
 
-    It ends at random up to a tenth before ``start_timeout``: for long limits before `clean_up_seconds` begin.
+    KubeSpawner waits for the pod for a random time. The shortest is a tenth less than ``start_timeout``. With a limit
+    over 50 s that is earlier than this project's own limit, which leaves `clean_up_seconds`.
     """
-    return elapsed_seconds >= start_timeout * _EARLIEST_END
+    return elapsed_seconds >= start_timeout * _SHORTEST_WAIT

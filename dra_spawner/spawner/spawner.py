@@ -16,7 +16,7 @@ from kubernetes_asyncio.client.exceptions import ApiException
 
 from dra_spawner.kube.api import KubernetesError
 from dra_spawner.spawner.clean_up import begin_sweeping
-from dra_spawner.spawner.durations import clean_up_seconds, wait_for_pod_may_end
+from dra_spawner.spawner.durations import clean_up_seconds, kubespawner_may_give_up
 from dra_spawner.spawner.objects.start_objects import StartObjects
 from dra_spawner.spawner.spawn_refusal import (
     SpawnRefused,
@@ -124,7 +124,7 @@ class DRASpawner(StartPage):
         except BaseException as error:
             # KubeSpawner raises the same type of error if a request of its own is not answered, but not so late.
             is_late = deadline.expired() or (
-                isinstance(error, TimeoutError) and wait_for_pod_may_end(loop.time() - began, self.start_timeout)
+                isinstance(error, TimeoutError) and kubespawner_may_give_up(loop.time() - began, self.start_timeout)
             )
             watch = self.attempt.step(PodWatch)
             waiting_for = watch.waiting_for if watch is not None else ""

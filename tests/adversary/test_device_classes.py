@@ -71,7 +71,7 @@ async def test_the_service_answers_and_decides_beside_hostile_device_classes(
     await publish_shapes(cluster, {"gpu-slice": PART, **hostile})
     # Placeholders of a hostile profile are wanted, too; not of all, for kube-scheduler evaluates their classes as well.
     replicas = {"gpu-slice": {"min": 2, "max": 2}, "hostile-0": {"min": 1}}
-    async with replica(cluster, placeholders=replicas, user_namespaces=True, lease_seconds=60.0) as service:
+    async with replica(cluster, placeholders=replicas, user_namespaces=True) as service:
         async with watched_loop(service) as stalls:
             await service.until_warm(PART, 2)
             await service.until_warm(hostile["hostile-0"], 1)

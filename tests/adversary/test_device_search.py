@@ -219,9 +219,7 @@ async def test_the_service_answers_and_serves_others_while_a_tenant_asks_for_too
     nodes = node("node-a", shareable("share"), *devices(""))
     await prepare(cluster, *nodes, *node("node-b", *devices("")))
     await publish_shapes(cluster, {"gpu-slice": PART, "gpu-large": LARGE, "endless": ENDLESS})
-    async with replica(
-        cluster, placeholders={"gpu-slice": {"min": 4}}, user_namespaces=True, lease_seconds=60.0
-    ) as service:
+    async with replica(cluster, placeholders={"gpu-slice": {"min": 4}}, user_namespaces=True) as service:
         await service.until_warm(PART, 4)
         with caplog.at_level(logging.WARNING, "dra_spawner"):
             async with watched_loop(service) as stalls:

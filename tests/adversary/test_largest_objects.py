@@ -53,7 +53,7 @@ async def test_largest_objects_of_nodes_drivers_and_administrators(real_cluster:
     async with (
         tenant_of(cluster) as tenant,
         tenant.as_administrator(cluster) as administrator,
-        replica(cluster, placeholders={"plain": {"min": 2}}, user_namespaces=True, lease_seconds=60.0) as service,
+        replica(cluster, placeholders={"plain": {"min": 2}}, user_namespaces=True) as service,
     ):
         try:
             await service.until_warm(PLAIN, 2)
@@ -124,7 +124,7 @@ async def test_largest_shapes_instead_of_the_hubs(real_cluster: ClusterUnderTest
     await publish_shapes(cluster, {"plain": PLAIN})
     # Accepted shapes are logged, too.
     caplog.set_level(logging.INFO, "dra_spawner.placeholders.controller.shapes_source")
-    async with replica(cluster, placeholders={"plain": {"min": 2}}, lease_seconds=60.0) as service:
+    async with replica(cluster, placeholders={"plain": {"min": 2}}) as service:
         await service.until_warm(PLAIN, 2)
         before = len(caplog.records)
         async for label in replaced(cluster, names.SHAPES_CONFIG_MAP, "shapes.json"):

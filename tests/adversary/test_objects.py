@@ -93,9 +93,7 @@ async def test_the_service_goes_on_beside_objects_that_no_json_parser_accepts(
     await publish_shapes(cluster, {"plain": PLAIN})
     async with tenant_of(cluster) as tenant:
         stored = await write_odd_objects(tenant, "before")  # seen in a list
-        async with replica(
-            cluster, placeholders={"plain": {"min": 2}}, user_namespaces=True, lease_seconds=60.0
-        ) as service:
+        async with replica(cluster, placeholders={"plain": {"min": 2}}, user_namespaces=True) as service:
             await still_decides(service, 2)
             stored += await write_odd_objects(tenant, "after")  # seen in a watch
             watch = service.context.watch
@@ -126,7 +124,7 @@ async def test_the_service_goes_on_beside_the_largest_objects(cluster: ClusterUn
     await publish_shapes(cluster, {"plain": PLAIN})
     async with (
         tenant_of(cluster) as tenant,
-        replica(cluster, placeholders={"plain": {"min": 2}}, user_namespaces=True, lease_seconds=60.0) as service,
+        replica(cluster, placeholders={"plain": {"min": 2}}, user_namespaces=True) as service,
     ):
         await service.until_warm(PLAIN, 2)
         watch = service.context.watch
@@ -289,7 +287,6 @@ async def test_an_informer_that_ends_ends_the_service_with_the_cause(
     service = Watching(
         kubeconfig=str(cluster.admin_kubeconfig),
         namespace=cluster.namespace,
-        lease_seconds=60.0,
         url="http://127.0.0.1:0",
     )
     lease = resource_path("coordination.k8s.io/v1", "leases", cluster.namespace, "dra-spawner")

@@ -39,7 +39,7 @@ async def test_claim_is_unprepared_when_its_last_pod_is_gone(node: RealNode, nod
     call = await asyncio.to_thread(
         node.gpus.wait_call, "unprepare", f"{node_cluster.namespace}/server-share", ended=True
     )
-    assert call.ended - call.began >= 0.5
+    assert 0.5 <= call.ended - call.began < 30
     assert node.gpus.state().prepared == []
     await node_cluster.wait_gone(node_cluster.path("pods", "server"))
 

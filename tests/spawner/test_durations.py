@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra_spawner.spawner.durations import clean_up_seconds, in_words, so_far, wait_for_pod_may_end
+from dra_spawner.spawner.durations import clean_up_seconds, in_words, kubespawner_may_give_up, so_far
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,6 @@ def test_time_to_clean_up(limit, seconds):
     assert clean_up_seconds(limit) == seconds
 
 
-@pytest.mark.parametrize(("elapsed", "limit", "may_end"), [(269, 300, False), (270, 300, True), (54, 60, True)])
-def test_the_earliest_end_of_the_wait_for_a_pod(elapsed, limit, may_end):
-    assert wait_for_pod_may_end(elapsed, limit) is may_end
+@pytest.mark.parametrize(("elapsed", "limit", "may_give_up"), [(269, 300, False), (270, 300, True), (54, 60, True)])
+def test_kubespawner_may_give_up(elapsed, limit, may_give_up):
+    assert kubespawner_may_give_up(elapsed, limit) is may_give_up
