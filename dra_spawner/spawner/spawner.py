@@ -150,7 +150,7 @@ class DRASpawner(StartPage):
             except OptionalDevicesUnavailable as gone:
                 self.messages.notify(str(gone))
                 self._retry = replace(self._retry, without_optional_devices=True)
-                await self.attempt.undo()
+                await self._remove_attempt()
             except PodCannotRun as found:
                 failed = await plan_second_pod(self.attempt, found, self._start_ends)
                 self._retry = replace(self._retry, failed=failed)
@@ -182,8 +182,14 @@ class DRASpawner(StartPage):
                 await self._until_gone(objects)
         except (KubernetesError, TimeoutError) as error:
             self.log.warning("The pod does not end, so it is removed by force: pod=%s %r", self.pod_name, error)
+        await self._remove_attempt()
+
+    async def _remove_attempt(self) -> None:
+        """Remove this attempt's objects by force, and wait until its pod is gone."""
+        objects = self.attempt.objects
         await self.attempt.undo()
-        await self._until_gone(objects)
+        if objects is not None:
+            await self._until_gone(objects)
 
     async def _until_gone(self, objects: StartObjects) -> None:
         while pod_of(self, objects) is not None:  # noqa: ASYNC110 - the reflector has no event
