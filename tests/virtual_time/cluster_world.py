@@ -123,11 +123,16 @@ class ClusterWorld:
         status["images"] = [_image(each["names"][0]) for each in status["images"]]
         node["metadata"].pop("creationTimestamp")
         await self._agent.register(node)
-        await self._agent.wait_schedulable()
         for each in slices:
             await self._publish(each)
         name = node["metadata"]["name"]
-        await self.until(lambda: name in self.snapshot.nodes, f"node {name}")
+        # The autoscaler decides by this view. A new node is tainted until the control plane has seen that it is ready;
+        # for pods that do not fit on a tainted node, the autoscaler would order a second one.
+        await self.until(lambda: self._is_untainted(name), f"node {name} without taints")
+
+    def _is_untainted(self, name: str) -> bool:
+        state = self.snapshot.nodes.get(name)
+        return state is not None and not state.node.taints
 
     async def _publish(self, devices: Json) -> None:
         await self.create(DRA, "resourceslices", devices, namespaced=False)
@@ -147,6 +152,7 @@ class ClusterWorld:
         pods = list(self.snapshot.nodes[name].pods)
         if any(pod.labels[names.COMPONENT] != names.PLACEHOLDER for pod in pods):
             await self.api.patch(path, {"spec": {"unschedulable": None}})
+            await self.until(lambda: not self.snapshot.nodes[name].node.is_unschedulable, f"node {name} uncordoned")
             return
         for pod in pods:
             await self._delete_pod(pod.namespace, pod.name)
