@@ -88,9 +88,9 @@ class ChaosWorld:
                 )
 
     async def pods_of_lost_nodes_go(self) -> None:
-        """As kube-controller-manager removes them, only sooner."""
-        for pod in self.observer.pods():
-            if pod.node_name in self.observer.lost:
+        """As kube-controller-manager removes them, only sooner; also terminating ones, which have no kubelet any more."""
+        for pod in list(self.observer.watch.snapshot.pods.values()):
+            if pod.namespace == self.cluster.namespace and pod.node_name in self.observer.lost:
                 path = self.cluster.path("pods", pod.name)
                 await self.cluster.admin.delete(path, grace_period_seconds=0, missing_ok=True)
         self.hub.users = [name for name in self.hub.users if name not in self.observer.gone]
