@@ -137,7 +137,7 @@ class DRASpawner(StartPage):
             refusal = refusal_of_error(error, waiting_for, late, self.log, self.attempt.terminating)
             if isinstance(refusal, SpawnRefused):
                 count_as_refusal(self)
-                await self.explain_failure(refusal, smaller)
+                await self.explain_failure(refusal, smaller, began + self.start_timeout)
             if refusal is error:
                 raise
             raise refusal from error

@@ -33,8 +33,10 @@ __all__ = ["StartPage"]
 
 #: Seconds between counts of the servers that wait.
 _COUNT_SECONDS = 2.0
-#: Seconds after the clean-up that the search for a smaller choice may take; JupyterHub's own deadline is near.
+#: Seconds after the clean-up that the search for a smaller choice may take in any case.
 _SEARCH_SECONDS = 1.0
+#: Seconds before JupyterHub's own limit at which the search ends, so that JupyterHub still gets the answer.
+_TELLING_SECONDS = 0.5
 #: Maximum age of the devices that a server is told; a server may ask as often as it likes.
 _OWN_DEVICES_SECONDS = 2.0
 #: Status of refusals for which another try can help.
@@ -197,19 +199,24 @@ class StartPage(SpawnForm):
         watch = self.attempt.step(PodWatch)
         return asyncio.create_task(free_smaller_choice(self, self.attempt.plan.specs, watch.seen))
 
-    async def explain_failure(self, refusal: SpawnRefused, search: asyncio.Task[SmallerChoice | None] | None) -> None:
+    async def explain_failure(
+        self, refusal: SpawnRefused, search: asyncio.Task[SmallerChoice | None] | None, ends: float
+    ) -> None:
         """Remember why the start failed, and tell the user what to do.
 
         Parameters
         ----------
         search
             For something smaller; None if that would not help.
+        ends
+            When JupyterHub itself gives up, as the loop's time.
         """
         self.record = ServerRecord.of_failure(str(refusal))
         smaller = None
         if search is not None:
+            left = ends - _TELLING_SECONDS - asyncio.get_running_loop().time()
             try:
-                smaller = await asyncio.wait_for(search, _SEARCH_SECONDS)
+                smaller = await asyncio.wait_for(search, max(left, _SEARCH_SECONDS))
             except (TimeoutError, asyncio.CancelledError):  # or JupyterHub waits no longer
                 self.log.info("No smaller choice was found in time: pod=%s", self.pod_name)
             except Exception:  # whatever profiles there are: the failure is told in any case
