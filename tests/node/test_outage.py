@@ -39,7 +39,7 @@ async def test_the_api_server_is_away_in_the_middle(
     """The outage begins when the server has its node, or when the placeholder is deleted."""
     async with reserved_placeholder(node, node_cluster, is_full=is_full) as reserved:
         # The outage begins before the driver is done.
-        await asyncio.to_thread(node.gpus.slow, prepare=1, unprepare=20)
+        await asyncio.to_thread(node.gpus.slow, prepare=5, unprepare=20)
         world, pods = reserved.world, reserved.world.watch.snapshot.pods
         key, share = ObjectKey(node_cluster.namespace, "ada"), reserved.share()
         await reserved.create_server()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import importlib.util
 import json
 import os
@@ -15,7 +16,7 @@ import sys
 import tempfile
 import threading
 import webbrowser
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,8 +37,8 @@ _ADMIN = "admin"
 #: Systems give higher ports to outgoing connections (Linux from 32768), which could take one before the hub listens.
 _FREE_PORTS = range(10_000, 32_768)
 _HEALTH_PATH = "/hub/health"
-#: Found in lines that the proxy logs for each question before the hub answers; they would hide why it does not start.
-_LEFT_OUT_OF_LOG = (f"GET {_HEALTH_PATH}", "Failed to get custom error page")
+#: JupyterHub logs the first if it ends because of its proxy, and the second if the proxy has ended by itself.
+_NO_PROXY, _PROXY_ENDED = "Failed to start proxy", "Proxy failed to start with exit code"
 _HUB_START_SECONDS = 120
 _HUB_STOP_SECONDS = 30
 #: Placeholders on the embedded cluster: profile and number.
@@ -157,14 +158,13 @@ async def demo(options: DemoOptions, say: Callable[[str], None], stop: asyncio.E
             raise DemoStoppedError
         say("Starting JupyterHub …")
         log_file = None if options.debug else directory / "hub.log"
-        hub = await _start_hub(settings, directory, kubeconfig, log_file)
         stack.callback(_end_left_over, directory / "proxy.pid", _PROXY)
         stack.callback(_end_left_over, directory / "service.pid", _SERVICE)
-        stack.push_async_callback(_stop_process, hub)
         address = f"http://{_LOOPBACK}:{port}"
-        await _until_ready(address + _HEALTH_PATH, hub, log_file, stop)
-        if stop.is_set():
-            raise DemoStoppedError
+        # The hub before its proxy, which would look for the page of an error for each question before the hub listens.
+        health = [f"http://{hub_address}:{settings['hub_port']}{_HEALTH_PATH}", address + _HEALTH_PATH]
+        start = functools.partial(_start_hub, settings, directory, kubeconfig, log_file)
+        hub = await _hub_that_answers(stack, start, health, log_file, stop)
         watch = asyncio.create_task(_end_with(hub, stop, log_file))
         stack.callback(watch.cancel)
         if cluster is not None:
@@ -316,19 +316,54 @@ async def _start_hub(
         )
 
 
-async def _until_ready(url: str, hub: asyncio.subprocess.Process, log_file: Path | None, stop: asyncio.Event) -> None:
+async def _hub_that_answers(
+    stack: contextlib.AsyncExitStack,
+    start: Callable[[], Awaitable[asyncio.subprocess.Process]],
+    health: Sequence[str],
+    log_file: Path | None,
+    stop: asyncio.Event,
+) -> asyncio.subprocess.Process:
+    """Start the hub, and wait until it answers; `stack` stops it.
+
+    JupyterHub ends if its proxy does not listen after ten seconds, as may happen on a busy machine; then both are
+    started again.
+    """
     end = asyncio.get_running_loop().time() + _HUB_START_SECONDS
+    while True:
+        hub = await start()
+        async with contextlib.AsyncExitStack() as hub_stack:
+            hub_stack.push_async_callback(_stop_process, hub)
+            is_ready = await _is_ready(hub, health, stop, end)
+            if stop.is_set():
+                raise DemoStoppedError
+            if is_ready:
+                stack.push_async_exit(hub_stack.pop_all())
+                return hub
+            code = hub.returncode
+        if code is None:
+            raise DemoError(f"JupyterHub did not answer within {_HUB_START_SECONDS} seconds.{_tail(log_file)}")
+        if not _was_its_proxy_late(log_file):
+            raise DemoError(f"JupyterHub ended with exit code {code}.{_tail(log_file)}")
+
+
+async def _is_ready(hub: asyncio.subprocess.Process, health: Sequence[str], stop: asyncio.Event, end: float) -> bool:
+    """Wait until all addresses answer, one after the other; False if the hub, the demo or the time ends before."""
+    waiting = list(health)
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5)) as session:
-        while asyncio.get_running_loop().time() < end and not stop.is_set():
-            if hub.returncode is not None:
-                raise DemoError(f"JupyterHub ended with exit code {hub.returncode}.{_tail(log_file)}")
+        while asyncio.get_running_loop().time() < end and hub.returncode is None and not stop.is_set():
             with contextlib.suppress(aiohttp.ClientError, TimeoutError):
-                async with session.get(url) as response:
+                async with session.get(waiting[0]) as response:
                     if response.status == 200:
-                        return
+                        del waiting[0]
+            if not waiting:
+                return True
             await asyncio.sleep(0.2)
-    if not stop.is_set():
-        raise DemoError(f"JupyterHub did not answer within {_HUB_START_SECONDS} seconds.{_tail(log_file)}")
+    return False
+
+
+def _was_its_proxy_late(log_file: Path | None) -> bool:
+    text = log_file.read_text(errors="replace") if log_file is not None else ""
+    return _NO_PROXY in text and _PROXY_ENDED not in text
 
 
 def _objects_to_publish() -> list[dict[str, Any]]:
@@ -407,5 +442,4 @@ def _tail(log_file: Path | None, lines: int = 15) -> str:
     if log_file is None or not log_file.is_file():
         return ""
     text = log_file.read_text(errors="replace").splitlines()
-    told = [line for line in text if not any(part in line for part in _LEFT_OUT_OF_LOG)]
-    return "\nThe end of its log:\n  " + "\n  ".join(told[-lines:])
+    return "\nThe end of its log:\n  " + "\n  ".join(text[-lines:])

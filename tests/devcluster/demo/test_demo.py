@@ -1,4 +1,4 @@
-"""The demo's ports, and the reason that it tells when its hub does not start."""
+"""The demo's ports, and what it does when its hub does not start."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import socket
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from dra_spawner.devcluster.demo import demo
@@ -37,3 +38,26 @@ async def test_the_reason_is_told_when_the_hub_does_not_start(monkeypatch: pytes
     assert f"Failed to bind hub to http://127.0.0.1:{port}" in told
     assert "Address already in use" in told
     assert "/hub/health" not in told
+
+
+#: Python runs it at the start of each process: the first proxy begins later than JupyterHub waits.
+SLOW_PROXY = """
+import os, sys, time
+if "dra_spawner.devcluster.demo.streaming_proxy" in sys.orig_argv:
+    try:
+        os.mkdir({marker!r})
+    except FileExistsError:
+        pass
+    else:
+        time.sleep(60)
+"""
+
+
+async def test_a_hub_whose_proxy_is_late_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    marker = tmp_path / "first"
+    (tmp_path / "sitecustomize.py").write_text(SLOW_PROXY.format(marker=str(marker)))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    async with demo.demo(demo.DemoOptions(port=0), lambda _: None, asyncio.Event()) as running:
+        assert marker.is_dir(), "the first proxy must be late"
+        async with aiohttp.ClientSession() as session, session.get(f"{running.address}/hub/login") as answer:
+            assert answer.status == 200
