@@ -1,4 +1,4 @@
-"""A process that has imported JupyterHub, and forks for each program that a test starts.
+"""A process that has imported JupyterHub and its proxy, and forks for each program that a test starts.
 
 A hub imports for five seconds of processor time, and the tests start hundreds. What is forked is a process like any other:
 with its own memory, session, environment and log, and it can be killed.
@@ -34,6 +34,7 @@ __all__ = ["ForkedProcess", "fork_program"]
 _IMPORTED: Final = (
     "jupyterhub.app",
     "jupyterhub.services.auth",
+    "configurable_http_proxy.cli",
     "alembic.command",
     "sqlalchemy.dialects.sqlite",
     "kubernetes_asyncio.client",

@@ -9,7 +9,7 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,8 +25,7 @@ SHIPPED_CONFIG = ROOT / "jupyterhub_config.d" / "10-dra-spawner.py"
 #: A server that answers as a notebook server does, and starts at once.
 QUICK_SERVER = Path(__file__).with_name("quick_server.py")
 
-#: On a busy machine the hub may have to start its proxy several times.
-_START_SECONDS = 300.0
+_PROXY = "dra_spawner.devcluster.demo.streaming_proxy"
 _LOOK_SECONDS = 0.1
 #: More than a start may take.
 _SERVER_SECONDS = 200.0
@@ -34,6 +33,9 @@ _SERVER_SECONDS = 200.0
 
 class HubProcess:
     """One JupyterHub process with its own database, ports and proxy.
+
+    The proxy is no child of the hub, as in zero-to-jupyterhub: a hub that starts one itself ends if that takes longer than
+    ten seconds.
 
     Parameters
     ----------
@@ -65,7 +67,7 @@ class HubProcess:
         self._address = address
         self._ports = {name: free_port() for name in ("public", "hub", "proxy")}
         self._process: ForkedProcess | None = None
-        self._log_begins = 0
+        self._proxy: ForkedProcess | None = None
         self._session: aiohttp.ClientSession | None = None
         directory.mkdir(parents=True, exist_ok=True)
         self._config = directory / "jupyterhub_config.py"
@@ -93,7 +95,6 @@ class HubProcess:
         return self._process
 
     def _config_text(self, namespace: str) -> str:
-        proxy = [sys.executable, "-m", "dra_spawner.devcluster.demo.streaming_proxy"]
         return f"""
 c = get_config()
 load_subconfig({str(SHIPPED_CONFIG)!r})
@@ -109,7 +110,7 @@ c.JupyterHub.services = [{{"name": "test", "api_token": {self.token!r}}}]
 c.JupyterHub.load_roles = [
     {{"name": "test", "services": ["test"], "scopes": ["admin:users", "admin:servers", "access:servers", "read:hub"]}}
 ]
-c.ConfigurableHTTPProxy.command = {proxy!r}
+c.ConfigurableHTTPProxy.should_start = False
 c.ConfigurableHTTPProxy.api_url = "http://127.0.0.1:{self._ports["proxy"]}"
 c.ConfigurableHTTPProxy.auth_token = {self.token!r}
 c.DRASpawner.namespace = {namespace!r}
@@ -124,37 +125,38 @@ c.JupyterHub.cleanup_servers = False
 
     async def start(self, wait: bool = True) -> None:
         self._session = aiohttp.ClientSession(headers={"Authorization": f"token {self.token}"})
-        self._launch()
-        if wait:
-            await eventually(self._answers_at_last, "the hub answers", _START_SECONDS, pause_seconds=_LOOK_SECONDS)
-
-    def _launch(self) -> None:
-        self._log_begins = self.log.stat().st_size if self.log.exists() else 0
         # Not in another thread: the server of forks would end with it.
-        self._process = fork_program(
-            "jupyterhub",
-            ["--config", str(self._config)],
+        self._proxy = self._fork(_PROXY, self._proxy_arguments(), {"CONFIGPROXY_AUTH_TOKEN": self.token})
+        self._process = self._fork("jupyterhub", ["--config", str(self._config)], {"KUBECONFIG": str(self.kubeconfig)})
+        if wait:
+            await eventually(self.answers, "the hub answers", pause_seconds=_LOOK_SECONDS)
+
+    def _fork(self, module: str, arguments: Sequence[str], environment: Mapping[str, str]) -> ForkedProcess:
+        return fork_program(
+            module,
+            arguments,
             directory=self.directory,
             log=self.log,
-            environment={**os.environ, "KUBECONFIG": str(self.kubeconfig)},
+            environment={**os.environ, **environment},
             new_session=True,
         )
 
-    async def _answers_at_last(self) -> bool:
-        """The same as `answers`; a hub that its proxy does not answer in ten seconds ends, and Kubernetes starts it again."""
-        if self.process.poll() is not None:
-            logged = self.log.read_bytes()[self._log_begins :]
-            if b"Failed to start proxy" in logged:
-                self._launch()
-        return await self.answers()
+    def _proxy_arguments(self) -> list[str]:
+        addresses = {
+            "--ip": "127.0.0.1",
+            "--port": str(self._ports["public"]),
+            "--api-ip": "127.0.0.1",
+            "--api-port": str(self._ports["proxy"]),
+            "--error-target": f"{self.api_url}/hub/error",
+        }
+        return [part for option in addresses.items() for part in option]
 
     async def answers(self) -> bool:
         """Whether its API answers; fails if the process has ended."""
         if self.process.poll() is not None:
             raise AssertionError(f"the hub ended with {self.process.returncode}:\n{self.log.read_text()[-3000:]}")
         try:
-            # The hub before its proxy: for each question before the hub listens, the proxy would look for the page of
-            # an error, and it has ten seconds to start.
+            # The hub before its proxy, which would look for the page of an error for each question before the hub listens.
             async with self.session.get(f"{self.api_url}/"):
                 pass
             async with self.session.get(f"{self.url}/hub/api/") as answer:
@@ -188,11 +190,11 @@ c.JupyterHub.cleanup_servers = False
                 with contextlib.suppress(ProcessLookupError):
                     signal.pidfd_send_signal(child, signal.SIGKILL)
                 os.close(child)
-        # Its proxy is in the hub's session, or in one of its own: newer hubs write down which process it is.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        with contextlib.suppress(ProcessLookupError, FileNotFoundError, ValueError):
-            os.kill(int((self.directory / "jupyterhub-proxy.pid").read_text()), signal.SIGKILL)
+        if self._proxy is not None:
+            self._proxy.kill()
+            await asyncio.to_thread(self._proxy.wait, PATIENCE_SECONDS)
 
     async def __aenter__(self) -> Self:
         try:
