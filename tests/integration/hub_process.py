@@ -96,6 +96,16 @@ class HubProcess:
 
     def _config_text(self, namespace: str) -> str:
         return f"""
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+
+
+@event.listens_for(Engine, "connect")
+def never_wait_for_the_disk(connection, _):
+    # A hub does nothing else while it waits, which takes seconds on a busy machine.
+    connection.execute("PRAGMA synchronous = OFF")
+
+
 c = get_config()
 load_subconfig({str(SHIPPED_CONFIG)!r})
 c.JupyterHub.bind_url = {self.url!r}
