@@ -233,6 +233,8 @@ async def test_a_broken_choice_is_logged_refused_and_heals(cluster):
 async def test_a_choice_that_fits_no_present_node_is_refused_where_no_others_come(cluster):
     await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
     async with hub_on(cluster, "c.DRASpawner.nodes_may_be_added = False\n") as hub:
+        # Before its first look at the cluster, the hub refuses no choice because of the cluster.
+        await logged(hub, "Checked device profiles")
         typed = {"profile": "typed", "memory": "unlisted-choice", "memory--unlisted-choice": "42Gi"}
         for options in ({"profile": "huge"}, typed):
             status, body = await hub.refusal("ada", options)
