@@ -23,7 +23,7 @@ __all__ = ["CheckedFacts"]
 #: Age in seconds after which a spawn begins a new reading, without waiting for it.
 _FRESH_SECONDS: Final = 300.0
 #: Seconds that a refusal waits for a new reading; without one, no choice is refused because of the cluster.
-_WAIT_SECONDS: Final = 5.0
+_WAIT_SECONDS: Final = 10.0
 
 _UNKNOWN: Final = ClusterFacts()
 
