@@ -339,11 +339,10 @@ async def _hub_that_answers(
             if is_ready:
                 stack.push_async_exit(hub_stack.pop_all())
                 return hub
-            code = hub.returncode
-        if code is None:
-            raise DemoError(f"JupyterHub did not answer within {_HUB_START_SECONDS} seconds.{_tail(log_file)}")
-        if not _was_its_proxy_late(log_file):
-            raise DemoError(f"JupyterHub ended with exit code {code}.{_tail(log_file)}")
+            if hub.returncode is None:
+                raise DemoError(f"JupyterHub did not answer within {_HUB_START_SECONDS} seconds.{_tail(log_file)}")
+            if not _was_its_proxy_late(log_file):
+                raise DemoError(f"JupyterHub ended with exit code {hub.returncode}.{_tail(log_file)}")
 
 
 async def _is_ready(hub: asyncio.subprocess.Process, health: Sequence[str], stop: asyncio.Event, end: float) -> bool:

@@ -40,16 +40,16 @@ async def test_the_reason_is_told_when_the_hub_does_not_start(monkeypatch: pytes
     assert "/hub/health" not in told
 
 
-#: Python runs it at the start of each process: the first proxy begins later than JupyterHub waits.
+#: Python runs it at the start of each process: the first proxy waits until JupyterHub ends it.
 SLOW_PROXY = """
-import os, sys, time
+import os, signal, sys
 if "dra_spawner.devcluster.demo.streaming_proxy" in sys.orig_argv:
     try:
         os.mkdir({marker!r})
     except FileExistsError:
         pass
     else:
-        time.sleep(60)
+        signal.pause()
 """
 
 
