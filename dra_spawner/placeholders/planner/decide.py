@@ -195,7 +195,8 @@ def _numbers(
     """Allowed creations and deletions towards the target; placeholders that must stay for now; denied creations."""
     limited = limit_targets(view, policy, planner_state, servers.needing_node, ending)
     planner_state = replace(planner_state, capacity_since=limited.capacity_since)
-    numbers = _unpaused(view, policy, decide_numbers(view, limited.policy(policy), servers, ending, limited.reason))
+    numbers = decide_numbers(view, limited.policy(policy), servers, ending, limited.reason, limited.surplus)
+    numbers = _unpaused(view, policy, numbers)
     wanted, denials = limited.within_quotas(numbers)
     outdated, denied, planner_state = decide_outdated(view, policy, planner_state, wanted, ending)
     allowed, creations = planner_state.creations.allow(

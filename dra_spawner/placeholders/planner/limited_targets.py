@@ -97,11 +97,15 @@ class LimitedTargets:
         By shape.
     capacity_since
         By shape: since when limits of all hubs have had capacity that other hubs may use first.
+    surplus
+        Placeholders that are above a limit of all hubs. These go before any other: the services of the other hubs count
+        on just these, and would end one more if another one went.
     """
 
     replicas: Mapping[str, ReplicaRange] = field(default_factory=dict)
     denials: Mapping[str, Denial] = field(default_factory=dict)
     capacity_since: Mapping[str, datetime] = field(default_factory=dict)
+    surplus: frozenset[ObjectKey] = frozenset()
     _remaining: RemainingQuotas | None = None
 
     def policy(self, policy: Policy) -> Policy:
@@ -219,6 +223,7 @@ class _Targets:
         self._usage = LimitUsage(view)
         self._totals = [LimitTotal(each) for each in policy.limits]
         self._because: dict[str, tuple[DenialCause, str]] = {}
+        self._surplus: set[ObjectKey] = set()
         self._free: dict[str, list[Placeholder]] = {
             shape: [
                 each
@@ -251,7 +256,7 @@ class _Targets:
                 replicas[shape] = replace(wanted, min=allowed, least=min(wanted.least, allowed))
                 cause, because = self._because[shape]
                 denials[shape] = Denial(shape, cause, wanted.min, allowed, because)
-        return LimitedTargets(replicas, denials, self._capacity_since, self._remaining)
+        return LimitedTargets(replicas, denials, self._capacity_since, frozenset(self._surplus), self._remaining)
 
     def _count(self, pod: Pod, shape: str) -> None:
         for total in self._totals:
@@ -321,6 +326,8 @@ class _Targets:
                 gone.add(ObjectKey.of(each.pod))
                 if each.placeholder is not None:
                     going[shape] += 1
+                    if total.limit.all_hubs:
+                        self._surplus.add(each.placeholder.key)
                     self._because.setdefault(shape, (DenialCause.LIMIT, total.because(bound)))
                 for other in self._totals:
                     if other.limit.all_hubs or (each.placeholder is not None and other.limit.applies_to(shape)):

@@ -7,7 +7,7 @@ placeholder does not require the label: it asks for the node in the pod's place.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from dra_spawner.placeholders.lifecycle import Cause
@@ -51,6 +51,7 @@ def decide_numbers(
     pending: PendingServers,
     ending: frozenset[ObjectKey],
     limited_because: Callable[[str], str] = lambda shape: "",
+    first: Collection[ObjectKey] = (),
 ) -> tuple[Action, ...]:
     """Create missing placeholders and delete surplus ones.
 
@@ -60,6 +61,8 @@ def decide_numbers(
         Placeholders that end in this round for other reasons.
     limited_because
         Returns why the policy's target of a shape is lower than the configured one; empty if it is not.
+    first
+        Placeholders that are deleted before any other, if there are too many.
     """
     for_pending_pod, servers = pending.needing_node, pending.count
     actions: list[Action] = []
@@ -73,7 +76,7 @@ def decide_numbers(
         # Ending placeholders count until they are gone: their deletion may fail.
         ending_too = len(present) - len(there)
         its_pending = for_pending_pod.get(shape, [])
-        found = _of_shape(shape, replicas, most, ending_too, there, its_pending, warm, limited_because(shape))
+        found = _of_shape(shape, replicas, most, ending_too, there, its_pending, warm, limited_because(shape), first)
         actions += (each for each in found if not (policy.keeps_surplus and isinstance(each, DeletePlaceholder)))
     return tuple(actions)
 
@@ -101,6 +104,7 @@ def _of_shape(
     pending_users: list[ObjectKey],
     warm: frozenset[ObjectKey],
     limited_because: str,
+    first: Collection[ObjectKey],
 ) -> list[Action]:
     free = [each for each in there if each.may_end(Cause.SURPLUS)]
     pending = [each for each in free if each.is_pending]
@@ -116,7 +120,8 @@ def _of_shape(
     if surplus <= 0:
         return []
     # If any is pending, only pending ones go, as a server may be about to be placed. Warm ones go last.
-    going = sorted(pending or free, key=lambda each: (each.key in warm, newest_first(each)))
+    may_go = [each for each in free if each.key in first or not pending or each.is_pending]
+    going = sorted(may_go, key=lambda each: (each.key not in first, each.key in warm, newest_first(each)))
     return [_surplus(each, replicas, limited_because) for each in going[:surplus]]
 
 

@@ -121,6 +121,26 @@ def test_a_service_that_sees_a_node_later_ends_none_in_vain(index: int) -> None:
     assert len(first.created) + len(second.created) == 6, "none is created again"
 
 
+@pytest.mark.parametrize("index", range(3))
+def test_a_service_that_decides_twice_ends_those_that_other_hubs_count_on(index: int) -> None:
+    world, (first, second) = hubs(3, 3, limit=replace(EIGHT, devices=3))
+    for service, decisions in [(each, each.decide()) for each in (first, second)]:
+        service.carry_out(decisions)
+    world.schedule()
+    # All have come at the same moment, so their uids decide: one of the first hub goes, and two of the second.
+    one, two = sorted(first.view().placeholders), sorted(second.view().placeholders)
+    for number, key in enumerate([one.pop(index), *two, *one]):
+        world.snapshot.put(replace(world.snapshot.pods[key], uid=f"{number}"))
+    world.pass_time(seconds=60)  # Until the budget allows deletions.
+    late = second.decide()
+    for _ in range(2):
+        first.carry_out(first.decide())
+    second.carry_out(late)
+    assert [first.number, second.number] == [2, 1]
+    run_together(world, (first, second))
+    assert len(first.created) + len(second.created) == 6, "none is created again"
+
+
 def test_a_lowered_limit_ends_the_newest() -> None:
     world, (first, second) = hubs(4, 4)
     run_together(world, [first], 10)
