@@ -119,7 +119,8 @@ def _of_shape(
     surplus = max(len(free) - wanted, min(len(there) - max_there, len(free)))
     if surplus <= 0:
         return []
-    # If any is pending, only pending ones go, as a server may be about to be placed. Warm ones go last.
+    # Those named first go, then only pending ones if there are any, as a server may be about to be placed. Warm ones go
+    # last.
     may_go = [each for each in free if each.key in first or not pending or each.is_pending]
     going = sorted(may_go, key=lambda each: (each.key not in first, each.key in warm, newest_first(each)))
     return [_surplus(each, replicas, limited_because) for each in going[:surplus]]
