@@ -12,8 +12,8 @@ from typing import Final
 
 __all__ = ["free_port"]
 
-#: Below the ports that the kernel gives to outgoing connections.
-_PORTS: Final = range(10_000, 32_768)
+#: Below the ports that the kernel gives to outgoing connections, and above the last that browsers refuse.
+_PORTS: Final = range(10_081, 32_768)
 
 
 def free_port() -> int:

@@ -35,7 +35,8 @@ from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 _LOOPBACK = "127.0.0.1"
 _ADMIN = "admin"
 #: Systems give higher ports to outgoing connections (Linux from 32768), which could take one before the hub listens.
-_FREE_PORTS = range(10_000, 32_768)
+#: Of lower ones browsers refuse some: 10080 is the last (WHATWG Fetch, "bad port").
+_FREE_PORTS = range(10_081, 32_768)
 _HEALTH_PATH = "/hub/health"
 #: JupyterHub logs the first if it ends because of its proxy, and the second if the proxy has ended by itself.
 _NO_PROXY, _PROXY_ENDED = "Failed to start proxy", "Proxy failed to start with exit code"
