@@ -138,6 +138,13 @@ class ServiceContext:
             return "This replica does not lead, and no leader is known."
         return f"This replica stands by: the leader is {leader}."
 
+    def not_managing_because(self) -> str:
+        """Why this replica takes no orders for placeholders, as a sentence; to be asked for after `NotLeading`."""
+        # A leader manages placeholders a moment after its election, and ceases to a moment before its term ends.
+        return self.not_leading_because() or (
+            "This replica leads, but does not manage placeholders at present. Try again in a few seconds."
+        )
+
     def incomplete_because(self) -> str:
         """Why an answer of this replica lacks decisions and reasons; empty if it leads."""
         because = self.not_leading_because()

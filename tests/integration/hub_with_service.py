@@ -62,10 +62,17 @@ class Service:
             return answer.status, answer.headers, json.loads(text) if is_json and text else text
 
     async def ready(self) -> None:
+        """Wait until it is ready and, as the leader, has decided: before, it takes no orders for placeholders."""
+
         async def is_ready() -> bool:
             return (await self.get("readyz"))[0] == 200
 
+        async def has_decided() -> bool:
+            status, _, metrics = await self.get("metrics", TOKEN + "prometheus")
+            return status == 200 and bool(re.search(r"^dra_spawner_decision_age_seconds \d", metrics, re.M))
+
         await eventually(is_ready, "the service is ready")
+        await eventually(has_decided, "metrics show a round of decisions")
 
     async def token(self, user: str) -> str:
         status, body = await self.hub.request("POST", f"/users/{user}/tokens", {})

@@ -45,6 +45,22 @@ async def test_without_devices_other_placeholders_stay_and_the_cause_is_logged_o
     assert logged == ["Placeholders: placeholders of gpu-whole: none are created, as the cluster has no devices"]
 
 
+async def test_a_leader_that_has_not_read_the_shapes_yet_says_so(cluster: ClusterUnderTest) -> None:
+    await prepare(cluster, *node("node-a", whole("gpu-0")))
+    await publish_shapes(cluster, SHAPES)
+    async with cluster.fault_proxy() as proxy:
+        proxy.fail(Fault.answer(500), times=None, verb="list", resource="configmaps")
+        kubeconfig = cluster.admin_kubeconfig_for(proxy.url)
+        async with replica(cluster, kubeconfig, placeholders={"gpu-whole": {"min": 1}}) as service:
+            await service.until(lambda: service.context.role is Role.LEADER, "it leads")
+            status, answer = await service.ask({"shape": GPU.id, "pod": "ada", "namespace": cluster.namespace})
+            said = "This replica leads, but does not manage placeholders at present. Try again in a few seconds."
+            assert (status, answer["detail"]) == (503, said)
+            proxy.heal()
+            await service.until_warm(GPU, 1)
+            assert (await service.place(GPU, "ada"))["kind"] == "warm"
+
+
 async def test_while_the_api_server_is_away_nothing_is_decided_and_then_all_goes_on(cluster: ClusterUnderTest) -> None:
     await prepare(cluster, *node("node-a", whole("gpu-0"), whole("gpu-1")))
     await publish_shapes(cluster, SHAPES)

@@ -55,8 +55,7 @@ class _PlaceholderOrderHandler(OperatorHandler):
         except SettingsUnavailable as error:
             raise HTTPError(503, "%s", error) from None
         except NotLeading:
-            because = self.context.not_leading_because() or "This replica has ceased to lead."
-            raise HTTPError(503, "%s", because) from None
+            raise HTTPError(503, "%s", self.context.not_managing_because()) from None
         self.set_status(202)
         self.write_json({"subject": name, "order": order})
 

@@ -59,8 +59,7 @@ class PlacementsHandler(PlaceholderHandler):
         except DefinitionError as error:
             raise HTTPError(400, "definition: %s.", error) from None
         except NotLeading:
-            because = self.context.not_leading_because() or "This replica has ceased to lead."
-            raise HTTPError(503, "%s", because) from None
+            raise HTTPError(503, "%s", self.context.not_managing_because()) from None
         except OnHold as error:
             raise HTTPError(503, "No placeholder is reserved at present: %s.", error) from None
         except KubernetesError as error:

@@ -45,6 +45,5 @@ class ResumeHandler(OperatorHandler):
         except UnknownShape:
             raise HTTPError(404, "The hub has just ceased to publish this choice.") from None
         except NotLeading:
-            because = self.context.not_leading_because() or "This replica has ceased to lead."
-            raise HTTPError(503, "%s", because) from None
+            raise HTTPError(503, "%s", self.context.not_managing_because()) from None
         self.write_json({"profile": profile, "resumed": was_capped})
