@@ -73,7 +73,9 @@ class Follower {
       });
       if (answer.ok) {
         this.etag = answer.headers.get("ETag") ?? "";
-        await this.render(await (this.asText ? answer.text() : answer.json()), answer);
+        const found = await (this.asText ? answer.text() : answer.json());
+        await released;
+        await this.render(found, answer);
       } else if (answer.status !== 304) {
         throw new Error(await problemOf(answer));
       }
@@ -147,6 +149,35 @@ function keyOf(element) {
   const text = element.querySelector(":scope > summary")?.textContent ?? element.textContent;
   return `${within ? keyOf(within) : ""} ${element.localName} ${text.replace(/\d+/g, "#")}`;
 }
+
+// The page does not change while a button of the mouse is down: an element that is replaced meanwhile gets no click.
+let released = Promise.resolve();
+let release = null;
+
+function letGo() {
+  release?.();
+  release = null;
+}
+
+document.addEventListener(
+  "pointerdown",
+  (event) => {
+    if (event.button !== 0 || release) return;
+    released = new Promise((resolve) => {
+      release = resolve;
+    });
+  },
+  true,
+);
+// The click comes right after the release. Where the release is not seen, the next move shows it.
+for (const each of ["pointerup", "pointercancel"]) document.addEventListener(each, () => setTimeout(letGo), true);
+document.addEventListener(
+  "pointermove",
+  (event) => {
+    if (!event.buttons) letGo();
+  },
+  true,
+);
 
 const shownSections = new Map();
 
