@@ -140,10 +140,31 @@ async def expectation(cluster: ClusterUnderTest, candidate: dict[str, Any], prio
     return Expectation(present, pods, admitted)
 
 
+async def known_to_scheduler(cluster: ClusterUnderTest, nodes: Iterable[dict[str, Any]]) -> None:
+    """Wait until the scheduler, too, knows that these nodes are ready: on each, a pod is scheduled, and goes."""
+    paths = []
+    for number, node in enumerate(nodes):
+        spec = {
+            "containers": [{"name": "main", "image": IMAGE}],
+            "nodeSelector": {"kubernetes.io/hostname": node["metadata"]["name"]},
+            "terminationGracePeriodSeconds": 0,
+            "tolerations": [{"key": each["key"], "operator": "Exists"} for each in node["spec"].get("taints") or ()],
+        }
+        name = f"known-{number}"
+        await cluster.publish({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
+        paths.append(cluster.path("pods", name))
+    for path in paths:
+        await cluster.wait_for(path, lambda obj: bool(obj["spec"].get("nodeName")))
+        await cluster.admin.delete(path)
+    await cluster.wait_gone(cluster.path("pods"))
+
+
 async def refusals(cluster: ClusterUnderTest, chance: random.Random, candidates: Iterable[dict[str, Any]]) -> list[str]:
     """Create pods one by one, each placed as our model says; the scheduler's messages about pods without a node."""
     await cluster.start_kubelet(fake=True, events=False)
-    await cluster.publish(*nodes(chance))
+    made = nodes(chance)
+    await cluster.publish(*made)
+    await known_to_scheduler(cluster, made)
     refused = []
     for candidate in candidates:
         path = cluster.path("pods", candidate["metadata"]["name"])

@@ -14,6 +14,7 @@ from tests.integration.devices import priority_class
 from tests.integration.node_choices import (
     IMAGE,
     expectation,
+    known_to_scheduler,
     pod,
     refusals,
 )
@@ -39,6 +40,7 @@ async def test_real_scheduler_preempts_the_expected_victims(real_cluster: Cluste
         await cluster.publish(priority_class(name, value))
     made = [node_manifest(f"node-{number}", capacity={"cpu": "4"}, images=[IMAGE]) for number in range(3)]
     await cluster.publish(*({"apiVersion": "v1", "kind": "Node", **each} for each in made))
+    await known_to_scheduler(cluster, made)
     preempted = 0
     for step in range(STEPS):
         name, rank = f"pod-{step}", chance.choice(sorted(ranks))

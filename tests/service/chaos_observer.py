@@ -261,13 +261,17 @@ class Observer:
                 cause = self._causes[loss.key]
                 self._report(f"{loss.key} was evicted ({cause}), and {loss.left} of {floor} are left warm")
 
-    def judge_orphans(self) -> None:
+    def judge_orphans(self, now: datetime) -> None:
         """Nothing is left over for longer than its grace.
 
         A reservation has no grace. It is of use until its end, or until its pod has the claim. The leader, which has
         decided by now, removes it in its next round. The policy's grace for orphans is for claims without consumers.
+
+        Parameters
+        ----------
+        now
+            When the leader decided last.
         """
-        now = self._time.now()
         for (kind, key), since in self._since.items():
             claim = self.watch.snapshot.claims.get(key) if kind in ("claim", "reservation") else None
             reservation = reservation_of(claim)

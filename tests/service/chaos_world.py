@@ -10,6 +10,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 from dra_spawner.kube.api import KubernetesError
 from dra_spawner.kube.cluster_watch import ClusterWatch
@@ -22,6 +23,8 @@ from tests.service.chaos_hub import Hub, Start
 from tests.service.chaos_observer import Observer, claims_named
 from tests.service.replica import writes
 from tests.service.virtual_replica import VirtualReplica, VirtualTime
+
+T = TypeVar("T")
 
 #: Watches last 30 s, and nothing is decided on a view of the cluster that is 60 s old.
 _LONGEST_JUMP = timedelta(seconds=20)
@@ -104,27 +107,31 @@ class ChaosWorld:
         await self.pods_of_lost_nodes_go()
         await self.hub.sweep()
         since = self.time.now()
-        await self.until(lambda: any(self._is_done(each, since) for each in self.replicas), "the leader is done")
-        self.observer.judge_orphans()
+        at = await self.until(lambda: self._done_at(since), "the leader is done")
+        self.observer.judge_orphans(at)
         self.observer.judge_losses()
         self.observer.judge_users(self.hub.spoiled)
 
-    def _is_done(self, replica: VirtualReplica, since: datetime) -> bool:
-        if not replica.leads:
-            return False
-        controller = replica.running.controller
-        decided, latest = replica.running.context.decisions.decided_at, controller.latest
-        if latest is None or latest.on_hold or latest.actions or decided is None or decided < since:
-            return False
-        return all(
-            _versions(controller.watch, kind, self.cluster.namespace)
-            == _versions(self.observer.watch, kind, self.cluster.namespace)
-            for kind in (Kind.NODE, Kind.POD, Kind.RESOURCE_CLAIM, Kind.RESOURCE_SLICE)
-        )
+    def _done_at(self, since: datetime) -> datetime | None:
+        """When the leader decided that there is nothing to do, from all that the observer knows; None if it did not."""
+        for replica in self.replicas:
+            if not replica.leads:
+                continue
+            controller = replica.running.controller
+            decided, latest = replica.running.context.decisions.decided_at, controller.latest
+            if latest is None or latest.on_hold or latest.actions or decided is None or decided < since:
+                continue
+            if all(
+                _versions(controller.watch, kind, self.cluster.namespace)
+                == _versions(self.observer.watch, kind, self.cluster.namespace)
+                for kind in (Kind.NODE, Kind.POD, Kind.RESOURCE_CLAIM, Kind.RESOURCE_SLICE)
+            ):
+                return decided
+        return None
 
-    async def until(self, condition: Callable[[], bool], what: str, seconds: float = PATIENCE_SECONDS) -> None:
-        """Wait for something, at real speed."""
-        await eventually(condition, what, seconds, shows=self.picture, pause_seconds=0.01)
+    async def until(self, condition: Callable[[], T | None], what: str, seconds: float = PATIENCE_SECONDS) -> T:
+        """Wait for something, at real speed; the first true answer."""
+        return await eventually(condition, what, seconds, shows=self.picture, pause_seconds=0.01)
 
     # --- what must hold --------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -119,12 +120,27 @@ def test_a_port_that_is_taken_is_the_services_to_report() -> None:
         assert StartAnswer.from_environment(environment(taken.getsockname()[1])) is None
 
 
-def test_a_whole_service_answers_before_it_is_imported() -> None:
-    port = free_port()
+#: As `python -m dra_spawner.service`, but the import of its modules waits until a file exists.
+SLOW_IMPORT = f"""
+import importlib.abc, pathlib, runpy, sys, time
+
+file, end = pathlib.Path(sys.argv.pop()), time.monotonic() + {PATIENCE_SECONDS}
+
+class Slow(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        while name == "dra_spawner.service.application" and not file.exists() and time.monotonic() < end:
+            time.sleep(0.02)
+
+sys.meta_path.insert(0, Slow())
+runpy.run_module("dra_spawner.service", run_name="__main__")
+"""
+
+
+def test_a_whole_service_answers_before_it_is_imported(tmp_path: Path) -> None:
+    port, may_import = free_port(), tmp_path / "may import"
     given = {**os.environ, **environment(port), "JUPYTERHUB_API_TOKEN": "", "KUBECONFIG": "/nowhere"}
-    with subprocess.Popen(
-        [sys.executable, "-m", "dra_spawner.service"], env=given, stderr=subprocess.DEVNULL
-    ) as process:
+    command = [sys.executable, "-c", SLOW_IMPORT, str(may_import)]
+    with subprocess.Popen(command, env=given, stderr=subprocess.DEVNULL) as process:
         try:
             found: list[tuple[int, str]] = []
 
@@ -138,6 +154,7 @@ def test_a_whole_service_answers_before_it_is_imported() -> None:
             eventually_sync(answers, "an answer")
             assert found[0][0] == 200
             assert "starting" in found[0][1]
+            may_import.touch()
             eventually_sync(lambda: answers(f"{PREFIX}healthz") and found[-1][0] == 200, "healthz")
         finally:
             process.terminate()

@@ -8,13 +8,14 @@ import time
 import pytest
 
 from dra_spawner.user_server.hub_question import NotKnown, ask_hub
+from tests.polling import PATIENCE_SECONDS
 from tests.ports import free_port
 from tests.user_server.hub_stand_in import ANSWER, hub_that, json_answer
 
 
 def test_devices():
     with hub_that(json_answer(ANSWER)) as environment:
-        found = ask_hub(environment)
+        found = ask_hub(environment, PATIENCE_SECONDS)
     gpu, nic = found.devices
     assert (gpu.share[0].text, gpu.enforced_by, gpu.is_faulty) == ("10 GiB of 40 GiB", "none", False)
     assert nic.is_faulty
@@ -39,7 +40,7 @@ def test_devices():
 )
 def test_each_failure_has_a_sentence(respond, sentence):
     with hub_that(respond) as environment, pytest.raises(NotKnown) as unknown:
-        ask_hub(environment)
+        ask_hub(environment, PATIENCE_SECONDS)
     assert sentence in str(unknown.value)
 
 
@@ -50,7 +51,7 @@ def test_nonsense_in_an_answer_is_left_out():
         None,
     ]
     with hub_that(json_answer({**ANSWER, "devices": devices, "node": "a\nb", "warm": "yes"})) as environment:
-        found = ask_hub(environment)
+        found = ask_hub(environment, PATIENCE_SECONDS)
     (device,) = found.devices
     assert (device.name, device.share, device.health, found.node, found.warm) == ("", (), "unknown", "a b", None)
 
@@ -64,19 +65,19 @@ def test_nonsense_in_an_answer_is_left_out():
 )
 def test_elsewhere_than_in_a_server(environment):
     with pytest.raises(NotKnown, match="This is no server of JupyterHub"):
-        ask_hub(environment)
+        ask_hub(environment, PATIENCE_SECONDS)
 
 
 @pytest.mark.parametrize("url", ["nonsense", "ftp://hub/api", "http://[::1/hub/api", "http://127.0.0.1:99999999/api"])
 def test_an_address_that_is_none(url):
     with pytest.raises(NotKnown):
-        ask_hub({"JUPYTERHUB_API_URL": url, "JUPYTERHUB_API_TOKEN": "t"})
+        ask_hub({"JUPYTERHUB_API_URL": url, "JUPYTERHUB_API_TOKEN": "t"}, PATIENCE_SECONDS)
 
 
 def test_a_hub_that_is_away():
     url = f"http://127.0.0.1:{free_port()}/hub/api"
     with pytest.raises(NotKnown, match=r"The hub cannot be asked: .*refused"):
-        ask_hub({"JUPYTERHUB_API_URL": url, "JUPYTERHUB_API_TOKEN": "t"})
+        ask_hub({"JUPYTERHUB_API_URL": url, "JUPYTERHUB_API_TOKEN": "t"}, PATIENCE_SECONDS)
 
 
 def test_a_hub_that_answers_byte_by_byte_is_too_late():

@@ -86,12 +86,19 @@ class RebalancingWorld(PlaceholderWorld):
         reservation: ReservedPlacement | None = None,
         component: str = names.USER_SERVER,
         cpu: str = "1",
+        label: str = "",
     ) -> str:
-        """Create a pod: on a given node, with claims of templates, or as the spawner makes it. Returns its node."""
+        """Create a pod: on a given node, with claims of templates, or as the spawner makes it. Returns its node.
+
+        Parameters
+        ----------
+        label
+            The pod waits until its node has this label.
+        """
         manifest = user_pod(name, entries or {}, cpu, ready=False)
         manifest["metadata"]["labels"][names.COMPONENT] = component
         if node:
-            manifest["spec"]["nodeSelector"] = {"kubernetes.io/hostname": node}
+            manifest["spec"]["nodeSelector"] = {"kubernetes.io/hostname": node, **({label: ""} if label else {})}
         if reservation is not None:
             assert not reservation.claims
             changed = SimpleNamespace(spec=SimpleNamespace())

@@ -76,7 +76,17 @@ async def better_third_node(world: RebalancingWorld) -> Callable[[], Awaitable[A
     """A third node, without users and without images, is no target of rebalancing, but the scheduler prefers it."""
     await world.node("node-c", images=())
     await world.node("node-a", taints=[DISLIKED])
-    return lambda: world.cluster.admin.patch("/api/v1/nodes/node-a", {"spec": {"taints": []}})
+
+    async def remove() -> None:
+        # The service must not know this before the scheduler does: until then, the node is not empty.
+        await world.pod("stranger", node="node-a", component="batch")
+        change = {"metadata": {"labels": {"example.com/liked": ""}}, "spec": {"taints": []}}
+        await world.cluster.admin.patch("/api/v1/nodes/node-a", change)
+        await world.pod("stranger-too", node="node-a", component="batch", label="example.com/liked")
+        for name in ("stranger", "stranger-too"):
+            await world.leave(name)
+
+    return remove
 
 
 @pytest.mark.parametrize(
@@ -104,8 +114,9 @@ async def test_placeholders_are_rebalanced_once_nothing_prevents_it(
         assert world.node_of("ada") == "node-b"
         await world.pass_time(minutes=5)
         # Each placeholder is evicted once, and each replacement lands on the new node at its first try.
+        others = ("ada", "stranger", "stranger-too")
         assert len(world.ended("rebalance")) == 2
-        after = {name: node for name, node in world.nodes_of_pods.items() if name not in (*before, "ada", "stranger")}
+        after = {name: node for name, node in world.nodes_of_pods.items() if name not in (*before, *others)}
         assert list(after.values()) == ["node-a", "node-a"]
 
 
