@@ -37,7 +37,7 @@ ELSEWHERE = {
     ("hub", "resourceclaimtemplates", "delete"): "integration/test_faults.py::test_a_failed_request_of_the_clean_up",
     # A claim that is not deleted with its placeholder.
     ("service", "resourceclaims", "delete"): (
-        "placeholders/controller/test_deleting_claims.py::test_a_claim_of_the_same_name_that_came_after_it_stays"
+        "placeholders/controller/test_deletions.py::test_a_claim_of_the_same_name_that_came_after_it_stays"
     ),
     # A write that failed in between.
     ("service", "resourceclaims", "get"): "service/test_chaos.py::test_chaos",

@@ -35,12 +35,18 @@ class _Loss:
     ----------
     left
         How many of its shape are warm then.
+    is_deleted
+        Whether it was deleted, and not preempted by the scheduler; else its node, its claims or its images changed.
+    others
+        All other placeholders of its shape then, for people.
     """
 
     key: ObjectKey
     shape: str
     at: float
     left: int
+    is_deleted: bool
+    others: str
 
 
 class Observer:
@@ -208,8 +214,16 @@ class Observer:
                 self._report(f"{counted[shape]} placeholders of {shape}, {replicas.max} at most")
             warm = self.warm(shape)
             lost = self._warm[shape] - warm
-            self._losses += [_Loss(key, shape, monotonic(), len(warm)) for key in lost]
+            self._losses += [self._loss(key, shape, len(warm)) for key in lost]
             self._warm[shape] = warm
+
+    def _loss(self, key: ObjectKey, shape: str, left: int) -> _Loss:
+        pod = self.watch.snapshot.pods.get(key)
+        is_deleted = pod is None or (pod.is_deleted and not pod.is_preempted)
+        others = (
+            f"{each.name} on {each.node_name or 'no node'}" for each in self.placeholders() if _shape(each) == shape
+        )
+        return _Loss(key, shape, monotonic(), left, is_deleted, ", ".join(others) or "none")
 
     def _look_at_claims(self) -> None:
         now = self._time.now()
@@ -259,7 +273,9 @@ class Observer:
             floor = self._replicas[loss.shape].effective_floor
             if loss.left + others < floor:
                 cause = self._causes[loss.key]
-                self._report(f"{loss.key} was evicted ({cause}), and {loss.left} of {floor} are left warm")
+                self._report(
+                    f"{loss.key} was evicted ({cause}), and {loss.left} of {floor} are left warm; others: {loss.others}"
+                )
 
     def judge_orphans(self, now: datetime) -> None:
         """Nothing is left over for longer than its grace.
@@ -310,7 +326,7 @@ class Observer:
 
     def _is_eviction(self, loss: _Loss) -> bool:
         cause = self._causes.get(loss.key)
-        return cause is not None and Cause(cause).is_eviction
+        return loss.is_deleted and cause is not None and Cause(cause).is_eviction
 
 
 def _shape(pod: Pod) -> str:

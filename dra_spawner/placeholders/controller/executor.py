@@ -35,7 +35,7 @@ from dra_spawner.placeholders.planner.view import label_of
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 
-__all__ = ["ActionExecutor", "ReservationLost"]
+__all__ = ["ActionExecutor", "PlaceholderChanged", "ReservationLost"]
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +46,10 @@ _TRIES: Final = 5
 
 class ReservationLost(Exception):
     """Raised when another writer has reserved or deleted the claim."""
+
+
+class PlaceholderChanged(Exception):
+    """Raised when a placeholder is not deleted, as it is not the version of the decision any more."""
 
 
 class _OfOthers(Exception):
@@ -103,6 +107,8 @@ class ActionExecutor:
             The API server's answer. The next decision sees what was done before it.
         ReservationLost
             When a placeholder cannot be reserved any more.
+        PlaceholderChanged
+            When only one version of a placeholder may be deleted, and it has another one. The next decision sees it.
         """
         expected = await self._carry_out(action, shapes, expectations)
         self._on_done(action)
@@ -117,7 +123,7 @@ class ActionExecutor:
             case ReservePlaceholder():
                 return tuple([await self._reserve(each, action) for each in action.claims])
             case DeletePlaceholder():
-                return await self._end(action.key, action.uid)
+                return await self._end(action)
             case LabelNode():
                 return await self._label_node(action)
             case LabelPod():
@@ -210,14 +216,21 @@ class ActionExecutor:
                 raise
             log.info("A claim has no owner and may stay behind: claim=%s because=%s", claim["name"], error)
 
-    async def _end(self, key: ObjectKey, uid: str) -> tuple[Expectation, ...]:
+    async def _end(self, action: DeletePlaceholder) -> tuple[Expectation, ...]:
         """Delete a placeholder with its own grace period: its devices are free when the kubelet has ended it."""
+        key, uid, version = action.key, action.uid, action.version
+        path = resource_path("v1", "pods", key.namespace, key.name)
         self.may_act()
         try:
-            await self._api.delete(resource_path("v1", "pods", key.namespace, key.name), uid=uid, missing_ok=True)
+            await self._api.delete(path, uid=uid, resource_version=version or None, missing_ok=True)
         except KubernetesError as error:
-            if not error.conflict:  # another pod with this name
+            if not error.conflict:
                 raise
+            if version:
+                raise PlaceholderChanged(
+                    "the placeholder has changed since the decision, which is made again"
+                ) from error
+            # Another pod has this name.
         return (_terminating(Kind.POD, key, uid),)
 
     async def _label_node(self, action: LabelNode) -> tuple[Expectation, ...]:

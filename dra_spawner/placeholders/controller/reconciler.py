@@ -18,7 +18,7 @@ from dra_spawner.kube.leader import NotLeading
 from dra_spawner.placeholders.controller.backoff import Backoff
 from dra_spawner.placeholders.controller.cluster_limits import ClusterLimits
 from dra_spawner.placeholders.controller.decision_words import KINDS_OF_DECISIONS, decision_of
-from dra_spawner.placeholders.controller.executor import ActionExecutor, ReservationLost
+from dra_spawner.placeholders.controller.executor import ActionExecutor, PlaceholderChanged, ReservationLost
 from dra_spawner.placeholders.controller.expectations import Expectation, Expectations
 from dra_spawner.placeholders.controller.pending_shapes import PendingShapes
 from dra_spawner.placeholders.lifecycle import RESERVATION, ReservationEvent, ReservationState, following
@@ -288,8 +288,8 @@ class Reconciler:
             searches=self._searches,
         )
 
-    def _version_of(self, claim: ObjectKey) -> str:
-        seen = self.watch.observed(Kind.RESOURCE_CLAIM, claim)
+    def _version_of(self, kind: Kind, key: ObjectKey) -> str:
+        seen = self.watch.observed(kind, key)
         return seen.resource_version if seen is not None else ""
 
     def _note(self, change: Change) -> None:
@@ -394,7 +394,7 @@ class Reconciler:
         decision = decision_of(action, self.watch, self.now(), self.name_of)
         try:
             found = await self.executor.do(action, policy.shapes, self.expectations)
-        except NotLeading as error:
+        except (NotLeading, PlaceholderChanged) as error:
             outcome = str(error)
         except Exception as error:  # a defect in one action must not stop the others
             outcome = str(error) if isinstance(error, KubernetesError) else f"{type(error).__name__}: {error}"

@@ -85,7 +85,15 @@ class CreatePlaceholder:
 
 @dataclass(frozen=True, slots=True)
 class DeletePlaceholder:
-    """Delete a placeholder's pod, and its claims that no other pod uses."""
+    """Delete a placeholder's pod, and its claims that no other pod uses.
+
+    Attributes
+    ----------
+    pod
+        The user's pod that it is deleted for.
+    version
+        The ``resourceVersion`` of the placeholder's pod, if only this version may be deleted; empty for any version.
+    """
 
     kind: ClassVar = ActionKind.DELETE_PLACEHOLDER
     key: ObjectKey
@@ -93,7 +101,7 @@ class DeletePlaceholder:
     cause: Cause
     reason: str
     pod: ObjectKey | None = None
-    """The user's pod that it is deleted for."""
+    version: str = ""
 
     @property
     def subject(self) -> str:
@@ -101,9 +109,19 @@ class DeletePlaceholder:
 
 
 def delete_placeholder(
-    pod: Pod, state: PlaceholderState, cause: Cause, reason: str, for_pod: ObjectKey | None = None
+    pod: Pod,
+    state: PlaceholderState,
+    cause: Cause,
+    reason: str,
+    for_pod: ObjectKey | None = None,
+    version: str = "",
 ) -> DeletePlaceholder:
     """The deletion of a placeholder, checked against its life cycle.
+
+    Parameters
+    ----------
+    for_pod, version
+        See `DeletePlaceholder`.
 
     Raises
     ------
@@ -112,7 +130,7 @@ def delete_placeholder(
     """
     action = after(PLACEHOLDER, state, cause).action
     assert action is DeletePlaceholder.kind
-    return DeletePlaceholder(ObjectKey.of(pod), pod.uid, cause, reason, for_pod)
+    return DeletePlaceholder(ObjectKey.of(pod), pod.uid, cause, reason, for_pod, version)
 
 
 @dataclass(frozen=True, slots=True)

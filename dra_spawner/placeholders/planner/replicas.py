@@ -16,6 +16,7 @@ from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.preemption import PendingUser
 from dra_spawner.placeholders.planner.view import Placeholder, View, newest_first
 from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.cluster_objects import Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +70,13 @@ def decide_numbers(
     for shape in policy.shapes:
         present = view.placeholders_of_shape.get(shape, [])
         there = [each for each in present if each.key not in ending]
-        warm = frozenset(each.key for each in view.warm(shape))
         replicas = policy.replicas_of(shape).with_servers(view.servers_of(shape))
         # More do not help if they fit and the server does not, for example because of its volume.
         most = replicas.min + servers.get(shape, 0)
         # Ending placeholders count until they are gone: their deletion may fail.
         ending_too = len(present) - len(there)
         its_pending = for_pending_pod.get(shape, [])
-        found = _of_shape(shape, replicas, most, ending_too, there, its_pending, warm, limited_because(shape), first)
+        found = _of_shape(view, shape, replicas, most, ending_too, there, its_pending, limited_because(shape), first)
         actions += (each for each in found if not (policy.keeps_surplus and isinstance(each, DeletePlaceholder)))
     return tuple(actions)
 
@@ -96,13 +96,13 @@ def _counted(view: View, policy: Policy, pending: Iterable[PendingUser]) -> list
 
 
 def _of_shape(
+    view: View,
     shape: str,
     replicas: ReplicaRange,
     most: int,
     ending_too: int,
     there: list[Placeholder],
     pending_users: list[ObjectKey],
-    warm: frozenset[ObjectKey],
     limited_because: str,
     first: Collection[ObjectKey],
 ) -> list[Action]:
@@ -121,9 +121,10 @@ def _of_shape(
         return []
     # Those named first go, then only pending ones if there are any, as a server may be about to be placed. Warm ones go
     # last.
+    warm = {each.key for each in view.warm(shape)}
     may_go = [each for each in free if each.key in first or not pending or each.is_pending]
     going = sorted(may_go, key=lambda each: (each.key not in first, each.key in warm, newest_first(each)))
-    return [_surplus(each, replicas, limited_because) for each in going[:surplus]]
+    return [_surplus(view, each, replicas, limited_because) for each in going[:surplus]]
 
 
 def _create(shape: str, replicas: ReplicaRange, present: int, pending_users: list[ObjectKey]) -> CreatePlaceholder:
@@ -133,11 +134,13 @@ def _create(shape: str, replicas: ReplicaRange, present: int, pending_users: lis
     return CreatePlaceholder(shape, f"{pod} fits on no present node; an autoscaler can add one for a placeholder", pod)
 
 
-def _surplus(placeholder: Placeholder, replicas: ReplicaRange, limited_because: str) -> DeletePlaceholder:
+def _surplus(view: View, placeholder: Placeholder, replicas: ReplicaRange, limited_because: str) -> DeletePlaceholder:
     reason = f"above the target of {_target(replicas)} (at most {replicas.max})"
     if limited_because:
         reason = f"no more than {replicas.min} are allowed {limited_because}"
-    return delete_placeholder(placeholder.pod, placeholder.state, Cause.SURPLUS, reason)
+    # If the scheduler places it meanwhile, it may be the only one with a node.
+    version = view.version_of(Kind.POD, placeholder.key) if placeholder.is_pending else ""
+    return delete_placeholder(placeholder.pod, placeholder.state, Cause.SURPLUS, reason, version=version)
 
 
 def _target(replicas: ReplicaRange) -> str:

@@ -9,6 +9,7 @@ from dra_spawner.placeholders.planner.actions import ReservedClaim, ReservePlace
 from dra_spawner.placeholders.planner.placement import Placement, PlacementKind
 from dra_spawner.placeholders.planner.view import View
 from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.cluster_objects import Kind
 
 __all__ = ["decide_reservation"]
 
@@ -39,7 +40,7 @@ def decide_reservation(
         raise IllegalEvent(placeholder.state, PlaceholderSeen.RESERVED)
     until = view.now + lasting
     claims = tuple(
-        ReservedClaim(each.name, key, view.version_of(key))
+        ReservedClaim(each.name, key, view.version_of(Kind.RESOURCE_CLAIM, key))
         for each in placeholder.pod.claims
         if each.claim and (key := ObjectKey(placeholder.pod.namespace, each.claim))
     )

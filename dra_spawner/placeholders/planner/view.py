@@ -19,6 +19,7 @@ from dra_spawner.placeholders.planner.quotas import Quota
 from dra_spawner.placeholders.planner.search_ledger import SearchLedger
 from dra_spawner.placeholders.planner.shapes import Shape, is_extended_resource
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
+from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot
@@ -126,7 +127,7 @@ class View:
     scheduler_message
         The scheduler's reason why a pod has no node; empty if it reports none.
     version_of
-        A claim's ``resourceVersion``; empty if the watch has not shown it.
+        An object's ``resourceVersion``; empty if the watch has not shown it.
     no_scale_up
         The autoscaler's message that a pending pod gets no node, as a maximum is reached; empty if there is none.
     quotas
@@ -151,7 +152,7 @@ class View:
         reserved: Mapping[ObjectKey, Reservation] = MappingProxyType({}),
         ending: Collection[ObjectKey] = (),
         scheduler_message: Callable[[Pod], str] = lambda pod: "",
-        version_of: Callable[[ObjectKey], str] = lambda claim: "",
+        version_of: Callable[[Kind, ObjectKey], str] = lambda kind, key: "",
         no_scale_up: Callable[[Pod], str] = lambda pod: "",
         quotas: tuple[Quota, ...] = (),
         awaited: Iterable[AwaitedServer] = (),

@@ -31,7 +31,7 @@ def world_with(shape: Shape, count: int = 1) -> World:
 def test_a_warm_placeholder_is_reserved_with_its_claims_as_they_were_seen() -> None:
     world = world_with(GPU)
     view = world.view()
-    view.version_of = lambda claim: f"version of {claim.name}"
+    view.version_of = lambda kind, key: f"version of {key.name}"
     (placeholder,) = view.warm(GPU.id)
     action = decide_reservation(view, find_placement(view, world.policy, GPU, NAMESPACE), ADA, LASTING)
     assert action is not None
