@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -25,6 +25,8 @@ _SLACK = timedelta(seconds=5)
 _STAMP = timedelta(seconds=1)
 #: Real seconds: a leader may not have seen newer changes when it decided.
 _TOGETHER = 0.5
+#: Real seconds for which a server that was pending may still be the reason for a placeholder, on a busy machine, too.
+_PENDING_LATELY = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,7 @@ class Observer:
         self._unused_reservations: set[ObjectKey] = set()
         self._terminating: set[str] = set()
         self._losses: list[_Loss] = []
+        self._pending_servers: deque[tuple[float, Counter[str]]] = deque()
         self._judged = 0.0
         self._causes: dict[ObjectKey, str] = {}
         self._since: dict[tuple[str, ObjectKey], datetime] = {}
@@ -209,13 +212,27 @@ class Observer:
 
     def _look_at_numbers(self) -> None:
         counted = Counter(_shape(pod) for pod in self.placeholders())
+        pending = self._pending_lately()
         for shape, replicas in self._replicas.items():
-            if counted[shape] > replicas.max:
-                self._report(f"{counted[shape]} placeholders of {shape}, {replicas.max} at most")
+            # An administrator's maximum denies no pending server its node.
+            most = max(replicas.max, replicas.min + pending[shape])
+            if counted[shape] > most:
+                self._report(f"{counted[shape]} placeholders of {shape}, {most} at most")
             warm = self.warm(shape)
             lost = self._warm[shape] - warm
             self._losses += [self._loss(key, shape, len(warm)) for key in lost]
             self._warm[shape] = warm
+
+    def _pending_lately(self) -> Counter[str]:
+        """By shape, the most servers that were pending at once a short time ago."""
+        now = monotonic()
+        self._pending_servers.append((now, Counter(_shape(pod) for pod in self.pending_users())))
+        while self._pending_servers[0][0] < now - _PENDING_LATELY:
+            self._pending_servers.popleft()
+        most = Counter[str]()
+        for _, pending in self._pending_servers:
+            most |= pending
+        return most
 
     def _loss(self, key: ObjectKey, shape: str, left: int) -> _Loss:
         pod = self.watch.snapshot.pods.get(key)
