@@ -148,7 +148,7 @@ def test_a_hub_at_the_root(cluster: WholeCluster, tmp_path: Path) -> None:
         await use_more(hub)
 
     async def leave_and_remove() -> None:
-        await set_at_run_time(hub)
+        await set_at_run_time(hub, "bob")
         await remove_as_documented(hub, "bob")
         await hub.remove()
 
@@ -167,20 +167,25 @@ def lasting(directory: Path) -> JsonObject:
     }
 
 
-async def set_at_run_time(hub: HubRelease) -> None:
-    """An administrator sets a number, drains a node, and announces a class; placeholders are warm."""
+async def set_at_run_time(hub: HubRelease, user: str) -> None:
+    """An administrator sets a number, drains a user's node, and announces a class; a placeholder is warm elsewhere."""
+    server = await hub.server_of(user)
+    assert server is not None
+    # A placeholder fits only on the other node.
+    drained = server["spec"]["nodeName"]
     settings = f"/services/{hub.service_name}/api"
     entry = {"begins": "2030-01-01 09:00", "minutes": 90, "users": "20 of gpu-slice", "name": "class"}
     async with await hub.browser("admin") as admin:
         await admin.change(f"{settings}/settings/placeholders/gpu-slice", {"min": 1, "max": 1})
-        await admin.change(f"{settings}/settings/draining/node-b", {})
+        await admin.change(f"{settings}/settings/draining/{drained}", {})
         await admin.change(f"{settings}/calendar-entries", entry, "POST")
 
     async def has_happened() -> bool:
-        node = await hub.cluster.api.get(resource_path("v1", "nodes", name="node-b"))
-        return names.DRAINING in node["metadata"]["labels"] and bool(await hub.placeholders())
+        node = await hub.cluster.api.get(resource_path("v1", "nodes", name=drained))
+        is_elsewhere = any(each["spec"]["nodeName"] != drained for each in await hub.placeholders())
+        return names.DRAINING in node["metadata"]["labels"] and is_elsewhere
 
-    await eventually(has_happened, "a node drains, a placeholder is warm", shows=hub.cluster.logs)
+    await eventually(has_happened, f"{drained} drains, a placeholder is warm elsewhere", shows=hub.cluster.logs)
 
 
 def test_two_hubs_in_one_namespace_and_a_third_elsewhere(cluster: WholeCluster, tmp_path: Path) -> None:
