@@ -6,8 +6,8 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from hypothesis import settings
 
+from . import tiers
 from .cluster.fixtures import (
     background_loop,
     cluster,
@@ -20,10 +20,6 @@ from .cluster.fixtures import (
 from .no_authorities import trust_no_authorities
 
 trust_no_authorities()
-
-# How long one example takes says nothing on a machine that does other things, too.
-settings.register_profile("unhurried", deadline=None)
-settings.load_profile("unhurried")
 
 # The other one watches /etc/resolv.conf for each event loop that ever was, and a machine has 128 such watchers for all
 # processes of a user: kubelet and containerd would find none left.
@@ -42,6 +38,34 @@ __all__ = [
     "embedded_cluster",
     "real_cluster",
 ]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("tiers", "tiers of tests (tests/tiers.py)")
+    group.addoption("--tiers", action="store_true", help="list the tiers with their number of tests, and run none")
+    group.addoption("--slowest", type=int, default=0, metavar="N", help="name the N slowest tests of each tier")
+    group.addoption(
+        "--processor-seconds", type=float, metavar="SECONDS", help="fail if the run takes more seconds of processors"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    tiers.configure(config)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Number of processes for tests that wait: two more than processors, and 3 GB for each with its clusters."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    processors = len(os.sched_getaffinity(0))
+    return max(1, min(processors + 2, int(memory // 3e9)))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import no module of other tiers where only the tier *default* is wanted."""
+    if config.option.markexpr == tiers.Tier.DEFAULT and not tiers.may_hold(collection_path, config.args):
+        return True
+    return None
 
 
 #: Their tests wait for clusters, nodes and browsers most of their time.

@@ -1,0 +1,267 @@
+"""Tiers of tests, which set themselves from fixtures and directories, and what each of them costs.
+
+``pytest`` alone runs the tier *default*; ``pytest -m real`` runs another one, and ``pytest -m ""`` all. A test that is
+named by its id always runs. ``pytest --tiers`` lists the tiers.
+"""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests import examples
+
+__all__ = ["Tier", "TierReporter", "tier_of"]
+
+TESTS: Final = Path(__file__).parent
+#: A test must be worth its time in every change; these are worth it once a night. Each has its reason.
+LONG: Final[dict[str, str]] = {}
+_CACHE_KEY = "dra-spawner/tiers"
+
+
+class Tier(StrEnum):
+    """A tier; each value is the mark by which pytest selects its tests."""
+
+    DEFAULT = "default"
+    EMBEDDED = "embedded"
+    REAL = "real"
+    SYSTEM = "system"
+    LONG = "long"
+
+
+MEANINGS: Final = {
+    Tier.DEFAULT: "no cluster, or the embedded one for the promises to users",
+    Tier.EMBEDDED: "the embedded cluster",
+    Tier.REAL: "a real kube-apiserver, kube-scheduler and kube-controller-manager",
+    Tier.SYSTEM: "a node, browser, chart, image, database server or other program; days in virtual time",
+    Tier.LONG: "once a night: tests that take longer than they are worth in each change, and all random examples",
+}
+_SYSTEM_DIRECTORIES: Final = frozenset(("browser", "chart", "images", "node", "oracle", "virtual_time"))
+_CLUSTER_DIRECTORIES: Final = frozenset(("integration",))
+#: Fixtures that start something, and the tier of a test that needs one of them.
+_FIXTURES: Final = (
+    (Tier.SYSTEM, frozenset(("binaries", "chromium", "postgresql"))),
+    (Tier.REAL, frozenset(("control_plane", "control_plane_path", "real_cluster"))),
+    (Tier.EMBEDDED, frozenset(("background_loop", "cluster", "embedded_cluster"))),
+)
+#: Values of parameters that name a fixture of the same meaning, as those of ``cluster`` and of the history's ``url``.
+_PARAMETERS: Final = {"postgresql": Tier.SYSTEM, "real": Tier.REAL}
+
+
+def tier_of(item: pytest.Item) -> Tier:
+    """Return the tier of a test.
+
+    Parameters
+    ----------
+    item
+        Its fixtures, the values of its parameters, its directory and its marks ``promise`` and ``needs_program`` decide.
+    """
+    path = item.path.relative_to(TESTS)
+    name = f"{path.as_posix()}::{getattr(item, 'originalname', item.name)}"
+    if path.as_posix() in LONG or name in LONG:
+        return Tier.LONG
+    directory = path.parts[0]
+    if directory in _SYSTEM_DIRECTORIES or item.get_closest_marker("needs_program"):
+        return Tier.SYSTEM
+    callspec = getattr(item, "callspec", None)
+    values = {value for value in callspec.params.values() if isinstance(value, str)} if callspec else set()
+    for value, tier in _PARAMETERS.items():
+        if value in values:
+            return tier
+    fixtures = set(getattr(item, "fixturenames", ()))
+    found = next((tier for tier, names in _FIXTURES if fixtures & names), Tier.DEFAULT)
+    if found is Tier.DEFAULT and directory in _CLUSTER_DIRECTORIES:
+        found = Tier.EMBEDDED
+    if found is Tier.EMBEDDED and item.get_closest_marker("promise"):
+        return Tier.DEFAULT
+    return found
+
+
+def has_random_examples(item: pytest.Item) -> bool:
+    """Whether the tier *long* runs the test, too: with random examples, and ten times as many."""
+    callspec = getattr(item, "callspec", None)
+    is_hypothesis = getattr(getattr(item, "function", None), "is_hypothesis_test", False)
+    return is_hypothesis or (callspec is not None and "seed" in callspec.params)
+
+
+def may_hold(path: Path, arguments: list[str]) -> bool:
+    """Whether a directory can hold tests of the tier *default*, or is named on the command line."""
+    if path.name not in _SYSTEM_DIRECTORIES or path.parent != TESTS:
+        return True
+    return any(path == Path(each).absolute() or path in Path(each).absolute().parents for each in arguments)
+
+
+@dataclass(slots=True)
+class TierCost:
+    """What the tests of a tier have taken.
+
+    Attributes
+    ----------
+    tests
+        Their number.
+    seconds
+        Seconds inside them, in all processes together.
+    processor_seconds
+        Seconds of processors for them and for the processes that they have waited for.
+    slowest
+        Seconds of each test.
+    """
+
+    tests: int = 0
+    seconds: float = 0.0
+    processor_seconds: float = 0.0
+    slowest: Counter[str] = field(default_factory=Counter)
+
+
+class TierReporter:
+    """Marks each test with its tier, and measures tiers.
+
+    Attributes
+    ----------
+    costs
+        Of each tier, in the process that prints them.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.costs = {tier: TierCost() for tier in Tier}
+        self._config = config
+        self._began = time.monotonic()
+        self._processors: Counter[str] = Counter()
+        self._left: Counter[Tier] = Counter()
+        self._all_processor_seconds = 0.0
+
+    # In each process that runs tests:
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        for item in items:
+            tier = tier_of(item)
+            item.add_marker(tier.value)
+            if has_random_examples(item):
+                item.add_marker(Tier.LONG.value)
+            item.user_properties.append(("tier", tier.value))
+            for mark in item.iter_markers("needs_program"):
+                if shutil.which(mark.args[0]) is None:
+                    item.add_marker(pytest.mark.skip(reason=f"{mark.args[0]} is not installed"))
+
+    def pytest_deselected(self, items: list[pytest.Item]) -> None:
+        self._left.update(dict(item.user_properties)["tier"] for item in items)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        before = processor_seconds()
+        try:
+            return (yield)
+        finally:
+            self._processors[dict(item.user_properties)["tier"]] += processor_seconds() - before
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        output = getattr(session.config, "workeroutput", None)
+        if output is not None:
+            output["tiers"] = (dict(self._processors), processor_seconds(), dict(self._left))
+            return
+        self._add(self._processors, processor_seconds())
+        if session.config.cache:
+            session.config.cache.set(_CACHE_KEY, self._remembered(session.config.cache))
+        budget = session.config.getoption("processor_seconds")
+        if budget and self._all_processor_seconds > budget:
+            print(
+                f"\nThese tests may take {budget:g} seconds of processors, and took {self._all_processor_seconds:.0f}."
+            )
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _remembered(self, cache: pytest.Cache) -> dict[str, list[int]]:
+        """What the tiers took last, with this run's."""
+        found: dict[str, list[int]] = cache.get(_CACHE_KEY, {})
+        for tier, cost in self.costs.items():
+            if cost.tests:
+                found[tier.value] = [cost.tests, round(cost.seconds), round(cost.processor_seconds)]
+        return found
+
+    # In the process that prints:
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        processors, total, left = getattr(node, "workeroutput", {}).get("tiers", ({}, 0.0, {}))
+        self._add(processors, total)
+        self._left = Counter(left)
+
+    def _add(self, processors: dict[str, float], total: float) -> None:
+        for tier, seconds in processors.items():
+            self.costs[Tier(tier)].processor_seconds += seconds
+        self._all_processor_seconds += total
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        cost = self.costs[Tier(dict(report.user_properties).get("tier", Tier.DEFAULT))]
+        cost.tests += report.when == "call"
+        cost.seconds += report.duration
+        cost.slowest[report.nodeid] += report.duration
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        slowest = self._config.getoption("slowest")
+        for tier, cost in self.costs.items():
+            if not cost.tests:
+                continue
+            terminalreporter.write_line(
+                f"tier {tier}: {cost.tests} tests, {cost.seconds:.0f} s in them, {cost.processor_seconds:.0f} s of processors"
+            )
+            for name, seconds in cost.slowest.most_common(slowest):
+                terminalreporter.write_line(f"  {seconds:6.1f} s {name}")
+        terminalreporter.write_line(
+            f"all: {time.monotonic() - self._began:.0f} s, {self._all_processor_seconds:.0f} s of processors"
+        )
+        if self._left:
+            left = ", ".join(f"{number} {tier}" for tier, number in sorted(self._left.items()))
+            terminalreporter.write_line(f'other tiers were left out ({left}); `pytest -m ""` runs all')
+
+
+class TierList:
+    """``pytest --tiers``: prints each tier with its number of tests, and runs none."""
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        numbers = Counter(dict(item.user_properties)["tier"] for item in session.items)
+        more = sum(has_random_examples(item) for item in session.items)
+        last = session.config.cache.get(_CACHE_KEY, {}) if session.config.cache else {}
+        print(
+            f"\n{'tier':10}{'tests':>7}{'seconds':>9}{'processors':>12}  what its tests need (seconds: of the last run here)"
+        )
+        for tier in Tier:
+            number = numbers[tier.value] + (more if tier is Tier.LONG else 0)
+            _, seconds, processors = last.get(tier.value, ("", "-", "-"))
+            print(f"{tier:10}{number:7}{seconds:>9}{processors:>12}  {MEANINGS[tier]}")
+
+    def pytest_runtestloop(self) -> bool:
+        return True
+
+
+def processor_seconds() -> float:
+    """Seconds of processors that this process, and the ended processes that it has waited for, have used."""
+    used = (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+def configure(config: pytest.Config) -> None:
+    """Register marks and reporters, and say how many random examples this run takes."""
+    for tier, meaning in MEANINGS.items():
+        config.addinivalue_line("markers", f"{tier}: {meaning}; set by tests/tiers.py, never by hand")
+    config.addinivalue_line("markers", "promise(sentence): what a user counts on; docs/explanation/promises.md")
+    config.addinivalue_line("markers", "needs_program(name): a program of Debian; the test is of the tier system")
+    if config.option.markexpr == Tier.DEFAULT and any("::" in each for each in config.args):
+        config.option.markexpr = ""
+    if config.getoption("tiers"):
+        config.option.markexpr = ""
+        config.option.verbose = -2
+        config.pluginmanager.register(TierList())
+    expression = config.option.markexpr
+    examples.choose(all_of_them=not expression or Tier.LONG in expression.replace(f"not {Tier.LONG}", ""))
+    config.pluginmanager.register(TierReporter(config), "tier-reporter")
