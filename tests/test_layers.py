@@ -113,7 +113,7 @@ def planted() -> Iterator[tuple[str, str, str]]:
 
 def lint_imports(directory: Path) -> subprocess.CompletedProcess[str]:
     """Output of the linter for a copy of the package."""
-    command = [Path(sys.executable).with_name("lint-imports"), "--no-cache"]
+    command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"]
     wide = os.environ | {"COLUMNS": "1000"}
     return subprocess.run(command, cwd=directory, env=wide, capture_output=True, text=True, timeout=240, check=False)
 
