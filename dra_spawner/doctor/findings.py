@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["DoctorFinding", "DoctorRule", "Severity", "Subject"]
+__all__ = ["DoctorFinding", "DoctorRule", "Severity", "Subject", "rules_of"]
 
 
 class Severity(StrEnum):
@@ -90,3 +91,8 @@ class DoctorRule:
         severity = severity or self.severities[0]
         assert severity in self.severities, (self.code, severity)
         return DoctorFinding(self.code, self.subject, severity, sentence, fix, where)
+
+
+def rules_of(members: Mapping[str, object]) -> tuple[DoctorRule, ...]:
+    """The rules among the members of a module, which gives its ``globals()``, in their order there."""
+    return tuple(each for each in members.values() if isinstance(each, DoctorRule))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -62,3 +63,8 @@ class LintRule:
         level = level or self.levels[0]
         assert level in self.levels, (self.name, level)
         return Finding(level, self.name, path, message)
+
+
+def rules_of(members: Mapping[str, object]) -> tuple[LintRule, ...]:
+    """The rules among the members of a module, which gives its ``globals()``, in their order there."""
+    return tuple(each for each in members.values() if isinstance(each, LintRule))

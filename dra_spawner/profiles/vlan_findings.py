@@ -9,7 +9,7 @@ from dra_spawner.profiles.choices import TRAIT as CLAIMS_TRAIT
 from dra_spawner.profiles.choices import Choice
 from dra_spawner.profiles.claim_templates import FROM_MAPPING, FROM_VLANS, claim_variables, may_have_variables
 from dra_spawner.profiles.claims import DeviceClaim
-from dra_spawner.profiles.findings import Finding, Level, LintRule
+from dra_spawner.profiles.findings import Finding, Level, LintRule, rules_of
 from dra_spawner.profiles.language import parse_device_claims
 from dra_spawner.profiles.problems import ProfileError
 from dra_spawner.profiles.templates import variable_names
@@ -29,7 +29,7 @@ GIVEN_TWICE: Final = LintRule(
     "vlan-given-twice", (Level.WARNING,), False, "A VLAN written down in a profile that is in the range of vlans, too"
 )
 WRONG_VLANS: Final = LintRule("vlans", (Level.ERROR,), False, "An invalid value of vlans itself")
-VLAN_RULES: Final = (NO_VALUE, GIVEN_TWICE, WRONG_VLANS)
+VLAN_RULES: Final = rules_of(globals())
 
 
 def vlan_findings(choice: Choice) -> Iterator[Finding]:

@@ -7,17 +7,13 @@ many. A pod that exceeds a limit is undecidable (`Pod.undecidable`); for other p
 from __future__ import annotations
 
 import marshal
-from collections.abc import Iterable
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Collection, Iterable
+from typing import Any, Final
 
 from dra_spawner.dra.decoding import Reader
-from dra_spawner.dra.node_selector import Requirement
+from dra_spawner.dra.node_selector import NodeSelector, Requirement
 
-if TYPE_CHECKING:
-    from dra_spawner.simulator.pods import Pod
-
-__all__ = ["MAX_HOST_PORTS", "MAX_RESOURCES", "MAX_VALUES", "short_parts", "within_limits"]
+__all__ = ["MAX_HOST_PORTS", "MAX_RESOURCES", "MAX_VALUES", "short_parts", "too_many_conditions"]
 
 MAX_VALUES: Final = 2000
 """Maximum of values, at any depth, in one part of a pod's spec; a longer part is not read."""
@@ -41,47 +37,29 @@ def short_parts(spec: Reader) -> tuple[Reader, list[str]]:
     return spec.without(too_long), [f"spec.{part} with more than {MAX_VALUES} values" for part in too_long]
 
 
-def within_limits(pod: Pod) -> Pod:
-    """The pod, without its conditions on nodes and pods if there are too many of them.
+def too_many_conditions(
+    other_pods: Iterable[Collection[Requirement]], nodes: Iterable[NodeSelector], *, more_about_nodes: int
+) -> str:
+    """The kind of conditions of which a pod has too many, with their number; empty if it has few of both kinds.
 
-    The API server has no limit for them. Without them it is not known where the pod may run (`Pod.too_many`); a pod
-    that has a node counts as if it had no affinity.
+    Parameters
+    ----------
+    other_pods
+        The label conditions of each term that selects other pods.
+    nodes
+        What the pod requires and prefers of nodes.
+    more_about_nodes
+        Number of its other conditions on nodes.
     """
-    terms = (
-        *pod.required_affinity,
-        *pod.required_anti_affinity,
-        *pod.preferred_affinity,
-        *pod.preferred_anti_affinity,
+    about_pods = sum(1 + _size(each) for each in other_pods)
+    about_nodes = more_about_nodes + sum(
+        1 + _size(term.match_expressions) + _size(term.match_fields) for each in nodes for term in each.terms
     )
-    about_pods = sum(1 + _size(each.labels or ()) for each in terms)
-    about_pods += sum(1 + _size(each.labels or ()) for each in pod.spread_constraints)
-    selectors = [each.selector for each in pod.preferred_nodes]
-    selectors += [pod.required_nodes] if pod.required_nodes is not None else []
-    about_nodes = len(pod.tolerations) + len(pod.host_ports) + len(pod.node_selector)
-    about_nodes += sum(
-        1 + _size(term.match_expressions) + _size(term.match_fields) for each in selectors for term in each.terms
-    )
-    if about_pods <= _MAX_ABOUT_PODS and about_nodes <= _MAX_ABOUT_NODES:
-        return pod
-    found, most, of = about_nodes, _MAX_ABOUT_NODES, "nodes"
     if about_pods > _MAX_ABOUT_PODS:
-        found, most, of = about_pods, _MAX_ABOUT_PODS, "other pods"
-    too_many = f"{found:,} conditions on {of}; at most {most} are modelled"
-    return replace(
-        pod,
-        too_many=too_many,
-        undecidable=(*pod.undecidable, too_many),
-        tolerations=(),
-        node_selector={},
-        required_nodes=None,
-        preferred_nodes=(),
-        required_affinity=(),
-        required_anti_affinity=(),
-        preferred_affinity=(),
-        preferred_anti_affinity=(),
-        host_ports=(),
-        spread_constraints=(),
-    )
+        return f"{about_pods:,} conditions on other pods; at most {_MAX_ABOUT_PODS} are modelled"
+    if about_nodes > _MAX_ABOUT_NODES:
+        return f"{about_nodes:,} conditions on nodes; at most {_MAX_ABOUT_NODES} are modelled"
+    return ""
 
 
 def _size(requirements: Iterable[Requirement]) -> int:

@@ -4,13 +4,53 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from dra_spawner.dra.decoding import Reader
-from dra_spawner.dra.node_selector import Requirement
+from dra_spawner.dra.node_selector import NodeSelector, Requirement
 from dra_spawner.simulator.labels import label_requirements
 from dra_spawner.simulator.resources import PodRequests
 
-__all__ = ["Container", "SpreadConstraint"]
+__all__ = ["ANY_ADDRESS", "ClaimReference", "Container", "HostPort", "PreferredNodes", "SpreadConstraint"]
+
+ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 (the API's default, not something we listen on)
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimReference:
+    """An entry of ``spec.resourceClaims``, with its entry in ``status.resourceClaimStatuses``."""
+
+    name: str
+    """Name of the entry."""
+    claim: str | None
+    """Name of the ResourceClaim; None before it is generated, or if the pod needs no claim."""
+    template: str | None = None
+    """Name of the ResourceClaimTemplate of a generated claim; None for a claim that is named directly."""
+    is_needed: bool = True
+    """False if the pod needs no claim for this entry, according to its status."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostPort:
+    """A port of the node that a container requests."""
+
+    address: str
+    protocol: str
+    port: int
+
+    def conflicts_with(self, other: HostPort) -> bool:
+        """Whether a node cannot have both."""
+        if (self.port, self.protocol) != (other.port, other.protocol):
+            return False
+        return self.address == other.address or ANY_ADDRESS in (self.address, other.address)
+
+
+@dataclass(frozen=True, slots=True)
+class PreferredNodes:
+    """An entry of ``preferredDuringSchedulingIgnoredDuringExecution`` of a node affinity."""
+
+    weight: int
+    selector: NodeSelector
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from dra_spawner.dra.decoding import Reader
@@ -11,8 +11,15 @@ from dra_spawner.dra.node_selector import NodeSelector, Requirement
 from dra_spawner.dra.objects import Toleration
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.simulator.labels import label_requirements
-from dra_spawner.simulator.pod_limits import MAX_HOST_PORTS, MAX_RESOURCES, short_parts, within_limits
-from dra_spawner.simulator.pod_parts import Container, SpreadConstraint
+from dra_spawner.simulator.pod_limits import MAX_HOST_PORTS, MAX_RESOURCES, short_parts, too_many_conditions
+from dra_spawner.simulator.pod_parts import (
+    ANY_ADDRESS,
+    ClaimReference,
+    Container,
+    HostPort,
+    PreferredNodes,
+    SpreadConstraint,
+)
 from dra_spawner.simulator.resources import CPU, MEMORY, Amounts, PodRequests, container_sum, to_amounts
 
 __all__ = [
@@ -31,44 +38,6 @@ DEFAULT_SCHEDULER: Final = "default-scheduler"
 # Amounts that count for a container without a request of its own, when nodes are scored, and only then.
 _SCORING_DEFAULTS: Final = {CPU: Quantity.parse("100m"), MEMORY: Quantity.parse("200Mi")}
 _POD_LEVEL_RESOURCES: Final = (CPU, MEMORY, "hugepages-")
-_ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 (the API's default, not something we listen on)
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimReference:
-    """An entry of ``spec.resourceClaims``, with its entry in ``status.resourceClaimStatuses``."""
-
-    name: str
-    """Name of the entry."""
-    claim: str | None
-    """Name of the ResourceClaim; None before it is generated, or if the pod needs no claim."""
-    template: str | None = None
-    """Name of the ResourceClaimTemplate of a generated claim; None for a claim that is named directly."""
-    is_needed: bool = True
-    """False if the pod needs no claim for this entry, according to its status."""
-
-
-@dataclass(frozen=True, slots=True)
-class HostPort:
-    """A port of the node that a container requests."""
-
-    address: str
-    protocol: str
-    port: int
-
-    def conflicts_with(self, other: HostPort) -> bool:
-        """Whether a node cannot have both."""
-        if (self.port, self.protocol) != (other.port, other.protocol):
-            return False
-        return self.address == other.address or _ANY_ADDRESS in (self.address, other.address)
-
-
-@dataclass(frozen=True, slots=True)
-class PreferredNodes:
-    """An entry of ``preferredDuringSchedulingIgnoredDuringExecution`` of a node affinity."""
-
-    weight: int
-    selector: NodeSelector
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +237,47 @@ class Pod:
                 "",
             ),
         )
-        return within_limits(pod)
+        return pod._within_limits()
+
+    def _within_limits(self) -> Pod:
+        """The pod, without its conditions on nodes and pods if there are too many of them.
+
+        The API server has no limit for them. Without them it is not known where the pod may run (`too_many`); a pod
+        that has a node counts as if it had no affinity.
+        """
+        other_pods = [
+            each.labels or ()
+            for terms in (
+                *(self.required_affinity, self.required_anti_affinity),
+                *(self.preferred_affinity, self.preferred_anti_affinity),
+            )
+            for each in terms
+        ]
+        other_pods += [each.labels or () for each in self.spread_constraints]
+        selectors = [each.selector for each in self.preferred_nodes]
+        selectors += [self.required_nodes] if self.required_nodes is not None else []
+        too_many = too_many_conditions(
+            other_pods,
+            selectors,
+            more_about_nodes=len(self.tolerations) + len(self.host_ports) + len(self.node_selector),
+        )
+        if not too_many:
+            return self
+        return replace(
+            self,
+            too_many=too_many,
+            undecidable=(*self.undecidable, too_many),
+            tolerations=(),
+            node_selector={},
+            required_nodes=None,
+            preferred_nodes=(),
+            required_affinity=(),
+            required_anti_affinity=(),
+            preferred_affinity=(),
+            preferred_anti_affinity=(),
+            host_ports=(),
+            spread_constraints=(),
+        )
 
 
 def _requests(
@@ -315,7 +324,7 @@ def _host_ports(spec: Reader, containers: list[Reader], init_containers: list[Re
         for port in container.children("ports"):
             number = port.integer("hostPort") or (port.integer("containerPort") if on_host else 0)
             if number > 0:
-                ports.append(HostPort(port.text("hostIP") or _ANY_ADDRESS, port.text("protocol") or "TCP", number))
+                ports.append(HostPort(port.text("hostIP") or ANY_ADDRESS, port.text("protocol") or "TCP", number))
     return tuple(ports)
 
 

@@ -1,7 +1,8 @@
 """Defaults and checks of the API server, before an object is stored."""
 
 import base64
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 from dra_spawner import names
 from dra_spawner.devcluster.api import defaults
@@ -40,10 +41,8 @@ from dra_spawner.devcluster.api.validation.metadata import check_common_metadata
 from dra_spawner.devcluster.api.validation.names import check_config_key
 from dra_spawner.devcluster.api.validation.pods import check_pod_spec, check_pod_update
 from dra_spawner.devcluster.api.validation.slices import check_slice_spec, check_slice_update
+from dra_spawner.devcluster.api.versioned_objects import VersionedObjects
 from dra_spawner.json_types import JsonObject
-
-if TYPE_CHECKING:
-    from dra_spawner.devcluster.api.store import Store
 
 _NEW_STATUS: dict[ResourceType, JsonObject] = {
     NAMESPACES: {"phase": "Active"},
@@ -57,7 +56,7 @@ _NEW_STATUS: dict[ResourceType, JsonObject] = {
 }
 
 
-def admit_create(resource_type: ResourceType, obj: JsonObject, store: "Store") -> None:
+def admit_create(resource_type: ResourceType, obj: JsonObject, objects: VersionedObjects, now: datetime) -> None:
     """Set the server's fields of a new object, in place.
 
     Raises
@@ -74,7 +73,7 @@ def admit_create(resource_type: ResourceType, obj: JsonObject, store: "Store") -
         obj["status"] = dict(_NEW_STATUS.get(resource_type, {}))
     _default(resource_type, obj)
     if resource_type is PODS:
-        _admit_pod(obj, store)
+        _admit_pod(obj, objects, now)
     elif resource_type is NAMESPACES:
         obj.setdefault("spec", {}).setdefault("finalizers", ["kubernetes"])
         labels = obj["metadata"].setdefault("labels", {})
@@ -121,33 +120,33 @@ def _default_secret(secret: JsonObject) -> None:
         secret["data"] = (secret.get("data") or {}) | encoded
 
 
-def _admit_pod(pod: JsonObject, store: "Store") -> None:
+def _admit_pod(pod: JsonObject, objects: VersionedObjects, now: datetime) -> None:
     spec, status = pod["spec"], pod["status"]
-    _set_priority(pod, store)
+    _set_priority(pod, objects)
     status["qosClass"] = defaults.qos_class(spec)
     if spec.get("schedulingGates"):
         status["conditions"] = [
             {
                 "type": "PodScheduled",
                 "status": "False",
-                "lastTransitionTime": timestamp(store.now()),
+                "lastTransitionTime": timestamp(now),
                 "reason": "SchedulingGated",
                 "message": "Scheduling is blocked due to non-empty scheduling gates",
             }
         ]
 
 
-def _set_priority(pod: JsonObject, store: "Store") -> None:
+def _set_priority(pod: JsonObject, objects: VersionedObjects) -> None:
     """Resolve the pod's priority class as the Priority admission plugin does."""
     spec, metadata = pod["spec"], pod["metadata"]
     name = spec.get("priorityClassName", "")
     value, policy = 0, "PreemptLowerPriority"
     if name:
-        found = store.find(PRIORITYCLASSES, None, name)
+        found = objects.find(PRIORITYCLASSES, "", name)
         if found is None:
             raise forbidden(PODS, metadata.get("name", ""), f"no PriorityClass with name {name} was found")
     else:
-        found = _default_priority_class(store)
+        found = _default_priority_class(objects)
         if found is not None:
             spec["priorityClassName"] = found["metadata"]["name"]
     if found is not None:
@@ -164,9 +163,9 @@ def _set_priority(pod: JsonObject, store: "Store") -> None:
     spec.setdefault("preemptionPolicy", policy)
 
 
-def _default_priority_class(store: "Store") -> JsonObject | None:
+def _default_priority_class(objects: VersionedObjects) -> JsonObject | None:
     """The global default; of several, the class with the lowest value."""
-    candidates = [entry for entry in store.objects(PRIORITYCLASSES) if entry.get("globalDefault")]
+    candidates = [entry for entry in objects.values(PRIORITYCLASSES) if entry.get("globalDefault")]
     return min(candidates, key=lambda entry: int(entry["value"]), default=None)
 
 
@@ -183,16 +182,16 @@ def admit_update(resource_type: ResourceType, current: JsonObject, new: JsonObje
         new.setdefault("spec", {})
 
 
-def validate_create(resource_type: ResourceType, obj: JsonObject, store: "Store") -> list[FieldError]:
+def validate_create(resource_type: ResourceType, obj: JsonObject, objects: VersionedObjects) -> list[FieldError]:
     """Errors of a new object."""
     errors = check_metadata(resource_type, obj["metadata"])
     spec: JsonObject = obj.get("spec") or {}
     if resource_type is PODS:
         errors += check_pod_spec(spec, "spec")
     elif resource_type is RESOURCECLAIMS:
-        errors += check_claim_spec(spec, "spec") + _check_admin_access(obj, spec, store)
+        errors += check_claim_spec(spec, "spec") + _check_admin_access(obj, spec, objects)
     elif resource_type is RESOURCECLAIMTEMPLATES:
-        errors += check_template_spec(spec, "spec") + _check_admin_access(obj, spec["spec"], store)
+        errors += check_template_spec(spec, "spec") + _check_admin_access(obj, spec["spec"], objects)
     elif resource_type is DEVICECLASSES:
         errors += check_class_spec(spec, "spec")
     elif resource_type is RESOURCESLICES:
@@ -206,12 +205,12 @@ def validate_create(resource_type: ResourceType, obj: JsonObject, store: "Store"
     return errors
 
 
-def _check_admin_access(obj: JsonObject, claim_spec: JsonObject, store: "Store") -> list[FieldError]:
+def _check_admin_access(obj: JsonObject, claim_spec: JsonObject, objects: VersionedObjects) -> list[FieldError]:
     """Errors of admin access, which needs a label of the namespace."""
     index = wants_admin_access(claim_spec)
     if index is None:
         return []
-    namespace = store.find(NAMESPACES, None, obj["metadata"]["namespace"])
+    namespace = objects.find(NAMESPACES, "", obj["metadata"]["namespace"])
     labels = (namespace["metadata"].get("labels") or {}) if namespace is not None else {}
     if labels.get(names.ADMIN_ACCESS) == "true":
         return []

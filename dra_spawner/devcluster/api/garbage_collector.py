@@ -7,15 +7,14 @@ controller. Here they run at the end of the request that causes them.
 from collections import deque
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import Any
 
 from dra_spawner.devcluster.api.changes import WatchEvent, WatchEventType
 from dra_spawner.devcluster.api.deletion import FOREGROUND_FINALIZER, ORPHAN_FINALIZER, PropagationPolicy
+from dra_spawner.devcluster.api.object_writer import ObjectWriter
 from dra_spawner.devcluster.api.resource_types import NAMESPACES, STORED_TYPES, ResourceType, by_kind
+from dra_spawner.devcluster.api.versioned_objects import VersionedObjects
 from dra_spawner.json_types import JsonObject
-
-if TYPE_CHECKING:
-    from dra_spawner.devcluster.api.store import Store
 
 Reference = tuple[ResourceType, str, str]
 """Kind, namespace, name."""
@@ -28,10 +27,11 @@ class _Owner(StrEnum):
 
 
 class GarbageCollector:
-    """Watches one store and deletes objects that have lost their owners."""
+    """Watches the objects of one store and deletes objects that have lost their owners."""
 
-    def __init__(self, store: "Store") -> None:
-        self._store = store
+    def __init__(self, objects: VersionedObjects, writer: ObjectWriter) -> None:
+        self._objects = objects
+        self._writer = writer
         self._dependents: dict[str, dict[Reference, None]] = {}  # by the owner's uid, in order of appearance
         self._suspects: deque[Reference] = deque()
 
@@ -54,7 +54,7 @@ class GarbageCollector:
         """Delete all due objects, including those that become due meanwhile."""
         while self._suspects:
             resource_type, namespace, name = self._suspects.popleft()
-            obj = self._store.find(resource_type, namespace, name)
+            obj = self._objects.find(resource_type, namespace, name)
             if obj is None:
                 continue
             if resource_type is NAMESPACES:
@@ -96,14 +96,14 @@ class GarbageCollector:
             return
         foreground = _Owner.WAITING in states.values() and metadata["uid"] in self._dependents
         policy = PropagationPolicy.FOREGROUND if foreground else None
-        self._store.mark_deleted(resource_type, obj, propagation_policy=policy)
+        self._writer.mark_deleted(resource_type, obj, propagation_policy=policy)
 
     def _state(self, resource_type: ResourceType, obj: JsonObject, owner: JsonObject) -> _Owner:
         owner_type = by_kind(owner["apiVersion"], owner["kind"])
         if owner_type is None or (owner_type.namespaced and not resource_type.namespaced):
             return _Owner.SOLID  # it cannot be proven gone
         namespace = obj["metadata"].get("namespace", "") if owner_type.namespaced else ""
-        found = self._store.find(owner_type, namespace, owner["name"])
+        found = self._objects.find(owner_type, namespace, owner["name"])
         if found is None or found["metadata"]["uid"] != owner["uid"]:
             return _Owner.DANGLING
         waits = FOREGROUND_FINALIZER in (found["metadata"].get("finalizers") or ())
@@ -115,7 +115,7 @@ class GarbageCollector:
         """Foreground deletion: remove the owner when no dependent blocks it."""
         blocking = []
         for reference in self._dependents.get(owner["metadata"]["uid"], ()):
-            dependent = self._store.find(*reference)
+            dependent = self._objects.find(*reference)
             if any(
                 entry["uid"] == owner["metadata"]["uid"] and entry.get("blockOwnerDeletion")
                 for entry in _owner_references(dependent)
@@ -130,18 +130,21 @@ class GarbageCollector:
     def _orphan_dependents(self, resource_type: ResourceType, owner: JsonObject) -> None:
         uid = owner["metadata"]["uid"]
         for reference in list(self._dependents.get(uid, ())):
-            dependent = self._store.find(*reference)
+            dependent = self._objects.find(*reference)
             if dependent is not None:
                 self._drop_owners(reference[0], dependent, {uid})
         self._drop_finalizer(resource_type, owner, ORPHAN_FINALIZER)
 
     def _drop_owners(self, resource_type: ResourceType, obj: JsonObject, uids: set[str]) -> None:
         left = [owner for owner in _owner_references(obj) if owner["uid"] not in uids]
-        self._store.replace_metadata(resource_type, obj, {**obj["metadata"], "ownerReferences": left})
+        self._replace_metadata(resource_type, obj, "ownerReferences", left)
 
     def _drop_finalizer(self, resource_type: ResourceType, obj: JsonObject, finalizer: str) -> None:
         left = [name for name in obj["metadata"].get("finalizers") or () if name != finalizer]
-        self._store.replace_metadata(resource_type, obj, {**obj["metadata"], "finalizers": left})
+        self._replace_metadata(resource_type, obj, "finalizers", left)
+
+    def _replace_metadata(self, resource_type: ResourceType, obj: JsonObject, field: str, value: list[Any]) -> None:
+        self._writer.replace(resource_type, obj, {**obj, "metadata": {**obj["metadata"], field: value}})
 
     def _empty_namespace(self, namespace: JsonObject) -> None:
         """Delete the content of a terminating namespace, and the namespace when it is empty."""
@@ -152,13 +155,13 @@ class GarbageCollector:
             (resource_type, obj)
             for resource_type in STORED_TYPES
             if resource_type.namespaced
-            for obj in self._store.objects(resource_type, name)
+            for obj in self._objects.values(resource_type, name)
         ]
         for resource_type, obj in left:
             if not obj["metadata"].get("deletionTimestamp"):
-                self._store.mark_deleted(resource_type, obj)
+                self._writer.mark_deleted(resource_type, obj)
         if not left:
-            self._store.remove_namespace(namespace)
+            self._writer.remove(NAMESPACES, namespace)
 
 
 def _owner_references(obj: JsonObject | None) -> list[JsonObject]:

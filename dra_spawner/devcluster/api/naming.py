@@ -1,14 +1,11 @@
 """Namespace and name of a new object."""
 
 from random import Random
-from typing import TYPE_CHECKING
 
-from dra_spawner.devcluster.api.errors import already_exists, bad_request, forbidden
+from dra_spawner.devcluster.api.errors import already_exists, bad_request, forbidden, not_found
 from dra_spawner.devcluster.api.resource_types import NAMESPACES, ResourceType
+from dra_spawner.devcluster.api.versioned_objects import VersionedObjects
 from dra_spawner.json_types import JsonObject
-
-if TYPE_CHECKING:
-    from dra_spawner.devcluster.api.store import Store
 
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_CHARACTERS = 5
@@ -16,7 +13,9 @@ _MAX_BASE_CHARACTERS = 58
 _TRIES = 8
 
 
-def set_namespace(resource_type: ResourceType, obj: JsonObject, namespace: str | None, store: "Store") -> None:
+def set_namespace(
+    resource_type: ResourceType, obj: JsonObject, namespace: str | None, objects: VersionedObjects
+) -> None:
     """Set the object's namespace, which must exist and not terminate.
 
     Raises
@@ -34,7 +33,9 @@ def set_namespace(resource_type: ResourceType, obj: JsonObject, namespace: str |
     metadata["namespace"] = namespace or own
     if not metadata["namespace"]:
         raise bad_request("an empty namespace may not be set during creation")
-    found = store.get(NAMESPACES, None, metadata["namespace"])
+    found = objects.find(NAMESPACES, "", metadata["namespace"])
+    if found is None:
+        raise not_found(NAMESPACES, metadata["namespace"])
     if found["metadata"].get("deletionTimestamp"):
         name = found["metadata"]["name"]
         raise forbidden(
@@ -51,7 +52,7 @@ def set_namespace(resource_type: ResourceType, obj: JsonObject, namespace: str |
         )
 
 
-def generated_name(resource_type: ResourceType, obj: JsonObject, store: "Store", random: Random) -> str:
+def generated_name(resource_type: ResourceType, obj: JsonObject, objects: VersionedObjects, random: Random) -> str:
     """A free name that starts with ``metadata.generateName``.
 
     Raises
@@ -62,6 +63,6 @@ def generated_name(resource_type: ResourceType, obj: JsonObject, store: "Store",
     base = str(obj["metadata"]["generateName"])[:_MAX_BASE_CHARACTERS]
     for _ in range(_TRIES):
         name = base + "".join(random.choices(_ALPHABET, k=_SUFFIX_CHARACTERS))
-        if store.find(resource_type, obj["metadata"].get("namespace"), name) is None:
+        if objects.find(resource_type, obj["metadata"].get("namespace", ""), name) is None:
             return name
     raise already_exists(resource_type, name)

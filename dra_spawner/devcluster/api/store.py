@@ -15,7 +15,7 @@ from typing import Any
 
 from dra_spawner.devcluster.api import admission, naming
 from dra_spawner.devcluster.api.changes import WatchEvent, WatchEventType
-from dra_spawner.devcluster.api.deletion import Deletion, PropagationPolicy, deletion_step, timestamp
+from dra_spawner.devcluster.api.deletion import Deletion, PropagationPolicy, timestamp
 from dra_spawner.devcluster.api.errors import (
     ApiError,
     already_exists,
@@ -29,19 +29,15 @@ from dra_spawner.devcluster.api.errors import (
 from dra_spawner.devcluster.api.event_forms import requested_form, stored_form
 from dra_spawner.devcluster.api.event_lifetime import EventLifetime
 from dra_spawner.devcluster.api.garbage_collector import GarbageCollector
-from dra_spawner.devcluster.api.json_values import freeze, mutable_copy
+from dra_spawner.devcluster.api.json_values import mutable_copy
 from dra_spawner.devcluster.api.object_table import ObjectKey
+from dra_spawner.devcluster.api.object_writer import ObjectWriter
 from dra_spawner.devcluster.api.patches import PatchError, PatchType, apply_patch
 from dra_spawner.devcluster.api.preconditions import check_preconditions, finalizer_errors
 from dra_spawner.devcluster.api.resource_types import EVENTS, NAMESPACES, PRIORITYCLASSES, ResourceType
 from dra_spawner.devcluster.api.schema import decode_object
 from dra_spawner.devcluster.api.selectors import SelectorError, object_filter
-from dra_spawner.devcluster.api.updates import (
-    count_generation,
-    is_deletion_complete,
-    updated_object,
-    without_empty_members,
-)
+from dra_spawner.devcluster.api.updates import count_generation, updated_object
 from dra_spawner.devcluster.api.versioned_objects import VersionedObjects
 from dra_spawner.json_types import JsonObject
 
@@ -91,7 +87,8 @@ class Store:
         self._new_uid = new_uid
         self._random = random or random_module.Random()  # noqa: S311 (names, not secrets)
         self._objects = VersionedObjects(history_limit)
-        self._collector = GarbageCollector(self)
+        self._writer = ObjectWriter(self._objects, now)
+        self._collector = GarbageCollector(self._objects, self._writer)
         self._objects.subscribe(self._collector.note)
         self._lifetime = EventLifetime()
         self._objects.subscribe(lambda change: self._lifetime.note(change, self._now()))
@@ -219,11 +216,11 @@ class Store:
         metadata = new["metadata"]
         if metadata.get("resourceVersion"):
             raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
-        naming.set_namespace(resource_type, new, namespace, self)
-        admission.admit_create(resource_type, new, self)
+        naming.set_namespace(resource_type, new, namespace, self._objects)
+        admission.admit_create(resource_type, new, self._objects, self._now())
         if not metadata.get("name") and metadata.get("generateName"):
-            metadata["name"] = naming.generated_name(resource_type, new, self, self._random)
-        errors = admission.validate_create(resource_type, new, self)
+            metadata["name"] = naming.generated_name(resource_type, new, self._objects, self._random)
+        errors = admission.validate_create(resource_type, new, self._objects)
         if errors:
             raise invalid(resource_type, metadata.get("name", ""), errors)
         present = self.find(resource_type, metadata.get("namespace"), metadata["name"])
@@ -237,7 +234,7 @@ class Store:
         metadata["creationTimestamp"] = timestamp(self._now())
         if resource_type.generation:
             metadata["generation"] = 1
-        created = self._commit(resource_type, new, dry_run=dry_run)
+        created = self._writer.write(resource_type, new, dry_run=dry_run)
         self._collector.collect()
         return created
 
@@ -316,7 +313,7 @@ class Store:
         self, resource_type: ResourceType, current: JsonObject, new: JsonObject, *, dry_run: bool = False
     ) -> JsonObject:
         """Write a state that the server itself has built, without the rules for clients."""
-        replaced = self._finish_update(resource_type, current, new, dry_run=dry_run)
+        replaced = self._writer.replace(resource_type, current, new, dry_run=dry_run)
         self._collector.collect()
         return replaced
 
@@ -353,44 +350,14 @@ class Store:
         if resource_type is NAMESPACES and name in ("default", "kube-system", "kube-public"):
             raise forbidden(resource_type, name, "this namespace may not be deleted")
         policy = PropagationPolicy(propagation_policy) if propagation_policy else None
-        deletion = self.mark_deleted(resource_type, current, grace_period_seconds, policy, dry_run=dry_run)
+        deletion = self._writer.mark_deleted(resource_type, current, grace_period_seconds, policy, dry_run=dry_run)
         self._collector.collect()
         return deletion
 
     def remove_old_events(self) -> None:
         """Remove the Events whose time is over; to be called often, as nothing else removes them."""
         for namespace, name in self._lifetime.due(self._now()):
-            self._remove(EVENTS, self.get(EVENTS, namespace, name), dry_run=False)
-
-    # --- steps of a write, for the store and its garbage collector ------------------------------------
-
-    def mark_deleted(
-        self,
-        resource_type: ResourceType,
-        current: JsonObject,
-        grace_period_seconds: int | None = None,
-        propagation_policy: PropagationPolicy | None = None,
-        *,
-        dry_run: bool = False,
-    ) -> Deletion:
-        """Do one step of a deletion, without garbage collection."""
-        step = deletion_step(resource_type, current, self._now(), grace_period_seconds, propagation_policy)
-        latest = current
-        if step.metadata != current["metadata"]:
-            marked: JsonObject = {**current, "metadata": step.metadata}
-            if resource_type is NAMESPACES:
-                marked["status"] = {**current.get("status", {}), "phase": "Terminating"}
-            latest = self._commit(resource_type, marked, dry_run=dry_run)
-        if step.remove:
-            latest = self._remove(resource_type, latest, dry_run=dry_run)
-        return Deletion(latest, step.remove)
-
-    def replace_metadata(self, resource_type: ResourceType, current: JsonObject, metadata: JsonObject) -> None:
-        """Write an object's metadata, without garbage collection."""
-        self._finish_update(resource_type, current, {**current, "metadata": metadata}, dry_run=False)
-
-    def remove_namespace(self, namespace: JsonObject) -> None:
-        self._remove(NAMESPACES, namespace, dry_run=False)
+            self._writer.remove(EVENTS, self.get(EVENTS, namespace, name))
 
     def _replace(
         self, resource_type: ResourceType, current: JsonObject, desired: JsonObject, subresource: str, *, dry_run: bool
@@ -413,31 +380,4 @@ class Store:
         errors = finalizer_errors(current, new) + admission.validate_update(resource_type, current, new, subresource)
         if errors:
             raise invalid(resource_type, name, errors)
-        return self._finish_update(resource_type, current, new, dry_run=dry_run)
-
-    def _finish_update(
-        self, resource_type: ResourceType, current: JsonObject, new: JsonObject, *, dry_run: bool
-    ) -> JsonObject:
-        """Write an accepted update if it differs; remove the object if nothing blocks its deletion any more."""
-        new["metadata"] = without_empty_members(new["metadata"])
-        if new == current:
-            return current
-        if is_deletion_complete(resource_type, current, new):
-            self._remove(resource_type, current, dry_run=dry_run)
-            return _frozen(new)
-        return self._commit(resource_type, new, dry_run=dry_run)
-
-    def _commit(self, resource_type: ResourceType, new: JsonObject, *, dry_run: bool) -> JsonObject:
-        """Store an object's next state."""
-        new["metadata"] = without_empty_members(new["metadata"])
-        if dry_run:
-            return _frozen(new)
-        return self._objects.put(resource_type, new)
-
-    def _remove(self, resource_type: ResourceType, last: JsonObject, *, dry_run: bool) -> JsonObject:
-        return last if dry_run else self._objects.remove(resource_type, last)
-
-
-def _frozen(new: JsonObject) -> JsonObject:
-    frozen: JsonObject = freeze(new)
-    return frozen
+        return self._writer.replace(resource_type, current, new, dry_run=dry_run)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from dra_spawner.doctor.facts import DoctorFacts
-from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject
+from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject, rules_of
 from dra_spawner.doctor.node_clocks import NodeClock, node_clock
 
 __all__ = ["CLOCK_RULES", "clock_findings"]
@@ -38,7 +38,7 @@ NODE_CLOCK: Final = DoctorRule(
     "synchronize the clock of this node",
 )
 
-CLOCK_RULES: Final = (CLOCK_SKEW, NODE_CLOCK)
+CLOCK_RULES: Final = rules_of(globals())
 
 
 def clock_findings(facts: DoctorFacts) -> Iterator[DoctorFinding]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from dra_spawner.doctor.facts import DoctorFacts
-from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject
+from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject, rules_of
 from dra_spawner.doctor.node_clocks import seconds_of
 from dra_spawner.doctor.objects import labels_of, name_of, pod_spec
 from dra_spawner.dra.devices import Device, PoolId, ResourceSlice
@@ -78,10 +78,7 @@ STUCK_POD: Final = DoctorRule(
     "look at the node and at the driver's pod there; delete the pod by force only when the node is off",
 )
 
-DEVICE_RULES: Final = (
-    *(NO_DEVICE_CLASSES, NO_DEVICES, CLASS_WITHOUT_DEVICES, INCOMPLETE_POOL, TAINTED_DEVICES, DEVICE_PLUGIN),
-    *(NODE_WITHOUT_DRIVER, STUCK_POD),
-)
+DEVICE_RULES: Final = rules_of(globals())
 
 #: Resources of device plugins by the driver of the same devices.
 _PLUGIN_RESOURCES: Final = {

@@ -9,7 +9,7 @@ from typing import Final
 
 from dra_spawner import names
 from dra_spawner.doctor.facts import DoctorFacts
-from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject
+from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject, rules_of
 from dra_spawner.dra.devices import Device
 from dra_spawner.profiles.drivers import driver_of_class, known_drivers
 from dra_spawner.profiles.facts import ClusterFacts
@@ -33,7 +33,7 @@ DRIVER_TROUBLE: Final = DoctorRule(
     "as the finding says",
 )
 
-TROUBLE_RULES: Final = (DRIVER_TROUBLE,)
+TROUBLE_RULES: Final = rules_of(globals())
 
 
 @dataclass(frozen=True, slots=True)

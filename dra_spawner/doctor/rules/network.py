@@ -7,7 +7,7 @@ from typing import Final
 
 from dra_spawner.doctor.cilium_policies import NAMESPACE_LABEL, NotTranslated, network_policies_of
 from dra_spawner.doctor.facts import DoctorFacts
-from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject
+from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject, rules_of
 from dra_spawner.doctor.network_policies import Peer, closing_policies
 from dra_spawner.doctor.objects import component_of, is_ours, labels_of, name_of
 from dra_spawner.json_types import JsonObject
@@ -43,7 +43,7 @@ OTHER_POLICIES: Final = DoctorRule(
     "if hub and service do not reach each other: rules for their pods, not for addresses",
 )
 
-NETWORK_RULES: Final = (NETWORK_POLICY, OTHER_POLICIES)
+NETWORK_RULES: Final = rules_of(globals())
 
 
 def network_findings(facts: DoctorFacts) -> Iterator[DoctorFinding]:

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from dra_spawner import names
 from dra_spawner.doctor.facts import Account, DoctorFacts, HttpAnswer
-from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject
+from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject, rules_of
 from dra_spawner.doctor.node_clocks import seconds_of, written_at
 from dra_spawner.doctor.objects import (
     environment_of,
@@ -80,10 +80,7 @@ NO_LEADER: Final = DoctorRule(
     "look at the log of the service's pods",
 )
 
-PATH_RULES: Final = (
-    *(BASE_URL, HUB_ADDRESS, HUB_UNREACHABLE, SERVICE_UNREACHABLE, SERVICE_NOT_READY),
-    *(SERVICE_MISSING, NO_LEADER),
-)
+PATH_RULES: Final = rules_of(globals())
 
 
 def path_findings(facts: DoctorFacts) -> Iterator[DoctorFinding]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from dra_spawner.doctor.facts import Account, DoctorFacts, NeededRight
-from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject
+from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject, rules_of
 
 __all__ = ["RIGHT_RULES", "right_findings"]
 
@@ -26,7 +26,7 @@ NOT_SEEN: Final = DoctorRule(
     "run the command with the account of an administrator",
 )
 
-RIGHT_RULES: Final = (MISSING_RIGHT, NOT_SEEN)
+RIGHT_RULES: Final = rules_of(globals())
 
 _CHART: Final = {
     Account.HUB: "helm upgrade dra-spawner (rbac.create: true, and hub.serviceAccountName if the hub's account is not "

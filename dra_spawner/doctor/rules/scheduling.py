@@ -7,7 +7,7 @@ from typing import Final
 
 from dra_spawner import names
 from dra_spawner.doctor.facts import DoctorFacts
-from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject
+from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject, rules_of
 from dra_spawner.doctor.objects import (
     component_of,
     flags_of,
@@ -67,7 +67,7 @@ PULLER_SKIPS_NODES: Final = DoctorRule(
     "prePuller.extraTolerations in the hub's values",
 )
 
-SCHEDULING_RULES: Final = (USER_SCHEDULER, TWO_SCHEDULERS, CLIENT_LIMITS, LIMITS_NOT_SHOWN, PULLER_SKIPS_NODES)
+SCHEDULING_RULES: Final = rules_of(globals())
 
 
 def scheduling_findings(facts: DoctorFacts) -> Iterator[DoctorFinding]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from dra_spawner import names
 from dra_spawner.doctor.facts import DoctorFacts
-from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject
+from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject, rules_of
 from dra_spawner.doctor.objects import component_of, labels_of, name_of
 from dra_spawner.project_links import where
 
@@ -45,7 +45,7 @@ PRIORITY_CLASS: Final = DoctorRule(
     "priorityClass.create: true, or the name of an existing class",
 )
 
-SETTING_RULES: Final = (TWO_PLACEHOLDERS, SHAPES_CONFIG_MAP, USER_NAMESPACES, PRIORITY_CLASS)
+SETTING_RULES: Final = rules_of(globals())
 
 
 def setting_findings(facts: DoctorFacts) -> Iterator[DoctorFinding]:

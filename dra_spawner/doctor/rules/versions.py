@@ -7,7 +7,7 @@ from typing import Final
 
 from dra_spawner import names
 from dra_spawner.doctor.facts import DoctorFacts
-from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject
+from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject, rules_of
 from dra_spawner.doctor.objects import chart_of, flags_of, hub_deployment, name_of, version_of
 from dra_spawner.project_links import where
 from dra_spawner.versions import KUBERNETES, Z2JH, package_problems
@@ -79,10 +79,7 @@ HUB_VERSION: Final = DoctorRule(
     "install a supported version in the hub's image",
 )
 
-VERSION_RULES: Final = (
-    *(KUBERNETES_VERSION, KUBELET_VERSION, RESOURCE_API, FEATURE_GATE, DRA_PREEMPTION),
-    *(CHART_VERSION, HUB_VERSION),
-)
+VERSION_RULES: Final = rules_of(globals())
 
 
 def version_findings(facts: DoctorFacts) -> Iterator[DoctorFinding]:

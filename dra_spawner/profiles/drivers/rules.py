@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from dra_spawner.profiles.findings import Level, LintRule
+from dra_spawner.profiles.findings import Level, LintRule, rules_of
 
 _E, _W, _I = Level.ERROR, Level.WARNING, Level.INFO
 
@@ -63,9 +63,4 @@ MISSING_ATTACHMENT_DEFINITION: Final = LintRule(
     "missing-attachment-definition", (_E,), True, "SR-IOV: a NetworkAttachmentDefinition that does not exist"
 )
 
-DRIVER_RULES: Final = (
-    *(DRIVER_PARAMETERS, OTHER_DEVICE_TYPE, UNREAD_PARAMETERS, DROPPED_ATTRIBUTE, NODE_TOLERATION, BYPASSED_SHARE),
-    *(SHARE_NOT_ENFORCED, MPS_BESIDE_OTHERS, MPS_SINGLE_USER, TIME_SLICING_ON_MIG, VFIO_BESIDE_WEBHOOK, DRIVER_GATE),
-    *(COMPUTE_DOMAIN_CHANNEL, MEMORY_AS_ZERO, MISSING_CAPABILITY, CNI_ONE_INTERFACE, NO_INTERFACE),
-    MISSING_ATTACHMENT_DEFINITION,
-)
+DRIVER_RULES: Final = rules_of(globals())

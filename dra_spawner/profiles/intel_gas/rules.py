@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from dra_spawner.profiles.findings import Level, LintRule
+from dra_spawner.profiles.findings import Level, LintRule, rules_of
 
 __all__ = ["INTEL_GAS_RULES"]
 
@@ -40,4 +40,4 @@ LABELS: Final = LintRule(
 )
 CAPACITY: Final = LintRule("intel-gas-capacity", (_W,), True, "No node has enough cards, even if all were free")
 
-INTEL_GAS_RULES: Final = (LANGUAGE, PLUGIN, SCHEDULER, TILES, COMBINATION, LABELS, CAPACITY)
+INTEL_GAS_RULES: Final = rules_of(globals())

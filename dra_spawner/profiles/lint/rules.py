@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from dra_spawner.profiles.drivers.registry import driver_rules
-from dra_spawner.profiles.findings import Level, LintRule
+from dra_spawner.profiles.findings import Level, LintRule, rules_of
 from dra_spawner.profiles.intel_gas.rules import INTEL_GAS_RULES
 from dra_spawner.profiles.vlan_findings import VLAN_RULES
 from dra_spawner.project_links import where
@@ -135,33 +135,7 @@ EXTENDED_BESIDE_CLAIMS: Final = LintRule(
     "Claims beside an extended resource that some node has from a device plugin: there the pod never starts",
 )
 
-RULES: Final = (
-    PROFILE_LANGUAGE,
-    PROFILE_FUNCTION,
-    FREE_TEXT,
-    API_VERSION,
-    FIELD_DROPPED,
-    DEVICE_CLASS,
-    SELECTOR_FAILS,
-    UNGUARDED,
-    UNPUBLISHED,
-    QUALIFIED_KEY,
-    UNKNOWN_CAPACITY,
-    SHARE_TOO_LARGE,
-    SHARE_ROUNDED,
-    WHOLE_CAPACITY,
-    WHOLE_DEVICE,
-    DIFFERENT_CONFIG,
-    NO_COMMON_VALUE,
-    TOO_FEW_ALIKE,
-    ADMIN_ACCESS,
-    ALTERNATIVES,
-    CONFIG_FOR_ALL,
-    NEVER_FITS,
-    NO_DEVICES,
-    EXTENDED_RESOURCE,
-    EXTENDED_BESIDE_CLAIMS,
-)
+RULES: Final = rules_of(globals())
 
 
 def all_rules() -> tuple[LintRule, ...]:
