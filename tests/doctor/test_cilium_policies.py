@@ -8,6 +8,7 @@ import pytest
 
 from dra_spawner.doctor.cilium_policies import NAMESPACE_LABEL, NotTranslated, network_policies_of
 from dra_spawner.doctor.network_policies import Peer, closing_policies
+from tests.all_of_them import all_of_them
 from tests.doctor.objects import HUB_LABELS, NAMESPACE, SERVICE_LABELS, cilium
 
 KIND = "CiliumNetworkPolicy"
@@ -24,8 +25,7 @@ def on(port: str, **more: Any) -> dict[str, Any]:
     return {"toPorts": [{"ports": [{"port": port, **more}]}]}
 
 
-@pytest.mark.parametrize(
-    ("rules", "is_open"),
+@all_of_them(
     [
         pytest.param([], True, id="no section"),
         pytest.param([{}], False, id="nothing"),
@@ -46,7 +46,7 @@ def on(port: str, **more: Any) -> dict[str, Any]:
         pytest.param([on("http", protocol="TCP")], True, id="name of a port"),
         pytest.param([on("0")], True, id="all ports"),
         pytest.param([{"icmps": [{"fields": []}]}], False, id="ICMP"),
-    ],
+    ]
 )
 def test_egress_of_the_hub(rules: list[dict[str, Any]], is_open: bool) -> None:
     policies = network_policies_of(cilium(egress=rules), KIND)

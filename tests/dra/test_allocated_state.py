@@ -12,14 +12,14 @@ from dra_spawner.dra.allocated_state import AllocatedState, consumed_in
 from dra_spawner.dra.features import Features
 from dra_spawner.dra.objects import AllocatedDevice, DeviceId, PoolId
 from dra_spawner.dra.quantity import Quantity
+from tests.all_of_them import all_of_them
 from tests.dra.builders import DRIVER, make_claim, request, result, share, used
 
 D0 = DeviceId(DRIVER, "p", "d0")
 GI = 2**30 * 10**9
 
 
-@pytest.mark.parametrize(
-    ("results", "taken", "allocated", "consumed"),
+@all_of_them(
     [
         pytest.param([], False, False, None, id="nothing"),
         pytest.param([result("d0")], True, True, None, id="whole"),
@@ -33,7 +33,7 @@ GI = 2**30 * 10**9
         pytest.param([share("d0")], False, True, None, id="share-that-does-not-say"),
         pytest.param([share("d0") | {"adminAccess": True}], False, False, None, id="admin-share"),
         pytest.param([result("d0", consumedCapacity={"memory": "1Gi"})], True, True, None, id="no-share-id"),
-    ],
+    ]
 )
 def test_results(results: list[Any], taken: bool, allocated: bool, consumed: dict[str, int] | None) -> None:
     state = AllocatedState.from_claims([used(*results), make_claim(request())])

@@ -10,6 +10,7 @@ import pytest
 from dra_spawner.dra.allocator import Allocation, AllocationError, DoesNotFit, FatalReason, NoFitKind
 from dra_spawner.dra.features import Features
 from dra_spawner.dra.objects import DeviceClass, Node
+from tests.all_of_them import all_of_them
 from tests.dra.builders import (
     NODE,
     counter_slice,
@@ -149,8 +150,7 @@ def test_one_allocator_serves_many_nodes() -> None:
     assert isinstance(allocator.allocate(NODE, [claim]), tuple)
 
 
-@pytest.mark.parametrize(
-    ("claim", "features", "reason"),
+@all_of_them(
     [
         pytest.param(request(deviceClassName="none"), {}, FatalReason.CLASS_NOT_FOUND, id="class"),
         pytest.param(request(deviceClassName=""), {}, FatalReason.CLAIM, id="no-class"),
@@ -173,7 +173,7 @@ def test_one_allocator_serves_many_nodes() -> None:
             FatalReason.FEATURE_DISABLED,
             id="capacity-of-alternative",
         ),
-    ],
+    ]
 )
 def test_fatal(claim: Any, features: dict[str, bool], reason: FatalReason) -> None:
     allocator = make_allocator([TWO], features=Features(**features))

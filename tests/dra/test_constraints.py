@@ -9,6 +9,7 @@ import pytest
 from dra_spawner.dra.constraints import Constraint, find_attribute, make_constraint
 from dra_spawner.dra.features import ALL_FEATURES, QUIRKS_1_36, QUIRKS_OFF, SCHEDULER_1_36, Quirks
 from dra_spawner.dra.objects import Device, DeviceConstraint
+from tests.all_of_them import all_of_them
 from tests.dra.builders import DRIVER, make_device
 
 NAME = "example.com/a"
@@ -30,8 +31,7 @@ def accepts(constraint: Constraint, *values: Any, request: str = "r") -> list[bo
     return [constraint.add(request, "", with_value(value)) for value in values]
 
 
-@pytest.mark.parametrize(
-    ("values", "match", "distinct"),
+@all_of_them(
     [
         pytest.param(["x", "x"], [True, True], [True, False], id="equal"),
         pytest.param(["x", "y"], [True, False], [True, True], id="different"),
@@ -43,7 +43,7 @@ def accepts(constraint: Constraint, *values: Any, request: str = "r") -> list[bo
         pytest.param([ABSENT, "x"], [False, True], [False, True], id="absent"),
         pytest.param([["x"], ["x"]], [True, False], [True, False], id="lists-are-unknown-but-first-passes"),
         pytest.param([{}, "x"], [True, False], [True, True], id="unknown-first"),
-    ],
+    ]
 )
 def test_scalars(values: list[Any], match: list[bool], distinct: list[bool]) -> None:
     assert accepts(make(MATCH), *values) == match
@@ -115,8 +115,7 @@ def test_distinct_remembers_every_request() -> None:
     assert accepts(constraint, "x", "y", "z", request="t") == [False, False, True]
 
 
-@pytest.mark.parametrize(
-    ("requests", "request_name", "alternative", "concerned"),
+@all_of_them(
     [
         pytest.param((), "r", "", True, id="all"),
         pytest.param(("r",), "r", "", True, id="request"),
@@ -127,16 +126,14 @@ def test_distinct_remembers_every_request() -> None:
         pytest.param(("r/sub",), "r", "", False, id="alternative-of-none"),
     ],
 )
-@pytest.mark.parametrize("kind", ["match", "distinct"])
-def test_which_requests(
-    kind: str, requests: tuple[str, ...], request_name: str, alternative: str, concerned: bool
-) -> None:
-    constraint = make(DeviceConstraint(requests, **{f"{kind}_attribute": NAME}))
-    device = with_value(ABSENT)
-    assert constraint.add(request_name, alternative, device) is not concerned
-    if not concerned:
-        constraint.remove(request_name, alternative, device)
-        assert constraint.add("s", "", with_value("x"))
+def test_which_requests(requests: tuple[str, ...], request_name: str, alternative: str, concerned: bool) -> None:
+    for kind in ("match", "distinct"):
+        constraint = make(DeviceConstraint(requests, **{f"{kind}_attribute": NAME}))
+        device = with_value(ABSENT)
+        assert constraint.add(request_name, alternative, device) is not concerned, kind
+        if not concerned:
+            constraint.remove(request_name, alternative, device)
+            assert constraint.add("s", "", with_value("x")), kind
 
 
 def test_match_wins_over_distinct() -> None:

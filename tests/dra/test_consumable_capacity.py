@@ -8,6 +8,7 @@ import pytest
 
 from dra_spawner.dra.consumable_capacity import Share, ShareRefused, share_of, shortage
 from dra_spawner.dra.quantity import Quantity
+from tests.all_of_them import all_of_them
 from tests.dra.builders import make_device
 
 
@@ -27,8 +28,7 @@ VALUES = policy("80Gi", default="10Gi", validValues=["10Gi", "20Gi", "40Gi"])
 DEFAULT_ONLY = policy("100", default="10")
 
 
-@pytest.mark.parametrize(
-    ("capacity", "requested", "consumed"),
+@all_of_them(
     [
         pytest.param("40Gi", None, "40Gi", id="no-policy-nothing-requested"),
         pytest.param("40Gi", "5Gi", "5Gi", id="no-policy"),
@@ -68,7 +68,7 @@ DEFAULT_ONLY = policy("100", default="10")
         pytest.param(RANGE, "9223372036854775807", "-8589934589Gi", id="beyond-int64-when-rounded-up"),
         pytest.param(RANGE, "4Ei", None, id="the-largest-size-of-ours"),
         pytest.param(OPEN_RANGE, "10e18", "10e18", id="beyond-int64-without-step"),
-    ],
+    ]
 )
 def test_consumed(capacity: Any, requested: str | None, consumed: str | None) -> None:
     share = share_for({"memory": capacity}, {"memory": requested} if requested is not None else None)

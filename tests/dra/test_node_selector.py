@@ -14,6 +14,7 @@ from dra_spawner.dra.node_selector import (
     add_missing,
     node_name_selector,
 )
+from tests.all_of_them import all_of_them
 
 LABELS = {"tier": "a", "rank": "7", "word": "many"}
 
@@ -22,8 +23,7 @@ def selector(*requirements: Requirement, fields: tuple[Requirement, ...] = ()) -
     return NodeSelector((NodeSelectorTerm(requirements, fields),))
 
 
-@pytest.mark.parametrize(
-    ("key", "operator", "values", "matches"),
+@all_of_them(
     [
         pytest.param("tier", "In", ("b", "a"), True, id="in"),
         pytest.param("tier", "In", ("b",), False, id="in-other"),
@@ -39,7 +39,7 @@ def selector(*requirements: Requirement, fields: tuple[Requirement, ...] = ()) -
         pytest.param("rank", "Lt", ("8",), True, id="lt"),
         pytest.param("word", "Gt", ("1",), False, id="gt-no-number"),
         pytest.param("none", "Lt", ("1",), False, id="lt-missing"),
-    ],
+    ]
 )
 def test_labels(key: str, operator: str, values: tuple[str, ...], matches: bool) -> None:
     assert selector(Requirement(key, operator, values)).matches("n1", LABELS) is matches
@@ -71,8 +71,7 @@ def test_nothing_selects_nothing(terms: Any) -> None:
     assert not NodeSelector(terms).matches("n1", LABELS)
 
 
-@pytest.mark.parametrize(
-    "requirement",
+@all_of_them(
     [
         pytest.param(Requirement("tier", "Like", ("a",)), id="operator"),
         pytest.param(Requirement("tier", "In"), id="in-without-values"),
@@ -86,7 +85,7 @@ def test_nothing_selects_nothing(terms: Any) -> None:
         pytest.param(Requirement("t" * 64, "Exists"), id="long-key"),
         pytest.param(Requirement("tier", "In", ("a b",)), id="value"),
         pytest.param(Requirement("tier", "In", ("a" * 64,)), id="long-value"),
-    ],
+    ]
 )
 def test_malformed(requirement: Requirement) -> None:
     # A term that matches does not help: all of them are parsed first.

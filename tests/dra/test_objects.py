@@ -20,6 +20,7 @@ from dra_spawner.dra.objects import (
     ResourceSlice,
 )
 from dra_spawner.dra.quantity import Quantity
+from tests.all_of_them import all_of_them
 from tests.dra.builders import attribute, device_json, first_available, make_claim, make_device, request, slice_json
 
 SLICE = slice_json(
@@ -124,8 +125,7 @@ def test_class_selector_of_unknown_kind() -> None:
     assert decoded.extended_resource_name == "example.com/gpu"
 
 
-@pytest.mark.parametrize(
-    ("value", "kind"),
+@all_of_them(
     [
         pytest.param("a", AttributeKind.STRING, id="string"),
         pytest.param(1, AttributeKind.INT, id="int"),
@@ -138,7 +138,7 @@ def test_class_selector_of_unknown_kind() -> None:
         pytest.param({"strings": []}, AttributeKind.UNKNOWN, id="empty-list"),
         pytest.param({}, AttributeKind.UNKNOWN, id="nothing"),
         pytest.param({"quaternion": 1}, AttributeKind.UNKNOWN, id="from-the-future"),
-    ],
+    ]
 )
 def test_attribute(value: Any, kind: AttributeKind) -> None:
     decoded = make_device(attributes={"a": value}).description.attributes["a"]
@@ -193,8 +193,7 @@ DEVICE = ("spec", "devices", 0)
 REQUEST = ("spec", "devices", "requests", 0)
 
 
-@pytest.mark.parametrize(
-    ("decode", "obj", "where"),
+@all_of_them(
     [
         pytest.param(ResourceSlice, [], "ResourceSlice: must be an object, not a list", id="no-object"),
         pytest.param(ResourceSlice, {"kind": "Pod"}, "ResourceSlice: kind: must be ResourceSlice", id="kind"),
@@ -282,7 +281,7 @@ REQUEST = ("spec", "devices", "requests", 0)
             id="status",
         ),
         pytest.param(Node, {"metadata": {"name": "n", "labels": {"a": 1}}}, "metadata.labels.a: must be", id="label"),
-    ],
+    ]
 )
 def test_errors_name_the_field(decode: Any, obj: Any, where: str) -> None:
     with pytest.raises(ObjectError) as caught:

@@ -10,6 +10,7 @@ from dra_spawner.dra.features import QUIRKS_1_36, QUIRKS_OFF, SCHEDULER_1_36, Fe
 from dra_spawner.dra.node_selector import NodeSelectorError
 from dra_spawner.dra.objects import Node, ResourceSlice
 from dra_spawner.dra.pools import Pool, PoolState, SliceIndex, gather_pools
+from tests.all_of_them import all_of_them
 from tests.dra.builders import NODE, counter_slice, device_json, make_slice
 
 D0, D1 = device_json("d0"), device_json("d1")
@@ -32,8 +33,7 @@ def states(pools: list[Pool]) -> list[tuple[str, PoolState]]:
     return [(pool.id.pool, pool.state) for pool in pools]
 
 
-@pytest.mark.parametrize(
-    ("where", "relevant"),
+@all_of_them(
     [
         pytest.param({"nodeName": "n1"}, True, id="node-name"),
         pytest.param({"nodeName": "n2"}, False, id="other-node-name"),
@@ -45,7 +45,7 @@ def states(pools: list[Pool]) -> list[tuple[str, PoolState]]:
         pytest.param({"nodeName": ""}, False, id="nothing-known"),
         pytest.param({"perDeviceNodeSelection": True}, False, id="per-device-none"),
         pytest.param({"nodeName": "n2", "allNodes": True}, False, id="node-name-wins"),
-    ],
+    ]
 )
 def test_relevance(where: dict[str, Any], relevant: bool) -> None:
     assert names(gather(make_slice(devices=[D0], **where))) == (["d0"] if relevant else [])
@@ -78,8 +78,7 @@ def test_partitionable_devices_off(field: str) -> None:
     assert gather(part, features=off) == []
 
 
-@pytest.mark.parametrize(
-    ("slices", "expected"),
+@all_of_them(
     [
         pytest.param([("a", 1, 1, "n1")], [("p", PoolState.USABLE)], id="one"),
         pytest.param([("a", 1, 2, "n1"), ("b", 1, 2, "n1")], [("p", PoolState.USABLE)], id="both-here"),
@@ -92,7 +91,7 @@ def test_partitionable_devices_off(field: str) -> None:
         pytest.param([("a", 1, 1, "n1"), ("b", 2, 1, "n2")], [("p", PoolState.USABLE)], id="stale-but-complete"),
         pytest.param([("a", 1, 2, "n1"), ("b", 2, 1, "n2")], [], id="stale-and-incomplete"),
         pytest.param([("a", 2, 2, "n1"), ("b", 1, 2, "n2")], [("p", PoolState.INCOMPLETE)], id="older-elsewhere"),
-    ],
+    ]
 )
 def test_completeness(slices: list[tuple[str, int, int, str]], expected: list[tuple[str, PoolState]]) -> None:
     pools = gather(

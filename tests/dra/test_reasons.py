@@ -11,6 +11,7 @@ from dra_spawner.dra.features import Features
 from dra_spawner.dra.objects import DeviceClass
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.dra.reasons import ExplainingSearch, NoFitReason, Refusal, RefusalKind, shortest
+from tests.all_of_them import all_of_them
 from tests.dra.builders import (
     NODE,
     counter_slice,
@@ -46,8 +47,7 @@ def why(slices: Any, claim: Any, existing: Any = (), **more: Any) -> NoFitReason
     return found.reason
 
 
-@pytest.mark.parametrize(
-    ("devices", "wanted", "existing", "kind", "sentence"),
+@all_of_them(
     [
         pytest.param([], request(), [], RefusalKind.NO_DEVICES, "no devices", id="nothing"),
         pytest.param(
@@ -131,7 +131,7 @@ def why(slices: Any, claim: Any, existing: Any = (), **more: Any) -> NoFitReason
             "only 1 of 2 devices",
             id="too-few",
         ),
-    ],
+    ]
 )
 def test_reason(devices: Any, wanted: Any, existing: Any, kind: RefusalKind, sentence: str) -> None:
     reason = why([make_slice(devices=devices)], make_claim(wanted), existing)
@@ -285,7 +285,7 @@ def test_shortest() -> None:
     assert shortest([]) is None
 
 
-@pytest.mark.parametrize("kind", RefusalKind)
+@all_of_them(RefusalKind)
 def test_every_kind_has_a_sentence(kind: RefusalKind) -> None:
     text = str(Refusal(kind, subject="memory", left=Quantity.parse("1Gi"), needed=Quantity.parse("2Gi")))
     assert text

@@ -6,12 +6,12 @@ import pytest
 
 from dra_spawner.dra.objects import Taint, Toleration
 from dra_spawner.dra.taints import blocking_taint, tolerates
+from tests.all_of_them import all_of_them
 
 BAD = Taint("bad", "y", "NoSchedule")
 
 
-@pytest.mark.parametrize(
-    ("toleration", "covers"),
+@all_of_them(
     [
         pytest.param(Toleration("bad", "Equal", "y"), True, id="equal"),
         pytest.param(Toleration("bad", "Equal", "n"), False, id="other-value"),
@@ -25,7 +25,7 @@ BAD = Taint("bad", "y", "NoSchedule")
         pytest.param(Toleration("bad", "Exists", effect="NoExecute"), False, id="other-effect"),
         pytest.param(Toleration("bad", "Exists", toleration_seconds=0), True, id="seconds-do-not-matter"),
         pytest.param(Toleration("bad", "Near", "y"), False, id="unknown-operator"),
-    ],
+    ]
 )
 def test_tolerates(toleration: Toleration, covers: bool) -> None:
     assert tolerates(toleration, BAD) is covers

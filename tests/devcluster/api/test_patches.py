@@ -15,11 +15,11 @@ from dra_spawner.devcluster.api.patches import (
     merge_patch,
     strategic_merge_patch,
 )
+from tests.all_of_them import all_of_them
 
 
 # Examples of RFC 6902, appendix A, and results of Kubernetes' library for other cases.
-@pytest.mark.parametrize(
-    ("document", "operations", "expected"),
+@all_of_them(
     [
         ({"foo": "bar"}, [{"op": "add", "path": "/baz", "value": "qux"}], {"baz": "qux", "foo": "bar"}),
         ({"foo": ["bar"]}, [{"op": "add", "path": "/foo/0", "value": "qux"}], {"foo": ["qux", "bar"]}),
@@ -36,7 +36,7 @@ from dra_spawner.devcluster.api.patches import (
         ({"a": 1}, [{"op": "test", "path": "/b", "value": None}], {"a": 1}),
         ({"a": 1}, [{"op": "replace", "path": "", "value": {"b": 2}}], {"b": 2}),
         ({"a": 1}, [], {"a": 1}),
-    ],
+    ]
 )
 def test_json_patch(document: Any, operations: Any, expected: Any) -> None:
     before = copy.deepcopy(document)
@@ -44,8 +44,7 @@ def test_json_patch(document: Any, operations: Any, expected: Any) -> None:
     assert document == before
 
 
-@pytest.mark.parametrize(
-    ("operations", "well_formed"),
+@all_of_them(
     [
         pytest.param([{"op": "test", "path": "/a", "value": 2}], True, id="test"),
         pytest.param([{"op": "test", "path": "/a", "value": True}], True, id="test-bool"),
@@ -59,7 +58,7 @@ def test_json_patch(document: Any, operations: Any, expected: Any) -> None:
         pytest.param([{"op": "add", "path": "/a"}], False, id="no-value"),
         pytest.param([{"op": "add", "path": "a", "value": 1}], False, id="no-pointer"),
         pytest.param({"op": "remove", "path": "/a"}, False, id="no-list"),
-    ],
+    ]
 )
 def test_json_patches_that_fail(operations: Any, well_formed: bool) -> None:
     with pytest.raises(PatchError) as failure:
@@ -68,8 +67,7 @@ def test_json_patches_that_fail(operations: Any, well_formed: bool) -> None:
 
 
 # RFC 7386, appendix A
-@pytest.mark.parametrize(
-    ("document", "patch", "expected"),
+@all_of_them(
     [
         ({"a": "b"}, {"a": "c"}, {"a": "c"}),
         ({"a": "b"}, {"b": "c"}, {"a": "b", "b": "c"}),
@@ -84,7 +82,7 @@ def test_json_patches_that_fail(operations: Any, well_formed: bool) -> None:
         ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
         ([1, 2], {"a": "b", "c": None}, {"a": "b"}),
         ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
-    ],
+    ]
 )
 def test_merge_patch(document: Any, patch: Any, expected: Any) -> None:
     before = copy.deepcopy(document)
@@ -95,8 +93,7 @@ def test_merge_patch(document: Any, patch: Any, expected: Any) -> None:
 CONTAINERS = [{"name": "a", "image": "1", "env": [{"name": "x", "value": "1"}]}, {"name": "b", "image": "2"}]
 
 
-@pytest.mark.parametrize(
-    ("kind", "document", "patch", "expected"),
+@all_of_them(
     [
         pytest.param(
             "Pod",
@@ -217,7 +214,7 @@ CONTAINERS = [{"name": "a", "image": "1", "env": [{"name": "x", "value": "1"}]},
             {"spec": {"volumes": [{"name": "v", "nfs": {"server": "s"}}]}},
             id="retain-keys",
         ),
-    ],
+    ]
 )
 def test_strategic_merge_patch(kind: str, document: Any, patch: Any, expected: Any) -> None:
     before = copy.deepcopy(document)

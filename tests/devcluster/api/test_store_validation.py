@@ -11,6 +11,7 @@ from dra_spawner.devcluster.api import resource_types as types
 from dra_spawner.devcluster.api.errors import ApiError
 from dra_spawner.devcluster.api.schema import decode_object, unknown_fields
 from dra_spawner.devcluster.api.store import Store
+from tests.all_of_them import all_of_them
 
 from . import fidelity_cases as cases
 
@@ -161,8 +162,7 @@ def test_step_zero_is_refused(store: Store) -> None:
         store.create(types.RESOURCESLICES, {"metadata": {"name": "s"}, "spec": spec})
 
 
-@pytest.mark.parametrize(
-    ("body", "message"),
+@all_of_them(
     [
         pytest.param({"metadata": {"name": 5}}, "number into Go struct field ObjectMeta.metadata.name", id="name"),
         pytest.param({"spec": {"containers": {}}}, "object into Go struct field PodSpec.spec.containers", id="list"),
@@ -174,7 +174,7 @@ def test_step_zero_is_refused(store: Store) -> None:
         pytest.param({"apiVersion": "v2"}, 'registered for version "v2"', id="version"),
         pytest.param({"metadata": {"labels": {"a": 1}}}, "of type string", id="map"),
         pytest.param({"metadata": {"creationTimestamp": "now"}}, 'parsing time "now"', id="time"),
-    ],
+    ]
 )
 def test_wrong_types_are_refused(body: dict[str, Any], message: str) -> None:
     with pytest.raises(ApiError) as refusal:

@@ -11,6 +11,7 @@ from dra_spawner.devcluster.kubelet.pod_environment import (
     expand,
     references,
 )
+from tests.all_of_them import all_of_them
 
 POD: dict[str, Any] = {
     "metadata": {
@@ -45,8 +46,7 @@ def test_expand(text: str, expected: str):
     assert expand(text, {"A": "1"}) == expected
 
 
-@pytest.mark.parametrize(
-    ("value_from", "expected"),
+@all_of_them(
     [
         pytest.param({"fieldRef": {"fieldPath": "metadata.name"}}, "user", id="name"),
         pytest.param({"fieldRef": {"fieldPath": "metadata.namespace"}}, "hub", id="namespace"),
@@ -67,7 +67,7 @@ def test_expand(text: str, expected: str):
         pytest.param({"resourceFieldRef": {"resource": "requests.cpu"}}, "1", id="request, rounded up"),
         pytest.param({"resourceFieldRef": {"resource": "requests.cpu", "divisor": "1m"}}, "500", id="milli"),
         pytest.param({"resourceFieldRef": {"resource": "limits.cpu"}}, "8", id="no limit: the node's"),
-    ],
+    ]
 )
 def test_sources(value_from: dict[str, Any], expected: str | None):
     resources = {"limits": {"memory": "1Gi"}, "requests": {"cpu": "500m"}}

@@ -15,6 +15,7 @@ from dra_spawner.devcluster.kubelet.pod_volumes import (
     volume_references,
     working_directory,
 )
+from tests.all_of_them import all_of_them
 
 HOME = Mount("/home/jovyan", Path("/data/home"), persistent=True, read_only=False)
 DEEPER = Mount("/home/jovyan/shared", Path("/data/shared"), persistent=False, read_only=False)
@@ -24,8 +25,7 @@ def pod_with(*volumes: dict[str, Any]) -> dict[str, Any]:
     return {"metadata": {"name": "user", "namespace": "hub", "uid": "u1"}, "spec": {"volumes": list(volumes)}}
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
+@all_of_them(
     [
         pytest.param("/home/jovyan", "/data/home", id="the mount itself"),
         pytest.param("/home/jovyan/a.txt", "/data/home/a.txt", id="below"),
@@ -37,7 +37,7 @@ def pod_with(*volumes: dict[str, Any]) -> dict[str, Any]:
         pytest.param("/srv/home/jovyan", "/srv/home/jovyan", id="within another path"),
         pytest.param("http://host/home/jovyan", "http://host/home/jovyan", id="in a URL"),
         pytest.param("text", "text", id="no path"),
-    ],
+    ]
 )
 def test_translate(text: str, expected: str):
     assert translate(text, [DEEPER, HOME]) == expected

@@ -19,6 +19,7 @@ from dra_spawner.dra.cel.checker import check
 from dra_spawner.dra.cel.compiler import compile_checked
 from dra_spawner.dra.cel.parser import parse
 from dra_spawner.dra.quantity import Quantity
+from tests.all_of_them import all_of_them
 from tests.dra.cel.devices import FISH
 
 DRIVER = "gpu.nvidia.com"
@@ -61,7 +62,7 @@ TYPICAL = [
 ]
 
 
-@pytest.mark.parametrize(("expression", "matches"), TYPICAL, ids=[row[0] for row in TYPICAL])
+@all_of_them(TYPICAL)
 def test_typical_selectors(expression: str, matches: bool):
     assert compile_selector(expression).matches(A100) is matches
 
@@ -98,8 +99,7 @@ def test_errors_are_absorbed_where_the_rest_decides(expression: str, matches: bo
     assert compile_selector(expression).matches(A100) is matches
 
 
-@pytest.mark.parametrize(
-    ("expression", "name"),
+@all_of_them(
     [
         ('url("http://a").getHost() == "a"', "url()"),
         ('ip("10.0.0.1") == ip("10.0.0.1")', "ip()"),
@@ -112,7 +112,7 @@ def test_errors_are_absorbed_where_the_rest_decides(expression: str, matches: bo
         (f"1{' + 1' * 150} == 1", "levels of brackets"),
         ("Message{field: 1} == Message{}", "message literals"),
         ("{[1]: 1}.size() == 1", "map key"),
-    ],
+    ]
 )
 def test_functions_that_are_not_implemented_are_named(expression: str, name: str):
     with pytest.raises(CelUnsupportedError) as caught:
@@ -120,8 +120,7 @@ def test_functions_that_are_not_implemented_are_named(expression: str, name: str
     assert name in caught.value.message
 
 
-@pytest.mark.parametrize(
-    ("expression", "line", "column", "message"),
+@all_of_them(
     [
         ("device.zzz", 1, 7, "undefined field 'zzz'"),
         ("true &&\n  devic.driver == 'x'", 2, 3, "undeclared reference to 'devic' (in container '')"),
@@ -133,7 +132,7 @@ def test_functions_that_are_not_implemented_are_named(expression: str, name: str
         ("", 1, 1, "Syntax error: the end of the expression where an expression was expected"),
         ("\ud800", 1, 1, "the expression is not Unicode text"),
         ("int('x') == 1", 1, 1, "program instantiation failed: type conversion error from 'string' to 'int'"),
-    ],
+    ]
 )
 def test_compile_errors_say_where(expression: str, line: int, column: int, message: str):
     with pytest.raises(CelCompileError) as caught:

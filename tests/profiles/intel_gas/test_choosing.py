@@ -10,6 +10,7 @@ from dra_spawner.profiles.intel_gas import parse_intel_gas
 from dra_spawner.profiles.intel_gas.choosing import choose, choose_on_node
 from dra_spawner.profiles.intel_gas.labels import node_gpus
 from dra_spawner.profiles.intel_gas.ledger import CardUse
+from tests.all_of_them import all_of_them
 from tests.presence import present
 from tests.profiles.intel_gas.gpus import gpu_node, with_labels
 
@@ -31,8 +32,7 @@ def tiles_of(intel_gas, node=None, use=None):
 BUSY = {"card0": CardUse(1, millicores=700), "card1": CardUse(1, millicores=200), "card2": CardUse(1, millicores=800)}
 
 
-@pytest.mark.parametrize(
-    ("intel_gas", "cards"),
+@all_of_them(
     [
         pytest.param({"millicores": 300}, "card0", id="first fit"),
         pytest.param({"millicores": 400}, "card1", id="first fit, the first is full"),
@@ -49,7 +49,7 @@ BUSY = {"card0": CardUse(1, millicores=700), "card1": CardUse(1, millicores=200)
         pytest.param({"count": 3, "millicores": 400}, None, id="only two have capacity"),
         pytest.param({"count": 4}, "card0,card1,card2,card3", id="a card once for a container"),
         pytest.param({"count": 5}, None, id="more than there are"),
-    ],
+    ]
 )
 def test_cards(intel_gas, cards):
     assert cards_of(intel_gas, use=BUSY) == (cards and [cards])

@@ -10,6 +10,7 @@ from dra_spawner.profiles.intel_gas.language import ContainerGpuRequest
 from dra_spawner.profiles.intel_gas.ledger import Need
 from dra_spawner.profiles.intel_gas.names import CardPolicy, CardScheduler, GpuResource, Hierarchy
 from dra_spawner.profiles.problems import ProfileError
+from tests.all_of_them import all_of_them
 
 GIB = 2**30
 
@@ -112,7 +113,7 @@ def test_nothing(value):
     assert parse_intel_gas(value) is None
 
 
-@pytest.mark.parametrize(("value", "expected"), ACCEPTED)
+@all_of_them(ACCEPTED)
 def test_accepted(value, expected):
     assert parse_intel_gas(value) == expected
     without_nulls = {key: each for key, each in value.items() if each is not None}
@@ -121,7 +122,7 @@ def test_accepted(value, expected):
     jsonschema.validate(without_nulls, intel_gas_schema())
 
 
-@pytest.mark.parametrize(("value", "path"), REFUSED)
+@all_of_them(REFUSED)
 def test_refused_with_its_path(value, path):
     with pytest.raises(ProfileError) as caught:
         parse_intel_gas(value)

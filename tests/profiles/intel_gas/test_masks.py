@@ -3,12 +3,12 @@
 import pytest
 
 from dra_spawner.profiles.intel_gas.masks import affinity_mask
+from tests.all_of_them import all_of_them
 
 COMPOSITE, FLAT, COMBINED = "COMPOSITE", "FLAT", "COMBINED"
 
 
-@pytest.mark.parametrize(
-    ("annotation", "index", "hierarchies", "tiles_per_card", "mask"),
+@all_of_them(
     [
         pytest.param("card1:gt1", 0, [COMPOSITE], 2, "0.1", id="position, not number"),
         pytest.param("card1:gt0", 0, [COMPOSITE], 1, "", id="one tile a card"),
@@ -52,7 +52,7 @@ COMPOSITE, FLAT, COMBINED = "COMPOSITE", "FLAT", "COMBINED"
         pytest.param("||||", 0, [COMPOSITE], 5, "", id="only dividers"),
         pytest.param("", 0, [COMPOSITE], 5, "", id="empty"),
         pytest.param("card5", 0, [COMPOSITE], 5, "", id="card without tiles"),
-    ],
+    ]
 )
 def test_mask(annotation, index, hierarchies, tiles_per_card, mask):
     assert affinity_mask(annotation, index, hierarchies, tiles_per_card) == mask

@@ -26,6 +26,7 @@ from dra_spawner.devcluster.api.http.server import MAX_BODY_BYTES, ApiServer
 from dra_spawner.devcluster.api.http.tables import human_duration
 from dra_spawner.devcluster.api.resource_types import RESOURCE_TYPES
 from dra_spawner.devcluster.api.store import Store
+from tests.all_of_them import all_of_them
 from tests.polling import PATIENCE_SECONDS, eventually
 
 TOKEN = "a-secret"
@@ -397,18 +398,17 @@ def test_only_texts_of_stored_objects_are_cached(is_stored: bool) -> None:
     assert (found() is not None) is is_stored
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
+@all_of_them(
     [
         *((text, False) for text in (None, "0", "false", "False", "FALSE")),
         *((text, True) for text in ("1", "t", "True", "TRUE", "yes", "")),
-    ],
+    ]
 )
 def test_flags(text: str | None, value: bool) -> None:
     assert parse_bool(text) is value
 
 
-@pytest.mark.parametrize("resource_type", RESOURCE_TYPES, ids=str)
+@all_of_them(RESOURCE_TYPES)
 def test_every_path_leads_to_its_kind(resource_type: types.ResourceType) -> None:
     namespace = "ns" if resource_type.namespaced else None
     group, version = resource_type.group, resource_type.version
@@ -421,8 +421,7 @@ def test_every_path_leads_to_its_kind(resource_type: types.ResourceType) -> None
         assert parse_target(group, version, parts) == Target(resource_type, namespace, "x", "status")
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
+@all_of_them(
     [
         (-5, "0s"),
         (0, "0s"),
@@ -439,7 +438,7 @@ def test_every_path_leads_to_its_kind(resource_type: types.ResourceType) -> None
         (730 * 86400, "2y"),
         (800 * 86400, "2y70d"),
         (3000 * 86400, "8y"),
-    ],
+    ]
 )
 def test_durations(seconds: int, text: str) -> None:
     assert human_duration(seconds) == text
