@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from dra_spawner.devcluster.api import resource_types as types
+
+from .fidelity import pod
+
 
 def exact(**fields: Any) -> dict[str, Any]:
     return {"deviceClassName": "gpu.example.com", **fields}
@@ -343,6 +347,30 @@ PODS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "empty-collections": ({"labels": {}, "annotations": {}}, {"nodeSelector": {}, "volumes": [], "affinity": {}}),
     "nulls": ({"labels": None}, {"nodeSelector": None, "hostname": None}),
     "unknown-fields": ({"foo": 1}, {"bar": {"a": 1}}),
+}
+
+_ACCEPTED = {
+    "claim": {"plain", "everything", "count-zero", "count-huge", "all", "selector-dyn", "first"}
+    | {"capacity-negative", "capacity-number", "unknown-field"},
+    "template": {"plain"},
+    "class": {"empty", "selectors", "extended"},
+    "slice": {"plain", "neither", "range-good", "capacity-negative"},
+    "pod": {"plain", "claim", "claim-request", "system-priority", "own-values", "tolerates-all", "quantities"}
+    | {"requests-only", "volumes", "gated", "latest", "empty-collections", "nulls", "unknown-fields"},
+}
+_BODIES: dict[str, tuple[types.ResourceType, dict[str, dict[str, Any]]]] = {
+    "claim": (types.RESOURCECLAIMS, {name: {"spec": {"devices": devices}} for name, devices in CLAIMS.items()}),
+    "template": (types.RESOURCECLAIMTEMPLATES, {name: {"spec": spec} for name, spec in TEMPLATES.items()}),
+    "slice": (types.RESOURCESLICES, {name: {"spec": spec} for name, spec in SLICES.items()}),
+    "class": (types.DEVICECLASSES, {case: {"metadata": {"name": name}, "spec": spec} for case, (name, spec) in CLASSES.items()}),
+    "pod": (types.PODS, {name: pod("x", metadata, **spec) for name, (metadata, spec) in PODS.items()}),
+}  # fmt: skip
+
+#: Name -> type and body of an object, and whether API servers accept it.
+BODIES: dict[str, tuple[types.ResourceType, dict[str, Any], bool]] = {
+    f"{kind}-{name}": (resource_type, {"metadata": {"name": "x"}, **body}, name in _ACCEPTED[kind])
+    for kind, (resource_type, bodies) in _BODIES.items()
+    for name, body in bodies.items()
 }
 
 LABEL_SELECTORS = (
