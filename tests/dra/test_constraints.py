@@ -124,7 +124,7 @@ def test_distinct_remembers_every_request() -> None:
         pytest.param(("r/sub",), "r", "sub", True, id="alternative"),
         pytest.param(("r/sub",), "r", "other", False, id="other-alternative"),
         pytest.param(("r/sub",), "r", "", False, id="alternative-of-none"),
-    ],
+    ]
 )
 def test_which_requests(requests: tuple[str, ...], request_name: str, alternative: str, concerned: bool) -> None:
     for kind in ("match", "distinct"):

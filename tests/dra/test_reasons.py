@@ -123,14 +123,7 @@ def why(slices: Any, claim: Any, existing: Any = (), **more: Any) -> NoFitReason
             "taint bad=y:NoSchedule not tolerated",
             id="taint",
         ),
-        pytest.param(
-            [A100],
-            request(count=2),
-            [],
-            RefusalKind.TAKEN_HERE,
-            "only 1 of 2 devices",
-            id="too-few",
-        ),
+        pytest.param([A100], request(count=2), [], RefusalKind.TAKEN_HERE, "only 1 of 2 devices", id="too-few"),
     ]
 )
 def test_reason(devices: Any, wanted: Any, existing: Any, kind: RefusalKind, sentence: str) -> None:

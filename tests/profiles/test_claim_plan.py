@@ -173,7 +173,7 @@ def test_template_labels_reach_the_generated_claim():
         ("L40*", "NVIDIA L40S", True),
         ("RTX A6000 (Ada)", "RTX A6000 (Ada)", True),
         (".*", "A100", False),
-    ],
+    ]
 )
 def test_product(pattern, product, matches):
     selector = compile_selector(product_selector(pattern))
@@ -250,10 +250,7 @@ def test_entries_about_an_optional_device_alone_are_left_out_with_the_device():
         {"requests": ["nic", "disk"], "matchAttribute": ROOT},
     ]
     assert [config.get("requests") for config in devices["config"]] == [None, ["disk"]]
-    assert fallback.container_claims() == {
-        "notebook": [{"name": "a", "request": "nic"}],
-        "sidecar": [{"name": "a"}],
-    }
+    assert fallback.container_claims() == {"notebook": [{"name": "a", "request": "nic"}], "sidecar": [{"name": "a"}]}
 
 
 def test_pairs_are_sets_of_requests_with_a_constraint_each():

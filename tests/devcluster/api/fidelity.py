@@ -17,15 +17,7 @@ from tests.polling import eventually
 # For scripts that leave nothing behind.
 SHARED_NAMESPACE = "default"
 # Set by the server, different in each run.
-_DROPPED = {
-    "managedFields",
-    "uid",
-    "resourceVersion",
-    "continue",
-    "storageVersionHash",
-    "time",
-    "retryAfterSeconds",
-}
+_DROPPED = {"managedFields", "uid", "resourceVersion", "continue", "storageVersionHash", "time", "retryAfterSeconds"}
 _MOMENTS = {"creationTimestamp", "deletionTimestamp", "lastTransitionTime"}
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _REPLACED = (

@@ -282,10 +282,7 @@ PODS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"resourceClaims": [_STANDING], **claims({"name": "a", "request": "R"}, {"name": "a"})},
     ),
     "no-containers": ({}, {"containers": []}),
-    "bad-containers": (
-        {},
-        {"containers": [{"image": "i"}, {"name": "A"}, {"name": "d"}, container("d")]},
-    ),
+    "bad-containers": ({}, {"containers": [{"image": "i"}, {"name": "A"}, {"name": "d"}, container("d")]}),
     "containers-object": ({}, {"containers": {}}),
     "container-name-number": ({}, {"containers": [{"name": 1}]}),
     "bad-restart-policy": ({}, {"restartPolicy": "Foo"}),
@@ -309,10 +306,7 @@ PODS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "tolerates-all": ({}, {"tolerations": [{"operator": "Exists"}]}),
     "quantities": ({}, {"containers": [container(resources={"limits": {"cpu": "1000m", "memory": "1024Mi"}})]}),
     "requests-only": ({}, {"containers": [container(resources={"requests": {"cpu": "0.5"}})]}),
-    "above-limit": (
-        {},
-        {"containers": [container(resources={"limits": {"cpu": "1"}, "requests": {"cpu": "2"}})]},
-    ),
+    "above-limit": ({}, {"containers": [container(resources={"limits": {"cpu": "1"}, "requests": {"cpu": "2"}})]}),
     "negative": ({}, {"containers": [container(resources={"requests": {"memory": "-1"}})]}),
     "volumes": (
         {},
@@ -333,12 +327,7 @@ PODS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {
             "volumes": _VOLUMES,
             "containers": [
-                container(
-                    volumeMounts=[
-                        {"name": "nov", "mountPath": "/x"},
-                        {"name": "v", "mountPath": "/x"},
-                    ]
-                )
+                container(volumeMounts=[{"name": "nov", "mountPath": "/x"}, {"name": "v", "mountPath": "/x"}])
             ],
         },
     ),

@@ -5,16 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import fidelity_cases as cases
-from .fidelity import (
-    CLAIMS,
-    CONFIGMAPS,
-    DEPLOYMENTS,
-    JSON_PATCH,
-    MERGE_PATCH,
-    STRATEGIC_PATCH,
-    Side,
-    config_map,
-)
+from .fidelity import CLAIMS, CONFIGMAPS, DEPLOYMENTS, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Side, config_map
 
 
 async def test_bodies(shared_sides: tuple[Side, Side]) -> None:
@@ -141,11 +132,7 @@ _TEMPLATE_PATCHES: tuple[dict[str, Any], ...] = (
     {"resourceClaims": [{"name": "d", "resourceClaimName": "y"}]},
     {
         "resourceClaims": [
-            {
-                "name": "c",
-                "$retainKeys": ["name", "resourceClaimTemplateName"],
-                "resourceClaimTemplateName": "t",
-            }
+            {"name": "c", "$retainKeys": ["name", "resourceClaimTemplateName"], "resourceClaimTemplateName": "t"}
         ]
     },
     {"imagePullSecrets": [{"name": "r"}]},

@@ -57,7 +57,7 @@ def test_a_sound_choice_on_a_sound_cluster():
         pytest.param([(NEW, OLD)], [], id="both: either may run"),
         pytest.param([(OLD,), (NEW,)], ["intel-gas-plugin warning"], id="on some nodes"),
         pytest.param([("intel/intel-gpu-plugin@sha256:0",), ("x/my-intel-gpu-plugin:0.35",)], [], id="not known"),
-    ],
+    ]
 )
 def test_the_plugin_is_too_new(images, expected):
     nodes = [gpu_node(f"node-{index}", images=names) for index, names in enumerate(images)]

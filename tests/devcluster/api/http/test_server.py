@@ -281,10 +281,7 @@ async def test_the_client_of_kubespawner(api: client.ApiClient) -> None:
     assert listing["items"][0]["metadata"]["namespace"] == "default"
     seen = []
     async with watch.Watch().stream(
-        core.list_namespaced_pod,
-        "default",
-        resource_version=created.metadata.resource_version,
-        timeout_seconds=1,
+        core.list_namespaced_pod, "default", resource_version=created.metadata.resource_version, timeout_seconds=1
     ) as stream:
         seen = [(event["type"], event["object"].metadata.annotations) async for event in stream]
     assert seen == [("MODIFIED", {"a": "b"})]
