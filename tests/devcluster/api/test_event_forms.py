@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
@@ -168,7 +167,7 @@ async def test_selected_events(sides: tuple[Side, Side]) -> None:
 
 
 async def test_watches_show_both_forms(sides: tuple[Side, Side]) -> None:
-    async def script(side: Side) -> None:
+    for side in sides:
         start = (await side.send("GET", GROUP)).body["metadata"]["resourceVersion"]
         await side.send("POST", GROUP, new_event())
         await side.send("POST", CORE, old_event())
@@ -177,8 +176,6 @@ async def test_watches_show_both_forms(sides: tuple[Side, Side]) -> None:
         own = f"resourceVersion={start}"
         await side.ask_watches(GROUP, own, f"{own}&fieldSelector={quote('regarding.name=ada')}")
         await side.ask_watches(CORE, own)
-
-    await asyncio.gather(*map(script, sides))
 
 
 async def test_discovery(shared_sides: tuple[Side, Side]) -> None:
