@@ -143,22 +143,8 @@ def test_a_comparison_changes_how_an_overflow_ends():
 
 
 NOT_QUANTITIES = ["", " ", " 1", "1 ", "1K", "1ki", "1KI", "1kB", "1i", "1e", "1e-", "1ee3", "1.2.3", "--1", "+-1"]
-NOT_QUANTITIES += [
-    "1e3Ki",
-    "1Ki3",
-    "1+3",
-    "abc",
-    "0x10",
-    "1_000",
-    "1,5",
-    "NaN",
-    "inf",
-    "Pi",
-    "e-10",
-    ".e-10",
-    "٣",
-    "1\n",
-]
+NOT_QUANTITIES += ["1e3Ki", "1Ki3", "1+3", "abc", "0x10", "1_000", "1,5", "NaN"]
+NOT_QUANTITIES += ["inf", "Pi", "e-10", ".e-10", "٣", "1\n"]
 NOT_QUANTITIES += ["1e1001", "1e999999999999999999999999", "1e9223372036854775808", "1" * 1001, "0" * 5000]
 
 

@@ -37,7 +37,7 @@ ASCENDING = [
 ]
 
 
-@all_of_them(list(pairwise(ASCENDING)))
+@all_of_them(pairwise(ASCENDING))
 def test_order(lower: str, higher: str):
     assert Semver(lower).key < Semver(higher).key
     assert Semver(lower) != Semver(higher)

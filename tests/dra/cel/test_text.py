@@ -52,74 +52,12 @@ def test_any_text_compiles_or_is_refused(text: str):
 
 
 # Parts of expressions, in any order.
-PIECES = st.sampled_from(
-    [
-        "device",
-        ".",
-        "attributes",
-        "capacity",
-        "[",
-        "]",
-        "(",
-        ")",
-        "{",
-        "}",
-        "?",
-        ":",
-        ",",
-        "!",
-        "-",
-        "+",
-        "*",
-        "/",
-        "%",
-        "==",
-        "!=",
-        "<",
-        "<=",
-        ">",
-        ">=",
-        "&&",
-        "||",
-        "in",
-        "true",
-        "false",
-        "null",
-        "1",
-        "2u",
-        "3.5",
-        "0x1F",
-        "'a'",
-        '"b"',
-        "b'c'",
-        "r'd'",
-        "x",
-        "has",
-        "all",
-        "exists",
-        "map",
-        "filter",
-        "cel",
-        "bind",
-        "optional",
-        "of",
-        "none",
-        "orValue",
-        "quantity",
-        "semver",
-        "matches",
-        "size",
-        "format",
-        ".?",
-        "[?",
-        "driver",
-        "allowMultipleAllocations",
-        "sortBy",
-        "transformMap",
-        "//",
-        "\n",
-    ]
-)
+_PIECES = r"""
+device . attributes capacity [ ] ( ) { } ? : , ! - + * / % == != < <= > >= && || in true false null 1 2u 3.5
+0x1F 'a' "b" b'c' r'd' x has all exists map filter cel bind optional of none orValue quantity semver matches
+size format .? [? driver allowMultipleAllocations sortBy transformMap //
+"""
+PIECES = st.sampled_from(["\n", *_PIECES.split()])
 
 
 @given(st.lists(PIECES, max_size=25), st.booleans())
