@@ -130,18 +130,18 @@ def test_step_zero_is_refused(store: Store) -> None:
 
 
 @all_of_them(
-    [
-        pytest.param({"metadata": {"name": 5}}, "number into Go struct field ObjectMeta.metadata.name", id="name"),
-        pytest.param({"spec": {"containers": {}}}, "object into Go struct field PodSpec.spec.containers", id="list"),
-        pytest.param({"spec": 5}, "number into Go struct field Pod.spec", id="structure"),
-        pytest.param({"spec": {"hostNetwork": "yes"}}, "string into Go struct field", id="bool"),
-        pytest.param({"spec": {"priority": 2**31}}, "number 2147483648 into Go struct field", id="int32"),
-        pytest.param({"spec": {"priority": True}}, "bool into Go struct field", id="bool-as-int"),
-        pytest.param({"kind": "Job"}, "Job in version", id="kind"),
-        pytest.param({"apiVersion": "v2"}, 'registered for version "v2"', id="version"),
-        pytest.param({"metadata": {"labels": {"a": 1}}}, "of type string", id="map"),
-        pytest.param({"metadata": {"creationTimestamp": "now"}}, 'parsing time "now"', id="time"),
-    ]
+    {
+        "name": ({"metadata": {"name": 5}}, "number into Go struct field ObjectMeta.metadata.name"),
+        "list": ({"spec": {"containers": {}}}, "object into Go struct field PodSpec.spec.containers"),
+        "structure": ({"spec": 5}, "number into Go struct field Pod.spec"),
+        "bool": ({"spec": {"hostNetwork": "yes"}}, "string into Go struct field"),
+        "int32": ({"spec": {"priority": 2**31}}, "number 2147483648 into Go struct field"),
+        "bool-as-int": ({"spec": {"priority": True}}, "bool into Go struct field"),
+        "kind": ({"kind": "Job"}, "Job in version"),
+        "version": ({"apiVersion": "v2"}, 'registered for version "v2"'),
+        "map": ({"metadata": {"labels": {"a": 1}}}, "of type string"),
+        "time": ({"metadata": {"creationTimestamp": "now"}}, 'parsing time "now"'),
+    }
 )
 def test_wrong_types_are_refused(body: dict[str, Any], message: str) -> None:
     with pytest.raises(ApiError) as refusal:
