@@ -48,7 +48,7 @@ def _named(rows: Mapping[Any, Any] | Iterable[Any], parameters: int) -> Iterator
         if isinstance(rows, Mapping):
             name, value = row
         elif isinstance(row, type(pytest.param())):
-            yield row.id or row.values, row.values
+            yield row.id or row.values, tuple(row.values)
             continue
         else:
             name, value = repr(row)[:200], row
