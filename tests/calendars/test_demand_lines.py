@@ -8,6 +8,7 @@ import pytest
 
 from dra_spawner.calendars.demand_lines import DemandLine, looks_like_demand, read_demand_line
 from dra_spawner.calendars.occurrences import ADDITIONAL, IN_TOTAL
+from tests.all_of_them import all_of_them
 
 
 @pytest.mark.parametrize(
@@ -28,8 +29,7 @@ def test_lines(line: str, expected: DemandLine) -> None:
     assert looks_like_demand(line)
 
 
-@pytest.mark.parametrize(
-    "line",
+@all_of_them(
     [
         "",
         "of gpu",
@@ -41,7 +41,7 @@ def test_lines(line: str, expected: DemandLine) -> None:
         "3 of gpu total",
         "3 of gpu within",
         "x" * 9_999,
-    ],
+    ]
 )
 def test_other_lines_are_refused_with_the_allowed_form(line: str) -> None:
     with pytest.raises(ValueError, match="350 of gpu-slice"):

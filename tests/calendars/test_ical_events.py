@@ -50,10 +50,7 @@ def test_the_wall_clock_stays_over_the_change_to_winter_time() -> None:
 
 def test_an_exception_is_left_out_and_a_moved_occurrence_is_moved() -> None:
     weekly = event(
-        *CLASS,
-        "SUMMARY:200 of gpu-slice",
-        "RRULE:FREQ=WEEKLY;COUNT=4",
-        "EXDATE;TZID=Europe/Berlin:20261103T100000",
+        *CLASS, "SUMMARY:200 of gpu-slice", "RRULE:FREQ=WEEKLY;COUNT=4", "EXDATE;TZID=Europe/Berlin:20261103T100000"
     )
     moved = event(
         "RECURRENCE-ID;TZID=Europe/Berlin:20261110T100000",

@@ -30,6 +30,7 @@ async def both(control_plane: ControlPlane, namespace: str) -> AsyncIterator[tup
             Side(url, "secret", namespace) as embedded,
             Side(control_plane.url, kubeconfig["users"][0]["user"]["token"], namespace, tls) as real,
         ):
+            real.model = embedded
             yield embedded, real
             assert_same(embedded, real)
             assert embedded.record, "nothing was compared"

@@ -5,7 +5,6 @@ import json
 import socket
 import stat
 import sys
-import time
 from pathlib import Path
 
 import aiohttp
@@ -56,22 +55,13 @@ def is_running(pid: int) -> bool:
     return state != "Z"
 
 
-#: It takes tenths of a second, on a busy machine seconds; a pod's grace, for which it must not wait, is longer.
-AT_ONCE_SECONDS = 25.0
-
-
-async def test_starts_and_stops_at_once(tmp_path):
+async def test_starts_and_stops(tmp_path):
     cluster = EmbeddedCluster(tmp_path / "cluster")
-    began = time.monotonic()
     url = await cluster.start()
-    started = time.monotonic()
     cluster.publish(example_objects())
     async with await KubernetesApi.from_kubeconfig(cluster.kubeconfig) as api:
         assert len((await api.list(resource_path("v1", "nodes")))["items"]) == 4
-    stopping = time.monotonic()
     await cluster.stop()
-    assert started - began < AT_ONCE_SECONDS
-    assert time.monotonic() - stopping < AT_ONCE_SECONDS
     assert url == cluster.url
     with pytest.raises(aiohttp.ClientConnectionError):
         async with aiohttp.ClientSession() as session, session.get(f"{url}/healthz"):

@@ -20,6 +20,7 @@ from dra_spawner.cli import command_parser, main
 from dra_spawner.rehearsal.rehearsal_line import read_rehearsal_line
 from dra_spawner.service.http.openapi import openapi_document
 from dra_spawner.service.http.web_application import ADDRESSES
+from tests.all_of_them import all_of_them
 from tests.chart.rendering import CHART, ROOT, run_helm
 from tests.docs.command_lines import KUBECTL, CommandLine, command_lines, commands_of, options_of
 from tests.docs.pages import Page
@@ -67,7 +68,7 @@ def test_no_program_is_unknown() -> None:
     assert {each.program for each in COMMANDS} - known == set(), "say how its commands are checked"
 
 
-@pytest.mark.parametrize("command", of("dra-spawner"), ids=ids)
+@all_of_them(of("dra-spawner"))
 def test_dra_spawner_takes_it(command: CommandLine) -> None:
     command_parser().parse_args(command.words[1:])
 
@@ -78,7 +79,7 @@ def test_the_module_exists(command: CommandLine) -> None:
     assert importlib.util.find_spec(command.words[2]) is not None
 
 
-@pytest.mark.parametrize("command", of("kubectl"), ids=ids)
+@all_of_them(of("kubectl"))
 def test_kubectl_has_it(command: CommandLine) -> None:
     own = command.words[: command.words.index("--")] if "--" in command.words else command.words
     assert own[1] in KUBECTL
@@ -90,7 +91,7 @@ def help_of_helm(*command: str) -> str:
     return run_helm(*command, "--help")
 
 
-@pytest.mark.parametrize("command", of("helm"), ids=ids)
+@all_of_them(of("helm"))
 def test_helm_has_it(command: CommandLine) -> None:
     text = help_of_helm(*command.words[1 : 3 if command.words[1] == "get" else 2])
     assert [each for each in options_of(command.words) if not re.search(rf"{each}\b", text)] == []

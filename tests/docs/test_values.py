@@ -14,6 +14,7 @@ from traitlets.config import Config
 
 from dra_spawner.profiles import profile_list_problems
 from dra_spawner.service.application import DRASpawnerService
+from tests.all_of_them import all_of_them
 from tests.chart.rendering import CHART, IMAGE, rendered
 from tests.docs.pages import pages
 
@@ -48,7 +49,7 @@ def test_there_are_some() -> None:
     assert len(PROFILES) > 5
 
 
-@pytest.mark.parametrize("values", CHART_VALUES)
+@all_of_them(CHART_VALUES)
 def test_values_fit_the_chart_and_its_service(values: dict[str, Any]) -> None:
     """The schema, Helm's rendering, and the service that reads the settings."""
     whole = {**IMAGE, **values}

@@ -8,6 +8,7 @@ import pytest
 
 from dra_spawner.doctor.cilium_policies import NAMESPACE_LABEL, NotTranslated, network_policies_of
 from dra_spawner.doctor.network_policies import Peer, closing_policies
+from tests.all_of_them import all_of_them
 from tests.doctor.objects import HUB_LABELS, NAMESPACE, SERVICE_LABELS, cilium
 
 KIND = "CiliumNetworkPolicy"
@@ -24,29 +25,28 @@ def on(port: str, **more: Any) -> dict[str, Any]:
     return {"toPorts": [{"ports": [{"port": port, **more}]}]}
 
 
-@pytest.mark.parametrize(
-    ("rules", "is_open"),
-    [
-        pytest.param([], True, id="no section"),
-        pytest.param([{}], False, id="nothing"),
-        pytest.param([TO_SERVICE], True, id="labels"),
-        pytest.param([{"toEndpoints": [{}]}], True, id="all pods"),
-        pytest.param([{"toEndpoints": []}], False, id="no pods"),
-        pytest.param([{"toEndpoints": [{"matchLabels": {"reserved:host": ""}}]}], False, id="nodes"),
-        pytest.param([to(NAMESPACE)], True, id="namespace"),
-        pytest.param([to("other")], False, id="another namespace"),
-        pytest.param([{"toEntities": ["cluster"]}], True, id="cluster"),
-        pytest.param([{"toEntities": ["world", "kube-apiserver"]}], False, id="outside"),
-        pytest.param([{"toCIDR": ["10.0.0.0/8"]}], False, id="addresses"),
-        pytest.param([{"toFQDNs": [{"matchPattern": "*"}], **on("443")}], False, id="names"),
-        pytest.param([{**TO_SERVICE, **on("8181", protocol="TCP")}], True, id="port"),
-        pytest.param([{**TO_SERVICE, **on("8888")}], False, id="another port"),
-        pytest.param([{**TO_SERVICE, **on("8181", protocol="UDP")}], False, id="UDP"),
-        pytest.param([on("8000", endPort=9000, protocol="ANY")], True, id="range of ports"),
-        pytest.param([on("http", protocol="TCP")], True, id="name of a port"),
-        pytest.param([on("0")], True, id="all ports"),
-        pytest.param([{"icmps": [{"fields": []}]}], False, id="ICMP"),
-    ],
+@all_of_them(
+    {
+        "no section": ([], True),
+        "nothing": ([{}], False),
+        "labels": ([TO_SERVICE], True),
+        "all pods": ([{"toEndpoints": [{}]}], True),
+        "no pods": ([{"toEndpoints": []}], False),
+        "nodes": ([{"toEndpoints": [{"matchLabels": {"reserved:host": ""}}]}], False),
+        "namespace": ([to(NAMESPACE)], True),
+        "another namespace": ([to("other")], False),
+        "cluster": ([{"toEntities": ["cluster"]}], True),
+        "outside": ([{"toEntities": ["world", "kube-apiserver"]}], False),
+        "addresses": ([{"toCIDR": ["10.0.0.0/8"]}], False),
+        "names": ([{"toFQDNs": [{"matchPattern": "*"}], **on("443")}], False),
+        "port": ([{**TO_SERVICE, **on("8181", protocol="TCP")}], True),
+        "another port": ([{**TO_SERVICE, **on("8888")}], False),
+        "UDP": ([{**TO_SERVICE, **on("8181", protocol="UDP")}], False),
+        "range of ports": ([on("8000", endPort=9000, protocol="ANY")], True),
+        "name of a port": ([on("http", protocol="TCP")], True),
+        "all ports": ([on("0")], True),
+        "ICMP": ([{"icmps": [{"fields": []}]}], False),
+    }
 )
 def test_egress_of_the_hub(rules: list[dict[str, Any]], is_open: bool) -> None:
     policies = network_policies_of(cilium(egress=rules), KIND)

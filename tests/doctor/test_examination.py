@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-import pytest
-
 from dra_spawner.doctor.examination import ALL_RULES, examine, report_json
 from dra_spawner.doctor.facts import Account, DoctorFacts, HttpAnswer, NeededRight, RightAnswer, ServiceSettings, Unseen
 from dra_spawner.doctor.findings import Severity
+from tests.all_of_them import all_of_them
 from tests.doctor.objects import (
     HUB_LABELS,
     NAMESPACE,
@@ -123,7 +122,7 @@ def test_nothing_is_found_where_nothing_is_seen() -> None:
     assert of(DoctorFacts(NAMESPACE)) == []
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.code}-{case.severity}")
+@all_of_them(CASES)
 def test_a_finding_appears_only_where_its_cause_exists(case: Case) -> None:
     found = [each for each in examine(sound(**case.wrong)) if each.code == case.code]
     assert [each.severity for each in found] == [case.severity]

@@ -12,28 +12,26 @@ from dra_spawner.dra.allocated_state import AllocatedState, consumed_in
 from dra_spawner.dra.features import Features
 from dra_spawner.dra.objects import AllocatedDevice, DeviceId, PoolId
 from dra_spawner.dra.quantity import Quantity
+from tests.all_of_them import all_of_them
 from tests.dra.builders import DRIVER, make_claim, request, result, share, used
 
 D0 = DeviceId(DRIVER, "p", "d0")
 GI = 2**30 * 10**9
 
 
-@pytest.mark.parametrize(
-    ("results", "taken", "allocated", "consumed"),
-    [
-        pytest.param([], False, False, None, id="nothing"),
-        pytest.param([result("d0")], True, True, None, id="whole"),
-        pytest.param([result("d0", adminAccess=True)], False, False, None, id="admin"),
-        pytest.param([result("d0", adminAccess=False)], True, True, None, id="no-admin"),
-        pytest.param([share("d0", memory="1Gi")], False, True, {"memory": GI}, id="share"),
-        pytest.param(
-            [share("d0", 1, memory="1Gi"), share("d0", 2, memory="2Gi")], False, True, {"memory": 3 * GI}, id="sum"
-        ),
-        pytest.param([share("d0", memory="0")], False, True, {}, id="share-of-nothing"),
-        pytest.param([share("d0")], False, True, None, id="share-that-does-not-say"),
-        pytest.param([share("d0") | {"adminAccess": True}], False, False, None, id="admin-share"),
-        pytest.param([result("d0", consumedCapacity={"memory": "1Gi"})], True, True, None, id="no-share-id"),
-    ],
+@all_of_them(
+    {
+        "nothing": ([], False, False, None),
+        "whole": ([result("d0")], True, True, None),
+        "admin": ([result("d0", adminAccess=True)], False, False, None),
+        "no-admin": ([result("d0", adminAccess=False)], True, True, None),
+        "share": ([share("d0", memory="1Gi")], False, True, {"memory": GI}),
+        "sum": ([share("d0", 1, memory="1Gi"), share("d0", 2, memory="2Gi")], False, True, {"memory": 3 * GI}),
+        "share-of-nothing": ([share("d0", memory="0")], False, True, {}),
+        "share-that-does-not-say": ([share("d0")], False, True, None),
+        "admin-share": ([share("d0") | {"adminAccess": True}], False, False, None),
+        "no-share-id": ([result("d0", consumedCapacity={"memory": "1Gi"})], True, True, None),
+    }
 )
 def test_results(results: list[Any], taken: bool, allocated: bool, consumed: dict[str, int] | None) -> None:
     state = AllocatedState.from_claims([used(*results), make_claim(request())])

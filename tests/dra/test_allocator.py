@@ -10,6 +10,7 @@ import pytest
 from dra_spawner.dra.allocator import Allocation, AllocationError, DoesNotFit, FatalReason, NoFitKind
 from dra_spawner.dra.features import Features
 from dra_spawner.dra.objects import DeviceClass, Node
+from tests.all_of_them import all_of_them
 from tests.dra.builders import (
     NODE,
     counter_slice,
@@ -149,31 +150,25 @@ def test_one_allocator_serves_many_nodes() -> None:
     assert isinstance(allocator.allocate(NODE, [claim]), tuple)
 
 
-@pytest.mark.parametrize(
-    ("claim", "features", "reason"),
-    [
-        pytest.param(request(deviceClassName="none"), {}, FatalReason.CLASS_NOT_FOUND, id="class"),
-        pytest.param(request(deviceClassName=""), {}, FatalReason.CLAIM, id="no-class"),
-        pytest.param(request(allocationMode="Some"), {}, FatalReason.CLAIM, id="mode"),
-        pytest.param(request(selectors=[{}]), {}, FatalReason.CLAIM, id="selector-kind"),
-        pytest.param(request(count=33), {}, FatalReason.TOO_MANY_DEVICES, id="count"),
-        pytest.param(request(**cel("device.nothing")), {}, FatalReason.SELECTOR, id="does-not-compile"),
-        pytest.param(request(**cel("device.driver")), {}, FatalReason.SELECTOR, id="no-boolean"),
-        pytest.param(
-            request(**cel("device.attributes['gpu.example.com'].none == 1")), {}, FatalReason.SELECTOR, id="run-time"
-        ),
-        pytest.param(request(capacity={}), {"consumable_capacity": False}, FatalReason.FEATURE_DISABLED, id="capacity"),
-        pytest.param(request(adminAccess=False), {"admin_access": False}, FatalReason.FEATURE_DISABLED, id="admin"),
-        pytest.param(
-            first_available("r", {"name": "x"}), {"prioritized_list": False}, FatalReason.FEATURE_DISABLED, id="first"
-        ),
-        pytest.param(
+@all_of_them(
+    {
+        "class": (request(deviceClassName="none"), {}, FatalReason.CLASS_NOT_FOUND),
+        "no-class": (request(deviceClassName=""), {}, FatalReason.CLAIM),
+        "mode": (request(allocationMode="Some"), {}, FatalReason.CLAIM),
+        "selector-kind": (request(selectors=[{}]), {}, FatalReason.CLAIM),
+        "count": (request(count=33), {}, FatalReason.TOO_MANY_DEVICES),
+        "does-not-compile": (request(**cel("device.nothing")), {}, FatalReason.SELECTOR),
+        "no-boolean": (request(**cel("device.driver")), {}, FatalReason.SELECTOR),
+        "run-time": (request(**cel("device.attributes['gpu.example.com'].none == 1")), {}, FatalReason.SELECTOR),
+        "capacity": (request(capacity={}), {"consumable_capacity": False}, FatalReason.FEATURE_DISABLED),
+        "admin": (request(adminAccess=False), {"admin_access": False}, FatalReason.FEATURE_DISABLED),
+        "first": (first_available("r", {"name": "x"}), {"prioritized_list": False}, FatalReason.FEATURE_DISABLED),
+        "capacity-of-alternative": (
             first_available("r", {"name": "x", "capacity": {}}),
             {"consumable_capacity": False},
             FatalReason.FEATURE_DISABLED,
-            id="capacity-of-alternative",
         ),
-    ],
+    }
 )
 def test_fatal(claim: Any, features: dict[str, bool], reason: FatalReason) -> None:
     allocator = make_allocator([TWO], features=Features(**features))

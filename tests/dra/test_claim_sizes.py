@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra_spawner.dra.claim_sizes import is_size, wrong_sizes
+from tests.all_of_them import all_of_them
 
 SIZES = ["1n", "500m", "10Gi", ".5Gi", "1e3", "4Ei", "4611686018427387904", "+5", 1, 2**62]
 NO_SIZES: list[object] = [
@@ -28,12 +29,12 @@ NO_SIZES: list[object] = [
 NO_SIZES += [0, -1, 2**62 + 1, True, None, 1.5, ["1"]]
 
 
-@pytest.mark.parametrize("value", SIZES, ids=str)
+@all_of_them(SIZES)
 def test_a_size(value: Any) -> None:
     assert is_size(value)
 
 
-@pytest.mark.parametrize("value", NO_SIZES, ids=repr)
+@all_of_them(NO_SIZES)
 def test_no_size(value: Any) -> None:
     assert not is_size(value)
 

@@ -9,6 +9,7 @@ import pytest
 from dra_spawner.dra.constraints import Constraint, find_attribute, make_constraint
 from dra_spawner.dra.features import ALL_FEATURES, QUIRKS_1_36, QUIRKS_OFF, SCHEDULER_1_36, Quirks
 from dra_spawner.dra.objects import Device, DeviceConstraint
+from tests.all_of_them import all_of_them
 from tests.dra.builders import DRIVER, make_device
 
 NAME = "example.com/a"
@@ -30,20 +31,19 @@ def accepts(constraint: Constraint, *values: Any, request: str = "r") -> list[bo
     return [constraint.add(request, "", with_value(value)) for value in values]
 
 
-@pytest.mark.parametrize(
-    ("values", "match", "distinct"),
-    [
-        pytest.param(["x", "x"], [True, True], [True, False], id="equal"),
-        pytest.param(["x", "y"], [True, False], [True, True], id="different"),
-        pytest.param([1, True], [True, False], [True, True], id="int-and-bool"),
-        pytest.param(["1", 1], [True, False], [True, True], id="string-and-int"),
-        pytest.param([{"version": "1.0.0"}, {"version": "1.0.0"}], [True, True], [True, False], id="version"),
-        pytest.param([{"version": "1.0.0"}, {"version": "1.0.0+b"}], [True, False], [True, True], id="build"),
-        pytest.param([{"version": "1.0.0"}, "1.0.0"], [True, False], [True, True], id="version-and-string"),
-        pytest.param([ABSENT, "x"], [False, True], [False, True], id="absent"),
-        pytest.param([["x"], ["x"]], [True, False], [True, False], id="lists-are-unknown-but-first-passes"),
-        pytest.param([{}, "x"], [True, False], [True, True], id="unknown-first"),
-    ],
+@all_of_them(
+    {
+        "equal": (["x", "x"], [True, True], [True, False]),
+        "different": (["x", "y"], [True, False], [True, True]),
+        "int-and-bool": ([1, True], [True, False], [True, True]),
+        "string-and-int": (["1", 1], [True, False], [True, True]),
+        "version": ([{"version": "1.0.0"}, {"version": "1.0.0"}], [True, True], [True, False]),
+        "build": ([{"version": "1.0.0"}, {"version": "1.0.0+b"}], [True, False], [True, True]),
+        "version-and-string": ([{"version": "1.0.0"}, "1.0.0"], [True, False], [True, True]),
+        "absent": ([ABSENT, "x"], [False, True], [False, True]),
+        "lists-are-unknown-but-first-passes": ([["x"], ["x"]], [True, False], [True, False]),
+        "unknown-first": ([{}, "x"], [True, False], [True, True]),
+    }
 )
 def test_scalars(values: list[Any], match: list[bool], distinct: list[bool]) -> None:
     assert accepts(make(MATCH), *values) == match
@@ -115,28 +115,25 @@ def test_distinct_remembers_every_request() -> None:
     assert accepts(constraint, "x", "y", "z", request="t") == [False, False, True]
 
 
-@pytest.mark.parametrize(
-    ("requests", "request_name", "alternative", "concerned"),
-    [
-        pytest.param((), "r", "", True, id="all"),
-        pytest.param(("r",), "r", "", True, id="request"),
-        pytest.param(("s",), "r", "", False, id="other-request"),
-        pytest.param(("r",), "r", "sub", True, id="every-alternative"),
-        pytest.param(("r/sub",), "r", "sub", True, id="alternative"),
-        pytest.param(("r/sub",), "r", "other", False, id="other-alternative"),
-        pytest.param(("r/sub",), "r", "", False, id="alternative-of-none"),
-    ],
+@all_of_them(
+    {
+        "all": ((), "r", "", True),
+        "request": (("r",), "r", "", True),
+        "other-request": (("s",), "r", "", False),
+        "every-alternative": (("r",), "r", "sub", True),
+        "alternative": (("r/sub",), "r", "sub", True),
+        "other-alternative": (("r/sub",), "r", "other", False),
+        "alternative-of-none": (("r/sub",), "r", "", False),
+    }
 )
-@pytest.mark.parametrize("kind", ["match", "distinct"])
-def test_which_requests(
-    kind: str, requests: tuple[str, ...], request_name: str, alternative: str, concerned: bool
-) -> None:
-    constraint = make(DeviceConstraint(requests, **{f"{kind}_attribute": NAME}))
-    device = with_value(ABSENT)
-    assert constraint.add(request_name, alternative, device) is not concerned
-    if not concerned:
-        constraint.remove(request_name, alternative, device)
-        assert constraint.add("s", "", with_value("x"))
+def test_which_requests(requests: tuple[str, ...], request_name: str, alternative: str, concerned: bool) -> None:
+    for kind in ("match", "distinct"):
+        constraint = make(DeviceConstraint(requests, **{f"{kind}_attribute": NAME}))
+        device = with_value(ABSENT)
+        assert constraint.add(request_name, alternative, device) is not concerned, kind
+        if not concerned:
+            constraint.remove(request_name, alternative, device)
+            assert constraint.add("s", "", with_value("x")), kind
 
 
 def test_match_wins_over_distinct() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from dra_spawner.dra.consumable_capacity import Share, ShareRefused, share_of, shortage
 from dra_spawner.dra.quantity import Quantity
+from tests.all_of_them import all_of_them
 from tests.dra.builders import make_device
 
 
@@ -27,48 +28,42 @@ VALUES = policy("80Gi", default="10Gi", validValues=["10Gi", "20Gi", "40Gi"])
 DEFAULT_ONLY = policy("100", default="10")
 
 
-@pytest.mark.parametrize(
-    ("capacity", "requested", "consumed"),
-    [
-        pytest.param("40Gi", None, "40Gi", id="no-policy-nothing-requested"),
-        pytest.param("40Gi", "5Gi", "5Gi", id="no-policy"),
-        pytest.param("40Gi", "50Gi", "50Gi", id="no-policy-more-than-there-is"),
-        pytest.param("40Gi", "-5Gi", "-5Gi", id="negative"),
-        pytest.param(DEFAULT_ONLY, None, "10", id="default"),
-        pytest.param(DEFAULT_ONLY, "3", "3", id="default-only-takes-anything"),
-        pytest.param(policy("4", default="100"), None, "100", id="default-larger-than-the-device"),
-        pytest.param(RANGE, None, "5Gi", id="range-default"),
-        pytest.param(RANGE, "1Gi", "5Gi", id="range-below-minimum"),
-        pytest.param(RANGE, "5Gi", "5Gi", id="range-minimum"),
-        pytest.param(RANGE, "12Gi", "15Gi", id="range-step"),
-        pytest.param(RANGE, "20Gi", "20Gi", id="range-maximum"),
-        pytest.param(RANGE, "21Gi", None, id="range-above-maximum"),
-        pytest.param(OPEN_RANGE, "12345678901", "12345678901", id="range-without-step"),
-        pytest.param(OPEN_RANGE, "1", "5Gi", id="range-without-step-minimum"),
-        pytest.param(VALUES, None, "10Gi", id="values-default"),
-        pytest.param(VALUES, "11Gi", "20Gi", id="values-next"),
-        pytest.param(VALUES, "40Gi", "40Gi", id="values-last"),
-        pytest.param(VALUES, "41Gi", None, id="values-above"),
-        pytest.param(
-            policy("1G", default="10M", validRange={"min": "0", "step": "10M"}), "95M", "100000000", id="binary"
-        ),
-        pytest.param(policy("8", default="1", validRange={"min": "1", "step": "500m"}), "1500m", "2", id="whole-units"),
-        pytest.param(
-            policy("8", default="2", validRange={"min": "1500m", "step": "2"}), "1600m", "2", id="minimum-rounded"
-        ),
-        pytest.param(policy("8", default="1", validRange={"min": "0", "step": "1"}), "22E", "0", id="beyond-int64"),
-        pytest.param(
+@all_of_them(
+    {
+        "no-policy-nothing-requested": ("40Gi", None, "40Gi"),
+        "no-policy": ("40Gi", "5Gi", "5Gi"),
+        "no-policy-more-than-there-is": ("40Gi", "50Gi", "50Gi"),
+        "negative": ("40Gi", "-5Gi", "-5Gi"),
+        "default": (DEFAULT_ONLY, None, "10"),
+        "default-only-takes-anything": (DEFAULT_ONLY, "3", "3"),
+        "default-larger-than-the-device": (policy("4", default="100"), None, "100"),
+        "range-default": (RANGE, None, "5Gi"),
+        "range-below-minimum": (RANGE, "1Gi", "5Gi"),
+        "range-minimum": (RANGE, "5Gi", "5Gi"),
+        "range-step": (RANGE, "12Gi", "15Gi"),
+        "range-maximum": (RANGE, "20Gi", "20Gi"),
+        "range-above-maximum": (RANGE, "21Gi", None),
+        "range-without-step": (OPEN_RANGE, "12345678901", "12345678901"),
+        "range-without-step-minimum": (OPEN_RANGE, "1", "5Gi"),
+        "values-default": (VALUES, None, "10Gi"),
+        "values-next": (VALUES, "11Gi", "20Gi"),
+        "values-last": (VALUES, "40Gi", "40Gi"),
+        "values-above": (VALUES, "41Gi", None),
+        "binary": (policy("1G", default="10M", validRange={"min": "0", "step": "10M"}), "95M", "100000000"),
+        "whole-units": (policy("8", default="1", validRange={"min": "1", "step": "500m"}), "1500m", "2"),
+        "minimum-rounded": (policy("8", default="2", validRange={"min": "1500m", "step": "2"}), "1600m", "2"),
+        "beyond-int64": (policy("8", default="1", validRange={"min": "0", "step": "1"}), "22E", "0"),
+        "beyond-int64-long": (
             policy("8", default="1", validRange={"min": "0", "step": "1"}),
             "9223372036854775809",
             "-9223372036854775807",
-            id="beyond-int64-long",
         ),
-        pytest.param(RANGE, "10e18", "0", id="beyond-int64-in-steps"),
-        pytest.param(RANGE, "9223372036854775808", "-8589934589Gi", id="beyond-int64-in-steps-long"),
-        pytest.param(RANGE, "9223372036854775807", "-8589934589Gi", id="beyond-int64-when-rounded-up"),
-        pytest.param(RANGE, "4Ei", None, id="the-largest-size-of-ours"),
-        pytest.param(OPEN_RANGE, "10e18", "10e18", id="beyond-int64-without-step"),
-    ],
+        "beyond-int64-in-steps": (RANGE, "10e18", "0"),
+        "beyond-int64-in-steps-long": (RANGE, "9223372036854775808", "-8589934589Gi"),
+        "beyond-int64-when-rounded-up": (RANGE, "9223372036854775807", "-8589934589Gi"),
+        "the-largest-size-of-ours": (RANGE, "4Ei", None),
+        "beyond-int64-without-step": (OPEN_RANGE, "10e18", "10e18"),
+    }
 )
 def test_consumed(capacity: Any, requested: str | None, consumed: str | None) -> None:
     share = share_for({"memory": capacity}, {"memory": requested} if requested is not None else None)

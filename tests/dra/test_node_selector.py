@@ -14,6 +14,7 @@ from dra_spawner.dra.node_selector import (
     add_missing,
     node_name_selector,
 )
+from tests.all_of_them import all_of_them
 
 LABELS = {"tier": "a", "rank": "7", "word": "many"}
 
@@ -22,24 +23,23 @@ def selector(*requirements: Requirement, fields: tuple[Requirement, ...] = ()) -
     return NodeSelector((NodeSelectorTerm(requirements, fields),))
 
 
-@pytest.mark.parametrize(
-    ("key", "operator", "values", "matches"),
-    [
-        pytest.param("tier", "In", ("b", "a"), True, id="in"),
-        pytest.param("tier", "In", ("b",), False, id="in-other"),
-        pytest.param("none", "In", ("a",), False, id="in-missing"),
-        pytest.param("tier", "NotIn", ("a",), False, id="not-in"),
-        pytest.param("none", "NotIn", ("a",), True, id="not-in-missing"),
-        pytest.param("tier", "Exists", (), True, id="exists"),
-        pytest.param("none", "Exists", (), False, id="exists-missing"),
-        pytest.param("tier", "DoesNotExist", (), False, id="does-not-exist"),
-        pytest.param("none", "DoesNotExist", (), True, id="does-not-exist-missing"),
-        pytest.param("rank", "Gt", ("6",), True, id="gt"),
-        pytest.param("rank", "Gt", ("7",), False, id="gt-equal"),
-        pytest.param("rank", "Lt", ("8",), True, id="lt"),
-        pytest.param("word", "Gt", ("1",), False, id="gt-no-number"),
-        pytest.param("none", "Lt", ("1",), False, id="lt-missing"),
-    ],
+@all_of_them(
+    {
+        "in": ("tier", "In", ("b", "a"), True),
+        "in-other": ("tier", "In", ("b",), False),
+        "in-missing": ("none", "In", ("a",), False),
+        "not-in": ("tier", "NotIn", ("a",), False),
+        "not-in-missing": ("none", "NotIn", ("a",), True),
+        "exists": ("tier", "Exists", (), True),
+        "exists-missing": ("none", "Exists", (), False),
+        "does-not-exist": ("tier", "DoesNotExist", (), False),
+        "does-not-exist-missing": ("none", "DoesNotExist", (), True),
+        "gt": ("rank", "Gt", ("6",), True),
+        "gt-equal": ("rank", "Gt", ("7",), False),
+        "lt": ("rank", "Lt", ("8",), True),
+        "gt-no-number": ("word", "Gt", ("1",), False),
+        "lt-missing": ("none", "Lt", ("1",), False),
+    }
 )
 def test_labels(key: str, operator: str, values: tuple[str, ...], matches: bool) -> None:
     assert selector(Requirement(key, operator, values)).matches("n1", LABELS) is matches
@@ -71,22 +71,21 @@ def test_nothing_selects_nothing(terms: Any) -> None:
     assert not NodeSelector(terms).matches("n1", LABELS)
 
 
-@pytest.mark.parametrize(
-    "requirement",
-    [
-        pytest.param(Requirement("tier", "Like", ("a",)), id="operator"),
-        pytest.param(Requirement("tier", "In"), id="in-without-values"),
-        pytest.param(Requirement("tier", "Exists", ("a",)), id="exists-with-values"),
-        pytest.param(Requirement("tier", "Gt", ("x",)), id="gt-text"),
-        pytest.param(Requirement("tier", "Gt", ("1", "2")), id="gt-two"),
-        pytest.param(Requirement("tier", "Gt", (str(2**63),)), id="gt-too-large"),
-        pytest.param(Requirement("-tier", "Exists"), id="key"),
-        pytest.param(Requirement("UPPER.example.com/tier", "Exists"), id="domain"),
-        pytest.param(Requirement("a/b/c", "Exists"), id="two-slashes"),
-        pytest.param(Requirement("t" * 64, "Exists"), id="long-key"),
-        pytest.param(Requirement("tier", "In", ("a b",)), id="value"),
-        pytest.param(Requirement("tier", "In", ("a" * 64,)), id="long-value"),
-    ],
+@all_of_them(
+    {
+        "operator": Requirement("tier", "Like", ("a",)),
+        "in-without-values": Requirement("tier", "In"),
+        "exists-with-values": Requirement("tier", "Exists", ("a",)),
+        "gt-text": Requirement("tier", "Gt", ("x",)),
+        "gt-two": Requirement("tier", "Gt", ("1", "2")),
+        "gt-too-large": Requirement("tier", "Gt", (str(2**63),)),
+        "key": Requirement("-tier", "Exists"),
+        "domain": Requirement("UPPER.example.com/tier", "Exists"),
+        "two-slashes": Requirement("a/b/c", "Exists"),
+        "long-key": Requirement("t" * 64, "Exists"),
+        "value": Requirement("tier", "In", ("a b",)),
+        "long-value": Requirement("tier", "In", ("a" * 64,)),
+    }
 )
 def test_malformed(requirement: Requirement) -> None:
     # A term that matches does not help: all of them are parsed first.

@@ -20,6 +20,7 @@ from dra_spawner.dra.objects import (
     ResourceSlice,
 )
 from dra_spawner.dra.quantity import Quantity
+from tests.all_of_them import all_of_them
 from tests.dra.builders import attribute, device_json, first_available, make_claim, make_device, request, slice_json
 
 SLICE = slice_json(
@@ -124,21 +125,20 @@ def test_class_selector_of_unknown_kind() -> None:
     assert decoded.extended_resource_name == "example.com/gpu"
 
 
-@pytest.mark.parametrize(
-    ("value", "kind"),
-    [
-        pytest.param("a", AttributeKind.STRING, id="string"),
-        pytest.param(1, AttributeKind.INT, id="int"),
-        pytest.param(True, AttributeKind.BOOL, id="bool"),
-        pytest.param({"version": "1.0.0"}, AttributeKind.VERSION, id="version"),
-        pytest.param(["a", "b"], AttributeKind.STRINGS, id="strings"),
-        pytest.param({"ints": [1, 2]}, AttributeKind.INTS, id="ints"),
-        pytest.param({"bools": [True]}, AttributeKind.BOOLS, id="bools"),
-        pytest.param({"versions": ["1.0.0"]}, AttributeKind.VERSIONS, id="versions"),
-        pytest.param({"strings": []}, AttributeKind.UNKNOWN, id="empty-list"),
-        pytest.param({}, AttributeKind.UNKNOWN, id="nothing"),
-        pytest.param({"quaternion": 1}, AttributeKind.UNKNOWN, id="from-the-future"),
-    ],
+@all_of_them(
+    {
+        "string": ("a", AttributeKind.STRING),
+        "int": (1, AttributeKind.INT),
+        "bool": (True, AttributeKind.BOOL),
+        "version": ({"version": "1.0.0"}, AttributeKind.VERSION),
+        "strings": (["a", "b"], AttributeKind.STRINGS),
+        "ints": ({"ints": [1, 2]}, AttributeKind.INTS),
+        "bools": ({"bools": [True]}, AttributeKind.BOOLS),
+        "versions": ({"versions": ["1.0.0"]}, AttributeKind.VERSIONS),
+        "empty-list": ({"strings": []}, AttributeKind.UNKNOWN),
+        "nothing": ({}, AttributeKind.UNKNOWN),
+        "from-the-future": ({"quaternion": 1}, AttributeKind.UNKNOWN),
+    }
 )
 def test_attribute(value: Any, kind: AttributeKind) -> None:
     decoded = make_device(attributes={"a": value}).description.attributes["a"]
@@ -193,96 +193,80 @@ DEVICE = ("spec", "devices", 0)
 REQUEST = ("spec", "devices", "requests", 0)
 
 
-@pytest.mark.parametrize(
-    ("decode", "obj", "where"),
-    [
-        pytest.param(ResourceSlice, [], "ResourceSlice: must be an object, not a list", id="no-object"),
-        pytest.param(ResourceSlice, {"kind": "Pod"}, "ResourceSlice: kind: must be ResourceSlice", id="kind"),
-        pytest.param(ResourceSlice, {"metadata": {"name": "s"}}, "ResourceSlice s: spec: is required", id="no-spec"),
-        pytest.param(ResourceSlice, {"metadata": {}}, "ResourceSlice: metadata.name: is required", id="no-name"),
-        pytest.param(
-            ResourceSlice, put(SLICE, ("spec", "driver"), ""), "ResourceSlice s1: spec.driver: is required", id="driver"
-        ),
-        pytest.param(
+@all_of_them(
+    {
+        "no-object": (ResourceSlice, [], "ResourceSlice: must be an object, not a list"),
+        "kind": (ResourceSlice, {"kind": "Pod"}, "ResourceSlice: kind: must be ResourceSlice"),
+        "no-spec": (ResourceSlice, {"metadata": {"name": "s"}}, "ResourceSlice s: spec: is required"),
+        "no-name": (ResourceSlice, {"metadata": {}}, "ResourceSlice: metadata.name: is required"),
+        "driver": (ResourceSlice, put(SLICE, ("spec", "driver"), ""), "ResourceSlice s1: spec.driver: is required"),
+        "text-for-integer": (
             ResourceSlice,
             put(SLICE, ("spec", "pool", "generation"), "1"),
             "spec.pool.generation: must be an integer, not a string",
-            id="text-for-integer",
         ),
-        pytest.param(
+        "too-large": (
             ResourceSlice,
             put(SLICE, ("spec", "pool", "generation"), 2**63),
             "spec.pool.generation: must be from",
-            id="too-large",
         ),
-        pytest.param(
+        "device": (
             ResourceSlice,
             put(SLICE, ("spec", "devices"), [1]),
             "spec.devices[0]: must be an object, not an integer",
-            id="device",
         ),
-        pytest.param(
+        "quantity": (
             ResourceSlice,
             put(SLICE, (*DEVICE, "capacity", "memory", "value"), "40 GB"),
             "spec.devices[0].capacity[memory].value: ",
-            id="quantity",
         ),
-        pytest.param(
+        "range-without-minimum": (
             ResourceSlice,
             put(SLICE, (*DEVICE, "capacity", "memory", "requestPolicy"), {"validRange": {"max": "1"}}),
             "spec.devices[0].capacity[memory].requestPolicy.validRange.min: is required",
-            id="range-without-minimum",
         ),
-        pytest.param(
+        "list-of-quantities": (
             ResourceSlice,
             put(SLICE, (*DEVICE, "capacity", "memory", "requestPolicy"), {"validValues": ["1", "x"]}),
             "requestPolicy.validValues[1]: ",
-            id="list-of-quantities",
         ),
-        pytest.param(
+        "two-values": (
             ResourceSlice,
             put(SLICE, (*DEVICE, "attributes", "model", "int"), 1),
             "spec.devices[0].attributes[model].int: an attribute has one value, and string is set, too",
-            id="two-values",
         ),
-        pytest.param(
+        "boolean-for-integer": (
             ResourceSlice,
             put(SLICE, (*DEVICE, "attributes", "index", "int"), True),
             "spec.devices[0].attributes[index].int: must be an integer, not a boolean",
-            id="boolean-for-integer",
         ),
-        pytest.param(
+        "list-of-texts": (
             ResourceSlice,
             put(SLICE, (*DEVICE, "bindingConditions"), ["a", 1]),
             "spec.devices[0].bindingConditions[1]: must be a string, not an integer",
-            id="list-of-texts",
         ),
-        pytest.param(
+        "no-request-type": (
             ResourceClaim,
             put(CLAIM, REQUEST, {"name": "r"}),
             "ResourceClaim c: spec.devices.requests[0]: one of exactly and firstAvailable is required",
-            id="no-request-type",
         ),
-        pytest.param(
+        "count": (
             ResourceClaim,
             put(CLAIM, (*REQUEST, "exactly", "count"), -1),
             "spec.devices.requests[0].exactly.count: must be from 0",
-            id="count",
         ),
-        pytest.param(
+        "float": (
             ResourceClaim,
             put(CLAIM, (*REQUEST, "exactly", "capacity", "requests", "memory"), 1.5),
             "spec.devices.requests[0].exactly.capacity.requests[memory]: ",
-            id="float",
         ),
-        pytest.param(
+        "status": (
             ResourceClaim,
             put(CLAIM, ("status", "allocation", "devices", "results", 0, "driver"), None),
             "status.allocation.devices.results[0].driver: is required",
-            id="status",
         ),
-        pytest.param(Node, {"metadata": {"name": "n", "labels": {"a": 1}}}, "metadata.labels.a: must be", id="label"),
-    ],
+        "label": (Node, {"metadata": {"name": "n", "labels": {"a": 1}}}, "metadata.labels.a: must be"),
+    }
 )
 def test_errors_name_the_field(decode: Any, obj: Any, where: str) -> None:
     with pytest.raises(ObjectError) as caught:

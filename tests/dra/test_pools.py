@@ -10,6 +10,7 @@ from dra_spawner.dra.features import QUIRKS_1_36, QUIRKS_OFF, SCHEDULER_1_36, Fe
 from dra_spawner.dra.node_selector import NodeSelectorError
 from dra_spawner.dra.objects import Node, ResourceSlice
 from dra_spawner.dra.pools import Pool, PoolState, SliceIndex, gather_pools
+from tests.all_of_them import all_of_them
 from tests.dra.builders import NODE, counter_slice, device_json, make_slice
 
 D0, D1 = device_json("d0"), device_json("d1")
@@ -32,20 +33,19 @@ def states(pools: list[Pool]) -> list[tuple[str, PoolState]]:
     return [(pool.id.pool, pool.state) for pool in pools]
 
 
-@pytest.mark.parametrize(
-    ("where", "relevant"),
-    [
-        pytest.param({"nodeName": "n1"}, True, id="node-name"),
-        pytest.param({"nodeName": "n2"}, False, id="other-node-name"),
-        pytest.param({"allNodes": True}, True, id="all-nodes"),
-        pytest.param({"allNodes": False}, False, id="not-all-nodes"),
-        pytest.param({"nodeSelector": TIER_A}, True, id="selector"),
-        pytest.param({"nodeSelector": TIER_B}, False, id="other-selector"),
-        pytest.param({"nodeSelector": {"nodeSelectorTerms": []}}, False, id="empty-selector"),
-        pytest.param({"nodeName": ""}, False, id="nothing-known"),
-        pytest.param({"perDeviceNodeSelection": True}, False, id="per-device-none"),
-        pytest.param({"nodeName": "n2", "allNodes": True}, False, id="node-name-wins"),
-    ],
+@all_of_them(
+    {
+        "node-name": ({"nodeName": "n1"}, True),
+        "other-node-name": ({"nodeName": "n2"}, False),
+        "all-nodes": ({"allNodes": True}, True),
+        "not-all-nodes": ({"allNodes": False}, False),
+        "selector": ({"nodeSelector": TIER_A}, True),
+        "other-selector": ({"nodeSelector": TIER_B}, False),
+        "empty-selector": ({"nodeSelector": {"nodeSelectorTerms": []}}, False),
+        "nothing-known": ({"nodeName": ""}, False),
+        "per-device-none": ({"perDeviceNodeSelection": True}, False),
+        "node-name-wins": ({"nodeName": "n2", "allNodes": True}, False),
+    }
 )
 def test_relevance(where: dict[str, Any], relevant: bool) -> None:
     assert names(gather(make_slice(devices=[D0], **where))) == (["d0"] if relevant else [])
@@ -78,21 +78,20 @@ def test_partitionable_devices_off(field: str) -> None:
     assert gather(part, features=off) == []
 
 
-@pytest.mark.parametrize(
-    ("slices", "expected"),
-    [
-        pytest.param([("a", 1, 1, "n1")], [("p", PoolState.USABLE)], id="one"),
-        pytest.param([("a", 1, 2, "n1"), ("b", 1, 2, "n1")], [("p", PoolState.USABLE)], id="both-here"),
-        pytest.param([("a", 1, 2, "n1"), ("b", 1, 2, "n2")], [("p", PoolState.USABLE)], id="one-elsewhere"),
-        pytest.param([("a", 1, 2, "n1")], [("p", PoolState.INCOMPLETE)], id="one-missing"),
-        pytest.param([("a", 1, 1, "n1"), ("b", 1, 1, "n1")], [("p", PoolState.INCOMPLETE)], id="one-too-many"),
-        pytest.param([("a", 1, 1, "n1"), ("b", 1, 1, "n2")], [("p", PoolState.USABLE)], id="too-many-elsewhere"),
-        pytest.param([("a", 1, 1, "n1"), ("b", 2, 1, "n1")], [("p", PoolState.USABLE)], id="newer-here"),
-        pytest.param([("a", 1, 1, "n1"), ("b", 2, 2, "n1")], [("p", PoolState.INCOMPLETE)], id="newer-incomplete"),
-        pytest.param([("a", 1, 1, "n1"), ("b", 2, 1, "n2")], [("p", PoolState.USABLE)], id="stale-but-complete"),
-        pytest.param([("a", 1, 2, "n1"), ("b", 2, 1, "n2")], [], id="stale-and-incomplete"),
-        pytest.param([("a", 2, 2, "n1"), ("b", 1, 2, "n2")], [("p", PoolState.INCOMPLETE)], id="older-elsewhere"),
-    ],
+@all_of_them(
+    {
+        "one": ([("a", 1, 1, "n1")], [("p", PoolState.USABLE)]),
+        "both-here": ([("a", 1, 2, "n1"), ("b", 1, 2, "n1")], [("p", PoolState.USABLE)]),
+        "one-elsewhere": ([("a", 1, 2, "n1"), ("b", 1, 2, "n2")], [("p", PoolState.USABLE)]),
+        "one-missing": ([("a", 1, 2, "n1")], [("p", PoolState.INCOMPLETE)]),
+        "one-too-many": ([("a", 1, 1, "n1"), ("b", 1, 1, "n1")], [("p", PoolState.INCOMPLETE)]),
+        "too-many-elsewhere": ([("a", 1, 1, "n1"), ("b", 1, 1, "n2")], [("p", PoolState.USABLE)]),
+        "newer-here": ([("a", 1, 1, "n1"), ("b", 2, 1, "n1")], [("p", PoolState.USABLE)]),
+        "newer-incomplete": ([("a", 1, 1, "n1"), ("b", 2, 2, "n1")], [("p", PoolState.INCOMPLETE)]),
+        "stale-but-complete": ([("a", 1, 1, "n1"), ("b", 2, 1, "n2")], [("p", PoolState.USABLE)]),
+        "stale-and-incomplete": ([("a", 1, 2, "n1"), ("b", 2, 1, "n2")], []),
+        "older-elsewhere": ([("a", 2, 2, "n1"), ("b", 1, 2, "n2")], [("p", PoolState.INCOMPLETE)]),
+    }
 )
 def test_completeness(slices: list[tuple[str, int, int, str]], expected: list[tuple[str, PoolState]]) -> None:
     pools = gather(

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra_spawner.dra.quantity import Quantity, QuantityError, QuantityFormat
+from tests.all_of_them import all_of_them
 
 BINARY, DECIMAL, EXPONENT = QuantityFormat.BINARY_SI, QuantityFormat.DECIMAL_SI, QuantityFormat.DECIMAL_EXPONENT
 NANO = 10**9
@@ -88,7 +89,7 @@ PARSED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "nano", "quantity_format", "printed"), PARSED, ids=[row[0] for row in PARSED])
+@all_of_them(PARSED)
 def test_parse_and_print(text: str, nano: int, quantity_format: QuantityFormat, printed: str):
     quantity = Quantity.parse(text)
     assert (quantity.nano, quantity.format, str(quantity)) == (nano, quantity_format, printed)
@@ -125,7 +126,7 @@ STORED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "stored", "value"), STORED, ids=[row[0] for row in STORED])
+@all_of_them(STORED)
 def test_stored_and_counted_in_64_bits(text: str, stored: str, value: int):
     quantity = Quantity.parse(text)
     assert quantity.stored_text() == stored
@@ -142,26 +143,12 @@ def test_a_comparison_changes_how_an_overflow_ends():
 
 
 NOT_QUANTITIES = ["", " ", " 1", "1 ", "1K", "1ki", "1KI", "1kB", "1i", "1e", "1e-", "1ee3", "1.2.3", "--1", "+-1"]
-NOT_QUANTITIES += [
-    "1e3Ki",
-    "1Ki3",
-    "1+3",
-    "abc",
-    "0x10",
-    "1_000",
-    "1,5",
-    "NaN",
-    "inf",
-    "Pi",
-    "e-10",
-    ".e-10",
-    "٣",
-    "1\n",
-]
+NOT_QUANTITIES += ["1e3Ki", "1Ki3", "1+3", "abc", "0x10", "1_000", "1,5", "NaN"]
+NOT_QUANTITIES += ["inf", "Pi", "e-10", ".e-10", "٣", "1\n"]
 NOT_QUANTITIES += ["1e1001", "1e999999999999999999999999", "1e9223372036854775808", "1" * 1001, "0" * 5000]
 
 
-@pytest.mark.parametrize("text", NOT_QUANTITIES)
+@all_of_them(NOT_QUANTITIES)
 def test_refused_text(text: str):
     with pytest.raises(QuantityError):
         Quantity.parse(text)
@@ -201,8 +188,7 @@ def test_value_rounds_away_from_zero(text: str, value: int):
     assert Quantity.parse(text).value() == value
 
 
-@pytest.mark.parametrize(
-    ("left", "right", "total", "difference"),
+@all_of_them(
     [
         ("1Gi", "1Gi", "2Gi", "0"),
         ("1Gi", "1G", "2073741824", "73741824"),
@@ -216,7 +202,7 @@ def test_value_rounds_away_from_zero(text: str, value: int):
         ("1m", "1n", "1000001n", "999999n"),
         ("512", "512", "1024", "0"),
         ("512Ki", "512Ki", "1Mi", "0"),
-    ],
+    ]
 )
 def test_arithmetic(left: str, right: str, total: str, difference: str):
     one, other = Quantity.parse(left), Quantity.parse(right)

@@ -10,9 +10,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from dra_spawner.dra.features import QUIRKS_1_36, QUIRKS_OFF, Quirks
+from tests.all_of_them import all_of_them
 from tests.oracle.binary import ask, binary_or_skip
 from tests.oracle.comparison import verdicts
 
@@ -33,12 +32,12 @@ def outcome(verdict: dict[str, Any]) -> dict[str, Any]:
     return stripped
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@all_of_them(CASES)
 def test_quirk(case: dict[str, Any]) -> None:
     assert [outcome(item) for item in verdicts(case["scenario"])] == case["expected"], case["what"]
 
 
-@pytest.mark.parametrize("case", SWITCHED.values(), ids=SWITCHED)
+@all_of_them(SWITCHED)
 def test_quirk_switched_off(case: dict[str, Any]) -> None:
     quirks = dataclasses.replace(QUIRKS_1_36, **{case["quirk"]: False})
     decided = [outcome(item) for item in verdicts(case["scenario"], quirks)]

@@ -11,6 +11,7 @@ from dra_spawner.dra.features import Features
 from dra_spawner.dra.objects import DeviceClass
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.dra.reasons import ExplainingSearch, NoFitReason, Refusal, RefusalKind, shortest
+from tests.all_of_them import all_of_them
 from tests.dra.builders import (
     NODE,
     counter_slice,
@@ -46,92 +47,75 @@ def why(slices: Any, claim: Any, existing: Any = (), **more: Any) -> NoFitReason
     return found.reason
 
 
-@pytest.mark.parametrize(
-    ("devices", "wanted", "existing", "kind", "sentence"),
-    [
-        pytest.param([], request(), [], RefusalKind.NO_DEVICES, "no devices", id="nothing"),
-        pytest.param(
+@all_of_them(
+    {
+        "nothing": ([], request(), [], RefusalKind.NO_DEVICES, "no devices"),
+        "selector": (
             [A100],
             request(**model("L4")),
             [],
             RefusalKind.SELECTOR,
             "no device selected by the request's selectors",
-            id="selector",
         ),
-        pytest.param([A100], request(), [used(result("a"))], RefusalKind.IN_USE, "in use", id="in-use"),
-        pytest.param(
+        "in-use": ([A100], request(), [used(result("a"))], RefusalKind.IN_USE, "in use"),
+        "all-in-use": (
             [A100, H100],
             request(),
             [used(result("a"), result("h"))],
             RefusalKind.IN_USE,
             "all 2 devices in use",
-            id="all-in-use",
         ),
-        pytest.param(
+        "nearer-than-the-other-model": (
             [A100, H100],
             request(**model("A100")),
             [used(result("a"))],
             RefusalKind.IN_USE,
             "in use",
-            id="nearer-than-the-other-model",
         ),
-        pytest.param(
+        "capacity": (
             [SHARED],
             request(capacity={"memory": "12Gi"}),
             [used(share("s", memory="30Gi"))],
             RefusalKind.CAPACITY,
             "memory: 10Gi left, 15Gi needed",
-            id="capacity",
         ),
-        pytest.param(
+        "capacity-nearer-than-no-capacity": (
             [A100, SHARED],
             request(capacity={"memory": "12Gi"}),
             [used(share("s", memory="30Gi"))],
             RefusalKind.CAPACITY,
             "memory: 10Gi left, 15Gi needed",
-            id="capacity-nearer-than-no-capacity",
         ),
-        pytest.param(
+        "policy": (
             [SHARED],
             request(capacity={"memory": "30Gi"}),
             [],
             RefusalKind.CAPACITY_POLICY,
             "memory: a share of 30Gi is not offered",
-            id="policy",
         ),
-        pytest.param(
+        "too-small": (
             [device_json("a", capacity={"memory": "10Gi"})],
             request(capacity={"memory": "11Gi"}),
             [],
             RefusalKind.TOO_SMALL,
             "memory: 10Gi at most, 11Gi needed",
-            id="too-small",
         ),
-        pytest.param(
+        "unknown-capacity": (
             [SHARED],
             request(capacity={"cores": "1"}),
             [],
             RefusalKind.UNKNOWN_CAPACITY,
             "devices have no capacity cores",
-            id="unknown-capacity",
         ),
-        pytest.param(
+        "taint": (
             [device_json("a", taints=[{"key": "bad", "value": "y", "effect": "NoSchedule"}])],
             request(),
             [],
             RefusalKind.TAINT,
             "taint bad=y:NoSchedule not tolerated",
-            id="taint",
         ),
-        pytest.param(
-            [A100],
-            request(count=2),
-            [],
-            RefusalKind.TAKEN_HERE,
-            "only 1 of 2 devices",
-            id="too-few",
-        ),
-    ],
+        "too-few": ([A100], request(count=2), [], RefusalKind.TAKEN_HERE, "only 1 of 2 devices"),
+    }
 )
 def test_reason(devices: Any, wanted: Any, existing: Any, kind: RefusalKind, sentence: str) -> None:
     reason = why([make_slice(devices=devices)], make_claim(wanted), existing)
@@ -285,7 +269,7 @@ def test_shortest() -> None:
     assert shortest([]) is None
 
 
-@pytest.mark.parametrize("kind", RefusalKind)
+@all_of_them(RefusalKind)
 def test_every_kind_has_a_sentence(kind: RefusalKind) -> None:
     text = str(Refusal(kind, subject="memory", left=Quantity.parse("1Gi"), needed=Quantity.parse("2Gi")))
     assert text

@@ -6,26 +6,26 @@ import pytest
 
 from dra_spawner.dra.objects import Taint, Toleration
 from dra_spawner.dra.taints import blocking_taint, tolerates
+from tests.all_of_them import all_of_them
 
 BAD = Taint("bad", "y", "NoSchedule")
 
 
-@pytest.mark.parametrize(
-    ("toleration", "covers"),
-    [
-        pytest.param(Toleration("bad", "Equal", "y"), True, id="equal"),
-        pytest.param(Toleration("bad", "Equal", "n"), False, id="other-value"),
-        pytest.param(Toleration("bad", "", "y"), True, id="no-operator"),
-        pytest.param(Toleration("bad", "Exists"), True, id="exists"),
-        pytest.param(Toleration("slow", "Exists"), False, id="other-key"),
-        pytest.param(Toleration("", "Exists"), True, id="any-key"),
-        pytest.param(Toleration("", "Equal", "y"), True, id="any-key-with-value"),
-        pytest.param(Toleration("", "Equal", "n"), False, id="any-key-other-value"),
-        pytest.param(Toleration("bad", "Exists", effect="NoSchedule"), True, id="effect"),
-        pytest.param(Toleration("bad", "Exists", effect="NoExecute"), False, id="other-effect"),
-        pytest.param(Toleration("bad", "Exists", toleration_seconds=0), True, id="seconds-do-not-matter"),
-        pytest.param(Toleration("bad", "Near", "y"), False, id="unknown-operator"),
-    ],
+@all_of_them(
+    {
+        "equal": (Toleration("bad", "Equal", "y"), True),
+        "other-value": (Toleration("bad", "Equal", "n"), False),
+        "no-operator": (Toleration("bad", "", "y"), True),
+        "exists": (Toleration("bad", "Exists"), True),
+        "other-key": (Toleration("slow", "Exists"), False),
+        "any-key": (Toleration("", "Exists"), True),
+        "any-key-with-value": (Toleration("", "Equal", "y"), True),
+        "any-key-other-value": (Toleration("", "Equal", "n"), False),
+        "effect": (Toleration("bad", "Exists", effect="NoSchedule"), True),
+        "other-effect": (Toleration("bad", "Exists", effect="NoExecute"), False),
+        "seconds-do-not-matter": (Toleration("bad", "Exists", toleration_seconds=0), True),
+        "unknown-operator": (Toleration("bad", "Near", "y"), False),
+    }
 )
 def test_tolerates(toleration: Toleration, covers: bool) -> None:
     assert tolerates(toleration, BAD) is covers

@@ -19,6 +19,7 @@ from dra_spawner.profiles.offers import DeviceCatalog
 from dra_spawner.profiles.policy_choices import POLICY_KEYS
 from dra_spawner.profiles.profile_list import profile_list_problems
 from dra_spawner.profiles.user_options import user_options_problem
+from tests.all_of_them import all_of_them
 from tests.presence import present
 
 SHARE = "gpu-share.example.com"
@@ -184,19 +185,21 @@ def test_a_size_that_was_picked_before_stays_possible(catalog):
         assert user_options_problem([shown], options) is None
 
 
-@pytest.mark.parametrize(
-    "picked",
-    ["35Gi", "-5Gi", "0", "10240Mi", "1e3Gi", "x", "<script>", "5" * 40, 10, None, ["10Gi"], {"a": 1}, "", "unknown"],
-    ids=repr,
-)
-def test_nothing_else_can_be_picked(catalog, picked):
+def test_nothing_else_can_be_picked(catalog):
     made = profile(**option({"from_policy": {"largest": "30Gi"}}))
-    for known in (catalog, NOTHING):
+    plain = {known: generated(made, known) for known in (catalog, NOTHING)}
+
+    texts = ["35Gi", "-5Gi", "0", "10240Mi", "1e3Gi", "x", "<script>", "5" * 40, "", "unknown"]
+
+    @all_of_them([*texts, 10, None, ["10Gi"], {"a": 1}])
+    def check(picked):
         options = {"profile": "gpu", "memory": picked}
-        plain = generated(made, known)
-        assert generated(made, known, picked=options) == plain
-        (shown,) = form_profiles([made], known, {}, picked=options)
-        assert user_options_problem([shown], options)
+        for known, choices in plain.items():
+            assert generated(made, known, picked=options) == choices
+            (shown,) = form_profiles([made], known, {}, picked=options)
+            assert user_options_problem([shown], options)
+
+    check()
 
 
 def test_limits_apply_to_the_reserved_amount(catalog):
@@ -248,29 +251,30 @@ def test_while_no_device_is_known(known):
 POLICY = "profile_list[0].profile_options.memory.choices"
 
 
-@pytest.mark.parametrize(
-    ("claims", "choices", "path"),
-    [
-        ({}, "from_policy", f"{POLICY}.claim"),
-        ({"gpu": {"device_class": SHARE}}, "from_policy", f"{POLICY}.capacity"),
-        ({"a": {"device_class": SHARE}, "b": {"device_class": SHARE}}, "from_policy", f"{POLICY}.claim"),
-        (LONG, {"from_policy": {"capacity": "memory"}}, f"{POLICY}.from_policy.request"),
-        (LONG, {"from_policy": {"request": "x", "capacity": "memory"}}, f"{POLICY}.from_policy.request"),
-        (ALTERNATIVES, {"from_policy": {"capacity": "memory"}}, f"{POLICY}.from_policy.request"),
-        ({"gpu": {"template": "x"}}, {"from_policy": {"capacity": "memory"}}, f"{POLICY}.from_policy.claim"),
-        (None, {"from_policy": {"at_most": 1}}, f"{POLICY}.from_policy.at_most"),
-        (None, {"from_policy": {"largest": "10GB"}}, f"{POLICY}.from_policy.largest"),
-        (None, {"from_policy": {"fallback": ["5Gi", "x"]}}, f"{POLICY}.from_policy.fallback[1]"),
-        (None, {"from_policy": {"biggest": "5Gi"}}, f"{POLICY}.from_policy.biggest"),
-        (None, {"from_policy": {"claim": "other"}}, f"{POLICY}.from_policy.claim"),
-    ],
-    ids=str,
-)
-def test_a_wrong_profile_is_reported_and_harms_no_form(catalog, claims, choices, path):
-    made = profile(claims, **option(choices))
-    assert path in [problem.path for problem in form_problems([made], {})]
-    assert path in [problem.path for problem in profile_list_problems([made])]
-    assert generated(made, catalog) == {}
+def test_a_wrong_profile_is_reported_and_harms_no_form(catalog):
+    @all_of_them(
+        [
+            ({}, "from_policy", f"{POLICY}.claim"),
+            ({"gpu": {"device_class": SHARE}}, "from_policy", f"{POLICY}.capacity"),
+            ({"a": {"device_class": SHARE}, "b": {"device_class": SHARE}}, "from_policy", f"{POLICY}.claim"),
+            (LONG, {"from_policy": {"capacity": "memory"}}, f"{POLICY}.from_policy.request"),
+            (LONG, {"from_policy": {"request": "x", "capacity": "memory"}}, f"{POLICY}.from_policy.request"),
+            (ALTERNATIVES, {"from_policy": {"capacity": "memory"}}, f"{POLICY}.from_policy.request"),
+            ({"gpu": {"template": "x"}}, {"from_policy": {"capacity": "memory"}}, f"{POLICY}.from_policy.claim"),
+            (None, {"from_policy": {"at_most": 1}}, f"{POLICY}.from_policy.at_most"),
+            (None, {"from_policy": {"largest": "10GB"}}, f"{POLICY}.from_policy.largest"),
+            (None, {"from_policy": {"fallback": ["5Gi", "x"]}}, f"{POLICY}.from_policy.fallback[1]"),
+            (None, {"from_policy": {"biggest": "5Gi"}}, f"{POLICY}.from_policy.biggest"),
+            (None, {"from_policy": {"claim": "other"}}, f"{POLICY}.from_policy.claim"),
+        ]
+    )
+    def check(claims, choices, path):
+        made = profile(claims, **option(choices))
+        assert path in [problem.path for problem in form_problems([made], {})]
+        assert path in [problem.path for problem in profile_list_problems([made])]
+        assert generated(made, catalog) == {}
+
+    check()
 
 
 def test_lists_mappings_and_values_that_are_no_list(catalog):

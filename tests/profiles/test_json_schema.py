@@ -3,12 +3,12 @@
 import json
 from importlib import resources
 
-import pytest
 from hypothesis import given
 from jsonschema import Draft202012Validator
 
 from dra_spawner.profiles import compile_device_claims, json_schema
 from dra_spawner.profiles.keys import REQUEST_KEYS
+from tests.all_of_them import all_of_them
 from tests.profiles import strategies
 from tests.profiles.accepted import ACCEPTED
 from tests.profiles.refused import BEYOND_JSON_SCHEMA, REFUSED
@@ -21,12 +21,12 @@ def test_the_schema_is_a_json_schema():
     Draft202012Validator.check_schema(json_schema())
 
 
-@pytest.mark.parametrize("value", ACCEPTED.values(), ids=ACCEPTED)
+@all_of_them(ACCEPTED)
 def test_accepted_claims_are_valid(value):
     VALIDATOR.validate(value)
 
 
-@pytest.mark.parametrize("value", SAYABLE.values(), ids=SAYABLE)
+@all_of_them(SAYABLE)
 def test_refused_claims_are_not_valid(value):
     assert not VALIDATOR.is_valid(value)
 

@@ -4,6 +4,7 @@ import pytest
 
 from dra_spawner.profiles import AdminAccessRefused, ProfileError, compile_device_claims
 from dra_spawner.profiles.language import parse_device_claims
+from tests.all_of_them import all_of_them
 from tests.presence import present
 from tests.profiles.accepted import ACCEPTED
 from tests.profiles.refused import REFUSED
@@ -55,49 +56,46 @@ def test_quantities_are_written_canonically(amount, written):
     assert claim.requests[0].capacity == (("memory", written),)
 
 
-@pytest.mark.parametrize(
-    ("value", "path", "found", "allowed"),
-    [
-        pytest.param(["gpu"], "", "['gpu']", "mapping", id="list instead of mapping"),
-        pytest.param({"gpu": "gpu.example.com"}, ".gpu", "'gpu.example.com'", "device_class", id="claim is text"),
-        pytest.param({"GPU": CLASS}, ".GPU", "'GPU'", "lower-case", id="claim name"),
-        pytest.param({"g" * 64: CLASS}, "." + "g" * 64, "", "63", id="claim name too long"),
-        pytest.param({1: CLASS}, ".1", "1", "text", id="claim name no text"),
-        pytest.param({"gpu": {}}, ".gpu.device_class", "", "DeviceClass", id="no class"),
-        pytest.param({"gpu": {"device_class": 3}}, ".gpu.device_class", "3", "DeviceClass", id="class a number"),
-        pytest.param({"gpu": {"device_class": "A b"}}, ".gpu.device_class", "'A b'", "DeviceClass", id="class name"),
-        pytest.param({"gpu": {"device_class": "a" * 254}}, ".gpu.device_class", "", "DeviceClass", id="class length"),
-        pytest.param({"gpu": {**CLASS, "capcity": {}}}, ".gpu.capcity", "'capcity'", "capacity, where", id="typo"),
-        pytest.param({"gpu": {**CLASS, "count": 0}}, ".gpu.count", "0", "from 1 to 32", id="count 0"),
-        pytest.param({"gpu": {**CLASS, "count": 33}}, ".gpu.count", "33", "from 1 to 32", id="count 33"),
-        pytest.param({"gpu": {**CLASS, "count": True}}, ".gpu.count", "True", "whole number", id="count bool"),
-        pytest.param({"gpu": {**CLASS, "count": "2"}}, ".gpu.count", "'2'", "whole number", id="count text"),
-        pytest.param({"gpu": {**CLASS, "capacity": "10Gi"}}, ".gpu.capacity", "'10Gi'", "memory", id="bare amount"),
-        pytest.param({"gpu": {**CLASS, "capacity": {"memory": "10 Gi"}}}, ".gpu.capacity.memory", "'10 Gi'", "10Gi", id="unit"),
-        pytest.param({"gpu": {**CLASS, "capacity": {"memory": "10GB"}}}, ".gpu.capacity.memory", "'10GB'", "10Gi", id="GB"),
-        pytest.param({"gpu": {**CLASS, "capacity": {"memory": "-5Gi"}}}, ".gpu.capacity.memory", "'-5Gi'", "above", id="negative"),
-        pytest.param({"gpu": {**CLASS, "capacity": {"memory": 0}}}, ".gpu.capacity.memory", "0", "above zero", id="zero"),
-        pytest.param({"gpu": {**CLASS, "capacity": {"memory": 1.5}}}, ".gpu.capacity.memory", "1.5", "quantity", id="float"),
-        pytest.param({"gpu": {**CLASS, "capacity": {"memory": None}}}, ".gpu.capacity.memory", "None", "quantity", id="none"),
-        pytest.param({"gpu": {**CLASS, "capacity": {"a b": 1}}}, ".gpu.capacity.a b", "'a b'", "exactly", id="capacity name"),
-        pytest.param({"gpu": {**CLASS, "where": 5}}, ".gpu.where", "5", "CEL", id="where a number"),
-        pytest.param({"gpu": {**CLASS, "where": [True]}}, ".gpu.where[0]", "True", "CEL", id="where a list of bool"),
-        pytest.param({"gpu": {**CLASS, "where": "device.driver =="}}, ".gpu.where", "", "column", id="CEL syntax"),
-        pytest.param({"gpu": {**CLASS, "where": ["true", "1 + 1"]}}, ".gpu.where[1]", "'1 + 1'", "column", id="CEL no bool"),
-        pytest.param({"gpu": {**CLASS, "where": ["true"] * 33}}, ".gpu.where", "'33 expressions'", "32", id="selectors"),
-        pytest.param({"gpu": {**CLASS, "product": ""}}, ".gpu.product", "''", "A100", id="empty product"),
-        pytest.param({"gpu": {**CLASS, "product": 100}}, ".gpu.product", "100", "A100", id="product a number"),
-        pytest.param({"gpu": {**CLASS, "product": "a\nb"}}, ".gpu.product", r"'a\nb'", "A100", id="product lines"),
-        pytest.param({"a": {"requests": {}}}, ".a.requests", "", "at least one", id="no request"),
-        pytest.param({"a": {"requests": []}}, ".a.requests", "[]", "mapping", id="requests a list"),
-        pytest.param({"a": {"requests": {"g": CLASS}, "count": 2}}, ".a.count", "'count'", "requests, containers", id="mixed forms"),
-        pytest.param({"a": {**CLASS, "containers": {"notebook": ["a"]}}}, ".a.containers", "", "long form", id="containers in short form"),
-        pytest.param({"a": {"requests": {"g": CLASS}, "containers": {"notebook": ["x"]}}}, ".a.containers.notebook[0]", "'x'", "g", id="unknown request"),
-        pytest.param({"a": {"requests": {"g": CLASS}, "containers": {"notebook": "g"}}}, ".a.containers.notebook", "'g'", "list", id="request no list"),
-        pytest.param({"a": {"requests": {"g": {**CLASS, "count": 20}, "h": {**CLASS, "count": 13}}}}, ".a.requests", "33 devices", "32", id="devices in all"),
-        pytest.param({"a": {"requests": {f"g{i}": CLASS for i in range(33)}}}, ".a.requests", "33 entries", "32", id="requests in all"),
-    ],
-)  # fmt: skip
+@all_of_them({
+    "list instead of mapping": (["gpu"], "", "['gpu']", "mapping"),
+    "claim is text": ({"gpu": "gpu.example.com"}, ".gpu", "'gpu.example.com'", "device_class"),
+    "claim name": ({"GPU": CLASS}, ".GPU", "'GPU'", "lower-case"),
+    "claim name too long": ({"g" * 64: CLASS}, "." + "g" * 64, "", "63"),
+    "claim name no text": ({1: CLASS}, ".1", "1", "text"),
+    "no class": ({"gpu": {}}, ".gpu.device_class", "", "DeviceClass"),
+    "class a number": ({"gpu": {"device_class": 3}}, ".gpu.device_class", "3", "DeviceClass"),
+    "class name": ({"gpu": {"device_class": "A b"}}, ".gpu.device_class", "'A b'", "DeviceClass"),
+    "class length": ({"gpu": {"device_class": "a" * 254}}, ".gpu.device_class", "", "DeviceClass"),
+    "typo": ({"gpu": {**CLASS, "capcity": {}}}, ".gpu.capcity", "'capcity'", "capacity, where"),
+    "count 0": ({"gpu": {**CLASS, "count": 0}}, ".gpu.count", "0", "from 1 to 32"),
+    "count 33": ({"gpu": {**CLASS, "count": 33}}, ".gpu.count", "33", "from 1 to 32"),
+    "count bool": ({"gpu": {**CLASS, "count": True}}, ".gpu.count", "True", "whole number"),
+    "count text": ({"gpu": {**CLASS, "count": "2"}}, ".gpu.count", "'2'", "whole number"),
+    "bare amount": ({"gpu": {**CLASS, "capacity": "10Gi"}}, ".gpu.capacity", "'10Gi'", "memory"),
+    "unit": ({"gpu": {**CLASS, "capacity": {"memory": "10 Gi"}}}, ".gpu.capacity.memory", "'10 Gi'", "10Gi"),
+    "GB": ({"gpu": {**CLASS, "capacity": {"memory": "10GB"}}}, ".gpu.capacity.memory", "'10GB'", "10Gi"),
+    "negative": ({"gpu": {**CLASS, "capacity": {"memory": "-5Gi"}}}, ".gpu.capacity.memory", "'-5Gi'", "above"),
+    "zero": ({"gpu": {**CLASS, "capacity": {"memory": 0}}}, ".gpu.capacity.memory", "0", "above zero"),
+    "float": ({"gpu": {**CLASS, "capacity": {"memory": 1.5}}}, ".gpu.capacity.memory", "1.5", "quantity"),
+    "none": ({"gpu": {**CLASS, "capacity": {"memory": None}}}, ".gpu.capacity.memory", "None", "quantity"),
+    "capacity name": ({"gpu": {**CLASS, "capacity": {"a b": 1}}}, ".gpu.capacity.a b", "'a b'", "exactly"),
+    "where a number": ({"gpu": {**CLASS, "where": 5}}, ".gpu.where", "5", "CEL"),
+    "where a list of bool": ({"gpu": {**CLASS, "where": [True]}}, ".gpu.where[0]", "True", "CEL"),
+    "CEL syntax": ({"gpu": {**CLASS, "where": "device.driver =="}}, ".gpu.where", "", "column"),
+    "CEL no bool": ({"gpu": {**CLASS, "where": ["true", "1 + 1"]}}, ".gpu.where[1]", "'1 + 1'", "column"),
+    "selectors": ({"gpu": {**CLASS, "where": ["true"] * 33}}, ".gpu.where", "'33 expressions'", "32"),
+    "empty product": ({"gpu": {**CLASS, "product": ""}}, ".gpu.product", "''", "A100"),
+    "product a number": ({"gpu": {**CLASS, "product": 100}}, ".gpu.product", "100", "A100"),
+    "product lines": ({"gpu": {**CLASS, "product": "a\nb"}}, ".gpu.product", r"'a\nb'", "A100"),
+    "no request": ({"a": {"requests": {}}}, ".a.requests", "", "at least one"),
+    "requests a list": ({"a": {"requests": []}}, ".a.requests", "[]", "mapping"),
+    "mixed forms": ({"a": {"requests": {"g": CLASS}, "count": 2}}, ".a.count", "'count'", "requests, containers"),
+    "containers in short form": ({"a": {**CLASS, "containers": {"notebook": ["a"]}}}, ".a.containers", "", "long form"),
+    "unknown request": ({"a": {"requests": {"g": CLASS}, "containers": {"notebook": ["x"]}}}, ".a.containers.notebook[0]", "'x'", "g"),
+    "request no list": ({"a": {"requests": {"g": CLASS}, "containers": {"notebook": "g"}}}, ".a.containers.notebook", "'g'", "list"),
+    "devices in all": ({"a": {"requests": {"g": {**CLASS, "count": 20}, "h": {**CLASS, "count": 13}}}}, ".a.requests", "33 devices", "32"),
+    "requests in all": ({"a": {"requests": {f"g{i}": CLASS for i in range(33)}}}, ".a.requests", "33 entries", "32"),
+})  # fmt: skip
 def test_refused_with_path_found_and_allowed(value, path, found, allowed):
     (at, seen, may_be), *_ = problems_of(value)
     assert at == f"device_claims{path}"
@@ -105,7 +103,7 @@ def test_refused_with_path_found_and_allowed(value, path, found, allowed):
     assert allowed in may_be
 
 
-@pytest.mark.parametrize(("value", "path", "found", "allowed"), REFUSED.values(), ids=REFUSED)
+@all_of_them(REFUSED)
 def test_refused_in_every_part_of_the_language(value, path, found, allowed):
     (at, seen, may_be), *_ = problems_of(value)
     assert at == f"device_claims{path}"
@@ -113,7 +111,7 @@ def test_refused_in_every_part_of_the_language(value, path, found, allowed):
     assert allowed in may_be
 
 
-@pytest.mark.parametrize("value", ACCEPTED.values(), ids=ACCEPTED)
+@all_of_them(ACCEPTED)
 def test_accepted(value):
     assert [claim.name for claim in parse_device_claims(value)] == list(value)
 

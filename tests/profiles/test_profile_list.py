@@ -9,6 +9,7 @@ from kubespawner.utils import recursive_update
 
 from dra_spawner.profiles.merging import MergeConflict, merge_overrides
 from dra_spawner.profiles.profile_list import profile_list_problems
+from tests.all_of_them import all_of_them
 
 CLASS = {"device_class": "gpu.example.com"}
 
@@ -59,26 +60,23 @@ CHOICE = "profile_list[0].profile_options.memory.choices.big.kubespawner_overrid
 UNLISTED = "profile_list[0].profile_options.memory.unlisted_choice"
 
 
-@pytest.mark.parametrize(
-    ("profiles", "expected"),
-    [
-        pytest.param([profile({"gpu": {**CLASS, "count": 0}})], "profile_list[0].kubespawner_override.device_claims.gpu.count", id="in a profile"),
-        pytest.param({"b": profile({"gpu": {}})}, "profile_list.b.kubespawner_override.device_claims.gpu.device_class", id="in a dict of profiles"),
-        pytest.param([profile({"gpu": CLASS}, **options(choices={"big": choice({"gpu": {"capacity": {"memory": "big"}}}), "none": {"display_name": "n", "default": True}}))], f"{CHOICE}.gpu.capacity.memory", id="in a choice that is no default"),
-        pytest.param([profile("gpu")], "profile_list[0].kubespawner_override.device_claims", id="claims as text"),
-        pytest.param(["gpu"], "profile_list[0]", id="profile as text"),
-        pytest.param([{"display_name": "x", "kubespawner_override": {"device_claim": {}}}], "profile_list[0].kubespawner_override.device_claim", id="misspelt trait"),
-        pytest.param([{"display_name": "x", "kubespawner_override": {"vlan": {}}}], "profile_list[0].kubespawner_override.vlan", id="misspelt vlans"),
-        pytest.param([{"display_name": "x", "kubespawner_override": {"intel_gass": {}}}], "profile_list[0].kubespawner_override.intel_gass", id="misspelt intel_gas"),
-        pytest.param([profile({"gpu": CLASS}, **options(unlisted_choice={"enabled": True, "kubespawner_override": {"device_claims": {"gpu": {"capacity": {"memory": "{value}"}}}}}))], f"{UNLISTED}.validation_regex", id="free text without pattern"),
-        pytest.param([profile({"gpu": CLASS}, **options(unlisted_choice={"enabled": True, "validation_regex": r"\d+Gi", "kubespawner_override": {"device_claims": {"gpu": {"where": "device.driver == '{value}'"}}}}))], f"{UNLISTED}.kubespawner_override.device_claims.gpu.where", id="free text in CEL"),
-        pytest.param([profile({"gpu": CLASS}, **options(unlisted_choice={"enabled": True, "validation_regex": r"\d+Gi", "kubespawner_override": {"device_claims": {"capacity": {"device_class": "{value}"}}}}))], f"{UNLISTED}.kubespawner_override.device_claims.capacity.device_class", id="free text as class"),
-        pytest.param([profile({"gpu": CLASS}, **options(unlisted_choice={"enabled": True, "validation_regex": r"\d+Gi", "kubespawner_override": {"device_claims": {"gpu": {"claim": "{value}"}}}}))], f"{UNLISTED}.kubespawner_override.device_claims.gpu.claim", id="free text as claim"),
-        pytest.param([profile({"gpu": CLASS}, **options(unlisted_choice={"enabled": True, "validation_regex": r"\d+Gi", "kubespawner_override": {"device_claims": {"a": {"config": [{"parameters": {"capacity": {"x": "{value}"}}}]}}}}))], f"{UNLISTED}.kubespawner_override.device_claims.a.config[0].parameters.capacity.x", id="free text in parameters"),
-        pytest.param([profile({"gpu": CLASS}, **options(unlisted_choice={"enabled": True, "validation_regex": r"\d+Gi", "kubespawner_override": {"device_claims": {"a": {"config": [{"parameters": {"device_claims": {"x": {"product": "{value}"}}}}]}}}}))], f"{UNLISTED}.kubespawner_override.device_claims.a.config[0].parameters.device_claims.x.product", id="free text in parameters that look like claims"),
-        pytest.param([profile({"gpu": CLASS}, **options(unlisted_choice={"enabled": True, "validation_regex": r"\d+Gi", "kubespawner_override": {"device_claims": {"{value}": CLASS}}}))], f"{UNLISTED}.kubespawner_override.device_claims (a key)", id="free text as name"),
-    ],
-)  # fmt: skip
+@all_of_them({
+    "in a profile": ([profile({"gpu": {**CLASS, "count": 0}})], "profile_list[0].kubespawner_override.device_claims.gpu.count"),
+    "in a dict of profiles": ({"b": profile({"gpu": {}})}, "profile_list.b.kubespawner_override.device_claims.gpu.device_class"),
+    "in a choice that is no default": ([profile({"gpu": CLASS}, **options(choices={"big": choice({"gpu": {"capacity": {"memory": "big"}}}), "none": {"display_name": "n", "default": True}}))], f"{CHOICE}.gpu.capacity.memory"),
+    "claims as text": ([profile("gpu")], "profile_list[0].kubespawner_override.device_claims"),
+    "profile as text": (["gpu"], "profile_list[0]"),
+    "misspelt trait": ([{"display_name": "x", "kubespawner_override": {"device_claim": {}}}], "profile_list[0].kubespawner_override.device_claim"),
+    "misspelt vlans": ([{"display_name": "x", "kubespawner_override": {"vlan": {}}}], "profile_list[0].kubespawner_override.vlan"),
+    "misspelt intel_gas": ([{"display_name": "x", "kubespawner_override": {"intel_gass": {}}}], "profile_list[0].kubespawner_override.intel_gass"),
+    "free text without pattern": ([profile({"gpu": CLASS}, **options(unlisted_choice={"enabled": True, "kubespawner_override": {"device_claims": {"gpu": {"capacity": {"memory": "{value}"}}}}}))], f"{UNLISTED}.validation_regex"),
+    "free text in CEL": ([profile({"gpu": CLASS}, **options(unlisted_choice={"enabled": True, "validation_regex": r"\d+Gi", "kubespawner_override": {"device_claims": {"gpu": {"where": "device.driver == '{value}'"}}}}))], f"{UNLISTED}.kubespawner_override.device_claims.gpu.where"),
+    "free text as class": ([profile({"gpu": CLASS}, **options(unlisted_choice={"enabled": True, "validation_regex": r"\d+Gi", "kubespawner_override": {"device_claims": {"capacity": {"device_class": "{value}"}}}}))], f"{UNLISTED}.kubespawner_override.device_claims.capacity.device_class"),
+    "free text as claim": ([profile({"gpu": CLASS}, **options(unlisted_choice={"enabled": True, "validation_regex": r"\d+Gi", "kubespawner_override": {"device_claims": {"gpu": {"claim": "{value}"}}}}))], f"{UNLISTED}.kubespawner_override.device_claims.gpu.claim"),
+    "free text in parameters": ([profile({"gpu": CLASS}, **options(unlisted_choice={"enabled": True, "validation_regex": r"\d+Gi", "kubespawner_override": {"device_claims": {"a": {"config": [{"parameters": {"capacity": {"x": "{value}"}}}]}}}}))], f"{UNLISTED}.kubespawner_override.device_claims.a.config[0].parameters.capacity.x"),
+    "free text in parameters that look like claims": ([profile({"gpu": CLASS}, **options(unlisted_choice={"enabled": True, "validation_regex": r"\d+Gi", "kubespawner_override": {"device_claims": {"a": {"config": [{"parameters": {"device_claims": {"x": {"product": "{value}"}}}}]}}}}))], f"{UNLISTED}.kubespawner_override.device_claims.a.config[0].parameters.device_claims.x.product"),
+    "free text as name": ([profile({"gpu": CLASS}, **options(unlisted_choice={"enabled": True, "validation_regex": r"\d+Gi", "kubespawner_override": {"device_claims": {"{value}": CLASS}}}))], f"{UNLISTED}.kubespawner_override.device_claims (a key)"),
+})  # fmt: skip
 def test_refused_with_the_path_of_the_choice(profiles, expected):
     assert paths(profiles, known_traits={"device_claims", "vlans", "intel_gas"}) == [expected]
 

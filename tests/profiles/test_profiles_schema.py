@@ -10,6 +10,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from dra_spawner.profiles.profiles_schema import profiles_schema
+from tests.all_of_them import all_of_them
 from tests.profiles.accepted import ACCEPTED
 
 ROOT = Path(__file__).parents[2]
@@ -56,7 +57,7 @@ def test_examples_of_the_documentation_are_valid():
     assert used > 20
 
 
-@pytest.mark.parametrize("value", ACCEPTED.values(), ids=ACCEPTED)
+@all_of_them(ACCEPTED)
 def test_accepted_claims_are_valid_in_profiles(value):
     VALIDATOR.validate(override(device_claims=value))
     VALIDATOR.validate({"singleuser": {"profileList": {"a": choice(device_claims=value)[0]}}})

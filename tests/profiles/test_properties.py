@@ -1,12 +1,12 @@
 """Words for properties of devices: they match devices of any driver, without an error."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dra_spawner.dra.cel import CelDevice, compile_selector
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.profiles.properties import PROPERTIES
+from tests.all_of_them import all_of_them
 
 STANDARD = "resource.kubernetes.io"
 
@@ -52,16 +52,16 @@ TABLE = [
 ]
 
 
-@pytest.mark.parametrize(("word", "value", "candidate", "holds"), TABLE)
+@all_of_them(TABLE)
 def test_a_property_holds_for_its_devices(word, value, candidate, holds):
     assert PROPERTIES[word].rule.accepts(value)
     assert compile_selector(PROPERTIES[word].selector(value)).matches(candidate) is holds
 
 
-@pytest.mark.parametrize(("word", "value"), {word: value for word, value, *_ in TABLE}.items())
-@pytest.mark.parametrize("driver", ["gpu.example.com", "dra.net", "sriovnetwork.k8snetworkplumbingwg.io"])
-def test_a_property_is_false_and_no_error_on_a_device_that_publishes_nothing(word, value, driver):
-    assert compile_selector(PROPERTIES[word].selector(value)).matches(device(driver)) is False
+@all_of_them({word: (word, value) for word, value, *_ in TABLE})
+def test_a_property_is_false_and_no_error_on_a_device_that_publishes_nothing(word, value):
+    for driver in ("gpu.example.com", "dra.net", "sriovnetwork.k8snetworkplumbingwg.io"):
+        assert compile_selector(PROPERTIES[word].selector(value)).matches(device(driver)) is False, driver
 
 
 def test_every_word_is_in_the_table():

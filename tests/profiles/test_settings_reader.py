@@ -10,6 +10,7 @@ import pytest
 
 from dra_spawner.profiles.problems import Problem
 from dra_spawner.profiles.settings_reader import SettingsError, SettingsReader, readers_of_list, refuse_settings
+from tests.all_of_them import all_of_them
 
 
 def reader_of(value: Any) -> SettingsReader:
@@ -34,43 +35,18 @@ def test_values_and_defaults() -> None:
     refuse_settings(reader.problems)
 
 
-@pytest.mark.parametrize(
-    ("value", "read", "problem"),
-    [
-        pytest.param(3, lambda reader: None, "a: found 3; allowed: a mapping", id="no mapping"),
-        pytest.param(
-            {"n": True}, lambda reader: reader.whole_number("n", 0, 0, 5),
-            "a.n: found True; allowed: a whole number from 0 to 5", id="truth for a number",
-        ),
-        pytest.param(
-            {"n": 6}, lambda reader: reader.number("n", 0, 0, 5), "a.n: found 6; allowed: a number from 0 to 5", id="range"
-        ),
-        pytest.param(
-            {"t": 1}, lambda reader: reader.truth("t", default=True), "a.t: found 1; allowed: true or false", id="truth"
-        ),
-        pytest.param(
-            {"t": "x" * 300}, lambda reader: reader.text("t", allowed="a name"),
-            "a.t: found 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...; allowed: a name", id="long text",
-        ),
-        pytest.param({}, lambda reader: reader.required("t", "a name"), "a.t: nothing found; allowed: a name", id="missing"),
-        pytest.param(
-            {"z": "../etc"}, lambda reader: reader.zone("z", UTC),
-            "a.z: found '../etc'; allowed: a time zone like \"Europe/Berlin\"", id="zone",
-        ),
-        pytest.param(
-            {"d": ["2026-12-24", 5]}, lambda reader: reader.days("d"),
-            "a.d[1]: found 5; allowed: a day like \"2026-12-24\"", id="day",
-        ),
-        pytest.param(
-            {"u": "https://token@example.org"}, lambda reader: reader.number("u", 0, 0, 1),
-            "a.u: found a value with an address; allowed: a number from 0 to 1", id="address",
-        ),
-        pytest.param(
-            {"n": 1, "\x1b[2J": 2}, lambda reader: reader.number("n", 0, 0, 1) and None,
-            "a.'\\x1b[2J': found '\\x1b[2J'; allowed: the keys n", id="hostile key",
-        ),
-    ],
-)  # fmt: skip
+@all_of_them({
+    "no mapping": (3, lambda reader: None, "a: found 3; allowed: a mapping"),
+    "truth for a number": ({"n": True}, lambda reader: reader.whole_number("n", 0, 0, 5), "a.n: found True; allowed: a whole number from 0 to 5"),
+    "range": ({"n": 6}, lambda reader: reader.number("n", 0, 0, 5), "a.n: found 6; allowed: a number from 0 to 5"),
+    "truth": ({"t": 1}, lambda reader: reader.truth("t", default=True), "a.t: found 1; allowed: true or false"),
+    "long text": ({"t": "x" * 300}, lambda reader: reader.text("t", allowed="a name"), "a.t: found 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...; allowed: a name"),
+    "missing": ({}, lambda reader: reader.required("t", "a name"), "a.t: nothing found; allowed: a name"),
+    "zone": ({"z": "../etc"}, lambda reader: reader.zone("z", UTC), "a.z: found '../etc'; allowed: a time zone like \"Europe/Berlin\""),
+    "day": ({"d": ["2026-12-24", 5]}, lambda reader: reader.days("d"), "a.d[1]: found 5; allowed: a day like \"2026-12-24\""),
+    "address": ({"u": "https://token@example.org"}, lambda reader: reader.number("u", 0, 0, 1), "a.u: found a value with an address; allowed: a number from 0 to 1"),
+    "hostile key": ({"n": 1, "\x1b[2J": 2}, lambda reader: reader.number("n", 0, 0, 1) and None, "a.'\\x1b[2J': found '\\x1b[2J'; allowed: the keys n"),
+})  # fmt: skip
 def test_refused(value: Any, read: Any, problem: str) -> None:
     reader = reader_of(value)
     read(reader)

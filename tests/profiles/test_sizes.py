@@ -8,6 +8,7 @@ from dra_spawner.dra.devices import CapacityPolicy, CapacityRange, DeviceCapacit
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.profiles.offers import Offer, reserved_amounts
 from dra_spawner.profiles.sizes import pick_sizes, readable_amount, readable_range
+from tests.all_of_them import all_of_them
 
 parse = Quantity.parse
 
@@ -30,43 +31,33 @@ def whole(value):
     return Offer(DeviceCapacity(parse(value)), is_shareable=False)
 
 
-@pytest.mark.parametrize(
-    ("offers", "expected"),
-    [
-        pytest.param([], [], id="nothing"),
-        pytest.param(
+@all_of_them(
+    {
+        "nothing": ([], []),
+        "few steps: all of them": (
             [steps("40Gi", "5Gi", "40Gi", "5Gi")],
             ["5Gi", "10Gi", "15Gi", "20Gi", "25Gi", "30Gi", "35Gi", "40Gi"],
-            id="few steps: all of them",
         ),
-        pytest.param(
-            [steps("80Gi", "5Gi", "80Gi", "5Gi")], ["5Gi", "10Gi", "20Gi", "40Gi", "80Gi"], id="many steps: doubles"
-        ),
-        pytest.param(
+        "many steps: doubles": ([steps("80Gi", "5Gi", "80Gi", "5Gi")], ["5Gi", "10Gi", "20Gi", "40Gi", "80Gi"]),
+        "tiny steps: the larger ones, and all there is": (
             [steps("23034Mi", "1Mi", None, "1Mi")],
             ["256Mi", "512Mi", "1Gi", "2Gi", "4Gi", "8Gi", "16Gi", "23034Mi"],
-            id="tiny steps: the larger ones, and all there is",
         ),
-        pytest.param(
-            [steps("10G", "100M", "10G", "100M")],
-            ["100M", "200M", "500M", "1G", "2G", "5G", "10G"],
-            id="decimal: 1, 2, 5",
-        ),
-        pytest.param([steps("100", "30", "100", "1")], ["30", "40", "50", "60", "80", "100"], id="narrow: evenly"),
-        pytest.param([steps("100", "0", "100", "1")], ["1", "2", "5", "10", "20", "50", "100"], id="from nothing"),
-        pytest.param([steps("40Gi", "5Gi", "17Gi", "5Gi")], ["5Gi", "10Gi", "15Gi"], id="maximum off the steps"),
-        pytest.param([steps("80Gi", "5Gi", "80Gi")], ["5Gi", "10Gi", "20Gi", "40Gi", "80Gi"], id="no steps"),
-        pytest.param([values("40Gi", "5Gi", "20Gi", "40Gi")], ["5Gi", "20Gi", "40Gi"], id="values"),
-        pytest.param([values("64", "1")], ["1"], id="one value"),
-        pytest.param([steps("2", "500m", "2", "500m")], ["1", "2"], id="fractions, which Kubernetes rounds up"),
-        pytest.param([unlimited("80Gi")], ["1Gi", "2Gi", "4Gi", "8Gi", "16Gi", "32Gi", "64Gi", "80Gi"], id="no policy"),
-        pytest.param([whole("40Gi"), whole("80Gi")], ["40Gi", "80Gi"], id="devices that are not shared"),
-        pytest.param(
+        "decimal: 1, 2, 5": ([steps("10G", "100M", "10G", "100M")], ["100M", "200M", "500M", "1G", "2G", "5G", "10G"]),
+        "narrow: evenly": ([steps("100", "30", "100", "1")], ["30", "40", "50", "60", "80", "100"]),
+        "from nothing": ([steps("100", "0", "100", "1")], ["1", "2", "5", "10", "20", "50", "100"]),
+        "maximum off the steps": ([steps("40Gi", "5Gi", "17Gi", "5Gi")], ["5Gi", "10Gi", "15Gi"]),
+        "no steps": ([steps("80Gi", "5Gi", "80Gi")], ["5Gi", "10Gi", "20Gi", "40Gi", "80Gi"]),
+        "values": ([values("40Gi", "5Gi", "20Gi", "40Gi")], ["5Gi", "20Gi", "40Gi"]),
+        "one value": ([values("64", "1")], ["1"]),
+        "fractions, which Kubernetes rounds up": ([steps("2", "500m", "2", "500m")], ["1", "2"]),
+        "no policy": ([unlimited("80Gi")], ["1Gi", "2Gi", "4Gi", "8Gi", "16Gi", "32Gi", "64Gi", "80Gi"]),
+        "devices that are not shared": ([whole("40Gi"), whole("80Gi")], ["40Gi", "80Gi"]),
+        "several policies: a size that is legal somewhere": (
             [values("40Gi", "5Gi", "15Gi"), steps("24Gi", "8Gi", "24Gi", "8Gi")],
             ["5Gi", "8Gi", "15Gi", "16Gi", "24Gi"],
-            id="several policies: a size that is legal somewhere",
         ),
-    ],
+    }
 )
 def test_sizes(offers, expected):
     assert [str(size) for size in pick_sizes(offers, 8)] == expected
@@ -132,7 +123,7 @@ def test_readable_amounts(amount, text):
     assert readable_amount(parse(amount)) == text
 
 
-@pytest.mark.parametrize("offer", [steps("40Gi", "5Gi", "40Gi", "5Gi"), steps("40Gi", "5Gi", None, "5Gi")])
-@pytest.mark.parametrize("wanted", ["10e18", "9223372036854775808", "9223372036854775807", "0", "-5Gi", "41Gi"])
-def test_amounts_that_are_not_above_zero_or_too_large_are_not_given(offer, wanted):
-    assert offer.reserved(parse(wanted)) is None
+def test_amounts_that_are_not_above_zero_or_too_large_are_not_given():
+    for offer in (steps("40Gi", "5Gi", "40Gi", "5Gi"), steps("40Gi", "5Gi", None, "5Gi")):
+        for wanted in ("10e18", "9223372036854775808", "9223372036854775807", "0", "-5Gi", "41Gi"):
+            assert offer.reserved(parse(wanted)) is None, (offer, wanted)

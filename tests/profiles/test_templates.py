@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import string
+from itertools import product
 
 import pytest
 from hypothesis import given
@@ -18,6 +19,7 @@ from dra_spawner.profiles.templates import (
     value_problem,
     variable_names,
 )
+from tests.all_of_them import all_of_them
 
 VALUES: dict[str, str | int] = {
     "vlan": 42,
@@ -29,29 +31,26 @@ VALUES: dict[str, str | int] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("template", "expected"),
-    [
-        pytest.param("plain", "plain", id="nothing to do"),
-        pytest.param("", "", id="empty"),
-        pytest.param("vlan{vlan}", "vlan42", id="within a text"),
-        pytest.param("{vlan}", 42, id="a number by itself"),
-        pytest.param("{vlan!s}", "42", id="a number as text"),
-        pytest.param(" {vlan}", " 42", id="a blank makes it text"),
-        pytest.param("{username}", "ada", id="a text by itself"),
-        pytest.param("{servername}", "", id="an empty value"),
-        pytest.param("10.{vlan_high}.{vlan_low}.0/24", "10.0.42.0/24", id="several"),
-        pytest.param("{username}{username}", "adaada", id="side by side"),
-        pytest.param("{{vlan}}", "{vlan}", id="doubled braces"),
-        pytest.param("{{{vlan}}}", "{42}", id="a value in braces"),
-        pytest.param('{{"vlan": {vlan}}}', '{"vlan": 42}', id="text that is JSON"),
-        pytest.param("{{", "{", id="one doubled brace"),
-        pytest.param({"a": ["{vlan}", {"b": "x-{username}"}], "c": 1.5, "d": None, "e": True}, {"a": [42, {"b": "x-ada"}], "c": 1.5, "d": None, "e": True}, id="a tree"),
-        pytest.param({"{vlan}": "{{"}, {"{vlan}": "{"}, id="keys stay"),
-        pytest.param(("{vlan}",), [42], id="a tuple"),
-        pytest.param({"address": "{address}"}, {"address": "10.42.0.7/24"}, id="an address"),
-    ],
-)  # fmt: skip
+@all_of_them({
+    "nothing to do": ("plain", "plain"),
+    "empty": ("", ""),
+    "within a text": ("vlan{vlan}", "vlan42"),
+    "a number by itself": ("{vlan}", 42),
+    "a number as text": ("{vlan!s}", "42"),
+    "a blank makes it text": (" {vlan}", " 42"),
+    "a text by itself": ("{username}", "ada"),
+    "an empty value": ("{servername}", ""),
+    "several": ("10.{vlan_high}.{vlan_low}.0/24", "10.0.42.0/24"),
+    "side by side": ("{username}{username}", "adaada"),
+    "doubled braces": ("{{vlan}}", "{vlan}"),
+    "a value in braces": ("{{{vlan}}}", "{42}"),
+    "text that is JSON": ('{{"vlan": {vlan}}}', '{"vlan": 42}'),
+    "one doubled brace": ("{{", "{"),
+    "a tree": ({"a": ["{vlan}", {"b": "x-{username}"}], "c": 1.5, "d": None, "e": True}, {"a": [42, {"b": "x-ada"}], "c": 1.5, "d": None, "e": True}),
+    "keys stay": ({"{vlan}": "{{"}, {"{vlan}": "{"}),
+    "a tuple": (("{vlan}",), [42]),
+    "an address": ({"address": "{address}"}, {"address": "10.42.0.7/24"}),
+})  # fmt: skip
 def test_expanded(template, expected):
     before = repr(template)
     assert template_problems(template, "p") == []
@@ -61,24 +60,21 @@ def test_expanded(template, expected):
     assert repr(template) == before
 
 
-@pytest.mark.parametrize(
-    ("template", "path", "found"),
-    [
-        pytest.param("{vlna}", "p", "'{vlna}'", id="typo"),
-        pytest.param("{}", "p", "'{}'", id="no name"),
-        pytest.param("{0}", "p", "'{0}'", id="a number as name"),
-        pytest.param("{vlan:04d}", "p", "'{vlan:04d}'", id="a format"),
-        pytest.param("{vlan!r}", "p", "'{vlan!r}'", id="a conversion"),
-        pytest.param("{username.__class__}", "p", "'{username.__class__}'", id="an attribute"),
-        pytest.param("{username[0]}", "p", "'{username[0]}'", id="an index"),
-        pytest.param("{ vlan }", "p", "'{ vlan }'", id="blanks"),
-        pytest.param("{VLAN}", "p", "'{VLAN}'", id="upper case"),
-        pytest.param("{vlan", "p", "'{vlan'", id="never closed"),
-        pytest.param("vlan}", "p", "'vlan}'", id="never opened"),
-        pytest.param('{"a": {"b": 1}}', "p", "", id="JSON as text"),
-        pytest.param({"plugins": [{"type": "vlan"}, {"ipam": {"x": "a{who}b"}}]}, "p.plugins[1].ipam.x", "'{who}'", id="deep within"),
-    ],
-)  # fmt: skip
+@all_of_them({
+    "typo": ("{vlna}", "p", "'{vlna}'"),
+    "no name": ("{}", "p", "'{}'"),
+    "a number as name": ("{0}", "p", "'{0}'"),
+    "a format": ("{vlan:04d}", "p", "'{vlan:04d}'"),
+    "a conversion": ("{vlan!r}", "p", "'{vlan!r}'"),
+    "an attribute": ("{username.__class__}", "p", "'{username.__class__}'"),
+    "an index": ("{username[0]}", "p", "'{username[0]}'"),
+    "blanks": ("{ vlan }", "p", "'{ vlan }'"),
+    "upper case": ("{VLAN}", "p", "'{VLAN}'"),
+    "never closed": ("{vlan", "p", "'{vlan'"),
+    "never opened": ("vlan}", "p", "'vlan}'"),
+    "JSON as text": ('{"a": {"b": 1}}', "p", ""),
+    "deep within": ({"plugins": [{"type": "vlan"}, {"ipam": {"x": "a{who}b"}}]}, "p.plugins[1].ipam.x", "'{who}'"),
+})  # fmt: skip
 def test_refused_with_its_path(template, path, found):
     (problem,) = template_problems(template, "p")
     assert problem.path == path
@@ -116,8 +112,7 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [name for name, each in VARIABLES.items() if isinstance(each.sample, str)])
-@pytest.mark.parametrize("value", HOSTILE, ids=repr)
+@all_of_them(product((name for name, each in VARIABLES.items() if isinstance(each.sample, str)), HOSTILE))
 def test_hostile_values_are_refused(name, value):
     if name == "pod_name" and value == "x" * 64:
         return  # names of pods may be long

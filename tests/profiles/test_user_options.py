@@ -10,6 +10,7 @@ import pytest
 from dra_spawner.json_types import JsonObject
 from dra_spawner.profiles.free_text import MAX_FREE_TEXT
 from dra_spawner.profiles.user_options import form_fields_problem, user_options_problem
+from tests.all_of_them import all_of_them
 from tests.presence import present
 
 #: As KubeSpawner initialises them.
@@ -37,101 +38,92 @@ def gpu(**options):
     return {"profile": "gpu", **{name.replace("_text", "--unlisted-choice"): value for name, value in options.items()}}
 
 
-@pytest.mark.parametrize(
-    "sent",
-    [
-        pytest.param(None, id="nothing"),
-        pytest.param({}, id="empty"),
-        pytest.param({"profile": "gpu"}, id="profile alone"),
-        pytest.param({"profile": "plain"}, id="profile without options"),
-        pytest.param(gpu(memory="10Gi"), id="choice"),
-        pytest.param({"memory": "5Gi"}, id="choice of the default profile"),
-        pytest.param(gpu(memory_text="15Gi"), id="free text, as KubeSpawner's form sends it"),
-        pytest.param(gpu(memory="unlisted_choice", memory_text="15Gi"), id="free text, as fancy-profiles sends it"),
-        pytest.param(gpu(memory="unlisted-choice", memory_text="15Gi"), id="free text, with both fields of KubeSpawner's form"),
-        pytest.param(
-            gpu(memory="--extra-selectable-item", memory_text="15Gi")
-            | {"memory--unlisted-choice--ref": "HEAD", "memory--unlisted-choice--repo": "a/b"},
-            id="image built by fancy-profiles",
-        ),
-        pytest.param(gpu(memory="5Gi", memory_text=""), id="choice and an empty text field"),
-        pytest.param({"profile": "gpu", "big--cards": "2"}, id="another profile's field that KubeSpawner takes for one"),
-    ],
-)  # fmt: skip
+@all_of_them({
+    "nothing": None,
+    "empty": {},
+    "profile alone": {"profile": "gpu"},
+    "profile without options": {"profile": "plain"},
+    "choice": gpu(memory="10Gi"),
+    "choice of the default profile": {"memory": "5Gi"},
+    "free text, as KubeSpawner's form sends it": gpu(memory_text="15Gi"),
+    "free text, as fancy-profiles sends it": gpu(memory="unlisted_choice", memory_text="15Gi"),
+    "free text, with both fields of KubeSpawner's form": gpu(memory="unlisted-choice", memory_text="15Gi"),
+    "image built by fancy-profiles": gpu(memory="--extra-selectable-item", memory_text="15Gi")
+        | {"memory--unlisted-choice--ref": "HEAD", "memory--unlisted-choice--repo": "a/b"},
+    "choice and an empty text field": gpu(memory="5Gi", memory_text=""),
+    "another profile's field that KubeSpawner takes for one": {"profile": "gpu", "big--cards": "2"},
+})  # fmt: skip
 def test_options_of_a_form_are_accepted(sent):
     assert user_options_problem(PROFILES, sent) is None
 
 
-@pytest.mark.parametrize(
-    ("sent", "sentence"),
-    [
-        pytest.param(["gpu"], "the options of a server must be a JSON object", id="list"),
-        pytest.param("gpu", "the options of a server must be a JSON object", id="text"),
-        pytest.param([], "the options of a server must be a JSON object", id="empty list"),
-        pytest.param("", "the options of a server must be a JSON object", id="empty text"),
-        pytest.param(False, "the options of a server must be a JSON object", id="false"),
-        pytest.param(7, "the options of a server must be a JSON object", id="number"),
-        pytest.param(True, "the options of a server must be a JSON object", id="bool"),
-        # The profile
-        pytest.param({"profile": ""}, "the profile is empty; there are: gpu, cpu, plain, typed, gpu--big", id="empty profile"),
-        pytest.param({"profile": None}, "a profile must be the name of one, not null", id="profile null"),
-        pytest.param({"profile": False}, "a profile must be the name of one, not false", id="profile false"),
-        pytest.param({"profile": 0}, "a profile must be the name of one, not a number", id="profile 0"),
-        pytest.param({"profile": ["gpu"]}, "a profile must be the name of one, not a list", id="profile as list"),
-        pytest.param({"profile": {"slug": "gpu"}}, "a profile must be the name of one, not an object", id="profile as object"),
-        pytest.param({"profile": "root"}, "there is no profile 'root'; there are: gpu, cpu, plain, typed, gpu--big", id="unknown profile"),
-        pytest.param({"profile": "gpuu"}, "there is no profile 'gpuu'; did you mean gpu?", id="misspelt profile"),
-        pytest.param({"profile": "GPU"}, "there is no profile 'GPU'; did you mean gpu?", id="name in the form instead of the slug"),
-        pytest.param({"profile": "gpu\n"}, "there is no profile 'gpu\\n'; did you mean gpu?", id="profile and a newline"),
-        pytest.param({"profile": "gpu\x00"}, "there is no profile 'gpu\\x00'; did you mean gpu?", id="profile and NUL"),
-        # Options
-        pytest.param(gpu(memroy="10Gi"), "profile gpu has no option 'memroy'; did you mean memory?", id="misspelt option"),
-        pytest.param({"memroy": "10Gi"}, "profile gpu has no option 'memroy'; did you mean memory?", id="misspelt option of the default profile"),
-        pytest.param({"profil": "gpu"}, "profile gpu has no option 'profil'; did you mean profile?", id="misspelt key of the profile"),
-        pytest.param(gpu(MEMORY="10Gi"), "profile gpu has no option 'MEMORY'; did you mean memory?", id="upper case"),
-        pytest.param(gpu(cores="2"), "profile gpu has no option 'cores'; this is an option of cpu", id="option of another profile"),
-        pytest.param({"profile": "cpu", "memory_": "5Gi"}, "profile cpu has no option 'memory_'; there are: cores", id="nothing like it"),
-        pytest.param({"profile": "plain", "x": 1}, "profile plain has no option 'x', nor any other", id="profile without options"),
-        pytest.param(gpu(kubespawner_override={"image": "evil"}), "profile gpu has no option 'kubespawner_override'; there are: memory, image", id="a spawner's setting"),
-        pytest.param(gpu(device_claims={"gpu": {"count": "all"}}), "profile gpu has no option 'device_claims'; there are: memory, image", id="claims"),
-        pytest.param(gpu(__class__="x"), "profile gpu has no option '__class__'; there are: memory, image", id="an attribute"),
-        pytest.param({"profile": "gpu", "": "x"}, "profile gpu has no option ''; there are: memory, image", id="empty name"),
-        pytest.param({"profile": "gpu", "<script>alert(1)</script>": "x"}, "profile gpu has no option '<script>alert(1)</script>'; there are: memory, image", id="markup as name"),
-        pytest.param({"profile": "gpu", "\ud800": "x"}, "profile gpu has no option '\\ud800'; there are: memory, image", id="half a character as name"),
-        pytest.param({"profile": "gpu", "profile-option-gpu--memory": "5Gi"}, "profile gpu has no option 'profile-option-gpu--memory'; there are: memory, image", id="a form's field by REST"),
-        pytest.param({"profile": "gpu", "image--unlisted-choice--ref": "HEAD"}, "profile gpu has no option 'image--unlisted-choice--ref'; there are: memory, image", id="beside free text that is not taken"),
-        # Choices
-        pytest.param(gpu(memory="80Gi"), "option memory has no choice '80Gi'; there are: 5Gi, 10Gi", id="unknown choice"),
-        pytest.param({"memory": "80Gi"}, "option memory has no choice '80Gi'; there are: 5Gi, 10Gi", id="unknown choice of the default profile"),
-        pytest.param({"profile": "cpu", "cores": "5Gi"}, "option cores has no choice '5Gi'; there are: 1, 2", id="choice of another profile"),
-        pytest.param({"profile": "cpu", "cores": 2}, "a choice of option cores must be the name of one, not a number", id="choice as number"),
-        pytest.param(gpu(memory=["5Gi"]), "a choice of option memory must be the name of one, not a list", id="choice as list"),
-        pytest.param(gpu(memory={"x": {"y": [1]}}), "a choice of option memory must be the name of one, not an object", id="choice as object"),
-        pytest.param(gpu(memory=None), "a choice of option memory must be the name of one, not null", id="choice null"),
-        pytest.param(gpu(memory=False), "a choice of option memory must be the name of one, not false", id="choice false"),
-        pytest.param(gpu(memory=0.0), "a choice of option memory must be the name of one, not a number", id="choice 0"),
-        pytest.param(gpu(memory=""), "option memory has no choice ''; there are: 5Gi, 10Gi", id="empty choice"),
-        pytest.param(gpu(image="unlisted-choice"), "option image has no choice 'unlisted-choice'; there are: a", id="free text as choice where none is taken"),
-        # Free text
-        pytest.param(gpu(memory="unlisted-choice"), "type a value for option memory", id="free text left out"),
-        pytest.param(gpu(memory_text=""), "type a value for option memory", id="free text left empty"),
-        pytest.param({"profile": "typed"}, "type a value for option size", id="no choices and no text"),
-        pytest.param(gpu(memory="5Gi", memory_text="15Gi"), "option memory has both a choice and free text; send one of them", id="choice and free text"),
-        pytest.param(gpu(memory="unlisted-choice", memory_text=10), "type a value for option memory", id="free text as number, beside"),
-        pytest.param(gpu(memory_text=10), "a number is not a valid value of option memory", id="free text as number"),
-        pytest.param(gpu(memory_text={"x": 1}), "an object is not a valid value of option memory", id="free text as object"),
-        pytest.param(gpu(memory_text=None), "null is not a valid value of option memory", id="free text null"),
-        pytest.param(gpu(memory_text="10Gi; evil"), "'10Gi; evil' is not a valid value of option memory", id="junk after the pattern"),
-        pytest.param(gpu(memory_text="10Gi\n"), "'10Gi\\n' is not a valid value of option memory", id="newline after the pattern"),
-        pytest.param(gpu(memory_text="\u0661\u0660Gi"), "'\u0661\u0660Gi' is not a valid value of option memory", id="digits of another script"),
-        pytest.param(gpu(image_text="b"), "option image takes no free text", id="free text not offered"),
-        pytest.param(gpu(image_text=""), "option image takes no free text", id="free text not offered, empty"),
-        pytest.param({"profile": "typed", "size--unlisted-choice": "\ud800"}, "'\\ud800' is not a valid value of option size", id="half a character"),
-        pytest.param({"profile": "typed", "size--unlisted-choice": "{username}"}, "'{username}' is not a valid value of option size", id="a placeholder"),
-        pytest.param({"profile": "typed", "size--unlisted-choice": "x" * (MAX_FREE_TEXT + 1)}, "is not a valid value of option size", id="text too long"),
-        pytest.param(gpu(memory_text="5Gi") | {"memory--unlisted-choice--ref": []}, "what belongs to the free text of option memory must be text", id="beside free text, as list"),
-    ],
-)  # fmt: skip
+@all_of_them({
+    "list": (["gpu"], "the options of a server must be a JSON object"),
+    "text": ("gpu", "the options of a server must be a JSON object"),
+    "empty list": ([], "the options of a server must be a JSON object"),
+    "empty text": ("", "the options of a server must be a JSON object"),
+    "false": (False, "the options of a server must be a JSON object"),
+    "number": (7, "the options of a server must be a JSON object"),
+    "bool": (True, "the options of a server must be a JSON object"),
+    # The profile
+    "empty profile": ({"profile": ""}, "the profile is empty; there are: gpu, cpu, plain, typed, gpu--big"),
+    "profile null": ({"profile": None}, "a profile must be the name of one, not null"),
+    "profile false": ({"profile": False}, "a profile must be the name of one, not false"),
+    "profile 0": ({"profile": 0}, "a profile must be the name of one, not a number"),
+    "profile as list": ({"profile": ["gpu"]}, "a profile must be the name of one, not a list"),
+    "profile as object": ({"profile": {"slug": "gpu"}}, "a profile must be the name of one, not an object"),
+    "unknown profile": ({"profile": "root"}, "there is no profile 'root'; there are: gpu, cpu, plain, typed, gpu--big"),
+    "misspelt profile": ({"profile": "gpuu"}, "there is no profile 'gpuu'; did you mean gpu?"),
+    "name in the form instead of the slug": ({"profile": "GPU"}, "there is no profile 'GPU'; did you mean gpu?"),
+    "profile and a newline": ({"profile": "gpu\n"}, "there is no profile 'gpu\\n'; did you mean gpu?"),
+    "profile and NUL": ({"profile": "gpu\x00"}, "there is no profile 'gpu\\x00'; did you mean gpu?"),
+    # Options
+    "misspelt option": (gpu(memroy="10Gi"), "profile gpu has no option 'memroy'; did you mean memory?"),
+    "misspelt option of the default profile": ({"memroy": "10Gi"}, "profile gpu has no option 'memroy'; did you mean memory?"),
+    "misspelt key of the profile": ({"profil": "gpu"}, "profile gpu has no option 'profil'; did you mean profile?"),
+    "upper case": (gpu(MEMORY="10Gi"), "profile gpu has no option 'MEMORY'; did you mean memory?"),
+    "option of another profile": (gpu(cores="2"), "profile gpu has no option 'cores'; this is an option of cpu"),
+    "nothing like it": ({"profile": "cpu", "memory_": "5Gi"}, "profile cpu has no option 'memory_'; there are: cores"),
+    "profile without options": ({"profile": "plain", "x": 1}, "profile plain has no option 'x', nor any other"),
+    "a spawner's setting": (gpu(kubespawner_override={"image": "evil"}), "profile gpu has no option 'kubespawner_override'; there are: memory, image"),
+    "claims": (gpu(device_claims={"gpu": {"count": "all"}}), "profile gpu has no option 'device_claims'; there are: memory, image"),
+    "an attribute": (gpu(__class__="x"), "profile gpu has no option '__class__'; there are: memory, image"),
+    "empty name": ({"profile": "gpu", "": "x"}, "profile gpu has no option ''; there are: memory, image"),
+    "markup as name": ({"profile": "gpu", "<script>alert(1)</script>": "x"}, "profile gpu has no option '<script>alert(1)</script>'; there are: memory, image"),
+    "half a character as name": ({"profile": "gpu", "\ud800": "x"}, "profile gpu has no option '\\ud800'; there are: memory, image"),
+    "a form's field by REST": ({"profile": "gpu", "profile-option-gpu--memory": "5Gi"}, "profile gpu has no option 'profile-option-gpu--memory'; there are: memory, image"),
+    "beside free text that is not taken": ({"profile": "gpu", "image--unlisted-choice--ref": "HEAD"}, "profile gpu has no option 'image--unlisted-choice--ref'; there are: memory, image"),
+    # Choices
+    "unknown choice": (gpu(memory="80Gi"), "option memory has no choice '80Gi'; there are: 5Gi, 10Gi"),
+    "unknown choice of the default profile": ({"memory": "80Gi"}, "option memory has no choice '80Gi'; there are: 5Gi, 10Gi"),
+    "choice of another profile": ({"profile": "cpu", "cores": "5Gi"}, "option cores has no choice '5Gi'; there are: 1, 2"),
+    "choice as number": ({"profile": "cpu", "cores": 2}, "a choice of option cores must be the name of one, not a number"),
+    "choice as list": (gpu(memory=["5Gi"]), "a choice of option memory must be the name of one, not a list"),
+    "choice as object": (gpu(memory={"x": {"y": [1]}}), "a choice of option memory must be the name of one, not an object"),
+    "choice null": (gpu(memory=None), "a choice of option memory must be the name of one, not null"),
+    "choice false": (gpu(memory=False), "a choice of option memory must be the name of one, not false"),
+    "choice 0": (gpu(memory=0.0), "a choice of option memory must be the name of one, not a number"),
+    "empty choice": (gpu(memory=""), "option memory has no choice ''; there are: 5Gi, 10Gi"),
+    "free text as choice where none is taken": (gpu(image="unlisted-choice"), "option image has no choice 'unlisted-choice'; there are: a"),
+    # Free text
+    "free text left out": (gpu(memory="unlisted-choice"), "type a value for option memory"),
+    "free text left empty": (gpu(memory_text=""), "type a value for option memory"),
+    "no choices and no text": ({"profile": "typed"}, "type a value for option size"),
+    "choice and free text": (gpu(memory="5Gi", memory_text="15Gi"), "option memory has both a choice and free text; send one of them"),
+    "free text as number, beside": (gpu(memory="unlisted-choice", memory_text=10), "type a value for option memory"),
+    "free text as number": (gpu(memory_text=10), "a number is not a valid value of option memory"),
+    "free text as object": (gpu(memory_text={"x": 1}), "an object is not a valid value of option memory"),
+    "free text null": (gpu(memory_text=None), "null is not a valid value of option memory"),
+    "junk after the pattern": (gpu(memory_text="10Gi; evil"), "'10Gi; evil' is not a valid value of option memory"),
+    "newline after the pattern": (gpu(memory_text="10Gi\n"), "'10Gi\\n' is not a valid value of option memory"),
+    "digits of another script": (gpu(memory_text="\u0661\u0660Gi"), "'\u0661\u0660Gi' is not a valid value of option memory"),
+    "free text not offered": (gpu(image_text="b"), "option image takes no free text"),
+    "free text not offered, empty": (gpu(image_text=""), "option image takes no free text"),
+    "half a character": ({"profile": "typed", "size--unlisted-choice": "\ud800"}, "'\\ud800' is not a valid value of option size"),
+    "a placeholder": ({"profile": "typed", "size--unlisted-choice": "{username}"}, "'{username}' is not a valid value of option size"),
+    "text too long": ({"profile": "typed", "size--unlisted-choice": "x" * (MAX_FREE_TEXT + 1)}, "is not a valid value of option size"),
+    "beside free text, as list": (gpu(memory_text="5Gi") | {"memory--unlisted-choice--ref": []}, "what belongs to the free text of option memory must be text"),
+})  # fmt: skip
 def test_anything_else_is_refused(sent, sentence):
     problem = present(user_options_problem(PROFILES, sent))
     assert problem.endswith(sentence)
@@ -228,23 +220,20 @@ def test_fields_of_forms_are_accepted(fields):
         assert form_fields_problem(fields, profiles, {"course"}) is None
 
 
-@pytest.mark.parametrize(
-    ("fields", "sentence", "unknown"),
-    [
-        ({"profile": [""]}, "the profile is empty; there are: gpu, cpu", "the profile is empty"),
-        ({"profile": []}, "the profile is empty; there are: gpu, cpu", "the profile is empty"),
-        ({"profile": ["gpuu"]}, "there is no profile 'gpuu'; did you mean gpu?", None),
-        ({"profile": ["gpu", "cpu"]}, "several profiles are picked; pick one", "several profiles are picked; pick one"),
-        ({"profile": ["gpu"], "memroy": ["5Gi"]}, "there is no field 'memroy'; did you mean profile-option-gpu--memory?", "there is no field 'memroy'; that of an option is profile-option-PROFILE--OPTION"),
-        ({"profile": ["gpu"], "memory": ["5Gi"]}, "there is no field 'memory'; did you mean profile-option-gpu--memory?", "there is no field 'memory'; that of an option"),
-        ({"memory": ["5Gi"]}, "there is no field 'memory'; did you mean profile-option-gpu--memory?", "there is no field 'memory'; that of an option"),
-        ({"profle": ["gpu"]}, "there is no field 'profle'; did you mean profile?", "there is no field 'profle'; did you mean profile?"),
-        ({f"{FIELD}memory": ["5Gi"]}, "'profile-option-gpu--memory' needs a profile beside it", "'profile-option-gpu--memory' needs a profile beside it"),
-        ({"profile": ["gpu"], "profile-option-gpuu--memory": ["5Gi"]}, "'profile-option-gpuu--memory' is no field of any profile; there are the profiles gpu, cpu", None),
-        ({"profile": ["gpu"], "x" * 10_000: ["5Gi"]}, "...; that of an option is profile-option-PROFILE--OPTION", "..."),
-        ({"profile": [{"filename": "x"}]}, "a profile must be the name of one, not an object", "a profile must be the name of one, not an object"),
-    ],
-)  # fmt: skip
+@all_of_them([
+    ({"profile": [""]}, "the profile is empty; there are: gpu, cpu", "the profile is empty"),
+    ({"profile": []}, "the profile is empty; there are: gpu, cpu", "the profile is empty"),
+    ({"profile": ["gpuu"]}, "there is no profile 'gpuu'; did you mean gpu?", None),
+    ({"profile": ["gpu", "cpu"]}, "several profiles are picked; pick one", "several profiles are picked; pick one"),
+    ({"profile": ["gpu"], "memroy": ["5Gi"]}, "there is no field 'memroy'; did you mean profile-option-gpu--memory?", "there is no field 'memroy'; that of an option is profile-option-PROFILE--OPTION"),
+    ({"profile": ["gpu"], "memory": ["5Gi"]}, "there is no field 'memory'; did you mean profile-option-gpu--memory?", "there is no field 'memory'; that of an option"),
+    ({"memory": ["5Gi"]}, "there is no field 'memory'; did you mean profile-option-gpu--memory?", "there is no field 'memory'; that of an option"),
+    ({"profle": ["gpu"]}, "there is no field 'profle'; did you mean profile?", "there is no field 'profle'; did you mean profile?"),
+    ({f"{FIELD}memory": ["5Gi"]}, "'profile-option-gpu--memory' needs a profile beside it", "'profile-option-gpu--memory' needs a profile beside it"),
+    ({"profile": ["gpu"], "profile-option-gpuu--memory": ["5Gi"]}, "'profile-option-gpuu--memory' is no field of any profile; there are the profiles gpu, cpu", None),
+    ({"profile": ["gpu"], "x" * 10_000: ["5Gi"]}, "...; that of an option is profile-option-PROFILE--OPTION", "..."),
+    ({"profile": [{"filename": "x"}]}, "a profile must be the name of one, not an object", "a profile must be the name of one, not an object"),
+])  # fmt: skip
 def test_other_fields_are_refused(fields, sentence, unknown):
     """With the profiles that there are, and where they are not known before the start."""
     assert sentence in present(form_fields_problem(fields, PROFILES))

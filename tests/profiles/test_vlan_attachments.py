@@ -11,6 +11,7 @@ from dra_spawner.json_types import JsonObject
 from dra_spawner.profiles import ProfileError, compile_claims, compile_device_claims, parse_device_claims
 from dra_spawner.profiles.claim_templates import claim_variables, expand_claims, vlan_numbers
 from dra_spawner.profiles.vlan_attachments import SRIOV
+from tests.all_of_them import all_of_them
 from tests.presence import present
 
 CNI_CLASS = {"device_class": "vlan-cni.networking.x-k8s.io"}
@@ -128,41 +129,38 @@ def test_an_optional_network_interface_is_left_out_with_its_request():
     assert "config" not in plan.fallback.claims[0].spec["devices"]
 
 
-@pytest.mark.parametrize(
-    ("request_", "path", "allowed"),
-    [
-        pytest.param({**CNI_CLASS, "vlan": 42}, ".vlan", "id", id="a number"),
-        pytest.param({**CNI_CLASS, "vlan": {"master": "eth1"}}, ".vlan.id", "VLAN", id="no id"),
-        pytest.param({**CNI_CLASS, "vlan": {"id": 0}}, ".vlan.id", "from 1 to 4094", id="0"),
-        pytest.param({**CNI_CLASS, "vlan": {"id": 4095}}, ".vlan.id", "from 1 to 4094", id="4095"),
-        pytest.param({**CNI_CLASS, "vlan": {"id": True}}, ".vlan.id", "from 1 to 4094", id="a boolean"),
-        pytest.param({**CNI_CLASS, "vlan": {"id": "42"}}, ".vlan.id", "from 1 to 4094", id="text"),
-        pytest.param({**CNI_CLASS, "vlan": {"id": "{userid}"}}, ".vlan.id", "{vlan}", id="another placeholder"),
-        pytest.param({**CNI_CLASS, "vlan": {"id": "{value}"}}, ".vlan.id", "{vlan}", id="free text"),
-        pytest.param({**CNI_CLASS, "vlan": {"id": 1, "vlanId": 2}}, ".vlan.vlanId", "keys of vlan", id="typo"),
-        pytest.param({**CNI_CLASS, "vlan": {"id": 1, "parameters": {}}}, ".vlan.parameters", "type, master", id="parameters of a known driver"),
-        pytest.param({**CNI_CLASS, "vlan": {"id": 1, "type": "bridge"}}, ".vlan.type", "macvlan", id="type"),
-        pytest.param({**CNI_CLASS, "vlan": {"id": 1, "mode": "bridge"}}, ".vlan.mode", "no mode", id="mode of a vlan"),
-        pytest.param({**CNI_CLASS, "vlan": {"id": 1, "type": "ipvlan", "master": "e", "mode": "bridge"}}, ".vlan.mode", "l2, l3", id="mode of another type"),
-        pytest.param({**CNI_CLASS, "vlan": {"id": 1, "type": "macvlan"}}, ".vlan.master", "sub-interface", id="macvlan without master"),
-        pytest.param({**CNI_CLASS, "vlan": {"id": 1, "type": "macvlan", "master": "enp129s0f1np"}}, ".vlan.master", "at most 10", id="macvlan's master too long"),
-        pytest.param({**CNI_CLASS, "vlan": {"id": 1, "master": "a" * 16}}, ".vlan.master", "15", id="master too long"),
-        pytest.param({**CNI_CLASS, "vlan": {"id": 1, "master": "../x"}}, ".vlan.master", "15", id="master no name"),
-        pytest.param({**CNI_CLASS, "vlan": {"id": 1, "interface": "a b"}}, ".vlan.interface", "15", id="interface no name"),
-        pytest.param({**CNI_CLASS, "vlan": {"id": 1, "mtu": 67}}, ".vlan.mtu", "68", id="mtu"),
-        pytest.param({**CNI_CLASS, "vlan": {"id": 1, "ipam": "dhcp"}}, ".vlan.ipam", "a mapping", id="ipam as text"),
-        pytest.param({**CNI_CLASS, "vlan": {"id": 1, "ipam": {"a": ["{vlna}"]}}}, ".vlan.ipam.a[0]", "{vlan}", id="placeholder in ipam"),
-        pytest.param({**CNI_CLASS, "vlan": {"id": 1}, "count": 2}, ".vlan", "one device", id="count"),
-        pytest.param({**CNI_CLASS, "vlan": {"id": 1}, "count": "all"}, ".vlan", "one device", id="all"),
-        pytest.param({**VF_CLASS, "vlan": {"id": 1, "master": "eth1"}}, ".vlan.master", "interface, ipam", id="master of a VF"),
-        pytest.param({"device_class": "dra.net", "vlan": {"id": 1}}, ".vlan", "sets no VLAN", id="DRANET by class"),
-        pytest.param({**OTHER, "vlan": {"id": 1, "driver": "dra.net"}}, ".vlan.driver", "sets no VLAN", id="DRANET by name"),
-        pytest.param({**OTHER, "vlan": {"id": 1}}, ".vlan.driver", "nic.example.com", id="unknown class"),
-        pytest.param({**OTHER, "vlan": {"id": 1, "driver": "nic.example.com"}}, ".vlan.parameters", "{vlan}", id="unknown driver, no parameters"),
-        pytest.param({**OTHER, "vlan": {"id": 1, "driver": "nic.example.com", "parameters": {}, "master": "e"}}, ".vlan.master", "parameters", id="unknown driver with master"),
-        pytest.param({**OTHER, "vlan": {"id": 1, "driver": "NIC!", "parameters": {}}}, ".vlan.driver", "63", id="driver's name"),
-    ],
-)  # fmt: skip
+@all_of_them({
+    "a number": ({**CNI_CLASS, "vlan": 42}, ".vlan", "id"),
+    "no id": ({**CNI_CLASS, "vlan": {"master": "eth1"}}, ".vlan.id", "VLAN"),
+    "0": ({**CNI_CLASS, "vlan": {"id": 0}}, ".vlan.id", "from 1 to 4094"),
+    "4095": ({**CNI_CLASS, "vlan": {"id": 4095}}, ".vlan.id", "from 1 to 4094"),
+    "a boolean": ({**CNI_CLASS, "vlan": {"id": True}}, ".vlan.id", "from 1 to 4094"),
+    "text": ({**CNI_CLASS, "vlan": {"id": "42"}}, ".vlan.id", "from 1 to 4094"),
+    "another placeholder": ({**CNI_CLASS, "vlan": {"id": "{userid}"}}, ".vlan.id", "{vlan}"),
+    "free text": ({**CNI_CLASS, "vlan": {"id": "{value}"}}, ".vlan.id", "{vlan}"),
+    "typo": ({**CNI_CLASS, "vlan": {"id": 1, "vlanId": 2}}, ".vlan.vlanId", "keys of vlan"),
+    "parameters of a known driver": ({**CNI_CLASS, "vlan": {"id": 1, "parameters": {}}}, ".vlan.parameters", "type, master"),
+    "type": ({**CNI_CLASS, "vlan": {"id": 1, "type": "bridge"}}, ".vlan.type", "macvlan"),
+    "mode of a vlan": ({**CNI_CLASS, "vlan": {"id": 1, "mode": "bridge"}}, ".vlan.mode", "no mode"),
+    "mode of another type": ({**CNI_CLASS, "vlan": {"id": 1, "type": "ipvlan", "master": "e", "mode": "bridge"}}, ".vlan.mode", "l2, l3"),
+    "macvlan without master": ({**CNI_CLASS, "vlan": {"id": 1, "type": "macvlan"}}, ".vlan.master", "sub-interface"),
+    "macvlan's master too long": ({**CNI_CLASS, "vlan": {"id": 1, "type": "macvlan", "master": "enp129s0f1np"}}, ".vlan.master", "at most 10"),
+    "master too long": ({**CNI_CLASS, "vlan": {"id": 1, "master": "a" * 16}}, ".vlan.master", "15"),
+    "master no name": ({**CNI_CLASS, "vlan": {"id": 1, "master": "../x"}}, ".vlan.master", "15"),
+    "interface no name": ({**CNI_CLASS, "vlan": {"id": 1, "interface": "a b"}}, ".vlan.interface", "15"),
+    "mtu": ({**CNI_CLASS, "vlan": {"id": 1, "mtu": 67}}, ".vlan.mtu", "68"),
+    "ipam as text": ({**CNI_CLASS, "vlan": {"id": 1, "ipam": "dhcp"}}, ".vlan.ipam", "a mapping"),
+    "placeholder in ipam": ({**CNI_CLASS, "vlan": {"id": 1, "ipam": {"a": ["{vlna}"]}}}, ".vlan.ipam.a[0]", "{vlan}"),
+    "count": ({**CNI_CLASS, "vlan": {"id": 1}, "count": 2}, ".vlan", "one device"),
+    "all": ({**CNI_CLASS, "vlan": {"id": 1}, "count": "all"}, ".vlan", "one device"),
+    "master of a VF": ({**VF_CLASS, "vlan": {"id": 1, "master": "eth1"}}, ".vlan.master", "interface, ipam"),
+    "DRANET by class": ({"device_class": "dra.net", "vlan": {"id": 1}}, ".vlan", "sets no VLAN"),
+    "DRANET by name": ({**OTHER, "vlan": {"id": 1, "driver": "dra.net"}}, ".vlan.driver", "sets no VLAN"),
+    "unknown class": ({**OTHER, "vlan": {"id": 1}}, ".vlan.driver", "nic.example.com"),
+    "unknown driver, no parameters": ({**OTHER, "vlan": {"id": 1, "driver": "nic.example.com"}}, ".vlan.parameters", "{vlan}"),
+    "unknown driver with master": ({**OTHER, "vlan": {"id": 1, "driver": "nic.example.com", "parameters": {}, "master": "e"}}, ".vlan.master", "parameters"),
+    "driver's name": ({**OTHER, "vlan": {"id": 1, "driver": "NIC!", "parameters": {}}}, ".vlan.driver", "63"),
+})  # fmt: skip
 def test_refused(request_, path, allowed):
     with pytest.raises(ProfileError) as caught:
         parse_device_claims({"nic": request_})

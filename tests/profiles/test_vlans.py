@@ -28,6 +28,7 @@ from dra_spawner.profiles.vlans import (
     release,
     vlan_owner,
 )
+from tests.all_of_them import all_of_them
 from tests.presence import present
 
 NOW = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
@@ -85,40 +86,37 @@ def test_null_removes_an_entry():
     assert policy_of({"mapping": {"ada": None, "bob": 4}, "range": None}).mapping == {"bob": MappedVlan(4)}
 
 
-@pytest.mark.parametrize(
-    ("value", "path", "allowed"),
-    [
-        pytest.param([1], "vlans", "by: user", id="a list"),
-        pytest.param({"by": "team", "range": 5}, "vlans.by", "user or group", id="by"),
-        pytest.param({"rnage": 5}, "vlans.rnage", "range", id="typo"),
-        pytest.param({"by": "user"}, "vlans", "mapping or range", id="nothing to give"),
-        pytest.param({"range": "100-50"}, "vlans.range", "from 1 to 4094", id="downwards"),
-        pytest.param({"range": "0-5"}, "vlans.range", "from 1 to 4094", id="0"),
-        pytest.param({"range": "4094-4095"}, "vlans.range", "from 1 to 4094", id="4095"),
-        pytest.param({"range": 4095}, "vlans.range", "from 1 to 4094", id="4095 as a number"),
-        pytest.param({"range": True}, "vlans.range", "from 1 to 4094", id="a boolean"),
-        pytest.param({"range": "1-9;rm"}, "vlans.range", "from 1 to 4094", id="text"),
-        pytest.param({"range": "٣"}, "vlans.range", "from 1 to 4094", id="other digits"),
-        pytest.param({"range": [[1]]}, "vlans.range[0]", "from 1 to 4094", id="a list in a list"),
-        pytest.param({"range": ["1", "x"]}, "vlans.range[1]", "from 1 to 4094", id="in a list"),
-        pytest.param({"range": "5-6", "exclude": "5-6"}, "vlans.range", "neither excluded", id="all excluded"),
-        pytest.param({"range": [], "mapping": {"a": 1}}, "vlans.range", "neither excluded", id="an empty range"),
-        pytest.param({"mapping": {"ada": "42"}}, "vlans.mapping.ada", "from 1 to 4094", id="a number as text"),
-        pytest.param({"mapping": {"ada": 0}}, "vlans.mapping.ada", "from 1 to 4094", id="mapped 0"),
-        pytest.param({"mapping": {"ada": {"vlan": 1}}}, "vlans.mapping.ada.vlan", "id, address", id="mapped typo"),
-        pytest.param({"mapping": {"ada": {"id": 1, "address": "10.0.0.1"}}}, "vlans.mapping.ada.address", "length of its prefix", id="address without prefix"),
-        pytest.param({"mapping": {"ada": {"id": 1, "subnet": "10.0.0.1/24"}}}, "vlans.mapping.ada.subnet", "a network", id="subnet with host bits"),
-        pytest.param({"mapping": {"ada": {"id": 1, "gateway": "gw"}}}, "vlans.mapping.ada.gateway", "IP address", id="gateway"),
-        pytest.param({"mapping": [42]}, "vlans.mapping", "a mapping", id="mapping a list"),
-        pytest.param({"mapping": {7: 42}}, "vlans.mapping.7", "text", id="mapping of numbers"),
-        pytest.param({"groups": ["a"], "range": 5}, "vlans.groups", "by: group only", id="groups by user"),
-        pytest.param({"by": "group", "range": 5}, "vlans.groups", "list of the groups", id="no groups"),
-        pytest.param({"by": "group", "range": 5, "groups": []}, "vlans.groups", "at least one", id="empty groups"),
-        pytest.param({"by": "group", "range": 5, "groups": "a"}, "vlans.groups", "a list of names", id="groups as text"),
-        pytest.param({"by": "group", "range": 5, "groups": [5]}, "vlans.groups[0]", "name of a group", id="a group's name"),
-        pytest.param({"by": "group", "mapping": {"a": 1}, "groups": ["a", "b"]}, "vlans.groups[1]", "no range", id="group without VLAN"),
-    ],
-)  # fmt: skip
+@all_of_them({
+    "a list": ([1], "vlans", "by: user"),
+    "by": ({"by": "team", "range": 5}, "vlans.by", "user or group"),
+    "typo": ({"rnage": 5}, "vlans.rnage", "range"),
+    "nothing to give": ({"by": "user"}, "vlans", "mapping or range"),
+    "downwards": ({"range": "100-50"}, "vlans.range", "from 1 to 4094"),
+    "0": ({"range": "0-5"}, "vlans.range", "from 1 to 4094"),
+    "4095": ({"range": "4094-4095"}, "vlans.range", "from 1 to 4094"),
+    "4095 as a number": ({"range": 4095}, "vlans.range", "from 1 to 4094"),
+    "a boolean": ({"range": True}, "vlans.range", "from 1 to 4094"),
+    "text": ({"range": "1-9;rm"}, "vlans.range", "from 1 to 4094"),
+    "other digits": ({"range": "٣"}, "vlans.range", "from 1 to 4094"),
+    "a list in a list": ({"range": [[1]]}, "vlans.range[0]", "from 1 to 4094"),
+    "in a list": ({"range": ["1", "x"]}, "vlans.range[1]", "from 1 to 4094"),
+    "all excluded": ({"range": "5-6", "exclude": "5-6"}, "vlans.range", "neither excluded"),
+    "an empty range": ({"range": [], "mapping": {"a": 1}}, "vlans.range", "neither excluded"),
+    "a number as text": ({"mapping": {"ada": "42"}}, "vlans.mapping.ada", "from 1 to 4094"),
+    "mapped 0": ({"mapping": {"ada": 0}}, "vlans.mapping.ada", "from 1 to 4094"),
+    "mapped typo": ({"mapping": {"ada": {"vlan": 1}}}, "vlans.mapping.ada.vlan", "id, address"),
+    "address without prefix": ({"mapping": {"ada": {"id": 1, "address": "10.0.0.1"}}}, "vlans.mapping.ada.address", "length of its prefix"),
+    "subnet with host bits": ({"mapping": {"ada": {"id": 1, "subnet": "10.0.0.1/24"}}}, "vlans.mapping.ada.subnet", "a network"),
+    "gateway": ({"mapping": {"ada": {"id": 1, "gateway": "gw"}}}, "vlans.mapping.ada.gateway", "IP address"),
+    "mapping a list": ({"mapping": [42]}, "vlans.mapping", "a mapping"),
+    "mapping of numbers": ({"mapping": {7: 42}}, "vlans.mapping.7", "text"),
+    "groups by user": ({"groups": ["a"], "range": 5}, "vlans.groups", "by: group only"),
+    "no groups": ({"by": "group", "range": 5}, "vlans.groups", "list of the groups"),
+    "empty groups": ({"by": "group", "range": 5, "groups": []}, "vlans.groups", "at least one"),
+    "groups as text": ({"by": "group", "range": 5, "groups": "a"}, "vlans.groups", "a list of names"),
+    "a group's name": ({"by": "group", "range": 5, "groups": [5]}, "vlans.groups[0]", "name of a group"),
+    "group without VLAN": ({"by": "group", "mapping": {"a": 1}, "groups": ["a", "b"]}, "vlans.groups[1]", "no range"),
+})  # fmt: skip
 def test_refused_policies(value, path, allowed):
     with pytest.raises(ProfileError) as caught:
         parse_vlan_policy(value)
@@ -312,32 +310,29 @@ def test_leases_are_readable_text():
     assert leases_from_data(None) == {}
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        pytest.param([], id="a list"),
-        pytest.param({"x": "[]"}, id="no number"),
-        pytest.param({"0": '[{"owner": "a"}]'}, id="0"),
-        pytest.param({"4095": '[{"owner": "a"}]'}, id="4095"),
-        pytest.param({"042": '[{"owner": "a"}]'}, id="a zero before"),
-        pytest.param({"-1": '[{"owner": "a"}]'}, id="below 0"),
-        pytest.param({"٣": '[{"owner": "a"}]'}, id="other digits"),
-        pytest.param({"7": ""}, id="empty"),
-        pytest.param({"7": None}, id="null"),
-        pytest.param({"7": "{"}, id="no JSON"),
-        pytest.param({"7": "[" * 100_000}, id="deep JSON"),
-        pytest.param({"7": "[]"}, id="nobody"),
-        pytest.param({"7": "{}"}, id="a mapping"),
-        pytest.param({"7": '["user:ada"]'}, id="text"),
-        pytest.param({"7": "[{}]"}, id="no owner"),
-        pytest.param({"7": '[{"owner": ""}]'}, id="an empty owner"),
-        pytest.param({"7": '[{"owner": 5}]'}, id="a number"),
-        pytest.param({"7": '[{"owner": "a", "sever": "x"}]'}, id="typo"),
-        pytest.param({"7": '[{"owner": "a", "until": "soon"}]'}, id="no time"),
-        pytest.param({"7": '[{"owner": "a", "until": "2030-01-01T12:00:00"}]'}, id="no zone"),
-        pytest.param({"7": '[{"owner": "a", "until": "9999-12-31T23:59:59-12:00"}]'}, id="a time beyond all"),
-    ],
-)  # fmt: skip
+@all_of_them({
+    "a list": [],
+    "no number": {"x": "[]"},
+    "0": {"0": '[{"owner": "a"}]'},
+    "4095": {"4095": '[{"owner": "a"}]'},
+    "a zero before": {"042": '[{"owner": "a"}]'},
+    "below 0": {"-1": '[{"owner": "a"}]'},
+    "other digits": {"٣": '[{"owner": "a"}]'},
+    "empty": {"7": ""},
+    "null": {"7": None},
+    "no JSON": {"7": "{"},
+    "deep JSON": {"7": "[" * 100_000},
+    "nobody": {"7": "[]"},
+    "a mapping": {"7": "{}"},
+    "text": {"7": '["user:ada"]'},
+    "no owner": {"7": "[{}]"},
+    "an empty owner": {"7": '[{"owner": ""}]'},
+    "a number": {"7": '[{"owner": 5}]'},
+    "typo": {"7": '[{"owner": "a", "sever": "x"}]'},
+    "no time": {"7": '[{"owner": "a", "until": "soon"}]'},
+    "no zone": {"7": '[{"owner": "a", "until": "2030-01-01T12:00:00"}]'},
+    "a time beyond all": {"7": '[{"owner": "a", "until": "9999-12-31T23:59:59-12:00"}]'},
+})  # fmt: skip
 def test_leases_that_cannot_be_read_are_refused(data):
     with pytest.raises(LeasesCorrupt):
         leases_from_data(data)

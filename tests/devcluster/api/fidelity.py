@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import math
 import re
 import ssl
 from collections.abc import Callable
@@ -12,20 +14,12 @@ from typing import Any
 
 import aiohttp
 
-from tests.polling import eventually
+from tests.polling import PATIENCE_SECONDS, eventually
 
 # For scripts that leave nothing behind.
 SHARED_NAMESPACE = "default"
 # Set by the server, different in each run.
-_DROPPED = {
-    "managedFields",
-    "uid",
-    "resourceVersion",
-    "continue",
-    "storageVersionHash",
-    "time",
-    "retryAfterSeconds",
-}
+_DROPPED = {"managedFields", "uid", "resourceVersion", "continue", "storageVersionHash", "time", "retryAfterSeconds"}
 _MOMENTS = {"creationTimestamp", "deletionTimestamp", "lastTransitionTime"}
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _REPLACED = (
@@ -108,6 +102,8 @@ class Side:
         Of this run alone; stands for ``{ns}`` in paths.
     record
         Labels and normalised answers, in order.
+    model
+        The embedded API server, for the real one: it was asked first.
     """
 
     url: str
@@ -115,6 +111,7 @@ class Side:
     namespace: str
     tls: ssl.SSLContext | bool = True
     record: list[tuple[str, Any]] = field(default_factory=list)
+    model: Side | None = None
     _session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Side:
@@ -185,17 +182,33 @@ class Side:
 
         return await eventually(expected, f"{path} is as expected", shows=lambda: last)
 
-    async def watch(self, path: str, query: str) -> list[Any]:
-        """The events of a watch that lasts ten seconds: a busy API server sends the last of them late, or not at all."""
-        answer = await self.send("GET", f"{path}?watch=True&timeoutSeconds=10&{query}")
-        if isinstance(answer.body, dict):
-            return [answer.body]
-        return [json.loads(line) for line in answer.body.splitlines()]
+    async def watch(self, path: str, query: str, expected: int) -> list[Any]:
+        """The events of a watch until these many came, and of one second more; without bookmarks, which may come at any time."""
+        assert self._session is not None
+        url = f"{self.url}{path}?watch=True&timeoutSeconds={PATIENCE_SECONDS:.0f}&{query}".replace(
+            "{ns}", self.namespace
+        )
+        events: list[Any] = []
+        async with self._session.get(url, ssl=self.tls) as response:
+
+            async def read(least: float) -> None:
+                while len(events) < least and (line := await response.content.readline()):
+                    if (event := json.loads(line)).get("type") != "BOOKMARK":
+                        events.append(event)
+
+            for least, seconds in ((expected, PATIENCE_SECONDS), (math.inf, 1)):
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(seconds):
+                        await read(least)
+        return events
 
     async def ask_watches(self, path: str, *queries: str) -> None:
-        """Watches of the same time whose events are recorded, without bookmarks, which may come at any time."""
-        for found in await asyncio.gather(*(self.watch(path, query) for query in queries)):
-            self.note(f"WATCH {path}", [event for event in found if event.get("type") != "BOOKMARK"])
+        """Watches of the same time whose events are recorded: the real API server may send as many as the embedded one late."""
+        model = [] if self.model is None else self.model.record[len(self.record) :]
+        counts = [len(events) for _, events in model[: len(queries)]] or [0] * len(queries)
+        watches = (self.watch(path, query, count) for query, count in zip(queries, counts, strict=True))
+        for events in await asyncio.gather(*watches):
+            self.note(f"WATCH {path}", events)
 
 
 def _as_json(value: Any) -> Any:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from dra_spawner.devcluster.api import resource_types as types
+
+from .fidelity import pod
+
 
 def exact(**fields: Any) -> dict[str, Any]:
     return {"deviceClassName": "gpu.example.com", **fields}
@@ -278,10 +282,7 @@ PODS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"resourceClaims": [_STANDING], **claims({"name": "a", "request": "R"}, {"name": "a"})},
     ),
     "no-containers": ({}, {"containers": []}),
-    "bad-containers": (
-        {},
-        {"containers": [{"image": "i"}, {"name": "A"}, {"name": "d"}, container("d")]},
-    ),
+    "bad-containers": ({}, {"containers": [{"image": "i"}, {"name": "A"}, {"name": "d"}, container("d")]}),
     "containers-object": ({}, {"containers": {}}),
     "container-name-number": ({}, {"containers": [{"name": 1}]}),
     "bad-restart-policy": ({}, {"restartPolicy": "Foo"}),
@@ -305,10 +306,7 @@ PODS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "tolerates-all": ({}, {"tolerations": [{"operator": "Exists"}]}),
     "quantities": ({}, {"containers": [container(resources={"limits": {"cpu": "1000m", "memory": "1024Mi"}})]}),
     "requests-only": ({}, {"containers": [container(resources={"requests": {"cpu": "0.5"}})]}),
-    "above-limit": (
-        {},
-        {"containers": [container(resources={"limits": {"cpu": "1"}, "requests": {"cpu": "2"}})]},
-    ),
+    "above-limit": ({}, {"containers": [container(resources={"limits": {"cpu": "1"}, "requests": {"cpu": "2"}})]}),
     "negative": ({}, {"containers": [container(resources={"requests": {"memory": "-1"}})]}),
     "volumes": (
         {},
@@ -329,12 +327,7 @@ PODS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {
             "volumes": _VOLUMES,
             "containers": [
-                container(
-                    volumeMounts=[
-                        {"name": "nov", "mountPath": "/x"},
-                        {"name": "v", "mountPath": "/x"},
-                    ]
-                )
+                container(volumeMounts=[{"name": "nov", "mountPath": "/x"}, {"name": "v", "mountPath": "/x"}])
             ],
         },
     ),
@@ -343,6 +336,30 @@ PODS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "empty-collections": ({"labels": {}, "annotations": {}}, {"nodeSelector": {}, "volumes": [], "affinity": {}}),
     "nulls": ({"labels": None}, {"nodeSelector": None, "hostname": None}),
     "unknown-fields": ({"foo": 1}, {"bar": {"a": 1}}),
+}
+
+_ACCEPTED = {
+    "claim": {"plain", "everything", "count-zero", "count-huge", "all", "selector-dyn", "first"}
+    | {"capacity-negative", "capacity-number", "unknown-field"},
+    "template": {"plain"},
+    "class": {"empty", "selectors", "extended"},
+    "slice": {"plain", "neither", "range-good", "capacity-negative"},
+    "pod": {"plain", "claim", "claim-request", "system-priority", "own-values", "tolerates-all", "quantities"}
+    | {"requests-only", "volumes", "gated", "latest", "empty-collections", "nulls", "unknown-fields"},
+}
+_BODIES: dict[str, tuple[types.ResourceType, dict[str, dict[str, Any]]]] = {
+    "claim": (types.RESOURCECLAIMS, {name: {"spec": {"devices": devices}} for name, devices in CLAIMS.items()}),
+    "template": (types.RESOURCECLAIMTEMPLATES, {name: {"spec": spec} for name, spec in TEMPLATES.items()}),
+    "slice": (types.RESOURCESLICES, {name: {"spec": spec} for name, spec in SLICES.items()}),
+    "class": (types.DEVICECLASSES, {case: {"metadata": {"name": name}, "spec": spec} for case, (name, spec) in CLASSES.items()}),
+    "pod": (types.PODS, {name: pod("x", metadata, **spec) for name, (metadata, spec) in PODS.items()}),
+}  # fmt: skip
+
+#: Name -> type and body of an object, and whether API servers accept it.
+BODIES: dict[str, tuple[types.ResourceType, dict[str, Any], bool]] = {
+    f"{kind}-{name}": (resource_type, {"metadata": {"name": "x"}, **body}, name in _ACCEPTED[kind])
+    for kind, (resource_type, bodies) in _BODIES.items()
+    for name, body in bodies.items()
 }
 
 LABEL_SELECTORS = (

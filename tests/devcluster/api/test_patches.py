@@ -15,11 +15,11 @@ from dra_spawner.devcluster.api.patches import (
     merge_patch,
     strategic_merge_patch,
 )
+from tests.all_of_them import all_of_them
 
 
 # Examples of RFC 6902, appendix A, and results of Kubernetes' library for other cases.
-@pytest.mark.parametrize(
-    ("document", "operations", "expected"),
+@all_of_them(
     [
         ({"foo": "bar"}, [{"op": "add", "path": "/baz", "value": "qux"}], {"baz": "qux", "foo": "bar"}),
         ({"foo": ["bar"]}, [{"op": "add", "path": "/foo/0", "value": "qux"}], {"foo": ["qux", "bar"]}),
@@ -36,7 +36,7 @@ from dra_spawner.devcluster.api.patches import (
         ({"a": 1}, [{"op": "test", "path": "/b", "value": None}], {"a": 1}),
         ({"a": 1}, [{"op": "replace", "path": "", "value": {"b": 2}}], {"b": 2}),
         ({"a": 1}, [], {"a": 1}),
-    ],
+    ]
 )
 def test_json_patch(document: Any, operations: Any, expected: Any) -> None:
     before = copy.deepcopy(document)
@@ -44,22 +44,21 @@ def test_json_patch(document: Any, operations: Any, expected: Any) -> None:
     assert document == before
 
 
-@pytest.mark.parametrize(
-    ("operations", "well_formed"),
-    [
-        pytest.param([{"op": "test", "path": "/a", "value": 2}], True, id="test"),
-        pytest.param([{"op": "test", "path": "/a", "value": True}], True, id="test-bool"),
-        pytest.param([{"op": "remove", "path": "/zz"}], True, id="remove"),
-        pytest.param([{"op": "add", "path": "/zz/b", "value": 1}], True, id="no-parent"),
-        pytest.param([{"op": "add", "path": "/l/9", "value": 1}], True, id="index"),
-        pytest.param([{"op": "add", "path": "/l/01", "value": 1}], True, id="leading-zero"),
-        pytest.param([{"op": "add", "path": "/a/b", "value": 1}], True, id="scalar"),
-        pytest.param([{"op": "move", "from": "/zz", "path": "/a"}], True, id="move"),
-        pytest.param([{"op": "zap", "path": "/a"}], True, id="unknown"),
-        pytest.param([{"op": "add", "path": "/a"}], False, id="no-value"),
-        pytest.param([{"op": "add", "path": "a", "value": 1}], False, id="no-pointer"),
-        pytest.param({"op": "remove", "path": "/a"}, False, id="no-list"),
-    ],
+@all_of_them(
+    {
+        "test": ([{"op": "test", "path": "/a", "value": 2}], True),
+        "test-bool": ([{"op": "test", "path": "/a", "value": True}], True),
+        "remove": ([{"op": "remove", "path": "/zz"}], True),
+        "no-parent": ([{"op": "add", "path": "/zz/b", "value": 1}], True),
+        "index": ([{"op": "add", "path": "/l/9", "value": 1}], True),
+        "leading-zero": ([{"op": "add", "path": "/l/01", "value": 1}], True),
+        "scalar": ([{"op": "add", "path": "/a/b", "value": 1}], True),
+        "move": ([{"op": "move", "from": "/zz", "path": "/a"}], True),
+        "unknown": ([{"op": "zap", "path": "/a"}], True),
+        "no-value": ([{"op": "add", "path": "/a"}], False),
+        "no-pointer": ([{"op": "add", "path": "a", "value": 1}], False),
+        "no-list": ({"op": "remove", "path": "/a"}, False),
+    }
 )
 def test_json_patches_that_fail(operations: Any, well_formed: bool) -> None:
     with pytest.raises(PatchError) as failure:
@@ -68,8 +67,7 @@ def test_json_patches_that_fail(operations: Any, well_formed: bool) -> None:
 
 
 # RFC 7386, appendix A
-@pytest.mark.parametrize(
-    ("document", "patch", "expected"),
+@all_of_them(
     [
         ({"a": "b"}, {"a": "c"}, {"a": "c"}),
         ({"a": "b"}, {"b": "c"}, {"a": "b", "b": "c"}),
@@ -84,7 +82,7 @@ def test_json_patches_that_fail(operations: Any, well_formed: bool) -> None:
         ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
         ([1, 2], {"a": "b", "c": None}, {"a": "b"}),
         ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
-    ],
+    ]
 )
 def test_merge_patch(document: Any, patch: Any, expected: Any) -> None:
     before = copy.deepcopy(document)
@@ -95,17 +93,15 @@ def test_merge_patch(document: Any, patch: Any, expected: Any) -> None:
 CONTAINERS = [{"name": "a", "image": "1", "env": [{"name": "x", "value": "1"}]}, {"name": "b", "image": "2"}]
 
 
-@pytest.mark.parametrize(
-    ("kind", "document", "patch", "expected"),
-    [
-        pytest.param(
+@all_of_them(
+    {
+        "containers": (
             "Pod",
             {"spec": {"containers": CONTAINERS}},
             {"spec": {"containers": [{"name": "b", "image": "3"}]}},
             {"spec": {"containers": [CONTAINERS[0], {"name": "b", "image": "3"}]}},
-            id="containers",
         ),
-        pytest.param(
+        "nested": (
             "Pod",
             {"spec": {"containers": CONTAINERS}},
             {"spec": {"containers": [{"name": "a", "env": [{"name": "y", "value": "2"}]}]}},
@@ -117,107 +113,92 @@ CONTAINERS = [{"name": "a", "image": "1", "env": [{"name": "x", "value": "1"}]},
                     ]
                 }
             },
-            id="nested",
         ),
-        pytest.param(
+        "conditions": (
             "Pod",
             {"status": {"conditions": [{"type": "Ready", "status": "False"}, {"type": "Other", "status": "True"}]}},
             {"status": {"conditions": [{"type": "Ready", "status": "True"}]}},
             {"status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "Other", "status": "True"}]}},
-            id="conditions",
         ),
-        pytest.param(
+        "tolerations-are-replaced": (
             "Pod",
             {"spec": {"tolerations": [{"key": "a"}]}},
             {"spec": {"tolerations": [{"key": "b"}]}},
             {"spec": {"tolerations": [{"key": "b"}]}},
-            id="tolerations-are-replaced",
         ),
-        pytest.param(
+        "owners": (
             "Pod",
             {"metadata": {"ownerReferences": [{"uid": "1", "name": "a"}]}},
             {"metadata": {"ownerReferences": [{"uid": "2", "name": "b"}]}},
             {"metadata": {"ownerReferences": [{"uid": "2", "name": "b"}, {"uid": "1", "name": "a"}]}},
-            id="owners",
         ),
-        pytest.param(
+        "delete-entry": (
             "Pod",
             {"metadata": {"ownerReferences": [{"uid": "1"}, {"uid": "2"}]}},
             {"metadata": {"ownerReferences": [{"uid": "1", "$patch": "delete"}]}},
             {"metadata": {"ownerReferences": [{"uid": "2"}]}},
-            id="delete-entry",
         ),
-        pytest.param(
+        "finalizers": (
             "Pod",
             {"metadata": {"finalizers": ["a/b"]}},
             {"metadata": {"finalizers": ["c/d"]}},
             {"metadata": {"finalizers": ["c/d", "a/b"]}},
-            id="finalizers",
         ),
-        pytest.param(
+        "delete-from-set": (
             "Pod",
             {"metadata": {"finalizers": ["a/b", "c/d"]}},
             {"metadata": {"$deleteFromPrimitiveList/finalizers": ["a/b"]}},
             {"metadata": {"finalizers": ["c/d"]}},
-            id="delete-from-set",
         ),
-        pytest.param(
+        "namespace-finalizers-are-replaced": (
             "Namespace",
             {"spec": {"finalizers": ["a"]}},
             {"spec": {"finalizers": ["b"]}},
             {"spec": {"finalizers": ["b"]}},
-            id="namespace-finalizers-are-replaced",
         ),
-        pytest.param(
+        "service-ports": (
             "Service",
             {"spec": {"ports": [{"port": 80, "name": "a"}]}},
             {"spec": {"ports": [{"port": 80, "name": "b"}]}},
             {"spec": {"ports": [{"port": 80, "name": "b"}]}},
-            id="service-ports",
         ),
-        pytest.param(
+        "reserved-for": (
             "ResourceClaim",
             {"status": {"reservedFor": [{"uid": "1"}]}},
             {"status": {"reservedFor": [{"uid": "2"}]}},
             {"status": {"reservedFor": [{"uid": "2"}, {"uid": "1"}]}},
-            id="reserved-for",
         ),
-        pytest.param(
+        "requests-are-replaced": (
             "ResourceClaim",
             {"spec": {"devices": {"requests": [{"name": "a"}, {"name": "b"}]}}},
             {"spec": {"devices": {"requests": [{"name": "a", "exactly": {}}]}}},
             {"spec": {"devices": {"requests": [{"name": "a", "exactly": {}}]}}},
-            id="requests-are-replaced",
         ),
-        pytest.param(
+        "device-conditions-are-replaced": (
             "ResourceClaim",
             {"status": {"devices": [{"conditions": [{"type": "a"}]}]}},
             {"status": {"devices": [{"conditions": [{"type": "b"}]}]}},
             {"status": {"devices": [{"conditions": [{"type": "b"}]}]}},
-            id="device-conditions-are-replaced",
         ),
-        pytest.param(
+        "replace-object": (
             "ConfigMap",
             {"data": {"a": "1", "b": "2"}},
             {"data": {"$patch": "replace", "c": "3"}},
             {"data": {"c": "3"}},
-            id="replace-object",
         ),
-        pytest.param(
+        "order": (
             "Pod",
             {"spec": {"containers": CONTAINERS}},
             {"spec": {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}]}},
             {"spec": {"containers": [CONTAINERS[1], CONTAINERS[0]]}},
-            id="order",
         ),
-        pytest.param(
+        "retain-keys": (
             "Pod",
             {"spec": {"volumes": [{"name": "v", "emptyDir": {}}]}},
             {"spec": {"volumes": [{"name": "v", "$retainKeys": ["name", "nfs"], "nfs": {"server": "s"}}]}},
             {"spec": {"volumes": [{"name": "v", "nfs": {"server": "s"}}]}},
-            id="retain-keys",
         ),
-    ],
+    }
 )
 def test_strategic_merge_patch(kind: str, document: Any, patch: Any, expected: Any) -> None:
     before = copy.deepcopy(document)

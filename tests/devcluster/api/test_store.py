@@ -230,11 +230,7 @@ def test_dependents_of_a_pod_wait_for_its_kubelet(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    "reference",
-    [
-        pytest.param({"uid": "other"}, id="another-uid"),
-        pytest.param({"name": "other"}, id="another-name"),
-    ],
+    "reference", [pytest.param({"uid": "other"}, id="another-uid"), pytest.param({"name": "other"}, id="another-name")]
 )
 def test_an_object_whose_owner_never_existed_is_deleted_at_once(store: Store, reference: dict[str, str]) -> None:
     owner = store.create(types.PODS, pod(), "default")

@@ -11,63 +11,31 @@ from dra_spawner.devcluster.api import resource_types as types
 from dra_spawner.devcluster.api.errors import ApiError
 from dra_spawner.devcluster.api.schema import decode_object, unknown_fields
 from dra_spawner.devcluster.api.store import Store
+from tests.all_of_them import all_of_them
 
 from . import fidelity_cases as cases
 
 
-@pytest.fixture
-def store() -> Store:
+def new_store() -> Store:
     return Store(lambda: datetime(2030, 1, 1, tzinfo=UTC))
 
 
-# Accepted entries; everything else in the tables is refused.
-GOOD = {
-    "claim": {"plain", "everything", "count-zero", "count-huge", "all", "selector-dyn", "first"}
-    | {"capacity-negative", "capacity-number", "unknown-field"},
-    "template": {"plain"},
-    "class": {"empty", "selectors", "extended"},
-    "slice": {"plain", "neither", "range-good", "capacity-negative"},
-    "pod": {"plain", "claim", "claim-request", "system-priority", "own-values", "tolerates-all", "quantities"}
-    | {"requests-only", "volumes", "gated", "latest", "empty-collections", "nulls", "unknown-fields"},
-}
+@pytest.fixture
+def store() -> Store:
+    return new_store()
 
 
-def _bodies() -> list[Any]:
-    pods = [
-        (name, {"metadata": {"name": "x", **metadata}, "spec": {"containers": [cases.container()], **spec}})
-        for name, (metadata, spec) in cases.PODS.items()
-    ]
-    tables: list[tuple[str, types.ResourceType, list[tuple[str, Any]]]] = [
-        ("claim", types.RESOURCECLAIMS, [(name, {"spec": {"devices": v}}) for name, v in cases.CLAIMS.items()]),
-        ("template", types.RESOURCECLAIMTEMPLATES, [(name, {"spec": v}) for name, v in cases.TEMPLATES.items()]),
-        ("slice", types.RESOURCESLICES, [(name, {"spec": v}) for name, v in cases.SLICES.items()]),
-        (
-            "class",
-            types.DEVICECLASSES,
-            [(case, {"metadata": {"name": name}, "spec": v}) for case, (name, v) in cases.CLASSES.items()],
-        ),
-        ("pod", types.PODS, pods),
-    ]
-    return [
-        pytest.param(resource_type, body, name in GOOD[kind], id=f"{kind}-{name}")
-        for kind, resource_type, bodies in tables
-        for name, body in bodies
-    ]
-
-
-@pytest.mark.parametrize(("resource_type", "body", "good"), _bodies())
-def test_bodies(store: Store, resource_type: types.ResourceType, body: dict[str, Any], good: bool) -> None:
-    namespace = "default" if resource_type.namespaced else None
-    whole = {"metadata": {"name": "x"}, **body}
-    if good:
-        created = store.create(resource_type, whole, namespace)
-        # An accepted object is accepted as an update, and changes nothing.
-        assert store.update(resource_type, created) is created
+@all_of_them(cases.BODIES)
+def test_bodies(resource_type: types.ResourceType, body: dict[str, Any], is_accepted: bool) -> None:
+    store, namespace = new_store(), "default" if resource_type.namespaced else None
+    if is_accepted:
+        created = store.create(resource_type, body, namespace)
+        assert store.update(resource_type, created) is created, "it is accepted as an update, too, and changes nothing"
         return
     with pytest.raises(ApiError) as refusal:
-        store.create(resource_type, whole, namespace)
+        store.create(resource_type, body, namespace)
     assert refusal.value.status_code in (400, 403, 422)
-    assert store.find(resource_type, namespace, "x") is None
+    assert store.find(resource_type, namespace, body["metadata"]["name"]) is None
 
 
 @pytest.mark.parametrize(
@@ -161,20 +129,19 @@ def test_step_zero_is_refused(store: Store) -> None:
         store.create(types.RESOURCESLICES, {"metadata": {"name": "s"}, "spec": spec})
 
 
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        pytest.param({"metadata": {"name": 5}}, "number into Go struct field ObjectMeta.metadata.name", id="name"),
-        pytest.param({"spec": {"containers": {}}}, "object into Go struct field PodSpec.spec.containers", id="list"),
-        pytest.param({"spec": 5}, "number into Go struct field Pod.spec", id="structure"),
-        pytest.param({"spec": {"hostNetwork": "yes"}}, "string into Go struct field", id="bool"),
-        pytest.param({"spec": {"priority": 2**31}}, "number 2147483648 into Go struct field", id="int32"),
-        pytest.param({"spec": {"priority": True}}, "bool into Go struct field", id="bool-as-int"),
-        pytest.param({"kind": "Job"}, "Job in version", id="kind"),
-        pytest.param({"apiVersion": "v2"}, 'registered for version "v2"', id="version"),
-        pytest.param({"metadata": {"labels": {"a": 1}}}, "of type string", id="map"),
-        pytest.param({"metadata": {"creationTimestamp": "now"}}, 'parsing time "now"', id="time"),
-    ],
+@all_of_them(
+    {
+        "name": ({"metadata": {"name": 5}}, "number into Go struct field ObjectMeta.metadata.name"),
+        "list": ({"spec": {"containers": {}}}, "object into Go struct field PodSpec.spec.containers"),
+        "structure": ({"spec": 5}, "number into Go struct field Pod.spec"),
+        "bool": ({"spec": {"hostNetwork": "yes"}}, "string into Go struct field"),
+        "int32": ({"spec": {"priority": 2**31}}, "number 2147483648 into Go struct field"),
+        "bool-as-int": ({"spec": {"priority": True}}, "bool into Go struct field"),
+        "kind": ({"kind": "Job"}, "Job in version"),
+        "version": ({"apiVersion": "v2"}, 'registered for version "v2"'),
+        "map": ({"metadata": {"labels": {"a": 1}}}, "of type string"),
+        "time": ({"metadata": {"creationTimestamp": "now"}}, 'parsing time "now"'),
+    }
 )
 def test_wrong_types_are_refused(body: dict[str, Any], message: str) -> None:
     with pytest.raises(ApiError) as refusal:

@@ -50,7 +50,21 @@ class Cluster:
         self.store.modify(RESOURCECLAIMS, NAMESPACE, name, allocate, "status")
         self.controller.settle()
 
-    def finish(self, name, phase="Succeeded"):
+    def standing(self, *pods):
+        """A claim that is allocated, and pods on a node that are its consumers."""
+        self.create(RESOURCECLAIMS, claim("standing"))
+        for name in pods:
+            self.create(PODS, pod(name, claim="standing", nodeName="n"))
+        self.allocate("standing", *pods)
+
+    def made(self, name="user", **options):
+        """The claim of a pod, made from a template."""
+        self.create(RESOURCECLAIMTEMPLATES, template("gpus"))
+        self.create(PODS, pod(name, template="gpus", **options))
+        (claim,) = self.claims()
+        return claim
+
+    def finish(self, name, phase):
         self.store.modify(PODS, NAMESPACE, name, lambda obj: obj["status"].update(phase=phase), "status")
         self.controller.settle()
 
@@ -116,10 +130,7 @@ def test_generate_name(pod_name, entry, expected):
 
 
 def test_generated_name_is_a_label(cluster):
-    cluster.create(RESOURCECLAIMTEMPLATES, template("gpus"))
-    cluster.create(PODS, pod("p" * 100, template="gpus"))
-    (made,) = cluster.claims()
-    assert len(made["metadata"]["name"]) <= 63
+    assert len(cluster.made("p" * 100)["metadata"]["name"]) <= 63
 
 
 def test_missing_template_is_reported_and_retried(cluster):
@@ -161,9 +172,7 @@ def test_claim_the_api_refuses_is_reported(cluster):
 
 
 def test_orphan_is_adopted(cluster):
-    cluster.create(RESOURCECLAIMTEMPLATES, template("gpus"))
-    cluster.create(PODS, pod("user", template="gpus"))
-    (made,) = cluster.claims()
+    made = cluster.made()
     cluster.store.modify(PODS, NAMESPACE, "user", lambda obj: obj["status"].pop("resourceClaimStatuses"), "status")
     cluster.controller.settle()
     assert cluster.claims() == [made]
@@ -171,9 +180,7 @@ def test_orphan_is_adopted(cluster):
 
 
 def test_claim_that_was_deleted_is_made_again(cluster):
-    cluster.create(RESOURCECLAIMTEMPLATES, template("gpus"))
-    cluster.create(PODS, pod("user", template="gpus"))
-    (made,) = cluster.claims()
+    made = cluster.made()
     cluster.delete(RESOURCECLAIMS, made["metadata"]["name"])
     (again,) = cluster.claims()
     assert again["metadata"]["uid"] != made["metadata"]["uid"]
@@ -191,9 +198,7 @@ def test_pod_that_needs_no_claim_gets_none(cluster):
 
 @pytest.mark.parametrize("end", ["deleted", "Succeeded", "Failed", "replaced"])
 def test_last_consumer_frees_the_devices(cluster, end):
-    cluster.create(RESOURCECLAIMS, claim("standing"))
-    cluster.create(PODS, pod("user", claim="standing", nodeName="n"))
-    cluster.allocate("standing", "user")
+    cluster.standing("user")
     if end in ("deleted", "replaced"):
         cluster.store.delete(PODS, NAMESPACE, "user", grace_period_seconds=0)
         if end == "replaced":
@@ -207,10 +212,7 @@ def test_last_consumer_frees_the_devices(cluster, end):
 
 
 def test_other_consumers_keep_the_devices(cluster):
-    cluster.create(RESOURCECLAIMS, claim("standing"))
-    for name in ("one", "two"):
-        cluster.create(PODS, pod(name, claim="standing", nodeName="n"))
-    cluster.allocate("standing", "one", "two")
+    cluster.standing("one", "two")
     cluster.delete(PODS, "one", grace_period_seconds=0)
     left = cluster.claim("standing")
     assert [consumer["name"] for consumer in left["status"]["reservedFor"]] == ["two"]
@@ -219,14 +221,12 @@ def test_other_consumers_keep_the_devices(cluster):
 
 
 def test_claim_that_nobody_ever_used_stays_allocated(cluster):
-    cluster.create(RESOURCECLAIMS, claim("standing"))
-    cluster.allocate("standing")
+    cluster.standing()
     assert cluster.claim("standing")["status"]["allocation"] == ALLOCATION
 
 
 def test_unknown_consumers_are_left_alone(cluster):
-    cluster.create(RESOURCECLAIMS, claim("standing"))
-    cluster.allocate("standing")
+    cluster.standing()
     consumer = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "gang", "uid": "1"}
     change = {"reservedFor": [consumer]}
     cluster.store.modify(RESOURCECLAIMS, NAMESPACE, "standing", lambda obj: obj["status"].update(change), "status")
@@ -235,9 +235,7 @@ def test_unknown_consumers_are_left_alone(cluster):
 
 
 def test_deleted_claim_waits_for_its_consumer(cluster):
-    cluster.create(RESOURCECLAIMS, claim("standing"))
-    cluster.create(PODS, pod("user", claim="standing", nodeName="n"))
-    cluster.allocate("standing", "user")
+    cluster.standing("user")
     cluster.delete(RESOURCECLAIMS, "standing")
     assert cluster.claim("standing")["metadata"]["deletionTimestamp"]
     cluster.delete(PODS, "user", grace_period_seconds=0)
@@ -245,18 +243,14 @@ def test_deleted_claim_waits_for_its_consumer(cluster):
 
 
 def test_deleted_claim_without_consumer_disappears_at_once(cluster):
-    cluster.create(RESOURCECLAIMS, claim("standing"))
-    cluster.allocate("standing")
+    cluster.standing()
     cluster.delete(RESOURCECLAIMS, "standing")
     assert cluster.claims() == []
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_claim_of_a_finished_pod_is_deleted_at_once(cluster, phase):
-    cluster.create(RESOURCECLAIMTEMPLATES, template("gpus"))
-    cluster.create(PODS, pod("user", template="gpus", nodeName="n"))
-    (made,) = cluster.claims()
-    cluster.allocate(made["metadata"]["name"], "user")
+    cluster.allocate(cluster.made(nodeName="n")["metadata"]["name"], "user")
     cluster.finish("user", phase)
     assert cluster.claims() == []
     cluster.clock.turn(60)
@@ -266,9 +260,7 @@ def test_claim_of_a_finished_pod_is_deleted_at_once(cluster, phase):
 
 
 def test_claim_of_a_deleted_pod_is_deleted_with_the_pod(cluster):
-    cluster.create(RESOURCECLAIMTEMPLATES, template("gpus"))
-    cluster.create(PODS, pod("user", template="gpus", nodeName="n"))
-    cluster.allocate(cluster.claims()[0]["metadata"]["name"], "user")
+    cluster.allocate(cluster.made(nodeName="n")["metadata"]["name"], "user")
     cluster.delete(PODS, "user")  # its kubelet lets it go later
     assert len(cluster.claims()) == 1
     cluster.delete(PODS, "user", grace_period_seconds=0)
@@ -276,9 +268,7 @@ def test_claim_of_a_deleted_pod_is_deleted_with_the_pod(cluster):
 
 
 def test_pod_bound_past_the_scheduler_becomes_a_consumer(cluster):
-    cluster.create(RESOURCECLAIMS, claim("standing"))
-    cluster.create(PODS, pod("first", claim="standing", nodeName="n"))
-    cluster.allocate("standing", "first")
+    cluster.standing("first")
     cluster.create(PODS, pod("second", claim="standing", nodeName="n"))
     cluster.create(PODS, pod("waiting", claim="standing"))
     consumers = [consumer["name"] for consumer in cluster.claim("standing")["status"]["reservedFor"]]

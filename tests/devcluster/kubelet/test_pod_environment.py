@@ -11,6 +11,7 @@ from dra_spawner.devcluster.kubelet.pod_environment import (
     expand,
     references,
 )
+from tests.all_of_them import all_of_them
 
 POD: dict[str, Any] = {
     "metadata": {
@@ -45,29 +46,28 @@ def test_expand(text: str, expected: str):
     assert expand(text, {"A": "1"}) == expected
 
 
-@pytest.mark.parametrize(
-    ("value_from", "expected"),
-    [
-        pytest.param({"fieldRef": {"fieldPath": "metadata.name"}}, "user", id="name"),
-        pytest.param({"fieldRef": {"fieldPath": "metadata.namespace"}}, "hub", id="namespace"),
-        pytest.param({"fieldRef": {"fieldPath": "metadata.uid"}}, "u1", id="uid"),
-        pytest.param({"fieldRef": {"fieldPath": "metadata.labels['a/b']"}}, "y", id="label"),
-        pytest.param({"fieldRef": {"fieldPath": "metadata.labels['no']"}}, "", id="label that is not there"),
-        pytest.param({"fieldRef": {"fieldPath": "metadata.annotations['note']"}}, "n", id="annotation"),
-        pytest.param({"fieldRef": {"fieldPath": "spec.nodeName"}}, "node-a", id="node"),
-        pytest.param({"fieldRef": {"fieldPath": "spec.serviceAccountName"}}, "sa", id="account"),
-        pytest.param({"fieldRef": {"fieldPath": "status.podIP"}}, "127.1.2.3", id="address"),
-        pytest.param({"fieldRef": {"fieldPath": "status.podIPs"}}, "127.1.2.3", id="addresses"),
-        pytest.param({"fieldRef": {"fieldPath": "status.hostIP"}}, "127.0.0.1", id="the node's address"),
-        pytest.param({"configMapKeyRef": {"name": "settings", "key": "two"}}, "2", id="config map"),
-        pytest.param({"secretKeyRef": {"name": "keys", "key": "token"}}, "s3cret", id="secret"),
-        pytest.param({"secretKeyRef": {"name": "no", "key": "k", "optional": True}}, None, id="optional, no object"),
-        pytest.param({"secretKeyRef": {"name": "keys", "key": "k", "optional": True}}, None, id="optional, no key"),
-        pytest.param({"resourceFieldRef": {"resource": "limits.memory", "divisor": "1Mi"}}, "1024", id="limit"),
-        pytest.param({"resourceFieldRef": {"resource": "requests.cpu"}}, "1", id="request, rounded up"),
-        pytest.param({"resourceFieldRef": {"resource": "requests.cpu", "divisor": "1m"}}, "500", id="milli"),
-        pytest.param({"resourceFieldRef": {"resource": "limits.cpu"}}, "8", id="no limit: the node's"),
-    ],
+@all_of_them(
+    {
+        "name": ({"fieldRef": {"fieldPath": "metadata.name"}}, "user"),
+        "namespace": ({"fieldRef": {"fieldPath": "metadata.namespace"}}, "hub"),
+        "uid": ({"fieldRef": {"fieldPath": "metadata.uid"}}, "u1"),
+        "label": ({"fieldRef": {"fieldPath": "metadata.labels['a/b']"}}, "y"),
+        "label that is not there": ({"fieldRef": {"fieldPath": "metadata.labels['no']"}}, ""),
+        "annotation": ({"fieldRef": {"fieldPath": "metadata.annotations['note']"}}, "n"),
+        "node": ({"fieldRef": {"fieldPath": "spec.nodeName"}}, "node-a"),
+        "account": ({"fieldRef": {"fieldPath": "spec.serviceAccountName"}}, "sa"),
+        "address": ({"fieldRef": {"fieldPath": "status.podIP"}}, "127.1.2.3"),
+        "addresses": ({"fieldRef": {"fieldPath": "status.podIPs"}}, "127.1.2.3"),
+        "the node's address": ({"fieldRef": {"fieldPath": "status.hostIP"}}, "127.0.0.1"),
+        "config map": ({"configMapKeyRef": {"name": "settings", "key": "two"}}, "2"),
+        "secret": ({"secretKeyRef": {"name": "keys", "key": "token"}}, "s3cret"),
+        "optional, no object": ({"secretKeyRef": {"name": "no", "key": "k", "optional": True}}, None),
+        "optional, no key": ({"secretKeyRef": {"name": "keys", "key": "k", "optional": True}}, None),
+        "limit": ({"resourceFieldRef": {"resource": "limits.memory", "divisor": "1Mi"}}, "1024"),
+        "request, rounded up": ({"resourceFieldRef": {"resource": "requests.cpu"}}, "1"),
+        "milli": ({"resourceFieldRef": {"resource": "requests.cpu", "divisor": "1m"}}, "500"),
+        "no limit: the node's": ({"resourceFieldRef": {"resource": "limits.cpu"}}, "8"),
+    }
 )
 def test_sources(value_from: dict[str, Any], expected: str | None):
     resources = {"limits": {"memory": "1Gi"}, "requests": {"cpu": "500m"}}

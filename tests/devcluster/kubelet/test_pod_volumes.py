@@ -15,6 +15,7 @@ from dra_spawner.devcluster.kubelet.pod_volumes import (
     volume_references,
     working_directory,
 )
+from tests.all_of_them import all_of_them
 
 HOME = Mount("/home/jovyan", Path("/data/home"), persistent=True, read_only=False)
 DEEPER = Mount("/home/jovyan/shared", Path("/data/shared"), persistent=False, read_only=False)
@@ -24,20 +25,19 @@ def pod_with(*volumes: dict[str, Any]) -> dict[str, Any]:
     return {"metadata": {"name": "user", "namespace": "hub", "uid": "u1"}, "spec": {"volumes": list(volumes)}}
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        pytest.param("/home/jovyan", "/data/home", id="the mount itself"),
-        pytest.param("/home/jovyan/a.txt", "/data/home/a.txt", id="below"),
-        pytest.param("/home/jovyan/shared/a", "/data/shared/a", id="the longest mount wins"),
-        pytest.param("--dir=/home/jovyan", "--dir=/data/home", id="after an equals sign"),
-        pytest.param("/usr/bin:/home/jovyan/bin", "/usr/bin:/data/home/bin", id="in a list"),
-        pytest.param("/home/jovyan2", "/home/jovyan2", id="another name"),
-        pytest.param("/home/jovyan-old", "/home/jovyan-old", id="another name with a dash"),
-        pytest.param("/srv/home/jovyan", "/srv/home/jovyan", id="within another path"),
-        pytest.param("http://host/home/jovyan", "http://host/home/jovyan", id="in a URL"),
-        pytest.param("text", "text", id="no path"),
-    ],
+@all_of_them(
+    {
+        "the mount itself": ("/home/jovyan", "/data/home"),
+        "below": ("/home/jovyan/a.txt", "/data/home/a.txt"),
+        "the longest mount wins": ("/home/jovyan/shared/a", "/data/shared/a"),
+        "after an equals sign": ("--dir=/home/jovyan", "--dir=/data/home"),
+        "in a list": ("/usr/bin:/home/jovyan/bin", "/usr/bin:/data/home/bin"),
+        "another name": ("/home/jovyan2", "/home/jovyan2"),
+        "another name with a dash": ("/home/jovyan-old", "/home/jovyan-old"),
+        "within another path": ("/srv/home/jovyan", "/srv/home/jovyan"),
+        "in a URL": ("http://host/home/jovyan", "http://host/home/jovyan"),
+        "no path": ("text", "text"),
+    }
 )
 def test_translate(text: str, expected: str):
     assert translate(text, [DEEPER, HOME]) == expected

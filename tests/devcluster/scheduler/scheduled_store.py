@@ -5,22 +5,11 @@ from __future__ import annotations
 import itertools
 import random
 
-from dra_spawner.devcluster.api.resource_types import (
-    EVENTS,
-    NODES,
-    PODS,
-    RESOURCECLAIMS,
-    RESOURCESLICES,
-)
+from dra_spawner.devcluster.api.resource_types import EVENTS, NODES, PODS, RESOURCECLAIMS, RESOURCESLICES
 from dra_spawner.devcluster.api.store import Store
 from dra_spawner.devcluster.controllers.claim_controller import ClaimController
 from dra_spawner.devcluster.scheduler.scheduler import Scheduler
-from tests.devcluster.cluster_objects import (
-    NAMESPACE,
-    TurnedClock,
-    gpu_slice,
-    node,
-)
+from tests.devcluster.cluster_objects import NAMESPACE, TurnedClock, gpu_slice, node
 
 NO_PREEMPTION = "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
 ALL_TAKEN = f"0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, {NO_PREEMPTION}"

@@ -5,21 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 from dra_spawner import names
-from dra_spawner.devcluster.api.resource_types import (
-    PODS,
-    RESOURCECLAIMS,
-    RESOURCECLAIMTEMPLATES,
-)
+from dra_spawner.devcluster.api.resource_types import PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
 from dra_spawner.devcluster.scheduler.queue import QueueState
-from tests.devcluster.cluster_objects import (
-    NAMESPACE,
-    SHARE_CLASS,
-    claim,
-    pod,
-    shareable,
-    template,
-    whole,
-)
+from tests.devcluster.cluster_objects import NAMESPACE, SHARE_CLASS, claim, pod, shareable, template, whole
 from tests.devcluster.scheduler.scheduled_store import ALL_TAKEN
 
 

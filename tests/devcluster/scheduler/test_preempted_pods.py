@@ -4,19 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dra_spawner.devcluster.api.resource_types import (
-    PODS,
-    PRIORITYCLASSES,
-    RESOURCECLAIMS,
-    RESOURCECLAIMTEMPLATES,
-)
-from tests.devcluster.cluster_objects import (
-    NAMESPACE,
-    claim,
-    pod,
-    template,
-    whole,
-)
+from dra_spawner.devcluster.api.resource_types import PODS, PRIORITYCLASSES, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
+from tests.devcluster.cluster_objects import NAMESPACE, claim, pod, template, whole
 from tests.devcluster.scheduler.scheduled_store import ALL_TAKEN
 
 

@@ -14,15 +14,7 @@ from dra_spawner.devcluster.api.resource_types import (
     RESOURCECLAIMTEMPLATES,
     RESOURCESLICES,
 )
-from tests.devcluster.cluster_objects import (
-    NAMESPACE,
-    claim,
-    device_class,
-    gpu_slice,
-    pod,
-    template,
-    whole,
-)
+from tests.devcluster.cluster_objects import NAMESPACE, claim, device_class, gpu_slice, pod, template, whole
 
 
 @pytest.mark.parametrize(

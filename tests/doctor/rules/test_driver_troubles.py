@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from dra_spawner.doctor.rules.driver_troubles import trouble_findings
 from dra_spawner.dra.objects import DeviceClass, ResourceSlice
+from tests.all_of_them import all_of_them
 from tests.doctor.objects import device_class, gpu, resource_slice, sound
 
 AMD, HAMI, INTEL, NVIDIA, NET = (
@@ -37,21 +36,18 @@ RDMA = {"dra.net/rdma": {"bool": True}}
 CLASS = (device_class("dranet.net", NET),)
 
 
-@pytest.mark.parametrize(
-    ("part", "classes", "wrong", "right"),
-    [
-        pytest.param("0 bytes", (), [device(INTEL, capacity=EMPTY)], [device(INTEL)], id="intel memory"),
-        pytest.param("AMD's driver publishes GPUs with 0 bytes", (), [device(AMD, capacity=EMPTY)], [device(AMD)], id="amd memory"),
-        pytest.param("renamed", (), [device(AMD, attributes={"pciAddr": {"string": "0"}})], [device(AMD, attributes={"resource.kubernetes.io/pciBusID": {"string": "0"}})], id="amd names"),
-        pytest.param("min_memory", (), [device(NVIDIA, capacity={}, attributes={"type": {"string": "gpu"}})], [device(NVIDIA, capacity={}, attributes={"type": {"string": "vfio"}})], id="nvidia memory"),
-        pytest.param("SriovResourcePolicy", (device_class(SRIOV),), [], [device(SRIOV)], id="sriov"),
-        pytest.param("60 %", (), [device(HAMI)], [], id="hami"),
-        pytest.param("enforces neither", (), [device(NVIDIA, allowMultipleAllocations=True)], [device(NVIDIA)], id="nvidia shares"),
-        pytest.param("brings no DeviceClass", (device_class(NVIDIA),), [device(NET)], [], id="dranet class"),
-        pytest.param("PCIe root", CLASS, [device(NET, **at("b", **RDMA)), device(NVIDIA, **at("a"))], [device(NET, **at("a", **RDMA)), device(NVIDIA, **at("a"))], id="root"),
-        pytest.param("PCIe root", CLASS, [device(NET, attributes=RDMA), device(AMD, **at("a"))], [device(NET, **at("b")), device(AMD, **at("a"))], id="no root"),
-    ],
-)  # fmt: skip
+@all_of_them({
+    "intel memory": ("0 bytes", (), [device(INTEL, capacity=EMPTY)], [device(INTEL)]),
+    "amd memory": ("AMD's driver publishes GPUs with 0 bytes", (), [device(AMD, capacity=EMPTY)], [device(AMD)]),
+    "amd names": ("renamed", (), [device(AMD, attributes={"pciAddr": {"string": "0"}})], [device(AMD, attributes={"resource.kubernetes.io/pciBusID": {"string": "0"}})]),
+    "nvidia memory": ("min_memory", (), [device(NVIDIA, capacity={}, attributes={"type": {"string": "gpu"}})], [device(NVIDIA, capacity={}, attributes={"type": {"string": "vfio"}})]),
+    "sriov": ("SriovResourcePolicy", (device_class(SRIOV),), [], [device(SRIOV)]),
+    "hami": ("60 %", (), [device(HAMI)], []),
+    "nvidia shares": ("enforces neither", (), [device(NVIDIA, allowMultipleAllocations=True)], [device(NVIDIA)]),
+    "dranet class": ("brings no DeviceClass", (device_class(NVIDIA),), [device(NET)], []),
+    "root": ("PCIe root", CLASS, [device(NET, **at("b", **RDMA)), device(NVIDIA, **at("a"))], [device(NET, **at("a", **RDMA)), device(NVIDIA, **at("a"))]),
+    "no root": ("PCIe root", CLASS, [device(NET, attributes=RDMA), device(AMD, **at("a"))], [device(NET, **at("b")), device(AMD, **at("a"))]),
+})  # fmt: skip
 def test_a_trouble_appears_only_where_its_cause_is_published(
     part: str, classes: tuple[DeviceClass, ...], wrong: list[ResourceSlice], right: list[ResourceSlice]
 ) -> None:

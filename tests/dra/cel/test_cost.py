@@ -27,6 +27,7 @@ from dra_spawner.dra.cel.compiler import compile_checked
 from dra_spawner.dra.cel.estimate import estimate_cost
 from dra_spawner.dra.cel.parser import parse
 from dra_spawner.dra.quantity import Quantity
+from tests.all_of_them import all_of_them
 from tests.dra.cel.expensive_selectors import ExpensiveSelectors
 from tests.dra.cel.random_selectors import RandomSelectors
 from tests.oracle.binary import binary_or_skip
@@ -148,8 +149,7 @@ def test_estimates_of_ordinary_selectors(oracle: Path):
     assert compared > 150
 
 
-@pytest.mark.parametrize(
-    ("expression", "estimate", "cost"),
+@all_of_them(
     [
         ("true", 0, 0),
         ('"%.999999999f".format([1.5]).size() > 0', 14, 4),
@@ -161,7 +161,7 @@ def test_estimates_of_ordinary_selectors(oracle: Path):
         ('cel.bind(v, device.attributes["gpu.example.com"], v.product == "A100" && v.index == 7)', 19, 9),
         ("optional.of(1).optMap(x, x + 1).hasValue()", 18, 8),
         ("[3, 1].sortBy(x, x) == [1, 3]", 89, 49),
-    ],
+    ]
 )
 def test_costs_that_kubernetes_counts(expression: str, estimate: int, cost: int):
     assert estimate_cost(check(parse(expression), expression)) == estimate

@@ -43,8 +43,7 @@ class Oracle:
 
     def __init__(self) -> None:
         self.environment = cel.NewEnv(
-            variables={"device": cel.Type.DYN},
-            extensions=[ext_bindings.ExtBindings(), ext_optional.ExtOptional()],
+            variables={"device": cel.Type.DYN}, extensions=[ext_bindings.ExtBindings(), ext_optional.ExtOptional()]
         )
         attributes = {domain: dict(names) for domain, names in DEVICE.attributes.items()}
         fields = {"driver": DEVICE.driver, "attributes": attributes, "capacity": {}, "allowMultipleAllocations": True}

@@ -21,6 +21,7 @@ from dra_spawner.dra.cel import (
     CelUnsupportedError,
     compile_selector,
 )
+from tests.all_of_them import all_of_them
 from tests.dra.cel.devices import FISH, FISH_WITH_LISTS, GPU
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -54,16 +55,16 @@ def agrees(row: dict[str, Any], found: dict[str, Any]) -> None:
     assert {key: found.get(key) for key in expected} == expected
 
 
-@pytest.mark.parametrize("row", rows("language"))
+@all_of_them(rows("language"))
 def test_language(row: dict[str, Any]):
     agrees(row, verdict(row["expression"], FISH))
 
 
-@pytest.mark.parametrize("row", rows("list_attributes"))
+@all_of_them(rows("list_attributes"))
 def test_list_attributes(row: dict[str, Any]):
     agrees(row, verdict(row["expression"], FISH_WITH_LISTS, list_attributes=True))
 
 
-@pytest.mark.parametrize("row", rows("random"))
+@all_of_them(rows("random"))
 def test_random_selectors(row: dict[str, Any]):
     agrees(row, verdict(row["expression"], GPU))

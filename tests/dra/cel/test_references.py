@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dra_spawner.dra.cel import CelCompileError, Collection, Reference, referenced_attributes
+from tests.all_of_them import all_of_them
 
 G = 'device.attributes["d"]'
 
@@ -51,7 +52,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("expression", "references"), CASES, ids=[case[0] for case in CASES])
+@all_of_them(CASES)
 def test_references(expression: str, references: list[Reference]):
     assert list(referenced_attributes(expression)) == references
 

@@ -19,6 +19,7 @@ from dra_spawner.dra.cel.checker import check
 from dra_spawner.dra.cel.compiler import compile_checked
 from dra_spawner.dra.cel.parser import parse
 from dra_spawner.dra.quantity import Quantity
+from tests.all_of_them import all_of_them
 from tests.dra.cel.devices import FISH
 
 DRIVER = "gpu.nvidia.com"
@@ -61,7 +62,7 @@ TYPICAL = [
 ]
 
 
-@pytest.mark.parametrize(("expression", "matches"), TYPICAL, ids=[row[0] for row in TYPICAL])
+@all_of_them(TYPICAL)
 def test_typical_selectors(expression: str, matches: bool):
     assert compile_selector(expression).matches(A100) is matches
 
@@ -69,10 +70,6 @@ def test_typical_selectors(expression: str, matches: bool):
 @pytest.mark.parametrize(
     ("expression", "message"),
     [
-        ('device.attributes["x"].gone', "no such key: gone"),
-        ('device.attributes["gpu.nvidia.com"].type < 3', "no such overload"),
-        ('device.attributes["gpu.nvidia.com"].driverVersion == "550.54.14"', "no such overload"),
-        ('device.attributes["gpu.nvidia.com"].minor / 0 == 1', "division by zero"),
         ('device.attributes["gpu.nvidia.com"].type', "CEL result of type string could not be converted to bool"),
         ('false || device.attributes["x"].gone', "no such key: gone"),
         ('quantity("ten") == quantity("10")', "'ten' is not a quantity"),
@@ -80,6 +77,7 @@ def test_typical_selectors(expression: str, matches: bool):
     ],
 )
 def test_an_error_is_not_a_mismatch(expression: str, message: str):
+    """Other errors are in the recorded verdicts."""
     with pytest.raises(CelRuntimeError) as caught:
         compile_selector(expression).matches(A100)
     assert str(caught.value) == message
@@ -98,42 +96,28 @@ def test_errors_are_absorbed_where_the_rest_decides(expression: str, matches: bo
     assert compile_selector(expression).matches(A100) is matches
 
 
-@pytest.mark.parametrize(
-    ("expression", "name"),
+@all_of_them(
     [
-        ('url("http://a").getHost() == "a"', "url()"),
-        ('ip("10.0.0.1") == ip("10.0.0.1")', "ip()"),
-        ('cidr("10.0.0.0/8").containsIP("10.0.0.1")', "cidr()"),
-        ('duration("1s") == duration("1s")', "duration()"),
-        ('timestamp("2020-01-01T00:00:00Z").getHours() == 0', "timestamp()"),
         ('device.attributes["x"].t.getHours() == 0', "getHours()"),
-        ('format.dns1123Label().validate("a").hasValue()', "format.dns1123Label()"),
         (f"{'(' * 51}true{')' * 51}", "levels of brackets"),
         (f"1{' + 1' * 150} == 1", "levels of brackets"),
-        ("Message{field: 1} == Message{}", "message literals"),
-        ("{[1]: 1}.size() == 1", "map key"),
-    ],
+    ]
 )
 def test_functions_that_are_not_implemented_are_named(expression: str, name: str):
+    """Most are in the recorded verdicts."""
     with pytest.raises(CelUnsupportedError) as caught:
         compile_selector(expression)
     assert name in caught.value.message
 
 
-@pytest.mark.parametrize(
-    ("expression", "line", "column", "message"),
+@all_of_them(
     [
-        ("device.zzz", 1, 7, "undefined field 'zzz'"),
-        ("true &&\n  devic.driver == 'x'", 2, 3, "undeclared reference to 'devic' (in container '')"),
         ("'é' == 1", 1, 5, "found no matching overload for '_==_' applied to '(string, int)'"),
-        ("device.driver", 1, 1, "must evaluate to bool or the unknown type, not string"),
-        ('device.driver.matches("[")', 1, 23, "invalid matches argument"),
         ("true &&", 1, 8, "Syntax error: the end of the expression where an expression was expected"),
         ("true true", 1, 6, "Syntax error: 'true' where the end was expected"),
         ("", 1, 1, "Syntax error: the end of the expression where an expression was expected"),
         ("\ud800", 1, 1, "the expression is not Unicode text"),
-        ("int('x') == 1", 1, 1, "program instantiation failed: type conversion error from 'string' to 'int'"),
-    ],
+    ]
 )
 def test_compile_errors_say_where(expression: str, line: int, column: int, message: str):
     with pytest.raises(CelCompileError) as caught:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra_spawner.dra.cel import Semver, SemverError
+from tests.all_of_them import all_of_them
 
 # The order of semver.org, and numbers by value.
 ASCENDING = [
@@ -36,7 +37,7 @@ ASCENDING = [
 ]
 
 
-@pytest.mark.parametrize(("lower", "higher"), list(pairwise(ASCENDING)))
+@all_of_them(pairwise(ASCENDING))
 def test_order(lower: str, higher: str):
     assert Semver(lower).key < Semver(higher).key
     assert Semver(lower) != Semver(higher)
@@ -53,7 +54,7 @@ REFUSED += ["1.2.3-a..b", "1.2.3+a..b", "1.2.3-a_b", " 1.2.3", "1.2.3\n", "1.2.x
 REFUSED += ["18446744073709551616.0.0", "1.0.0-18446744073709551616"]
 
 
-@pytest.mark.parametrize("text", REFUSED)
+@all_of_them(REFUSED)
 def test_refused(text: str):
     with pytest.raises(SemverError):
         Semver.parse(text)

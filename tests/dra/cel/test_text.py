@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from dra_spawner.dra.cel import CelCompileError, CelDevice, CelRuntimeError, cel_string_literal, compile_selector
 from dra_spawner.dra.cel.literals import parse_string
+from tests.all_of_them import all_of_them
 from tests.dra.cel.devices import FISH
 from tests.dra.cel.random_selectors import RandomSelectors
 
@@ -31,7 +32,7 @@ def test_a_quoted_text_is_that_text(text: str):
         assert not compile_selector(f"{literal} != {literal}").matches(device)
 
 
-@pytest.mark.parametrize("text", AWKWARD, ids=ascii)
+@all_of_them(AWKWARD)
 def test_quoted_awkward_texts_are_one_printable_line(text: str):
     literal = cel_string_literal(text)
     assert literal.isprintable()
@@ -51,74 +52,12 @@ def test_any_text_compiles_or_is_refused(text: str):
 
 
 # Parts of expressions, in any order.
-PIECES = st.sampled_from(
-    [
-        "device",
-        ".",
-        "attributes",
-        "capacity",
-        "[",
-        "]",
-        "(",
-        ")",
-        "{",
-        "}",
-        "?",
-        ":",
-        ",",
-        "!",
-        "-",
-        "+",
-        "*",
-        "/",
-        "%",
-        "==",
-        "!=",
-        "<",
-        "<=",
-        ">",
-        ">=",
-        "&&",
-        "||",
-        "in",
-        "true",
-        "false",
-        "null",
-        "1",
-        "2u",
-        "3.5",
-        "0x1F",
-        "'a'",
-        '"b"',
-        "b'c'",
-        "r'd'",
-        "x",
-        "has",
-        "all",
-        "exists",
-        "map",
-        "filter",
-        "cel",
-        "bind",
-        "optional",
-        "of",
-        "none",
-        "orValue",
-        "quantity",
-        "semver",
-        "matches",
-        "size",
-        "format",
-        ".?",
-        "[?",
-        "driver",
-        "allowMultipleAllocations",
-        "sortBy",
-        "transformMap",
-        "//",
-        "\n",
-    ]
-)
+_PIECES = r"""
+device . attributes capacity [ ] ( ) { } ? : , ! - + * / % == != < <= > >= && || in true false null 1 2u 3.5
+0x1F 'a' "b" b'c' r'd' x has all exists map filter cel bind optional of none orValue quantity semver matches
+size format .? [? driver allowMultipleAllocations sortBy transformMap //
+"""
+PIECES = st.sampled_from(["\n", *_PIECES.split()])
 
 
 @given(st.lists(PIECES, max_size=25), st.booleans())

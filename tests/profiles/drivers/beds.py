@@ -165,8 +165,7 @@ def _sriov() -> Bed:
     gpus = [other.example_gpu(0, root="pci0000:10"), other.example_gpu(1, root="pci0000:20")]
     functions = [other.virtual_function(index) for index in range(4)]
     return Bed(
-        "sriov",
-        {"sriovnetwork.k8snetworkplumbingwg.io": _devices(*functions), "gpu.example.com": _devices(*gpus)},
+        "sriov", {"sriovnetwork.k8snetworkplumbingwg.io": _devices(*functions), "gpu.example.com": _devices(*gpus)}
     )
 
 

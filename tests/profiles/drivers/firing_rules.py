@@ -230,10 +230,7 @@ FIRES: dict[str, dict[str, Case]] = {
             level=W,
         ),
         "CEL": Case(
-            claim(
-                "gpu.intel.com",
-                where='device.capacity["gpu.intel.com"].memory.compareTo(quantity("1Gi")) >= 0',
-            ),
+            claim("gpu.intel.com", where='device.capacity["gpu.intel.com"].memory.compareTo(quantity("1Gi")) >= 0'),
             "flex-without-memory",
             path=f"{CLAIM}.requests.r",
             words="xpumd",

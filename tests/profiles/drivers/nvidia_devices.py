@@ -168,8 +168,5 @@ def hami_gpu(index: int) -> Json:
             pcieBusID=f"0000:{0x60 + index:02x}:00.0",
             pcie_root=f"pci0000:{0x60 + index:02x}",
         ),
-        "capacity": {
-            "cores": shared("100", least="0", step="1"),
-            "memory": shared("24Gi", least="1Mi", step="1Mi"),
-        },
+        "capacity": {"cores": shared("100", least="0", step="1"), "memory": shared("24Gi", least="1Mi", step="1Mi")},
     }

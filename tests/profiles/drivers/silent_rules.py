@@ -36,9 +36,7 @@ SILENT: dict[str, dict[str, Case]] = {
         "of a driver that reads none": Case(claim("gpu.intel.com", {"anything": 1}, "gpu.intel.com")),
     },
     "parameters-of-another-device-type": {
-        "for whatever they fit": Case(
-            {"a": claim(MIG)["a"] | {"config": [{"driver": NV, "parameters": nvidia()}]}},
-        ),
+        "for whatever they fit": Case({"a": claim(MIG)["a"] | {"config": [{"driver": NV, "parameters": nvidia()}]}}),
         "of a type that is not known": Case(claim("own-gpu", MIG_SLICES)),
         "the other alternative": Case(
             {
@@ -76,9 +74,7 @@ SILENT: dict[str, dict[str, Case]] = {
     "node-toleration": {
         "tolerated": Case(claim(GPU), "a100-efa"),
         "tolerated with its value": Case(
-            claim(GPU),
-            "a100-efa",
-            settings={"tolerations": [{"key": "nvidia.com/gpu", "value": "present"}]},
+            claim(GPU), "a100-efa", settings={"tolerations": [{"key": "nvidia.com/gpu", "value": "present"}]}
         ),
         "everything is tolerated": Case(claim(GPU), "a100-efa", settings={"tolerations": [{"operator": "Exists"}]}),
         "no such taint": Case(claim(GPU), "memory-shares", settings={"tolerations": []}),
@@ -141,8 +137,7 @@ SILENT: dict[str, dict[str, Case]] = {
     },
     "missing-capability": {
         "given": Case(
-            claim("qat.intel.com"),
-            settings={"container_security_context": {"capabilities": {"add": ["IPC_LOCK"]}}},
+            claim("qat.intel.com"), settings={"container_security_context": {"capabilities": {"add": ["IPC_LOCK"]}}}
         ),
         "all": Case(
             claim("qat.intel.com"),

@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
 import yaml
 
 from dra_spawner.profiles.drivers import known_drivers
 from dra_spawner.profiles.findings import Level
+from tests.all_of_them import all_of_them
 from tests.profiles.drivers.choices import found
 
 TEXT = (Path(__file__).parents[3] / "docs" / "reference" / "drivers.md").read_text()
 EXAMPLES = [yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.+?)^```$", TEXT, re.M | re.S)]
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=[", ".join(each["device_claims"]) for each in EXAMPLES])
+@all_of_them(EXAMPLES)
 def test_an_example_is_sound(example: dict):
     findings = found(example.pop("device_claims"), **example)
     assert [each for each in findings if each.level is not Level.INFO] == []

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from dra_spawner.profiles.drivers import known_driver, known_drivers
 from dra_spawner.profiles.drivers.parameters import Fields, Listed, Mapped, Shape
+from tests.all_of_them import all_of_them
 from tests.profiles.drivers.parameter_cases import ACCEPTED, NV, REFUSED, Json, nvidia
 
 
@@ -19,12 +20,12 @@ def problems(driver: str, parameters: Json) -> list[tuple[str, str, str]]:
     return [(each.path, each.found, each.allowed) for each in known.problems_of_parameters(parameters, "")]
 
 
-@pytest.mark.parametrize(("driver", "parameters"), ACCEPTED.values(), ids=ACCEPTED)
+@all_of_them(ACCEPTED)
 def test_accepted(driver: str, parameters: Json):
     assert problems(driver, parameters) == []
 
 
-@pytest.mark.parametrize(("driver", "parameters", "path", "value", "words"), REFUSED.values(), ids=REFUSED)
+@all_of_them(REFUSED)
 def test_refused(driver: str, parameters: Json, path: str, value: str, words: str):
     ((where, value_found, allowed),) = problems(driver, parameters)
     assert (where, value_found.strip("'")) == (path, value.strip("'"))
@@ -65,13 +66,12 @@ def values(shape: Shape) -> st.SearchStrategy[Any]:
     return JSON | (st.sampled_from(enumerated) if enumerated else st.integers(0, 300))
 
 
-@pytest.mark.parametrize(
-    ("driver", "kind"),
+@all_of_them(
     [
         pytest.param(driver, kind, id=f"{driver.name} {kind.kind}")
         for driver in known_drivers()
         for kind in driver.parameter_kinds
-    ],
+    ]
 )
 def test_each_problem_of_any_parameters_has_a_path(driver, kind):
     @given(values(kind.shape), st.text(min_size=1, max_size=5))

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from dra_spawner.profiles.choices import list_choices
 from dra_spawner.profiles.drivers import DRIVER_RULES, driver_findings, known_drivers
 from dra_spawner.profiles.facts import ClusterFacts
+from tests.all_of_them import all_of_them
 from tests.profiles import strategies
 from tests.profiles.drivers.beds import BEDS, FACTS
 from tests.profiles.drivers.choices import TOLERATIONS, choice_of, found
@@ -31,7 +32,7 @@ def cases(table: dict[str, dict[str, Case]]) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize(("rule", "case"), cases(FIRES))
+@all_of_them(cases(FIRES))
 def test_fires(rule: str, case: Case):
     findings = [each for each in found(case.claims, facts_of(case), **case.settings) if each.rule == rule]
     assert [each.path for each in findings][:1] == [case.path]
@@ -39,7 +40,7 @@ def test_fires(rule: str, case: Case):
     assert findings[0].level is case.level
 
 
-@pytest.mark.parametrize(("rule", "case"), cases(SILENT))
+@all_of_them(cases(SILENT))
 def test_silent(rule: str, case: Case):
     findings = found(case.claims, facts_of(case), **case.settings)
     assert [each for each in findings if each.rule == rule] == []

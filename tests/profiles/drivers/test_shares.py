@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from dra_spawner.profiles.drivers import Enforcement, driver_of_class, share_enforcements
 from dra_spawner.profiles.language import parse_device_claims
+from tests.all_of_them import all_of_them
 from tests.profiles.drivers.beds import FACTS
 from tests.profiles.drivers.parameter_cases import mps, nvidia
 from tests.profiles.drivers.rule_cases import claim
@@ -79,7 +78,7 @@ CASES: dict[str, tuple[Json, str, Enforcement | None, str]] = {
 }
 
 
-@pytest.mark.parametrize(("value", "bed", "enforcement", "words"), CASES.values(), ids=CASES)
+@all_of_them(CASES)
 def test_a_user_reads_how_a_share_is_enforced(value: Json, bed: str, enforcement: Enforcement | None, words: str):
     facts = FACTS[bed] if bed else None
     (parsed,) = parse_device_claims(value, admin_access=True)

@@ -57,11 +57,7 @@ def container(name: str = "notebook", hierarchy: str = "", **limits: str | int) 
 
 
 def gpu_pod(
-    name: str = "ada",
-    *containers: Json,
-    node: str = "node-a",
-    phase: str = "Running",
-    **annotations: str,
+    name: str = "ada", *containers: Json, node: str = "node-a", phase: str = "Running", **annotations: str
 ) -> Json:
     """A pod; underscores in the names of annotations are hyphens."""
     return {

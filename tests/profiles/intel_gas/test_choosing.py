@@ -10,6 +10,7 @@ from dra_spawner.profiles.intel_gas import parse_intel_gas
 from dra_spawner.profiles.intel_gas.choosing import choose, choose_on_node
 from dra_spawner.profiles.intel_gas.labels import node_gpus
 from dra_spawner.profiles.intel_gas.ledger import CardUse
+from tests.all_of_them import all_of_them
 from tests.presence import present
 from tests.profiles.intel_gas.gpus import gpu_node, with_labels
 
@@ -31,25 +32,24 @@ def tiles_of(intel_gas, node=None, use=None):
 BUSY = {"card0": CardUse(1, millicores=700), "card1": CardUse(1, millicores=200), "card2": CardUse(1, millicores=800)}
 
 
-@pytest.mark.parametrize(
-    ("intel_gas", "cards"),
-    [
-        pytest.param({"millicores": 300}, "card0", id="first fit"),
-        pytest.param({"millicores": 400}, "card1", id="first fit, the first is full"),
-        pytest.param({"millicores": 300, "policy": "balanced"}, "card3", id="balanced"),
-        pytest.param({"millicores": 100, "policy": "packed"}, "card2", id="packed"),
-        pytest.param({"millicores": 300, "policy": "packed"}, "card0", id="packed, the fullest has no capacity"),
-        pytest.param({"millicores": 300, "prefer": ["card2", "card1"]}, "card1", id="prefer, the first is full"),
-        pytest.param({"millicores": 300, "prefer": ["card3"], "policy": "packed"}, "card3", id="prefer before policy"),
-        pytest.param({"millicores": 300, "allow": ["card1", "card3"]}, "card1", id="allow"),
-        pytest.param({"millicores": 300, "deny": ["card0", "card1"]}, "card3", id="deny"),
-        pytest.param({"millicores": 300, "allow": ["card0"], "deny": ["card0"]}, None, id="deny before allow"),
-        pytest.param({"count": 2, "millicores": 300}, "card0,card1", id="two cards"),
-        pytest.param({"count": 2, "millicores": 300, "policy": "balanced"}, "card3,card1", id="two cards, balanced"),
-        pytest.param({"count": 3, "millicores": 400}, None, id="only two have capacity"),
-        pytest.param({"count": 4}, "card0,card1,card2,card3", id="a card once for a container"),
-        pytest.param({"count": 5}, None, id="more than there are"),
-    ],
+@all_of_them(
+    {
+        "first fit": ({"millicores": 300}, "card0"),
+        "first fit, the first is full": ({"millicores": 400}, "card1"),
+        "balanced": ({"millicores": 300, "policy": "balanced"}, "card3"),
+        "packed": ({"millicores": 100, "policy": "packed"}, "card2"),
+        "packed, the fullest has no capacity": ({"millicores": 300, "policy": "packed"}, "card0"),
+        "prefer, the first is full": ({"millicores": 300, "prefer": ["card2", "card1"]}, "card1"),
+        "prefer before policy": ({"millicores": 300, "prefer": ["card3"], "policy": "packed"}, "card3"),
+        "allow": ({"millicores": 300, "allow": ["card1", "card3"]}, "card1"),
+        "deny": ({"millicores": 300, "deny": ["card0", "card1"]}, "card3"),
+        "deny before allow": ({"millicores": 300, "allow": ["card0"], "deny": ["card0"]}, None),
+        "two cards": ({"count": 2, "millicores": 300}, "card0,card1"),
+        "two cards, balanced": ({"count": 2, "millicores": 300, "policy": "balanced"}, "card3,card1"),
+        "only two have capacity": ({"count": 3, "millicores": 400}, None),
+        "a card once for a container": ({"count": 4}, "card0,card1,card2,card3"),
+        "more than there are": ({"count": 5}, None),
+    }
 )
 def test_cards(intel_gas, cards):
     assert cards_of(intel_gas, use=BUSY) == (cards and [cards])

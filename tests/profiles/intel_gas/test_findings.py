@@ -7,6 +7,7 @@ import pytest
 from dra_spawner.profiles.choices import list_choices
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.intel_gas.findings import findings, intel_gas_problems
+from tests.all_of_them import all_of_them
 from tests.presence import present
 from tests.profiles.intel_gas.gpus import gpu_node
 
@@ -47,22 +48,21 @@ def test_a_sound_choice_on_a_sound_cluster():
     )
 
 
-@pytest.mark.parametrize("settings", [{"intel_gas": {"count": 1}}, FRACTION], ids=["trait", "limits"])
-@pytest.mark.parametrize(
-    ("images", "expected"),
-    [
-        pytest.param([(OLD,)], [], id="0.32"),
-        pytest.param([("intel/intel-gpu-plugin:0.33.0",)], [], id="0.33"),
-        pytest.param([(NEW,)], ["intel-gas-plugin error"], id="0.34"),
-        pytest.param([("x/intel-gpu-plugin:1.0",)], ["intel-gas-plugin error"], id="1.0"),
-        pytest.param([(NEW, OLD)], [], id="both: either may run"),
-        pytest.param([(OLD,), (NEW,)], ["intel-gas-plugin warning"], id="on some nodes"),
-        pytest.param([("intel/intel-gpu-plugin@sha256:0",), ("x/my-intel-gpu-plugin:0.35",)], [], id="not known"),
-    ],
+@all_of_them(
+    {
+        "0.32": ([(OLD,)], []),
+        "0.33": ([("intel/intel-gpu-plugin:0.33.0",)], []),
+        "0.34": ([(NEW,)], ["intel-gas-plugin error"]),
+        "1.0": ([("x/intel-gpu-plugin:1.0",)], ["intel-gas-plugin error"]),
+        "both: either may run": ([(NEW, OLD)], []),
+        "on some nodes": ([(OLD,), (NEW,)], ["intel-gas-plugin warning"]),
+        "not known": ([("intel/intel-gpu-plugin@sha256:0",), ("x/my-intel-gpu-plugin:0.35",)], []),
+    }
 )
-def test_the_plugin_is_too_new(settings, images, expected):
+def test_the_plugin_is_too_new(images, expected):
     nodes = [gpu_node(f"node-{index}", images=names) for index, names in enumerate(images)]
-    assert rules(settings, *nodes) == expected
+    assert rules({"intel_gas": {"count": 1}}, *nodes) == expected
+    assert rules(FRACTION, *nodes) == expected
 
 
 def test_a_whole_gpu_is_for_any_plugin():
@@ -121,32 +121,21 @@ SAME = {"extra_annotations": {"gas-same-gpu": "notebook,sidecar"}}
 LINK = {"extra_annotations": {"gas-allocate-xelink": "true"}}
 
 
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [
-        pytest.param({**notebook(i915=1), **sidecar(xe=1)}, ["never both"], id="i915 and xe"),
-        pytest.param({"intel_gas": {"resource": "xe"}, **notebook(i915=1)}, ["never both"], id="intel_gas and limits"),
-        pytest.param({**SAME, **notebook(i915=1), **sidecar(i915=1)}, [], id="same gpu"),
-        pytest.param({**SAME, **notebook(i915=1), **sidecar(i915=2)}, ["Container sidecar shares"], id="two"),
-        pytest.param({**SAME, **notebook(i915=1, tiles=1), **sidecar(i915=1)}, ["Container notebook"], id="tiles"),
-        pytest.param(
-            {**SAME, **notebook(i915=1), **sidecar(i915=1, i915_monitoring=1)}, ["Container sidecar"], id="monitoring"
-        ),
-        pytest.param({**SAME, **notebook(i915=1)}, ["Container sidecar"], id="no such container"),
-        pytest.param(
-            {"extra_annotations": {"gas-same-gpu": "notebook"}, **notebook(i915=1)}, ["two containers"], id="alone"
-        ),
-        pytest.param({**LINK, **notebook(i915=2, tiles=2)}, [], id="xe link"),
-        pytest.param({**LINK, **notebook(i915=3, tiles=3)}, ["come in pairs; notebook asks for 3"], id="odd"),
-        pytest.param({**LINK, **notebook(i915=2, tiles=4)}, ["as many tiles as GPUs"], id="too many tiles"),
-        pytest.param({**LINK, **notebook(i915=2)}, ["as many tiles as GPUs"], id="no tiles"),
-        pytest.param(
-            {"extra_annotations": {**LINK["extra_annotations"], **SAME["extra_annotations"]}, **notebook(i915=1, tiles=1)},
-            ["Container notebook", "Container sidecar", "one of the two", "in pairs"],
-            id="xe link and same gpu",
-        ),
-    ],
-)  # fmt: skip
+@all_of_them({
+    "i915 and xe": ({**notebook(i915=1), **sidecar(xe=1)}, ["never both"]),
+    "intel_gas and limits": ({"intel_gas": {"resource": "xe"}, **notebook(i915=1)}, ["never both"]),
+    "same gpu": ({**SAME, **notebook(i915=1), **sidecar(i915=1)}, []),
+    "two": ({**SAME, **notebook(i915=1), **sidecar(i915=2)}, ["Container sidecar shares"]),
+    "tiles": ({**SAME, **notebook(i915=1, tiles=1), **sidecar(i915=1)}, ["Container notebook"]),
+    "monitoring": ({**SAME, **notebook(i915=1), **sidecar(i915=1, i915_monitoring=1)}, ["Container sidecar"]),
+    "no such container": ({**SAME, **notebook(i915=1)}, ["Container sidecar"]),
+    "alone": ({"extra_annotations": {"gas-same-gpu": "notebook"}, **notebook(i915=1)}, ["two containers"]),
+    "xe link": ({**LINK, **notebook(i915=2, tiles=2)}, []),
+    "odd": ({**LINK, **notebook(i915=3, tiles=3)}, ["come in pairs; notebook asks for 3"]),
+    "too many tiles": ({**LINK, **notebook(i915=2, tiles=4)}, ["as many tiles as GPUs"]),
+    "no tiles": ({**LINK, **notebook(i915=2)}, ["as many tiles as GPUs"]),
+    "xe link and same gpu": ({"extra_annotations": {**LINK["extra_annotations"], **SAME["extra_annotations"]}, **notebook(i915=1, tiles=1)}, ["Container notebook", "Container sidecar", "one of the two", "in pairs"]),
+})  # fmt: skip
 def test_combinations(settings, expected):
     messages = [(rule, level, message) for rule, level, message in found(settings)]
     assert all(rule == "intel-gas-combination" and level == "error" for rule, level, _ in messages)

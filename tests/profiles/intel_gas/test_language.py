@@ -10,6 +10,7 @@ from dra_spawner.profiles.intel_gas.language import ContainerGpuRequest
 from dra_spawner.profiles.intel_gas.ledger import Need
 from dra_spawner.profiles.intel_gas.names import CardPolicy, CardScheduler, GpuResource, Hierarchy
 from dra_spawner.profiles.problems import ProfileError
+from tests.all_of_them import all_of_them
 
 GIB = 2**30
 
@@ -18,24 +19,22 @@ def only(**need):
     return (ContainerGpuRequest("notebook", need.pop("count", 1), Need(**need)),)
 
 
-ACCEPTED = [
-    pytest.param({"count": 1}, GpuRequest(), id="one card"),
-    pytest.param({"resource": "xe"}, GpuRequest(resource=GpuResource.XE), id="xe"),
-    pytest.param(
+ACCEPTED = {
+    "one card": ({"count": 1}, GpuRequest()),
+    "xe": ({"resource": "xe"}, GpuRequest(resource=GpuResource.XE)),
+    "amounts": (
         {"millicores": 500, "memory": "4Gi", "tiles": 1, "count": 2},
         GpuRequest(only(count=2, millicores=500, memory_bytes=4 * GIB, tiles=1)),
-        id="amounts",
     ),
-    pytest.param({"millicores": "250", "tiles": "2"}, GpuRequest(only(millicores=250, tiles=2)), id="text of forms"),
-    pytest.param({"memory": 1000}, GpuRequest(only(memory_bytes=1000)), id="memory in bytes"),
-    pytest.param({"millicores": None, "count": 1}, GpuRequest(), id="null is left out"),
-    pytest.param({"policy": "packed"}, GpuRequest(policy=CardPolicy.PACKED), id="policy"),
-    pytest.param(
+    "text of forms": ({"millicores": "250", "tiles": "2"}, GpuRequest(only(millicores=250, tiles=2))),
+    "memory in bytes": ({"memory": 1000}, GpuRequest(only(memory_bytes=1000))),
+    "null is left out": ({"millicores": None, "count": 1}, GpuRequest()),
+    "policy": ({"policy": "packed"}, GpuRequest(policy=CardPolicy.PACKED)),
+    "cards": (
         {"prefer": ["card1"], "allow": ["card0", "card1"], "deny": ["card7"]},
         GpuRequest(prefer=("card1",), allow=("card0", "card1"), deny=("card7",)),
-        id="cards",
     ),
-    pytest.param(
+    "containers": (
         {"millicores": 100, "containers": {"notebook": {}, "sidecar": {"millicores": 300}, "idle": None}},
         GpuRequest(
             (
@@ -44,14 +43,12 @@ ACCEPTED = [
                 ContainerGpuRequest("idle", 1, Need(100)),
             )
         ),
-        id="containers",
     ),
-    pytest.param(
+    "same gpu": (
         {"containers": {"a": {"millicores": 1}, "b": {}}, "same_gpu": ["a", "b"]},
         GpuRequest((ContainerGpuRequest("a", 1, Need(1)), ContainerGpuRequest("b")), same_gpu=("a", "b")),
-        id="same gpu",
     ),
-    pytest.param(
+    "xe link": (
         {"count": 2, "tiles": 1, "xe_link": True, "single_numa": True, "hierarchy": "COMPOSITE", "scheduler": "none"},
         GpuRequest(
             only(count=2, tiles=1),
@@ -60,9 +57,8 @@ ACCEPTED = [
             hierarchy=Hierarchy.COMPOSITE,
             scheduler=CardScheduler.NONE,
         ),
-        id="xe link",
     ),
-]
+}
 REFUSED = [
     pytest.param([], "intel_gas", id="a list"),
     pytest.param("i915", "intel_gas", id="text"),
@@ -112,7 +108,7 @@ def test_nothing(value):
     assert parse_intel_gas(value) is None
 
 
-@pytest.mark.parametrize(("value", "expected"), ACCEPTED)
+@all_of_them(ACCEPTED)
 def test_accepted(value, expected):
     assert parse_intel_gas(value) == expected
     without_nulls = {key: each for key, each in value.items() if each is not None}
@@ -121,7 +117,7 @@ def test_accepted(value, expected):
     jsonschema.validate(without_nulls, intel_gas_schema())
 
 
-@pytest.mark.parametrize(("value", "path"), REFUSED)
+@all_of_them(REFUSED)
 def test_refused_with_its_path(value, path):
     with pytest.raises(ProfileError) as caught:
         parse_intel_gas(value)

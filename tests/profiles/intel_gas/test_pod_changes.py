@@ -98,8 +98,7 @@ def containers_with(tiles):
 
 
 @given(
-    containers_with(st.integers(1, 2)) | containers_with(st.just(0)),
-    st.sampled_from(["FLAT", "COMPOSITE", "COMBINED"]),
+    containers_with(st.integers(1, 2)) | containers_with(st.just(0)), st.sampled_from(["FLAT", "COMPOSITE", "COMBINED"])
 )
 def test_the_plugin_gives_the_cards_and_sets_the_mask_that_were_chosen(containers, hierarchy):
     """Container after container, as the kubelet asks for them."""

@@ -10,6 +10,7 @@ import sys
 import weakref
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from dra_spawner.devcluster.api.http.server import MAX_BODY_BYTES, ApiServer
 from dra_spawner.devcluster.api.http.tables import human_duration
 from dra_spawner.devcluster.api.resource_types import RESOURCE_TYPES
 from dra_spawner.devcluster.api.store import Store
+from tests.all_of_them import all_of_them
 from tests.polling import PATIENCE_SECONDS, eventually
 
 TOKEN = "a-secret"
@@ -76,39 +78,25 @@ def pod(name: str, *containers: str) -> dict[str, Any]:
 # --- access ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
-        pytest.param({}, id="none"),
-        pytest.param({"Authorization": "Bearer wrong"}, id="wrong"),
-        pytest.param({"Authorization": f"Basic {TOKEN}"}, id="scheme"),
-        pytest.param({"Authorization": f"Bearer {TOKEN}x"}, id="longer"),
-        pytest.param({"Authorization": "Bearer gürtel"}, id="not-ascii"),
-    ],
-)
-@pytest.mark.parametrize("path", ["/api/v1/pods", "/api", "/apis", "/nonsense"])
-async def test_requests_without_the_token_are_refused(server: ApiServer, headers: dict[str, str], path: str) -> None:
-    async with aiohttp.ClientSession() as session, session.get(server.url + path, headers=headers) as response:
-        assert response.status == 401
-        status = await response.json()
-        assert (status["kind"], status["reason"]) == ("Status", "Unauthorized")
-
-
-@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/livez", "/version"])
-async def test_health_needs_no_token(server: ApiServer, path: str) -> None:
-    async with aiohttp.ClientSession() as session, session.get(server.url + path) as response:
-        assert response.status == 200
-
-
-async def test_the_token_in_the_path(server: ApiServer) -> None:
+async def test_only_requests_with_the_token_are_answered(server: ApiServer) -> None:
+    wrong = ("Bearer wrong", f"Basic {TOKEN}", f"Bearer {TOKEN}x", "Bearer gürtel")
+    headers = [{}, *({"Authorization": each} for each in wrong)]
+    refused = list(product(("/api/v1/pods", "/api", "/apis", "/nonsense"), headers))
+    refused += [("/token/wrong/api/v1/namespaces", {}), ("/token/api/v1/namespaces", {})]
     async with aiohttp.ClientSession() as session:
-        for url, status in (
-            (server.url_with_token, 200),
-            (f"{server.url}/token/wrong", 401),
-            (f"{server.url}/token", 401),
+        for path, each in refused:
+            async with session.get(server.url + path, headers=each) as response:
+                status = await response.json()
+                assert (response.status, status["kind"], status["reason"]) == (401, "Status", "Unauthorized"), (
+                    path,
+                    each,
+                )
+        for url in (
+            f"{server.url_with_token}/api/v1/namespaces",
+            *(f"{server.url}/{each}" for each in ("healthz", "readyz", "livez", "version")),
         ):
-            async with session.get(f"{url}/api/v1/namespaces") as response:
-                assert response.status == status, url
+            async with session.get(url) as response:
+                assert response.status == 200, url
 
 
 async def test_the_server_listens_on_loopback_only(server: ApiServer) -> None:
@@ -118,50 +106,44 @@ async def test_the_server_listens_on_loopback_only(server: ApiServer) -> None:
 # --- refusals ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "body", "content_type", "status", "reason"),
-    [
-        ("GET", "/api/v1/nonsense", b"", "application/json", 404, "NotFound"),
-        ("GET", "/apis/example.com/v1", b"", "application/json", 404, "NotFound"),
-        ("GET", "/", b"", "application/json", 404, "NotFound"),
-        ("GET", "/api/v1/namespaces/default/pods/p/exec", b"", "application/json", 404, "NotFound"),
-        ("GET", "/api/v1/pods/p", b"", "application/json", 404, "NotFound"),
-        ("GET", "/api/v1/namespaces/default/nodes", b"", "application/json", 404, "NotFound"),
-        ("POST", "/api/v1/configmaps", b"{}", "application/json", 404, "NotFound"),
-        ("PUT", "/api/v1/namespaces/default/configmaps", b"{}", "application/json", 405, "MethodNotAllowed"),
-        ("DELETE", "/api/v1/namespaces", b"", "application/json", 405, "MethodNotAllowed"),
-        ("POST", "/api/v1/namespaces/default/configmaps", b"{", "application/json", 400, "BadRequest"),
-        ("POST", "/api/v1/namespaces/default/configmaps", b"[]", "application/json", 400, "BadRequest"),
-        ("POST", "/api/v1/namespaces/default/configmaps", b'{"a": NaN}', "application/json", 400, "BadRequest"),
-        ("POST", "/api/v1/namespaces/default/configmaps", b"[" * 9999, "application/json", 400, "BadRequest"),
-        ("POST", "/api/v1/namespaces/default/configmaps", b"\xff", "application/json", 400, "BadRequest"),
-        ("POST", "/api/v1/namespaces/default/configmaps", b"a: b", "text/yaml", 415, "UnsupportedMediaType"),
-        ("POST", "/api/v1/namespaces/default/configmaps", b"k8s", "application/vnd.kubernetes.protobuf", 415, None),
-        ("PATCH", "/api/v1/namespaces/default/configmaps/a", b"{}", "application/json", 415, "UnsupportedMediaType"),
-        ("PATCH", "/api/v1/namespaces/default/configmaps/a", b"{}", "application/apply-patch+yaml", 415, None),
-        ("DELETE", "/api/v1/namespaces/default/configmaps/a", b"5", "application/json", 400, "BadRequest"),
-        ("GET", "/api/v1/pods?continue=nonsense", b"", "application/json", 400, "BadRequest"),
-        ("GET", "/api/v1/pods?continue=e30", b"", "application/json", 400, "BadRequest"),
-        ("GET", "/api/v1/pods?resourceVersion=99999", b"", "application/json", 504, "Timeout"),
-        ("GET", "/api/v1/pods?resourceVersion=1&resourceVersionMatch=Exact", b"", "application/json", 410, "Expired"),
-        ("GET", "/api/v1/pods?labelSelector=%3D&watch=1", b"", "application/json", 400, "BadRequest"),
-    ],
-)
-async def test_refusals_are_statuses(
-    session: aiohttp.ClientSession,
-    method: str,
-    path: str,
-    body: bytes,
-    content_type: str,
-    status: int,
-    reason: str | None,
-) -> None:
-    async with session.request(method, path, data=body, headers={"Content-Type": content_type}) as response:
-        assert response.status == status
-        refusal = await response.json()
-    assert (refusal["kind"], refusal["status"], refusal["code"]) == ("Status", "Failure", status)
-    assert reason in (None, refusal["reason"])
-    assert refusal["message"]
+JSON, CONFIGMAPS = "application/json", "/api/v1/namespaces/default/configmaps"
+REFUSED: list[tuple[str, str, bytes, str, int, str]] = [
+    ("GET", "/api/v1/nonsense", b"", JSON, 404, "NotFound"),
+    ("GET", "/apis/example.com/v1", b"", JSON, 404, "NotFound"),
+    ("GET", "/", b"", JSON, 404, "NotFound"),
+    ("GET", "/api/v1/namespaces/default/pods/p/exec", b"", JSON, 404, "NotFound"),
+    ("GET", "/api/v1/pods/p", b"", JSON, 404, "NotFound"),
+    ("GET", "/api/v1/namespaces/default/nodes", b"", JSON, 404, "NotFound"),
+    ("POST", "/api/v1/configmaps", b"{}", JSON, 404, "NotFound"),
+    ("PUT", CONFIGMAPS, b"{}", JSON, 405, "MethodNotAllowed"),
+    ("DELETE", "/api/v1/namespaces", b"", JSON, 405, "MethodNotAllowed"),
+    ("POST", CONFIGMAPS, b"{", JSON, 400, "BadRequest"),
+    ("POST", CONFIGMAPS, b"[]", JSON, 400, "BadRequest"),
+    ("POST", CONFIGMAPS, b'{"a": NaN}', JSON, 400, "BadRequest"),
+    ("POST", CONFIGMAPS, b"[" * 9999, JSON, 400, "BadRequest"),
+    ("POST", CONFIGMAPS, b"\xff", JSON, 400, "BadRequest"),
+    ("POST", CONFIGMAPS, b"a: b", "text/yaml", 415, "UnsupportedMediaType"),
+    ("POST", CONFIGMAPS, b"k8s", "application/vnd.kubernetes.protobuf", 415, "UnsupportedMediaType"),
+    ("PATCH", f"{CONFIGMAPS}/a", b"{}", JSON, 415, "UnsupportedMediaType"),
+    ("PATCH", f"{CONFIGMAPS}/a", b"{}", "application/apply-patch+yaml", 415, "UnsupportedMediaType"),
+    ("DELETE", f"{CONFIGMAPS}/a", b"5", JSON, 400, "BadRequest"),
+    ("GET", "/api/v1/pods?continue=nonsense", b"", JSON, 400, "BadRequest"),
+    ("GET", "/api/v1/pods?continue=e30", b"", JSON, 400, "BadRequest"),
+    ("GET", "/api/v1/pods?resourceVersion=99999", b"", JSON, 504, "Timeout"),
+    ("GET", "/api/v1/pods?resourceVersion=1&resourceVersionMatch=Exact", b"", JSON, 410, "Expired"),
+    ("GET", "/api/v1/pods?labelSelector=%3D&watch=1", b"", JSON, 400, "BadRequest"),
+]
+
+
+async def test_refusals_are_statuses(session: aiohttp.ClientSession) -> None:
+    problems = []
+    for method, path, body, content_type, status, reason in REFUSED:
+        async with session.request(method, path, data=body, headers={"Content-Type": content_type}) as response:
+            refusal = await response.json()
+        found = (response.status, refusal["kind"], refusal["status"], refusal["code"], refusal["reason"])
+        if found != (status, "Status", "Failure", status, reason) or not refusal["message"]:
+            problems.append(f"{method} {path} {body[:20]!r} {content_type}: {found}")
+    assert not problems, "\n".join(problems)
 
 
 async def test_bodies_are_limited(session: aiohttp.ClientSession) -> None:
@@ -299,10 +281,7 @@ async def test_the_client_of_kubespawner(api: client.ApiClient) -> None:
     assert listing["items"][0]["metadata"]["namespace"] == "default"
     seen = []
     async with watch.Watch().stream(
-        core.list_namespaced_pod,
-        "default",
-        resource_version=created.metadata.resource_version,
-        timeout_seconds=1,
+        core.list_namespaced_pod, "default", resource_version=created.metadata.resource_version, timeout_seconds=1
     ) as stream:
         seen = [(event["type"], event["object"].metadata.annotations) async for event in stream]
     assert seen == [("MODIFIED", {"a": "b"})]
@@ -397,18 +376,17 @@ def test_only_texts_of_stored_objects_are_cached(is_stored: bool) -> None:
     assert (found() is not None) is is_stored
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
+@all_of_them(
     [
         *((text, False) for text in (None, "0", "false", "False", "FALSE")),
         *((text, True) for text in ("1", "t", "True", "TRUE", "yes", "")),
-    ],
+    ]
 )
 def test_flags(text: str | None, value: bool) -> None:
     assert parse_bool(text) is value
 
 
-@pytest.mark.parametrize("resource_type", RESOURCE_TYPES, ids=str)
+@all_of_them(RESOURCE_TYPES)
 def test_every_path_leads_to_its_kind(resource_type: types.ResourceType) -> None:
     namespace = "ns" if resource_type.namespaced else None
     group, version = resource_type.group, resource_type.version
@@ -421,8 +399,7 @@ def test_every_path_leads_to_its_kind(resource_type: types.ResourceType) -> None
         assert parse_target(group, version, parts) == Target(resource_type, namespace, "x", "status")
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
+@all_of_them(
     [
         (-5, "0s"),
         (0, "0s"),
@@ -439,7 +416,7 @@ def test_every_path_leads_to_its_kind(resource_type: types.ResourceType) -> None
         (730 * 86400, "2y"),
         (800 * 86400, "2y70d"),
         (3000 * 86400, "8y"),
-    ],
+    ]
 )
 def test_durations(seconds: int, text: str) -> None:
     assert human_duration(seconds) == text
