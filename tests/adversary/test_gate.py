@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import copy
 import inspect
 import re
 from collections import defaultdict
@@ -17,7 +16,7 @@ from dra_spawner.simulator.cluster_objects import decode
 from tests.adversary.examples import EXAMPLES
 from tests.adversary.hostile_objects import LARGEST, NOT_SENT
 from tests.adversary.hostile_questions import DEFINITION, hostile_question
-from tests.adversary.hostile_values import positions
+from tests.adversary.hostile_values import copies
 from tests.adversary.reading import (
     FLOWS,
     ONE_OBJECT,
@@ -62,9 +61,7 @@ def lacking_something() -> Iterator[tuple[str, Json]]:
     """Each example that a snapshot takes, without one of its fields."""
     for resource in RESOURCES.values():
         for example in EXAMPLES[resource.plural]():
-            for number in range(len(list(positions(example)))):
-                changed = copy.deepcopy(example)
-                container, key = list(positions(changed))[number]
+            for changed, container, key in copies(example):
                 del container[key]
                 yield resource.plural, changed
 

@@ -10,8 +10,6 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-import pytest
-
 from dra_spawner import names
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.kube.json_text import read_unusual
@@ -27,7 +25,8 @@ from dra_spawner.spawner.devices.reader import DeviceReader
 from dra_spawner.spawner.objects.leftovers import Sweep
 from tests.adversary.deciding_service import PLAIN, still_decides
 from tests.adversary.hostile_objects import LARGEST, large_config_maps, large_leases
-from tests.adversary.tenant import RESOURCES, editor_of, tenant_of
+from tests.adversary.tenant import editor_of, path_to, tenant_of
+from tests.cluster.object_paths import plural_of
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.placeholders.controller.objects import WHOLE, node, prepare
@@ -48,7 +47,7 @@ async def test_largest_objects_of_nodes_drivers_and_administrators(real_cluster:
     written = {
         (kind, (read_unusual(obj) if isinstance(obj, bytes) else obj)["metadata"]["name"]): obj
         for kind in CLUSTER_WIDE
-        for obj in LARGEST[RESOURCES[kind][1]]().values()
+        for obj in LARGEST[plural_of(kind)]().values()
     }
     async with (
         tenant_of(cluster) as tenant,
@@ -66,7 +65,7 @@ async def test_largest_objects_of_nodes_drivers_and_administrators(real_cluster:
             await a_hub_reads(cluster.admin, "large-labels")
         finally:
             for kind, name in written:
-                await cluster.admin.delete(resource_path(*RESOURCES[kind], name=name), missing_ok=True)
+                await cluster.admin.delete(path_to(kind, name=name), missing_ok=True)
     assert max(len(record.getMessage()) for record in caplog.records) < _MAX_LOGGED
 
 
@@ -162,22 +161,26 @@ async def test_largest_account_of_vlans(real_cluster: ClusterUnderTest) -> None:
     assert max(map(len, refused)) < _MAX_LOGGED
 
 
-@pytest.mark.parametrize("label", large_leases("x"))
-async def test_largest_lease(real_cluster: ClusterUnderTest, label: str, caplog: Any) -> None:
+async def test_largest_leases(real_cluster: ClusterUnderTest, caplog: Any) -> None:
     """An account with write access can hold the lease; after that, a replica leads."""
     cluster = real_cluster
-    async with editor_of(cluster) as editor:
-        await editor.create("Lease", large_leases("dra-spawner")[label])
-    leads = asyncio.Event()
 
-    async def lead() -> None:
-        leads.set()
-        await asyncio.Event().wait()
+    async def a_replica_leads_after(label: str) -> None:
+        name = f"dra-spawner-{label}"
+        async with editor_of(cluster) as editor:
+            await editor.create("Lease", large_leases(name)[label])
+        leads = asyncio.Event()
 
-    times = LeaseTimes(15.0, 5.0, 1.0)
-    elector = LeaderElector(cluster.admin, cluster.namespace, "dra-spawner", times=times)
-    async with running(elector.run(lead)):
-        await eventually(leads.is_set, "the replica leads", shows=lambda: elector.problem[:500])
-    found = await cluster.admin.get(resource_path(*LEASES, cluster.namespace, "dra-spawner"))
-    assert found["spec"]["holderIdentity"] == ""
+        async def lead() -> None:
+            leads.set()
+            await asyncio.Event().wait()
+
+        # A Lease with a holder is waited for.
+        elector = LeaderElector(cluster.admin, cluster.namespace, name, times=LeaseTimes(5.0, 2.0, 0.5))
+        async with running(elector.run(lead)):
+            await eventually(leads.is_set, f"a replica leads after {label}", shows=lambda: elector.problem[:500])
+        found = await cluster.admin.get(resource_path(*LEASES, cluster.namespace, name))
+        assert found["spec"]["holderIdentity"] == "", label
+
+    await asyncio.gather(*map(a_replica_leads_after, large_leases("x")))
     assert max((len(record.getMessage()) for record in caplog.records), default=0) < _MAX_LOGGED

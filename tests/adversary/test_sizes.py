@@ -20,6 +20,7 @@ from dra_spawner.profiles import ProfileError, compile_device_claims
 from dra_spawner.spawner import DRASpawner
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
 from tests.adversary.quantities import OVERFLOWING
+from tests.all_of_them import all_of_them
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with, shareable
 from tests.integration.faulty_hub import LEFT_BEHIND, Faulty, faulty_on
@@ -202,7 +203,7 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@all_of_them(WAYS)
 def test_no_way_into_a_profile_accepts_an_overflowing_size(way: Any) -> None:
     for size in (*OVERFLOWING, *NOTHING, 10**19, 2**63, 0, -1, "1e-99999999"):
         with pytest.raises(ProfileError) as error:

@@ -184,25 +184,22 @@ async def test_nothing_is_unpacked(service: ServiceProcess) -> None:
     assert memory_bytes(service) - before < 20 * 2**20
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
-        pytest.param(("Content-Length: 42",), id="length"),
-        pytest.param(("Content-Length: 0", "Content-Length: 42"), id="two-lengths"),
-        pytest.param(("Content-Length: 42", "Transfer-Encoding: chunked"), id="length-and-chunks"),
-        pytest.param(("Content-Length: -1",), id="negative"),
-        pytest.param(("Content-Length: 4_2",), id="no-number"),
-        pytest.param(("Transfer-Encoding: gzip, chunked",), id="two-encodings"),
-    ],
-)
-async def test_a_request_in_a_body_is_none(service: ServiceProcess, headers: tuple[str, ...]) -> None:
+async def test_a_request_in_a_body_is_none(service: ServiceProcess) -> None:
     """A proxy and the service never see another number of requests."""
     hidden = request("GET", "/healthz")
-    async with RawClient(service.url) as client:
-        await client.send(request("POST", PLACEMENTS, *headers, body=hidden))
-        answer = await client.until_closed(CLOSED_WITHIN)
-        assert answer.count(b"HTTP/1.1 ") <= 1
-        assert b'"alive"' not in answer
+    for headers in (
+        ("Content-Length: 42",),
+        ("Content-Length: 0", "Content-Length: 42"),
+        ("Content-Length: 42", "Transfer-Encoding: chunked"),
+        ("Content-Length: -1",),
+        ("Content-Length: 4_2",),
+        ("Transfer-Encoding: gzip, chunked",),
+    ):
+        async with RawClient(service.url) as client:
+            await client.send(request("POST", PLACEMENTS, *headers, body=hidden))
+            answer = await client.until_closed(CLOSED_WITHIN)
+            assert answer.count(b"HTTP/1.1 ") <= 1, (headers, answer)
+            assert b'"alive"' not in answer, headers
 
 
 async def test_a_header_that_is_none_is_not_logged(service: ServiceProcess) -> None:

@@ -8,9 +8,10 @@ from dra_spawner import names
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import resource_path
 from dra_spawner.kube.api_connection import ApiRequest
-from tests.chart.applied import kubeconfig_of, refusal, until_in_force
+from tests.chart.applied import kubeconfig_of, refusal
 from tests.chart.installed import installed
 from tests.chart.rendering import EVERYTHING, IMAGE, of_kind
+from tests.cluster.policy import until_in_force
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.placeholders.controller.objects import WHOLE, node, prepare, shape, user_pod
@@ -38,7 +39,7 @@ async def test_the_service_works_and_a_thief_does_not(real_cluster: ClusterUnder
     await publish_shapes(cluster, {"gpu-whole": GPU})
     async with installed(cluster, PLACEHOLDERS, release=RELEASE) as objects:
         policy = f"dra-spawner-{cluster.namespace}.{FULLNAME}-service"
-        await until_in_force(cluster, ACCOUNT, f"{policy}-makes-leases")
+        await until_in_force(cluster.admin, cluster.namespace, ACCOUNT, f"{policy}-makes-leases")
         spec = of_kind(objects, "Deployment")["spec"]["template"]
         # As the Deployment makes it; no kubelet starts it.
         pod_spec = {

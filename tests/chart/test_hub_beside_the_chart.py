@@ -11,9 +11,10 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from dra_spawner.json_types import JsonObject
-from tests.chart.applied import kubeconfig_of, until_in_force
+from tests.chart.applied import kubeconfig_of
 from tests.chart.installed import installed
 from tests.chart.rendering import IMAGE, hub_values, of_kind
+from tests.cluster.policy import until_in_force
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.handover_hub import PROFILE, placeholders_of, prepare
 from tests.integration.hub_process import HubProcess
@@ -62,7 +63,7 @@ async def test_page_and_placements_below_a_base_url(real_cluster: ClusterUnderTe
     async with installed(cluster, VALUES, release=NAME) as objects:
         account = of_kind(objects, "ServiceAccount")["metadata"]["name"]
         policy = of_kind(objects, "ValidatingAdmissionPolicy", "-makes-leases")["metadata"]["name"]
-        await until_in_force(cluster, account, policy)
+        await until_in_force(cluster.admin, cluster.namespace, account, policy)
         for name, text in of_kind(objects, "ConfigMap", "-service")["data"].items():
             (tmp_path / name).write_text(text)
         (container,) = of_kind(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
@@ -74,7 +75,7 @@ async def test_page_and_placements_below_a_base_url(real_cluster: ClusterUnderTe
             KUBECONFIG=str(await kubeconfig_of(cluster, account)),
             POD_NAMESPACE=cluster.namespace,
         )
-        printed = hub_values(VALUES, tmp_path / "printed", release=NAME, namespace=cluster.namespace)
+        printed = hub_values(VALUES, release=NAME, namespace=cluster.namespace)
         more = as_configuration(printed, service.url)
         hub = HubBelow(cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, more)
         # The hub is another process of this machine, not a Service.

@@ -13,13 +13,12 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from http.client import HTTPResponse
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from tests.ports import free_port
 
 from .certificates import Certificates, write_certificates
-from .programs import Programs, popen_for_life
+from .programs import Programs, Startable, popen_for_life
 
 _START_SECONDS = 240.0
 _ANSWER_SECONDS = 60.0
@@ -31,7 +30,7 @@ class ControlPlaneError(Exception):
     """A component did not start or has died; the message ends with the tail of its log."""
 
 
-class ControlPlane:
+class ControlPlane(Startable):
     """One control plane with its own data, ports and processes.
 
     Parameters
@@ -86,15 +85,6 @@ class ControlPlane:
         self._certificates: Certificates | None = None
         self._opener = urllib.request.OpenerDirector()
         self._programs = Programs(directory, ControlPlaneError, popen_for_life)
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def start(self) -> None:
         """Start all components; returns when the API server is ready.
@@ -230,16 +220,6 @@ class ControlPlane:
     def stop(self) -> None:
         """End every process started here, the clients first, and wait for each."""
         self._programs.end_all()
-
-    def check(self) -> None:
-        """Raise if a component has ended by itself.
-
-        Raises
-        ------
-        ControlPlaneError
-            With the ends of all logs.
-        """
-        self._programs.check()
 
     def request(self, method: str, path: str) -> dict[str, Any]:
         """Ask the API server as an administrator; {} for an object that does not exist."""

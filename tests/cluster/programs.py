@@ -8,11 +8,12 @@ import signal
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Self
 
-__all__ = ["Programs", "end_with_parent", "popen_for_life"]
+__all__ = ["Programs", "Startable", "end_with_parent", "popen_for_life"]
 
 _POLL_SECONDS = 0.05
 _STOP_SECONDS = 10.0
@@ -120,6 +121,29 @@ class Programs:
 
     def _log(self, name: str) -> Path:
         return self._directory / f"{name}.log"
+
+
+class Startable(ABC):
+    """Something of programs that is started and stopped, or is up for as long as a ``with`` block lasts."""
+
+    _programs: Programs
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @abstractmethod
+    def start(self) -> None: ...
+
+    @abstractmethod
+    def stop(self) -> None: ...
+
+    def check(self) -> None:
+        """Raise if a program has ended by itself; the error has the ends of all logs."""
+        self._programs.check()
 
 
 def popen_for_life(command: Sequence[str | Path], output: IO[bytes]) -> subprocess.Popen[bytes]:

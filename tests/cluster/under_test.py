@@ -16,25 +16,11 @@ from tests.polling import PATIENCE_SECONDS, eventually
 from .background import BackgroundLoop
 from .control_plane import write_kubeconfig
 from .fault_proxy import FaultProxy
+from .object_paths import path_of
 
 T = TypeVar("T")
 
 RESOURCE_API = "resource.k8s.io/v1"
-
-# Where the kinds that tests create live: plural and whether they have a namespace.
-_KINDS = {
-    "ConfigMap": ("configmaps", True),
-    "DeviceClass": ("deviceclasses", False),
-    "Namespace": ("namespaces", False),
-    "PersistentVolumeClaim": ("persistentvolumeclaims", True),
-    "Pod": ("pods", True),
-    "PriorityClass": ("priorityclasses", False),
-    "ResourceClaim": ("resourceclaims", True),
-    "ResourceClaimTemplate": ("resourceclaimtemplates", True),
-    "ResourceSlice": ("resourceslices", False),
-    "ResourceQuota": ("resourcequotas", True),
-    "Secret": ("secrets", True),
-}
 
 
 class ClusterUnderTest:
@@ -198,14 +184,8 @@ class ClusterUnderTest:
             await self.publish_nodes(*nodes)
         for obj in objects:
             if obj["kind"] != "Node":
-                created.append(await self._there(self._create(obj)))
+                created.append(await self._there(self._api.create(path_of(obj, self.namespace), obj)))
         return created
-
-    async def _create(self, obj: JsonObject) -> JsonObject:
-        plural, namespaced = _KINDS[obj["kind"]]
-        return await self._api.create(
-            resource_path(obj["apiVersion"], plural, self.namespace if namespaced else None), obj
-        )
 
     # --- waiting ----------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dra_spawner.json_types import JsonObject
 from tests.cluster.under_test import ClusterUnderTest
-from tests.node.objects import claim, claim_template, environment, pod, server_pod
+from tests.node.objects import claim, claim_template, environment, is_unschedulable, pod, server_pod
 
 from .devices import GPU_CLASS, GPU_DRIVER, GPU_SHARE_CLASS, MIG_CLASS, NIC_DRIVER, PARTITIONED_NODE, SHARED_NODE
 from .devices import VLAN_NIC_CLASS as NIC_CLASS
@@ -19,11 +19,6 @@ def of_partitioned_gpu(index: int, rest: str = "") -> str:
 
 def profile(name: str) -> str:
     return f' && device.attributes["{GPU_DRIVER}"].profile == "{name}"'
-
-
-def is_unschedulable(found: JsonObject) -> bool:
-    conditions = found["status"].get("conditions") or []
-    return any(each["type"] == "PodScheduled" and each.get("reason") == "Unschedulable" for each in conditions)
 
 
 async def test_node_is_ready(node: RealNode, node_cluster: ClusterUnderTest):
