@@ -4,22 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-PARAMETERS: Final = (
-    "limit",
-    "after",
-    "continue",
-    "name",
-    "server",
-    "kind",
-    "profile",
-    "node",
-    "live",
-    "search",
-    "before",
-    "hours",
-    "code",
-    "state",
-    "error",
-    "token",
-    "_xsrf",
+_WORDS: Final = (
+    "limit after continue name server kind profile node live search before hours code state error token _xsrf"
 )
+PARAMETERS: Final = tuple(_WORDS.split())

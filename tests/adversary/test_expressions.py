@@ -10,6 +10,7 @@ import json
 import re
 import tracemalloc
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,10 +25,12 @@ from tests.adversary.expressions import ACCEPTED, bound, listed
 from tests.all_of_them import all_of_them
 from tests.dra.builders import request
 from tests.fit.inputs import claim, device_class, fit, gpu, gpu_slice, node
-from tests.oracle.binary import ask, binary_or_skip
+from tests.oracle.binary import ask, oracle
 from tests.simulator.small_cluster import cluster, template, with_template
 from tests.simulator.small_cluster import gpu_slice as gpu_slice_of
 from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of
+
+__all__ = ["oracle"]
 
 DEVICE = CelDevice.from_device(
     "gpu.example.com",
@@ -96,12 +99,12 @@ def test_deep_callers_get_the_same_verdicts():
     assert called(300) is True
 
 
-def test_kubernetes_accepts_expressions_that_are_bounded_here():
+def test_kubernetes_accepts_expressions_that_are_bounded_here(oracle: Path):
     # Its parser takes minutes for much of the rest.
     refused = ["pairs of texts", "loops in loops", "quoted", "long range"]
     expressions = [*ACCEPTED.values(), *(REFUSED[name] for name in refused)]
     question = {"expressions": expressions, "compileOnly": True, "features": {"ConsumableCapacity": True}}
-    ((_, answer),) = ask(binary_or_skip(), [question])
+    ((_, answer),) = ask(oracle, [question])
     outcomes = dict(zip([*ACCEPTED, *refused], (verdict["outcome"] for verdict in answer["selectors"]), strict=True))
     assert outcomes == dict.fromkeys(ACCEPTED, "accepted") | dict.fromkeys(refused, "too complex")
 

@@ -25,7 +25,7 @@ from dra_spawner.spawner.devices.reader import DeviceReader
 from dra_spawner.spawner.objects.leftovers import Sweep
 from tests.adversary.deciding_service import PLAIN, still_decides
 from tests.adversary.hostile_objects import LARGEST, large_config_maps, large_leases
-from tests.adversary.tenant import editor_of, path_to, tenant_of
+from tests.adversary.tenant import Tenant, editor_of, path_to, tenant_of
 from tests.cluster.object_paths import plural_of
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
@@ -36,6 +36,8 @@ from tests.service.replica import Replica, publish_shapes, replica
 
 CLUSTER_WIDE = ("Namespace", "Node", "ResourceSlice", "DeviceClass")
 LEASES = "coordination.k8s.io/v1", "leases"
+#: Far above the needed time.
+CPU_SECONDS = 60.0
 _MAX_LOGGED = 3000
 """Characters of a line, whatever stands in an object."""
 
@@ -83,7 +85,7 @@ async def until_seen(service: Replica, wanted: set[tuple[str, str]]) -> None:
 
 
 async def a_hub_reads(api: KubernetesApi, namespace: str) -> None:
-    """All that it reads of a cluster, in a few seconds of processor time."""
+    """All that it reads of a cluster, in bounded processor time."""
     before = time.process_time()
     async with asyncio.timeout(PATIENCE_SECONDS):
         assert (await diagnose(DeviceReader(api), {"gpu": WHOLE["gpu"]})).fits
@@ -100,7 +102,7 @@ async def a_hub_reads(api: KubernetesApi, namespace: str) -> None:
         sweep = Sweep(api, None, timedelta(0), datetime.now(UTC))
         await sweep.run()
         assert sweep.errors == []
-    assert time.process_time() - before < 20
+    assert time.process_time() - before < CPU_SECONDS
 
 
 async def replaced(cluster: ClusterUnderTest, name: str, key: str) -> AsyncIterator[str]:
@@ -155,7 +157,7 @@ async def test_largest_account_of_vlans(real_cluster: ClusterUnderTest) -> None:
                 assert await leases.release("x/eve", "s")
             except (LeasesCorrupt, KubernetesError) as error:
                 refused.append(f"{label}: {error}")
-        assert time.process_time() - before < 20, label
+        assert time.process_time() - before < CPU_SECONDS, label
     assert set(given) <= {100, 101}
     assert given
     assert max(map(len, refused)) < _MAX_LOGGED
@@ -165,10 +167,9 @@ async def test_largest_leases(real_cluster: ClusterUnderTest, caplog: Any) -> No
     """An account with write access can hold the lease; after that, a replica leads."""
     cluster = real_cluster
 
-    async def a_replica_leads_after(label: str) -> None:
+    async def a_replica_leads_after(editor: Tenant, label: str) -> None:
         name = f"dra-spawner-{label}"
-        async with editor_of(cluster) as editor:
-            await editor.create("Lease", large_leases(name)[label])
+        await editor.create("Lease", large_leases(name)[label])
         leads = asyncio.Event()
 
         async def lead() -> None:
@@ -182,5 +183,6 @@ async def test_largest_leases(real_cluster: ClusterUnderTest, caplog: Any) -> No
         found = await cluster.admin.get(resource_path(*LEASES, cluster.namespace, name))
         assert found["spec"]["holderIdentity"] == "", label
 
-    await asyncio.gather(*map(a_replica_leads_after, large_leases("x")))
+    async with editor_of(cluster) as editor:
+        await asyncio.gather(*(a_replica_leads_after(editor, label) for label in large_leases("x")))
     assert max((len(record.getMessage()) for record in caplog.records), default=0) < _MAX_LOGGED

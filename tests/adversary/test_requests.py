@@ -139,7 +139,7 @@ async def all_callers(service: Service) -> Callers:
         ("admin", "admin"),
     ):
         tokens[caller] = await service.token(user)
-    _, made = await service.hub.request("POST", "/users/admin/tokens", {"expires_in": 5})
+    _, made = await service.hub.request("POST", "/users/admin/tokens", {"expires_in": 1})
     tokens["expired"] = made["token"]
 
     async def is_over() -> bool:

@@ -1,13 +1,10 @@
-"""The chart's objects on a real API server, and the kubeconfigs of its accounts."""
+"""The chart's objects on a real API server, and what its accounts may do."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError
 from dra_spawner.kube.api_connection import ApiRequest
-from tests.cluster.access import account_token
 from tests.cluster.object_paths import path_of
 from tests.cluster.under_test import ClusterUnderTest
 
@@ -45,12 +42,6 @@ async def withdraw_chart(cluster: ClusterUnderTest, objects: list[JsonObject]) -
 async def delete_object(api: KubernetesApi, obj: JsonObject) -> None:
     """Delete an object of a chart, if it is there."""
     await api.delete(path_of(obj, named=True), missing_ok=True)
-
-
-async def kubeconfig_of(cluster: ClusterUnderTest, account: str, pod: JsonObject | None = None) -> Path:
-    """Of an account, with a token as the kubelet mounts it into a pod."""
-    token = await account_token(cluster.admin, cluster.namespace, account, pod)
-    return cluster.kubeconfig_with(token, account)
 
 
 async def refusal(cluster: ClusterUnderTest, account: str, request: ApiRequest) -> str:

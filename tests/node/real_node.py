@@ -294,10 +294,10 @@ class RealNode(Startable):
         for name, content in pools.items():
             self.drivers[name] = DriverClient(name, content, directory / f"{name}.json", partial(self._socket, name))
         self.containerd = Containerd(
-            self._programs,
-            self._space,
-            self._binaries,
-            directory,
+            programs=self._programs,
+            space=self._space,
+            binaries=self._binaries,
+            directory=directory,
             snapshotter=self._machine.snapshotter(directory),
             bridge=bridge,
         )
