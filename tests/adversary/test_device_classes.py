@@ -14,8 +14,7 @@ from tests.integration.devices import shareable, whole
 from tests.placeholders.controller.objects import claim_spec, node, prepare, shape
 from tests.service.replica import Replica, publish_shapes, replica
 
-from .busy_service import LONGEST_STALL, start_server, watched_loop
-from .deciding_service import still_decides
+from .busy_service import LONGEST_STALL, start_server, still_decides, watched_loop
 
 PART = shape({"gpu": claim_spec("gpu-share.example.com", "10Gi")})
 #: Each blocked the service for seconds to minutes.

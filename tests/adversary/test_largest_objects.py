@@ -23,7 +23,7 @@ from dra_spawner.spawner.devices.diagnosis import diagnose
 from dra_spawner.spawner.devices.facts import read_facts
 from dra_spawner.spawner.devices.reader import DeviceReader
 from dra_spawner.spawner.objects.leftovers import Sweep
-from tests.adversary.deciding_service import PLAIN, still_decides
+from tests.adversary.busy_service import PLAIN, still_decides
 from tests.adversary.hostile_objects import LARGEST, large_config_maps, large_leases
 from tests.adversary.tenant import Tenant, editor_of, path_to, tenant_of
 from tests.cluster.object_paths import plural_of

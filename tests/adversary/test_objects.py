@@ -24,7 +24,7 @@ from dra_spawner.spawner.devices.facts import read_facts
 from dra_spawner.spawner.devices.reader import DeviceReader
 from dra_spawner.spawner.objects.api_objects import STANDING_LABELS
 from dra_spawner.spawner.objects.leftovers import Sweep
-from tests.adversary.deciding_service import PLAIN, still_decides
+from tests.adversary.busy_service import PLAIN, still_decides
 from tests.adversary.hostile_objects import (
     DEEP_PARAMETERS,
     NOT_UTF8,

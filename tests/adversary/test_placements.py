@@ -8,7 +8,7 @@ from random import Random
 from dra_spawner import names
 from dra_spawner.kube.api import resource_path
 from dra_spawner.placeholders.planner.shape_definition import DefinitionError, definition_of, shape_from
-from tests.adversary.hostile_questions import DEFINITION, hostile_question
+from tests.adversary.hostile_requests import DEFINITION, hostile_question
 from tests.adversary.hostile_values import spoiled
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole

@@ -8,7 +8,7 @@ import aiohttp
 import jupyterhub
 import pytest
 
-from tests.adversary.sent_options import FIELD, SENT
+from tests.adversary.hostile_requests import FIELD, SENT
 from tests.chart.browser_session import BrowserSession, error_in
 from tests.integration.devices import classes, node_with, shareable
 from tests.integration.hub_process import HubProcess
