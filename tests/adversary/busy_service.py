@@ -1,4 +1,4 @@
-"""Users' servers in namespaces of their own, and how long a service that looks at them does nothing else."""
+"""Users' servers in namespaces of their own, and a service that looks at them: it answers, and goes on deciding."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from typing import Any, Final
 
 from dra_spawner import names
 from dra_spawner.kube.api import resource_path
+from dra_spawner.placeholders.planner.shapes import Shape
 from tests.cluster.under_test import ClusterUnderTest
-from tests.placeholders.controller.objects import user_pod
+from tests.placeholders.controller.objects import shape, user_pod
 from tests.running import loop_stalls, running
 from tests.service.replica import Replica
 
+PLAIN: Final = shape({})
 #: Seconds for which the service may do nothing else, on a machine that is busy with other things.
 LONGEST_STALL: Final = 2.0
 
@@ -47,3 +49,12 @@ async def watched_loop(service: Replica) -> AsyncIterator[list[float]]:
 
     async with loop_stalls() as stalls, running(ask()):
         yield stalls
+
+
+async def still_decides(service: Replica, count: int, of: Shape = PLAIN) -> None:
+    """A placeholder that goes is made anew."""
+    await service.until_warm(of, count)
+    gone = service.controller.view().warm(of.id)[0].key
+    await service.cluster.admin.delete(service.cluster.path("pods", gone.name), grace_period_seconds=0)
+    await service.until(lambda: gone not in service.placeholders(), "the placeholder is gone")
+    await service.until_warm(of, count)

@@ -235,14 +235,6 @@ def leases() -> list[Json]:
     return [{"kind": "Lease", "metadata": metadata, "spec": spec}]
 
 
-def namespaces() -> list[Json]:
-    return [{"kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": {names.ADMIN_ACCESS: "true"}}}]
-
-
-def attachments() -> list[Json]:
-    return [{"kind": "NetworkAttachmentDefinition", "metadata": {"name": "vlan", "namespace": NAMESPACE}}]
-
-
 def webhooks() -> list[Json]:
     rule = {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims"]}
     metadata = {"name": "w"}
@@ -253,14 +245,6 @@ def webhooks() -> list[Json]:
             "webhooks": [{"name": "w.example.com", "rules": [rule]}],
         }
     ]
-
-
-def capacity_buffers() -> list[Json]:
-    return [buffer_manifest(PLAIN.id, 3, SETTINGS, "autoscaling.x-k8s.io/v1beta1")]
-
-
-def pod_templates() -> list[Json]:
-    return [template_manifest(PLAIN, SETTINGS)]
 
 
 def quotas() -> list[Json]:
@@ -293,7 +277,7 @@ def events() -> list[Json]:
 EXAMPLES: Final[Mapping[str, Callable[[], list[Json]]]] = {
     "adminnetworkpolicies": workloads.admin_policies,
     "baselineadminnetworkpolicies": workloads.admin_policies,
-    "capacitybuffers": capacity_buffers,
+    "capacitybuffers": lambda: [buffer_manifest(PLAIN.id, 3, SETTINGS, "autoscaling.x-k8s.io/v1beta1")],
     "ciliumclusterwidenetworkpolicies": workloads.cilium_policies,
     "ciliumnetworkpolicies": workloads.cilium_policies,
     "clusternetworkpolicies": workloads.admin_policies,
@@ -303,12 +287,16 @@ EXAMPLES: Final[Mapping[str, Callable[[], list[Json]]]] = {
     "deviceclasses": classes,
     "events": events,
     "leases": leases,
-    "namespaces": namespaces,
-    "network-attachment-definitions": attachments,
+    "namespaces": lambda: [
+        {"kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": {names.ADMIN_ACCESS: "true"}}}
+    ],
+    "network-attachment-definitions": lambda: [
+        {"kind": "NetworkAttachmentDefinition", "metadata": {"name": "vlan", "namespace": NAMESPACE}}
+    ],
     "networkpolicies": workloads.network_policies,
     "nodes": nodes,
     "pods": pods,
-    "podtemplates": pod_templates,
+    "podtemplates": lambda: [template_manifest(PLAIN, SETTINGS)],
     "priorityclasses": workloads.priority_classes,
     "resourceclaims": claims,
     "resourceclaimtemplates": templates,

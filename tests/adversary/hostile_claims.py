@@ -19,33 +19,37 @@ def _devices(count: int = 1, **more: Any) -> Json:
     return {"deviceClassName": DEVICE_CLASS, "allocationMode": "ExactCount", "count": count, **more}
 
 
+def _requests(number: int, devices: int = 1) -> list[Json]:
+    return [{"name": f"r{each}", "exactly": _devices(devices)} for each in range(number)]
+
+
+_LAST: Final = {"name": "last", "exactly": _devices(selectors=_IMPOSSIBLE)}
+
+
 def _claim(requests: list[Json], *constraints: Json) -> Json:
     return {"devices": {"requests": requests, "constraints": list(constraints)}}
 
 
 def last_impossible(requests: int = 20) -> Json:
     """All ways to choose the first ones are tried before it is clear that there is none for the last one."""
-    found: list[Json] = [{"name": f"r{number}", "exactly": _devices()} for number in range(requests)]
+    found = _requests(requests)
     found[8]["exactly"]["selectors"] = _IMPOSSIBLE
     return _claim(found)
 
 
 def many_counts() -> Json:
     """A few devices at a time: combinations."""
-    found: list[Json] = [{"name": f"r{number}", "exactly": _devices(2)} for number in range(5)]
-    return _claim([*found, {"name": "last", "exactly": _devices(selectors=_IMPOSSIBLE)}])
+    return _claim([*_requests(5, 2), _LAST])
 
 
 def unmet_match() -> Json:
     """The last two would have to be of one uuid."""
-    found: list[Json] = [{"name": f"r{number}", "exactly": _devices()} for number in range(9)]
-    return _claim(found, {"requests": ["r7", "r8"], "matchAttribute": f"{DEVICE_CLASS}/uuid"})
+    return _claim(_requests(9), {"requests": ["r7", "r8"], "matchAttribute": f"{DEVICE_CLASS}/uuid"})
 
 
 def unmet_distinct() -> Json:
     """The last three would have to differ in an attribute that has two values."""
-    found: list[Json] = [{"name": f"r{number}", "exactly": _devices()} for number in range(9)]
-    return _claim(found, {"requests": ["r6", "r7", "r8"], "distinctAttribute": f"{DEVICE_CLASS}/side"})
+    return _claim(_requests(9), {"requests": ["r6", "r7", "r8"], "distinctAttribute": f"{DEVICE_CLASS}/side"})
 
 
 def alternatives() -> Json:
@@ -57,13 +61,12 @@ def alternatives() -> Json:
         }
         for number in range(MAX_REQUESTS - 1)
     ]
-    return _claim([*found, {"name": "last", "exactly": _devices(selectors=_IMPOSSIBLE)}])
+    return _claim([*found, _LAST])
 
 
 def counted() -> Json:
     """Partitions that share counters, one of them too many."""
-    found: list[Json] = [{"name": f"r{number}", "exactly": _devices()} for number in range(10)]
-    return _claim(found)
+    return _claim(_requests(10))
 
 
 KINDS: Final[dict[str, Callable[[], Json]]] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -238,8 +237,3 @@ PROFILES: Mapping[str, Callable[[], Any]] = {
     ],
 }
 """Name -> profiles that no hub could offer, or hardly."""
-
-
-def as_text(value: Any) -> str:
-    """JSON, which is YAML, too; long lines do not matter."""
-    return json.dumps(value)

@@ -27,25 +27,29 @@ NOT_UTF8: Final = b'{"a":"\xff\xfe \\ud800","\\udfff":1e-999999}'
 """Text that the API server stores as it is: no UTF-8, half of a surrogate pair, a number that no float has."""
 
 
-def claim_text(name: str, parameters: bytes | str, **metadata: Any) -> bytes:
-    """A ResourceClaim with these opaque parameters, which may be no UTF-8."""
-    claim = claim_with(name, config=[{"opaque": {"driver": "gpu.example.com", "parameters": _HERE}}], metadata=metadata)
+_WITH_PARAMETERS: Final = [{"opaque": {"driver": "gpu.example.com", "parameters": _HERE}}]
+
+
+def _with(parameters: bytes | str, obj: Json) -> bytes:
+    """The text of an object with these parameters, which may be no UTF-8."""
     raw = parameters.encode() if isinstance(parameters, str) else parameters
-    return json.dumps(claim).encode().replace(f'"{_HERE}"'.encode(), raw)
+    return json.dumps(obj).encode().replace(f'"{_HERE}"'.encode(), raw)
+
+
+def claim_text(name: str, parameters: bytes | str) -> bytes:
+    """A ResourceClaim with these opaque parameters."""
+    return _with(parameters, claim_with(name, config=_WITH_PARAMETERS))
 
 
 def template_text(name: str, parameters: str) -> bytes:
     """A ResourceClaimTemplate with these opaque parameters."""
-    spec = claim_with(name, config=[{"opaque": {"driver": "gpu.example.com", "parameters": _HERE}}])["spec"]
-    template = {**_of("ResourceClaimTemplate", name, RESOURCE_API), "spec": {"spec": spec}}
-    return json.dumps(template).replace(f'"{_HERE}"', parameters).encode()
+    spec = {"spec": claim_with(name, config=_WITH_PARAMETERS)["spec"]}
+    return _with(parameters, {**_of("ResourceClaimTemplate", name, RESOURCE_API), "spec": spec})
 
 
 def class_text(name: str, parameters: str) -> bytes:
     """A DeviceClass with these opaque parameters."""
-    config = [{"opaque": {"driver": "gpu.example.com", "parameters": _HERE}}]
-    obj = {**_of("DeviceClass", name, RESOURCE_API), "spec": {"config": config}}
-    return json.dumps(obj).replace(f'"{_HERE}"', parameters).encode()
+    return _with(parameters, {**_of("DeviceClass", name, RESOURCE_API), "spec": {"config": _WITH_PARAMETERS}})
 
 
 def with_deep_managed_fields(obj: Json, levels: int = 3000) -> bytes:
@@ -57,8 +61,8 @@ def with_deep_managed_fields(obj: Json, levels: int = 3000) -> bytes:
         "fieldsType": "FieldsV1",
         "fieldsV1": _HERE,
     }
-    text = json.dumps({**obj, "metadata": {**obj["metadata"], "managedFields": [entry]}})
-    return text.replace(f'"{_HERE}"', nested(levels, '{"f:a":', "}").replace(":}", ":{}}", 1)).encode()
+    fields = nested(levels, '{"f:a":', "}").replace(":}", ":{}}", 1)
+    return _with(fields, {**obj, "metadata": {**obj["metadata"], "managedFields": [entry]}})
 
 
 def claim_with(name: str, *, metadata: Json | None = None, **devices: Any) -> Json:
@@ -127,115 +131,69 @@ def _affinity_term(number: int) -> Json:
     return {"labelSelector": {"matchExpressions": expressions}, "topologyKey": "kubernetes.io/hostname"}
 
 
+def _containers(**parts: Any) -> Json:
+    """One container with these parts."""
+    return {"containers": [{"name": "c", "image": "i", **parts}]}
+
+
+def _resources(requests: Json, limits: Json) -> Json:
+    return _containers(resources={"requests": requests, "limits": limits})
+
+
+def _expressions(key: str, operator: str, *values: str) -> Json:
+    """A node selector's term."""
+    return {"matchExpressions": [{"key": key, "operator": operator, **({"values": values} if values else {})}]}
+
+
+def _node_affinity(terms: list[Json], preferred: Iterable[Json] = ()) -> Json:
+    preferences = [{"weight": 1, "preference": each} for each in preferred]
+    return {"affinity": {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": terms}, _PREFERRED: preferences}}}
+
+
+def _pod_affinity() -> Json:
+    preferred = [{"weight": 1, "podAffinityTerm": _affinity_term(each)} for each in range(2000)]
+    required = [_affinity_term(each) for each in range(8000)]
+    return {"affinity": {"podAntiAffinity": {_REQUIRED: required}, "podAffinity": {_PREFERRED: preferred}}}
+
+
+def _spread(number: int) -> Json:
+    return {
+        "maxSkew": 2**31 - 1,
+        "topologyKey": f"example.com/{number}",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"a": f"v{number}"}},
+    }
+
+
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+_MANY_AMOUNTS: Final = {f"example.com/r{each}": "9223372036854775807" for each in range(15_000)}
+_ODD_AMOUNTS: Final = {"cpu": "10e399", "memory": "1e-99", "ephemeral-storage": "9" * 200, "hugepages-2Mi": "0"}
 
 _LARGE_SPECS: Final[dict[str, Callable[[], Json]]] = {
     "containers": lambda: {"containers": [{"name": f"c{each}", "image": "i"} for each in range(5000)]},
     "initContainers": lambda: {"initContainers": [{"name": f"i{each}", "image": "i"} for each in range(5000)]},
-    "env": lambda: {
-        "containers": [
-            {"name": "c", "image": "i", "env": [{"name": f"E{each}", "value": "x" * 50} for each in range(15_000)]}
-        ]
-    },
-    "tolerations": lambda: {
-        "tolerations": [{"key": f"k{each}", "operator": "Exists"} for each in range(20_000)],
-    },
+    "env": lambda: _containers(env=[{"name": f"E{each}", "value": "x" * 50} for each in range(15_000)]),
+    "tolerations": lambda: {"tolerations": [{"key": f"k{each}", "operator": "Exists"} for each in range(20_000)]},
     "nodeSelector": lambda: {"nodeSelector": {f"example.com/{each}": "x" for each in range(30_000)}},
-    "nodeTerms": lambda: {
-        "affinity": {
-            "nodeAffinity": {
-                _REQUIRED: {
-                    "nodeSelectorTerms": [
-                        {"matchExpressions": [{"key": f"k{each}", "operator": "In", "values": ["a", "b"]}]}
-                        for each in range(15_000)
-                    ]
-                },
-                _PREFERRED: [
-                    {"weight": 1, "preference": {"matchExpressions": [{"key": f"k{each}", "operator": "Exists"}]}}
-                    for each in range(5000)
-                ],
-            }
-        }
-    },
-    "nodeValues": lambda: {
-        "affinity": {
-            "nodeAffinity": {
-                _REQUIRED: {
-                    "nodeSelectorTerms": [
-                        {
-                            "matchExpressions": [
-                                {"key": "k", "operator": "NotIn", "values": [f"v{n}" for n in range(90_000)]}
-                            ]
-                        }
-                    ]
-                }
-            }
-        }
-    },
-    "podTerms": lambda: {
-        "affinity": {
-            "podAntiAffinity": {_REQUIRED: [_affinity_term(each) for each in range(8000)]},
-            "podAffinity": {
-                _PREFERRED: [{"weight": 1, "podAffinityTerm": _affinity_term(each)} for each in range(2000)]
-            },
-        }
-    },
-    "spread": lambda: {
-        "topologySpreadConstraints": [
-            {
-                "maxSkew": 2**31 - 1,
-                "topologyKey": f"example.com/{each}",
-                "whenUnsatisfiable": "DoNotSchedule",
-                "labelSelector": {"matchLabels": {"a": f"v{each}"}},
-            }
-            for each in range(8000)
+    "nodeTerms": lambda: _node_affinity(
+        [_expressions(f"k{each}", "In", "a", "b") for each in range(15_000)],
+        [_expressions(f"k{each}", "Exists") for each in range(5000)],
+    ),
+    "nodeValues": lambda: _node_affinity([_expressions("k", "NotIn", *(f"v{each}" for each in range(90_000)))]),
+    "podTerms": _pod_affinity,
+    "spread": lambda: {"topologySpreadConstraints": [_spread(each) for each in range(8000)]},
+    "ports": lambda: _containers(
+        ports=[
+            {"containerPort": number, "hostPort": number} for number in (1 + each % 65_535 for each in range(20_000))
         ]
-    },
-    "ports": lambda: {
-        "containers": [
-            {
-                "name": "c",
-                "image": "i",
-                "ports": [
-                    {"containerPort": 1 + each % 65_535, "hostPort": 1 + each % 65_535} for each in range(20_000)
-                ],
-            }
-        ]
-    },
+    ),
     "volumes": lambda: {
         "volumes": [{"name": f"v{each}", "persistentVolumeClaim": {"claimName": f"c{each}"}} for each in range(15_000)]
     },
     "gates": lambda: {"schedulingGates": [{"name": f"example.com/g{each}"} for each in range(30_000)]},
-    "requests": lambda: {
-        "containers": [
-            {
-                "name": "c",
-                "image": "i",
-                "resources": {
-                    "requests": {f"example.com/r{each}": "9223372036854775807" for each in range(15_000)},
-                    "limits": {f"example.com/r{each}": "9223372036854775807" for each in range(15_000)},
-                },
-            }
-        ]
-    },
-    "amounts": lambda: {
-        "containers": [
-            {
-                "name": "c",
-                "image": "i",
-                "resources": {
-                    "requests": {
-                        "cpu": "10e399",
-                        "memory": "1e-99",
-                        "ephemeral-storage": "9" * 200,
-                        "hugepages-2Mi": "0",
-                    },
-                    "limits": {"hugepages-2Mi": "0"},
-                },
-            }
-        ]
-    },
+    "requests": lambda: _resources(_MANY_AMOUNTS, _MANY_AMOUNTS),
+    "amounts": lambda: _resources(_ODD_AMOUNTS, {"hugepages-2Mi": "0"}),
 }
 
 

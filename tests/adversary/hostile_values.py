@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterator
 from typing import Any, Final
@@ -55,7 +56,25 @@ def deep(levels: int = 600) -> Any:
 
 def positions(value: Any) -> Iterator[tuple[Any, Any]]:
     """Each container within a value, with each of its keys."""
-    entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, item in entries:
-        yield value, key
-        yield from positions(item)
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        entries = item.items() if isinstance(item, dict) else enumerate(item) if isinstance(item, list) else ()
+        for key, inner in list(entries):
+            yield item, key
+            pending.append(inner)
+
+
+def copies(value: Any) -> Iterator[tuple[Any, Any, Any]]:
+    """A copy of a value for each position in it: the copy, and the container and the key of that position."""
+    for number in range(len(list(positions(value)))):
+        copied = copy.deepcopy(value)
+        yield copied, *list(positions(copied))[number]
+
+
+def spoiled(value: Any) -> Iterator[tuple[Any, str]]:
+    """Copies of a value with one hostile value each, and what it is and where."""
+    for hostile in (*HOSTILE, deep()):
+        for copied, container, key in copies(value):
+            container[key] = hostile
+            yield copied, f"{key}: {str(hostile)[:50]}"

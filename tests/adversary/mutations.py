@@ -12,7 +12,7 @@ import json
 import random
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from dra_spawner.cli import main
 from dra_spawner.devcluster.demo.example_nodes import example_objects
 from dra_spawner.devcluster.demo.profiles import EXAMPLE_PROFILES
 from tests.adversary.hostile_files import profile
+from tests.adversary.hostile_values import positions
 from tests.fit.inputs import api_list, claim, device_class, gpu, gpu_slice, node
 
 _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
@@ -51,27 +52,7 @@ _ODD: tuple[Any, ...] = (
     ),
     *([], {}, [None], [[]], {"": ""}, {"a": None}, [{}], {"a" * 100: 1}),
 )
-_ODD_TEXTS = (
-    '"',
-    "'",
-    "{",
-    "}",
-    "[",
-    "]",
-    ":",
-    ",",
-    "&a ",
-    "*a",
-    "<<: ",
-    "!!set ",
-    "- ",
-    "\t",
-    "\n",
-    "---\n",
-    "\\u",
-    "\ufeff",
-    "1e999",
-)
+_ODD_TEXTS = (*"\"'{}[]:,\t\n", "&a ", "*a", "<<: ", "!!set ", "- ", "---\n", "\\u", "\ufeff", "1e999")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +128,10 @@ def _text(chance: random.Random, value: Any) -> str:
 
 
 def _change_structure(chance: random.Random, value: Any) -> Any:
-    positions = list(_positions(value))
-    if not positions:
+    places = list(positions(value))
+    if not places:
         return chance.choice(_ODD)
-    container, key = chance.choice(positions)
+    container, key = chance.choice(places)
     match chance.randrange(7):
         case 0:
             del container[key]
@@ -161,7 +142,7 @@ def _change_structure(chance: random.Random, value: Any) -> Any:
         case 3:
             container[key] = {"a": container[key]}
         case 4:
-            other, at = chance.choice(positions)
+            other, at = chance.choice(places)
             container[key] = copy.deepcopy(other[at])
         case 5:
             nested = container[key]
@@ -178,16 +159,6 @@ def _add(chance: random.Random, container: Any, key: Any) -> None:
         container.extend(copy.deepcopy(container[key]) for _ in range(chance.choice([1, 40])))
     else:
         container[chance.choice(["a", "", "\x1b", "name", "count", "x" * 300])] = container[key]
-
-
-def _positions(value: Any) -> Iterator[tuple[Any, Any]]:
-    pending = [value]
-    while pending:
-        item = pending.pop()
-        members = item.items() if isinstance(item, dict) else enumerate(item) if isinstance(item, list) else ()
-        for key, inner in list(members):
-            yield item, key
-            pending.append(inner)
 
 
 def _change_text(chance: random.Random, content: bytearray) -> bytearray:

@@ -12,23 +12,19 @@ import aiohttp
 import yaml
 
 from dra_spawner.kube.api import KubernetesApi, resource_path
-from tests.cluster.access import RBAC_API
+from tests.cluster.access import RBAC_API, account_token, is_allowed
+from tests.cluster.object_paths import has_namespace, plural_of
 from tests.cluster.under_test import ClusterUnderTest
 from tests.polling import eventually
 
 ACCOUNT = "stranger"
-RESOURCES = {
-    "Pod": ("v1", "pods"),
-    "ConfigMap": ("v1", "configmaps"),
-    "ResourceClaim": ("resource.k8s.io/v1", "resourceclaims"),
-    "ResourceClaimTemplate": ("resource.k8s.io/v1", "resourceclaimtemplates"),
-    "Lease": ("coordination.k8s.io/v1", "leases"),
-    "Namespace": ("v1", "namespaces"),
-    "Node": ("v1", "nodes"),
-    "ResourceSlice": ("resource.k8s.io/v1", "resourceslices"),
-    "DeviceClass": ("resource.k8s.io/v1", "deviceclasses"),
-}
-_CLUSTER_WIDE = ("DeviceClass", "Namespace", "Node", "ResourceSlice")
+DRA = "resource.k8s.io/v1"
+
+
+def path_to(kind: str, namespace: str | None = None, name: str | None = None) -> str:
+    """Where objects of a kind that a tenant tries to write are, or one of them is."""
+    version = "coordination.k8s.io/v1" if kind == "Lease" else DRA if kind.startswith(("Device", "Resource")) else "v1"
+    return resource_path(version, plural_of(kind), namespace if has_namespace(kind) else None, name)
 
 
 class Tenant:
@@ -43,7 +39,7 @@ class Tenant:
     async def post(self, kind: str, body: bytes | dict[str, Any]) -> tuple[int, str]:
         """Try to create an object, in the tenant's namespace if it is of one; status and answer."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        path = resource_path(*RESOURCES[kind], None if kind in _CLUSTER_WIDE else self.namespace)
+        path = path_to(kind, self.namespace)
         headers = {"Content-Type": "application/json"}
         async with self._session.post(self._url + path, data=data, headers=headers) as answer:
             return answer.status, (await answer.read()).decode("utf-8", "replace")
@@ -80,9 +76,8 @@ async def tenant_of(cluster: ClusterUnderTest) -> AsyncIterator[Tenant]:
         async with _session(cluster, token) as session:
             yield Tenant(session, cluster.url, namespace, is_real=is_real)
     finally:
-        pods, claims = (resource_path(*RESOURCES[kind], namespace) for kind in ("Pod", "ResourceClaim"))
-        await cluster.admin.delete(pods, grace_period_seconds=0, timeout_seconds=60)
-        await cluster.admin.delete(claims, timeout_seconds=60)
+        await cluster.admin.delete(path_to("Pod", namespace), grace_period_seconds=0, timeout_seconds=60)
+        await cluster.admin.delete(path_to("ResourceClaim", namespace), timeout_seconds=60)
         await cluster.admin.delete(resource_path("v1", "namespaces", name=namespace), missing_ok=True)
 
 
@@ -109,25 +104,7 @@ async def _token(admin: KubernetesApi, namespace: str) -> str:
         "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}],
     }
     await admin.create(resource_path(RBAC_API, "rolebindings", namespace), binding)
-    review = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SubjectAccessReview",
-        "spec": {
-            "user": f"system:serviceaccount:{namespace}:{ACCOUNT}",
-            "resourceAttributes": {
-                "namespace": namespace,
-                "verb": "create",
-                "group": "resource.k8s.io",
-                "resource": "resourceclaims",
-            },
-        },
-    }
-    await eventually(lambda: _is_allowed(admin, review), f"{ACCOUNT} may create claims")
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 7200}}
-    path = resource_path("v1", "serviceaccounts", namespace, ACCOUNT, "token")
-    return str((await admin.create(path, request))["status"]["token"])
-
-
-async def _is_allowed(admin: KubernetesApi, review: dict[str, Any]) -> bool:
-    answer = await admin.create(resource_path("authorization.k8s.io/v1", "subjectaccessreviews"), review)
-    return bool(answer["status"]["allowed"])
+    attributes = {"namespace": namespace, "verb": "create", "group": "resource.k8s.io", "resource": "resourceclaims"}
+    user = f"system:serviceaccount:{namespace}:{ACCOUNT}"
+    await eventually(lambda: is_allowed(admin, user, attributes), f"{ACCOUNT} may create claims")
+    return await account_token(admin, namespace, ACCOUNT)

@@ -15,6 +15,7 @@ from traitlets.config import Config
 
 from dra_spawner.devcluster.demo import demo, server_users
 from dra_spawner.devcluster.kubelet.process_user import ProcessUser, can_switch_users, process_user
+from tests.all_of_them import all_of_them
 from tests.cluster.example_objects import pod
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.kubelet_pods import NODE, container_status
@@ -151,8 +152,7 @@ async def test_a_volume_belongs_to_the_user_of_its_server(embedded_cluster, read
     assert ended["status"]["phase"] == "Succeeded"
 
 
-@pytest.mark.parametrize(
-    ("of_pod", "of_container", "expected"),
+@all_of_them(
     [
         ({}, {}, None),
         ({"runAsUser": 0}, {}, None),

@@ -14,7 +14,7 @@ from tests.integration.devices import shareable, whole
 from tests.placeholders.controller.objects import claim_spec, node, prepare, shape
 from tests.service.replica import Replica, publish_shapes, replica
 
-from .busy_service import LONGEST_STALL, start_server, watched_loop
+from .busy_service import LONGEST_STALL, start_server, still_decides, watched_loop
 
 PART = shape({"gpu": claim_spec("gpu-share.example.com", "10Gi")})
 #: Each blocked the service for seconds to minutes.
@@ -52,15 +52,6 @@ async def classes(cluster: ClusterUnderTest) -> AsyncIterator[range]:
         await cluster.admin.delete(path, missing_ok=True)
 
 
-async def decides(service: Replica, count: int) -> None:
-    """A placeholder of the other profile is replaced when it goes."""
-    await service.until_warm(PART, count)
-    gone = service.controller.view().warm(PART.id)[0].key
-    await service.cluster.admin.delete(service.cluster.path("pods", gone.name), grace_period_seconds=0)
-    await service.until(lambda: gone not in service.placeholders(), "the placeholder is gone")
-    await service.until_warm(PART, count)
-
-
 async def test_the_service_answers_and_decides_beside_hostile_device_classes(
     cluster: ClusterUnderTest, tenant: str, classes: range
 ) -> None:
@@ -87,7 +78,7 @@ async def test_the_service_answers_and_decides_beside_hostile_device_classes(
                 await service.ask({"shape": each.id, "pod": "eve", "namespace": cluster.namespace})
                 for each in hostile.values()
             ]
-            await decides(service, 2)
+            await still_decides(service, 2, PART)
             placed = await service.place(PART, "ada")
         assert max(stalls) < LONGEST_STALL
         assert placed["kind"] == "warm", placed

@@ -24,6 +24,7 @@ from dra_spawner.profiles.lint.fit import why_never
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.spawner.devices.diagnosis import diagnose
 from dra_spawner.spawner.devices.reader import DeviceReader
+from tests.all_of_them import all_of_them
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable
 from tests.placeholders.controller.objects import claim_spec, node, prepare, shape
@@ -66,7 +67,7 @@ def _decide(world: World) -> dict[str, Any]:
     return {each.pod.name: each for each in world.last.pending}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@all_of_them(list(KINDS))
 def test_a_pod_whose_search_takes_too_long_is_left_undecided(kind: str) -> None:
     world = _world(kind, 1)
     pending = _decide(world)["mallory-0"]
@@ -78,7 +79,7 @@ def test_a_pod_whose_search_takes_too_long_is_left_undecided(kind: str) -> None:
     assert not ended(world, Cause.PREEMPTED)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@all_of_them(list(KINDS))
 def test_placeholders_are_preempted_for_others_meanwhile(kind: str) -> None:
     world = _world(kind, 3)
     world.user("ada", {"gpu": share_claim("10Gi")})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import copy
 import inspect
 import re
 from collections import defaultdict
@@ -16,8 +15,8 @@ from dra_spawner.service.http import placement_handler
 from dra_spawner.simulator.cluster_objects import decode
 from tests.adversary.examples import EXAMPLES
 from tests.adversary.hostile_objects import LARGEST, NOT_SENT
-from tests.adversary.hostile_questions import DEFINITION, hostile_question
-from tests.adversary.hostile_values import positions
+from tests.adversary.hostile_requests import DEFINITION, PARAMETERS, SENT, hostile_question
+from tests.adversary.hostile_values import copies
 from tests.adversary.reading import (
     FLOWS,
     ONE_OBJECT,
@@ -28,8 +27,6 @@ from tests.adversary.reading import (
     recorded_examples,
 )
 from tests.adversary.recorded import Json, Recorded, fields_of
-from tests.adversary.request_parameters import PARAMETERS
-from tests.adversary.sent_options import SENT
 
 NO_FIELDS = {
     r"^pods\.spec\.template$": "of Deployments and DaemonSets; one function reads both and pods",
@@ -62,9 +59,7 @@ def lacking_something() -> Iterator[tuple[str, Json]]:
     """Each example that a snapshot takes, without one of its fields."""
     for resource in RESOURCES.values():
         for example in EXAMPLES[resource.plural]():
-            for number in range(len(list(positions(example)))):
-                changed = copy.deepcopy(example)
-                container, key = list(positions(changed))[number]
+            for changed, container, key in copies(example):
                 del container[key]
                 yield resource.plural, changed
 
@@ -94,7 +89,7 @@ def test_each_option_of_a_server_has_its_row() -> None:
     option = {"choices": {}, "unlisted_choice": {"enabled": True}}
     sent = {name for options, _ in SENT for name in options}
     for name in ("profile", *user_options.names_of_option("memory", option)):
-        assert name in sent, f"option {name} is taken from users: add a hostile value of it to sent_options.SENT."
+        assert name in sent, f"option {name} is taken from users: add a hostile value of it to hostile_requests.SENT."
 
 
 def query_parameters() -> Iterator[tuple[str, str]]:
@@ -126,17 +121,17 @@ def test_each_query_parameter_has_its_row() -> None:
     found = dict(query_parameters())
     assert {"limit", "after", "kind", "state"} <= found.keys()
     for name, where in found.items():
-        assert name in PARAMETERS, f"{where} reads ?{name}=: add it to test_requests.PARAMETERS, for the fuzzing."
+        assert name in PARAMETERS, f"{where} reads ?{name}=: add it to hostile_requests.PARAMETERS, for the fuzzing."
 
 
 def test_each_part_of_a_question_has_its_row() -> None:
     good = hostile_question("0" * 16, "hub", "{}")
     for key in placement_handler.KEYS:
-        assert key in good, f"api/placements takes {key}: add it to test_placements.hostile_question."
+        assert key in good, f"api/placements takes {key}: add it to hostile_requests.hostile_question."
     for names, where in (
         (shape_definition.PARTS, DEFINITION),
         (shape_definition.NODE_FIELDS_OF_SHAPES, DEFINITION["node_fields"]),
         (shape_definition.CONTAINER_FIELDS, {name for each in DEFINITION["containers"] for name in each}),
     ):
         for name in names:
-            assert name in where, f"a definition of a shape may have {name}: add it to test_placements.DEFINITION."
+            assert name in where, f"a definition of a shape may have {name}: add it to hostile_requests.DEFINITION."

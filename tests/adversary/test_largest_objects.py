@@ -10,8 +10,6 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-import pytest
-
 from dra_spawner import names
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.kube.json_text import read_unusual
@@ -25,9 +23,10 @@ from dra_spawner.spawner.devices.diagnosis import diagnose
 from dra_spawner.spawner.devices.facts import read_facts
 from dra_spawner.spawner.devices.reader import DeviceReader
 from dra_spawner.spawner.objects.leftovers import Sweep
-from tests.adversary.deciding_service import PLAIN, still_decides
+from tests.adversary.busy_service import PLAIN, still_decides
 from tests.adversary.hostile_objects import LARGEST, large_config_maps, large_leases
-from tests.adversary.tenant import RESOURCES, editor_of, tenant_of
+from tests.adversary.tenant import Tenant, editor_of, path_to, tenant_of
+from tests.cluster.object_paths import plural_of
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.placeholders.controller.objects import WHOLE, node, prepare
@@ -37,6 +36,8 @@ from tests.service.replica import Replica, publish_shapes, replica
 
 CLUSTER_WIDE = ("Namespace", "Node", "ResourceSlice", "DeviceClass")
 LEASES = "coordination.k8s.io/v1", "leases"
+#: Far above the needed time.
+CPU_SECONDS = 60.0
 _MAX_LOGGED = 3000
 """Characters of a line, whatever stands in an object."""
 
@@ -48,7 +49,7 @@ async def test_largest_objects_of_nodes_drivers_and_administrators(real_cluster:
     written = {
         (kind, (read_unusual(obj) if isinstance(obj, bytes) else obj)["metadata"]["name"]): obj
         for kind in CLUSTER_WIDE
-        for obj in LARGEST[RESOURCES[kind][1]]().values()
+        for obj in LARGEST[plural_of(kind)]().values()
     }
     async with (
         tenant_of(cluster) as tenant,
@@ -66,7 +67,7 @@ async def test_largest_objects_of_nodes_drivers_and_administrators(real_cluster:
             await a_hub_reads(cluster.admin, "large-labels")
         finally:
             for kind, name in written:
-                await cluster.admin.delete(resource_path(*RESOURCES[kind], name=name), missing_ok=True)
+                await cluster.admin.delete(path_to(kind, name=name), missing_ok=True)
     assert max(len(record.getMessage()) for record in caplog.records) < _MAX_LOGGED
 
 
@@ -84,7 +85,7 @@ async def until_seen(service: Replica, wanted: set[tuple[str, str]]) -> None:
 
 
 async def a_hub_reads(api: KubernetesApi, namespace: str) -> None:
-    """All that it reads of a cluster, in a few seconds of processor time."""
+    """All that it reads of a cluster, in bounded processor time."""
     before = time.process_time()
     async with asyncio.timeout(PATIENCE_SECONDS):
         assert (await diagnose(DeviceReader(api), {"gpu": WHOLE["gpu"]})).fits
@@ -101,7 +102,7 @@ async def a_hub_reads(api: KubernetesApi, namespace: str) -> None:
         sweep = Sweep(api, None, timedelta(0), datetime.now(UTC))
         await sweep.run()
         assert sweep.errors == []
-    assert time.process_time() - before < 20
+    assert time.process_time() - before < CPU_SECONDS
 
 
 async def replaced(cluster: ClusterUnderTest, name: str, key: str) -> AsyncIterator[str]:
@@ -156,28 +157,32 @@ async def test_largest_account_of_vlans(real_cluster: ClusterUnderTest) -> None:
                 assert await leases.release("x/eve", "s")
             except (LeasesCorrupt, KubernetesError) as error:
                 refused.append(f"{label}: {error}")
-        assert time.process_time() - before < 20, label
+        assert time.process_time() - before < CPU_SECONDS, label
     assert set(given) <= {100, 101}
     assert given
     assert max(map(len, refused)) < _MAX_LOGGED
 
 
-@pytest.mark.parametrize("label", large_leases("x"))
-async def test_largest_lease(real_cluster: ClusterUnderTest, label: str, caplog: Any) -> None:
+async def test_largest_leases(real_cluster: ClusterUnderTest, caplog: Any) -> None:
     """An account with write access can hold the lease; after that, a replica leads."""
     cluster = real_cluster
+
+    async def a_replica_leads_after(editor: Tenant, label: str) -> None:
+        name = f"dra-spawner-{label}"
+        await editor.create("Lease", large_leases(name)[label])
+        leads = asyncio.Event()
+
+        async def lead() -> None:
+            leads.set()
+            await asyncio.Event().wait()
+
+        # A Lease with a holder is waited for.
+        elector = LeaderElector(cluster.admin, cluster.namespace, name, times=LeaseTimes(5.0, 2.0, 0.5))
+        async with running(elector.run(lead)):
+            await eventually(leads.is_set, f"a replica leads after {label}", shows=lambda: elector.problem[:500])
+        found = await cluster.admin.get(resource_path(*LEASES, cluster.namespace, name))
+        assert found["spec"]["holderIdentity"] == "", label
+
     async with editor_of(cluster) as editor:
-        await editor.create("Lease", large_leases("dra-spawner")[label])
-    leads = asyncio.Event()
-
-    async def lead() -> None:
-        leads.set()
-        await asyncio.Event().wait()
-
-    times = LeaseTimes(15.0, 5.0, 1.0)
-    elector = LeaderElector(cluster.admin, cluster.namespace, "dra-spawner", times=times)
-    async with running(elector.run(lead)):
-        await eventually(leads.is_set, "the replica leads", shows=lambda: elector.problem[:500])
-    found = await cluster.admin.get(resource_path(*LEASES, cluster.namespace, "dra-spawner"))
-    assert found["spec"]["holderIdentity"] == ""
+        await asyncio.gather(*(a_replica_leads_after(editor, label) for label in large_leases("x")))
     assert max((len(record.getMessage()) for record in caplog.records), default=0) < _MAX_LOGGED

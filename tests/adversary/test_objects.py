@@ -11,8 +11,6 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-import pytest
-
 from dra_spawner.dra.decoding import is_deeper_than
 from dra_spawner.kube.api import KubernetesApi, resource_path
 from dra_spawner.kube.cluster_watch import ClusterWatch
@@ -26,7 +24,7 @@ from dra_spawner.spawner.devices.facts import read_facts
 from dra_spawner.spawner.devices.reader import DeviceReader
 from dra_spawner.spawner.objects.api_objects import STANDING_LABELS
 from dra_spawner.spawner.objects.leftovers import Sweep
-from tests.adversary.deciding_service import PLAIN, still_decides
+from tests.adversary.busy_service import PLAIN, still_decides
 from tests.adversary.hostile_objects import (
     DEEP_PARAMETERS,
     NOT_UTF8,
@@ -191,17 +189,15 @@ async def test_a_class_with_deep_parameters_is_a_class(real_cluster: ClusterUnde
     assert not is_deeper_than(content, MAX_LEVELS)
 
 
-@pytest.mark.parametrize("levels", [240, 300, 500, 900, 2000])
-async def test_the_embedded_cluster_refuses_objects_too_deep_to_copy(
-    embedded_cluster: ClusterUnderTest, levels: int
-) -> None:
+async def test_the_embedded_cluster_refuses_objects_too_deep_to_copy(embedded_cluster: ClusterUnderTest) -> None:
     async with tenant_of(embedded_cluster) as tenant:
-        claim = claim_text("deep", f'{{"a":{nested(levels)}}}')
-        pod = with_deep_managed_fields(user_pod("deep", {}), levels)
-        for kind, body in (("ResourceClaim", claim), ("Pod", pod)):
-            status, answer = await tenant.post(kind, body)
-            assert status == (201 if levels < 250 else 400), answer[:300]
-            assert ("nested too deeply" in answer) == (levels > 250)
+        for levels in (240, 300, 500, 900, 2000):
+            claim = claim_text("deep", f'{{"a":{nested(levels)}}}')
+            pod = with_deep_managed_fields(user_pod("deep", {}), levels)
+            for kind, body in (("ResourceClaim", claim), ("Pod", pod)):
+                status, answer = await tenant.post(kind, body)
+                assert status == (201 if levels < 250 else 400), (levels, answer[:300])
+                assert ("nested too deeply" in answer) == (levels > 250), (levels, answer[:300])
 
 
 async def test_a_page_of_large_objects_is_read_in_smaller_ones(cluster: ClusterUnderTest) -> None:
@@ -224,15 +220,14 @@ async def test_a_page_of_large_objects_is_read_in_smaller_ones(cluster: ClusterU
         assert {item["metadata"]["name"] for item in listed["items"]} == names
 
 
-@pytest.mark.parametrize("keep", ["9" * 5000, "\u00b2", "-1", "1e3", "\u0661"])
-async def test_a_sweep_passes_over_claims_with_invalid_annotations(
-    embedded_cluster: ClusterUnderTest, keep: str
-) -> None:
+async def test_a_sweep_passes_over_claims_with_invalid_annotations(embedded_cluster: ClusterUnderTest) -> None:
     def left(name: str, seconds: str) -> dict[str, Any]:
         annotations = {KEEP_SECONDS: seconds, UNUSED_SINCE: "0001-01-01T00:00:00+23:59"}
         return claim_with(name, metadata={"labels": STANDING_LABELS, "annotations": annotations})
 
-    await embedded_cluster.publish(left("a-strange", keep), left("b-due", "0"))
+    invalid = ("9" * 5000, "\u00b2", "-1", "1e3", "\u0661")
+    strange = [left(f"a-strange-{number}", seconds) for number, seconds in enumerate(invalid)]
+    await embedded_cluster.publish(*strange, left("b-due", "0"))
     sweep = Sweep(embedded_cluster.admin, None, timedelta(0), datetime.now(UTC))
     await sweep.run()
     assert sweep.errors == []

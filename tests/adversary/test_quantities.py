@@ -19,8 +19,10 @@ from dra_spawner.kube.api import KubernetesError
 from tests.adversary.quantities import CAPACITIES, OVERFLOWING, claim, objects, request, texts
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.scheduling_script import pod, scheduled
-from tests.oracle.binary import ask, binary_or_skip
+from tests.oracle.binary import ask, oracle
 from tests.oracle.comparison import differences, verdicts
+
+__all__ = ["oracle"]
 
 #: One batch of many quantities; a failing one is shown as it is, for each try costs a cluster.
 ONE_BATCH = settings(
@@ -78,11 +80,6 @@ def consumed_in(verdict: JsonObject) -> Quantity | None:
         return None
     (result,) = verdict["results"][0]["devices"]["results"]
     return Quantity.parse(result["consumedCapacity"]["memory"])
-
-
-@pytest.fixture(scope="module")
-def oracle() -> Path:
-    return binary_or_skip()
 
 
 @ONE_BATCH

@@ -14,8 +14,8 @@ from urllib.parse import parse_qs, urlsplit
 import aiohttp
 
 from dra_spawner.service.http.caller_table import ALLOWED
+from tests.adversary.hostile_requests import PARAMETERS
 from tests.adversary.raw_client import RawClient, request
-from tests.adversary.request_parameters import PARAMETERS
 from tests.api_table import TABLE
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.hub_with_service import TOKEN, Service, hub_with_service, log_in
@@ -139,7 +139,7 @@ async def all_callers(service: Service) -> Callers:
         ("admin", "admin"),
     ):
         tokens[caller] = await service.token(user)
-    _, made = await service.hub.request("POST", "/users/admin/tokens", {"expires_in": 5})
+    _, made = await service.hub.request("POST", "/users/admin/tokens", {"expires_in": 1})
     tokens["expired"] = made["token"]
 
     async def is_over() -> bool:

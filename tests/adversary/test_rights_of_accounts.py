@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from dra_spawner.kube.api import KubernetesApi, resource_path
+from dra_spawner.kube.api import KubernetesApi
 from tests.cluster.access import (
     HUB_ACCOUNT,
     HUB_USERS_RULES,
@@ -23,6 +23,7 @@ from tests.cluster.access import (
     Rules,
     chart_objects,
     grant,
+    is_allowed,
     service_token,
     shipped_objects,
 )
@@ -106,24 +107,12 @@ def questions(
 async def allowed(api: KubernetesApi, user: str, asked: Iterable[Question]) -> set[Question]:
     """Rights of an account, by the authorizer."""
     gate = asyncio.Semaphore(_AT_ONCE)
-    path = resource_path("authorization.k8s.io/v1", "subjectaccessreviews")
 
     async def ask(question: Question) -> Question | None:
-        resource, _, subresource = question.resource.partition("/")
-        attributes = {
-            "namespace": question.namespace,
-            "verb": question.verb,
-            "group": question.group,
-            "resource": resource,
-            "subresource": subresource,
-            "name": question.name,
-        }
-        spec = {"user": user, "groups": ["system:authenticated"], "resourceAttributes": attributes}
+        attributes = asdict(question)
+        attributes["resource"], _, attributes["subresource"] = question.resource.partition("/")
         async with gate:
-            answer = await api.create(
-                path, {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
-            )
-        return question if answer["status"]["allowed"] else None
+            return question if await is_allowed(api, user, attributes) else None
 
     found = await asyncio.gather(*(ask(each) for each in asked))
     return {each for each in found if each is not None}

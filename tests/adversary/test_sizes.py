@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import html
 import json
 import re
 from collections.abc import AsyncIterator
 from typing import Any
 
-import aiohttp
 import pytest
-import yarl
 
 from dra_spawner.cli import main
 from dra_spawner.devcluster.demo.example_nodes import example_objects
@@ -20,6 +17,8 @@ from dra_spawner.profiles import ProfileError, compile_device_claims
 from dra_spawner.spawner import DRASpawner
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
 from tests.adversary.quantities import OVERFLOWING
+from tests.all_of_them import all_of_them
+from tests.chart.browser_session import BrowserSession, error_in
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with, shareable
 from tests.integration.faulty_hub import LEFT_BEHIND, Faulty, faulty_on
@@ -60,41 +59,6 @@ async def hub(cluster: ClusterUnderTest) -> AsyncIterator[HubProcess]:
         await hub.stop()
 
 
-class Browser:
-    """A user's browser: a session with cookies, and forms with their tokens."""
-
-    def __init__(self, hub: HubProcess) -> None:
-        self._url = f"{hub.url}/hub"
-        self._session = aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True))
-        self._shown = ""
-
-    async def log_in(self, user: str) -> None:
-        await self._post("/login", username=user, password="x")
-
-    async def choose(self, **fields: str) -> tuple[int, str]:
-        """Send the spawn form; returns the status and the text of the page."""
-
-        async def answer() -> tuple[int, str] | None:
-            # JupyterHub shows a start that fails after a second on another page.
-            status, said = await self._post("/spawn", **fields)
-            return (status, said) if "spawn-pending" not in self._shown else None
-
-        return await eventually(answer, "JupyterHub answers with the form")
-
-    async def _post(self, path: str, **fields: str) -> tuple[int, str]:
-        async with self._session.get(f"{self._url}{path}"):
-            cookies = self._session.cookie_jar.filter_cookies(yarl.URL(f"{self._url}/"))
-        token = {"_xsrf": cookies["_xsrf"].value}
-        async with self._session.post(f"{self._url}{path}", params=token, data=fields) as answer:
-            text = await answer.text()
-            self._shown = str(answer.url)
-        said = re.search(r'class="[^"]*spawn-error-msg[^"]*">(.*?)</p>', text, re.DOTALL)
-        return answer.status, html.unescape(said[1]).strip() if said else text
-
-    async def close(self) -> None:
-        await self._session.close()
-
-
 async def objects_of(cluster: ClusterUnderTest) -> list[str]:
     found = []
     for plural in LEFT_BEHIND:
@@ -103,9 +67,7 @@ async def objects_of(cluster: ClusterUnderTest) -> list[str]:
 
 
 async def test_no_user_gets_more_than_a_device_has(cluster: ClusterUnderTest, hub: HubProcess) -> None:
-    browser = Browser(hub)
-    try:
-        await browser.log_in("eve")
+    async with BrowserSession(hub.url, "eve") as browser:
         # The hub alone refuses: once with all sizes is enough.
         everything = (*OVERFLOWING, *NOTHING, "1n", "45Gi")
         sizes = everything if cluster.kind == "embedded" else ("10e399", "9223372036854775808", "0")
@@ -118,17 +80,14 @@ async def test_no_user_gets_more_than_a_device_has(cluster: ClusterUnderTest, hu
                 status, answer = await hub.refusal("ada", options)
                 assert status == 400, (size, answer)
                 refused_plainly(answer["message"])
-        for size in ("9223372036854775807", "1n", *sizes[:2]):
-            fields = {"profile": "gpu-slice", "profile-option-gpu-slice--memory": size}
-            status, said = await browser.choose(**fields)
-            assert status == 400, (size, said)
-            refused_plainly(said)
-        fields = {"profile": "typed", "profile-option-typed--memory": "unlisted-choice"}
-        status, said = await browser.choose(**fields, **{"profile-option-typed--memory--unlisted-choice": "10e18"})
-        assert status == 400
-        refused_plainly(said)
-    finally:
-        await browser.close()
+        slices = ({"profile": "gpu-slice", "memory": size} for size in ("9223372036854775807", "1n", *sizes[:2]))
+        typed = {"profile": "typed", "memory": "unlisted-choice", "memory--unlisted-choice": "10e18"}
+        for chosen in (*slices, typed):
+            profile = chosen.pop("profile")
+            fields = {f"profile-option-{profile}--{name}": value for name, value in chosen.items()}
+            status, page = await browser.refusal(data={"profile": profile, **fields})
+            assert status == 400, (chosen, page)
+            refused_plainly(error_in(page))
     assert await objects_of(cluster) == []
     # A node with a larger device may be added, as by default: the server is pending.
     typed = {"profile": "typed", "memory": "unlisted-choice", "memory--unlisted-choice": "45Gi"}
@@ -202,7 +161,7 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@all_of_them(WAYS)
 def test_no_way_into_a_profile_accepts_an_overflowing_size(way: Any) -> None:
     for size in (*OVERFLOWING, *NOTHING, 10**19, 2**63, 0, -1, "1e-99999999"):
         with pytest.raises(ProfileError) as error:
@@ -231,19 +190,6 @@ def test_render_refuses_an_overflowing_size(tmp_path: Any, capsys: pytest.Captur
     found = capsys.readouterr()
     assert "spec.devices.requests[0].exactly.capacity.requests.memory: found '10e18'; allowed: a quantity" in found.err
     assert "10e18" not in found.out
-
-
-async def test_free_text_is_refused_before_anything_is_asked_of_the_cluster(embedded_cluster: ClusterUnderTest) -> None:
-    with kubernetes_of(embedded_cluster.hub_kubeconfig):
-        side = HubSide(embedded_cluster.hub_kubeconfig, embedded_cluster.namespace)
-        namespace: dict[str, Any] = {"c": type("C", (), {"DRASpawner": side.spawner_config})}
-        exec(CONFIG, namespace)
-        spawner = side.user("ada").spawner
-        for size in (*OVERFLOWING, *NOTHING):
-            spawner.user_options = {"profile": "typed", "memory--unlisted-choice": size}
-            with pytest.raises(SpawnRefused, match="The value you typed cannot be used"):
-                await spawner.load_user_options()
-        await end_hub_side()
 
 
 # --- the last line of defence -----------------------------------------------------------------------------------------

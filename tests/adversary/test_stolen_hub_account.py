@@ -13,7 +13,8 @@ import pytest
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from tests.adversary.stolen_account import DRA, DRY
 from tests.cluster.access import HUB_USERS_RULES, grant
-from tests.cluster.policy import hub_policy_objects, policy_path
+from tests.cluster.object_paths import path_of
+from tests.cluster.policy import hub_policy_objects
 from tests.cluster.under_test import ClusterUnderTest
 from tests.placeholders.controller.objects import SHARE, user_pod
 from tests.polling import PATIENCE_SECONDS, eventually
@@ -59,7 +60,7 @@ async def test_the_account_writes_only_in_namespaces_of_its_users(
         assert await refusals(thief, "kube-system") == {}
         await thief.create(namespaces, foreign, params=DRY)
         policy, binding = [
-            await cluster.admin.create(policy_path(obj), obj) for obj in hub_policy_objects(cluster.namespace)
+            await cluster.admin.create(path_of(obj), obj) for obj in hub_policy_objects(cluster.namespace)
         ]
         try:
             refused: dict[str, str] = {}
@@ -82,12 +83,12 @@ async def test_the_account_writes_only_in_namespaces_of_its_users(
             await thief.create(namespaces, {"metadata": {"name": f"{cluster.namespace}-eve"}}, params=DRY)
             assert await refusals(cluster.admin, "kube-system") == {}
             stored = await cluster.wait_for(
-                policy_path(policy, named=True), lambda found: "typeChecking" in found.get("status", {})
+                path_of(policy, named=True), lambda found: "typeChecking" in found.get("status", {})
             )
             assert stored["status"]["typeChecking"] == {}
         finally:
             for obj in (binding, policy):
-                await cluster.admin.delete(policy_path(obj, named=True))
+                await cluster.admin.delete(path_of(obj, named=True))
 
 
 async def test_the_account_reads_no_passwords_of_others(real_cluster: ClusterUnderTest, users_namespace: str) -> None:

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import re
 import urllib.parse
-from collections.abc import AsyncIterator, Awaitable, Callable
-from functools import partial
-from http import HTTPStatus
-from typing import Any
 
 import aiohttp
 import jupyterhub
 import pytest
 
-from tests.adversary.sent_options import FIELD, SENT
+from tests.adversary.hostile_requests import FIELD, SENT
+from tests.chart.browser_session import BrowserSession, error_in
 from tests.integration.devices import classes, node_with, shareable
 from tests.integration.hub_process import HubProcess
-from tests.polling import eventually
 
 PROFILES = r"""
 c.DRASpawner.profile_list = [
@@ -66,46 +60,9 @@ async def nothing_was_made(cluster):
         assert (await cluster.admin.list(cluster.path(plural)))["items"] == []
 
 
-@contextlib.asynccontextmanager
-async def browser(hub: HubProcess, name: str) -> AsyncIterator[aiohttp.ClientSession]:
-    """A logged-in user with its cookies."""
-    async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
-        async with session.get(f"{hub.url}/hub/login") as page:
-            (token,) = re.findall(r'name="_xsrf" value="([^"]+)"', await page.text())[:1]
-        form = {"username": name, "password": "password", "_xsrf": token}
-        async with session.post(f"{hub.url}/hub/login?next=%2Fhub%2Fhome", data=form) as page:
-            assert page.status == 200, await page.text()
-        yield session
-
-
-async def submitted(hub: HubProcess, session: aiohttp.ClientSession, user: str, fields: Any) -> tuple[int, str]:
-    """Answer to a spawn form that was sent."""
-    address = f"{hub.url}/hub/spawn/{user}"
-    (token,) = {cookie.value for cookie in session.cookie_jar if cookie.key == "_xsrf" and cookie["path"] == "/hub/"}
-    data = aiohttp.FormData([(name, value) for name, value in fields], default_to_multipart=True)
-    async with session.post(address, params={"_xsrf": token}, data=data, allow_redirects=False) as page:
-        return page.status, await page.text()
-
-
-async def linked(hub: HubProcess, session: aiohttp.ClientSession, params: dict[str, str]) -> tuple[int, str]:
-    """Answer to a link that starts a server."""
-    async with session.get(f"{hub.url}/hub/spawn/eve", params=params, allow_redirects=False) as page:
-        return page.status, await page.text()
-
-
-async def refusal(ask: Callable[[], Awaitable[tuple[int, str]]]) -> tuple[int, str]:
-    """An answer without a redirection: JupyterHub shows a start that fails after a second on another page."""
-
-    async def answer() -> tuple[int, str] | None:
-        status, page = await ask()
-        return (status, page) if status != HTTPStatus.FOUND else None
-
-    return await eventually(answer, "JupyterHub answers with the form")
-
-
-def error_in(page: str) -> str:
-    found = re.search(r"spawn-error-msg[^>]*>(.*?)</p>", page, re.DOTALL)
-    return found[1].strip() if found else ""
+def browser(hub: HubProcess) -> BrowserSession:
+    """Of a user."""
+    return BrowserSession(hub.url, "eve", "password")
 
 
 async def test_options_by_rest_by_form_and_by_query(embedded_cluster, hub):
@@ -123,9 +80,9 @@ async def test_options_by_rest_by_form_and_by_query(embedded_cluster, hub):
         async with hub.session.post(f"{hub.url}/hub/api/users/eve/server", data=body) as answer:
             assert answer.status == 400, (body[:50], await answer.text())
 
-    async with browser(hub, "eve") as session:
-        await by_form(hub, session)
-        await by_query(hub, session)
+    async with browser(hub) as session:
+        await by_form(session)
+        await by_query(session)
     await nothing_was_made(embedded_cluster)
     lines = hub.log.read_text().splitlines()
     assert max(map(len, lines)) < 10_000
@@ -140,7 +97,7 @@ async def test_options_by_rest_by_form_and_by_query(embedded_cluster, hub):
     await stored_options_of_another_list(embedded_cluster, hub)
 
 
-async def by_form(hub: HubProcess, session: aiohttp.ClientSession) -> None:
+async def by_form(session: BrowserSession) -> None:
     sized = ("profile", "sized")
     others = [("profile-option-other--cores", "1"), ("select-profile", "sized")]
     for fields, sentence in (
@@ -161,12 +118,12 @@ async def by_form(hub: HubProcess, session: aiohttp.ClientSession) -> None:
         ([(f"{FIELD}memory", "5Gi")], "needs a profile beside it"),
         ([sized, ("profile-option-gone--memory", "5Gi")], "is no field of any profile"),
     ):
-        status, page = await refusal(partial(submitted, hub, session, "eve", fields))
+        status, page = await session.refusal(data=aiohttp.FormData(fields, default_to_multipart=True))
         assert (status in REFUSED, sentence in error_in(page)) == (True, True), (fields, status, error_in(page))
         assert "<script>alert(1)" not in page
 
 
-async def by_query(hub: HubProcess, session: aiohttp.ClientSession) -> None:
+async def by_query(session: BrowserSession) -> None:
     prefixes = ("", "opt-") if jupyterhub.version_info >= (6,) else ("",)
     for prefix in prefixes:
         for query, sentence in (
@@ -177,13 +134,13 @@ async def by_query(hub: HubProcess, session: aiohttp.ClientSession) -> None:
             ({"profile": ""}, "the profile is empty"),
         ):
             params = {f"{prefix}{name}": value for name, value in query.items()}
-            status, page = await refusal(partial(linked, hub, session, params))
+            status, page = await session.refusal("GET", params=params)
             assert (status in REFUSED, sentence in error_in(page)) == (True, True), (params, error_in(page))
             assert "<script>alert(1)" not in page
     # A parameter of JupyterHub, with a link of nbgitpuller.
     after = "/hub/user-redirect/git-pull?repo=https%3A%2F%2Fexample.org%2Fcourse&urlpath=lab"
-    async with session.get(f"{hub.url}/hub/spawn/eve", params={"next": after}) as answer:
-        assert (answer.status, error_in(await answer.text())) == (200, "")
+    status, page = await session.ask(f"/hub/spawn/eve?next={urllib.parse.quote(after, safe='')}")
+    assert (status, error_in(page)) == (200, "")
 
 
 async def hostile_names(hub: HubProcess) -> None:
@@ -209,9 +166,8 @@ async def stored_options_of_another_list(cluster, hub: HubProcess) -> None:
         status, body = await again.refusal("eve")
         assert status == 400, body
         assert body["message"].endswith("has no option 'memory'; there are: storage. Please choose again.")
-        async with browser(again, "eve") as session, session.get(f"{again.url}/hub/spawn/eve") as answer:
-            page = await answer.text()
-            assert (answer.status, f"{FIELD}storage" in page) == (200, True)
+        async with browser(again) as session:
+            assert f"{FIELD}storage" in await session.get("/hub/spawn/eve")
         status, body = await again.request("POST", "/users/eve/server", {"profile": "other"})
         assert status in (201, 202), body
         await again.until_ready("eve")

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from dra_spawner import names
+from tests.adversary.example_parts import TOLERATION, Json
 
-Json = dict[str, Any]
-
-_TOLERATION: Json = {"key": "k", "operator": "Equal", "value": "v", "effect": "NoExecute"}
 _PROBE: Json = {"httpGet": {"path": "/jupyter/hub/health", "port": "http"}}
 
 
@@ -26,7 +22,7 @@ def _workload(name: str, labels: Json) -> Json:
         "readinessProbe": _PROBE,
         "startupProbe": _PROBE,
     }
-    spec = {"containers": [container], "tolerations": [_TOLERATION], "serviceAccountName": "a"}
+    spec = {"containers": [container], "tolerations": [TOLERATION], "serviceAccountName": "a"}
     return {"metadata": {"name": name, "namespace": "hub", "labels": labels}, "spec": {"template": {"spec": spec}}}
 
 

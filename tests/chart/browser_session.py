@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
+from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Self
 
@@ -23,16 +25,17 @@ class BrowserSession:
         Of the hub, with its base URL, without a slash at its end.
     """
 
-    def __init__(self, url: str, user: str) -> None:
+    def __init__(self, url: str, user: str, password: str = "") -> None:
         self.url = url
         self.user = user
+        self._password = password
         self._session = aiohttp.ClientSession(
             cookie_jar=aiohttp.CookieJar(unsafe=True), timeout=aiohttp.ClientTimeout(total=_SECONDS)
         )
 
     async def __aenter__(self) -> Self:
         page = await self.get("/hub/login")
-        form = {"username": self.user, "password": "", "_xsrf": field(page, "_xsrf")}
+        form = {"username": self.user, "password": self._password, "_xsrf": field(page, "_xsrf")}
         async with self._session.post(f"{self.url}/hub/login", data=form, allow_redirects=False) as answer:
             assert answer.status == 302, await answer.text()
         return self
@@ -70,6 +73,24 @@ class BrowserSession:
                     events.append(json.loads(line[5:]))
         return events
 
+    async def refusal(self, method: str = "POST", **request: Any) -> tuple[int, str]:
+        """Status and text of the page that answers a form, or a link, whose choices are refused.
+
+        JupyterHub shows a start that fails after a second on another page; the request is repeated then.
+        """
+
+        async def answer() -> tuple[int, str] | None:
+            async with self._session.request(
+                method,
+                f"{self.url}/hub/spawn/{self.user}",
+                headers=await self._headers(),
+                allow_redirects=False,
+                **request,
+            ) as page:
+                return None if page.status == HTTPStatus.FOUND else (page.status, await page.text())
+
+        return await eventually(answer, "JupyterHub answers with the form")
+
     async def stop(self) -> None:
         """Stop the server, as the button of the home page does."""
         async with self._session.delete(
@@ -106,3 +127,9 @@ def field(page: str, name: str) -> str:
     found = re.search(rf'name="{name}"\s+value="([^"]*)"', page)
     assert found is not None, page[:2000]
     return found[1]
+
+
+def error_in(page: str) -> str:
+    """The sentence above a form whose choices were refused."""
+    found = re.search(r"spawn-error-msg[^>]*>(.*?)</p>", page, re.DOTALL)
+    return html.unescape(found[1]).strip() if found else ""

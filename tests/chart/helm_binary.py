@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.cluster.harness_binary import BinaryUnavailable, BuildFailed, build_lock, cache_directory, find_go
+from tests.cluster.harness_binary import BinaryUnavailable, BuildFailed, built_once, cache_directory, run_go
 
 __all__ = ["BinaryUnavailable", "BuildFailed", "helm_binary"]
 
@@ -37,28 +35,9 @@ def helm_binary(report: Callable[[str], None] = lambda _: None) -> Path:
         digest.update((MODULE / name).read_bytes() + b"\0")
     digest.update(" ".join(_BUILD_ARGUMENTS).encode())
     binary = cache_directory() / f"helm-{digest.hexdigest()[:16]}"
-    if binary.exists():
-        return binary
-    go = find_go()
-    if go is None:
-        raise BinaryUnavailable(f"no Go toolchain (Go 1.26), and no Helm built earlier as {binary}")
-    binary.parent.mkdir(parents=True, exist_ok=True)
-    with build_lock(binary.with_name(f"{binary.name}.lock"), report):
-        if not binary.exists():
-            _build(go, binary, report)
-    return binary
-
-
-def _build(go: Path, binary: Path, report: Callable[[str], None]) -> None:
-    report("building Helm for tests (once, about a minute on 2 cores)")
-    unfinished = binary.with_name(f"{binary.name}.{os.getpid()}.unfinished")
-    done = subprocess.run(
-        [go, *_BUILD_ARGUMENTS, "-o", unfinished, _PACKAGE],
-        cwd=MODULE,
-        env={**os.environ, "CGO_ENABLED": "0"},
-        capture_output=True,
-        text=True,
+    return built_once(
+        binary,
+        lambda unfinished: run_go(MODULE, *_BUILD_ARGUMENTS, "-o", unfinished, _PACKAGE),
+        "Helm for tests (once, about a minute on 2 cores)",
+        report,
     )
-    if done.returncode:
-        raise BuildFailed(f"`go build` in {MODULE} failed:\n{done.stderr[-4000:]}")
-    unfinished.rename(binary)

@@ -6,7 +6,6 @@ import contextlib
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 import aiohttp
@@ -103,10 +102,10 @@ class HubRelease:
     objects: list[JsonObject] = field(default_factory=list)
     base_url: str = "/"
 
-    async def install(self, directory: Path) -> None:
+    async def install(self) -> None:
         """Install both charts; the namespace is there."""
         values = merged(CHART_VALUES, self.values)
-        printed = hub_values(values, directory, release=self.release, namespace=self.namespace)
+        printed = hub_values(values, release=self.release, namespace=self.namespace)
         theirs = merged(_HERE, printed, self.hub_values)
         self.objects = rendered(values, release=self.release, namespace=self.namespace)
         self.base_url = theirs["hub"].get("baseUrl", "/")

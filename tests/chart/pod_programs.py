@@ -12,9 +12,9 @@ from typing import Final
 
 from dra_spawner.devcluster.kubelet.container_runtime import ContainerLaunch, ProcessRuntime, RunningContainer
 from dra_spawner.devcluster.kubelet.pod_environment import expand
-from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, resource_path
 from tests.chart.pod_network import PodNetwork
+from tests.cluster.access import account_token
 from tests.cluster.control_plane import ControlPlane
 from tests.integration.fork_server import ForkedProcess, fork_program
 
@@ -108,14 +108,7 @@ class ChartRuntime(ProcessRuntime):
         account = pod["spec"].get("serviceAccountName")
         if not account or pod["spec"].get("automountServiceAccountToken") is False:
             return None
-        bound = {"kind": "Pod", "apiVersion": "v1", "name": name, "uid": pod["metadata"]["uid"]}
-        request: JsonObject = {
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenRequest",
-            "spec": {"expirationSeconds": 7200, "boundObjectRef": bound},
-        }
-        path = resource_path("v1", "serviceaccounts", namespace, account, "token")
-        token = str((await self._api.create(path, request))["status"]["token"])
+        token = await account_token(self._api, namespace, account, pod)
         kubeconfig = self._directory / f"{namespace}-{name}.kubeconfig"
         return self._plane.write_kubeconfig(kubeconfig, token, namespace=namespace)
 

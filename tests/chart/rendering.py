@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import yaml
 
 from dra_spawner.json_types import JsonObject
 from tests.chart.helm_binary import BinaryUnavailable, helm_binary
+from tests.cluster.policy import YAML_LOADER
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "helm-values" / "chart"
@@ -66,8 +68,21 @@ def rendered(
 ) -> list[JsonObject]:
     """The objects of the chart; those of `helm test` only if asked for."""
     more = () if with_tests else ("--skip-tests",)
-    text = run_helm("template", release, str(CHART), "--namespace", namespace, *more, values=values)
-    return [each for each in yaml.safe_load_all(text) if each]
+    return objects_of(run_helm("template", release, str(CHART), "--namespace", namespace, *more, values=values))
+
+
+def objects_of(text: str) -> list[JsonObject]:
+    """The objects in the output of ``helm template``."""
+    return [each for each in yaml.load_all(text, YAML_LOADER) if each]
+
+
+def parent_chart(directory: Path) -> Path:
+    """A chart in `directory` that has this chart as a part with a switch."""
+    shutil.copytree(CHART, directory / "charts" / "dra-spawner")
+    dependency = {"name": "dra-spawner", "version": "*", "condition": "dra-spawner.enabled"}
+    chart = {"apiVersion": "v2", "name": "parent", "version": "1.0.0", "dependencies": [dependency]}
+    (directory / "Chart.yaml").write_text(yaml.safe_dump(chart))
+    return directory
 
 
 def of_kind(objects: list[JsonObject], kind: str, ending: str = "") -> Any:
@@ -76,19 +91,13 @@ def of_kind(objects: list[JsonObject], kind: str, ending: str = "") -> Any:
     return found
 
 
-def hub_values(
-    values: JsonObject, directory: Path, *, release: str = "dra-spawner", namespace: str = "hub"
-) -> JsonObject:
-    """The values of zero-to-jupyterhub that the chart's notes print.
-
-    Parameters
-    ----------
-    directory
-        An empty one, for a copy of the chart that renders them alone.
-    """
-    chart = directory / "chart"
-    shutil.copytree(CHART, chart)
-    (chart / "templates" / "hub-values.yaml").write_text('{{ include "dra-spawner.hubValues" . }}\n')
-    arguments = ("template", release, str(chart), "--namespace", namespace, "--show-only", "templates/hub-values.yaml")
-    found: JsonObject = yaml.safe_load(run_helm(*arguments, values=values))
-    return found
+def hub_values(values: JsonObject, *, release: str = "dra-spawner", namespace: str = "hub") -> JsonObject:
+    """The values of zero-to-jupyterhub that the chart's notes print."""
+    with tempfile.TemporaryDirectory() as directory:
+        # A copy of the chart renders them alone.
+        chart = Path(directory, "chart")
+        shutil.copytree(CHART, chart)
+        (chart / "templates" / "hub-values.yaml").write_text('{{ include "dra-spawner.hubValues" . }}\n')
+        alone = ("--namespace", namespace, "--show-only", "templates/hub-values.yaml")
+        found: JsonObject = yaml.safe_load(run_helm("template", release, str(chart), *alone, values=values))
+        return found

@@ -1,26 +1,22 @@
-"""The chart on a real kube-apiserver: its objects are valid, its rights suffice, and its policy refuses all else."""
+"""The chart on a real kube-apiserver: its objects are valid, and its policy refuses all that the service does not need."""
 
 from __future__ import annotations
-
-import json
 
 from dra_spawner import names
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import resource_path
 from dra_spawner.kube.api_connection import ApiRequest
-from tests.chart.applied import kubeconfig_of, refusal, until_in_force
+from tests.chart.applied import refusal
 from tests.chart.installed import installed
-from tests.chart.rendering import EVERYTHING, IMAGE, of_kind
+from tests.chart.rendering import EVERYTHING, IMAGE
+from tests.cluster.policy import until_in_force
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
-from tests.placeholders.controller.objects import WHOLE, node, prepare, shape, user_pod
-from tests.polling import eventually
-from tests.service.replica import publish_shapes, replica
+from tests.placeholders.controller.objects import node, prepare, user_pod
 
 RELEASE = "gpus"
 FULLNAME = "gpus-dra-spawner"
 ACCOUNT = f"{FULLNAME}-service"
-GPU = shape(WHOLE)
 PLACEHOLDERS: JsonObject = {**IMAGE, "placeholders": {"enabled": True, "targets": {"gpu-whole": {"min": 1}}}}
 PATCH = {"Content-Type": "application/merge-patch+json"}
 
@@ -32,50 +28,14 @@ async def test_every_object_is_valid(real_cluster: ClusterUnderTest) -> None:
         assert {"Deployment", "Pod", "PersistentVolumeClaim"} <= {each["kind"] for each in objects}
 
 
-async def test_the_service_works_and_a_thief_does_not(real_cluster: ClusterUnderTest) -> None:
+async def test_a_thief_may_write_nothing_else(real_cluster: ClusterUnderTest) -> None:
+    """What the service itself writes is in test_whole_chart; attempts against each rule are in tests/adversary."""
     cluster = real_cluster
-    await prepare(cluster, *node("node-a", whole("gpu-0"), whole("gpu-1")))
-    await publish_shapes(cluster, {"gpu-whole": GPU})
-    async with installed(cluster, PLACEHOLDERS, release=RELEASE) as objects:
+    await prepare(cluster, *node("node-a", whole("gpu-0")))
+    await cluster.publish(user_pod("ada", {}))
+    async with installed(cluster, PLACEHOLDERS, release=RELEASE):
         policy = f"dra-spawner-{cluster.namespace}.{FULLNAME}-service"
-        await until_in_force(cluster, ACCOUNT, f"{policy}-makes-leases")
-        spec = of_kind(objects, "Deployment")["spec"]["template"]
-        # As the Deployment makes it; no kubelet starts it.
-        pod_spec = {
-            "serviceAccountName": ACCOUNT,
-            "containers": [{"name": "service", "image": "hub:1"}],
-            "nodeSelector": {names.HOSTNAME: "none"},
-        }
-        pod = await cluster.admin.create(
-            cluster.path("pods"),
-            {"metadata": {"name": "replica", "labels": spec["metadata"]["labels"]}, "spec": pod_spec},
-        )
-        settings = json.loads(of_kind(objects, "ConfigMap", "-service")["data"]["config.json"])
-        kubeconfig = await kubeconfig_of(cluster, ACCOUNT, pod)
-        async with replica(cluster, kubeconfig, pod_name="replica", **settings) as service:
-            await service.until_warm(GPU, 1)
-            answer = await service.place(GPU, "ada")
-            await service.start(GPU, "ada", WHOLE, answer)
-            await cluster.wait_running("ada")
-            decisions = service.context.decisions
-            await service.until(lambda: any(each.decision.code == "handed-over" for each in decisions.newest(1000)))
-            # An action whose request was not answered in time is tried again.
-            last = {
-                (each.decision.kind, each.decision.subject): each.decision.outcome
-                for each in reversed(decisions.newest(1000))
-            }
-            assert set(last.values()) == {"done"}
-            await service.until(lambda: service.context.problems() == (), "it has no problem")
-
-            async def is_selected() -> bool:
-                selector = ",".join(
-                    f"{name}={value}"
-                    for name, value in of_kind(objects, "Service", "dra-spawner")["spec"]["selector"].items()
-                )
-                found = await cluster.admin.list(cluster.path("pods"), label_selector=selector)
-                return [each["metadata"]["name"] for each in found["items"]] == ["replica"]
-
-            await eventually(is_selected, "the Service selects the leader")
+        await until_in_force(cluster.admin, cluster.namespace, ACCOUNT, f"{policy}-makes-leases")
         # With the token of the account, nothing else can be written.
         nodes = resource_path("v1", "nodes", name="node-a")
         attempts = {

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
-
-import pytest
-import yaml
 
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesError
 from tests.chart.applied import FOREIGN, create_object
-from tests.chart.rendering import CHART, EVERYTHING, IMAGE, hub_values, rendered, run_helm
+from tests.chart.rendering import CHART, EVERYTHING, IMAGE, hub_values, objects_of, parent_chart, rendered, run_helm
 from tests.chart.z2jh import VERSIONS, documented_yaml, merged, z2jh_objects
+from tests.cluster.object_paths import has_namespace
 from tests.cluster.under_test import ClusterUnderTest
 
 BELOW: JsonObject = {"hub": {"baseUrl": "/jupyter/", "fullname": "z2jh-hub", "serviceName": "gpus"}}
@@ -31,7 +28,6 @@ COMBINATIONS: dict[str, JsonObject] = {
         "history": {"url": "postgresql://db/history", "passwordSecret": {"name": "database", "key": "password"}}
     },
 }
-_WITHOUT_NAMESPACE = ("Cluster", "ValidatingAdmission", "PriorityClass")
 
 
 async def all_are_valid(cluster: ClusterUnderTest, objects: list[JsonObject]) -> None:
@@ -40,7 +36,7 @@ async def all_are_valid(cluster: ClusterUnderTest, objects: list[JsonObject]) ->
     for obj in objects:
         if obj["kind"] in FOREIGN:
             continue
-        if not obj["kind"].startswith(_WITHOUT_NAMESPACE):
+        if has_namespace(obj["kind"]):
             obj["metadata"].setdefault("namespace", cluster.namespace)
         if obj["metadata"].get("namespace", cluster.namespace) in (cluster.namespace, "default"):
             try:
@@ -65,21 +61,17 @@ async def test_of_this_chart(real_cluster: ClusterUnderTest, tmp_path: Path) -> 
         await all_are_valid(
             real_cluster, rendered(values, release="gpus", namespace=real_cluster.namespace, with_tests=True)
         )
-    parent = tmp_path / "parent"
-    shutil.copytree(CHART, parent / "charts" / "dra-spawner")
-    dependency = {"name": "dra-spawner", "version": "*", "condition": "dra-spawner.enabled"}
-    chart = {"apiVersion": "v2", "name": "parent", "version": "1.0.0", "dependencies": [dependency]}
-    (parent / "Chart.yaml").write_text(yaml.safe_dump(chart))
+    parent = str(parent_chart(tmp_path / "parent"))
     values = {"dra-spawner": EVERYTHING}
-    run_helm("lint", str(parent), values=values)
-    text = run_helm("template", "jhub", str(parent), "--namespace", real_cluster.namespace, values=values)
-    await all_are_valid(real_cluster, [each for each in yaml.safe_load_all(text) if each])
+    run_helm("lint", parent, values=values)
+    text = run_helm("template", "jhub", parent, "--namespace", real_cluster.namespace, values=values)
+    await all_are_valid(real_cluster, objects_of(text))
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-async def test_of_the_hub(version: str, real_cluster: ClusterUnderTest, tmp_path: Path) -> None:
+async def test_of_the_hub(real_cluster: ClusterUnderTest) -> None:
     """With the values that the notes print."""
-    for name, ours, theirs in (("plain", IMAGE, {}), ("all", merged(EVERYTHING, BELOW), {"fullnameOverride": "z2jh"})):
-        printed = hub_values(ours, tmp_path / name, release="gpus", namespace=real_cluster.namespace)
-        objects = z2jh_objects(version, merged(theirs, printed), namespace=real_cluster.namespace)
-        await all_are_valid(real_cluster, objects)
+    for ours, theirs in ((IMAGE, {}), (merged(EVERYTHING, BELOW), {"fullnameOverride": "z2jh"})):
+        printed = hub_values(ours, release="gpus", namespace=real_cluster.namespace)
+        for version in VERSIONS:
+            objects = z2jh_objects(version, merged(theirs, printed), namespace=real_cluster.namespace)
+            await all_are_valid(real_cluster, objects)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
-
 from dra_spawner.doctor.examination import examine
 from dra_spawner.doctor.facts import DoctorFacts, ServiceSettings
 from dra_spawner.json_types import JsonObject
+from tests.all_of_them import all_of_them
 from tests.chart.rendering import IMAGE, hub_values, rendered
-from tests.chart.z2jh import VERSIONS, z2jh_objects
+from tests.chart.z2jh import VERSIONS, merged, z2jh_objects
 
 BASE: JsonObject = {"hub": {"baseUrl": "/jupyter"}}
 _RULES: JsonObject = {"networkPolicy": {"egressAllowRules": {"privateIPs": False}}}
@@ -49,18 +46,8 @@ def codes(hub: list[JsonObject], service: list[JsonObject]) -> list[tuple[str, s
     return [(each.code, each.severity.value) for each in examine(facts(hub, service))]
 
 
-def merged(*values: JsonObject) -> JsonObject:
-    """As Helm merges values."""
-    found: dict[str, Any] = {}
-    for each in values:
-        for key, value in each.items():
-            both = isinstance(value, dict) and isinstance(found.get(key), dict)
-            found[key] = merged(found[key], value) if both else value
-    return found
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_each_version_of_the_chart(version: str, tmp_path: Any) -> None:
+@all_of_them(VERSIONS)
+def test_each_version_of_the_chart(version: str) -> None:
     """One rendering of each is enough: the findings are about its parts."""
     service = rendered(merged(IMAGE, PLACEHOLDERS), namespace="hub")
     below = rendered(merged(IMAGE, PLACEHOLDERS, BASE), namespace="hub")
@@ -73,7 +60,7 @@ def test_each_version_of_the_chart(version: str, tmp_path: Any) -> None:
     assert {code for code, _ in found} <= {"user-scheduler", "network-policy", "chart-version"}
     assert ("base-url", "error") in codes(plain, below)
     # With the values that the notes print nothing is wrong.
-    printed = hub_values(merged(IMAGE, PLACEHOLDERS), tmp_path)
+    printed = hub_values(merged(IMAGE, PLACEHOLDERS))
     off: JsonObject = {"scheduling": {"userScheduler": {"enabled": False}}}
     mended = codes(z2jh_objects(version, merged(PRIVATE_CLOSED, printed, off)), service)
     assert {severity for _, severity in mended} <= {"info"}

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.chart.rendering import CHART, EVERYTHING, IMAGE, of_kind, rendered, run_helm
+from tests.chart.rendering import CHART, EVERYTHING, IMAGE, objects_of, of_kind, rendered, run_helm
 
 
 class Answers(BaseHTTPRequestHandler):
@@ -82,7 +82,7 @@ def test_rules_and_dashboard_are_included_where_they_are(tmp_path: Path) -> None
     panels = {"title": "dra-spawner", "panels": [{"legendFormat": "{{profile}}"}]}
     (chart / "files" / "dashboard.json").write_text(json.dumps(panels, indent=2))
     text = run_helm("template", "dra-spawner", str(chart), "--namespace", "hub", "--skip-tests", values=EVERYTHING)
-    objects = [each for each in yaml.safe_load_all(text) if each]
+    objects = objects_of(text)
     assert of_kind(objects, "PrometheusRule")["spec"]["groups"][0]["rules"] == [rule]
     dashboard = of_kind(objects, "ConfigMap", "-dashboard")
     assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"

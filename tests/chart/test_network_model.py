@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dra_spawner.json_types import JsonObject
+from tests.all_of_them import all_of_them
 from tests.chart.network_model import Endpoint, Network
 from tests.chart.rendering import IMAGE, hub_values, of_kind, rendered
 from tests.chart.z2jh import VERSIONS, merged, z2jh_objects
@@ -26,8 +26,7 @@ TO_B = {"matchLabels": {"app": "b"}}
 FROM_A = {"podSelector": {"matchLabels": {"app": "a"}}}
 
 
-@pytest.mark.parametrize(
-    ("policies", "source", "target", "passes"),
+@all_of_them(
     [
         pytest.param([], A, B, True, id="no policy"),
         pytest.param([policy()], A, B, False, id="default deny"),
@@ -64,26 +63,29 @@ def test_ip_blocks_and_pods() -> None:
 
 PROMETHEUS = Endpoint("10.42.9.1", "monitoring", {"app.kubernetes.io/name": "prometheus"})
 STRANGER = Endpoint("10.42.9.2", "monitoring-too", {"component": "hub", "app": "jupyterhub"})
+OTHER_POD = Endpoint("10.42.0.8", "hub", {"app": "thief"})
 API_SERVER = Endpoint("10.0.0.1")
 CALENDAR = Endpoint("203.0.113.5")
 MONITORING = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("private_addresses", [True, False])
-@pytest.mark.parametrize("ip_blocks_have_pods", [True, False])
-def test_charts(version: str, private_addresses: bool, ip_blocks_have_pods: bool, tmp_path: Path) -> None:
+@all_of_them(VERSIONS)
+def test_charts(version: str) -> None:
     """Open as far as needed, and no further, for each network plugin."""
     ours_values = {**IMAGE, "networkPolicy": {"metricsFrom": [MONITORING]}, "userNamespaces": True}
-    rules = {"egressAllowRules": {"privateIPs": private_addresses}}
-    closed = {"hub": {"networkPolicy": rules}, "proxy": {"chp": {"networkPolicy": rules}}}
+    printed = hub_values(ours_values)
     ours = rendered(ours_values, namespace="hub", with_tests=True)
-    theirs = z2jh_objects(version, merged(closed, hub_values(ours_values, tmp_path)))
+    for other_addresses in (True, False):
+        rules = {"egressAllowRules": {"privateIPs": other_addresses, "nonPrivateIPs": other_addresses}}
+        closed = {"hub": {"networkPolicy": rules}, "proxy": {"chp": {"networkPolicy": rules}}}
+        check_connections(ours, z2jh_objects(version, merged(closed, printed)))
+
+
+def check_connections(ours: list[JsonObject], theirs: list[JsonObject]) -> None:
     for obj in theirs:
         obj["metadata"].setdefault("namespace", "hub")
     policies = [each for each in [*ours, *theirs] if each["kind"] == "NetworkPolicy"]
     assert {each["metadata"]["name"] for each in policies} == {"dra-spawner", "hub", "proxy", "singleuser"}
-    network = Network(policies, ip_blocks_have_pods)
     service, hub, proxy = (
         Endpoint.of(
             next(each for each in part if (each["kind"], each["metadata"]["name"]) == ("Deployment", name))["spec"][
@@ -99,31 +101,33 @@ def test_charts(version: str, private_addresses: bool, ip_blocks_have_pods: bool
     server_elsewhere = Endpoint("10.42.0.9", "hub-ada", {**labels, "hub.jupyter.org/network-access-hub": "true"})
     names_of_hosts = Endpoint("10.42.8.1", "kube-system")
 
-    for source, target, port, why in (
-        (hub, service, 8181, "placements"),
-        (proxy, service, 8181, "the page"),
-        (helm_test, service, 8181, "helm test"),
-        (PROMETHEUS, service, 8181, "metrics"),
-        (service, hub, 8081, "who a user is"),
-        (helm_test, hub, 8081, "helm test"),
-        (service, API_SERVER, 443, "the API server"),
-        (service, API_SERVER, 6443, "the API server behind its Service"),
-        (service, CALENDAR, 443, "calendars"),
-        (hub, server_elsewhere, 8888, "servers of users' namespaces"),
-        (proxy, server_elsewhere, 8888, "servers of users' namespaces"),
-        (server_elsewhere, hub, 8081, "servers of users' namespaces"),
-    ):
-        assert network.lets_through(source, target, port), why
-    assert network.lets_through(service, names_of_hosts, 53, "UDP")
+    for network in (Network(policies), Network(policies, ip_blocks_have_pods=False)):
+        for source, target, port, why in (
+            (hub, service, 8181, "placements"),
+            (proxy, service, 8181, "the page"),
+            (helm_test, service, 8181, "helm test"),
+            (PROMETHEUS, service, 8181, "metrics"),
+            (service, hub, 8081, "who a user is"),
+            (helm_test, hub, 8081, "helm test"),
+            (service, API_SERVER, 443, "the API server"),
+            (service, API_SERVER, 6443, "the API server behind its Service"),
+            (service, CALENDAR, 443, "calendars"),
+            (hub, server_elsewhere, 8888, "servers of users' namespaces"),
+            (proxy, server_elsewhere, 8888, "servers of users' namespaces"),
+            (server_elsewhere, hub, 8081, "servers of users' namespaces"),
+        ):
+            assert network.lets_through(source, target, port), why
+        assert network.lets_through(service, names_of_hosts, 53, "UDP")
 
-    for source, target, port, why in (
-        (server, service, 8181, "a user asks for placements by the hub only"),
-        (server_elsewhere, service, 8181, "likewise"),
-        (STRANGER, service, 8181, "labels of a hub in another namespace"),
-        (PROMETHEUS, service, 22, "another port"),
-        (service, server, 8888, "the service visits no user"),
-        (service, proxy, 8001, "the service changes no routes"),
-        (service, CALENDAR, 80, "unencrypted"),
-        (CALENDAR, service, 8181, "the world"),
-    ):
-        assert not network.lets_through(source, target, port), why
+        for source, target, port, why in (
+            (server, service, 8181, "a user asks for placements by the hub only"),
+            (server_elsewhere, service, 8181, "likewise"),
+            (STRANGER, service, 8181, "labels of a hub in another namespace"),
+            (OTHER_POD, service, 8181, "a pod beside the hub"),
+            (PROMETHEUS, service, 22, "another port"),
+            (service, server, 8888, "the service visits no user"),
+            (service, proxy, 8001, "the service changes no routes"),
+            (service, CALENDAR, 80, "unencrypted"),
+            (CALENDAR, service, 8181, "the world"),
+        ):
+            assert not network.lets_through(source, target, port), why

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from dra_spawner.json_types import JsonObject
+from tests.all_of_them import all_of_them
 from tests.chart.rendering import CHART, EVERYTHING, IMAGE, RenderingFailed, rendered, run_helm
 
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
@@ -71,7 +72,7 @@ def filled(defaults: JsonObject, more: JsonObject) -> JsonObject:
     return {**defaults, **both}
 
 
-@pytest.mark.parametrize("values", [DEFAULTS, filled(DEFAULTS, FILLED)], ids=["defaults", "filled"])
+@all_of_them({"defaults": DEFAULTS, "filled": filled(DEFAULTS, FILLED)})
 def test_a_typo_is_refused_at_each_level(values: JsonObject) -> None:
     validator = jsonschema.Draft7Validator(SCHEMA)
     assert list(validator.iter_errors(values)) == []
@@ -87,8 +88,7 @@ def test_a_typo_is_refused_at_each_level(values: JsonObject) -> None:
     assert accepted - KUBERNETES == FREE
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
+@all_of_them(
     [
         pytest.param(
             {"placeholders": {"targets": {"gpu": {"min": 1}}}}, "placeholders.targets .* placeholders.enabled", id="off"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +12,20 @@ import yaml
 from dra_spawner import __version__, names
 from dra_spawner.json_types import JsonObject
 from dra_spawner.service.application import DRASpawnerService
-from tests.chart.rendering import CHART, EVERYTHING, IMAGE, RenderingFailed, of_kind, rendered, run_helm
+from tests.all_of_them import all_of_them
+from tests.chart.rendering import (
+    CHART,
+    EVERYTHING,
+    IMAGE,
+    RenderingFailed,
+    objects_of,
+    of_kind,
+    parent_chart,
+    rendered,
+    run_helm,
+)
 from tests.chart.settings_schema import settings_schema
-
-CLUSTER_WIDE = {
-    "ClusterRole",
-    "ClusterRoleBinding",
-    "PriorityClass",
-    "ValidatingAdmissionPolicy",
-    "ValidatingAdmissionPolicyBinding",
-}
+from tests.cluster.object_paths import has_namespace
 
 
 def name_of(obj: JsonObject) -> tuple[str, str, str]:
@@ -39,7 +42,7 @@ def settings_of(objects: list[JsonObject], tmp_path: Any, monkeypatch: pytest.Mo
     return service
 
 
-@pytest.mark.parametrize("values", [pytest.param(IMAGE, id="defaults"), pytest.param(EVERYTHING, id="everything")])
+@all_of_them([pytest.param(IMAGE, id="defaults"), pytest.param(EVERYTHING, id="everything")])
 def test_lint_finds_nothing(values: JsonObject) -> None:
     run_helm("lint", "--strict", str(CHART), values=values)
 
@@ -58,7 +61,7 @@ def test_releases_share_no_name() -> None:
     ]
     assert len(found) == len(set(found))
     for kind, namespace, name in found:
-        assert (kind in CLUSTER_WIDE) == (namespace == ""), name
+        assert has_namespace(kind) == (namespace != ""), name
     # So that `dra-spawner uninstall` finds them.
     assert all(name.startswith("dra-spawner-") for kind, namespace, name in found if not namespace)
 
@@ -85,8 +88,7 @@ def test_the_service_reads_its_settings(tmp_path: Any, monkeypatch: pytest.Monke
     assert expressions["priorityClasses"] == f"['{service.placeholder_priority_class}']"
 
 
-@pytest.mark.parametrize(
-    ("image", "expected"),
+@all_of_them(
     [
         pytest.param({"name": "r.example.org/a"}, f"r.example.org/a:{__version__}", id="as-the-chart"),
         pytest.param({"name": "r.example.org/a", "tag": 7}, "r.example.org/a:7", id="tag"),
@@ -124,8 +126,7 @@ def test_extra_python_and_volumes(tmp_path: Any, monkeypatch: pytest.MonkeyPatch
     assert "PGPASSWORD" in {each["name"] for each in spec["template"]["spec"]["containers"][0]["env"]}
 
 
-@pytest.mark.parametrize(
-    "values",
+@all_of_them(
     [
         pytest.param({"placeholders": {"enabled": False}, "capacityBuffers": False}, id="no-placeholders"),
         pytest.param({"userNamespaces": False, "rbac": {}}, id="one-namespace"),
@@ -162,15 +163,10 @@ def test_the_chart_has_the_version_of_the_package() -> None:
 
 def test_as_part_of_another_chart(tmp_path: Path) -> None:
     """Beside zero-to-jupyterhub, whose values it does not see."""
-    parent = tmp_path / "parent"
-    shutil.copytree(CHART, parent / "charts" / "dra-spawner")
-    dependency = {"name": "dra-spawner", "version": "*", "condition": "dra-spawner.enabled"}
-    chart = {"apiVersion": "v2", "name": "parent", "version": "1.0.0", "dependencies": [dependency]}
-    (parent / "Chart.yaml").write_text(yaml.safe_dump(chart))
+    parent = str(parent_chart(tmp_path / "parent"))
     for is_enabled in (True, False):
         values = {"global": {"a": 1}, "dra-spawner": {**IMAGE, "enabled": is_enabled}}
-        text = run_helm("template", "jhub", str(parent), "--namespace", "hub", values=values)
-        objects = [each for each in yaml.safe_load_all(text) if each]
+        objects = objects_of(run_helm("template", "jhub", parent, "--namespace", "hub", values=values))
         assert bool(objects) == is_enabled
         assert not is_enabled or of_kind(objects, "Deployment")["metadata"]["name"] == "jhub-dra-spawner"
 
@@ -188,8 +184,7 @@ def test_without_placeholders_nothing_is_granted_for_them() -> None:
     assert writing == {("leases", "create"), ("leases", "update"), ("pods", "patch")}
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
+@all_of_them(
     [
         pytest.param({**IMAGE, "placeholder": {}}, "placeholder", id="a-typo"),
         pytest.param(
@@ -220,7 +215,7 @@ def test_the_schema_knows_every_setting() -> None:
     assert found == expected, f"put this into values.schema.json:\n{json.dumps(expected, indent=2)}"
 
 
-@pytest.mark.parametrize(("given", "base"), [("/", "/"), ("/jupyter/", "/jupyter/"), ("/a/b", "/a/b/")])
+@all_of_them([("/", "/"), ("/jupyter/", "/jupyter/"), ("/a/b", "/a/b/")])
 def test_addresses_follow_the_base_url(given: str, base: str) -> None:
     objects = rendered({**IMAGE, "hub": {"baseUrl": given, "fullname": "z-hub", "serviceName": "gpus"}})
     (container,) = of_kind(objects, "Deployment")["spec"]["template"]["spec"]["containers"]

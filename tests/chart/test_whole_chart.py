@@ -143,7 +143,7 @@ def test_a_hub_at_the_root(cluster: WholeCluster, tmp_path: Path) -> None:
 
     async def install_and_use() -> None:
         await make_namespaces(cluster, hub.namespace)
-        await hub.install(tmp_path / "printed")
+        await hub.install()
         await use(hub)
         await use_more(hub)
 
@@ -201,8 +201,8 @@ def test_two_hubs_in_one_namespace_and_a_third_elsewhere(cluster: WholeCluster, 
 
     async def install_and_use() -> None:
         await make_namespaces(cluster, "shared", "other")
-        for number, hub in enumerate(hubs):
-            await hub.install(tmp_path / str(number))
+        for hub in hubs:
+            await hub.install()
         await gathered(use_all(), use_buffers(other))
         await agree(hubs)
 

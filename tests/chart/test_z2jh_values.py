@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +10,8 @@ import yaml
 from traitlets.config import Config
 
 from dra_spawner.json_types import JsonObject
+from tests.all_of_them import all_of_them
+from tests.chart.network_model import Endpoint, Network
 from tests.chart.rendering import IMAGE, ROOT, RenderingFailed, hub_values, of_kind, rendered
 from tests.chart.z2jh import VERSIONS, documented_values, merged, z2jh_objects
 
@@ -22,7 +23,7 @@ CLOSED = {
 }
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@all_of_them(VERSIONS)
 def test_documented_values_render(version: str) -> None:
     documented = documented_values()
     assert len(documented) > 2
@@ -36,7 +37,7 @@ def test_documented_values_render(version: str) -> None:
         assert z2jh_objects(version, values if name == "minimal.yaml" else merged(files["full.yaml"], values))
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@all_of_them(VERSIONS)
 def test_a_hub_without_an_image_of_its_own(version: str) -> None:
     values = yaml.safe_load((ROOT / "helm-values" / "hub-without-image.yaml").read_text())
     pod = of_kind(z2jh_objects(version, values), "Deployment", "hub")["spec"]["template"]["spec"]
@@ -62,43 +63,37 @@ def test_the_word_from_policy_alone_does_not_render() -> None:
         z2jh_objects("main", {"singleuser": {"profileList": [{"display_name": "x", "profile_options": option}]}})
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize(
-    ("chart", "theirs"),
+OTHER_NAMES: JsonObject = {
+    "hub": {"baseUrl": "/jupyter/", "fullname": "z2jh-hub", "serviceName": "gpus"},
+    "userNamespaces": True,
+    "serviceMonitor": {"enabled": True},
+}
+
+
+@all_of_them(
     [
-        pytest.param({}, {}, id="defaults"),
-        pytest.param(
-            {
-                "hub": {"baseUrl": "/jupyter/", "fullname": "z2jh-hub", "serviceName": "gpus"},
-                "userNamespaces": True,
-                "serviceMonitor": {"enabled": True},
-            },
-            {"fullnameOverride": "z2jh"},
-            id="other-names",
-        ),
-    ],
+        pytest.param(version, chart, theirs, id=f"{version}, {name}")
+        for version in VERSIONS
+        for name, chart, theirs in (("defaults", {}, {}), ("other names", OTHER_NAMES, {"fullnameOverride": "z2jh"}))
+    ]
 )
-def test_both_charts_fit(version: str, chart: JsonObject, theirs: JsonObject, tmp_path: Path) -> None:
+def test_both_charts_fit(version: str, chart: JsonObject, theirs: JsonObject) -> None:
     ours_values = {**IMAGE, **chart}
-    printed = hub_values(ours_values, tmp_path, release="gpus")
+    printed = hub_values(ours_values, release="gpus")
     ours = rendered(ours_values, release="gpus", namespace="hub")
     z2jh = z2jh_objects(version, merged(CLOSED, theirs, printed))
     hub = theirs.get("fullnameOverride", "")
-    hub_name = f"{hub}-hub" if hub else "hub"
+    hub_name, proxy_name = (f"{hub}-{part}" if hub else part for part in ("hub", "proxy"))
     service_pod = of_kind(ours, "Deployment")["spec"]["template"]
     (container,) = service_pod["spec"]["containers"]
     environment = {each["name"]: each.get("value") or each["valueFrom"] for each in container["env"]}
     # The token, and the hub's address.
     token = environment["JUPYTERHUB_API_TOKEN"]["secretKeyRef"]
-    secret = next(each for each in z2jh if (each["kind"], each["metadata"]["name"]) == ("Secret", token["name"]))
+    secret = named(z2jh, "Secret", token["name"])
     assert token["key"] in secret["data"]
     settings = yaml.safe_load(base64.b64decode(secret["data"]["values.yaml"]))
     base = settings["hub"]["baseUrl"]
-    port = next(
-        each["spec"]["ports"][0]["port"]
-        for each in z2jh
-        if (each["kind"], each["metadata"]["name"]) == ("Service", hub_name)
-    )
+    port = named(z2jh, "Service", hub_name)["spec"]["ports"][0]["port"]
     assert environment["JUPYTERHUB_API_URL"] == f"http://{hub_name}:{port}{base}hub/api"
     name = chart.get("hub", {}).get("serviceName", "dra-spawner")
     service = settings["hub"]["services"][name]
@@ -107,70 +102,39 @@ def test_both_charts_fit(version: str, chart: JsonObject, theirs: JsonObject, tm
     assert environment["JUPYTERHUB_SERVICE_PREFIX"] == f"{base}services/{name}/"
     assert service["url"] == "http://gpus-dra-spawner:8181"
     # The hub's account has our rights.
-    account = next(
-        each["spec"]["template"]["spec"]["serviceAccountName"]
-        for each in z2jh
-        if (each["kind"], each["metadata"]["name"]) == ("Deployment", hub_name)
-    )
+    account = named(z2jh, "Deployment", hub_name)["spec"]["template"]["spec"]["serviceAccountName"]
     assert of_kind(ours, "RoleBinding", "-hub")["subjects"][0]["name"] == account
     # Their pods reach ours and the reverse, though both have closed policies.
-    policies = [each["spec"] for each in [*ours, *z2jh] if each["kind"] == "NetworkPolicy"]
-    pods = {
-        "service": service_pod["metadata"]["labels"],
-        **{
-            part: next(
-                each["spec"]["template"]["metadata"]["labels"]
-                for each in z2jh
-                if each["kind"] == "Deployment" and each["metadata"]["name"].endswith(part)
-            )
-            for part in ("hub", "proxy")
-        },
-    }
-    for source, target, number, port_name in (
-        ("hub", "service", 8181, "http"),
-        ("proxy", "service", 8181, "http"),
-        ("service", "hub", 8081, "http"),
-    ):
-        assert lets_through(policies, pods[source], pods[target], "egress", {number, port_name}), (source, target)
-        assert lets_through(policies, pods[target], pods[source], "ingress", {number, port_name}), (source, target)
+    for obj in z2jh:
+        obj["metadata"].setdefault("namespace", "hub")
+    network = Network([each for each in [*ours, *z2jh] if each["kind"] == "NetworkPolicy"])
+    service = Endpoint.of(service_pod, "hub")
+    hub_pod, proxy_pod = (
+        Endpoint.of(named(z2jh, "Deployment", name)["spec"]["template"], "hub") for name in (hub_name, proxy_name)
+    )
+    assert network.lets_through(hub_pod, service, 8181)
+    assert network.lets_through(proxy_pod, service, 8181)
+    assert network.lets_through(service, hub_pod, 8081)
+    assert not network.lets_through(Endpoint("10.42.0.8", "hub", {"app": "thief"}), service, 8181)
     if settings["hub"]["config"].get("KubeSpawner", {}).get("enable_user_namespaces"):
-        (policy,) = [
-            each["spec"] for each in z2jh if (each["kind"], each["metadata"]["name"]) == ("NetworkPolicy", hub_name)
-        ]
-        peers = [peer for rule in policy["ingress"] for peer in rule["from"]]
+        policy = named(z2jh, "NetworkPolicy", hub_name)
+        peers = [peer for rule in policy["spec"]["ingress"] for peer in rule["from"]]
         label = {"matchLabels": {"hub.jupyter.org/network-access-hub": "true"}}
         assert {"podSelector": label, "namespaceSelector": {"matchLabels": {}}} in peers
         config = Config()
         exec("\n".join(settings["hub"]["extraConfig"].values()), {"c": config})
         assert config.JupyterHub.hub_connect_url == f"http://{hub_name}.hub:8081"
         assert settings["hub"]["config"]["KubeSpawner"]["user_namespace_template"] == "hub-{username}"
-    assert not lets_through(policies, pods["service"], {"app": "thief"}, "ingress", {8181, "http"})
 
 
-def lets_through(
-    policies: list[Any], pod: dict[str, str], other: dict[str, str], direction: str, ports: set[int | str]
-) -> bool:
-    """Whether the policies of a pod have a rule about another pod of the namespace, by its labels and a port."""
-    selecting = [
-        each
-        for each in policies
-        if direction.title() in each["policyTypes"] and each["podSelector"]["matchLabels"].items() <= pod.items()
-    ]
-    peers = "to" if direction == "egress" else "from"
-    return not selecting or any(
-        not peer.get("namespaceSelector", {}).get("matchLabels")
-        and peer.get("podSelector", {}).get("matchLabels", {}).items() <= other.items()
-        for policy in selecting
-        for rule in policy.get(direction) or ()
-        if not rule.get("ports") or any(each.get("port") in ports for each in rule["ports"])
-        for peer in rule.get(peers) or ()
-        if "podSelector" in peer
-    )
+def named(objects: list[JsonObject], kind: str, name: str) -> Any:
+    """The object of this kind and name."""
+    return next(each for each in objects if (each["kind"], each["metadata"]["name"]) == (kind, name))
 
 
-def test_the_notes_agree_with_full_yaml(tmp_path: Path) -> None:
+def test_the_notes_agree_with_full_yaml() -> None:
     full = yaml.safe_load((ROOT / "helm-values" / "full.yaml").read_text())
-    printed = hub_values(IMAGE, tmp_path)
+    printed = hub_values(IMAGE)
     for role in printed["hub"]["loadRoles"].values():
         role["description"] = "Count the servers that the hub is starting"
     # The values have profiles and roles of users besides.

@@ -18,8 +18,10 @@ from tests.chart.applied import create_object, replace_object
 from tests.chart.audit_log import Access, accesses, audit_arguments
 from tests.chart.pod_network import PodNetwork
 from tests.chart.pod_programs import ChartRuntime
+from tests.cluster.access import account_token
 from tests.cluster.background import BackgroundLoop
 from tests.cluster.control_plane import ControlPlane
+from tests.cluster.object_paths import has_namespace
 from tests.integration import network_definitions
 from tests.integration.devices import classes, image_list, node_with, priority_class, shareable
 from tests.integration.fork_server import fork_program
@@ -105,16 +107,9 @@ class WholeCluster:
 
     async def kubeconfig_of(self, namespace: str, account: str) -> Path:
         """Of an account, for a program that runs in no pod."""
-        path = resource_path("v1", "serviceaccounts", namespace, account, "token")
-        request = {
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenRequest",
-            "spec": {"expirationSeconds": 7200},
-        }
-        token = str((await self.api.create(path, request))["status"]["token"])
-        return self.plane.write_kubeconfig(
-            self.directory / f"{namespace}-{account}.kubeconfig", token, namespace=namespace
-        )
+        token = await account_token(self.api, namespace, account)
+        path = self.directory / f"{namespace}-{account}.kubeconfig"
+        return self.plane.write_kubeconfig(path, token, namespace=namespace)
 
     async def items(self, plural: str, namespace: str) -> list[JsonObject]:
         """All objects of a kind."""
@@ -137,17 +132,12 @@ class WholeCluster:
 
 
 def _complete(obj: JsonObject, namespace: str) -> None:
-    if not _has_no_namespace(obj):
+    if has_namespace(obj["kind"]):
         obj["metadata"].setdefault("namespace", namespace)
     if obj["kind"] == "Deployment":
         for container in obj["spec"]["template"]["spec"]["containers"]:
             address = {"fieldRef": {"fieldPath": "status.podIP"}}
             container["env"] = [{"name": "POD_IP", "valueFrom": address}, *container.get("env", ())]
-
-
-def _has_no_namespace(obj: JsonObject) -> bool:
-    kind = str(obj["kind"])
-    return kind.startswith(("Cluster", "ValidatingAdmission")) or kind == "PriorityClass"
 
 
 @contextmanager

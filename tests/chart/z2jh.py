@@ -31,7 +31,7 @@ def z2jh_objects(
 ) -> list[JsonObject]:
     """Objects that zero-to-jupyterhub installs."""
     text = rendering.run_helm("template", release, str(z2jh_chart(version)), "--namespace", namespace, values=values)
-    return [each for each in yaml.safe_load_all(text) if each]
+    return rendering.objects_of(text)
 
 
 def documented_yaml() -> Iterator[Any]:

@@ -10,8 +10,9 @@ import yaml
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, resource_path
 from dra_spawner.manifests.manifest_text import Installation, manifest_text
-from tests.polling import PATIENCE_SECONDS, eventually
+from tests.polling import eventually
 
+from .object_paths import path_of
 from .policy import YAML_LOADER, apply_policy
 
 RBAC_API = "rbac.authorization.k8s.io/v1"
@@ -26,15 +27,7 @@ HUB_USERS_RULES = "-hub-users"
 Rules = Path | str
 SERVICE_ACCOUNT = "dra-spawner-service"
 HUB_ACCOUNT = "hub"
-_TIMEOUT_SECONDS = PATIENCE_SECONDS
-_POLL_SECONDS = 0.02
-
-_PLURALS = {
-    "Role": "roles",
-    "RoleBinding": "rolebindings",
-    "ClusterRole": "clusterroles",
-    "ClusterRoleBinding": "clusterrolebindings",
-}
+_ROLES = frozenset({"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"})
 
 # The Role of the hub in the zero-to-jupyterhub chart 4.x (templates/hub/rbac.yaml).
 CHART_RULES = [
@@ -55,14 +48,24 @@ async def hub_token(api: KubernetesApi, namespace: str) -> str:
     for obj in objects:
         await _put(api, obj)
     await _until_granted(api, namespace, objects)
-    path = resource_path("v1", "serviceaccounts", namespace, HUB_ACCOUNT, "token")
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 7200}}
+    return await account_token(api, namespace, HUB_ACCOUNT)
+
+
+async def account_token(api: KubernetesApi, namespace: str, account: str, pod: JsonObject | None = None) -> str:
+    """A token of an account; with a pod, as the kubelet mounts it there."""
+    spec: JsonObject = {"expirationSeconds": 7200}
+    if pod is not None:
+        spec["boundObjectRef"] = {"kind": "Pod", "apiVersion": "v1"} | {
+            key: pod["metadata"][key] for key in ("name", "uid")
+        }
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+    path = resource_path("v1", "serviceaccounts", namespace, account, "token")
     return str((await api.create(path, request))["status"]["token"])
 
 
 async def grant(api: KubernetesApi, namespace: str, rules: Rules, account: str = HUB_ACCOUNT) -> None:
     """Apply further rules for the hub, or another account, in `namespace`."""
-    objects = [obj for obj in shipped_objects(namespace, rules) if obj["kind"] in _PLURALS]
+    objects = [obj for obj in shipped_objects(namespace, rules) if obj["kind"] in _ROLES]
     for obj in objects:
         await _put(api, obj)
     await _until_granted(api, namespace, objects, account)
@@ -79,9 +82,7 @@ async def service_token(api: KubernetesApi, namespace: str) -> str:
     name = account["metadata"]["name"]
     await _until_granted(api, namespace, rules, name)
     await apply_policy(api, namespace, name)
-    path = resource_path("v1", "serviceaccounts", namespace, name, "token")
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 7200}}
-    return str((await api.create(path, request))["status"]["token"])
+    return await account_token(api, namespace, name)
 
 
 def manifests(namespace: str) -> list[JsonObject]:
@@ -93,7 +94,7 @@ def manifests(namespace: str) -> list[JsonObject]:
 def shipped_objects(namespace: str, rules: Rules = SHIPPED_RULES) -> list[JsonObject]:
     """The objects of ``helm-values/rbac.yaml``, of another file, or of a part, for a hub in `namespace`."""
     if isinstance(rules, str):
-        kinds = {*_PLURALS, "ServiceAccount"}
+        kinds = {*_ROLES, "ServiceAccount"}
         found = manifests(namespace)
         return [obj for obj in found if obj["kind"] in kinds and obj["metadata"]["name"].endswith(rules)]
     objects: list[JsonObject] = [obj for obj in yaml.load_all(rules.read_text(), YAML_LOADER) if obj]
@@ -124,9 +125,8 @@ def chart_objects(namespace: str) -> list[JsonObject]:
 
 async def _put(api: KubernetesApi, obj: JsonObject) -> None:
     """Create an object; one of the same name may be left from another namespace's hub."""
-    plural, namespace = _PLURALS[obj["kind"]], obj["metadata"].get("namespace")
-    await api.delete(resource_path(RBAC_API, plural, namespace, obj["metadata"]["name"]), missing_ok=True)
-    await api.create(resource_path(RBAC_API, plural, namespace), obj)
+    await api.delete(path_of(obj, named=True), missing_ok=True)
+    await api.create(path_of(obj), obj)
 
 
 async def _until_granted(
@@ -144,11 +144,11 @@ async def _until_granted(
                     "resource": resource,
                     "name": next(iter(rule.get("resourceNames") or ()), ""),
                 }
-                is_allowed = partial(_allowed, api, user, attributes)
-                await eventually(is_allowed, f"{user} may {attributes}", _TIMEOUT_SECONDS)
+                await eventually(partial(is_allowed, api, user, attributes), f"{user} may {attributes}")
 
 
-async def _allowed(api: KubernetesApi, user: str, attributes: dict[str, str]) -> bool:
+async def is_allowed(api: KubernetesApi, user: str, attributes: dict[str, str]) -> bool:
+    """Whether the authorizer lets an account do something."""
     groups = ["system:serviceaccounts", "system:authenticated"]
     review = {
         "apiVersion": "authorization.k8s.io/v1",

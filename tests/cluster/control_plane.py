@@ -11,15 +11,15 @@ import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from http.client import HTTPResponse
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from tests.ports import free_port
 
 from .certificates import Certificates, write_certificates
-from .programs import Programs, popen_for_life
+from .programs import Programs, Startable, popen_for_life
 
 _START_SECONDS = 240.0
 _ANSWER_SECONDS = 60.0
@@ -31,70 +31,38 @@ class ControlPlaneError(Exception):
     """A component did not start or has died; the message ends with the tail of its log."""
 
 
-class ControlPlane:
-    """One control plane with its own data, ports and processes.
+@dataclass(eq=False)
+class ControlPlane(Startable):
+    """One control plane with its own data, ports and processes."""
 
-    Parameters
-    ----------
-    binary
-        Of `harness_binary.control_plane_binary`.
-    directory
-        An empty directory of its own for data, keys, logs and kubeconfigs.
-    client_qps
-        Client limit of the scheduler and the controller manager; None for Kubernetes' defaults
-        (50 and 20 requests a second), which a benchmark wants and most tests do not.
-    node_grace_seconds
-        Time without a heartbeat after which a node counts as lost; None for Kubernetes' default (50). By default longer
-        than any test: most nodes here have no kubelet, so they send no heartbeat.
-    feature_gates
-        Of all components, as far as they differ from their defaults.
-    scheduler_profiles
-        ``profiles`` of a KubeSchedulerConfiguration; None for the default scheduler alone.
-    api_server_arguments
-        Further options of the API server.
+    binary: Path
+    """Of `harness_binary.control_plane_binary`."""
+    directory: Path
+    """An empty directory of its own for data, keys, logs and kubeconfigs."""
+    _: KW_ONLY
+    client_qps: int | None = None
+    """Client limit of the scheduler and the controller manager; None for Kubernetes' defaults (50 and 20 requests a
+    second), which a benchmark wants and most tests do not."""
+    node_grace_seconds: int | None = _NODE_GRACE_SECONDS
+    """Time without a heartbeat after which a node counts as lost; None for Kubernetes' default (50). By default longer
+    than any test: most nodes here have no kubelet, so they send no heartbeat."""
+    feature_gates: Mapping[str, bool] | None = None
+    """Of all components, as far as they differ from their defaults."""
+    scheduler_profiles: Sequence[Mapping[str, Any]] | None = None
+    """``profiles`` of a KubeSchedulerConfiguration; None for the default scheduler alone."""
+    api_server_arguments: Sequence[str] = ()
+    url: str = ""
+    """Of the API server."""
+    admin_token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+    """Of a member of ``system:masters``."""
 
-    Attributes
-    ----------
-    url
-        Of the API server.
-    admin_kubeconfig, admin_token
-        For a member of ``system:masters``.
-    """
-
-    def __init__(
-        self,
-        binary: Path,
-        directory: Path,
-        *,
-        client_qps: int | None = None,
-        node_grace_seconds: int | None = _NODE_GRACE_SECONDS,
-        feature_gates: Mapping[str, bool] | None = None,
-        scheduler_profiles: Sequence[Mapping[str, Any]] | None = None,
-        api_server_arguments: Sequence[str] = (),
-    ) -> None:
-        self.binary = binary
-        self.directory = directory
-        self.client_qps = client_qps
-        self.node_grace_seconds = node_grace_seconds
-        self.scheduler_profiles = scheduler_profiles
-        self.api_server_arguments = api_server_arguments
-        gates = ",".join(f"{gate}={str(on).lower()}" for gate, on in (feature_gates or {}).items())
+    def __post_init__(self) -> None:
+        gates = ",".join(f"{gate}={str(on).lower()}" for gate, on in (self.feature_gates or {}).items())
         self._gates = [f"--feature-gates={gates}"] if gates else []
-        self.url = ""
-        self.admin_kubeconfig = directory / "admin.kubeconfig"
-        self.admin_token = secrets.token_urlsafe(24)
+        self.admin_kubeconfig = self.directory / "admin.kubeconfig"
         self._certificates: Certificates | None = None
         self._opener = urllib.request.OpenerDirector()
-        self._programs = Programs(directory, ControlPlaneError, popen_for_life)
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.stop()
+        self._programs = Programs(self.directory, ControlPlaneError, popen_for_life)
 
     def start(self) -> None:
         """Start all components; returns when the API server is ready.
@@ -230,16 +198,6 @@ class ControlPlane:
     def stop(self) -> None:
         """End every process started here, the clients first, and wait for each."""
         self._programs.end_all()
-
-    def check(self) -> None:
-        """Raise if a component has ended by itself.
-
-        Raises
-        ------
-        ControlPlaneError
-            With the ends of all logs.
-        """
-        self._programs.check()
 
     def request(self, method: str, path: str) -> dict[str, Any]:
         """Ask the API server as an administrator; {} for an object that does not exist."""

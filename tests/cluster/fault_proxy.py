@@ -266,13 +266,16 @@ class FaultProxy:
         if fault.outcome is Outcome.ANSWER:
             return web.Response(status=fault.status, body=fault.body, content_type="application/json")
         if fault.outcome in (Outcome.LOSE_ANSWER, Outcome.HOLD_ANSWER):
-            assert self._session is not None
-            async with self._upstream(request, body) as answer:
-                await answer.read()
+            # Even if the client gives up meanwhile.
+            await asyncio.shield(self._carry_out(request, body))
         if fault.outcome in (Outcome.HOLD, Outcome.HOLD_ANSWER):
             async with asyncio.timeout(_LONGEST_HOLD_SECONDS):
                 await self._released.wait()
         return self._break(request)
+
+    async def _carry_out(self, request: web.Request, body: bytes) -> None:
+        async with self._upstream(request, body) as answer:
+            await answer.read()
 
     def _break(self, request: web.Request) -> web.StreamResponse:
         if request.transport is not None:

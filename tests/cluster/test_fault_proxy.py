@@ -31,11 +31,6 @@ def secret(name: str) -> dict[str, object]:
     return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}}
 
 
-async def exists(cluster: ClusterUnderTest, name: str) -> bool:
-    names = [item["metadata"]["name"] for item in (await cluster.admin.list(cluster.path("secrets")))["items"]]
-    return name in names
-
-
 async def test_requests_pass_and_are_recorded(cluster: ClusterUnderTest, proxy: FaultProxy, api: KubernetesApi):
     await api.create(cluster.path("secrets"), secret("a"))
     await api.get(cluster.path("secrets", "a"))
@@ -64,33 +59,32 @@ async def test_watch_passes_as_it_happens(cluster: ClusterUnderTest, proxy: Faul
     assert proxy.count("watch", "secrets") == 1
 
 
-@pytest.mark.parametrize(
-    ("fault", "error_class", "carried_out", "seconds"),
-    [
-        pytest.param(Fault.refuse(), KubernetesUnavailable, False, 60, id="refuse"),
-        pytest.param(Fault.hold(), KubernetesTimeout, False, 5, id="hold"),
-        pytest.param(Fault.lose_answer(), KubernetesUnavailable, True, 60, id="lose-answer"),
-        # In this time the API server carries it out, however busy the machine is.
-        pytest.param(Fault.hold_answer(), KubernetesTimeout, True, 20, id="hold-answer"),
-        pytest.param(Fault.answer(403, "Forbidden", "exceeded quota"), KubernetesError, False, 60, id="answer"),
-    ],
-)
-async def test_faults(
-    cluster: ClusterUnderTest,
-    proxy: FaultProxy,
-    api: KubernetesApi,
-    fault: Fault,
-    error_class: type[KubernetesError],
-    carried_out: bool,
-    seconds: float,
-):
-    proxy.fail(fault, verb="create", resource="secrets")
-    with pytest.raises(KubernetesError) as raised:
-        await api.create(cluster.path("secrets"), secret("a"), timeout_seconds=seconds)
-    assert type(raised.value) is error_class
-    assert await exists(cluster, "a") == carried_out
-    await api.create(cluster.path("secrets"), secret("b"))  # only the first was to fail
-    assert proxy.count("create") == 2
+#: A fault by the name of the secret that is created, the error of the client, and whether there is a secret then.
+FAULTS = {
+    "refuse": (Fault.refuse(), KubernetesUnavailable, False),
+    "hold": (Fault.hold(), KubernetesTimeout, False),
+    "lose-answer": (Fault.lose_answer(), KubernetesUnavailable, True),
+    "hold-answer": (Fault.hold_answer(), KubernetesTimeout, True),
+    "answer": (Fault.answer(403, "Forbidden", "exceeded quota"), KubernetesError, False),
+}
+
+
+async def test_faults(cluster: ClusterUnderTest, proxy: FaultProxy, api: KubernetesApi):
+    async def error_of(name: str, fault: Fault, expected: type[KubernetesError]) -> type[KubernetesError]:
+        proxy.fail(fault, verb="create", resource="secrets", name=name)
+        seconds = 5 if expected is KubernetesTimeout else PATIENCE_SECONDS
+        with pytest.raises(KubernetesError) as raised:
+            await api.create(cluster.path("secrets"), secret(name), timeout_seconds=seconds)
+        return type(raised.value)
+
+    errors = await asyncio.gather(*(error_of(name, fault, error) for name, (fault, error, _) in FAULTS.items()))
+    assert dict(zip(FAULTS, errors, strict=True)) == {name: error for name, (_, error, _) in FAULTS.items()}
+    for name, (_, _, carried_out) in FAULTS.items():
+        if carried_out:
+            await cluster.wait_for(cluster.path("secrets", name))
+        else:
+            await api.create(cluster.path("secrets"), secret(name))  # there is none, and only the first was to fail
+    assert proxy.count("create") == 8
 
 
 async def test_answer_is_a_status(cluster: ClusterUnderTest, proxy: FaultProxy, api: KubernetesApi):

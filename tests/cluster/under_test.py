@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,91 +17,49 @@ from tests.polling import PATIENCE_SECONDS, eventually
 from .background import BackgroundLoop
 from .control_plane import write_kubeconfig
 from .fault_proxy import FaultProxy
+from .object_paths import path_of
 
 T = TypeVar("T")
 
 RESOURCE_API = "resource.k8s.io/v1"
 
-# Where the kinds that tests create live: plural and whether they have a namespace.
-_KINDS = {
-    "ConfigMap": ("configmaps", True),
-    "DeviceClass": ("deviceclasses", False),
-    "Namespace": ("namespaces", False),
-    "PersistentVolumeClaim": ("persistentvolumeclaims", True),
-    "Pod": ("pods", True),
-    "PriorityClass": ("priorityclasses", False),
-    "ResourceClaim": ("resourceclaims", True),
-    "ResourceClaimTemplate": ("resourceclaimtemplates", True),
-    "ResourceSlice": ("resourceslices", False),
-    "ResourceQuota": ("resourcequotas", True),
-    "Secret": ("secrets", True),
-}
 
-
+@dataclass(kw_only=True, eq=False)
 class ClusterUnderTest:
     """A namespace of its own in a cluster, with its paths, accounts and kubelet.
 
     The methods may be awaited in any event loop; a synchronous test calls ``cluster.run(cluster.method(…))``.
-
-    Attributes
-    ----------
-    kind
-        ``embedded`` or ``real``.
-    namespace
-        Of this test alone.
-    url
-        Of the API server.
-    admin
-        The API as an administrator, for the test's own event loop (asynchronous tests only).
-    admin_kubeconfig, hub_kubeconfig
-        Of an administrator, and of an account that may do what the chart and this project's rules let a hub do
-        (on the embedded cluster, which has no access control, the same).
-    directory
-        For the test's files.
-    certificate_authority
-        Of the API server's certificate; None if it speaks plain HTTP.
-    keeps_nodes
-        Whether nodes and slices belong to others than this test, and stay after it.
     """
 
-    def __init__(
-        self,
-        *,
-        kind: str,
-        namespace: str,
-        url: str,
-        admin: KubernetesApi,
-        admin_kubeconfig: Path,
-        hub_kubeconfig: Path,
-        hub_token: str,
-        admin_token: str,
-        directory: Path,
-        loop: BackgroundLoop,
-        background_admin: KubernetesApi,
-        certificate_authority: Path | None = None,
-        on_kubelet: Callable[[Kubelet], None] = lambda kubelet: None,
-        keeps_nodes: bool = False,
-    ) -> None:
-        self.kind = kind
-        self.namespace = namespace
-        self.url = url
-        self.admin = admin
-        self.admin_kubeconfig = admin_kubeconfig
-        self.hub_kubeconfig = hub_kubeconfig
-        self.directory = directory
-        self.fake_runtime: FakeRuntime | None = None
-        self.kubelet: Kubelet | None = None
-        self.certificate_authority = certificate_authority
-        self._hub_token = hub_token
-        self._admin_token = admin_token
-        self._loop = loop
-        self._on_kubelet = on_kubelet
-        self._keeps_nodes = keeps_nodes
-        self._api = background_admin
+    kind: str
+    """``embedded`` or ``real``."""
+    namespace: str
+    """Of this test alone."""
+    url: str
+    """Of the API server."""
+    admin: KubernetesApi
+    """The API as an administrator, for the test's own event loop (asynchronous tests only)."""
+    admin_kubeconfig: Path
+    admin_token: str
+    hub_kubeconfig: Path
+    """Of an account that may do what the chart and this project's rules let a hub do; on the embedded cluster, which has
+    no access control, of the administrator."""
+    hub_token: str
+    directory: Path
+    """For the test's files."""
+    loop: BackgroundLoop
+    background_admin: KubernetesApi
+    certificate_authority: Path | None = None
+    """Of the API server's certificate; None if it speaks plain HTTP."""
+    on_kubelet: Callable[[Kubelet], None] = lambda kubelet: None
+    keeps_nodes: bool = False
+    """Whether nodes and slices belong to others than this test, and stay after it."""
+    fake_runtime: FakeRuntime | None = None
+    kubelet: Kubelet | None = None
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a method of this object from a synchronous test."""
-        return self._loop.run(work)
+        return self.loop.run(work)
 
     def path(self, plural: str, name: str | None = None, subresource: str | None = None) -> str:
         """Of core resources or resource claims in this test's namespace."""
@@ -115,11 +74,11 @@ class ClusterUnderTest:
 
     def hub_kubeconfig_for(self, server: str) -> Path:
         """The hub's kubeconfig with another address of the API server, such as a `FaultProxy`'s."""
-        return self._kubeconfig("hub", server, self._hub_token)
+        return self._kubeconfig("hub", server, self.hub_token)
 
     def admin_kubeconfig_for(self, server: str) -> Path:
         """The administrator's, likewise."""
-        return self._kubeconfig("admin", server, self._admin_token)
+        return self._kubeconfig("admin", server, self.admin_token)
 
     def _kubeconfig(self, account: str, server: str, token: str) -> Path:
         return self.kubeconfig_with(token, f"{account}-at-{server.rpartition(':')[2]}", server)
@@ -154,8 +113,8 @@ class ClusterUnderTest:
 
         async def start() -> Kubelet:
             directory = self.directory / "kubelet"
-            kubelet = Kubelet(self._api, runtime=runtime, **{"directory": directory, **options})
-            self._on_kubelet(kubelet)
+            kubelet = Kubelet(self.background_admin, runtime=runtime, **{"directory": directory, **options})
+            self.on_kubelet(kubelet)
             await kubelet.start()
             return kubelet
 
@@ -198,14 +157,8 @@ class ClusterUnderTest:
             await self.publish_nodes(*nodes)
         for obj in objects:
             if obj["kind"] != "Node":
-                created.append(await self._there(self._create(obj)))
+                created.append(await self._there(self.background_admin.create(path_of(obj, self.namespace), obj)))
         return created
-
-    async def _create(self, obj: JsonObject) -> JsonObject:
-        plural, namespaced = _KINDS[obj["kind"]]
-        return await self._api.create(
-            resource_path(obj["apiVersion"], plural, self.namespace if namespaced else None), obj
-        )
 
     # --- waiting ----------------------------------------------------------------------------------------------
 
@@ -230,7 +183,7 @@ class ClusterUnderTest:
             async def is_as_expected() -> bool:
                 nonlocal last
                 try:
-                    last = await self._api.get(path)
+                    last = await self.background_admin.get(path)
                 except KubernetesError as error:
                     if not error.not_found:
                         raise
@@ -251,7 +204,7 @@ class ClusterUnderTest:
         async def is_gone() -> bool:
             nonlocal last
             try:
-                last = await self._api.get(path)
+                last = await self.background_admin.get(path)
             except KubernetesError as error:
                 if not error.not_found:
                     raise
@@ -272,7 +225,7 @@ class ClusterUnderTest:
     async def events(self, name: str) -> list[JsonObject]:
         """The events about an object of this namespace."""
         selector = f"involvedObject.name={name}"
-        answer = await self._there(self._api.list(self.path("events"), field_selector=selector))
+        answer = await self._there(self.background_admin.list(self.path("events"), field_selector=selector))
         items: list[JsonObject] = answer["items"]
         return items
 
@@ -296,7 +249,7 @@ class ClusterUnderTest:
     # --- the fixture's own --------------------------------------------------------------------------------------
 
     async def _there(self, work: Coroutine[Any, Any, T]) -> T:
-        return await self._loop.await_(work)
+        return await self.loop.await_(work)
 
     async def clear(self) -> None:
         """Leave nothing that the next test could see."""
@@ -308,32 +261,36 @@ class ClusterUnderTest:
                     await self.kubelet.remove_node(name)
                 await self.kubelet.stop()
             kinds = [(RESOURCE_API, "deviceclasses")]
-            if not self._keeps_nodes:
+            if not self.keeps_nodes:
                 kinds = [(RESOURCE_API, "resourceslices"), *kinds, ("v1", "nodes")]
             for group, plural in kinds:
-                await self._api.delete(resource_path(group, plural), missing_ok=True)
-            classes = await self._api.list(resource_path("scheduling.k8s.io/v1", "priorityclasses"))
+                await self.background_admin.delete(resource_path(group, plural), missing_ok=True)
+            classes = await self.background_admin.list(resource_path("scheduling.k8s.io/v1", "priorityclasses"))
             for each in classes["items"]:
                 name = each["metadata"]["name"]
                 if not name.startswith("system-"):
-                    await self._api.delete(resource_path("scheduling.k8s.io/v1", "priorityclasses", name=name))
+                    await self.background_admin.delete(
+                        resource_path("scheduling.k8s.io/v1", "priorityclasses", name=name)
+                    )
 
         await self._there(clear())
 
     async def _clear_namespace(self) -> None:
         """Delete pods first and at once; else a pending pod would be scheduled to the next test's nodes."""
-        await self._api.delete(resource_path("v1", "namespaces", name=self.namespace), missing_ok=True)
+        await self.background_admin.delete(resource_path("v1", "namespaces", name=self.namespace), missing_ok=True)
         # The namespace goes seconds later, and a Lease in it would be a service that leads.
-        await self._api.delete(resource_path("coordination.k8s.io/v1", "leases", self.namespace))
+        await self.background_admin.delete(resource_path("coordination.k8s.io/v1", "leases", self.namespace))
         # A real kubelet ends containers, and unprepares claims, before it lets go of a pod.
-        await self._api.delete(self.path("pods"), grace_period_seconds=1 if self._keeps_nodes else 0)
-        await self._api.delete(self.path("resourceclaims"))
+        await self.background_admin.delete(self.path("pods"), grace_period_seconds=1 if self.keeps_nodes else 0)
+        await self.background_admin.delete(self.path("resourceclaims"))
         # A claim that is still allocated would use devices of the next test's nodes.
         left: list[JsonObject] = []
 
         async def is_empty() -> bool:
             left[:] = [
-                each for kind in ("pods", "resourceclaims") for each in (await self._api.list(self.path(kind)))["items"]
+                each
+                for kind in ("pods", "resourceclaims")
+                for each in (await self.background_admin.list(self.path(kind)))["items"]
             ]
             return not left
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
 import yaml
 
+from tests.all_of_them import all_of_them
 from tests.images.containerfile import IMAGES, ROOT, Containerfile, Stage, read_containerfile
 
 FILES = sorted(IMAGES.glob("*.Containerfile"))
 
 
-@pytest.fixture(params=FILES, ids=lambda path: path.stem)
-def containerfile(request: pytest.FixtureRequest) -> Containerfile:
-    return read_containerfile(request.param)
+each_file = all_of_them({path.stem: read_containerfile(path) for path in FILES})
 
 
 def last_stage(containerfile: Containerfile) -> Stage:
@@ -26,10 +24,12 @@ def test_both_images_are_here() -> None:
     assert [path.stem for path in FILES] == ["hub", "service"]
 
 
+@each_file
 def test_the_image_runs_as_a_number_that_is_not_root(containerfile: Containerfile) -> None:
     assert re.fullmatch(r"[1-9]\d*(:[1-9]\d*)?", last_stage(containerfile).texts("USER")[-1])
 
 
+@each_file
 def test_bases_have_a_version(containerfile: Containerfile) -> None:
     names = {stage.name for stage in containerfile.stages}
     for stage in containerfile.stages:
@@ -37,6 +37,7 @@ def test_bases_have_a_version(containerfile: Containerfile) -> None:
         assert base in names or re.search(r":\d[^:/]*$", base), base
 
 
+@each_file
 def test_nothing_else_is_fetched_or_cached(containerfile: Containerfile) -> None:
     for stage in containerfile.stages:
         assert not stage.texts("ADD")
@@ -48,6 +49,7 @@ def test_nothing_else_is_fetched_or_cached(containerfile: Containerfile) -> None
     assert not re.search("password|token|secret", words)
 
 
+@each_file
 def test_copied_files_are_in_the_context(containerfile: Containerfile) -> None:
     lines = (ROOT / ".dockerignore").read_text().splitlines()
     assert lines[1] == "*"
@@ -59,6 +61,7 @@ def test_copied_files_are_in_the_context(containerfile: Containerfile) -> None:
         assert set(sources) <= {*let_in, "."}
 
 
+@each_file
 def test_the_wheel_has_nothing_of_this_machine(containerfile: Containerfile) -> None:
     """It is built once, for all architectures."""
     assert containerfile.stages[0].commands()[0].startswith("python -m pip wheel")

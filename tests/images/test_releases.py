@@ -20,7 +20,8 @@ import pytest
 import yaml
 
 from dra_spawner import __version__
-from tests.chart.rendering import of_kind, run_helm
+from tests.all_of_them import all_of_them
+from tests.chart.rendering import objects_of, of_kind, run_helm
 from tests.images.containerfile import ROOT
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yaml"))
@@ -63,23 +64,29 @@ def test_a_release_that_agrees(checkout: Path) -> None:
     assert release.notes(changelog, "1.1") == ""
 
 
-@pytest.mark.parametrize(
-    ("file", "before", "after", "problem"),
-    [
-        ("dra_spawner/__init__.py", "rc3", "rc4", "The tag is v1.2.0rc3, but dra_spawner/__init__.py says 1.2.0rc4"),
-        ("dra_spawner/__init__.py", "1.2.0rc3", "1.2", "'1.2' is no version such as 0.1.0"),
-        ("dra_spawner/__init__.py", "rc3", ".dev3", "is a version of a checkout"),
-        ("helm-values/chart/Chart.yaml", "-rc.3", "rc3", "Chart.yaml: version is 1.2.0rc3, expected 1.2.0-rc.3."),
-        ("helm-values/chart/Chart.yaml", '"1.2.0rc3"', '"1"', "Chart.yaml: appVersion is 1, expected 1.2.0rc3."),
-        ("CHANGELOG.md", " - 2026-12-01", "", "has no section `## 1.2.0rc3 - <year>-<month>-<day>`"),
-        ("CHANGELOG.md", "## Unreleased\n", "## Unreleased\n\n- More.\n", "what is under Unreleased belongs"),
-    ],
+DISAGREEING = (
+    ("dra_spawner/__init__.py", "rc3", "rc4", "The tag is v1.2.0rc3, but dra_spawner/__init__.py says 1.2.0rc4"),
+    ("dra_spawner/__init__.py", "1.2.0rc3", "1.2", "'1.2' is no version such as 0.1.0"),
+    ("dra_spawner/__init__.py", "rc3", ".dev3", "is a version of a checkout"),
+    ("helm-values/chart/Chart.yaml", "-rc.3", "rc3", "Chart.yaml: version is 1.2.0rc3, expected 1.2.0-rc.3."),
+    ("helm-values/chart/Chart.yaml", '"1.2.0rc3"', '"1"', "Chart.yaml: appVersion is 1, expected 1.2.0rc3."),
+    ("CHANGELOG.md", " - 2026-12-01", "", "has no section `## 1.2.0rc3 - <year>-<month>-<day>`"),
+    ("CHANGELOG.md", "## Unreleased\n", "## Unreleased\n\n- More.\n", "what is under Unreleased belongs"),
 )
-def test_disagreeing_files_are_named(checkout: Path, file: str, before: str, after: str, problem: str) -> None:
-    path = checkout / file
-    assert before in path.read_text()
-    path.write_text(path.read_text().replace(before, after))
-    assert problem in "\n".join(release.problems("v1.2.0rc3", checkout))
+"""File, what it says, what is wrong, and the problem."""
+
+
+def test_disagreeing_files_are_named(checkout: Path) -> None:
+    @all_of_them(DISAGREEING)
+    def check(file: str, before: str, after: str, problem: str) -> None:
+        path = checkout / file
+        text = path.read_text()
+        assert before in text
+        path.write_text(text.replace(before, after))
+        assert problem in "\n".join(release.problems("v1.2.0rc3", checkout))
+        path.write_text(text)
+
+    check()
 
 
 def test_this_checkout_lacks_only_files_that_a_release_writes() -> None:
@@ -98,7 +105,7 @@ def test_the_published_chart_needs_no_image(tmp_path: Path) -> None:
     )
     chart = done.stdout.strip()
     run_helm("lint", "--strict", chart)
-    objects = [each for each in yaml.safe_load_all(run_helm("template", "x", chart, "--skip-tests")) if each]
+    objects = objects_of(run_helm("template", "x", chart, "--skip-tests"))
     (container,) = of_kind(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
     assert container["image"] == f"ghcr.io/example/dra-spawner-service@{DIGEST}"
     with pytest.raises(ValueError, match="expected an image"):
@@ -121,15 +128,15 @@ def test_links_of_the_readme_work_from_an_index() -> None:
     assert hatch_build.readme_for_an_index(again, "https://git.example.org/x", "v1.2.0") == again
 
 
-@pytest.mark.parametrize(("home", "count"), [("https://git.example.org/x/", 6), ("", 0)])
-def test_metadata(home: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DRA_SPAWNER_HOME", home)
+def test_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRA_SPAWNER_REF", "v1.2.0")
-    metadata: dict[str, Any] = {}
-    hatch_build.CustomMetadataHook(str(ROOT), {}).update(metadata)
-    assert len(metadata["urls"]) == count
-    assert metadata["urls"].get("Issues", "https://git.example.org/x/issues") == "https://git.example.org/x/issues"
-    assert metadata["readme"]["content-type"] == "text/markdown"
+    for home, count in (("https://git.example.org/x/", 6), ("", 0)):
+        monkeypatch.setenv("DRA_SPAWNER_HOME", home)
+        metadata: dict[str, Any] = {}
+        hatch_build.CustomMetadataHook(str(ROOT), {}).update(metadata)
+        assert len(metadata["urls"]) == count
+        assert metadata["urls"].get("Issues", "https://git.example.org/x/issues") == "https://git.example.org/x/issues"
+        assert metadata["readme"]["content-type"] == "text/markdown"
 
 
 def strings_of(tree: ast.AST) -> Iterator[ast.Constant]:
@@ -180,7 +187,7 @@ def test_the_list_of_parts(tmp_path: Path) -> None:
     assert " ".join(["cyclonedx-py", *tool[1:], *options[:-1]]) in (ROOT / ".github/workflows/release.yaml").read_text()
 
 
-@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+@all_of_them({path.stem: path for path in WORKFLOWS})
 def test_workflows(path: Path) -> None:
     schema = Path(check_jsonschema.__file__).parent / "builtin_schemas" / "vendor" / "github-workflows.json"
     text = path.read_text()
@@ -240,7 +247,7 @@ def test_nothing_is_published_that_was_not_tested_and_the_package_is_last() -> N
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
-@pytest.mark.parametrize(("tag", "kind"), [("v1.2.0", "--latest"), ("v1.2.0rc3", "--prerelease")])
+@all_of_them([("v1.2.0", "--latest"), ("v1.2.0rc3", "--prerelease")])
 def test_a_candidate_is_no_latest_release(tag: str, kind: str) -> None:
     jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yaml").read_text())["jobs"]
     command = jobs["release"]["steps"][-1]["run"].replace("gh release", "echo")

@@ -56,14 +56,10 @@ def binaries(machine: Machine, control_plane_path: Path, control_plane_report: C
 def node_plane(binaries: NodeBinaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """A control plane that only real nodes use: other tests end with the removal of all nodes."""
     directory = tmp_path_factory.mktemp("node-plane")
-    plane = ControlPlane(binaries.harness, directory, client_qps=_CLIENT_QPS, node_grace_seconds=None)
-    try:
-        plane.start()
+    with ControlPlane(binaries.harness, directory, client_qps=_CLIENT_QPS, node_grace_seconds=None) as plane:
         yield plane
         plane.check()
-    finally:
-        plane.stop()
-        shutil.rmtree(directory / "etcd", ignore_errors=True)
+    shutil.rmtree(directory / "etcd", ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import socket
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,39 +24,22 @@ _READY_SOCKET = "/run/containerd-ready.sock"
 _START_SECONDS = 120.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Containerd:
-    """containerd of one node; its data stays while it is not running.
+    """containerd of one node; its data stays while it is not running."""
 
-    Parameters
-    ----------
-    programs, space, binaries
-        Of the node.
-    directory
-        Of the node, for configuration.
-    snapshotter
-        How images are kept, see `Machine.snapshotter`.
-    bridge
-        What pods' network interfaces are connected to.
-    """
+    programs: Programs
+    space: NodeSpace
+    binaries: NodeBinaries
+    directory: Path
+    snapshotter: str
+    """How images are kept, see `Machine.snapshotter`."""
+    bridge: Bridge
 
-    def __init__(
-        self,
-        programs: Programs,
-        space: NodeSpace,
-        binaries: NodeBinaries,
-        directory: Path,
-        *,
-        snapshotter: str,
-        bridge: Bridge,
-    ) -> None:
-        self._programs = programs
-        self._space = space
-        self._binaries = binaries
-        self._directory = directory
-        self._snapshotter = snapshotter
-        (directory / "cni").mkdir(exist_ok=True)
-        (directory / "cni" / "10-bridge.conflist").write_text(json.dumps(_pod_network(bridge)))
-        (directory / "containerd.toml").write_text(self._configuration())
+    def __post_init__(self) -> None:
+        (self.directory / "cni").mkdir(exist_ok=True)
+        (self.directory / "cni" / "10-bridge.conflist").write_text(json.dumps(_pod_network(self.bridge)))
+        (self.directory / "containerd.toml").write_text(self._configuration())
 
     def start(self) -> None:
         """Start it; returns when the kubelet's requests (CRI) are answered.
@@ -63,27 +47,27 @@ class Containerd:
         containerd says so as to systemd (sd_notify), when the CRI plugin has recovered its state. Without that plugin it
         ends.
         """
-        ready = self._space.path(_READY_SOCKET)
+        ready = self.space.path(_READY_SOCKET)
         ready.unlink(missing_ok=True)
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as said:
             said.bind(str(ready))
             said.setblocking(False)
-            command = (self._binaries[_NAME], "--config", self._directory / "containerd.toml")
-            self._programs.start(_NAME, "env", f"NOTIFY_SOCKET={_READY_SOCKET}", *command)
-            self._programs.until(lambda: _is_ready(said), lambda: "containerd is ready", _START_SECONDS)
+            command = (self.binaries[_NAME], "--config", self.directory / "containerd.toml")
+            self.programs.start(_NAME, "env", f"NOTIFY_SOCKET={_READY_SOCKET}", *command)
+            self.programs.until(lambda: _is_ready(said), lambda: "containerd is ready", _START_SECONDS)
 
     def restart(self) -> None:
         """End it and start it again; containers go on."""
-        self._programs.end(_NAME, signal.SIGTERM)
+        self.programs.end(_NAME, signal.SIGTERM)
         self.start()
 
     @property
     def is_running(self) -> bool:
-        return _NAME in self._programs
+        return _NAME in self.programs
 
     def import_image(self, archive: Path) -> None:
         """Bring an image to the node, as a pull does."""
-        self._ctr("images", "import", "--snapshotter", self._snapshotter, archive)
+        self._ctr("images", "import", "--snapshotter", self.snapshotter, archive)
 
     def remove_image(self, name: str) -> None:
         self._ctr("images", "remove", "--sync", name)
@@ -94,7 +78,7 @@ class Containerd:
 
     def _ctr(self, *arguments: str | Path) -> str:
         """Run containerd's client."""
-        return self._space.run(self._binaries["ctr"], "--namespace", "k8s.io", *arguments)
+        return self.space.run(self.binaries["ctr"], "--namespace", "k8s.io", *arguments)
 
     def _configuration(self) -> str:
         runtime = "plugins.'io.containerd.cri.v1.runtime'"
@@ -106,7 +90,7 @@ imports = []
 required_plugins = ["io.containerd.grpc.v1.cri"]
 
 [plugins.'io.containerd.cri.v1.images']
-snapshotter = "{self._snapshotter}"
+snapshotter = "{self.snapshotter}"
 [plugins.'io.containerd.cri.v1.images'.pinned_images]
 sandbox = "{PAUSE}"
 
@@ -116,8 +100,8 @@ cdi_spec_dirs = ["/run/cdi"]
 restrict_oom_score_adj = true
 disable_apparmor = true
 [{runtime}.cni]
-bin_dirs = ["{self._binaries.directory}"]
-conf_dir = "{self._directory}/cni"
+bin_dirs = ["{self.binaries.directory}"]
+conf_dir = "{self.directory}/cni"
 
 [plugins.'io.containerd.internal.v1.opt']
 path = "/var/lib/containerd/opt"

@@ -57,31 +57,21 @@ class _Settings:
     unhealthy: dict[str, str] = field(default_factory=dict)
 
 
+@dataclass(eq=False)
 class DriverClient:
-    """Controls one driver; its settings outlive the driver's process.
+    """Controls one driver; its settings outlive the driver's process. Devices are named ``pool/device``."""
 
-    Devices are named ``pool/device``.
+    name: str
+    """Of the driver."""
+    pools: Pools
+    """What it publishes."""
+    settings_path: Path
+    find_socket: Callable[[], Path]
+    """Finds where the driver listens."""
+    _since: float = 0.0
 
-    Parameters
-    ----------
-    name
-        Of the driver.
-    pools
-        What it publishes.
-    settings
-        A file for it.
-    socket
-        Finds where the driver listens.
-    """
-
-    def __init__(self, name: str, pools: Pools, settings: Path, socket: Callable[[], Path]) -> None:
-        self.name = name
-        self.pools = pools
-        self.settings_path = settings
-        self._socket = socket
-        self._since = 0.0
-        self._settings = _Settings()
-        self._settings.resources = _resources(pools)
+    def __post_init__(self) -> None:
+        self._settings = _Settings(resources=_resources(self.pools))
         self._write()
 
     def slow(self, *, prepare: Seconds | None = None, unprepare: Seconds | None = None) -> None:
@@ -166,7 +156,7 @@ class DriverClient:
     def _apply(self) -> None:
         self._write()
         # A driver that is not running reads them when it starts.
-        if self._socket().exists():
+        if self.find_socket().exists():
             try:
                 self._ask("reload")
             except ConnectionRefusedError:
@@ -180,7 +170,7 @@ class DriverClient:
     def _ask(self, operation: str) -> dict[str, Any]:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(PATIENCE_SECONDS)
-            connection.connect(str(self._socket()))
+            connection.connect(str(self.find_socket()))
             connection.sendall(json.dumps(operation).encode())
             connection.shutdown(socket.SHUT_WR)
             with connection.makefile() as file:

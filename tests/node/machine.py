@@ -27,7 +27,7 @@ class Cgroups:
 
     version: int
     hierarchies: tuple[Path, ...]
-    """Where each is mounted; version 2 has one."""
+    """Where each is mounted. Version 2 has one; beside version 1 it may be mounted, too, and runc makes groups there."""
 
     def create(self, name: str) -> None:
         """Make a group in each hierarchy, with all controllers that a kubelet wants."""
@@ -57,9 +57,9 @@ class Cgroups:
 
     def sweep(self) -> None:
         """Remove groups of test runs that were killed."""
-        for path in self.hierarchies[0].glob("dra-node-*"):
-            if not Path("/proc", path.name.rpartition("-")[2]).exists():
-                self.remove(path.name)
+        for name in {path.name for hierarchy in self.hierarchies for path in hierarchy.glob("dra-node-*")}:
+            if not Path("/proc", name.rpartition("-")[2]).exists():
+                self.remove(name)
 
     def left(self, name: str) -> list[Path]:
         """Where the group still is."""
@@ -93,26 +93,11 @@ def examine() -> Machine:
     for tool, package in _TOOLS.items():
         if shutil.which(tool) is None:
             raise NoRealNode(f"{tool} is not installed (Debian package {package})")
-    _try(
-        "private mounts",
-        "unshare",
-        "--mount",
-        "--pid",
-        "--fork",
-        "--mount-proc",
-        "mount",
-        "-t",
-        "tmpfs",
-        "none",
-        "/mnt",
-    )
-    return Machine(_find_cgroups())
-
-
-def _try(what: str, *command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True)
+    command = "unshare --mount --pid --fork --mount-proc mount -t tmpfs none /mnt"
+    done = subprocess.run(command.split(), capture_output=True, text=True)
     if done.returncode:
-        raise NoRealNode(f"{what} are not possible here: {done.stderr.strip()}")
+        raise NoRealNode(f"private mounts are not possible here: {done.stderr.strip()}")
+    return Machine(_find_cgroups())
 
 
 def _find_cgroups() -> Cgroups:
@@ -122,7 +107,7 @@ def _find_cgroups() -> Cgroups:
         cgroups = Cgroups(2, (_CGROUPS,))
         _hand_down_controllers()
         return cgroups
-    hierarchies = tuple(path for path, kind in kinds.items() if kind == "cgroup" and _CGROUPS in path.parents)
+    hierarchies = tuple(path for path, kind in kinds.items() if kind.startswith("cgroup") and _CGROUPS in path.parents)
     found = {name for path in hierarchies for name in path.name.split(",")}
     if missing := sorted(set(_CONTROLLERS) - found):
         raise NoRealNode(f"control groups lack {', '.join(missing)}")

@@ -7,22 +7,18 @@ kubelet and the DRA driver are in the control plane's binary (`tests.cluster.har
 from __future__ import annotations
 
 import hashlib
-import os
-import shutil
-import subprocess
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.cluster.harness_binary import (
     HARNESS,
     BinaryUnavailable,
-    BuildFailed,
     Report,
-    build_lock,
+    built_once,
     cache_directory,
     find_go,
     go_platform,
+    run_go,
 )
 
 CONTAINERD = ("v2.4.2", "github.com/containerd/containerd/v2/cmd/", ("containerd", "containerd-shim-runc-v2", "ctr"))
@@ -68,12 +64,8 @@ def node_binaries(harness: Path, report: Report = lambda _: None) -> NodeBinarie
             return NodeBinaries(cached[-1], harness)
         raise BinaryUnavailable(f"no Go toolchain (install Go 1.26), and nothing built earlier in {cache}/{stem}-*")
     directory = cache / f"{stem}-{'-'.join(go_platform(go))}"
-    if not directory.exists():
-        cache.mkdir(parents=True, exist_ok=True)
-        with build_lock(cache / f"{stem}.lock", report):
-            if not directory.exists():
-                _build(go, directory, report)
-    return NodeBinaries(directory, harness)
+    what = "a node's container runtime for tests (once, 2 minutes on 2 cores)"
+    return NodeBinaries(built_once(directory, _build, what, report), harness)
 
 
 def _source_hash() -> str:
@@ -83,25 +75,9 @@ def _source_hash() -> str:
     return digest.hexdigest()[:16]
 
 
-def _build(go: Path, directory: Path, report: Report) -> None:
-    report("building a node's container runtime for tests (once, 2 minutes on 2 cores)")
-    began = time.monotonic()
-    unfinished = directory.with_name(f"{directory.name}.{os.getpid()}.unfinished")
+def _build(unfinished: Path) -> None:
     unfinished.mkdir()
-    try:
-        for version, prefix, names in (CONTAINERD, PLUGINS):
-            _go(go, unfinished, "install", *_FLAGS, *(f"{prefix}{name}@{version}" for name in names))
-        for image in IMAGES:
-            _go(go, unfinished, "build", *_FLAGS, "-o", str(unfinished / image), f"./images/{image}")
-        unfinished.rename(directory)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
-    report(f"built {directory} in {time.monotonic() - began:.0f} s")
-
-
-def _go(go: Path, target: Path, *arguments: str) -> None:
-    # Without C, the programs run in any image.
-    environment = {**os.environ, "CGO_ENABLED": "0", "GOBIN": str(target)}
-    done = subprocess.run([str(go), *arguments], cwd=HARNESS, env=environment, capture_output=True, text=True)
-    if done.returncode:
-        raise BuildFailed(f"`go {' '.join(arguments)}` failed:\n{done.stderr[-4000:]}")
+    for version, prefix, names in (CONTAINERD, PLUGINS):
+        run_go(HARNESS, "install", *_FLAGS, *(f"{prefix}{name}@{version}" for name in names), GOBIN=str(unfinished))
+    for image in IMAGES:
+        run_go(HARNESS, "build", *_FLAGS, "-o", unfinished / image, f"./images/{image}")

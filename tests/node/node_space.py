@@ -9,6 +9,7 @@ import signal
 import subprocess
 import uuid
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -28,26 +29,21 @@ _SYSCTLS = (
 )
 
 
+@dataclass(eq=False)
 class NodeSpace:
     """Namespaces of mounts and processes; from `start` to `stop` a node is up.
 
     ``/run`` is empty at each start, as after a reboot. ``/var/lib/kubelet`` and ``/var/lib/containerd`` are folders of
     `directory`, and stay. Other writes below ``/var/lib`` and ``/var/log`` are lost. All processes end with the first
     one, and that ends with this process.
-
-    Parameters
-    ----------
-    directory
-        Of the node.
-    first_process
-        The ``pause`` program.
     """
 
-    def __init__(self, directory: Path, first_process: Path) -> None:
-        self.directory = directory
-        self._first_process = first_process
-        self._controller: subprocess.Popen[bytes] | None = None
-        self._first_pid = 0
+    directory: Path
+    """Of the node."""
+    first_process: Path
+    """The ``pause`` program."""
+    _controller: subprocess.Popen[bytes] | None = None
+    _first_pid: int = 0
 
     def start(self) -> None:
         for name in ("kubelet", "containerd", "writes", "masks"):
@@ -97,7 +93,7 @@ class NodeSpace:
         # By this the kubelet sees that the machine was started again.
         (masks / "boot_id").write_text(f"{uuid.uuid4()}\n")
         lines.append(f"mount --bind {directory}/masks/boot_id /proc/sys/kernel/random/boot_id")
-        lines += [f"touch {directory}/masks/ready", f"exec {shlex.quote(str(self._first_process))} --until-eof"]
+        lines += [f"touch {directory}/masks/ready", f"exec {shlex.quote(str(self.first_process))} --until-eof"]
         return "\n".join(lines)
 
     def popen(self, command: Sequence[str | Path], output: IO[bytes]) -> subprocess.Popen[bytes]:

@@ -74,6 +74,12 @@ def claim_spec(device_class: str, *, cel: str = "", **capacity: str) -> JsonObje
     return {"devices": {"requests": [{"name": "main", "exactly": exactly}]}}
 
 
+def is_unschedulable(found: JsonObject) -> bool:
+    """Whether the scheduler has found no node for a pod."""
+    conditions = found["status"].get("conditions") or []
+    return any(each["type"] == "PodScheduled" and each.get("reason") == "Unschedulable" for each in conditions)
+
+
 def environment(running: JsonObject) -> dict[str, str]:
     """Environment of the container of a running `server_pod`, as its answer; it may have started in this moment."""
 

@@ -6,16 +6,14 @@ import os
 import secrets
 import shutil
 import signal
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from tests.cluster.control_plane import ControlPlane
-from tests.cluster.programs import Programs
+from tests.cluster.programs import Programs, Startable
 
 from .containerd import Containerd
 from .devices import GPU_DRIVER, NIC_DRIVER, Pools, example_pools
@@ -45,7 +43,7 @@ class NodeOptions:
     """Of each driver by its name; None for the demo's devices."""
 
 
-class RealNode:
+class RealNode(Startable):
     """One node; `start` it, use it, `stop` it.
 
     All methods block; none may be called from two threads at a time.
@@ -97,15 +95,6 @@ class RealNode:
         # By a kubelet that started after the drivers.
         self._slices_removed = False
 
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.stop()
-
     # --- the whole node ---------------------------------------------------------------------------------------
 
     def start(self) -> None:
@@ -147,12 +136,11 @@ class RealNode:
             self._plane.request("DELETE", f"/api/v1/nodes/{self.name}")
             self._plane.request("DELETE", self._slices_path)
 
-    def reboot(self, *, off_seconds: float = 0.0) -> None:
+    def reboot(self) -> None:
         """Cut the power and switch on again: processes and containers are lost, files stay."""
         self._space.stop()
         self._programs.wait_all()
         self._machine.cgroups.remove(self.cgroup)
-        time.sleep(off_seconds)
         self._machine.cgroups.create(self.cgroup)
         self._space.start()
         self.containerd.start()
@@ -293,16 +281,6 @@ class RealNode:
         """The end of the log of ``kubelet``, ``containerd`` or a driver."""
         return self._programs.log_tail(name)
 
-    def check(self) -> None:
-        """Raise if a program of the node has ended by itself.
-
-        Raises
-        ------
-        NodeError
-            With the ends of all logs.
-        """
-        self._programs.check()
-
     # --- its own ----------------------------------------------------------------------------------------------------
 
     def _socket(self, driver: str) -> Path:
@@ -316,10 +294,10 @@ class RealNode:
         for name, content in pools.items():
             self.drivers[name] = DriverClient(name, content, directory / f"{name}.json", partial(self._socket, name))
         self.containerd = Containerd(
-            self._programs,
-            self._space,
-            self._binaries,
-            directory,
+            programs=self._programs,
+            space=self._space,
+            binaries=self._binaries,
+            directory=directory,
             snapshotter=self._machine.snapshotter(directory),
             bridge=bridge,
         )

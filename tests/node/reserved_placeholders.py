@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from dra_spawner.dra.claims import AllocatedDevice
@@ -66,6 +67,18 @@ class ReservedPlaceholder:
     def methods(self) -> list[str]:
         """Methods that the kubelet called at the driver for the claim."""
         return [each.method for each in self.node.gpus.calls(claim=self.path)]
+
+
+async def until_decided(world: PlaceholderWorld) -> None:
+    """Wait for two rounds of decisions: the first one may have begun before now."""
+    for _ in range(2):
+        before = world.decisions.decided_at
+        world.reconciler.wake()
+        await world.until(partial(_is_decided_after, world, before), what="it is decided anew")
+
+
+def _is_decided_after(world: PlaceholderWorld, before: datetime | None) -> bool:
+    return world.decisions.decided_at != before
 
 
 @contextlib.asynccontextmanager

@@ -1,10 +1,9 @@
-"""Drivers that are slow, fail, restart, or withdraw their devices."""
+"""Drivers that fail, restart, or are away."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
-import time
 
 from tests.cluster.under_test import ClusterUnderTest
 
@@ -17,16 +16,6 @@ async def publish_server(cluster: ClusterUnderTest, name: str = "server") -> Non
     await cluster.publish(
         claim(f"{name}-share", GPU_SHARE_CLASS, memory="5Gi"), server_pod(name, claim=f"{name}-share")
     )
-
-
-async def test_container_starts_when_a_slow_driver_has_prepared(node: RealNode, node_cluster: ClusterUnderTest):
-    node.gpus.slow(prepare=1.5)
-    created = time.time()
-    await publish_server(node_cluster)
-    await node_cluster.wait_running("server")
-    (call,) = node.gpus.calls("prepare", f"{node_cluster.namespace}/server-share")
-    assert call.ended - call.began >= 1.5
-    assert created < call.began < call.ended < time.time()
 
 
 async def test_claim_is_unprepared_when_its_last_pod_is_gone(node: RealNode, node_cluster: ClusterUnderTest):
@@ -98,14 +87,4 @@ async def test_pod_waits_for_a_driver_that_is_away(node: RealNode, node_cluster:
     await publish_server(node_cluster)
     await node_cluster.wait_event("server", "FailedPrepareDynamicResources", text=GPU_DRIVER)
     await asyncio.to_thread(node.start_driver)
-    await node_cluster.wait_running("server")
-
-
-async def test_withdrawn_devices_come_back(node: RealNode, node_cluster: ClusterUnderTest):
-    slices = f"/apis/resource.k8s.io/v1/resourceslices?fieldSelector=spec.driver%3D{GPU_DRIVER}"
-    node.gpus.withdraw()
-    await node_cluster.wait_gone(slices)
-    await publish_server(node_cluster)
-    await node_cluster.wait_event("server", "FailedScheduling", text="cannot allocate all claims")
-    node.gpus.publish()
     await node_cluster.wait_running("server")

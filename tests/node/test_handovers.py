@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
 
 from tests.cluster.under_test import ClusterUnderTest
-from tests.node.reserved_placeholders import QUICK_SECONDS, reserved_placeholder
+from tests.node.reserved_placeholders import QUICK_SECONDS, reserved_placeholder, until_decided
 
 from .real_node import RealNode
 
@@ -31,7 +30,8 @@ async def test_a_volume_that_comes_late(node: RealNode, node_cluster: ClusterUnd
     async with reserved_placeholder(node, node_cluster, is_full=False) as reserved:
         await asyncio.to_thread(node.gpus.slow, unprepare=3)
         await reserved.create_server(volumes=[volume])
-        await asyncio.sleep(12)
+        await node_cluster.wait_event("ada", "FailedMount")
+        await until_decided(reserved.world)
         assert reserved.placeholder in reserved.world.watch.snapshot.pods, "; ".join(
             f"{d.decision.kind} {d.decision.reason}" for d in reserved.world.decisions.newest(8)
         )
@@ -45,10 +45,8 @@ async def test_on_a_full_node_the_claim_is_prepared_anew(node: RealNode, node_cl
     """The kubelet unprepares the claim first: the two calls never overlap."""
     async with reserved_placeholder(node, node_cluster, is_full=True) as reserved:
         await asyncio.to_thread(node.gpus.slow, prepare=2, unprepare=2)
-        began = time.monotonic()
         await reserved.create_server()
         await node_cluster.wait_running("ada", timeout_seconds=QUICK_SECONDS)
-        assert time.monotonic() - began < QUICK_SECONDS
         assert reserved.placeholder not in reserved.world.watch.snapshot.pods
         undone, done = node.gpus.calls(claim=reserved.path)[1:]
         assert (undone.method, done.method) == ("unprepare", "prepare")
@@ -61,7 +59,7 @@ async def test_on_a_full_node_the_claim_is_prepared_anew(node: RealNode, node_cl
 async def test_a_restart_in_the_middle_of_a_handover(
     node: RealNode, node_cluster: ClusterUnderTest, restarted: str, is_full: bool
 ):
-    """The server has its node and the driver is at work, or the placeholder is about to be deleted."""
+    """The server has its node, or the driver is at work for it."""
     async with reserved_placeholder(node, node_cluster, is_full=is_full) as reserved:
         await asyncio.to_thread(node.gpus.slow, prepare=1, unprepare=1)
         restart = {
@@ -70,7 +68,10 @@ async def test_a_restart_in_the_middle_of_a_handover(
             "reboot": node.reboot,
         }[restarted]
         await reserved.create_server()
-        await asyncio.sleep(0.3)
+        if is_full:
+            await asyncio.to_thread(node.gpus.wait_call, "unprepare", reserved.path)
+        else:
+            await node_cluster.wait_for(node_cluster.path("pods", "ada"), lambda found: "nodeName" in found["spec"])
         await asyncio.to_thread(restart)
         await node_cluster.wait_running("ada", timeout_seconds=150)
         await reserved.until_gone(90)

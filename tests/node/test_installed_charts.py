@@ -47,13 +47,13 @@ def gpu_node(cluster: WholeCluster, binaries: NodeBinaries, machine: Machine, tm
         yield found
 
 
-def test_login_form_warm_start_page_stop(cluster: WholeCluster, gpu_node: RealNode, tmp_path: Path) -> None:
+def test_login_form_warm_start_page_stop(cluster: WholeCluster, gpu_node: RealNode) -> None:
     service = {"config": {"placeholder_image": PAUSE}}
     hub = HubRelease(cluster, "teaching", values={"service": service}, hub_values=_SERVERS)
 
     async def install_and_use() -> dict[str, str]:
         await cluster.api.create(resource_path("v1", "namespaces"), {"metadata": {"name": hub.namespace}})
-        await hub.install(tmp_path / "printed")
+        await hub.install()
         return await use(hub, node=gpu_node.name)
 
     environment = cluster.run(install_and_use)

@@ -27,15 +27,14 @@ from tests.placeholders.controller.world import PlaceholderWorld
 from .images import PAUSE, QUICK_SERVER, program_image
 from .machine import Machine
 from .node_binaries import NodeBinaries
-from .objects import pod
+from .objects import is_unschedulable, pod
 from .real_node import NodeOptions, RealNode
-from .reserved_placeholders import SHARE, placeholders, reserved_placeholder
+from .reserved_placeholders import SHARE, placeholders, reserved_placeholder, until_decided
 
 WANTED = shape(SHARE, cpu="100m", image=QUICK_SERVER)
 #: Images and devices that come back count soon. Not at once, as a driver publishes its pools one after another: while the
 #: second is incomplete, the label goes again, and the kubelet rejects a server that the first has brought to the node.
 SOON = Readiness(settle=timedelta(seconds=5))
-LONG_ENOUGH_SECONDS = 2.0
 #: The kubelet lists its images every 30 s, and withdraws the slices of a driver that is away for 30 s.
 KUBELET_SECONDS = 120.0
 
@@ -65,9 +64,11 @@ class Watched:
             Whether the missing image or devices have come back by themselves meanwhile.
         """
         await self.world.user(name, SHARE, cpu="100m", image=QUICK_SERVER)
-        await asyncio.sleep(LONG_ENOUGH_SECONDS)
+        path = self.cluster.path("pods", name)
+        await self.cluster.wait_for(path, lambda found: "nodeName" in found["spec"] or is_unschedulable(found))
+        await until_decided(self.world)
         is_labelled = self.label is not None
-        found = await self.cluster.wait_for(self.cluster.path("pods", name))
+        found = await self.cluster.wait_for(path)
         if is_labelled or "nodeName" in found["spec"]:
             assert await asyncio.to_thread(unless), f"label {self.label}, on {found['spec'].get('nodeName')}"
 
@@ -115,7 +116,8 @@ async def test_more_images_than_the_node_lists(
             )
             listed = {name for image in found["status"]["images"] for name in image["names"]}
             assert PAUSE not in listed
-            await asyncio.sleep(LONG_ENOUGH_SECONDS)
+            await world.until(lambda: crowded.name in world.watch.snapshot.nodes)
+            await until_decided(world)
             assert watched_node.label is None, "the image may not be there"
             puller = pod("puller", image=PAUSE, nodeName=crowded.name)
             puller["metadata"]["labels"] = {names.COMPONENT: "continuous-image-puller"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dra_spawner.json_types import JsonObject
 from tests.cluster.under_test import ClusterUnderTest
-from tests.node.objects import claim, claim_template, environment, pod, server_pod
+from tests.node.objects import claim, claim_template, environment, is_unschedulable, pod, server_pod
 
 from .devices import GPU_CLASS, GPU_DRIVER, GPU_SHARE_CLASS, MIG_CLASS, NIC_DRIVER, PARTITIONED_NODE, SHARED_NODE
 from .devices import VLAN_NIC_CLASS as NIC_CLASS
@@ -21,11 +21,6 @@ def profile(name: str) -> str:
     return f' && device.attributes["{GPU_DRIVER}"].profile == "{name}"'
 
 
-def is_unschedulable(found: JsonObject) -> bool:
-    conditions = found["status"].get("conditions") or []
-    return any(each["type"] == "PodScheduled" and each.get("reason") == "Unschedulable" for each in conditions)
-
-
 async def test_node_is_ready(node: RealNode, node_cluster: ClusterUnderTest):
     found = node.node()
     conditions = {each["type"]: each["status"] for each in found["status"]["conditions"]}
@@ -40,22 +35,9 @@ async def test_node_is_ready(node: RealNode, node_cluster: ClusterUnderTest):
     assert {name for name, _ in wanted} == {GPU_DRIVER, NIC_DRIVER}
 
 
-async def test_pod_gets_a_share_of_a_gpu(node: RealNode, node_cluster: ClusterUnderTest):
-    await node_cluster.publish(claim("share", GPU_SHARE_CLASS, memory="12Gi"), server_pod("server", claim="share"))
-    running = await node_cluster.wait_running("server")
-    assert running["spec"]["nodeName"] == node.name
-    allocated = await node_cluster.wait_for(node_cluster.path("resourceclaims", "share"))
-    (result,) = allocated["status"]["allocation"]["devices"]["results"]
-    variables = environment(running)
-    assert variables["DEVICE_MAIN"] == f"{node.pool(SHARED_NODE)}/{result['device']}"
-    # In steps of 5 GiB.
-    assert variables["SHARE_MAIN"] == "memory=15Gi"
-    assert variables["SHARE_ID_MAIN"] == result["shareID"]
-
-
 async def test_pods_share_a_gpu_and_know_their_own_share(node: RealNode, node_cluster: ClusterUnderTest):
     first_gpu = 'device.attributes["resource.kubernetes.io"].pcieRoot == "pci0000:10"'
-    await node_cluster.publish(claim_template("share", GPU_SHARE_CLASS, cel=first_gpu, memory="10Gi"))
+    await node_cluster.publish(claim_template("share", GPU_SHARE_CLASS, cel=first_gpu, memory="7Gi"))
     found = []
     for index in range(4):
         # One by one: kube-scheduler counts a share twice for a moment while it writes the allocation, and a pod that
@@ -63,7 +45,12 @@ async def test_pods_share_a_gpu_and_know_their_own_share(node: RealNode, node_cl
         await node_cluster.publish(server_pod(f"server-{index}", template="share"))
         found.append(environment(await node_cluster.wait_running(f"server-{index}")))
     assert {variables["DEVICE_MAIN"] for variables in found} == {f"{node.pool(SHARED_NODE)}/gpu-0"}
-    assert len({variables["SHARE_ID_MAIN"] for variables in found}) == 4
+    # In steps of 5 GiB.
+    assert {variables["SHARE_MAIN"] for variables in found} == {"memory=10Gi"}
+    claims = (await node_cluster.admin.list(node_cluster.path("resourceclaims")))["items"]
+    results = [each["status"]["allocation"]["devices"]["results"] for each in claims]
+    assert {variables["SHARE_ID_MAIN"] for variables in found} == {share["shareID"] for (share,) in results}
+    assert len(results) == 4
     # The GPU is full.
     await node_cluster.publish(pod("one-more", template="share"))
     await node_cluster.wait_for(node_cluster.path("pods", "one-more"), is_unschedulable)

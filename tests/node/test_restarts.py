@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Callable
 
 import pytest
 
@@ -20,30 +21,27 @@ async def start_server(cluster: ClusterUnderTest, **options: object) -> JsonObje
     return await cluster.wait_running("server")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
-async def test_pods_outlive_the_kubelet(node: RealNode, node_cluster: ClusterUnderTest, number: int):
+@pytest.mark.parametrize(
+    "restart",
+    [
+        pytest.param(lambda node: node.restart_kubelet(signal.SIGTERM), id="kubelet stopped"),
+        pytest.param(lambda node: node.restart_kubelet(signal.SIGKILL), id="kubelet killed"),
+        pytest.param(lambda node: node.containerd.restart(), id="container runtime"),
+    ],
+)
+async def test_pods_outlive_a_restart(
+    node: RealNode, node_cluster: ClusterUnderTest, restart: Callable[[RealNode], None]
+):
     before = await start_server(node_cluster)
-    await asyncio.to_thread(node.stop_kubelet, number)
     variables = environment(before)
-    await asyncio.to_thread(node.start_kubelet)
-    # A new pod shows that the kubelet works again; it joins the claim.
+    await asyncio.to_thread(restart, node)
+    # A new pod shows that it works again; it joins the claim.
     await node_cluster.publish(server_pod("joining", claim="share"))
     joining = await node_cluster.wait_running("joining")
     after = await node_cluster.wait_for(node_cluster.path("pods", "server"))
     assert container_ids(after) == container_ids(before)
-    assert environment(after)["DEVICE_MAIN"] == variables["DEVICE_MAIN"]
-    assert environment(joining)["DEVICE_MAIN"] == variables["DEVICE_MAIN"]
+    assert environment(after)["DEVICE_MAIN"] == environment(joining)["DEVICE_MAIN"] == variables["DEVICE_MAIN"]
     assert node.gpus.calls("unprepare") == []
-
-
-async def test_pods_outlive_the_container_runtime(node: RealNode, node_cluster: ClusterUnderTest):
-    before = await start_server(node_cluster)
-    await asyncio.to_thread(node.containerd.restart)
-    assert environment(before)["DEVICE_MAIN"]
-    await node_cluster.publish(server_pod("next"))
-    await node_cluster.wait_running("next")
-    after = await node_cluster.wait_for(node_cluster.path("pods", "server"))
-    assert container_ids(after) == container_ids(before)
 
 
 async def test_reboot_ends_containers_and_keeps_claims(node: RealNode, node_cluster: ClusterUnderTest):

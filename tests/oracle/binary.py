@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import subprocess
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -13,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.harness_binary import BinaryUnavailable, BuildFailed, cache_directory, find_go
+from tests.cluster.harness_binary import BinaryUnavailable, BuildFailed, built_once, cache_directory, run_go
 
-__all__ = ["BinaryUnavailable", "BuildFailed", "ask", "binary_or_skip", "oracle_binary"]
+__all__ = ["BinaryUnavailable", "BuildFailed", "ask", "binary_or_skip", "oracle", "oracle_binary"]
 
 MODULE = Path(__file__).parent
 _CHUNK = 250
@@ -35,24 +34,10 @@ def oracle_binary() -> Path:
     for name in ("go.mod", "go.sum", "main.go", "selectors.go"):
         digest.update((MODULE / name).read_bytes() + b"\0")
     binary = cache_directory() / f"allocator-oracle-{digest.hexdigest()[:16]}"
-    if binary.exists():
-        return binary
-    go = find_go()
-    if go is None:
-        raise BinaryUnavailable(f"no Go toolchain (Go 1.26), and no allocator oracle built earlier as {binary}")
-    binary.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = binary.with_name(f"{binary.name}.{os.getpid()}.unfinished")
-    done = subprocess.run(
-        [go, "build", "-trimpath", "-ldflags", "-s -w", "-o", unfinished, "."],
-        cwd=MODULE,
-        env={**os.environ, "CGO_ENABLED": "0"},
-        capture_output=True,
-        text=True,
+    flags = ("-trimpath", "-ldflags", "-s -w")
+    return built_once(
+        binary, lambda unfinished: run_go(MODULE, "build", *flags, "-o", unfinished, "."), "the allocator's oracle"
     )
-    if done.returncode:
-        raise BuildFailed(f"`go build` in {MODULE} failed:\n{done.stderr[-4000:]}")
-    unfinished.rename(binary)
-    return binary
 
 
 def binary_or_skip() -> Path:
@@ -61,6 +46,12 @@ def binary_or_skip() -> Path:
         return oracle_binary()
     except BinaryUnavailable as reason:
         pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="session")
+def oracle() -> Path:
+    """The binary; a test that takes it needs Go once."""
+    return binary_or_skip()
 
 
 def ask(binary: Path, scenarios: Iterable[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:

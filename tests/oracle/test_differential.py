@@ -8,17 +8,14 @@ from typing import Any
 
 import pytest
 
-from tests.oracle.binary import ask, binary_or_skip
+from tests.oracle.binary import ask, oracle
 from tests.oracle.comparison import differences, verdicts
 from tests.oracle.scenarios import FAMILIES, make_scenario, scenarios
 
+__all__ = ["oracle"]
+
 PARTS = 4
 SCENARIOS_PER_PART = 500
-
-
-@pytest.fixture(scope="module")
-def oracle() -> Path:
-    return binary_or_skip()
 
 
 @pytest.mark.parametrize("part", range(PARTS))

@@ -1,10 +1,48 @@
-"""Options of servers as users send them, and the expected results."""
+"""Parts of requests, to be made hostile one by one: questions to the service, parameters, and options of servers."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
+
+from tests.placeholders.controller.objects import WHOLE
+
+_WORDS: Final = (
+    "limit after continue name server kind profile node live search before hours code state error token _xsrf"
+)
+PARAMETERS: Final = tuple(_WORDS.split())
+"""Of requests at the service."""
+
+
+def hostile_question(shape: str, namespace: str, definition: str) -> dict[str, Any]:
+    """A question with all its parts, which are right; each is made hostile in turn."""
+    return {"shape": shape, "pod": "p", "namespace": namespace, "definition": definition}
+
+
+_TERM = {"key": "a", "operator": "In", "values": ["b"]}
+
+
+DEFINITION: dict[str, Any] = {
+    "claims": WHOLE,
+    "containers": [
+        {"requests": {"cpu": "1", "memory": "1Gi"}, "claims": ["gpu"]},
+        {"requests": {"cpu": "1"}, "init": True, "sidecar": True},
+    ],
+    "node_fields": {
+        "nodeSelector": {"a": "b"},
+        "runtimeClassName": "r",
+        "schedulerName": "default-scheduler",
+        "tolerations": [{"key": "k", "operator": "Exists", "effect": "NoSchedule"}],
+        "affinity": {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [_TERM]}]}
+            }
+        },
+    },
+}
+"""Of a shape, with all that it may have."""
 
 FIELD = "profile-option-sized--"
+#: Options of servers as users send them, and what the refusal says.
 SENT: list[tuple[Any, str]] = [
     ({"profile": "sized", "memroy": "5Gi"}, "profile sized has no option 'memroy'; did you mean memory?"),
     ({"memroy": "5Gi"}, "profile sized has no option 'memroy'; did you mean memory?"),
