@@ -15,6 +15,7 @@ from dra_spawner.history_commands.export_command import ExportOptions, run_expor
 from dra_spawner.history_commands.opening import DatabaseOptions
 from dra_spawner.placeholders.planner.demand.minutes import datetime_of
 from dra_spawner.replay.trace_reader import TraceRows, read_trace
+from tests.all_of_them import all_of_them
 from tests.history.records import after, launch
 
 GROUPS = {"gpu": "gpu", "small": "gpu", "cpu": "cpu"}
@@ -107,22 +108,22 @@ def test_a_gap_is_named(tmp_path: Path) -> None:
     assert (found.rows, len(found.skipped)) == (2, 1)
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        pytest.param("", "is empty", id="empty"),
-        pytest.param("when,profile\n", "has no column time, minute, asked or minute_utc", id="no time"),
-        pytest.param("time,time\n", "names the column 'time' twice", id="column twice"),
-        pytest.param(HEADER, "has no usable row", id="no row"),
-        pytest.param(f"{HEADER}{FIRST}2126-01-05T10:00Z,gpu,1,60,a\n", "more than 20 years", id="a century"),
-    ],
+@all_of_them(
+    "text, problem",
+    {
+        "empty": ("", "is empty"),
+        "no time": ("when,profile\n", "has no column time, minute, asked or minute_utc"),
+        "column twice": ("time,time\n", "names the column 'time' twice"),
+        "no row": (HEADER, "has no usable row"),
+        "a century": (f"{HEADER}{FIRST}2126-01-05T10:00Z,gpu,1,60,a\n", "more than 20 years"),
+    },
 )
 def test_a_file_that_is_no_trace(tmp_path: Path, text: str, problem: str) -> None:
     with pytest.raises(InputError, match=problem):
         read(tmp_path, text, skip_bad=True)
 
 
-@pytest.mark.parametrize("content", [b"\x1f\x8bnonsense", b"time\n\xff\xfe", b'time\n"' + b"x" * 200_000])
+@all_of_them("content", [b"\x1f\x8bnonsense", b"time\n\xff\xfe", b'time\n"' + b"x" * 200_000])
 def test_bytes_that_are_no_trace(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "trace.csv"
     path.write_bytes(content)

@@ -16,6 +16,7 @@ from dra_spawner.placeholders.planner.demand.minutes import minute_of
 from dra_spawner.replay.cluster_file import parse_cluster
 from dra_spawner.reports.miss_rows import demand_line, entry_line, miss_json, miss_row
 from dra_spawner.reports.misses import Miss, MissCause
+from tests.all_of_them import all_of_them
 
 AT = datetime(2026, 11, 24, 16, 0, tzinfo=UTC)
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -62,7 +63,7 @@ def test_the_line_fits_into_the_description_of_a_cluster() -> None:
     assert parse_cluster(document).calendar[0].users == 238
 
 
-@pytest.mark.parametrize("profile", ["gpu-slice", "Large GPU", "<b>", "Übung"])
+@all_of_them("profile", ["gpu-slice", "Large GPU", "<b>", "Übung"])
 def test_the_line_of_an_event_is_read_back(profile: str) -> None:
     read = read_demand_line(demand_line(miss().calendar_entry(profile)))
     assert (read.users, read.profile, read.counts, read.ramp) == (238, profile, "additional", timedelta(minutes=12))

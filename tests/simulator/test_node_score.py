@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from dra_spawner.simulator.node_score import best_nodes, score_nodes
+from tests.all_of_them import all_of_them
 from tests.simulator.objects import pod, pod_term, required_pods, state
 
 EVEN = 75  # of balance, where the pod changes nothing about it
@@ -58,53 +57,47 @@ def test_balance():
     assert other == (72 + 47) // 2 + 50 + (50 + 87 - 75) // 2 + 300
 
 
-@pytest.mark.parametrize(
-    ("candidate", "better", "worse", "gain"),
-    [
-        pytest.param(
+@all_of_them(
+    "candidate, better, worse, gain",
+    {
+        "preferred nodes": (
             pod(affinity=prefers_nodes(preferred(10, zone="a"), preferred(5, zone="b"))),
             state("a", labels={"zone": "a"}),
             state("b", labels={"zone": "b"}),
             2 * 50,
-            id="preferred nodes",
         ),
-        pytest.param(
+        "taint as a preference": (
             pod(),
             state("a"),
             state("b", taints=[{"key": "x", "effect": "PreferNoSchedule"}]),
             3 * 100,
-            id="taint as a preference",
         ),
-        pytest.param(
+        "preferred company": (
             pod(affinity=prefers_pods("podAffinity", 7, app="web")),
             state("a", pod("web", labels={"app": "web"}, tolerations=[])),
             state("b", pod("db", labels={"app": "db"})),
             2 * 100,
-            id="preferred company",
         ),
-        pytest.param(
+        "shunned company": (
             pod(affinity=prefers_pods("podAntiAffinity", 7, app="web")),
             state("a", pod("db", labels={"app": "db"})),
             state("b", pod("web", labels={"app": "web"})),
             2 * 100,
-            id="shunned company",
         ),
-        pytest.param(
+        "where one is wanted": (
             pod(labels={"app": "web"}),
             state("a", pod("fan", affinity=required_pods("podAffinity", pod_term(app="web")))),
             state("b", pod("stranger")),
             2 * 100,
-            id="where one is wanted",
         ),
-        pytest.param(
+        "image": (
             pod(),
             state("a", images=[{"names": ["example.com/image:1"], "sizeBytes": 1023 * 2**20}]),
             state("b"),
             # Half of the nodes have it.
             100 * (1023 * 2**19 - 23 * 2**20) // (977 * 2**20),
-            id="image",
         ),
-    ],
+    },
 )
 def test_preferences(candidate, better, worse, gain):
     assert difference(candidate, better, worse) == gain

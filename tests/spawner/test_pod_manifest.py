@@ -8,6 +8,7 @@ from kubernetes_asyncio.client import ApiClient
 
 from dra_spawner.spawner import DRASpawner
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
+from tests.all_of_them import all_of_them
 
 GPU = {"device_class": "gpu.example.com", "capacity": {"memory": "10Gi"}}
 NIC = {"device_class": "nic.example.com"}
@@ -218,7 +219,7 @@ async def test_a_wrong_claim_is_refused_before_any_request_with_its_path(nowhere
     assert caught.value.status_code == 400
 
 
-@pytest.mark.parametrize(
+@all_of_them(
     "options",
     [
         {"device_claims": {"gpu": {"device_class": "gpu.example.com"}}},
@@ -241,8 +242,8 @@ async def test_the_form_survives_options_that_are_no_longer_valid(nowhere):
     assert "gpu" in await spawner.get_options_form()
 
 
-@pytest.mark.parametrize(
-    ("claims", "regex", "path"),
+@all_of_them(
+    "claims, regex, path",
     [
         ({"gpu": {"device_class": "{value}"}}, r"[a-z.]+", "gpu.device_class"),
         ({"gpu": {"where": 'device.driver == "{value}"'}}, r".*", "gpu.where"),
@@ -274,7 +275,7 @@ async def test_a_typed_value_that_is_invalid_is_reported_to_the_user(nowhere):
         await manifest(nowhere.user("ada").spawner, profile="gpu", **{"memory--unlisted-choice": "0Gi"})
 
 
-@pytest.mark.parametrize(
+@all_of_them(
     "profiles",
     [
         [{"slug": "gpu"}],

@@ -14,6 +14,7 @@ from dra_spawner import names
 from dra_spawner.uninstall import marks
 from dra_spawner.uninstall.found_objects import ApiKind, FoundObject, FoundPod, SurveyedObjects
 from dra_spawner.uninstall.plan import Unmarking, plan_removal
+from tests.all_of_them import all_of_them
 from tests.cluster.access import manifests
 
 PACKAGE = Path(dra_spawner.__file__).parent
@@ -50,7 +51,7 @@ def test_a_label_of_nodes_is_taken_off(label: str):
     assert plan.unmarkings == (Unmarking(node, (label,)),)
 
 
-@pytest.mark.parametrize("key", [*marks.POD_LABELS, *marks.POD_ANNOTATIONS])
+@all_of_them("key", [*marks.POD_LABELS, *marks.POD_ANNOTATIONS])
 def test_a_mark_of_pods_is_taken_off_when_the_pod_is_over_and_reported_before(key: str):
     found = FoundObject(ApiKind("v1", "pods", "Pod"), "ns", "jupyter-ada", "u", "1", {key: "1"}, {key: "1"})
     over = plan_removal(SurveyedObjects(pods=(FoundPod(found, phase="Succeeded"),)), NOW)

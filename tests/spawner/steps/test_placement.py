@@ -13,6 +13,7 @@ from dra_spawner import names
 from dra_spawner.placeholders.planner.shape_definition import read_definition
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
 from dra_spawner.spawner.steps.placement import ServicePlacement
+from tests.all_of_them import all_of_them
 from tests.spawner.hub_side import HubSide
 from tests.spawner.service_stand_in import TOKEN, ServiceStandIn, service_of_the_hub
 
@@ -60,7 +61,7 @@ def sentences(spawner):
     return [event["message"] for event in spawner.messages.with_events([])]
 
 
-@pytest.mark.parametrize("name", ["", "other"])
+@all_of_them("name", ["", "other"])
 async def test_without_the_service_the_pod_is_as_ever(nowhere, service, name):
     """No request is made, nothing is labelled, nothing is required."""
     nowhere.spawner_config.device_claims = {"gpu": GPU}
@@ -77,7 +78,7 @@ async def test_without_a_hub_the_pod_is_as_ever(nowhere):
     assert after == before
 
 
-@pytest.mark.parametrize("url_and_token", [("", TOKEN), ("http://127.0.0.1:1", "")], ids=["no address", "no token"])
+@all_of_them("url_and_token", {"no address": ("", TOKEN), "no token": ("http://127.0.0.1:1", "")})
 async def test_a_service_that_cannot_be_asked_is_none(nowhere, url_and_token):
     with service_of_the_hub(*url_and_token):
         _, before, after = await placed(nowhere)
@@ -166,8 +167,8 @@ async def test_gates_of_a_profile_stay(nowhere, service):
     assert before["spec"]["schedulingGates"] == after["spec"]["schedulingGates"] == [{"name": "example.com/quota"}]
 
 
-@pytest.mark.parametrize(
-    ("answer", "sentence"),
+@all_of_them(
+    "answer, sentence",
     [
         ({"kind": "warm", "node": "node-a"}, ["CPU and memory were reserved for you on node node-a."]),
         (
@@ -180,7 +181,6 @@ async def test_gates_of_a_profile_stay(nowhere, service):
         ),
         ({"kind": "fresh", "reason": "free"}, []),
     ],
-    ids=lambda value: value["kind"] if isinstance(value, dict) else "",
 )
 async def test_sentences_for_the_user(nowhere, service, answer, sentence):
     service.always(answer)
@@ -253,9 +253,9 @@ async def test_a_wrong_address_is_reported(nowhere, service, capfd):
     assert "it answers 404: 'There is nothing at this address.'; its url or prefix in the hub's services is" in warning
 
 
-@pytest.mark.parametrize("answer", [never_ends, trickles])
+@all_of_them("answer", [never_ends, trickles])
 async def test_the_service_has_a_second(nowhere, service, answer):
-    del nowhere.spawner_config.placement_wait_seconds  # the default
+    nowhere.spawner_config.pop("placement_wait_seconds", None)  # the default
     service.answer = answer
     begun = time.monotonic()
     async with asyncio.timeout(60):
