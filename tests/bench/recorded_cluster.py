@@ -31,15 +31,16 @@ from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from tests.bench.event_stream import NAMESPACE
-from tests.bench.fake_nodes import DRA, add_node, prepare, report_all
+from tests.bench.fake_nodes import DRA, add_node, now_text, prepare, report_all
 from tests.bench.fleet import Fleet, held
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.harness_binary import control_plane_binary
+from tests.cluster.instant_kubelet import InstantKubelet
 from tests.integration.devices import PRIORITY_CLASS
 from tests.placeholders.controller.objects import shape, user_pod
 from tests.placeholders.controller.world import reconciler as placeholder_reconciler
 from tests.polling import eventually
-from tests.running import ended
+from tests.running import running
 
 Json = dict[str, Any]
 
@@ -182,34 +183,36 @@ async def _record(
     wanted = policy(placeholders)
     async with await KubernetesApi.from_kubeconfig(plane.admin_kubeconfig, timeout_seconds=30) as api:
         cluster = _Cluster(api, nodes, seed)
-        beat = asyncio.create_task(report_all(api, lambda: cluster.names, _REPORT_SECONDS))
-        began = time.perf_counter()
-        await cluster.load(users)
-        print(
-            f"{nodes} nodes and {users} servers made on a real control plane in {time.perf_counter() - began:.0f} s",
-            flush=True,
+        async with running(report_all(api, lambda: cluster.names, _REPORT_SECONDS)):
+            began = time.perf_counter()
+            await cluster.load(users)
+            seconds = time.perf_counter() - began
+            print(f"{nodes} nodes and {users} servers made on a real control plane in {seconds:.0f} s", flush=True)
+            watch = _RecordingWatch(api)
+            kubelet = InstantKubelet(api, watch, now_text)
+            with file.open("w") as watch.file:
+                async with watch, running(kubelet.run()):
+                    await watch.wait_synced()
+                    await _come_and_go(cluster, watch, wanted, placeholders, coming)
+
+
+async def _come_and_go(
+    cluster: _Cluster, watch: _RecordingWatch, wanted: Policy, placeholders: int, coming: int
+) -> None:
+    settings = PlaceholderSettings(namespace=NAMESPACE, priority_class=PRIORITY_CLASS)
+    reconciler = placeholder_reconciler(cluster.api, watch, settings, lambda: wanted, DecisionLog())
+    async with running(reconciler.run()):
+        await eventually(
+            lambda: all(len(reconciler.view().warm(each)) >= placeholders for each in wanted.shapes),
+            "all placeholders are warm",
+            within_seconds=300,
+            pause_seconds=0.1,
         )
-        watch = _RecordingWatch(api)
-        with file.open("w") as watch.file:
-            async with watch:
-                await watch.wait_synced()
-                settings = PlaceholderSettings(namespace=NAMESPACE, priority_class=PRIORITY_CLASS)
-                reconciler = placeholder_reconciler(api, watch, settings, lambda: wanted, DecisionLog())
-                work = asyncio.create_task(reconciler.run())
-                await eventually(
-                    lambda: all(len(reconciler.view().warm(each)) >= placeholders for each in wanted.shapes),
-                    "all placeholders are warm",
-                    within_seconds=300,
-                    pause_seconds=0.1,
-                )
-                watch.has_begun = True
-                reservations = Reservations(reconciler)
-                for _ in range(coming):
-                    await asyncio.gather(cluster.arrive(reservations), cluster.leave(), asyncio.sleep(0.1))
-                await asyncio.sleep(2)
-                assert not any(task.done() for task in (work, beat)), (work, beat)
-                for task in (work, beat):
-                    await ended(task)
+        watch.has_begun = True
+        reservations = Reservations(reconciler)
+        for _ in range(coming):
+            await asyncio.gather(cluster.arrive(reservations), cluster.leave(), asyncio.sleep(0.1))
+        await asyncio.sleep(2)
 
 
 class Recording:

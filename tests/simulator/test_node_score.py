@@ -57,48 +57,24 @@ def test_balance():
     assert other == (72 + 47) // 2 + 50 + (50 + 87 - 75) // 2 + 300
 
 
+FAN = pod("fan", affinity=required_pods("podAffinity", pod_term(app="web")))
+WEB, DB = pod("web", labels={"app": "web"}), pod("db", labels={"app": "db"})
+ZONE_A, ZONE_B = (state(zone, labels={"zone": zone}) for zone in "ab")
+#: Half of the nodes have the image.
+FOR_IMAGE = 100 * (1023 * 2**19 - 23 * 2**20) // (977 * 2**20)
+
+
 @all_of_them(
     "candidate, better, worse, gain",
     {
-        "preferred nodes": (
-            pod(affinity=prefers_nodes(preferred(10, zone="a"), preferred(5, zone="b"))),
-            state("a", labels={"zone": "a"}),
-            state("b", labels={"zone": "b"}),
-            2 * 50,
-        ),
-        "taint as a preference": (
-            pod(),
-            state("a"),
-            state("b", taints=[{"key": "x", "effect": "PreferNoSchedule"}]),
-            3 * 100,
-        ),
-        "preferred company": (
-            pod(affinity=prefers_pods("podAffinity", 7, app="web")),
-            state("a", pod("web", labels={"app": "web"}, tolerations=[])),
-            state("b", pod("db", labels={"app": "db"})),
-            2 * 100,
-        ),
-        "shunned company": (
-            pod(affinity=prefers_pods("podAntiAffinity", 7, app="web")),
-            state("a", pod("db", labels={"app": "db"})),
-            state("b", pod("web", labels={"app": "web"})),
-            2 * 100,
-        ),
-        "where one is wanted": (
-            pod(labels={"app": "web"}),
-            state("a", pod("fan", affinity=required_pods("podAffinity", pod_term(app="web")))),
-            state("b", pod("stranger")),
-            2 * 100,
-        ),
-        "image": (
-            pod(),
-            state("a", images=[{"names": ["example.com/image:1"], "sizeBytes": 1023 * 2**20}]),
-            state("b"),
-            # Half of the nodes have it.
-            100 * (1023 * 2**19 - 23 * 2**20) // (977 * 2**20),
-        ),
+        "nodes": (pod(affinity=prefers_nodes(preferred(10, zone="a"), preferred(5, zone="b"))), ZONE_A, ZONE_B, 2 * 50),
+        "taint": (pod(), state("a"), state("b", taints=[{"key": "x", "effect": "PreferNoSchedule"}]), 3 * 100),
+        "company": (pod(affinity=prefers_pods("podAffinity", 7, app="web")), state("a", WEB), state("b", DB), 2 * 100),
+        "shunned": (pod(affinity=prefers_pods("podAntiAffinity", 7, app="web")), state("a", DB), state("b", WEB), 2 * 100),
+        "where one is wanted": (pod(labels={"app": "web"}), state("a", FAN), state("b", pod("stranger")), 2 * 100),
+        "image": (pod(), state("a", images=[{"names": ["example.com/image:1"], "sizeBytes": 1023 * 2**20}]), state("b"), FOR_IMAGE),
     },
-)
+)  # fmt: skip
 def test_preferences(candidate, better, worse, gain):
     assert difference(candidate, better, worse) == gain
 

@@ -84,14 +84,20 @@ NOT_HELPFUL = "Preemption is not helpful for scheduling."
 NO_VICTIMS = "No preemption victims found for incoming pod"
 
 
+FULL, CORDONED = state("a", pod("x", {"cpu": "4"})), state("b", unschedulable=True)
+ON_A = required_nodes({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]})
+ONE_CPU = pod(requests={"cpu": "1"})
+NO_CLAIMS = "no new claims to deallocate, preemption:"
+NO_HOME = {"problem": 'persistentvolumeclaim "home" not found', "problem_filter": Filter.VOLUME_BINDING}
+
+
 @all_of_them(
     "tried, text",
     {
         "no nodes": (attempt(cluster(), pod()), "no nodes available to schedule pods"),
         "too large": (
             attempt(cluster(state("a"), state("b")), pod(requests={"cpu": "5"})),
-            "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, preemption: "
-            f"0/2 nodes are available: 2 {NOT_HELPFUL}",
+            f"0/2 nodes are available: 2 Insufficient cpu. {NO_CLAIMS} 0/2 nodes are available: 2 {NOT_HELPFUL}",
         ),
         "no devices": (
             attempt(cluster(state("a"), state("b", slices=[])), pod(), claim()),
@@ -99,46 +105,27 @@ NO_VICTIMS = "No preemption victims found for incoming pod"
             f"0/2 nodes are available: 2 {NOT_HELPFUL}",
         ),
         "full, and nobody lesser there": (
-            attempt(
-                cluster(state("a", pod("x", {"cpu": "4"})), state("b", unschedulable=True)), pod(requests={"cpu": "1"})
-            ),
-            "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable. no new claims to deallocate, "
-            f"preemption: 0/2 nodes are available: 1 {NO_VICTIMS}, 1 {NOT_HELPFUL}",
+            attempt(cluster(FULL, CORDONED), ONE_CPU),
+            f"0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable. {NO_CLAIMS} "
+            f"0/2 nodes are available: 1 {NO_VICTIMS}, 1 {NOT_HELPFUL}",
         ),
         "bound to a full node": (
-            attempt(
-                cluster(state("a", pod("x", {"cpu": "4"})), state("b")),
-                pod(
-                    requests={"cpu": "1"},
-                    affinity=required_nodes(
-                        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]}
-                    ),
-                ),
-            ),
+            attempt(cluster(FULL, state("b")), pod(requests={"cpu": "1"}, affinity=ON_A)),
             "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't satisfy plugin(s) [NodeAffinity]. "
-            f"no new claims to deallocate, preemption: 0/2 nodes are available: 1 {NO_VICTIMS}, 1 {NOT_HELPFUL}",
+            f"{NO_CLAIMS} 0/2 nodes are available: 1 {NO_VICTIMS}, 1 {NOT_HELPFUL}",
         ),
         "no such class": (
             attempt(cluster(state("a"), classes=[]), pod(), claim()),
-            "0/1 nodes are available: request r: device class gpu does not exist. no new claims to deallocate, "
-            f"preemption: 0/1 nodes are available: 1 {NOT_HELPFUL}",
+            f"0/1 nodes are available: request r: device class gpu does not exist. {NO_CLAIMS} "
+            f"0/1 nodes are available: 1 {NOT_HELPFUL}",
         ),
         "no such volume": (
-            attempt(
-                cluster(state("a")),
-                pod(),
-                problem='persistentvolumeclaim "home" not found',
-                problem_filter=Filter.VOLUME_BINDING,
-            ),
+            attempt(cluster(state("a")), pod(), **NO_HOME),
             '0/1 nodes are available: persistentvolumeclaim "home" not found. not found',
         ),
         "peaceful pod": (
-            attempt(
-                cluster(state("a", pod("x", {"cpu": "4"}))),
-                pod(requests={"cpu": "1"}, priority=5, preemptionPolicy="Never"),
-            ),
-            "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: not eligible due to "
-            "preemptionPolicy=Never.",
+            attempt(cluster(FULL), pod(requests={"cpu": "1"}, priority=5, preemptionPolicy="Never")),
+            f"0/1 nodes are available: 1 Insufficient cpu. {NO_CLAIMS} not eligible due to preemptionPolicy=Never.",
         ),
     },
 )
@@ -235,13 +222,13 @@ def names(preemption: SchedulerPreemption | None) -> tuple[str, list[str]]:
 VIP = pod("vip", {"cpu": "2"}, priority=100)
 
 
+JANUARY, FEBRUARY, MARCH = (f"2026-0{month}-01T00:00:00Z" for month in (1, 2, 3))
+
+
 @all_of_them(
     "states, expected",
     {
-        "the one that lost least": (
-            [state("a", lower("old", start="2026-01-01T00:00:00Z"), lower("new", start="2026-02-01T00:00:00Z"))],
-            ("a", ["new"]),
-        ),
+        "lost least": ([state("a", lower("old", start=JANUARY), lower("new", start=FEBRUARY))], ("a", ["new"])),
         "the least": ([state("a", lower("p5", priority=5), lower("p1", priority=1))], ("a", ["p1"])),
         "node of the least": ([state("a", lower("p5", "4", 5)), state("b", lower("p1", "4", 1))], ("b", ["p1"])),
         "equals: the sum of priorities": (
@@ -253,10 +240,7 @@ VIP = pod("vip", {"cpu": "2"}, priority=100)
             ("a", ["a2"]),
         ),
         "node of the latest victim": (
-            [
-                state("a", lower("a1", "4", start="2026-01-01T00:00:00Z")),
-                state("b", lower("b1", "4", start="2026-03-01T00:00:00Z")),
-            ],
+            [state("a", lower("a1", "4", start=JANUARY)), state("b", lower("b1", "4", start=MARCH))],
             ("b", ["b1"]),
         ),
     },
