@@ -90,7 +90,7 @@ CLUSTER = [
 ]
 
 
-@pytest.mark.parametrize(("slices", "results", "autoscaler", "ours"), EXAMPLES)
+@all_of_them("slices, results, autoscaler, ours", EXAMPLES)
 def test_worked_examples(slices, results, autoscaler, ours):
     held = claim("c")
     held["status"] = {"allocation": {"devices": {"results": results}}}

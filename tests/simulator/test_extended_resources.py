@@ -44,18 +44,18 @@ def cluster(*more: Any, count: int = 2, **options: Any) -> Snapshot:
     return Snapshot([node("n1"), node("n2"), node("plugin", {GPU: "1"}), CLASS, devices, *more], **options)
 
 
+NEW, ALPHA = (f"deviceclass.resource.kubernetes.io/{name}" for name in ("new", "alpha"))
+OLD_CLASS = replace(CLASS, created="2026-01-01T00:00:00Z")
+NEW_CLASS = DeviceClass("new", (), (), GPU, "2026-02-01T00:00:00Z")
+ALPHA_CLASS = DeviceClass("alpha", (), (), GPU)
+
+
 @all_of_them(
     "classes, expected",
     {
         "explicit and implicit": ([CLASS], {GPU: "gpu", IMPLICIT: "gpu"}),
-        "the newest": (
-            [replace(CLASS, created="2026-01-01T00:00:00Z"), DeviceClass("new", (), (), GPU, "2026-02-01T00:00:00Z")],
-            {GPU: "new", IMPLICIT: "gpu", "deviceclass.resource.kubernetes.io/new": "new"},
-        ),
-        "equally old: the first by name": (
-            [CLASS, DeviceClass("alpha", (), (), GPU)],
-            {GPU: "alpha", IMPLICIT: "gpu", "deviceclass.resource.kubernetes.io/alpha": "alpha"},
-        ),
+        "the newest": ([OLD_CLASS, NEW_CLASS], {GPU: "new", IMPLICIT: "gpu", NEW: "new"}),
+        "equally old: the first by name": ([CLASS, ALPHA_CLASS], {GPU: "alpha", IMPLICIT: "gpu", ALPHA: "alpha"}),
     },
 )
 def test_classes_of_resources(classes, expected):
@@ -66,24 +66,19 @@ def test_classes_of_resources(classes, expected):
 @all_of_them(
     "containers, expected",
     {
-        "one container": ([("", {"gpu": 2})], {"container-0-request-0": 2}),
-        "numbered among all its requests": ([("", {"cpu": 1, "gpu": 2})], {"container-0-request-1": 2}),
-        "several containers": (
-            [("", {"gpu": 1}), ("", {"cpu": 1}), ("", {"gpu": 2})],
-            {"container-0-request-0": 1, "container-2-request-0": 2},
-        ),
-        "init container reuses": ([("init", {"gpu": 1}), ("", {"gpu": 2})], {"container-1-request-0": 2}),
-        "init container needs more": (
-            [("init", {"gpu": 3}), ("", {"gpu": 2})],
-            {"container-0-request-0": 1, "container-1-request-0": 2},
-        ),
+        # Kind and requests of each container; devices by number of the container and of its request.
+        "one container": ([("", {"gpu": 2})], {"0 0": 2}),
+        "numbered among all its requests": ([("", {"cpu": 1, "gpu": 2})], {"0 1": 2}),
+        "several containers": ([("", {"gpu": 1}), ("", {"cpu": 1}), ("", {"gpu": 2})], {"0 0": 1, "2 0": 2}),
+        "init container reuses": ([("init", {"gpu": 1}), ("", {"gpu": 2})], {"1 0": 2}),
+        "init container needs more": ([("init", {"gpu": 3}), ("", {"gpu": 2})], {"0 0": 1, "1 0": 2}),
         "only the largest init container counts": (
             [("init", {"gpu": 3}), ("init", {"gpu": 4}), ("", {"gpu": 2})],
-            {"container-1-request-0": 2, "container-2-request-0": 2},
+            {"1 0": 2, "2 0": 2},
         ),
         "a sidecar before is not free, a later container is": (
             [("sidecar", {"gpu": 1}), ("init", {"gpu": 1}), ("", {"gpu": 1})],
-            {"container-0-request-0": 1, "container-2-request-0": 1},
+            {"0 0": 1, "2 0": 1},
         ),
         "none": ([("", {"gpu": 0})], {}),
     },
@@ -91,7 +86,8 @@ def test_classes_of_resources(classes, expected):
 def test_the_claim(containers, expected):
     claim = extended_resource_claim(with_containers(*containers), [GPU], classes_by_resource([CLASS]))
     found = {request.name: request.exactly.count for request in claim.requests if request.exactly is not None}
-    assert found == expected
+    names = {key: "container-{}-request-{}".format(*key.split()) for key in expected}
+    assert found == {names[key]: count for key, count in expected.items()}
     assert [request.name for request in claim.requests] == sorted(found)
 
 

@@ -155,23 +155,25 @@ def test_admin_access_to_devices_that_are_not_the_nodes_own():
     assert [each.id for each in copy.status.devices or ()] == [(DRIVER, "fabric", "f0")]
 
 
+FABRIC = make_slice("fabric", [device_json("f0")], pool="fabric", allNodes=True)
+OF_ALL_NODES = claim_of("agent", result("f0", pool="fabric"), selector=None)
+NOT_OF_THE_NODE = claim_of("agent", result("d0", pool="n1"), selector=None)
+HALF = make_slice("half", [device_json("d0")], pool="n1", count=2)
+
+
 @all_of_them(
     "more, problem",
     {
         "device of all nodes": (
-            [
-                make_slice("fabric", [device_json("f0")], pool="fabric", allNodes=True),
-                daemon(**uses_claim()),
-                claim_of("agent", result("f0", pool="fabric"), selector=None),
-            ],
+            [FABRIC, daemon(**uses_claim()), OF_ALL_NODES],
             "claim default/agent-gpu has device gpu.example.com/fabric/f0, which is not the node's own",
         ),
         "allocated for all nodes": (
-            [gpu_slice(), daemon(**uses_claim()), claim_of("agent", result("d0", pool="n1"), selector=None)],
+            [gpu_slice(), daemon(**uses_claim()), NOT_OF_THE_NODE],
             "claim default/agent-gpu is allocated for other nodes, too",
         ),
         "incomplete pool": (
-            [make_slice("half", [device_json("d0")], pool="n1", count=2)],
+            [HALF],
             "pool gpu.example.com/n1 is incomplete, or not the node's own: generation 1 has 1 of 2 slices here",
         ),
     },
@@ -244,13 +246,6 @@ def test_devices_of_several_nodes_are_noted():
     template = template_of(cluster(make_slice("rack", devices, perDeviceNodeSelection=True)), "n1")
     assert template.slices == ()
     assert template.notes == ("slice rack: pool gpu.example.com/p has devices of several nodes",)
-
-
-NODE_JSON = {
-    "kind": "Node",
-    "metadata": {"name": "n1"},
-    "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}},
-}
 
 
 def test_a_name_that_is_taken():

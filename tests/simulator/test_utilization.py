@@ -32,16 +32,21 @@ def decoded(item: Any) -> ResourceSlice:
     return item if isinstance(item, ResourceSlice) else ResourceSlice.from_json(item)
 
 
+USER = pod("user", nodeName="n1", resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
+
+
+def snapshot_of(slices: list[Any], *results: Any, more: Any = ()) -> Snapshot:
+    """Node n1, where one pod has a claim with these results."""
+    return Snapshot([node("n1"), *map(decoded, slices), claim(*results), USER, *more])
+
+
 def utilization(
     slices: list[Any], *results: Any, weights: ClassWeights | None = None, more: Any = ()
 ) -> NodeUtilization:
-    """Of node n1, where one pod has a claim with these results."""
-    user = pod("user", nodeName="n1", resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
-    snapshot = Snapshot([node("n1"), *map(decoded, slices), claim(*results), user, *more])
-    return Utilization(snapshot, weights).of("n1")
+    return Utilization(snapshot_of(slices, *results, more=more), weights).of("n1")
 
 
-@pytest.mark.parametrize(("slices", "results", "autoscaler", "ours"), EXAMPLES)
+@all_of_them("slices, results, autoscaler, ours", EXAMPLES)
 def test_worked_examples(slices, results, autoscaler, ours):
     found = utilization(slices, *results)
     assert found.autoscaler.problem == ""
@@ -113,22 +118,20 @@ def test_devices_that_name_their_node_themselves():
     assert (found.weighted.figure, found.autoscaler.highest) == (Fraction(1, 2), None)
 
 
+HALF = make_slice(devices=[device_json("d0")], count=2)
+NEWER_HALF = make_slice("newer", [device_json("d0")], generation=2, count=2)
+TWICE = make_slice(devices=[device_json("d0"), device_json("d0")])
+NEWER_ELSEWHERE = make_slice("elsewhere", [device_json("x")], generation=2, nodeName="n2")
+
+
 @all_of_them(
     "slices, problem, autoscaler_problem",
     {
-        "incomplete": ([make_slice(devices=[device_json("d0")], count=2)], "1 of 2 slices", "1 of 2 slices"),
-        "newest generation incomplete": (
-            [gpus(1), make_slice("newer", [device_json("d0")], generation=2, count=2)],
-            "generation 2 has 1 of 2",
-            "generation 2 has 1 of 2",
-        ),
-        "contradicts itself": ([make_slice(devices=[device_json("d0"), device_json("d0")])], "published twice", ""),
+        "incomplete": ([HALF], "1 of 2 slices", "1 of 2 slices"),
+        "newest generation incomplete": ([gpus(1), NEWER_HALF], "generation 2 has 1 of 2", "generation 2 has 1 of 2"),
+        "contradicts itself": ([TWICE], "published twice", ""),
         "unknown counters": ([make_slice(devices=[part("a", "1Gi", "1")])], "unknown counter set", ""),
-        "newer elsewhere": (
-            [gpus(1), make_slice("elsewhere", [device_json("x")], generation=2, nodeName="n2")],
-            "older generation than 2",
-            "",
-        ),
+        "newer elsewhere": ([gpus(1), NEWER_ELSEWHERE], "older generation than 2", ""),
     },
 )
 def test_unknown_and_no_number(slices, problem, autoscaler_problem):
@@ -167,11 +170,7 @@ def test_a_slice_that_makes_no_sense():
 def test_a_claim_that_makes_no_sense():
     bad = {"kind": "ResourceClaim", "metadata": {"name": "c", "namespace": "default"}, "spec": {"devices": []}}
     snapshot = Snapshot.from_objects([bad])
-    for item in (
-        node("n1"),
-        decoded(gpus(1)),
-        pod("user", nodeName="n1", resourceClaims=[{"name": "c", "resourceClaimName": "c"}]),
-    ):
+    for item in (node("n1"), decoded(gpus(1)), USER):
         snapshot.put(item)
     found = Utilization(snapshot).of("n1")
     assert "spec.devices" in found.weighted.problems[0]
@@ -184,9 +183,7 @@ def test_no_such_node():
 
 
 def device_uses(slices: list[Any], *results: Any) -> tuple[DeviceUse, ...]:
-    user = pod("user", nodeName="n1", resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
-    snapshot = Snapshot([node("n1"), *map(decoded, slices), claim(*results), user])
-    return Utilization(snapshot).devices_of("n1")
+    return Utilization(snapshot_of(slices, *results)).devices_of("n1")
 
 
 def uses(slices: list[Any], *results: Any) -> dict[str, Fraction]:
@@ -196,26 +193,20 @@ def uses(slices: list[Any], *results: Any) -> dict[str, Fraction]:
 SHARED = {"allowMultipleAllocations": True, "capacity": {"memory": "40Gi"}}
 
 
+PARTS = [device_json(f"part-{n}", counters={"set": {"slots": slots}}) for n, slots in enumerate("312")]
+OF_FOUR_SLOTS = [counter_slice("counters", {"set": {"slots": "4"}}, count=2), slice_json("parts", PARTS, count=2)]
+HALF_A_POOL = slice_json("s", [device_json("d0")], count=2)
+
+
 @all_of_them(
     "slices, results, expected",
     {
         "whole devices": ([gpus(2)], [result("d1")], {"d0": 0, "d1": 1}),
-        "a share": ([make_slice("s", [device_json("d0", **SHARED)])],
-            [share("d0", memory="10Gi")],
-            {"d0": Fraction(1, 4)}),
+        "a share": ([make_slice("s", [device_json("d0", **SHARED)])], [share("d0", memory="10Gi")], {"d0": Fraction(1, 4)}),
         "admin access uses nothing": ([gpus(2)], [result("d0", adminAccess=True)], {"d0": 0, "d1": 0}),
-        "nothing is known of half a pool": ([slice_json("s", [device_json("d0")], count=2)], [result("d0")], {}),
+        "nothing is known of half a pool": ([HALF_A_POOL], [result("d0")], {}),
         # Of 4 slots part-0 takes 3: part-1 needs the last one, and for part-2 there are too few.
-        "partitions share their counters": ([counter_slice("counters", {"set": {"slots": "4"}}, count=2), slice_json(
-                "parts",
-                [
-                    device_json(f"part-{n}", counters={"set": {"slots": slots}})
-                    for n, slots in enumerate(["3", "1", "2"])
-                ],
-                count=2,
-            )],
-            [result("part-0")],
-            {"part-0": 1, "part-1": 0, "part-2": 1}),
+        "partitions share their counters": (OF_FOUR_SLOTS, [result("part-0")], {"part-0": 1, "part-1": 0, "part-2": 1}),
     },
 )  # fmt: skip
 def test_use_of_single_devices(slices, results, expected):
@@ -296,6 +287,5 @@ def test_nothing_is_known_while_a_share_consumes_nothing_or_less(consumed):
     found = utilization([shared], share("d0", 1, memory=consumed), share("d0", 2, memory="40Gi"))
     assert found.weighted.problems == (f"pool {DRIVER}/p: a share of device d0 consumes nothing, or less",)
     assert found.weighted.figure is None
-    user = pod("user", nodeName="n1", resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
-    snapshot = Snapshot([node("n1"), decoded(shared), claim(share("d0", memory=consumed)), user])
-    assert [each.use for each in Utilization(snapshot).devices_of("n1")] == [1], "in full use, as far as anybody knows"
+    uses_of = device_uses([shared], share("d0", memory=consumed))
+    assert [each.use for each in uses_of] == [1], "in full use, as far as anybody knows"
