@@ -136,8 +136,9 @@ async def test_without_profiles_there_is_one_choice(nowhere):
 
 
 PARAMETERS = {"requests": {"gpu": GPU}, "config": [{"driver": "gpu.example.com", "parameters": {"who": "{username}"}}]}
-VLAN = {"device_class": "nic.example.com", "vlan": {"driver": "dra.net", "interface": "eth1"}}
-OPTIONAL = {"first_available": {"a": {"device_class": "gpu.example.com"}, "none": {}}}
+
+
+FOREIGN = "it uses existing claims or templates"
 
 
 @all_of_them(
@@ -145,13 +146,10 @@ OPTIONAL = {"first_available": {"a": {"device_class": "gpu.example.com"}, "none"
     {
         "parameters": (profile("p", {"gpu": PARAMETERS}), "it has variables that differ between users: {username}"),
         "shared": (profile("p", {"gpu": {**GPU, "shared": {"by": "user"}}}), "its servers share a claim"),
-        "foreign claim": (profile("p", {"gpu": {"claim": "team"}}), "it uses existing claims or templates"),
-        "foreign template": (profile("p", {"gpu": {"template": "imex"}}), "it uses existing claims or templates"),
+        "foreign claim": (profile("p", {"gpu": {"claim": "team"}}), FOREIGN),
+        "foreign template": (profile("p", {"gpu": {"template": "imex"}}), FOREIGN),
         "optional": (profile("p", {"gpu": {**GPU, "optional": True}}), "it has optional devices"),
-        "intel_gas": (
-            profile("p", intel_gas={"resource": "i915", "count": 1}),
-            "intel_gas assigns cards of certain nodes",
-        ),
+        "intel_gas": (profile("p", intel_gas={"count": 1}), "intel_gas assigns cards of certain nodes"),
         "differs between users": (
             profile("p", node_selector=lambda spawner: {"owner": spawner.user.name}),
             "its shape differs between users",

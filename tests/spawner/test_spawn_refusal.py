@@ -18,26 +18,21 @@ FORBIDDEN = (
 QUOTA = 'pods "jupyter-ada" is forbidden: exceeded quota: gpus'
 
 
+CLUSTER = RefusalReason.CLUSTER
+
+
 @all_of_them(
     "status, message, sentence, reason, code, hint",
     {
         "right": (403, FORBIDDEN, "lacks a right", RefusalReason.PERMISSION, 403, "helm-values/rbac.yaml"),
-        "quota": (403, QUOTA, "quota of the cluster is used up", RefusalReason.CLUSTER, 400, "gpus"),
-        "old": (404, "could not find the requested resource", "refused", RefusalReason.CLUSTER, 400, "1.34"),
-        "invalid": (422, "matchAttribute: Invalid", "refused", RefusalReason.CLUSTER, 400, "matchAttribute"),
-        "failing": (500, "etcd is away", "try again later", RefusalReason.CLUSTER, 503, "etcd"),
-        "no answer": (0, "no answer", "try again later", RefusalReason.CLUSTER, 503, "no answer"),
+        "quota": (403, QUOTA, "quota of the cluster is used up", CLUSTER, 400, "gpus"),
+        "old": (404, "could not find the requested resource", "refused", CLUSTER, 400, "1.34"),
+        "invalid": (422, "matchAttribute: Invalid", "refused", CLUSTER, 400, "matchAttribute"),
+        "failing": (500, "etcd is away", "try again later", CLUSTER, 503, "etcd"),
+        "no answer": (0, "no answer", "try again later", CLUSTER, 503, "no answer"),
     },
 )
-def test_an_error_of_kubernetes(
-    caplog: pytest.LogCaptureFixture,
-    status: int,
-    message: str,
-    sentence: str,
-    reason: RefusalReason,
-    code: int,
-    hint: str,
-) -> None:
+def test_an_error_of_kubernetes(caplog, status, message, sentence, reason, code, hint):
     refused = refusal_of_kubernetes_error("template gpu", status, message, logging.getLogger("hub"))
     assert sentence in str(refused)
     assert not re.search(r"Kubernetes|forbidden|resource|API|ConfigMap", str(refused))

@@ -16,18 +16,19 @@ def result(device="gpu-3", pool="node-2", **consumed):
     return {"request": "gpu", "driver": "gpu.example.com", "pool": pool, "device": device, "consumedCapacity": consumed}
 
 
+GPUS = [HeldDevice(f"gpu-{number}", "node-2") for number in range(8)]
+TWO_CAPACITIES = {"example.com/bandwidth": "1G", "memory": "no amount"}
+
+
 @all_of_them(
     "devices, words",
     {
         "share": ([HeldDevice("gpu-3", "node-2", {"memory": "15Gi"})], "15 GiB of gpu-3 on node-2"),
-        "whole": ([HeldDevice("gpu-3", "node-2")], "gpu-3 on node-2"),
+        "whole": (GPUS[3:4], "gpu-3 on node-2"),
         "of a shared pool": ([HeldDevice("nic-0", "rack")], "nic-0 of rack on node-2"),
-        "two": ([HeldDevice("gpu-0", "node-2"), HeldDevice("gpu-1", "node-2")], "gpu-0 and gpu-1 on node-2"),
-        "many": ([HeldDevice(f"gpu-{n}", "node-2") for n in range(8)], "8 devices on node-2"),
-        "several capacities": (
-            [HeldDevice("nic-0", "node-2", {"example.com/bandwidth": "1G", "memory": "no amount"})],
-            "1G bandwidth and no amount of nic-0 on node-2",
-        ),
+        "two": (GPUS[:2], "gpu-0 and gpu-1 on node-2"),
+        "many": (GPUS, "8 devices on node-2"),
+        "several": ([HeldDevice("nic-0", "node-2", TWO_CAPACITIES)], "1G bandwidth and no amount of nic-0 on node-2"),
         "none": ([], ""),
     },
 )

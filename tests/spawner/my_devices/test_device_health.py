@@ -43,10 +43,8 @@ def test_reports_of_the_whole_claim_count():
 
 def test_a_mark_that_the_request_tolerates_is_no_news():
     tolerated = [Toleration(key="example.com/xid", operator="Exists")]
-    assert (
-        device_health(pod(), reported_names("gpu", "gpu"), GPU, MARKED.find(GPU), tolerated).state
-        is HealthState.UNKNOWN
-    )
+    found = device_health(pod(), reported_names("gpu", "gpu"), GPU, MARKED.find(GPU), tolerated)
+    assert found.state is HealthState.UNKNOWN
 
 
 @all_of_them("value", [None, 3, ["a"], {}])

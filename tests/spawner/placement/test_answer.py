@@ -27,17 +27,15 @@ def read(answer, entries=("gpu",)):
     return read_answer(answer, entries, NOW)
 
 
+CLAIMS = {"gpu": "placeholder-1-gpu"}
+IN_SECONDS = {"kind": "warm", "claims": {"gpu": "p.x"}, "until": SOON.timestamp()}
+
+
 @all_of_them(
     "answer, expected",
     {
-        "warm": (
-            WARM,
-            PlacementAnswer(PlacementKind.WARM, "node-a", "warm on node node-a", {"gpu": "placeholder-1-gpu"}, SOON),
-        ),
-        "warm, with seconds": (
-            {"kind": "warm", "claims": {"gpu": "p.x"}, "until": SOON.timestamp()},
-            PlacementAnswer(PlacementKind.WARM, claims={"gpu": "p.x"}, until=SOON),
-        ),
+        "warm": (WARM, PlacementAnswer(PlacementKind.WARM, "node-a", "warm on node node-a", CLAIMS, SOON)),
+        "in seconds": (IN_SECONDS, PlacementAnswer(PlacementKind.WARM, claims={"gpu": "p.x"}, until=SOON)),
         "warm without devices": (
             {"kind": "warm", "node": "n", "claims": {}, "until": None},
             PlacementAnswer(PlacementKind.WARM, "n"),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
-
-import pytest
 
 from dra_spawner.spawner.placement.pod import without_node
 from dra_spawner.spawner.steps.pod_failures import (
@@ -169,9 +168,9 @@ def test_a_pod_that_is_gone_was_withdrawn_if_an_event_says_so():
     assert withdrawn(pod({}), []) is None
 
 
-@pytest.mark.parametrize("kind", list(PodFailureKind))
-@pytest.mark.parametrize("devices", [[], ["gpu-0"], ["gpu-0", "gpu-1"]], ids=len)
-@pytest.mark.parametrize("node", ["node-a", ""])
+@all_of_them(
+    "kind, devices, node", itertools.product(PodFailureKind, ([], ["gpu-0"], ["gpu-0", "gpu-1"]), ("node-a", ""))
+)
 def test_sentences(kind, devices, node):
     sentence = PodFailure(kind, node).sentence(devices)
     assert sentence[0].isupper()
