@@ -168,34 +168,24 @@ def test_refused_profiles_are_not_rendered(tmp_path, capsys):
     assert [document["metadata"]["labels"]["hub.jupyter.org/profile"] for document in documents(printed.out)] == ["y"]
 
 
+RANGE, ADA = {"range": "100-199"}, ("--user", "ada")
+ADDRESS = {"mapping": {"ada": {"id": 7, "address": "10.0.0.7/24"}}}
+GROUPS = {"by": "group", "mapping": {"physics": 7, "maths": 8}}
+
+
 @all_of_them(
     "vlans, own, arguments, wanted",
     {
         "anything": (None, None, (), {}),
-        "the first of a range": ({"range": "100-199"}, None, (), {"vlan": 100}),
-        "but for an exception": ({"range": "100-199", "exclude": [100]}, None, (), {"vlan": 101}),
-        "of the profile's own": ({"range": "100-199"}, {"range": "200-299"}, (), {"vlan": 200}),
-        "mapped": ({"mapping": {"ada": 7}, "range": "100-199"}, None, ("--user", "ada"), {"vlan": 7}),
-        "of nobody's": ({"mapping": {"bob": 7}}, None, ("--user", "ada"), {}),
+        "the first of a range": (RANGE, None, (), {"vlan": 100}),
+        "but for an exception": ({**RANGE, "exclude": [100]}, None, (), {"vlan": 101}),
+        "of the profile's own": (RANGE, {"range": "200-299"}, (), {"vlan": 200}),
+        "mapped": ({**RANGE, "mapping": {"ada": 7}}, None, ADA, {"vlan": 7}),
+        "of nobody's": ({"mapping": {"bob": 7}}, None, ADA, {}),
         "wrong": ({"mapping": {"bob": "x"}}, None, (), {}),
-        "with its address": (
-            {"mapping": {"ada": {"id": 7, "address": "10.0.0.7/24"}}},
-            None,
-            ("--user", "ada"),
-            {"vlan": 7, "address": "10.0.0.7/24"},
-        ),
-        "of some group's": (
-            {"by": "group", "mapping": {"physics": 7, "maths": 8}},
-            None,
-            (),
-            {"vlan": 7, "group": "physics"},
-        ),
-        "of the user's group": (
-            {"by": "group", "mapping": {"physics": 7, "maths": 8}},
-            None,
-            ("--group", "maths"),
-            {"vlan": 8, "group": "maths"},
-        ),
+        "with its address": (ADDRESS, None, ADA, {"vlan": 7, "address": "10.0.0.7/24"}),
+        "of some group's": (GROUPS, None, (), {"vlan": 7, "group": "physics"}),
+        "of the user's group": (GROUPS, None, ("--group", "maths"), {"vlan": 8, "group": "maths"}),
     },
 )
 def test_vlans_are_those_that_the_user_would_get(tmp_path, capsys, vlans, own, arguments, wanted):

@@ -25,6 +25,7 @@ from tests.cluster.access import (
     shipped_objects,
 )
 from tests.cluster.accounts import service_kubeconfig
+from tests.cluster.control_plane import write_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest
 from tests.local_server import serving
 from tests.polling import eventually
@@ -155,16 +156,7 @@ async def test_wrong_input_is_reported(tmp_path: Path, options: dict[str, str], 
 
 
 async def test_a_cluster_that_does_not_answer_is_reported(tmp_path: Path) -> None:
-    (tmp_path / "config").write_text(
-        json.dumps(
-            {
-                "current-context": "c",
-                "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:9"}}],
-                "users": [{"name": "c", "user": {"token": "t"}}],
-                "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
-            }
-        )
-    )
+    write_kubeconfig(tmp_path / "config", {"server": "http://127.0.0.1:9"}, "t", "default")
     code, output, messages = await doctor(tmp_path / "config")
     assert (code, output) == (2, "")
     assert "the cluster cannot be read: get /version" in messages

@@ -72,32 +72,30 @@ def test_claims_are_taken_together_in_order():
     assert answer["nodes"]["n1"] == {"unavailable": "memory: 15Gi left, 16Gi needed"}
 
 
+NO_STEP = gpu(shared=True, default="1Gi", validRange={"min": "1Gi", "step": "0"})
+NO_COUNTERS = {**gpu(), "consumesCounters": [{"counterSet": "none", "counters": {}}]}
+WRONG_CLASS = {"kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {"selectors": 1}}
+POLICY = "spec.devices[0].capacity[memory].requestPolicy"
+
+
 @all_of_them(
-    "objects, verdict",
+    "device, of_class, verdict",
     {
-        "step 0": (
-            [gpu_slice("n1", gpu(shared=True, default="1Gi", validRange={"min": "1Gi", "step": "0"})), device_class()],
-            "error: ResourceSlice n1-gpu: spec.devices[0].capacity[memory].requestPolicy.validRange.step: must not be 0",
-        ),
-        "no quantity": ([gpu_slice("n1", gpu(memory="12Q")), device_class()], "is not a quantity"),
-        "class's CEL": ([gpu_slice("n1", gpu()), device_class("device.driver ==")], "does not compile"),
+        "step 0": (NO_STEP, device_class(), f"error: ResourceSlice n1-gpu: {POLICY}.validRange.step: must not be 0"),
+        "no quantity": (gpu(memory="12Q"), device_class(), "is not a quantity"),
+        "class's CEL": (gpu(), device_class("device.driver =="), "does not compile"),
         "unknown counter": (
-            [
-                gpu_slice("n1", {**gpu(), "consumesCounters": [{"counterSet": "none", "counters": {}}]}),
-                device_class(),
-            ],
+            NO_COUNTERS,
+            device_class(),
             "unavailable: pool gpu.example.com/n1 is invalid: device gpu-0 consumes the unknown counter set none",
         ),
-        "class": (
-            [gpu_slice("n1", gpu()), {"kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {"selectors": 1}}],
-            "error: DeviceClass gpu: spec.selectors: must be a list",
-        ),
+        "class": (gpu(), WRONG_CLASS, "error: DeviceClass gpu: spec.selectors: must be a list"),
     },
 )
-def test_an_object_the_api_server_refuses_gives_one_verdict_where_the_object_matters(objects, verdict):
+def test_an_object_the_api_server_refuses_gives_one_verdict_where_the_object_matters(device, of_class, verdict):
     healthy = [node("n1"), node("n2"), gpu_slice("n2", gpu())]
-    touches_all = objects[1] != device_class()
-    [answer] = answers(stdin=json.dumps([*healthy, *objects, claim()]), refused=touches_all)
+    touches_all = of_class != device_class()
+    [answer] = answers(stdin=json.dumps([*healthy, gpu_slice("n1", device), of_class, claim()]), refused=touches_all)
     [(kind, text)] = answer["nodes"]["n1"].items()
     assert verdict in f"{kind}: {text}"
     assert ("error" in answer["nodes"]["n2"]) == touches_all

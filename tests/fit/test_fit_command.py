@@ -55,13 +55,17 @@ def test_one_of_several_questions_fits_nowhere():
     assert "\n\nb\nteam/wanted fits nowhere\n" in output
 
 
+def two_claims(memory: str):
+    return [*CLUSTER, claim("a", memory), claim("b", memory)]
+
+
 @all_of_them(
     "objects, sentence",
     {
         "node": ([claim(), device_class()], "No node was given, so there is nowhere for team/wanted to fit."),
         "claim": ([node("n1")], "No claim without allocation was given, so there is nothing to fit."),
-        "two": ([*CLUSTER, claim("a", "1Gi"), claim("b", "1Gi")], "team/a, team/b fit together on 14 of 14 nodes"),
-        "two, nowhere": ([*CLUSTER, claim("a", "30Gi"), claim("b", "30Gi")], "team/a, team/b fit together nowhere"),
+        "two": (two_claims("1Gi"), "team/a, team/b fit together on 14 of 14 nodes"),
+        "two, nowhere": (two_claims("30Gi"), "team/a, team/b fit together nowhere"),
     },
 )
 def test_the_headline(objects, sentence):

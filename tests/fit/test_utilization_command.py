@@ -178,6 +178,11 @@ def incomplete(name: str) -> list[Any]:
 BROKEN_SLICE = "ResourceSlice n1-gpu: spec.devices[0].capacity[memory].value: '12Q' is not a quantity"
 
 
+BROKEN_NODE = {"kind": "Node", "metadata": {"name": "n1", "labels": 1}}
+BROKEN_POD = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"nodeName": "n1", "containers": 1}}
+LABELS = "metadata.labels: must be an object, not an integer (standard input, line 1)  n1"
+
+
 @all_of_them(
     "objects, cells, row",
     {
@@ -201,16 +206,9 @@ BROKEN_SLICE = "ResourceSlice n1-gpu: spec.devices[0].capacity[memory].value: '1
             ["1", "unknown", "unknown"],
             f"{BROKEN_SLICE} (standard input, line 1)  n1",
         ),
-        "node": (
-            [{"kind": "Node", "metadata": {"name": "n1", "labels": 1}}],
-            ["1", "unknown", "unknown"],
-            "Node n1: metadata.labels: must be an object, not an integer (standard input, line 1)  n1",
-        ),
+        "node": ([BROKEN_NODE], ["1", "unknown", "unknown"], f"Node n1: {LABELS}"),
         "pod": (
-            [
-                *(node("n1"), gpu_slice("n1", gpu())),
-                {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"nodeName": "n1", "containers": 1}},
-            ],
+            [node("n1"), gpu_slice("n1", gpu()), BROKEN_POD],
             ["1", "unknown", "0 %"],
             "autoscaler: Pod p: spec.containers: ",
         ),

@@ -38,12 +38,7 @@ def cluster(text: str) -> ClusterFile:
 
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[str, str]:
-    rows = [
-        f"2026-11-{day:02}T{hour:02}:{minute:02}:00Z"
-        for day in (2, 3)
-        for hour in range(8, 18)
-        for minute in (5, 9, 40)
-    ]
+    rows = [f"2026-11-{at // 10:02}T{at % 10 + 8:02}:{minute:02}:00Z" for at in range(20, 40) for minute in (5, 9, 40)]
     trace = "time,profile\n" + "".join(f"{row},{profile}\n" for row in rows for profile in ("slice", "small"))
     (tmp_path / "launches.csv").write_text(trace)
     (tmp_path / "cluster.yaml").write_text(CLUSTER)

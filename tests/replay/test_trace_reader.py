@@ -68,32 +68,26 @@ def test_an_export_of_the_history_is_read(tmp_path: Path) -> None:
 
 HEADER = "time,profile,launches,seconds,user\n"
 FIRST = "2026-01-05T10:00Z,gpu,1,60,a\n"
-BAD = [
-    pytest.param("2026-01-05T09:59Z,gpu,1,60,a", "before the time of line 2", id="unordered"),
-    pytest.param("2026-01-05T10:00Z,gpu,1,60,a", "appears twice: gpu, a", id="duplicate"),
-    pytest.param(
-        "2026-01-05T10:01Z,tpu,1,60,a", "'tpu', which no kind of node lists; known are cpu, gpu", id="profile"
-    ),
-    pytest.param("2026-01-05T10:01Z,gpu,1,-5,a", "has -5 seconds; it must be 0 or more", id="negative duration"),
-    pytest.param("2026-01-05T10:01Z,gpu,1,nan,a", "has nan seconds", id="no duration"),
-    pytest.param("2026-01-05T10:01Z,gpu,-1,60,a", "-1 launches", id="negative count"),
-    pytest.param("2026-01-05T10:01Z,gpu,one,60,a", "'one' launches", id="count"),
-    pytest.param("2026-01-05T10:01,gpu,1,60,a", "no time zone", id="no time zone"),
-    pytest.param("yesterday,gpu,1,60,a", "'yesterday'; it must be like", id="time"),
-    pytest.param("2026-01-05T10:01Z,gpu,1", "has 3 cells; the first row has 5", id="cells"),
-]
+BAD = {
+    "unordered": ("2026-01-05T09:59Z,gpu,1,60,a", "before the time of line 2"),
+    "duplicate": ("2026-01-05T10:00Z,gpu,1,60,a", "appears twice: gpu, a"),
+    "profile": ("2026-01-05T10:01Z,tpu,1,60,a", "'tpu', which no kind of node lists; known are cpu, gpu"),
+    "negative duration": ("2026-01-05T10:01Z,gpu,1,-5,a", "has -5 seconds; it must be 0 or more"),
+    "no duration": ("2026-01-05T10:01Z,gpu,1,nan,a", "has nan seconds"),
+    "negative count": ("2026-01-05T10:01Z,gpu,-1,60,a", "-1 launches"),
+    "count": ("2026-01-05T10:01Z,gpu,one,60,a", "'one' launches"),
+    "no time zone": ("2026-01-05T10:01,gpu,1,60,a", "no time zone"),
+    "time": ("yesterday,gpu,1,60,a", "'yesterday'; it must be like"),
+    "cells": ("2026-01-05T10:01Z,gpu,1", "has 3 cells; the first row has 5"),
+}
 
 
-@pytest.mark.parametrize(("row", "problem"), BAD)
-def test_a_bad_row_is_named(tmp_path: Path, row: str, problem: str) -> None:
+@all_of_them("row, problem", BAD)
+def test_a_bad_row_is_named_and_left_out_where_that_is_allowed(tmp_path: Path, row: str, problem: str) -> None:
     with pytest.raises(InputError) as refused:
         read(tmp_path, f"{HEADER}{FIRST}{row}\n")
     assert refused.value.line == 3
     assert problem in str(refused.value)
-
-
-@pytest.mark.parametrize(("row", "problem"), BAD)
-def test_a_bad_row_is_left_out_where_that_is_allowed(tmp_path: Path, row: str, problem: str) -> None:
     found = read(tmp_path, f"{HEADER}{FIRST}{row}\n2026-01-05T10:02Z,gpu,5,60,b\n", skip_bad=True)
     assert list(found.traces["gpu"].launches) == [1, 0, 5]
     assert len(found.skipped) == 1

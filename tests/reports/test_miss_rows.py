@@ -6,7 +6,6 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-import pytest
 import yaml
 
 from dra_spawner.calendars.demand_lines import read_demand_line
@@ -35,7 +34,7 @@ def miss(cause: MissCause = MissCause.UNEXPECTED, minutes: int = 12) -> Miss:
     return Miss(begin, begin + minutes, 200, 250, 12.4, 5, cause, begin, 237.6)
 
 
-@pytest.mark.parametrize("profile", HOSTILE)
+@all_of_them("profile", HOSTILE)
 def test_the_line_is_read_back_as_the_same_entry(profile: str) -> None:
     entry = miss().calendar_entry(profile)
     line = entry_line(entry, BERLIN)

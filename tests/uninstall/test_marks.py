@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pytest
 import yaml
 
 import dra_spawner
@@ -44,7 +43,7 @@ def test_uninstalling_knows_every_name():
     assert unmarked([*texts, "hub.jupyter.org/new"]) == {"hub.jupyter.org/new"}
 
 
-@pytest.mark.parametrize("label", marks.NODE_LABELS)
+@all_of_them("label", marks.NODE_LABELS)
 def test_a_label_of_nodes_is_taken_off(label: str):
     node = FoundObject(ApiKind("v1", "nodes", "Node", namespaced=False), "", "n1", "u", "1", {label: "", "mine": "yes"})
     plan = plan_removal(SurveyedObjects(nodes=(node,)), NOW)
