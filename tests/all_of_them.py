@@ -1,4 +1,4 @@
-"""One test for a whole table: it checks every row, and its message names all rows that fail."""
+"""A table of cases as one test: it tries every row, and its failure shows all rows that fail."""
 
 from __future__ import annotations
 
@@ -9,47 +9,79 @@ from typing import Any
 
 import pytest
 
+__all__ = ["all_of_them"]
 
-def all_of_them(rows: Mapping[Any, Any] | Iterable[Any]) -> Callable[[Callable[..., None]], Callable[[], None]]:
-    """Make a function that checks one row a test of all rows, as ``pytest.mark.parametrize`` makes many tests of it.
+Check = Callable[..., Any]
+_Rows = Mapping[Any, Any] | Iterable[Any]
 
-    A row is a ``pytest.param``, a tuple with a value for each parameter, or the value of the only parameter. Its name is its
-    ``id``, its key, or the row itself. A check has no fixtures, because rows would share them: within a test that has
-    fixtures, decorate an inner function and call it.
+
+def all_of_them(names: str, rows: _Rows) -> Callable[[Check], Check]:
+    """Make a check of one row a test of all rows, as ``pytest.mark.parametrize`` makes many tests of it.
+
+    Other arguments are fixtures, which all rows share.
+
+    Parameters
+    ----------
+    names
+        Arguments that a row gives, separated by commas.
+    rows
+        A ``pytest.param``, a tuple with a value for each argument, or the value of the only argument. A row's name is its
+        ``id``, its key, or the row itself.
     """
+    arguments = names.split(", ")
+    cases = [(name, dict(zip(arguments, values, strict=True))) for name, values in _named(rows, len(arguments))]
+    assert cases, "there are no rows"
 
-    def decorate(check: Callable[..., None]) -> Callable[[], None]:
-        table = list(_named(rows, len(inspect.signature(check).parameters)))
-        assert table, "there are no rows"
-
-        @functools.wraps(check)
-        def test() -> None:
-            problems = []
-            for name, arguments in table:
+    def decorate(check: Check) -> Check:
+        def test(**fixtures: Any) -> None:
+            failed: list[Exception] = []
+            for name, case in cases:
                 try:
-                    check(*arguments)
+                    check(**fixtures, **case)
                 except (Exception, pytest.fail.Exception) as error:
-                    if "from pytest-timeout" in str(error):
-                        raise  # it is raised once, and is of the whole test
-                    kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
-                    problems.append(f"{name}: {kind}{error}")
-            assert not problems, f"{len(problems)} wrong:\n" + "\n".join(problems)
+                    failed.append(_noted(error, name))
+            _report(failed, len(cases))
 
-        # Without it, pytest would take the parameters of the check for fixtures.
-        test.__signature__ = inspect.Signature()  # type: ignore[attr-defined]
-        return test
+        async def async_test(**fixtures: Any) -> None:
+            failed: list[Exception] = []
+            for name, case in cases:
+                try:
+                    await check(**fixtures, **case)
+                except (Exception, pytest.fail.Exception) as error:
+                    failed.append(_noted(error, name))
+            _report(failed, len(cases))
+
+        found = functools.wraps(check)(async_test if inspect.iscoroutinefunction(check) else test)
+        signature = inspect.signature(check)
+        fixtures = [each for name, each in signature.parameters.items() if name not in arguments]
+        vars(found)["__signature__"] = signature.replace(parameters=fixtures)
+        return found
 
     return decorate
 
 
-def _named(rows: Mapping[Any, Any] | Iterable[Any], parameters: int) -> Iterator[tuple[object, tuple[Any, ...]]]:
-    """Name and arguments of each row."""
+def _named(rows: _Rows, count: int) -> Iterator[tuple[object, tuple[Any, ...]]]:
+    """Name and values of each row."""
     for row in rows.items() if isinstance(rows, Mapping) else rows:
         if isinstance(rows, Mapping):
             name, value = row
         elif isinstance(row, type(pytest.param())):
-            yield row.id or row.values, tuple(row.values)
+            yield row.id or row.values, row.values
             continue
         else:
             name, value = repr(row)[:200], row
-        yield name, (value,) if parameters == 1 else tuple(value)
+        yield name, (value,) if count == 1 else tuple(value)
+
+
+def _noted(error: BaseException, name: object) -> Exception:
+    """The error of a row, with the row's name."""
+    if "from pytest-timeout" in str(error):
+        raise error  # it is raised once, and is of the whole test
+    found = error if isinstance(error, Exception) else AssertionError(str(error))
+    found.add_note(f"row: {name}")
+    return found
+
+
+def _report(failed: list[Exception], count: int) -> None:
+    if failed:
+        raise ExceptionGroup(f"{len(failed)} of {count} rows fail", failed)

@@ -17,7 +17,12 @@ PAGE: Final = TESTS.parent / "docs" / "explanation" / "promises.md"
 _PARTS: Final = {
     "Trying it: the demo and the embedded cluster": ("devcluster", "integration/test_kubelet"),
     "Profiles, and the claims that they compile to": ("profiles", "dra"),
-    "The form": ("spawner/availability", "spawner/test_spawn_form", "integration/test_form", "integration/test_profile"),
+    "The form": (
+        "spawner/availability",
+        "spawner/test_spawn_form",
+        "integration/test_form",
+        "integration/test_profile",
+    ),
     "A start, and what users read": ("spawner", "integration", "user_server"),
     "Placeholders": ("placeholders",),
     "The simulator, and scaling ahead": ("simulator", "calendars", "rehearsal", "replay", "reports", "history"),

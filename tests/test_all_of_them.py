@@ -2,42 +2,55 @@
 
 from __future__ import annotations
 
+import traceback
+
 import pytest
 
 from tests.all_of_them import all_of_them
 
+ROWS = {"sound": (2, 2), "one": (3, 2), "two": (3, 1), "three": [3, 0]}
 
-def failure(rows: object) -> str:
-    @all_of_them(rows)  # type: ignore[arg-type]
+
+@pytest.fixture
+def fixture() -> str:
+    return "shared"
+
+
+@pytest.mark.parametrize("rows", [ROWS, [pytest.param(*row, id=name) for name, row in ROWS.items()]], ids=["mapping", "parameters"])  # fmt: skip
+def test_each_row_that_fails_is_named(rows: object) -> None:
+    @all_of_them("one, other", rows)  # type: ignore[arg-type]
     def check(one: int, other: int) -> None:
         if other == 0:
             pytest.fail("nothing")
         assert one // (other - 1) == 2
 
-    with pytest.raises(AssertionError) as caught:
+    with pytest.raises(ExceptionGroup, match="3 of 4 rows fail") as caught:
         check()
-    return str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [
-        {"sound": (2, 2), "one": (3, 2), "two": (3, 1), "three": [3, 0]},
-        [pytest.param(2, 2, id="sound"), *(pytest.param(3, 2 - n, id=each) for n, each in enumerate(("one", "two", "three")))],
-    ],
-    ids=["mapping", "parameters"],
-)  # fmt: skip
-def test_each_row_that_fails_is_named(rows: object) -> None:
-    assert failure(rows).splitlines()[:2] == ["3 wrong:", "one: assert (3 // (2 - 1)) == 2"]
-    assert "\ntwo: ZeroDivisionError: " in failure(rows)
-    assert "\nthree: Failed: nothing" in failure(rows)
-    assert "sound" not in failure(rows)
+    shown = "".join(traceback.format_exception(caught.value))
+    assert [each in shown for each in ("row: one", "row: two", "row: three", "row: sound")] == [True, True, True, False]
+    assert [each in shown for each in ("assert (3 // (2 - 1)) == 2", "ZeroDivisionError", "nothing")] == [True] * 3
 
 
 def test_a_row_without_a_name_is_shown() -> None:
-    assert "\n(3, 2): assert " in failure([(2, 2), (3, 2)])
+    @all_of_them("one", [(2, 2), (3, 2)])
+    def check(one: tuple[int, int]) -> None:
+        assert one[0] == one[1]
+
+    with pytest.raises(ExceptionGroup) as caught:
+        check()
+    assert caught.value.exceptions[0].__notes__ == ["row: (3, 2)"]
 
 
-@all_of_them([(1, 2), "ab"])
-def test_one_parameter_takes_the_whole_row(row: object) -> None:
-    assert len(row) == 2  # type: ignore[arg-type]
+@all_of_them("one, other", [(1, 2)])
+def test_other_arguments_are_fixtures(fixture: str, one: int, other: int) -> None:
+    assert (fixture, one, other) == ("shared", 1, 2)
+
+
+@all_of_them("row", {"first": 1, "second": 2})
+async def test_a_coroutine_is_awaited(row: int) -> None:
+    assert row
+
+
+def test_a_table_without_rows_is_refused() -> None:
+    with pytest.raises(AssertionError, match="there are no rows"):
+        all_of_them("one", [])

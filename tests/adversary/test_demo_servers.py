@@ -153,6 +153,7 @@ async def test_a_volume_belongs_to_the_user_of_its_server(embedded_cluster, read
 
 
 @all_of_them(
+    "of_pod, of_container, expected",
     [
         ({}, {}, None),
         ({"runAsUser": 0}, {}, None),

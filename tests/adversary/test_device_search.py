@@ -67,7 +67,7 @@ def _decide(world: World) -> dict[str, Any]:
     return {each.pod.name: each for each in world.last.pending}
 
 
-@all_of_them(list(KINDS))
+@all_of_them("kind", list(KINDS))
 def test_a_pod_whose_search_takes_too_long_is_left_undecided(kind: str) -> None:
     world = _world(kind, 1)
     pending = _decide(world)["mallory-0"]
@@ -79,7 +79,7 @@ def test_a_pod_whose_search_takes_too_long_is_left_undecided(kind: str) -> None:
     assert not ended(world, Cause.PREEMPTED)
 
 
-@all_of_them(list(KINDS))
+@all_of_them("kind", list(KINDS))
 def test_placeholders_are_preempted_for_others_meanwhile(kind: str) -> None:
     world = _world(kind, 3)
     world.user("ada", {"gpu": share_claim("10Gi")})

@@ -60,7 +60,7 @@ def assert_one_sentence(ending: Ending) -> None:
 
 
 def test_files_that_no_command_accepts(endings):
-    @all_of_them(ANY_COMMAND)
+    @all_of_them("content", ANY_COMMAND)
     def check(content: Callable[[], str | bytes]) -> None:
         for ending in endings(content(), *FIT, *PROFILE_COMMANDS, *OBJECTS_OF_CHECK, *KUBECONFIG):
             assert_one_sentence(ending)
@@ -69,7 +69,7 @@ def test_files_that_no_command_accepts(endings):
 
 
 def test_objects_that_the_api_server_would_refuse(endings):
-    @all_of_them(OBJECTS.items())
+    @all_of_them("name, objects", OBJECTS.items())
     def check(name: str, objects: Callable[[], Any]) -> None:
         commands = FIT if name in _OF_CLAIMS else (*FIT, *OBJECTS_OF_CHECK)
         for ending in endings(json.dumps(objects()), *commands):
@@ -92,7 +92,7 @@ def test_choices_that_no_hub_could_offer(endings, name):
 
 
 def test_profiles_that_no_hub_could_offer(endings):
-    @all_of_them([name for name in PROFILES if name not in _COSTLY])
+    @all_of_them("name", [name for name in PROFILES if name not in _COSTLY])
     def check(name: str) -> None:
         assert_is_ended(endings, name)
 

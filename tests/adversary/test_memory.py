@@ -154,7 +154,7 @@ def test_logins_that_never_end() -> None:
     assert auth.get_next_url(last) == "/services/dra-spawner/", "and of an address that is too long to store"
 
 
-@all_of_them(["x" * 2_000, "\x00", "a\x7fb", "\xe9", "a b"])
+@all_of_them("token", ["x" * 2_000, "\x00", "a\x7fb", "\xe9", "a b"])
 def test_invalid_tokens_are_not_sent_to_the_hub(token: str) -> None:
     auth = BoundedHubOAuth(api_token="t", oauth_client_id="service-dra-spawner")
     assert auth.get_token(request(Authorization=f"token {token}")) is None

@@ -145,7 +145,7 @@ def test_each_key_is_in_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not missing, "\n".join(("No value in WRITTEN has these keys: add each to one.", *missing))
 
 
-@all_of_them(WRITTEN)
+@all_of_them("reader, value", WRITTEN)
 def test_hostile_values_of_each_key(reader: Callable[[Any], object], value: Any) -> None:
     """A `ProfileError` with short problems, or claims; nothing else, and soon."""
     reader(value)

@@ -161,7 +161,7 @@ WAYS = {
 }
 
 
-@all_of_them(WAYS)
+@all_of_them("way", WAYS)
 def test_no_way_into_a_profile_accepts_an_overflowing_size(way: Any) -> None:
     for size in (*OVERFLOWING, *NOTHING, 10**19, 2**63, 0, -1, "1e-99999999"):
         with pytest.raises(ProfileError) as error:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import resource
 import statistics
 import subprocess
 import sys
@@ -28,6 +27,7 @@ from typing import Any
 
 from dra_spawner.dra.objects import DeviceClass, Node, ResourceClaim, ResourceSlice
 from dra_spawner.simulator.device_state import DeviceState
+from tests.bench.figures import peak_megabytes, ratios
 from tests.bench.fleet import DEVICES_A_NODE, Fleet
 from tests.oracle.binary import oracle_binary
 
@@ -66,7 +66,7 @@ def compare(shared: bool, rounds: int, attempts: int) -> None:
     del fleet
 
     gather, loop, intake, answer, naming, repeat, other = (Timings() for _ in range(7))
-    to_loop, to_all = [], []
+    pairs: list[tuple[float, float, float]] = []
     for _ in range(rounds):
         theirs = go.round()
         gather.take(theirs, "gatherSeconds")
@@ -89,18 +89,19 @@ def compare(shared: bool, rounds: int, attempts: int) -> None:
             # Garbage of one attempt is not collected during the next one.
             del state, verdicts, again
         cold = sum_of(intake, answer, naming).median_of_last(attempts)
-        to_loop.append(cold / loop.median_of_last(attempts))
-        to_all.append(cold / sum_of(gather, loop).median_of_last(attempts))
+        both = sum_of(gather, loop).median_of_last(attempts)
+        pairs.append((cold, loop.median_of_last(attempts), both))
 
+    colds, loops, both_parts = zip(*pairs, strict=True)
     cold, cold_best = sum_of(intake, answer, naming).median, min(sum_of(intake, answer, naming).seconds)
     kind = "a share of 15Gi" if shared else "a whole device"
     print(f"one claim for {kind}, {NODES:,} nodes x {DEVICES_A_NODE} devices, {len(claims):,} claims allocated")
     print(
         f"  nodes where it fits {fitting:,}; kinds of nodes {kinds:,}; decoding the objects took {decoding:.1f} s before"
     )
-    print(f"  COLD / Go's loop alone (strict)         {spread(to_loop)}   at most 3")
+    print(f"  COLD / Go's loop alone (strict)         {ratios(colds, loops)}   at most 3")
     print(f"    of each side's best attempt           {cold_best / min(loop.seconds):.2f}")
-    print(f"  COLD / all of Go's work                 {spread(to_all)}")
+    print(f"  COLD / all of Go's work                 {ratios(colds, both_parts)}")
     print(f"  repeated / Go's loop alone              1/{loop.median / repeat.median:,.0f}   at most 1/50")
     print(f"  repeated for another claim like it      1/{loop.median / other.median:,.0f}   at most 1/50")
     print(f"  medians of {rounds * attempts} attempts")
@@ -111,7 +112,7 @@ def compare(shared: bool, rounds: int, attempts: int) -> None:
     print(f"    ours: each node's devices named       {naming.median * 1e3:7.1f} ms")
     print(f"    ours: cold, all of this               {cold * 1e3:7.1f} ms")
     print(f"    ours: repeated                        {repeat.median * 1e3:7.1f} ms")
-    print(f"  largest resident memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MiB")
+    print(f"  largest resident memory {peak_megabytes():,.0f} MB")
 
 
 def alike_nodes() -> None:
@@ -162,7 +163,7 @@ def place(nodes: int, count: int, limit: str, mixed: bool) -> None:
         kind = "shares of 5 to 40Gi" if mixed else "shares" if shared else "whole devices"
         print(f"placing {count:,} claims on {nodes:,} nodes x {DEVICES_A_NODE}, {kind}")
         print(f"  {seconds:.2f} s ({limit}), {seconds / count * 1e6:.0f} µs a claim, {placed:,} placed")
-    print(f"  largest resident memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MiB")
+    print(f"  largest resident memory {peak_megabytes():,.0f} MB")
 
 
 class Timings:
@@ -193,10 +194,6 @@ class Timings:
 def sum_of(*parts: Timings) -> Timings:
     """Of the parts of each attempt together."""
     return Timings(map(sum, zip(*(part.seconds for part in parts), strict=True)))
-
-
-def spread(ratios: list[float]) -> str:
-    return f"{statistics.median(ratios):.2f}   ({min(ratios):.2f} to {max(ratios):.2f} in {len(ratios)} rounds)"
 
 
 def decoded(fleet: Fleet) -> tuple[list[ResourceSlice], list[DeviceClass], list[Node]]:

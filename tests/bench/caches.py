@@ -21,14 +21,12 @@ have another product, and of the shapes one asks for two devices, which no singl
 
 from __future__ import annotations
 
-import argparse
 import gc
 import random
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import fields, replace
 from itertools import count
 from typing import Any
@@ -39,6 +37,7 @@ from dra_spawner.dra.pools import SliceIndex, gather_pools
 from dra_spawner.simulator.caching import CacheSizes
 from dra_spawner.simulator.device_state import DeviceState
 from dra_spawner.simulator.pool_views import PoolViews
+from tests.bench.figures import options_parser, timed
 from tests.bench.fleet import DRIVER, Fleet
 
 Json = dict[str, Any]
@@ -149,13 +148,8 @@ class Work:
 
     def place(self) -> None:
         for _ in range(10):
-            claims = self.random.choice(self.cluster.shapes[:5])()
-            name = self.state.first_fitting_node(claims)
-            if name is None:
+            if not _placed(self.state, self.random.choice(self.cluster.shapes[:5])(), []):
                 return
-            found = self.state.allocate(name, claims)
-            assert isinstance(found, tuple)
-            self.state.record((claims[0].namespace, claims[0].name), found[0].results)
 
     def rush(self) -> None:
         """On an idle cluster: the state, too, is new."""
@@ -165,24 +159,23 @@ class Work:
         for _ in range(6 * len(cluster.nodes)):
             if placed and self.random.random() < 0.3:
                 state.release(placed.pop(self.random.randrange(len(placed))))
-            claims = self.random.choice(cluster.shapes[:5])()
-            name = state.first_fitting_node(claims)
-            if name is None:
+            if not _placed(state, self.random.choice(cluster.shapes[:5])(), placed):
                 return
-            found = state.allocate(name, claims)
-            assert isinstance(found, tuple)
-            placed.append((claims[0].namespace, claims[0].name))
-            state.record(placed[-1], found[0].results)
+
+
+def _placed(state: DeviceState, claims: list[ResourceClaim], into: list[tuple[str, str]]) -> bool:
+    """Record a claim on the first node where it fits; whether there is one."""
+    name = state.first_fitting_node(claims)
+    if name is None:
+        return False
+    found = state.allocate(name, claims)
+    assert isinstance(found, tuple)
+    into.append((claims[0].namespace, claims[0].name))
+    state.record(into[-1], found[0].results)
+    return True
 
 
 WORKS = ("cold", "form", "event", "groups", "nodes", "tokens", "place", "rush")
-
-
-@contextmanager
-def timed(into: list[float]) -> Iterator[None]:
-    began = time.process_time()
-    yield
-    into.append(time.process_time() - began)
 
 
 def ratio(cluster: Cluster, name: str, without: CacheSizes, seconds: float) -> tuple[float, float]:
@@ -228,7 +221,7 @@ def other_ratios(cluster: Cluster) -> dict[str, float]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options_parser(__doc__)
     parser.add_argument("--nodes", type=int, nargs="*", default=[100, 1000, 5000])
     parser.add_argument("--cache", nargs="*", default=[item.name for item in fields(CacheSizes)])
     parser.add_argument("--work", nargs="*", default=list(WORKS))

@@ -13,7 +13,6 @@ waits for nodes are those of the clock, and the latencies of hub, service and sc
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import logging
@@ -35,6 +34,7 @@ from dra_spawner.kube.cluster_watch import Change
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder
 from dra_spawner.simulator.cluster_objects import Kind
 from tests.bench.class_cluster import DAY, PREFIX, PROFILE, ClassCluster, PlaceholderSetup, class_cluster
+from tests.bench.figures import Progress, options_parser
 from tests.bench.spawn import start_stub
 from tests.cluster.background import BackgroundLoop
 from tests.cluster.control_plane import ControlPlane
@@ -333,17 +333,8 @@ async def live(setup: PlaceholderSetup, users: int, binary: Path, report: Callab
     return outcome
 
 
-class _Progress:
-    def __init__(self, of: str) -> None:
-        self._of = of
-        self._began = time.monotonic()
-
-    def __call__(self, text: str) -> None:
-        print(f"  {self._of}: {text} ({time.monotonic() - self._began:.0f} s)", file=sys.stderr, flush=True)
-
-
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options_parser(__doc__)
     parser.add_argument("--users", type=int, default=200, help="of the class (%(default)s)")
     parser.add_argument("--fixed", type=int, default=20, help="placeholders, where their number is fixed (%(default)s)")
     parser.add_argument("--kinds", nargs="+", choices=setups(1, 1), default=[*setups(1, 1)], help="what to compare")
@@ -360,7 +351,7 @@ def main() -> int:
     print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}")
     for name in options.kinds:
         setup = setups(options.users, options.fixed)[name]
-        outcome = asyncio.run(live(setup, options.users, binary, _Progress(name)))
+        outcome = asyncio.run(live(setup, options.users, binary, Progress(name)))
         print(f"| {' | '.join(outcome.row())} |", flush=True)
     print(f"load of the machine: {os.getloadavg()[0]:.1f}")
     return 0

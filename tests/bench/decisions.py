@@ -7,9 +7,6 @@ of JSON as an API server sends it; the time is that from this line to what is de
 difference decided on by itself, as if none came together. What was done when it was recorded is done when it was, so the
 same is decided until then; decisions to do nothing are counted separately. Aims: 100 ms at p99, 500 MB. Before that,
 it is asked thirty times at once for a placement without any placeholder: 0.3 s for all of them.
-
-With ``--generated`` no control plane is needed: another process makes up the events, larger and of more kinds, and does
-with each decision what a cluster would do.
 """
 
 from __future__ import annotations
@@ -18,22 +15,20 @@ import argparse
 import asyncio
 import cProfile
 import gc
-import json
 import multiprocessing
 import pstats
-import resource
 import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 from kubernetes_asyncio.client import ApiClient
 
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.kube.api import KubernetesApi
-from dra_spawner.kube.cluster_watch import Change, ClusterWatch
+from dra_spawner.kube.cluster_watch import Change
 from dra_spawner.placeholders.controller.executor import ActionExecutor
 from dra_spawner.placeholders.controller.reconciler import Reconciler
 from dra_spawner.placeholders.controller.reservations import Reservations
@@ -44,51 +39,36 @@ from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.planner_state import PlannerState
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.view import View
-from dra_spawner.simulator.claims import ObjectKey
-from tests.bench.busy_hub import Event, HubProcess
-from tests.bench.event_stream import NAMESPACE, resident_megabytes, shown
-from tests.bench.recorded_cluster import Recording, record
-
-BEGIN = datetime(2026, 11, 21, 12, tzinfo=UTC)
+from tests.bench.event_stream import NAMESPACE, idle_watch, take_in
+from tests.bench.figures import options_parser, peak_megabytes, resident_megabytes, times
+from tests.bench.recorded_cluster import Event, Recording, record
 
 
 class Follower:
     """Takes in events, decides, and keeps the times."""
 
-    def __init__(self, hub: HubProcess | Recording, placeholders: int) -> None:
-        self.hub = hub
-        replicas = {shape: ReplicaRange(placeholders, 2 * placeholders) for shape in hub.shapes}
-        self.policy = Policy(shapes=hub.shapes, replicas=replicas)
-        self.watch = ClusterWatch(KubernetesApi(ApiClient.__new__(ApiClient)))
+    def __init__(self, recording: Recording, placeholders: int) -> None:
+        self.recording = recording
+        replicas = {shape: ReplicaRange(placeholders, 2 * placeholders) for shape in recording.shapes}
+        self.policy = Policy(shapes=recording.shapes, replicas=replicas)
+        self.watch = idle_watch()
         self.changes: list[Change] = []
         self.watch.on_change(self.changes.append)
         self.index = ClusterIndex()
-        self.now = BEGIN
-        self.planner_state = PlannerState.fresh(BEGIN)
+        self.planner_state = PlannerState.fresh(recording.now)
         self.actions: Counter[str] = Counter()
 
     def take_in(self, event: Event) -> bool:
         """Whether it makes a difference."""
         self.changes.clear()
-        decoded = json.loads(event.line)
-        if decoded["type"] == "DELETED":
-            metadata = decoded["object"]["metadata"]
-            self.watch.remove(event.kind, ObjectKey(metadata.get("namespace", ""), metadata["name"]))
-        else:
-            self.watch.put(event.kind, decoded["object"])
+        take_in(self.watch, event.kind, event.line)
         return any(change.decides for change in self.changes)
 
     def decide(self) -> None:
-        if isinstance(self.hub, Recording):
-            self.now = self.hub.now
-        view = View(self.watch.snapshot, self.now, namespaces={NAMESPACE}, index=self.index)
+        view = View(self.watch.snapshot, self.recording.now, namespaces={NAMESPACE}, index=self.index)
         self.decided = decide(view, self.policy, self.planner_state)
         self.planner_state = self.decided.planner_state
-
-    def executor(self) -> None:
-        self.now += timedelta(milliseconds=50)
         self.actions.update(type(each).__name__ for each in self.decided.actions)
-        self.hub.executor(self.decided.actions)
 
 
 ASKERS = 30
@@ -97,7 +77,7 @@ ASKERS = 30
 def ask_for_placements(follower: Follower) -> None:
     """Many users log in at once; each has another shape than the one before."""
     # The recording is no cluster: it is never seen whole.
-    policy = Policy(shapes=follower.hub.without_placeholders, stale_after=timedelta.max)
+    policy = Policy(shapes=follower.recording.without_placeholders, stale_after=timedelta.max)
     executor = ActionExecutor(
         KubernetesApi(ApiClient.__new__(ApiClient)),  # nothing is reserved
         PlaceholderSettings(),
@@ -129,19 +109,11 @@ def ask_for_placements(follower: Follower) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--nodes", type=int, default=5000)
-    parser.add_argument("--pods", type=int, default=10000)
+    parser = options_parser(__doc__, nodes=5000, pods=10000, seed=1)
     parser.add_argument("--placeholders", type=int, default=50, help="of each of two shapes")
-    parser.add_argument("--generated", action="store_true", help="make the events up instead of recording them")
-    parser.add_argument("--events", type=int, default=5000, help="generated ones")
     parser.add_argument("--coming", type=int, default=300, help="users who come, and as many go, while it is recorded")
-    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--profile", action="store_true", help="print where the time goes")
     options = parser.parse_args()
-
-    if options.generated:
-        return follow(HubProcess(options.nodes, options.pods, options.events, options.seed), options)
     with tempfile.TemporaryDirectory() as directory:
         recording = multiprocessing.get_context("spawn").Process(
             target=record,
@@ -154,55 +126,48 @@ def main() -> int:
         return follow(Recording(Path(directory)), options)
 
 
-def follow(hub: HubProcess | Recording, options: argparse.Namespace) -> int:
+def follow(recording: Recording, options: argparse.Namespace) -> int:
     """Follow the events, and print the times."""
-    follower = Follower(hub, options.placeholders)
-    times: dict[str, list[float]] = defaultdict(list)
+    follower = Follower(recording, options.placeholders)
+    spent_on: dict[str, list[float]] = defaultdict(list)
     rest: list[float] = []
     idle: list[float] = []
     profile = cProfile.Profile() if options.profile else None
     listed = 0
-    for event in hub:
+    for event in recording:
         if event.label == "list":
             follower.take_in(event)
             listed += 1
             continue
-        if not times and not rest:
+        if not spent_on and not rest:
             ask_for_placements(follower)
             started = time.perf_counter()
             follower.decide()
             print(f"{listed} objects listed; first decision after {time.perf_counter() - started:.2f} s")
-            follower.executor()
             gc.collect()
             gc.freeze()  # as `dra-spawner service` does once everything was seen
         if profile:
             profile.enable()
         started = time.perf_counter()
         decides = follower.take_in(event)
-        decides = decides and not event.more
         if decides:
             follower.decide()
         spent = time.perf_counter() - started
         if profile:
             profile.disable()
         if decides:
-            times[event.label].append(spent)
+            spent_on[event.label].append(spent)
             if not follower.decided.actions:
                 idle.append(spent)
-            follower.executor()
         else:
             rest.append(spent)
-    for label, values in sorted(times.items()):
-        print(f"{label:22} {len(values):6} times  {shown(values)}")
-    everything = [each for values in times.values() for each in values]
-    print(f"{'all that are decided on':22} {len(everything):5} times  {shown(everything)}")
-    if idle:
-        print(f"{'of them to do nothing':22} {len(idle):6} times  {shown(idle)}")
-    if rest:
-        print(f"{'all others':22} {len(rest):6} times  {shown(rest)}")
+    everything = [each for values in spent_on.values() for each in values]
+    lines = {**dict(sorted(spent_on.items())), "all that are decided on": everything, "of them to do nothing": idle}
+    for label, values in {**lines, "all others": rest}.items():
+        if values:
+            print(f"{label:23} {len(values):6} times  {times(values)}")
     print(f"decided: {dict(follower.actions)}")
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"memory: {resident_megabytes():.0f} MB at the end, {peak:.0f} MB at most")
+    print(f"memory: {resident_megabytes():.0f} MB at the end, {peak_megabytes():.0f} MB at most")
     if profile:
         pstats.Stats(profile).sort_stats("cumtime").print_stats(35)
     return 0

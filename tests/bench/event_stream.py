@@ -11,12 +11,9 @@ claim fit anywhere, and where first.
 
 from __future__ import annotations
 
-import argparse
 import gc
 import json
 import random
-import resource
-import statistics
 import sys
 import time
 import uuid
@@ -31,7 +28,8 @@ from dra_spawner.kube.cluster_watch import Change, ClusterWatch
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.pods import Pod
-from tests.bench.fleet import DRIVER, Fleet
+from tests.bench.figures import options_parser, peak_megabytes, resident_megabytes, times
+from tests.bench.fleet import Fleet, held
 
 Json = dict[str, Any]
 
@@ -153,17 +151,8 @@ class Cluster:
         metadata["finalizers"] = ["resource.kubernetes.io/delete-protection"]
         if not node:
             return self.complete({**wanted, "metadata": metadata, "status": {}})
-        index = self.random.randrange(8)
-        result = {
-            "request": "gpu", "driver": DRIVER, "pool": node, "device": f"gpu-{index}",
-            "shareID": str(uuid.UUID(int=self.random.getrandbits(128))), "consumedCapacity": {"memory": "5Gi"},
-        }  # fmt: skip
-        terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]
-        allocation = {"devices": {"results": [result]}, "nodeSelector": {"nodeSelectorTerms": terms}}
-        reserved = [{"resource": "pods", "name": name, "uid": pod["metadata"]["uid"]}]
-        return self.complete(
-            {**wanted, "metadata": metadata, "status": {"allocation": allocation, "reservedFor": reserved}}
-        )
+        status = held(node, f"gpu-{self.random.randrange(8)}", owner, "5Gi", self.random.getrandbits(128))
+        return self.complete({**wanted, "metadata": metadata, "status": status})
 
     def lists(self) -> Iterator[tuple[Kind, Json]]:
         for name in self.names:
@@ -209,22 +198,28 @@ class Cluster:
         yield "claim gone", Kind.RESOURCE_CLAIM, "DELETED", self.claims.pop(gone)
 
 
-def resident_megabytes() -> float:
-    with open("/proc/self/statm") as file:  # noqa: PTH123
-        return int(file.read().split()[1]) * resource.getpagesize() / 2**20
+def idle_watch() -> ClusterWatch:
+    """A watch of no API server: a benchmark puts the objects."""
+    return ClusterWatch(KubernetesApi(ApiClient.__new__(ApiClient)))
+
+
+def take_in(watch: ClusterWatch, kind: Kind, line: bytes) -> None:
+    """Take in one line of a watch, as an API server sends it."""
+    event = json.loads(line)
+    metadata = event["object"]["metadata"]
+    if event["type"] == "DELETED":
+        watch.remove(kind, ObjectKey(metadata.get("namespace", ""), metadata["name"]))
+    else:
+        watch.put(kind, event["object"])
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--nodes", type=int, default=5000)
-    parser.add_argument("--pods", type=int, default=10000)
-    parser.add_argument("--events", type=int, default=20000)
-    parser.add_argument("--seed", type=int, default=1)
+    parser = options_parser(__doc__, nodes=5000, pods=10000, events=20000, seed=1)
     parser.add_argument("--decide", action="store_true")
     options = parser.parse_args()
 
     before = resident_megabytes()
-    watch = ClusterWatch(KubernetesApi(ApiClient.__new__(ApiClient)))
+    watch = idle_watch()
     # Generated and encoded one by one, instead of by another process: only objects of the watch stay in memory.
     cluster = Cluster(options.nodes, options.pods, options.seed)
     generated = resident_megabytes()
@@ -251,7 +246,7 @@ def main() -> int:
         "name": "wanted-gpu", "namespace": NAMESPACE, "uid": "c",
         "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "wanted", "uid": "w", "controller": True}],
     }})  # fmt: skip
-    times: dict[str, list[float]] = defaultdict(list)
+    spent_on: dict[str, list[float]] = defaultdict(list)
     decisions: list[float] = []
     gc.collect()
     gc.freeze()
@@ -259,37 +254,20 @@ def main() -> int:
         line = json.dumps({"type": event_type, "object": obj}).encode()
         changes.clear()
         started = time.perf_counter()
-        event = json.loads(line)
-        if event_type == "DELETED":
-            metadata = event["object"]["metadata"]
-            watch.remove(kind, ObjectKey(metadata.get("namespace", ""), metadata["name"]))
-        else:
-            watch.put(kind, event["object"])
-        ended = time.perf_counter()
-        times[label].append(ended - started)
+        take_in(watch, kind, line)
+        spent_on[label].append(time.perf_counter() - started)
         if options.decide and any(change.decides for change in changes):
             started = time.perf_counter()
             with watch.snapshot.trial():
                 watch.snapshot.place(wanted)
             decisions.append(time.perf_counter() - started)
-    everything = [each for values in times.values() for each in values]
-    for label, values in [*sorted(times.items()), ("all", everything)]:
-        print(f"{label:22} {len(values):6} events  {shown(values)}")
-    if decisions:
-        print(f"{'question after that':22} {len(decisions):6} times   {shown(decisions)}")
-    print(
-        f"peak of the whole process, generator included: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB"
-    )
+    everything = [each for values in spent_on.values() for each in values]
+    for label, values in [*sorted(spent_on.items()), ("all", everything), ("question after that", decisions)]:
+        if values:
+            print(f"{label:22} {len(values):6} times  {times(values)}")
+    print(f"peak of the whole process, generator included: {peak_megabytes():.0f} MB")
     print(f"{time.perf_counter() - began:.0f} s in all")
     return 0
-
-
-def shown(values: list[float]) -> str:
-    ordered = sorted(values)
-    p99 = ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
-    return (
-        f"p50 {statistics.median(ordered) * 1000:6.2f} ms  p99 {p99 * 1000:6.2f} ms  max {ordered[-1] * 1000:7.2f} ms"
-    )
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import random
 import uuid
 from typing import Any
 
-__all__ = ["DEVICES_A_NODE", "Fleet"]
+__all__ = ["DEVICES_A_NODE", "DRIVER", "Fleet", "device_class", "held"]
 
 Json = dict[str, Any]
 
@@ -14,6 +14,22 @@ DRIVER = "gpu.example.com"
 DEVICES_A_NODE = 8
 _GI_A_DEVICE = 80
 _API = "resource.k8s.io/v1"
+
+
+def device_class() -> Json:
+    """The class of all devices of the driver."""
+    selector = {"cel": {"expression": f"device.driver == '{DRIVER}'"}}
+    return {"apiVersion": _API, "kind": "DeviceClass", "metadata": {"name": DRIVER}, "spec": {"selectors": [selector]}}
+
+
+def held(node: str, device: str, pod: Json, memory: str = "", share: int = 1) -> Json:
+    """Status of a claim that a pod uses: a device of the node, or with ``memory`` a share of it."""
+    result: Json = {"request": "gpu", "driver": DRIVER, "pool": node, "device": device}
+    if memory:
+        result |= {"shareID": str(uuid.UUID(int=share)), "consumedCapacity": {"memory": memory}}
+    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]
+    allocation = {"devices": {"results": [result]}, "nodeSelector": {"nodeSelectorTerms": terms}}
+    return {"allocation": allocation, "reservedFor": [{"resource": "pods", "name": pod["name"], "uid": pod["uid"]}]}
 
 
 class Fleet:
@@ -38,10 +54,7 @@ class Fleet:
             for name in names
         ]
         self.slices: list[Json] = [self.slice_of(name) for name in names]
-        selector = {"cel": {"expression": f"device.driver == '{DRIVER}'"}}
-        self.classes: list[Json] = [
-            {"apiVersion": _API, "kind": "DeviceClass", "metadata": {"name": DRIVER}, "spec": {"selectors": [selector]}}
-        ]
+        self.classes: list[Json] = [device_class()]
         self.existing: list[Json] = [
             claim
             for name in names

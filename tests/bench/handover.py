@@ -26,6 +26,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 from tests.bench.api_requests import AuditedControlPlane, breakdown
+from tests.bench.figures import options_parser, quantile, ratios
 from tests.bench.handover_cluster import BESIDE, FULL, ROOMY, Bench, Start, running
 from tests.cluster.harness_binary import control_plane_binary
 
@@ -127,7 +128,7 @@ async def measure(options: argparse.Namespace) -> None:
 def report_one_by_one(single: Mapping[str, Sequence[float]], reserved: Sequence[float]) -> None:
     plain, floor = (statistics.median(single[kind]) for kind in ("plain", "by hand"))
     for name, values in single.items():
-        median, p95 = statistics.median(values), _p95(values)
+        median, p95 = statistics.median(values), quantile(values, 0.95)
         print(f"one by one  {name:9} median {median * 1000:7.1f} ms  p95 {p95 * 1000:7.1f} ms  {median / plain:5.2f} x plain  "
               f"{median / floor:5.2f} x by hand", flush=True)  # fmt: skip
     median = statistics.median(reserved)
@@ -137,26 +138,16 @@ def report_one_by_one(single: Mapping[str, Sequence[float]], reserved: Sequence[
 def report_at_once(count: int, found: Mapping[str, Sequence[float]]) -> None:
     for name, values in found.items():
         print(f"{count:4} at once {name:9} median {statistics.median(values):6.2f} s  "
-              f"{_ratios(values, found['plain'])} x plain  {_ratios(values, found['template'])} x template",
+              f"{ratios(values, found['plain'])} x plain  {ratios(values, found['template'])} x template",
               flush=True)  # fmt: skip
 
 
 def report_preemptions(found: Sequence[float]) -> None:
-    print(f"preemption: {len(found)} times, median {statistics.median(found):.2f} s, p95 {_p95(found):.2f} s")
-
-
-def _ratios(values: Sequence[float], others: Sequence[float]) -> str:
-    """Of each round, for rounds differ more than starts within one round."""
-    ratios = [value / other for value, other in zip(values, others, strict=True)]
-    return f"{statistics.median(ratios):5.2f} ({min(ratios):.2f}..{max(ratios):.2f})"
-
-
-def _p95(values: Sequence[float]) -> float:
-    return sorted(values)[min(int(len(values) * 0.95), len(values) - 1)]
+    print(f"preemption: {len(found)} times, median {statistics.median(found):.2f} s, p95 {quantile(found, 0.95):.2f} s")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options_parser(__doc__)
     parser.add_argument("--nodes", type=int, default=60, help="with 4 GPUs and room beside placeholders")
     parser.add_argument("--full-nodes", type=int, default=130, help="that one placeholder fills")
     parser.add_argument("--times", type=int, default=30, help="of each kind, one by one")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from dra_spawner import names
@@ -21,10 +19,11 @@ from dra_spawner.placeholders.planner.policy import Budget, Policy, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
+from tests.bench.fake_nodes import DRA, add_node, now_text, prepare, report_all
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.instant_kubelet import InstantKubelet
 from tests.integration.devices import PRIORITY_CLASS
-from tests.placeholders.controller.objects import IMAGE, claim_spec, shape, user_pod
+from tests.placeholders.controller.objects import claim_spec, shape, user_pod
 from tests.placeholders.controller.world import reconciler as placeholder_reconciler
 from tests.polling import eventually
 from tests.running import running as at_work
@@ -34,8 +33,8 @@ __all__ = ["BESIDE", "FULL", "NAMESPACE", "Bench", "NodeKind", "Start", "running
 Json = dict[str, Any]
 
 NAMESPACE = "hub"
-_CLAIMS = "resource.k8s.io/v1", "resourceclaims"
-_TEMPLATES = "resource.k8s.io/v1", "resourceclaimtemplates"
+_CLAIMS = DRA, "resourceclaims"
+_TEMPLATES = DRA, "resourceclaimtemplates"
 
 
 @dataclass(frozen=True)
@@ -49,6 +48,10 @@ class NodeKind:
     @property
     def device_class(self) -> str:
         return f"{self.name}.example.com"
+
+    def device_class_object(self) -> Json:
+        selector = {"cel": {"expression": f"device.driver == '{self.device_class}'"}}
+        return {"metadata": {"name": self.device_class}, "spec": {"selectors": [selector]}}
 
     def claims(self) -> Json:
         return {"gpu": claim_spec(self.device_class)}
@@ -122,31 +125,10 @@ class Bench:
 
     async def nodes(self, kind: NodeKind, count: int) -> None:
         """Fake nodes, with all that users need."""
-        selector = {"cel": {"expression": f"device.driver == '{kind.device_class}'"}}
-        device_class = {"metadata": {"name": kind.device_class}, "spec": {"selectors": [selector]}}
-        await self.api.create(resource_path("resource.k8s.io/v1", "deviceclasses"), device_class)
         for number in range(count):
             name = f"{kind.name}-{number:03}"
-            node = {
-                "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, "bench/kind": kind.name}},
-                "spec": {},
-            }
-            await self.api.create(resource_path("v1", "nodes"), node)
             amounts = {"cpu": kind.cpu, "memory": "64Gi", "pods": "110"}
-            images = [{"names": [IMAGE], "sizeBytes": 1}]
-            status = {"allocatable": amounts, "capacity": amounts, "conditions": [_ready_condition()], "images": images}
-            await self.api.patch(resource_path("v1", "nodes", name=name, subresource="status"), {"status": status})
-            await self.api.create(resource_path("resource.k8s.io/v1", "resourceslices"), _slice(name, kind))
-
-    async def beat(self) -> None:
-        """Nodes that are not heard of get a taint; their beats are spread evenly over the time."""
-        while True:
-            names = list(self.watch.snapshot.nodes)
-            for name in names:
-                path = resource_path("v1", "nodes", name=name, subresource="status")
-                await self.api.patch(path, {"status": {"conditions": [_ready_condition()]}})
-                await asyncio.sleep(25 / len(names))
-            await asyncio.sleep(0.1)
+            await add_node(self.api, name, amounts, {"bench/kind": kind.name}, _slice(name, kind))
 
     # --- placeholders ----------------------------------------------------------------------------------------------
 
@@ -245,18 +227,6 @@ class Bench:
         return [f"{each.kind} {each.subject}: {each.outcome}" for each in found if each.outcome != "done"]
 
 
-def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _ready_condition() -> Json:
-    now = _now()
-    return {
-        "type": "Ready", "status": "True", "reason": "Fake", "message": "fake",
-        "lastHeartbeatTime": now, "lastTransitionTime": now,
-    }  # fmt: skip
-
-
 def _slice(node: str, kind: NodeKind) -> Json:
     pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
     devices = [{"name": f"gpu-{number}"} for number in range(kind.gpus)]
@@ -268,9 +238,7 @@ def _slice(node: str, kind: NodeKind) -> Json:
 async def running(plane: ControlPlane, roomy: int, tight: int, *, refills: bool) -> AsyncIterator[Bench]:
     """A bench with so many nodes of each kind."""
     async with await KubernetesApi.from_kubeconfig(plane.admin_kubeconfig) as api, ClusterWatch(api) as watch:
-        await api.create(resource_path("v1", "namespaces"), {"metadata": {"name": NAMESPACE}})
-        priority = {"metadata": {"name": PRIORITY_CLASS}, "value": -10}
-        await api.create(resource_path("scheduling.k8s.io/v1", "priorityclasses"), priority)
+        await prepare(api, NAMESPACE, [ROOMY.device_class_object(), TIGHT.device_class_object()])
         bench: Bench
         settings = PlaceholderSettings(namespace=NAMESPACE, priority_class=PRIORITY_CLASS)
         reconciler = placeholder_reconciler(api, watch, settings, lambda: bench.policy(), DecisionLog())
@@ -280,6 +248,6 @@ async def running(plane: ControlPlane, roomy: int, tight: int, *, refills: bool)
         await bench.nodes(ROOMY, roomy)
         await bench.nodes(TIGHT, tight)
         await bench.until(lambda: len(watch.snapshot.slices) == roomy + tight, "nodes and devices")
-        kubelet = InstantKubelet(api, watch, _now)
-        async with at_work(reconciler.run(), bench.beat(), kubelet.run()):
+        kubelet = InstantKubelet(api, watch, now_text)
+        async with at_work(reconciler.run(), report_all(api, lambda: list(watch.snapshot.nodes), 25), kubelet.run()):
             yield bench

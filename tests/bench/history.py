@@ -7,7 +7,6 @@ days: a batch at a time in, counts by minute and all launches out. Without ``--u
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import tempfile
 import threading
@@ -20,6 +19,7 @@ from pathlib import Path
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.recorder import Recorder, RecorderLimits
 from dra_spawner.history.records import Launch, WaitCause
+from tests.bench.figures import options_parser
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 DAYS = 59
@@ -109,8 +109,7 @@ def measure_database(url: str, count: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--launches", type=int, default=720_000)
+    parser = options_parser(__doc__, launches=720_000)
     parser.add_argument("--url", default="", help="an empty database")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:

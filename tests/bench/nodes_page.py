@@ -7,16 +7,16 @@ cluster. Chromium opens the page several times. A render is measured in the page
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import statistics
 import time
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.web_settings import WebSettings
+from tests.bench.figures import options_parser, times
 from tests.browser.hub_browser import chromium
 from tests.service.device_board import allocate, many_nodes
 from tests.service.open_service import whole_service
@@ -44,9 +44,8 @@ _SEARCH = """async (text) => {
 }"""
 
 
-def report(name: str, values: Sequence[float]) -> None:
-    """Print median and maximum in ms."""
-    print(f"{name}: median {statistics.median(values):.0f} ms, at most {max(values):.0f} ms")
+def report(name: str, milliseconds: Sequence[float]) -> None:
+    print(f"{name}: {times([each / 1000 for each in milliseconds])}")
 
 
 async def open_page(browser: Browser, url: str) -> tuple[Page, float]:
@@ -58,7 +57,7 @@ async def open_page(browser: Browser, url: str) -> tuple[Page, float]:
     return page, 1000 * (time.perf_counter() - began)
 
 
-async def run(nodes: int, devices: int, times: int) -> None:
+async def run(nodes: int, devices: int, turns: int) -> None:
     context = ServiceContext(
         WebSettings("/services/dra-spawner/"), DecisionLog(), max_staleness_seconds=60, node_pool_labels=("pool",)
     )
@@ -66,44 +65,32 @@ async def run(nodes: int, devices: int, times: int) -> None:
     context.follow(watch)
     assert context.summaries is not None
     began = time.perf_counter()
-    found, _ = await context.summaries.nodes(limit=nodes)
-    print(f"{nodes} nodes with {devices} devices, {sum(len(each.text) for each in found) / 1e6:.2f} MB of JSON")
+    items, _ = await context.summaries.nodes(limit=nodes)
+    print(f"{nodes} nodes with {devices} devices, {sum(len(each.text) for each in items) / 1e6:.2f} MB of JSON")
     print(f"first computation in the service: {time.perf_counter() - began:.2f} s")
-    usable: list[float] = []
-    first: list[float] = []
-    changed: list[float] = []
-    grouped: list[float] = []
-    sorted_: list[float] = []
-    searched: list[float] = []
+    found: dict[str, list[float]] = defaultdict(list)
     async with whole_service(context) as url, chromium() as browser:
-        for number in range(times):
+        for number in range(turns):
             page, took = await open_page(browser, url)
-            usable.append(took)
-            first.append(await page.evaluate(_RENDER_MS))
+            found["from the click until devices are seen"].append(took)
+            found["first render"].append(await page.evaluate(_RENDER_MS))
             before = await page.evaluate(_RENDER_MS)
             await page.locator("#freshness[data-state=live]").wait_for()
             allocate(watch, f"new-{number}", "node-0001", "gpu-0", "5Gi")
             await page.locator(f'.device[aria-label*="new-{number} "]').wait_for()
             after = await page.evaluate(_RENDER_MS)
             assert after != before
-            changed.append(after)
-            searched.append(await page.evaluate(_SEARCH, "user-17-"))
-            searched.append(await page.evaluate(_SEARCH, ""))
-            sorted_.append(await page.evaluate(_WITH_FRAME, "emptiest"))
-            grouped.append(await page.evaluate(_WITH_FRAME, "group"))
+            found["render after a change"].append(after)
+            for text in ("user-17-", ""):
+                searched = found["search, with 80 ms until typing is over, and the frame"]
+                searched.append(await page.evaluate(_SEARCH, text))
+            found["sort, with the frame"].append(await page.evaluate(_WITH_FRAME, "emptiest"))
+            found["group, with the frame"].append(await page.evaluate(_WITH_FRAME, "group"))
             await page.close()
-    report("from the click until devices are seen", usable)
-    report("first render", first)
-    report("render after a change", changed)
-    report("search, with 80 ms until typing is over, and the frame", searched)
-    report("sort, with the frame", sorted_)
-    report("group, with the frame", grouped)
+    for name, milliseconds in found.items():
+        report(name, milliseconds)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--nodes", type=int, default=500)
-    parser.add_argument("--devices", type=int, default=8)
-    parser.add_argument("--times", type=int, default=5)
-    given = parser.parse_args()
+    given = options_parser(__doc__, nodes=500, devices=8, times=5).parse_args()
     asyncio.run(run(given.nodes, given.devices, given.times))

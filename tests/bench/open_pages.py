@@ -12,15 +12,13 @@ processor most of the time, the machine is too busy for the delays to say anythi
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import os
 import random
-import statistics
 import tempfile
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +26,7 @@ import aiohttp
 
 from dra_spawner.devcluster.embedded_cluster import EmbeddedCluster
 from dra_spawner.kube.api import KubernetesApi, resource_path
+from tests.bench.figures import options_parser, times
 from tests.cluster.background import BackgroundLoop
 from tests.integration.devices import classes, node_with, priority_class, shareable
 from tests.integration.hub_process import HubProcess
@@ -148,13 +147,6 @@ class OpenForm:
             await asyncio.sleep(max(next_at - time.monotonic(), _PAUSE_SECONDS))
 
 
-def figures(values: Sequence[float], unit: str = "ms", scale: float = 1000.0) -> str:
-    """Median, 99th percentile and maximum."""
-    ordered = [scale * each for each in sorted(values)]
-    p99 = ordered[int(0.99 * (len(ordered) - 1))]
-    return f"median {statistics.median(ordered):.1f}, p99 {p99:.1f}, at most {ordered[-1]:.1f} {unit}"
-
-
 async def cordon(api: KubernetesApi, is_cordoned: bool) -> None:
     """Close all nodes, or open them."""
     for node in (await api.list(resource_path("v1", "nodes")))["items"]:
@@ -209,9 +201,9 @@ async def forms(hub: HubProcess, api: KubernetesApi, pages: int, changes: int) -
             await each.log_in()
         logged_in = Use(hub.process.pid)
         print(f"{pages} logins: {logged_in.since(before)}")
-        times = [await each.open() for each in opened]
+        opening = [await each.open() for each in opened]
         are_open = Use(hub.process.pid)
-        print(f"{pages} forms, one after the other: {are_open.since(logged_in)}; {figures(times)} each")
+        print(f"{pages} forms, one after the other: {are_open.since(logged_in)}; {times(opening)} each")
 
         tasks = [asyncio.create_task(each.keep_asking()) for each in opened]
         await asyncio.sleep(2 * _ASK_SECONDS)
@@ -227,10 +219,7 @@ async def forms(hub: HubProcess, api: KubernetesApi, pages: int, changes: int) -
             await cordon(api, is_cordoned)
             changed = time.monotonic()
 
-            async def all_pages_changed() -> bool:
-                return all(each.seen for each in opened)
-
-            await eventually(all_pages_changed, "all pages have seen the change", within_seconds=60)
+            await eventually(lambda: all(each.seen for each in opened), "all pages have seen the change", 60)
             seen = [next(iter(each.seen.values())) - changed for each in opened]
             delays += seen
             firsts.append(min(seen))
@@ -240,10 +229,10 @@ async def forms(hub: HubProcess, api: KubernetesApi, pages: int, changes: int) -
         latencies = [latency for each in opened for latency in each.latencies]
         print(f"{pages} open forms: {end.since(begin)}; {end.megabytes - logged_in.megabytes:+.1f} MB since the logins")
         print(
-            f"  {len(latencies) / (end.at - begin.at):.0f} answers of {size / 1000:.1f} kB a second, {figures(latencies)}"
+            f"  {len(latencies) / (end.at - begin.at):.0f} answers of {size / 1000:.1f} kB a second, {times(latencies)}"
         )
-        print(f"  from a change to an open form, {changes} changes: {figures(delays, 's', 1.0)}")
-        print(f"  to the first of them: {figures(firsts, 's', 1.0)}")
+        print(f"  from a change to an open form, {changes} changes: {times(delays, 's')}")
+        print(f"  to the first of them: {times(firsts, 's')}")
         for task in tasks:
             task.cancel()
         failed = [each for each in await asyncio.gather(*tasks, return_exceptions=True) if isinstance(each, Exception)]
@@ -294,11 +283,5 @@ async def run(pages: int, nodes: int, profiles: int, changes: int, servers: int)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pages", type=int, default=200)
-    parser.add_argument("--nodes", type=int, default=10)
-    parser.add_argument("--profiles", type=int, default=10)
-    parser.add_argument("--changes", type=int, default=6)
-    parser.add_argument("--servers", type=int, default=20)
-    given = parser.parse_args()
+    given = options_parser(__doc__, pages=200, nodes=10, profiles=10, changes=6, servers=20).parse_args()
     asyncio.run(run(given.pages, given.nodes, given.profiles, given.changes, given.servers))

@@ -13,7 +13,6 @@ cannot be counted.
 
 from __future__ import annotations
 
-import argparse
 import csv
 import gzip
 import sys
@@ -26,16 +25,17 @@ from typing import Any
 
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot
+from tests.bench.figures import options_parser
+from tests.bench.fleet import DRIVER, device_class
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
-DRIVER = "gpu.example.com"
 WHOLE = 1000
 Json = dict[str, Any]
 _API = "resource.k8s.io/v1"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options_parser(__doc__)
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--tasks", type=int, default=10_000, help="only the first of 3,078")
     options = parser.parse_args()
@@ -82,7 +82,7 @@ def first_fit(shares: Iterable[int]) -> int:
 def packed(tasks: Sequence[dict[str, str]], nodes: Sequence[dict[str, str]]) -> tuple[int, int]:
     """Devices that the simulator uses, and tasks that fit nowhere."""
     devices = {row["sn"]: int(row["gpu"]) for row in nodes}
-    snapshot = Snapshot.from_objects([*_classes(), *(each for row in nodes for each in _node(row))])
+    snapshot = Snapshot.from_objects([device_class(), *(each for row in nodes for each in _node(row))])
     used: Counter[str] = Counter()
     refused = 0
 
@@ -105,11 +105,6 @@ def packed(tasks: Sequence[dict[str, str]], nodes: Sequence[dict[str, str]]) -> 
 def _rows(file: Path) -> Iterable[dict[str, str]]:
     with gzip.open(file, "rt", encoding="utf-8") as stream:
         yield from csv.DictReader(stream)
-
-
-def _classes() -> Iterable[Json]:
-    selector = {"cel": {"expression": f"device.driver == '{DRIVER}'"}}
-    yield {"apiVersion": _API, "kind": "DeviceClass", "metadata": {"name": DRIVER}, "spec": {"selectors": [selector]}}
 
 
 def _node(row: dict[str, str]) -> Iterable[Json]:

@@ -6,7 +6,6 @@ placement of each shape is computed, then its outlook. Figures are milliseconds 
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import sys
 import time
@@ -21,6 +20,8 @@ from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.placeholders.planner.view import View
 from dra_spawner.simulator.snapshot import Snapshot
+from tests.bench.figures import options_parser
+from tests.bench.fleet import held
 from tests.placeholders.planner.objects import (
     GPU,
     IMAGE,
@@ -74,22 +75,10 @@ def server(node: str, gpu: int, shape: Shape, created: str) -> list[dict[str, An
     pod["metadata"]["labels"][names.SHAPE] = shape.id
     pod["spec"] |= {"nodeName": node, "resourceClaims": [{"name": "gpu", "resourceClaimName": f"{name}-gpu"}]}
     pod["status"] = {"phase": "Running"}
-    result = {"request": "gpu", "driver": "gpu.example.com", "pool": node, "device": f"gpu-{gpu}"}
-    claim = {
-        "kind": "ResourceClaim",
-        "metadata": {
-            "name": f"{name}-gpu",
-            "namespace": NAMESPACE,
-            "uid": f"{name}-gpu",
-            "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": name, "uid": name, "controller": True}],
-        },
-        "spec": gpu_claim(),
-        "status": {
-            "allocation": {"devices": {"results": [result]}},
-            "reservedFor": [{"resource": "pods", "name": name, "uid": name}],
-        },
-    }
-    return [claim, pod]
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": name, "controller": True}
+    metadata = {"name": f"{name}-gpu", "namespace": NAMESPACE, "uid": f"{name}-gpu", "ownerReferences": [owner]}
+    status = held(node, f"gpu-{gpu}", owner)
+    return [{"kind": "ResourceClaim", "metadata": metadata, "spec": gpu_claim(), "status": status}, pod]
 
 
 def measure(snapshot: Snapshot, rounds: int) -> tuple[list[float], list[float], list[Outlook]]:
@@ -123,10 +112,7 @@ def measure(snapshot: Snapshot, rounds: int) -> tuple[list[float], list[float], 
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--nodes", type=int, default=5000)
-    parser.add_argument("--rounds", type=int, default=10)
-    options = parser.parse_args()
+    options = options_parser(__doc__, nodes=5000, rounds=10).parse_args()
     for used in (0.5, 1.0):
         placement_ms, outlook_ms, outlooks = measure(cluster(options.nodes, used), options.rounds)
         states = sorted({each.state.value for each in outlooks})

@@ -9,13 +9,12 @@ watch are written to a file: a JSON object a line, with its time.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import json
 import random
 import time
-import uuid
 from collections.abc import Awaitable, Iterable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
@@ -23,41 +22,48 @@ from typing import IO, Any
 from dra_spawner import names
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.kube.api import KubernetesApi, resource_path
 from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.placeholders.controller.reservations import Reservations
-from dra_spawner.placeholders.planner.actions import Action
 from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
-from tests.bench.busy_hub import Event
 from tests.bench.event_stream import NAMESPACE
-from tests.bench.fleet import DRIVER, Fleet
+from tests.bench.fake_nodes import DRA, add_node, now_text, prepare, report_all
+from tests.bench.fleet import Fleet, held
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.harness_binary import control_plane_binary
+from tests.cluster.instant_kubelet import InstantKubelet
 from tests.integration.devices import PRIORITY_CLASS
-from tests.placeholders.controller.objects import IMAGE, shape, user_pod
+from tests.placeholders.controller.objects import shape, user_pod
 from tests.placeholders.controller.world import reconciler as placeholder_reconciler
 from tests.polling import eventually
-from tests.running import ended
+from tests.running import running
 
 Json = dict[str, Any]
 
 SIZES = (5, 20)
 """Shares in GiB that users may choose; each is a shape."""
 _OTHER_SIZES = (10, 15)
-_DRA = "resource.k8s.io/v1"
 _AT_ONCE = 24
-_HEARD_OF_SECONDS = 300.0
-"""Without leases nodes would be taken for lost."""
+_REPORT_SECONDS = 300.0
 _FILE = "recorded.jsonl"
 _FLEET = Fleet(0, shared=True)
 
 
 def _claims(size: int) -> dict[str, Json]:
     return {"gpu": _FLEET.claim("anybody", size)["spec"]}
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of a watch; ``list`` is the label of objects that exist at the beginning."""
+
+    label: str
+    kind: Kind
+    line: bytes
 
 
 SHAPES = {size: shape(_claims(size)) for size in SIZES}
@@ -98,57 +104,25 @@ class _Cluster:
 
     async def load(self, users: int) -> None:
         """Everything that is there before anybody looks."""
-        await self.api.create(resource_path("v1", "namespaces"), {"metadata": {"name": NAMESPACE}})
-        priority = {"metadata": {"name": PRIORITY_CLASS}, "value": -10}
-        await self.api.create(resource_path("scheduling.k8s.io/v1", "priorityclasses"), priority)
-        for each in self.fleet.classes:
-            await self.api.create(resource_path(_DRA, "deviceclasses"), each)
+        await prepare(self.api, NAMESPACE, self.fleet.classes)
         for size in SIZES:
             template = {"metadata": {"name": f"size-{size}"}, "spec": {"spec": _claims(size)["gpu"]}}
-            await self.api.create(resource_path(_DRA, "resourceclaimtemplates", NAMESPACE), template)
-        await _all(self._node(*each) for each in zip(self.names, self.fleet.slices, strict=True))
+            await self.api.create(resource_path(DRA, "resourceclaimtemplates", NAMESPACE), template)
+        amounts, labels = {"cpu": "64", "memory": "256Gi", "pods": "110"}, {names.INSTANCE_TYPE: "gpu-8"}
+        nodes = zip(self.names, self.fleet.slices, strict=True)
+        await _all(add_node(self.api, name, amounts, labels, devices) for name, devices in nodes)
         await _all(self._resident(number) for number in range(users))
-
-    async def _node(self, name: str, devices: Json) -> None:
-        own = {"kubernetes.io/hostname": name, "node.kubernetes.io/instance-type": "gpu-8"}
-        await self.api.create(resource_path("v1", "nodes"), {"metadata": {"name": name, "labels": own}, "spec": {}})
-        amounts = {"cpu": "64", "memory": "256Gi", "pods": "110"}
-        images = [{"names": [IMAGE], "sizeBytes": 1}]
-        await self._heard_of(name, allocatable=amounts, capacity=amounts, images=images)
-        await self.api.create(resource_path(_DRA, "resourceslices"), devices)
-
-    async def _heard_of(self, name: str, **more: Any) -> None:
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        ready = {"type": "Ready", "status": "True", "reason": "Fake", "lastHeartbeatTime": now}
-        path = resource_path("v1", "nodes", name=name, subresource="status")
-        await self.api.patch(path, {"status": {"conditions": [ready], **more}})
-
-    async def beat(self) -> None:
-        """Every node says that it is there, one after the other."""
-        while True:
-            for name in self.names:
-                with contextlib.suppress(KubernetesError):  # it may not be there yet
-                    await self._heard_of(name)
-                await asyncio.sleep(_HEARD_OF_SECONDS / len(self.names))
 
     async def _resident(self, number: int) -> None:
         """A user who has been there for long: the server is on its node, its claim allocated."""
         name, size = f"jupyter-resident-{number}", self.random.choice(SIZES)
         node, device = self.names[number % len(self.names)], f"gpu-{number // len(self.names) % 8}"
         pod = await self._pod(name, {"gpu": {"resourceClaimName": name}}, size, nodeName=node)
-        user = {"name": name, "uid": pod["metadata"]["uid"]}
-        owner = {"apiVersion": "v1", "kind": "Pod", **user}
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": pod["metadata"]["uid"]}
         claim = {"metadata": {"name": name, "ownerReferences": [owner]}, "spec": _claims(size)["gpu"]}
-        await self.api.create(resource_path(_DRA, "resourceclaims", NAMESPACE), claim)
-        result = {
-            "request": "gpu", "driver": DRIVER, "pool": node, "device": device,
-            "shareID": str(uuid.uuid4()), "consumedCapacity": {"memory": f"{size}Gi"},
-        }  # fmt: skip
-        terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]
-        allocation = {"devices": {"results": [result]}, "nodeSelector": {"nodeSelectorTerms": terms}}
-        status = {"allocation": allocation, "reservedFor": [{"resource": "pods", **user}]}
-        path = resource_path(_DRA, "resourceclaims", NAMESPACE, name, "status")
-        await self.api.patch(path, {"status": status})
+        await self.api.create(resource_path(DRA, "resourceclaims", NAMESPACE), claim)
+        path = resource_path(DRA, "resourceclaims", NAMESPACE, name, "status")
+        await self.api.patch(path, {"status": held(node, device, owner, f"{size}Gi", number + 1)})
 
     async def _pod(self, name: str, entries: Json, size: int, **spec: Any) -> Json:
         manifest = user_pod(name, entries)
@@ -209,34 +183,36 @@ async def _record(
     wanted = policy(placeholders)
     async with await KubernetesApi.from_kubeconfig(plane.admin_kubeconfig, timeout_seconds=30) as api:
         cluster = _Cluster(api, nodes, seed)
-        beat = asyncio.create_task(cluster.beat())
-        began = time.perf_counter()
-        await cluster.load(users)
-        print(
-            f"{nodes} nodes and {users} servers made on a real control plane in {time.perf_counter() - began:.0f} s",
-            flush=True,
+        async with running(report_all(api, lambda: cluster.names, _REPORT_SECONDS)):
+            began = time.perf_counter()
+            await cluster.load(users)
+            seconds = time.perf_counter() - began
+            print(f"{nodes} nodes and {users} servers made on a real control plane in {seconds:.0f} s", flush=True)
+            watch = _RecordingWatch(api)
+            kubelet = InstantKubelet(api, watch, now_text)
+            with file.open("w") as watch.file:
+                async with watch, running(kubelet.run()):
+                    await watch.wait_synced()
+                    await _come_and_go(cluster, watch, wanted, placeholders, coming)
+
+
+async def _come_and_go(
+    cluster: _Cluster, watch: _RecordingWatch, wanted: Policy, placeholders: int, coming: int
+) -> None:
+    settings = PlaceholderSettings(namespace=NAMESPACE, priority_class=PRIORITY_CLASS)
+    reconciler = placeholder_reconciler(cluster.api, watch, settings, lambda: wanted, DecisionLog())
+    async with running(reconciler.run()):
+        await eventually(
+            lambda: all(len(reconciler.view().warm(each)) >= placeholders for each in wanted.shapes),
+            "all placeholders are warm",
+            within_seconds=300,
+            pause_seconds=0.1,
         )
-        watch = _RecordingWatch(api)
-        with file.open("w") as watch.file:
-            async with watch:
-                await watch.wait_synced()
-                settings = PlaceholderSettings(namespace=NAMESPACE, priority_class=PRIORITY_CLASS)
-                reconciler = placeholder_reconciler(api, watch, settings, lambda: wanted, DecisionLog())
-                work = asyncio.create_task(reconciler.run())
-                await eventually(
-                    lambda: all(len(reconciler.view().warm(each)) >= placeholders for each in wanted.shapes),
-                    "all placeholders are warm",
-                    within_seconds=300,
-                    pause_seconds=0.1,
-                )
-                watch.has_begun = True
-                reservations = Reservations(reconciler)
-                for _ in range(coming):
-                    await asyncio.gather(cluster.arrive(reservations), cluster.leave(), asyncio.sleep(0.1))
-                await asyncio.sleep(2)
-                assert not any(task.done() for task in (work, beat)), (work, beat)
-                for task in (work, beat):
-                    await ended(task)
+        watch.has_begun = True
+        reservations = Reservations(reconciler)
+        for _ in range(coming):
+            await asyncio.gather(cluster.arrive(reservations), cluster.leave(), asyncio.sleep(0.1))
+        await asyncio.sleep(2)
 
 
 class Recording:
@@ -258,6 +234,3 @@ class Recording:
                 kind = Kind(recorded["kind"])
                 label = f"{kind} {recorded['type'].lower()}" if recorded["has_begun"] else "list"
                 yield Event(label, kind, json.dumps({"type": recorded["type"], "object": recorded["object"]}).encode())
-
-    def executor(self, actions: tuple[Action, ...]) -> None:
-        """It was done when it was recorded, or something like it."""

@@ -6,10 +6,8 @@ the first look at the cluster, the same through the service with its longest pau
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
-import resource
 import time
 from datetime import timedelta
 
@@ -31,6 +29,8 @@ from dra_spawner.rehearsal.rehearse import rehearse
 from dra_spawner.service.rehearsals import Rehearsals
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.snapshot import Snapshot
+from tests.bench.figures import options_parser, peak_megabytes
+from tests.bench.fleet import held
 from tests.placeholders.planner.objects import NAMESPACE, SHARE, Json, node_objects, user_manifest
 from tests.placeholders.planner.simulated_cluster import START
 from tests.presence import present
@@ -58,19 +58,7 @@ def _server(node: str, number: int) -> list[Json]:
     claim = f"{node}-{number}-gpu"
     pod["metadata"] |= {"uid": f"uid-{node}-{number}", "creationTimestamp": START.isoformat()}
     pod["spec"] |= {"nodeName": node, "resourceClaims": [{"name": "gpu", "resourceClaimName": claim}]}
-    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
-    result = {
-        "request": "gpu",
-        "driver": "gpu.example.com",
-        "pool": node,
-        "device": f"gpu-{number % 8}",
-        "shareID": f"00000000-0000-0000-0000-{number:012}",
-        "consumedCapacity": {"memory": "10Gi"},
-    }
-    status = {
-        "allocation": {"devices": {"results": [result]}, "nodeSelector": {"nodeSelectorTerms": [term]}},
-        "reservedFor": [{"resource": "pods", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}],
-    }
+    status = held(node, f"gpu-{number % 8}", pod["metadata"], "10Gi", number)
     metadata = {"name": claim, "namespace": NAMESPACE, "uid": claim}
     return [
         {"kind": "ResourceClaim", "metadata": metadata, "spec": SHARE.claims["gpu"], "status": status},
@@ -134,8 +122,7 @@ async def through_the_service(objects: list[Json], users: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--nodes", type=int, default=500)
+    parser = options_parser(__doc__, nodes=500)
     parser.add_argument("--used", type=int, nargs="*", default=[0, 24, SLOTS], help="servers that run on each node")
     parser.add_argument("--users", type=int, nargs="*", default=[350])
     options = parser.parse_args()
@@ -145,7 +132,7 @@ def main() -> None:
             print(f"{users} users, {options.nodes} nodes with {used} of {SLOTS} slots in use:")
             rehearse_once(objects, users)
             asyncio.run(through_the_service(objects, users))
-    print(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB at most")
+    print(f"{peak_megabytes():.0f} MB at most")
 
 
 if __name__ == "__main__":

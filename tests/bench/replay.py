@@ -17,8 +17,6 @@ have no ends), packed on the busiest node; an empty node is removed after 10 min
 
 from __future__ import annotations
 
-import argparse
-import resource
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -38,6 +36,7 @@ from dra_spawner.replay.results import ReplayResult
 from dra_spawner.replay.trace_reader import read_trace
 from dra_spawner.replay.traces import Durations, Trace
 from tests.bench import class_that_failed
+from tests.bench.figures import options_parser, peak_megabytes
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 LEARN_DAYS = 120
@@ -63,12 +62,11 @@ class Row:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options_parser(__doc__, seed=1)
     parser.add_argument("--data", type=Path, default=DATA, help="directory with mybinder-launches.csv.gz (%(default)s)")
     parser.add_argument("--rows", nargs="*", help="only these, by name; class: the class that failed; cost")
     parser.add_argument("--tuning", action="store_true", help="judge days 28 to 120 instead, as for tuning")
     parser.add_argument("--hit-rate", type=float, default=DemandSettings().hit_rate, help="target (%(default)s)")
-    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--models", nargs="*", default=["pool", "nodes"], choices=["pool", "nodes"])
     options = parser.parse_args()
     file = options.data / "mybinder-launches.csv.gz"
@@ -87,8 +85,7 @@ def main() -> int:
         cost(trace.since(trace.end - JUDGED_DAYS * MINUTES_A_DAY))
     if not options.rows or "class" in options.rows:
         failed |= not class_that_failed.judge()
-    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"memory: {megabytes:.0f} MB at most")
+    print(f"memory: {peak_megabytes():.0f} MB at most")
     return int(failed)
 
 
@@ -174,8 +171,6 @@ def _figures(result: ReplayResult, *, nodes: bool) -> str:
         parts.append(f"node-hours {result.node_hours_a_day:8,.1f}/day")
     return ", ".join(parts)
 
-
-__all__: Sequence[str] = ("main",)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -11,7 +11,6 @@ import argparse
 import asyncio
 import gc
 import json
-import statistics
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -34,7 +33,8 @@ from dra_spawner.service.http.limited_server import LimitedServer
 from dra_spawner.service.http.web_application import web_application
 from dra_spawner.service.web_settings import WebSettings
 from dra_spawner.simulator.cluster_objects import Kind
-from tests.bench.event_stream import NAMESPACE, Cluster, resident_megabytes
+from tests.bench.event_stream import NAMESPACE, Cluster
+from tests.bench.figures import options_parser, resident_megabytes, times
 from tests.local_server import serving_tornado
 from tests.placeholders.controller.objects import WHOLE, shape
 from tests.service.open_service import open_to_all
@@ -107,13 +107,8 @@ async def ask(url: str, seconds: float, at_once: int) -> list[float]:
     return found
 
 
-def show(label: str, times: list[float], seconds: float) -> None:
-    ordered = sorted(times)
-    p99 = ordered[int(len(ordered) * 0.99)] * 1000
-    print(
-        f"{label}: {len(times) / seconds:.0f} a second, median {statistics.median(times) * 1000:.2f} ms, "
-        f"99 % within {p99:.2f} ms, longest {ordered[-1] * 1000:.1f} ms"
-    )
+def show(label: str, spent: list[float], seconds: float) -> None:
+    print(f"{label}: {len(spent) / seconds:.0f} a second, {times(spent)}")
 
 
 async def change(found: Service, begun: asyncio.Event, number: int = 100, *, decides: bool = False) -> None:
@@ -170,12 +165,7 @@ async def measure(options: argparse.Namespace) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--nodes", type=int, default=5000)
-    parser.add_argument("--pods", type=int, default=10000)
-    parser.add_argument("--streams", type=int, default=200)
-    parser.add_argument("--seconds", type=float, default=5)
-    asyncio.run(measure(parser.parse_args()))
+    asyncio.run(measure(options_parser(__doc__, nodes=5000, pods=10000, streams=200, seconds=5.0).parse_args()))
     return 0
 
 

@@ -14,7 +14,6 @@ scheduler's and the claim controller's more than the hub's; and the ratios of ea
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
 import statistics
@@ -39,6 +38,7 @@ from dra_spawner.devcluster.kubelet.kubelet import Kubelet
 from dra_spawner.devcluster.kubelet.pod_addresses import OneAddress
 from dra_spawner.kube.api import KubernetesApi, resource_path
 from dra_spawner.spawner import DRASpawner
+from tests.bench.figures import options_parser, ratios
 from tests.cluster.background import BackgroundLoop
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.harness_binary import BinaryUnavailable, control_plane_binary
@@ -204,13 +204,12 @@ def report(figures: dict[str, list[Figures]], servers: int) -> None:
 
 
 def ratio_of(ours: list[Figures], theirs: list[Figures]) -> str:
-    """Median, smallest and largest ratio of the hub's time, of rounds that followed one another."""
-    ratios = sorted(a.hub_milliseconds / b.hub_milliseconds for a, b in zip(ours, theirs, strict=True))
-    return f"{statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
+    """Of the hub's time, of rounds that followed one another."""
+    return ratios(*([each.hub_milliseconds for each in side] for side in (ours, theirs)))
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options_parser(__doc__)
     parser.add_argument("--servers", type=int, default=100, help="servers started at once (%(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="measured rounds of each spawner (%(default)s)")
     options = parser.parse_args()

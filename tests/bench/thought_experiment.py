@@ -22,11 +22,11 @@ import asyncio
 import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+from tests.bench.figures import Progress, options_parser
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.harness_binary import control_plane_binary
 from tests.placeholders.planner.day import COLUMNS, CPU_NODES, GPU_NODES, SHARE, Outcome, both, first_moment, sessions
@@ -39,7 +39,7 @@ _NAMESPACE = "default"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options_parser(__doc__)
     parser.add_argument("--virtual", action="store_true", help="the simulator instead of a control plane")
     parser.add_argument("--days", type=int, help="8 with --virtual, else 1")
     parser.add_argument("--users", type=int, default=150, help="a day")
@@ -75,22 +75,11 @@ async def _day(system: System, shares: bool, users: int, seed: int) -> Outcome:
         plane = ControlPlane(binary, Path(directory) / "plane", scheduler_profiles=SCHEDULER_PROFILES)
         with plane:
             async with at_work(system, plane.admin_kubeconfig, _NAMESPACE, clock, claims) as world:
-                report = _Progress(f"day {seed}, {system}")
+                report = Progress(f"day {seed}, {system}")
                 day = ClusterDay(world, GPU_NODES if shares else CPU_NODES, sessions(users, seed), report)
                 outcome = await day.run()
                 report(f"done; scheduled late: {world.quiet.overdue or 'none'}")
                 return outcome
-
-
-class _Progress:
-    """Shows the progress of the day."""
-
-    def __init__(self, of: str) -> None:
-        self._of = of
-        self._began = time.monotonic()
-
-    def __call__(self, text: str) -> None:
-        print(f"  {self._of}: {text} ({time.monotonic() - self._began:.0f} s)", file=sys.stderr, flush=True)
 
 
 def _together(outcomes: Sequence[Outcome]) -> list[str]:

@@ -30,6 +30,7 @@ def test_lines(line: str, expected: DemandLine) -> None:
 
 
 @all_of_them(
+    "line",
     [
         "",
         "of gpu",
@@ -41,7 +42,7 @@ def test_lines(line: str, expected: DemandLine) -> None:
         "3 of gpu total",
         "3 of gpu within",
         "x" * 9_999,
-    ]
+    ],
 )
 def test_other_lines_are_refused_with_the_allowed_form(line: str) -> None:
     with pytest.raises(ValueError, match="350 of gpu-slice"):

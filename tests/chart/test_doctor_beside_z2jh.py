@@ -46,7 +46,7 @@ def codes(hub: list[JsonObject], service: list[JsonObject]) -> list[tuple[str, s
     return [(each.code, each.severity.value) for each in examine(facts(hub, service))]
 
 
-@all_of_them(VERSIONS)
+@all_of_them("version", VERSIONS)
 def test_each_version_of_the_chart(version: str) -> None:
     """One rendering of each is enough: the findings are about its parts."""
     service = rendered(merged(IMAGE, PLACEHOLDERS), namespace="hub")

@@ -27,7 +27,7 @@ FROM_A = {"podSelector": {"matchLabels": {"app": "a"}}}
 
 
 @all_of_them(
-    [
+    "policies, source, target, passes", [
         pytest.param([], A, B, True, id="no policy"),
         pytest.param([policy()], A, B, False, id="default deny"),
         pytest.param([policy("two")], A, B, True, id="of another namespace"),
@@ -69,7 +69,7 @@ CALENDAR = Endpoint("203.0.113.5")
 MONITORING = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
 
 
-@all_of_them(VERSIONS)
+@all_of_them("version", VERSIONS)
 def test_charts(version: str) -> None:
     """Open as far as needed, and no further, for each network plugin."""
     ours_values = {**IMAGE, "networkPolicy": {"metricsFrom": [MONITORING]}, "userNamespaces": True}

@@ -72,7 +72,7 @@ def filled(defaults: JsonObject, more: JsonObject) -> JsonObject:
     return {**defaults, **both}
 
 
-@all_of_them({"defaults": DEFAULTS, "filled": filled(DEFAULTS, FILLED)})
+@all_of_them("values", {"defaults": DEFAULTS, "filled": filled(DEFAULTS, FILLED)})
 def test_a_typo_is_refused_at_each_level(values: JsonObject) -> None:
     validator = jsonschema.Draft7Validator(SCHEMA)
     assert list(validator.iter_errors(values)) == []
@@ -89,6 +89,7 @@ def test_a_typo_is_refused_at_each_level(values: JsonObject) -> None:
 
 
 @all_of_them(
+    "values, message",
     [
         pytest.param(
             {"placeholders": {"targets": {"gpu": {"min": 1}}}}, "placeholders.targets .* placeholders.enabled", id="off"

@@ -42,7 +42,7 @@ def settings_of(objects: list[JsonObject], tmp_path: Any, monkeypatch: pytest.Mo
     return service
 
 
-@all_of_them([pytest.param(IMAGE, id="defaults"), pytest.param(EVERYTHING, id="everything")])
+@all_of_them("values", [pytest.param(IMAGE, id="defaults"), pytest.param(EVERYTHING, id="everything")])
 def test_lint_finds_nothing(values: JsonObject) -> None:
     run_helm("lint", "--strict", str(CHART), values=values)
 
@@ -89,6 +89,7 @@ def test_the_service_reads_its_settings(tmp_path: Any, monkeypatch: pytest.Monke
 
 
 @all_of_them(
+    "image, expected",
     [
         pytest.param({"name": "r.example.org/a"}, f"r.example.org/a:{__version__}", id="as-the-chart"),
         pytest.param({"name": "r.example.org/a", "tag": 7}, "r.example.org/a:7", id="tag"),
@@ -127,6 +128,7 @@ def test_extra_python_and_volumes(tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 
 
 @all_of_them(
+    "values",
     [
         pytest.param({"placeholders": {"enabled": False}, "capacityBuffers": False}, id="no-placeholders"),
         pytest.param({"userNamespaces": False, "rbac": {}}, id="one-namespace"),
@@ -185,6 +187,7 @@ def test_without_placeholders_nothing_is_granted_for_them() -> None:
 
 
 @all_of_them(
+    "values, message",
     [
         pytest.param({**IMAGE, "placeholder": {}}, "placeholder", id="a-typo"),
         pytest.param(
@@ -215,7 +218,7 @@ def test_the_schema_knows_every_setting() -> None:
     assert found == expected, f"put this into values.schema.json:\n{json.dumps(expected, indent=2)}"
 
 
-@all_of_them([("/", "/"), ("/jupyter/", "/jupyter/"), ("/a/b", "/a/b/")])
+@all_of_them("given, base", [("/", "/"), ("/jupyter/", "/jupyter/"), ("/a/b", "/a/b/")])
 def test_addresses_follow_the_base_url(given: str, base: str) -> None:
     objects = rendered({**IMAGE, "hub": {"baseUrl": given, "fullname": "z-hub", "serviceName": "gpus"}})
     (container,) = of_kind(objects, "Deployment")["spec"]["template"]["spec"]["containers"]

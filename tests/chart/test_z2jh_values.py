@@ -23,7 +23,7 @@ CLOSED = {
 }
 
 
-@all_of_them(VERSIONS)
+@all_of_them("version", VERSIONS)
 def test_documented_values_render(version: str) -> None:
     documented = documented_values()
     assert len(documented) > 2
@@ -37,7 +37,7 @@ def test_documented_values_render(version: str) -> None:
         assert z2jh_objects(version, values if name == "minimal.yaml" else merged(files["full.yaml"], values))
 
 
-@all_of_them(VERSIONS)
+@all_of_them("version", VERSIONS)
 def test_a_hub_without_an_image_of_its_own(version: str) -> None:
     values = yaml.safe_load((ROOT / "helm-values" / "hub-without-image.yaml").read_text())
     pod = of_kind(z2jh_objects(version, values), "Deployment", "hub")["spec"]["template"]["spec"]
@@ -71,11 +71,12 @@ OTHER_NAMES: JsonObject = {
 
 
 @all_of_them(
+    "version, chart, theirs",
     [
         pytest.param(version, chart, theirs, id=f"{version}, {name}")
         for version in VERSIONS
         for name, chart, theirs in (("defaults", {}, {}), ("other names", OTHER_NAMES, {"fullnameOverride": "z2jh"}))
-    ]
+    ],
 )
 def test_both_charts_fit(version: str, chart: JsonObject, theirs: JsonObject) -> None:
     ours_values = {**IMAGE, **chart}

@@ -17,6 +17,7 @@ from dra_spawner.check.check_command import CheckOptions, run_check
 from dra_spawner.cli import main
 from dra_spawner.devcluster.demo.example_nodes import example_objects
 from dra_spawner.devcluster.demo.profiles import EXAMPLE_PROFILES
+from tests.all_of_them import all_of_them
 from tests.check.output_schema import OUTPUT_SCHEMA
 
 ROOT = Path(__file__).parents[2]
@@ -116,7 +117,7 @@ def test_without_a_cluster_the_unchecked_parts_are_listed(run):
     assert output.endswith("nothing found in 1 choice; checked without a cluster\n")
 
 
-@pytest.mark.parametrize("objects", [True, False])
+@all_of_them("objects", [True, False])
 def test_json_for_programs(run, cluster, objects):
     profiles = [profile({"gpu": SHARE}), profile({"gpu": {"device_class": "x", "count": 0}}, "bad"), {"slug": "odd"}]
     arguments = ("--objects", cluster) if objects else ()
@@ -130,21 +131,21 @@ def test_json_for_programs(run, cluster, objects):
     assert (answer["cluster"] is not None) is objects
 
 
-@pytest.mark.parametrize(
-    ("text", "path"),
-    [
-        pytest.param("- {display_name: x, kubespawner_override: {device_claims: {g: {}}}}", "profile_list[0].kubespawner_override.device_claims.g.device_class", id="list"),
-        pytest.param("profile_list: [{display_name: x, kubespawner_override: {device_claims: {g: {}}}}]", "profile_list[0].kubespawner_override.device_claims.g.device_class", id="profile_list"),
-        pytest.param("profileList: [{display_name: x, kubespawner_override: {device_claims: {g: {}}}}]", "profileList[0].kubespawner_override.device_claims.g.device_class", id="profileList"),
-        pytest.param("device_claims: {g: {}}", "device_claims.g.device_class", id="device_claims"),
-        pytest.param("g: {}", "device_claims.g.device_class", id="claims alone"),
-        pytest.param('{"g": {}}', "device_claims.g.device_class", id="JSON"),
-        pytest.param("singleuser: {profileList: [{display_name: x, kubespawner_override: {device_claims: {g: {}}}}]}", "singleuser.profileList[0].kubespawner_override.device_claims.g.device_class", id="Helm values"),
-        pytest.param("jupyterhub: {singleuser: {profileList: [{display_name: x, kubespawner_override: {device_claims: {g: {}}}}]}}", "jupyterhub.singleuser.profileList[0].kubespawner_override.device_claims.g.device_class", id="Helm values of a chart around it"),
-        pytest.param("hub: {config: {DRASpawner: {device_claims: {g: {}}}}}", "hub.config.DRASpawner.device_claims.g.device_class", id="hub.config"),
-        pytest.param("hub: {config: {KubeSpawner: {profile_list: [{display_name: x, kubespawner_override: {device_claims: {g: {}}}}]}}}", "hub.config.KubeSpawner.profile_list[0].kubespawner_override.device_claims.g.device_class", id="hub.config of KubeSpawner"),
-        pytest.param("hub: {extraConfig: {a: 'c.DRASpawner.device_claims = {\"g\": {}}'}}", "device_claims.g.device_class", id="hub.extraConfig"),
-    ],
+@all_of_them(
+    "text, path",
+    {
+        "list": ("- {display_name: x, kubespawner_override: {device_claims: {g: {}}}}", "profile_list[0].kubespawner_override.device_claims.g.device_class"),
+        "profile_list": ("profile_list: [{display_name: x, kubespawner_override: {device_claims: {g: {}}}}]", "profile_list[0].kubespawner_override.device_claims.g.device_class"),
+        "profileList": ("profileList: [{display_name: x, kubespawner_override: {device_claims: {g: {}}}}]", "profileList[0].kubespawner_override.device_claims.g.device_class"),
+        "device_claims": ("device_claims: {g: {}}", "device_claims.g.device_class"),
+        "claims alone": ("g: {}", "device_claims.g.device_class"),
+        "JSON": ('{"g": {}}', "device_claims.g.device_class"),
+        "Helm values": ("singleuser: {profileList: [{display_name: x, kubespawner_override: {device_claims: {g: {}}}}]}", "singleuser.profileList[0].kubespawner_override.device_claims.g.device_class"),
+        "Helm values of a chart around it": ("jupyterhub: {singleuser: {profileList: [{display_name: x, kubespawner_override: {device_claims: {g: {}}}}]}}", "jupyterhub.singleuser.profileList[0].kubespawner_override.device_claims.g.device_class"),
+        "hub.config": ("hub: {config: {DRASpawner: {device_claims: {g: {}}}}}", "hub.config.DRASpawner.device_claims.g.device_class"),
+        "hub.config of KubeSpawner": ("hub: {config: {KubeSpawner: {profile_list: [{display_name: x, kubespawner_override: {device_claims: {g: {}}}}]}}}", "hub.config.KubeSpawner.profile_list[0].kubespawner_override.device_claims.g.device_class"),
+        "hub.extraConfig": ("hub: {extraConfig: {a: 'c.DRASpawner.device_claims = {\"g\": {}}'}}", "device_claims.g.device_class"),
+    },
 )  # fmt: skip
 def test_where_profiles_are_configured(run, text, path):
     code, output, _ = run("--format", "json", profiles=text)
@@ -237,17 +238,17 @@ def test_free_text_is_remarked(run):
     assert finding["path"] == "profile_list[0].profile_options.memory.unlisted_choice"
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "part"),
-    [
-        pytest.param("p.yaml", "a: [", "p.yaml, line 2: is not YAML", id="no YAML"),
-        pytest.param("p.json", '{"a": ', "p.json, line 1", id="no JSON"),
-        pytest.param("p.yaml", "5", "is neither a profile_list nor device_claims nor Helm values", id="a number"),
-        pytest.param("p.yaml", "a: {}\n---\nb: {}\n", "only Helm values can be several documents", id="documents"),
-        pytest.param("p.py", "c.X.y = 1\n1 / 0\n", "p.py, line 2: ends with ZeroDivisionError", id="code that fails"),
-        pytest.param("p.py", "c.X.y = (\n", "p.py, line 1: ends with SyntaxError", id="no Python"),
-        pytest.param("p.yaml", "", "has no objects in it", id="empty"),
-    ],
+@all_of_them(
+    "name, text, part",
+    {
+        "no YAML": ("p.yaml", "a: [", "p.yaml, line 2: is not YAML"),
+        "no JSON": ("p.json", '{"a": ', "p.json, line 1"),
+        "a number": ("p.yaml", "5", "is neither a profile_list nor device_claims nor Helm values"),
+        "documents": ("p.yaml", "a: {}\n---\nb: {}\n", "only Helm values can be several documents"),
+        "code that fails": ("p.py", "c.X.y = 1\n1 / 0\n", "p.py, line 2: ends with ZeroDivisionError"),
+        "no Python": ("p.py", "c.X.y = (\n", "p.py, line 1: ends with SyntaxError"),
+        "empty": ("p.yaml", "", "has no objects in it"),
+    },
 )
 def test_input_that_cannot_be_read(run, tmp_path, name, text, part):
     path = tmp_path / name
@@ -312,16 +313,16 @@ def vfio_profile():
     return profile({"gpu": {"requests": {"gpu": {"device_class": "vfio.gpu.nvidia.com"}}, "config": config}})
 
 
-@pytest.mark.parametrize(
-    ("rules", "is_found"),
-    [
-        pytest.param([{"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims"]}], True, id="claims"),
-        pytest.param([{"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaimtemplates"]}], True, id="both"),
-        pytest.param([{"apiGroups": ["*"], "resources": ["*"]}], True, id="everything"),
-        pytest.param([{"apiGroups": ["*"], "resources": ["pods"]}], False, id="pods"),
-        pytest.param([{"apiGroups": [""], "resources": ["*"]}], False, id="the core group"),
-        pytest.param(None, False, id="no rules"),
-    ],
+@all_of_them(
+    "rules, is_found",
+    {
+        "claims": ([{"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims"]}], True),
+        "both": ([{"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaimtemplates"]}], True),
+        "everything": ([{"apiGroups": ["*"], "resources": ["*"]}], True),
+        "pods": ([{"apiGroups": ["*"], "resources": ["pods"]}], False),
+        "the core group": ([{"apiGroups": [""], "resources": ["*"]}], False),
+        "no rules": (None, False),
+    },
 )
 def test_webhooks_in_files(run, tmp_path, rules, is_found):
     items = [
@@ -340,7 +341,7 @@ def test_webhooks_in_files(run, tmp_path, rules, is_found):
     assert ("vfio-beside-webhook" in [finding["rule"] for finding in choice["findings"]]) is is_found
 
 
-@pytest.mark.parametrize("webhooks", [5, [5], [{"rules": [{"apiGroups": ["*"], "resources": ["*"]}]}]])
+@all_of_them("webhooks", [5, [5], [{"rules": [{"apiGroups": ["*"], "resources": ["*"]}]}]])
 def test_webhooks_that_make_no_sense(run, tmp_path, webhooks):
     path = tmp_path / "webhooks.json"
     kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration"}
@@ -372,7 +373,12 @@ def test_help_teaches(capsys):
         assert "examples:" in capsys.readouterr().out
 
 
-def test_the_hub_itself_is_not_loaded() -> None:
-    """It would take most of the time of a check."""
-    program = "import sys, dra_spawner.spawner; sys.exit('jupyterhub.app' in sys.modules)"
+def test_what_takes_long_to_import_is_imported_only_for_its_use() -> None:
+    """The hub itself would take most of the time of a check, and matplotlib of a replay or of the service's start."""
+    program = (
+        "import sys, dra_spawner.spawner\n"
+        "hub = 'jupyterhub.app' in sys.modules\n"
+        "import dra_spawner.reports.plots, dra_spawner.replay.simulate_command, dra_spawner.service.application\n"
+        "sys.exit(hub or any(each.startswith(('matplotlib', 'numpy')) for each in sys.modules))"
+    )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

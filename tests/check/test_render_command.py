@@ -17,6 +17,7 @@ from dra_spawner.profiles import json_schema
 from dra_spawner.profiles.profiles_schema import profiles_schema
 from dra_spawner.profiles.templates import SAMPLE_VALUES
 from dra_spawner.spawner.objects.api_objects import STANDING_LABELS
+from tests.all_of_them import all_of_them
 
 SIZES = {
     size: {"display_name": size, "kubespawner_override": {"device_claims": {"gpu": {"capacity": {"memory": size}}}}}
@@ -114,8 +115,8 @@ def test_an_api_server_accepts_the_objects_of_every_choice(render):
     assert len(documents(render()[1])) == len(items)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
+@all_of_them(
+    "arguments, message",
     [
         (("--profile", "x"), "there is no profile x; there are: gpu-slice, two, cpu"),
         (("--profile", "two", "--choose", "a=b"), "profile two has no option a"),
@@ -167,38 +168,25 @@ def test_refused_profiles_are_not_rendered(tmp_path, capsys):
     assert [document["metadata"]["labels"]["hub.jupyter.org/profile"] for document in documents(printed.out)] == ["y"]
 
 
-@pytest.mark.parametrize(
-    ("vlans", "own", "arguments", "wanted"),
-    [
-        pytest.param(None, None, (), {}, id="anything"),
-        pytest.param({"range": "100-199"}, None, (), {"vlan": 100}, id="the first of a range"),
-        pytest.param({"range": "100-199", "exclude": [100]}, None, (), {"vlan": 101}, id="but for an exception"),
-        pytest.param({"range": "100-199"}, {"range": "200-299"}, (), {"vlan": 200}, id="of the profile's own"),
-        pytest.param({"mapping": {"ada": 7}, "range": "100-199"}, None, ("--user", "ada"), {"vlan": 7}, id="mapped"),
-        pytest.param({"mapping": {"bob": 7}}, None, ("--user", "ada"), {}, id="of nobody's"),
-        pytest.param({"mapping": {"bob": "x"}}, None, (), {}, id="wrong"),
-        pytest.param(
-            {"mapping": {"ada": {"id": 7, "address": "10.0.0.7/24"}}},
-            None,
-            ("--user", "ada"),
-            {"vlan": 7, "address": "10.0.0.7/24"},
-            id="with its address",
-        ),
-        pytest.param(
-            {"by": "group", "mapping": {"physics": 7, "maths": 8}},
-            None,
-            (),
-            {"vlan": 7, "group": "physics"},
-            id="of some group's",
-        ),
-        pytest.param(
-            {"by": "group", "mapping": {"physics": 7, "maths": 8}},
-            None,
-            ("--group", "maths"),
-            {"vlan": 8, "group": "maths"},
-            id="of the user's group",
-        ),
-    ],
+RANGE, ADA = {"range": "100-199"}, ("--user", "ada")
+ADDRESS = {"mapping": {"ada": {"id": 7, "address": "10.0.0.7/24"}}}
+GROUPS = {"by": "group", "mapping": {"physics": 7, "maths": 8}}
+
+
+@all_of_them(
+    "vlans, own, arguments, wanted",
+    {
+        "anything": (None, None, (), {}),
+        "the first of a range": (RANGE, None, (), {"vlan": 100}),
+        "but for an exception": ({**RANGE, "exclude": [100]}, None, (), {"vlan": 101}),
+        "of the profile's own": (RANGE, {"range": "200-299"}, (), {"vlan": 200}),
+        "mapped": ({**RANGE, "mapping": {"ada": 7}}, None, ADA, {"vlan": 7}),
+        "of nobody's": ({"mapping": {"bob": 7}}, None, ADA, {}),
+        "wrong": ({"mapping": {"bob": "x"}}, None, (), {}),
+        "with its address": (ADDRESS, None, ADA, {"vlan": 7, "address": "10.0.0.7/24"}),
+        "of some group's": (GROUPS, None, (), {"vlan": 7, "group": "physics"}),
+        "of the user's group": (GROUPS, None, ("--group", "maths"), {"vlan": 8, "group": "maths"}),
+    },
 )
 def test_vlans_are_those_that_the_user_would_get(tmp_path, capsys, vlans, own, arguments, wanted):
     parameters = {name: f"{{{name}}}" for name in ("vlan", "address", "group")}

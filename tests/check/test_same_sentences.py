@@ -16,6 +16,7 @@ from traitlets.config import Config
 from dra_spawner.check.check_command import CheckOptions, run_check
 from dra_spawner.hub import sample_spawner
 from dra_spawner.spawner import DRASpawner
+from tests.all_of_them import all_of_them
 from tests.cluster.control_plane import write_kubeconfig
 from tests.spawner.hub_side import kubernetes_of
 
@@ -50,15 +51,15 @@ def problems_of_the_hub(values: Any) -> set[str]:
     return {each.message for each in sample_spawner(hub).configuration_problems()}
 
 
-@pytest.mark.parametrize(
-    ("claim", "named"),
-    [
-        pytest.param({"device_class": "gpu.example.com", "capcity": {"memory": "10Gi"}}, "capacity", id="a-key"),
-        pytest.param({"device_clas": "gpu.example.com"}, "device_class", id="the-only-key"),
-        pytest.param({"device_class": "gpu.example.com", "count": "two"}, "whole number", id="a-number"),
-        pytest.param({"device_class": "gpu.example.com", "capacity": {"memory": "10 GB"}}, "quantity", id="a-quantity"),
-        pytest.param({"device_class": "GPU!"}, "DeviceClass", id="a-name"),
-    ],
+@all_of_them(
+    "claim, named",
+    {
+        "a-key": ({"device_class": "gpu.example.com", "capcity": {"memory": "10Gi"}}, "capacity"),
+        "the-only-key": ({"device_clas": "gpu.example.com"}, "device_class"),
+        "a-number": ({"device_class": "gpu.example.com", "count": "two"}, "whole number"),
+        "a-quantity": ({"device_class": "gpu.example.com", "capacity": {"memory": "10 GB"}}, "quantity"),
+        "a-name": ({"device_class": "GPU!"}, "DeviceClass"),
+    },
 )
 async def test_a_wrong_claim(claim: Any, named: str, tmp_path: Path) -> None:
     values = yaml.safe_load(VALUES.read_text())

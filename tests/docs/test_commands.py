@@ -68,7 +68,7 @@ def test_no_program_is_unknown() -> None:
     assert {each.program for each in COMMANDS} - known == set(), "say how its commands are checked"
 
 
-@all_of_them(of("dra-spawner"))
+@all_of_them("command", of("dra-spawner"))
 def test_dra_spawner_takes_it(command: CommandLine) -> None:
     command_parser().parse_args(command.words[1:])
 
@@ -79,7 +79,7 @@ def test_the_module_exists(command: CommandLine) -> None:
     assert importlib.util.find_spec(command.words[2]) is not None
 
 
-@all_of_them(of("kubectl"))
+@all_of_them("command", of("kubectl"))
 def test_kubectl_has_it(command: CommandLine) -> None:
     own = command.words[: command.words.index("--")] if "--" in command.words else command.words
     assert own[1] in KUBECTL
@@ -91,7 +91,7 @@ def help_of_helm(*command: str) -> str:
     return run_helm(*command, "--help")
 
 
-@all_of_them(of("helm"))
+@all_of_them("command", of("helm"))
 def test_helm_has_it(command: CommandLine) -> None:
     text = help_of_helm(*command.words[1 : 3 if command.words[1] == "get" else 2])
     assert [each for each in options_of(command.words) if not re.search(rf"{each}\b", text)] == []

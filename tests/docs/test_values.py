@@ -49,7 +49,7 @@ def test_there_are_some() -> None:
     assert len(PROFILES) > 5
 
 
-@all_of_them(CHART_VALUES)
+@all_of_them("values", CHART_VALUES)
 def test_values_fit_the_chart_and_its_service(values: dict[str, Any]) -> None:
     """The schema, Helm's rendering, and the service that reads the settings."""
     whole = {**IMAGE, **values}

@@ -26,6 +26,7 @@ def on(port: str, **more: Any) -> dict[str, Any]:
 
 
 @all_of_them(
+    "rules, is_open",
     {
         "no section": ([], True),
         "nothing": ([{}], False),
@@ -46,7 +47,7 @@ def on(port: str, **more: Any) -> dict[str, Any]:
         "name of a port": ([on("http", protocol="TCP")], True),
         "all ports": ([on("0")], True),
         "ICMP": ([{"icmps": [{"fields": []}]}], False),
-    }
+    },
 )
 def test_egress_of_the_hub(rules: list[dict[str, Any]], is_open: bool) -> None:
     policies = network_policies_of(cilium(egress=rules), KIND)

@@ -122,7 +122,7 @@ def test_nothing_is_found_where_nothing_is_seen() -> None:
     assert of(DoctorFacts(NAMESPACE)) == []
 
 
-@all_of_them(CASES)
+@all_of_them("case", CASES)
 def test_a_finding_appears_only_where_its_cause_exists(case: Case) -> None:
     found = [each for each in examine(sound(**case.wrong)) if each.code == case.code]
     assert [each.severity for each in found] == [case.severity]

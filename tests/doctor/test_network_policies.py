@@ -11,7 +11,7 @@ SERVICE = Peer(SERVICE_LABELS, "10.1.0.2", 8181, "http")
 TO_SERVICE = {"podSelector": {"matchLabels": SERVICE_LABELS}}
 
 
-@all_of_them({
+@all_of_them("rules, is_open", {
     "no rule": ([], False),
     "everything": ([{}], True),
     "labels": ([{"to": [TO_SERVICE]}], True),

@@ -8,7 +8,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from aiohttp import web
 
 from dra_spawner.doctor.examination import examine
@@ -16,6 +15,7 @@ from dra_spawner.doctor.facts import Account, ServiceSettings
 from dra_spawner.doctor.reader import DoctorReader, Questions
 from dra_spawner.doctor_commands.doctor_command import DoctorOptions, addresses_in_pod, run_doctor
 from dra_spawner.kube.api import KubernetesApi, resource_path
+from tests.all_of_them import all_of_them
 from tests.cluster.access import (
     HUB_ACCOUNT,
     NODE_EVENT_RULES,
@@ -25,6 +25,7 @@ from tests.cluster.access import (
     shipped_objects,
 )
 from tests.cluster.accounts import service_kubeconfig
+from tests.cluster.control_plane import write_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest
 from tests.local_server import serving
 from tests.polling import eventually
@@ -137,15 +138,15 @@ async def test_hostile_texts_do_not_reach_the_terminal(embedded_cluster: Cluster
     assert f"{url}/services/x/readyz is not ready" in text
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        pytest.param({"hub_url": "hub:8081"}, "--hub-url: 'hub:8081' is no address", id="address"),
-        pytest.param({"service_url": "http://[x"}, "--service-url", id="broken address"),
-        pytest.param({"namespace": "a/../b"}, "--namespace: 'a/../b' is no name", id="namespace"),
-        pytest.param({"as_hub": "a:b"}, "--as-hub: 'a:b' is no name", id="account"),
-        pytest.param({}, "the cluster cannot be read: The cluster cannot be found by", id="kubeconfig"),
-    ],
+@all_of_them(
+    "options, message",
+    {
+        "address": ({"hub_url": "hub:8081"}, "--hub-url: 'hub:8081' is no address"),
+        "broken address": ({"service_url": "http://[x"}, "--service-url"),
+        "namespace": ({"namespace": "a/../b"}, "--namespace: 'a/../b' is no name"),
+        "account": ({"as_hub": "a:b"}, "--as-hub: 'a:b' is no name"),
+        "kubeconfig": ({}, "the cluster cannot be read: The cluster cannot be found by"),
+    },
 )
 async def test_wrong_input_is_reported(tmp_path: Path, options: dict[str, str], message: str) -> None:
     code, output, messages = await doctor(tmp_path / "none", **options)
@@ -155,16 +156,7 @@ async def test_wrong_input_is_reported(tmp_path: Path, options: dict[str, str], 
 
 
 async def test_a_cluster_that_does_not_answer_is_reported(tmp_path: Path) -> None:
-    (tmp_path / "config").write_text(
-        json.dumps(
-            {
-                "current-context": "c",
-                "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:9"}}],
-                "users": [{"name": "c", "user": {"token": "t"}}],
-                "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
-            }
-        )
-    )
+    write_kubeconfig(tmp_path / "config", {"server": "http://127.0.0.1:9"}, "t", "default")
     code, output, messages = await doctor(tmp_path / "config")
     assert (code, output) == (2, "")
     assert "the cluster cannot be read: get /version" in messages

@@ -20,6 +20,7 @@ GI = 2**30 * 10**9
 
 
 @all_of_them(
+    "results, taken, allocated, consumed",
     {
         "nothing": ([], False, False, None),
         "whole": ([result("d0")], True, True, None),
@@ -31,7 +32,7 @@ GI = 2**30 * 10**9
         "share-that-does-not-say": ([share("d0")], False, True, None),
         "admin-share": ([share("d0") | {"adminAccess": True}], False, False, None),
         "no-share-id": ([result("d0", consumedCapacity={"memory": "1Gi"})], True, True, None),
-    }
+    },
 )
 def test_results(results: list[Any], taken: bool, allocated: bool, consumed: dict[str, int] | None) -> None:
     state = AllocatedState.from_claims([used(*results), make_claim(request())])

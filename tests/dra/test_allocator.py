@@ -151,6 +151,7 @@ def test_one_allocator_serves_many_nodes() -> None:
 
 
 @all_of_them(
+    "claim, features, reason",
     {
         "class": (request(deviceClassName="none"), {}, FatalReason.CLASS_NOT_FOUND),
         "no-class": (request(deviceClassName=""), {}, FatalReason.CLAIM),
@@ -168,7 +169,7 @@ def test_one_allocator_serves_many_nodes() -> None:
             {"consumable_capacity": False},
             FatalReason.FEATURE_DISABLED,
         ),
-    }
+    },
 )
 def test_fatal(claim: Any, features: dict[str, bool], reason: FatalReason) -> None:
     allocator = make_allocator([TWO], features=Features(**features))

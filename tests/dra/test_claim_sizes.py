@@ -29,12 +29,12 @@ NO_SIZES: list[object] = [
 NO_SIZES += [0, -1, 2**62 + 1, True, None, 1.5, ["1"]]
 
 
-@all_of_them(SIZES)
+@all_of_them("value", SIZES)
 def test_a_size(value: Any) -> None:
     assert is_size(value)
 
 
-@all_of_them(NO_SIZES)
+@all_of_them("value", NO_SIZES)
 def test_no_size(value: Any) -> None:
     assert not is_size(value)
 

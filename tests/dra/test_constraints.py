@@ -32,6 +32,7 @@ def accepts(constraint: Constraint, *values: Any, request: str = "r") -> list[bo
 
 
 @all_of_them(
+    "values, match, distinct",
     {
         "equal": (["x", "x"], [True, True], [True, False]),
         "different": (["x", "y"], [True, False], [True, True]),
@@ -43,7 +44,7 @@ def accepts(constraint: Constraint, *values: Any, request: str = "r") -> list[bo
         "absent": ([ABSENT, "x"], [False, True], [False, True]),
         "lists-are-unknown-but-first-passes": ([["x"], ["x"]], [True, False], [True, False]),
         "unknown-first": ([{}, "x"], [True, False], [True, True]),
-    }
+    },
 )
 def test_scalars(values: list[Any], match: list[bool], distinct: list[bool]) -> None:
     assert accepts(make(MATCH), *values) == match
@@ -116,6 +117,7 @@ def test_distinct_remembers_every_request() -> None:
 
 
 @all_of_them(
+    "requests, request_name, alternative, concerned",
     {
         "all": ((), "r", "", True),
         "request": (("r",), "r", "", True),
@@ -124,7 +126,7 @@ def test_distinct_remembers_every_request() -> None:
         "alternative": (("r/sub",), "r", "sub", True),
         "other-alternative": (("r/sub",), "r", "other", False),
         "alternative-of-none": (("r/sub",), "r", "", False),
-    }
+    },
 )
 def test_which_requests(requests: tuple[str, ...], request_name: str, alternative: str, concerned: bool) -> None:
     for kind in ("match", "distinct"):

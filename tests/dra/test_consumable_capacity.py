@@ -29,6 +29,7 @@ DEFAULT_ONLY = policy("100", default="10")
 
 
 @all_of_them(
+    "capacity, requested, consumed",
     {
         "no-policy-nothing-requested": ("40Gi", None, "40Gi"),
         "no-policy": ("40Gi", "5Gi", "5Gi"),
@@ -63,7 +64,7 @@ DEFAULT_ONLY = policy("100", default="10")
         "beyond-int64-when-rounded-up": (RANGE, "9223372036854775807", "-8589934589Gi"),
         "the-largest-size-of-ours": (RANGE, "4Ei", None),
         "beyond-int64-without-step": (OPEN_RANGE, "10e18", "10e18"),
-    }
+    },
 )
 def test_consumed(capacity: Any, requested: str | None, consumed: str | None) -> None:
     share = share_for({"memory": capacity}, {"memory": requested} if requested is not None else None)

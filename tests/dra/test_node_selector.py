@@ -24,6 +24,7 @@ def selector(*requirements: Requirement, fields: tuple[Requirement, ...] = ()) -
 
 
 @all_of_them(
+    "key, operator, values, matches",
     {
         "in": ("tier", "In", ("b", "a"), True),
         "in-other": ("tier", "In", ("b",), False),
@@ -39,7 +40,7 @@ def selector(*requirements: Requirement, fields: tuple[Requirement, ...] = ()) -
         "lt": ("rank", "Lt", ("8",), True),
         "gt-no-number": ("word", "Gt", ("1",), False),
         "lt-missing": ("none", "Lt", ("1",), False),
-    }
+    },
 )
 def test_labels(key: str, operator: str, values: tuple[str, ...], matches: bool) -> None:
     assert selector(Requirement(key, operator, values)).matches("n1", LABELS) is matches
@@ -72,6 +73,7 @@ def test_nothing_selects_nothing(terms: Any) -> None:
 
 
 @all_of_them(
+    "requirement",
     {
         "operator": Requirement("tier", "Like", ("a",)),
         "in-without-values": Requirement("tier", "In"),
@@ -85,7 +87,7 @@ def test_nothing_selects_nothing(terms: Any) -> None:
         "long-key": Requirement("t" * 64, "Exists"),
         "value": Requirement("tier", "In", ("a b",)),
         "long-value": Requirement("tier", "In", ("a" * 64,)),
-    }
+    },
 )
 def test_malformed(requirement: Requirement) -> None:
     # A term that matches does not help: all of them are parsed first.

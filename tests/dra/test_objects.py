@@ -126,6 +126,7 @@ def test_class_selector_of_unknown_kind() -> None:
 
 
 @all_of_them(
+    "value, kind",
     {
         "string": ("a", AttributeKind.STRING),
         "int": (1, AttributeKind.INT),
@@ -138,7 +139,7 @@ def test_class_selector_of_unknown_kind() -> None:
         "empty-list": ({"strings": []}, AttributeKind.UNKNOWN),
         "nothing": ({}, AttributeKind.UNKNOWN),
         "from-the-future": ({"quaternion": 1}, AttributeKind.UNKNOWN),
-    }
+    },
 )
 def test_attribute(value: Any, kind: AttributeKind) -> None:
     decoded = make_device(attributes={"a": value}).description.attributes["a"]
@@ -194,6 +195,7 @@ REQUEST = ("spec", "devices", "requests", 0)
 
 
 @all_of_them(
+    "decode, obj, where",
     {
         "no-object": (ResourceSlice, [], "ResourceSlice: must be an object, not a list"),
         "kind": (ResourceSlice, {"kind": "Pod"}, "ResourceSlice: kind: must be ResourceSlice"),
@@ -266,7 +268,7 @@ REQUEST = ("spec", "devices", "requests", 0)
             "status.allocation.devices.results[0].driver: is required",
         ),
         "label": (Node, {"metadata": {"name": "n", "labels": {"a": 1}}}, "metadata.labels.a: must be"),
-    }
+    },
 )
 def test_errors_name_the_field(decode: Any, obj: Any, where: str) -> None:
     with pytest.raises(ObjectError) as caught:

@@ -34,6 +34,7 @@ def states(pools: list[Pool]) -> list[tuple[str, PoolState]]:
 
 
 @all_of_them(
+    "where, relevant",
     {
         "node-name": ({"nodeName": "n1"}, True),
         "other-node-name": ({"nodeName": "n2"}, False),
@@ -45,7 +46,7 @@ def states(pools: list[Pool]) -> list[tuple[str, PoolState]]:
         "nothing-known": ({"nodeName": ""}, False),
         "per-device-none": ({"perDeviceNodeSelection": True}, False),
         "node-name-wins": ({"nodeName": "n2", "allNodes": True}, False),
-    }
+    },
 )
 def test_relevance(where: dict[str, Any], relevant: bool) -> None:
     assert names(gather(make_slice(devices=[D0], **where))) == (["d0"] if relevant else [])
@@ -79,6 +80,7 @@ def test_partitionable_devices_off(field: str) -> None:
 
 
 @all_of_them(
+    "slices, expected",
     {
         "one": ([("a", 1, 1, "n1")], [("p", PoolState.USABLE)]),
         "both-here": ([("a", 1, 2, "n1"), ("b", 1, 2, "n1")], [("p", PoolState.USABLE)]),
@@ -91,7 +93,7 @@ def test_partitionable_devices_off(field: str) -> None:
         "stale-but-complete": ([("a", 1, 1, "n1"), ("b", 2, 1, "n2")], [("p", PoolState.USABLE)]),
         "stale-and-incomplete": ([("a", 1, 2, "n1"), ("b", 2, 1, "n2")], []),
         "older-elsewhere": ([("a", 2, 2, "n1"), ("b", 1, 2, "n2")], [("p", PoolState.INCOMPLETE)]),
-    }
+    },
 )
 def test_completeness(slices: list[tuple[str, int, int, str]], expected: list[tuple[str, PoolState]]) -> None:
     pools = gather(

@@ -89,7 +89,7 @@ PARSED = [
 ]
 
 
-@all_of_them(PARSED)
+@all_of_them("text, nano, quantity_format, printed", PARSED)
 def test_parse_and_print(text: str, nano: int, quantity_format: QuantityFormat, printed: str):
     quantity = Quantity.parse(text)
     assert (quantity.nano, quantity.format, str(quantity)) == (nano, quantity_format, printed)
@@ -126,7 +126,7 @@ STORED = [
 ]
 
 
-@all_of_them(STORED)
+@all_of_them("text, stored, value", STORED)
 def test_stored_and_counted_in_64_bits(text: str, stored: str, value: int):
     quantity = Quantity.parse(text)
     assert quantity.stored_text() == stored
@@ -148,7 +148,7 @@ NOT_QUANTITIES += ["inf", "Pi", "e-10", ".e-10", "٣", "1\n"]
 NOT_QUANTITIES += ["1e1001", "1e999999999999999999999999", "1e9223372036854775808", "1" * 1001, "0" * 5000]
 
 
-@all_of_them(NOT_QUANTITIES)
+@all_of_them("text", NOT_QUANTITIES)
 def test_refused_text(text: str):
     with pytest.raises(QuantityError):
         Quantity.parse(text)
@@ -189,6 +189,7 @@ def test_value_rounds_away_from_zero(text: str, value: int):
 
 
 @all_of_them(
+    "left, right, total, difference",
     [
         ("1Gi", "1Gi", "2Gi", "0"),
         ("1Gi", "1G", "2073741824", "73741824"),
@@ -202,7 +203,7 @@ def test_value_rounds_away_from_zero(text: str, value: int):
         ("1m", "1n", "1000001n", "999999n"),
         ("512", "512", "1024", "0"),
         ("512Ki", "512Ki", "1Mi", "0"),
-    ]
+    ],
 )
 def test_arithmetic(left: str, right: str, total: str, difference: str):
     one, other = Quantity.parse(left), Quantity.parse(right)

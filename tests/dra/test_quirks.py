@@ -32,12 +32,12 @@ def outcome(verdict: dict[str, Any]) -> dict[str, Any]:
     return stripped
 
 
-@all_of_them(CASES)
+@all_of_them("case", CASES)
 def test_quirk(case: dict[str, Any]) -> None:
     assert [outcome(item) for item in verdicts(case["scenario"])] == case["expected"], case["what"]
 
 
-@all_of_them(SWITCHED)
+@all_of_them("case", SWITCHED)
 def test_quirk_switched_off(case: dict[str, Any]) -> None:
     quirks = dataclasses.replace(QUIRKS_1_36, **{case["quirk"]: False})
     decided = [outcome(item) for item in verdicts(case["scenario"], quirks)]

@@ -48,6 +48,7 @@ def why(slices: Any, claim: Any, existing: Any = (), **more: Any) -> NoFitReason
 
 
 @all_of_them(
+    "devices, wanted, existing, kind, sentence",
     {
         "nothing": ([], request(), [], RefusalKind.NO_DEVICES, "no devices"),
         "selector": (
@@ -115,7 +116,7 @@ def why(slices: Any, claim: Any, existing: Any = (), **more: Any) -> NoFitReason
             "taint bad=y:NoSchedule not tolerated",
         ),
         "too-few": ([A100], request(count=2), [], RefusalKind.TAKEN_HERE, "only 1 of 2 devices"),
-    }
+    },
 )
 def test_reason(devices: Any, wanted: Any, existing: Any, kind: RefusalKind, sentence: str) -> None:
     reason = why([make_slice(devices=devices)], make_claim(wanted), existing)
@@ -269,7 +270,7 @@ def test_shortest() -> None:
     assert shortest([]) is None
 
 
-@all_of_them(RefusalKind)
+@all_of_them("kind", RefusalKind)
 def test_every_kind_has_a_sentence(kind: RefusalKind) -> None:
     text = str(Refusal(kind, subject="memory", left=Quantity.parse("1Gi"), needed=Quantity.parse("2Gi")))
     assert text

@@ -12,6 +12,7 @@ BAD = Taint("bad", "y", "NoSchedule")
 
 
 @all_of_them(
+    "toleration, covers",
     {
         "equal": (Toleration("bad", "Equal", "y"), True),
         "other-value": (Toleration("bad", "Equal", "n"), False),
@@ -25,7 +26,7 @@ BAD = Taint("bad", "y", "NoSchedule")
         "other-effect": (Toleration("bad", "Exists", effect="NoExecute"), False),
         "seconds-do-not-matter": (Toleration("bad", "Exists", toleration_seconds=0), True),
         "unknown-operator": (Toleration("bad", "Near", "y"), False),
-    }
+    },
 )
 def test_tolerates(toleration: Toleration, covers: bool) -> None:
     assert tolerates(toleration, BAD) is covers

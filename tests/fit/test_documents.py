@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from dra_spawner.fit.documents import read_documents
 from dra_spawner.fit.input_errors import InputError
 from dra_spawner.fit.limits import CLUSTER_FILES
+from tests.all_of_them import all_of_them
 
+EXAMPLES = 150
 LIMITS = replace(CLUSTER_FILES, levels=5, repeated_characters=1_000)
 
 
@@ -34,7 +36,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(st.dictionaries(st.text(max_size=5), JSON, min_size=1))
 def test_written_documents_are_read(value):
     deep = replace(LIMITS, levels=100)
@@ -44,68 +46,53 @@ def test_written_documents_are_read(value):
     assert [item.value for item in read_documents("f", text, deep)] == [yaml.safe_load(text)]
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        pytest.param("a: 2026-01-02", {"a": "2026-01-02"}, id="no dates"),
-        pytest.param("a: 22:22", {"a": "22:22"}, id="no base 60"),
-        pytest.param("a: 1_000", {"a": 1000}, id="underscores"),
-        pytest.param(
-            "a: [0x1F, 0b11, 017, 08, -5, +5, .5, 1.]", {"a": [31, 3, 15, "08", -5, 5, 0.5, 1.0]}, id="numbers"
-        ),
-        pytest.param("a: [yes, Off, TRUE, tRUE]", {"a": [True, False, True, "tRUE"]}, id="booleans"),
-        pytest.param("a: [~, null]\nb:", {"a": [None, None], "b": None}, id="null"),
-        pytest.param("a: !!str 1\nb: !!float 1\nc: ! 1", {"a": "1", "b": 1.0, "c": "1"}, id="tags"),
-        pytest.param(
-            "a: &x {b: 1, c: 2}\nd: {<<: *x, c: 3}", {"a": {"b": 1, "c": 2}, "d": {"b": 1, "c": 3}}, id="merge"
-        ),
-        pytest.param("a: {<<: [{b: 1}, {b: 2, c: 3}]}", {"a": {"b": 1, "c": 3}}, id="first of several merges"),
-        pytest.param('a: {"<<": 1}', {"a": {"<<": 1}}, id="quoted merge key"),
-        pytest.param("a: [<<]", {"a": ["<<"]}, id="merge key as an item"),
-        pytest.param("a: &x 1\nb: &x 2\nc: *x", {"a": 1, "b": 2, "c": 2}, id="the last anchor of a name"),
-        pytest.param("a: b\r\nc: d\r\n", {"a": "b", "c": "d"}, id="CRLF"),
-    ],
+@all_of_them(
+    "text, value",
+    {
+        "no dates": ("a: 2026-01-02", {"a": "2026-01-02"}),
+        "no base 60": ("a: 22:22", {"a": "22:22"}),
+        "underscores": ("a: 1_000", {"a": 1000}),
+        "numbers": ("a: [0x1F, 0b11, 017, 08, -5, +5, .5, 1.]", {"a": [31, 3, 15, "08", -5, 5, 0.5, 1.0]}),
+        "booleans": ("a: [yes, Off, TRUE, tRUE]", {"a": [True, False, True, "tRUE"]}),
+        "null": ("a: [~, null]\nb:", {"a": [None, None], "b": None}),
+        "tags": ("a: !!str 1\nb: !!float 1\nc: ! 1", {"a": "1", "b": 1.0, "c": "1"}),
+        "merge": ("a: &x {b: 1, c: 2}\nd: {<<: *x, c: 3}", {"a": {"b": 1, "c": 2}, "d": {"b": 1, "c": 3}}),
+        "first of several merges": ("a: {<<: [{b: 1}, {b: 2, c: 3}]}", {"a": {"b": 1, "c": 3}}),
+        "quoted merge key": ('a: {"<<": 1}', {"a": {"<<": 1}}),
+        "merge key as an item": ("a: [<<]", {"a": ["<<"]}),
+        "the last anchor of a name": ("a: &x 1\nb: &x 2\nc: *x", {"a": 1, "b": 2, "c": 2}),
+        "CRLF": ("a: b\r\nc: d\r\n", {"a": "b", "c": "d"}),
+    },
 )
 def test_yaml_is_read_as_kubernetes_does(text, value):
     assert values(text) == [value]
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        pytest.param("a:\n  b: 1\n  b: 2", "f, line 3: a.b: appears twice; a key may appear once", id="repeated key"),
-        pytest.param('{"a":\n{"b": 1,\n"b": 2}}', "f, line 3: a.b: appears twice", id="repeated key in JSON"),
-        pytest.param(
-            "a:\n- [[[[1]]]]", "f, line 2: a[0][0][0][0]: is nested too deeply; at most 5 levels", id="levels"
-        ),
-        pytest.param(
-            '{"a":\n[[[[\n[]]]]]}', "f, line 3: a[0][0][0][0]: is nested too deeply; at most 5", id="JSON's levels"
-        ),
-        pytest.param(
-            "a: &x [[[1]]]\nb: {c: *x}\nd: [{e: *x}]", "f, line 3: d[0].e: is nested too deeply", id="by aliases"
-        ),
-        pytest.param(
+@all_of_them(
+    "text, message",
+    {
+        "repeated key": ("a:\n  b: 1\n  b: 2", "f, line 3: a.b: appears twice; a key may appear once"),
+        "repeated key in JSON": ('{"a":\n{"b": 1,\n"b": 2}}', "f, line 3: a.b: appears twice"),
+        "levels": ("a:\n- [[[[1]]]]", "f, line 2: a[0][0][0][0]: is nested too deeply; at most 5 levels"),
+        "JSON's levels": ('{"a":\n[[[[\n[]]]]]}', "f, line 3: a[0][0][0][0]: is nested too deeply; at most 5"),
+        "by aliases": ("a: &x [[[1]]]\nb: {c: *x}\nd: [{e: *x}]", "f, line 3: d[0].e: is nested too deeply"),
+        "aliases": (
             f"a: &x {'y' * 300}\nb: [*x, *x, *x,\n*x]",
             "f, line 3: b[3]: aliases repeat more than is allowed, 1,000",
-            id="aliases",
         ),
-        pytest.param("a: &x\n  b: *x", "f, line 2: a.b: *x is inside the value that it stands for", id="in itself"),
-        pytest.param("a: *x", "f, line 1: a: *x names an anchor that does not exist", id="no anchor"),
-        pytest.param(
-            "---\na: &x 1\n---\na: *x", "f, line 4: a: *x names an anchor that does not exist", id="other document"
-        ),
-        pytest.param("a: {<<: 1}", "f, line 1: a.<<: << takes a mapping", id="merge of a number"),
-        pytest.param("? [a]\n: 1", "f, line 1: a key must be a string, not a mapping or list", id="key"),
-        pytest.param(
-            "a: !!python/name:os.system x", "a: has the tag tag:yaml.org,2002:python/name:os.system", id="tag"
-        ),
-        pytest.param("a: !!int x", "f, line 1: a: is not what its tag !!int says", id="wrong tag"),
-        pytest.param("a: .inf", "f, line 1: a: is .inf, which is no value of JSON", id="infinity"),
-        pytest.param(f"a: {'9' * 101}", "f, line 1: a: is a number of 101 characters, at most 100 are", id="number"),
-        pytest.param('{"a": 1e999}', "f, line 1: is not JSON: 1e999 is larger than any number", id="JSON's infinity"),
-        pytest.param('{"a": [1,\n"\\ud800"]}', "f, line 2: a[1]: has half of a character", id="surrogate"),
-        pytest.param("a: b\nc: \x07", "f, line 2: has the character U+0007", id="control character"),
-    ],
+        "in itself": ("a: &x\n  b: *x", "f, line 2: a.b: *x is inside the value that it stands for"),
+        "no anchor": ("a: *x", "f, line 1: a: *x names an anchor that does not exist"),
+        "other document": ("---\na: &x 1\n---\na: *x", "f, line 4: a: *x names an anchor that does not exist"),
+        "merge of a number": ("a: {<<: 1}", "f, line 1: a.<<: << takes a mapping"),
+        "key": ("? [a]\n: 1", "f, line 1: a key must be a string, not a mapping or list"),
+        "tag": ("a: !!python/name:os.system x", "a: has the tag tag:yaml.org,2002:python/name:os.system"),
+        "wrong tag": ("a: !!int x", "f, line 1: a: is not what its tag !!int says"),
+        "infinity": ("a: .inf", "f, line 1: a: is .inf, which is no value of JSON"),
+        "number": (f"a: {'9' * 101}", "f, line 1: a: is a number of 101 characters, at most 100 are"),
+        "JSON's infinity": ('{"a": 1e999}', "f, line 1: is not JSON: 1e999 is larger than any number"),
+        "surrogate": ('{"a": [1,\n"\\ud800"]}', "f, line 2: a[1]: has half of a character"),
+        "control character": ("a: b\nc: \x07", "f, line 2: has the character U+0007"),
+    },
 )
 def test_refusals_have_line_and_path(text, message):
     assert message in refusal(text)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-import pytest
 import yaml
 
+from tests.all_of_them import all_of_them
 from tests.fit.inputs import DRIVER, answers, api_list, claim, device_class, fit, gpu, gpu_slice, node
 
 SHARED = [node("n1"), gpu_slice("n1", gpu(shared=True)), device_class()]
@@ -15,28 +15,26 @@ FITS = {"n1": {"allocations": [{"claim": "team/wanted", "results": [RESULT]}]}}
 OBJECTS = [node("n1"), gpu_slice("n1", gpu()), device_class(), claim()]
 
 
-@pytest.mark.parametrize(
+@all_of_them(
     "text",
-    [
-        pytest.param(json.dumps(api_list(*OBJECTS)), id="list"),
-        pytest.param(json.dumps(api_list(*OBJECTS), indent=4), id="list as kubectl prints it"),
-        pytest.param("\ufeff" + json.dumps(api_list(*OBJECTS)), id="byte order mark"),
-        pytest.param("\n".join(json.dumps(item, indent=1) for item in OBJECTS), id="objects one after the other"),
-        pytest.param("".join(map(json.dumps, OBJECTS)), id="objects without space between them"),
-        pytest.param(json.dumps(OBJECTS), id="array"),
-        pytest.param("---\n" + yaml.safe_dump_all(OBJECTS), id="documents of YAML"),
-        pytest.param(yaml.safe_dump(api_list(*OBJECTS)), id="list in YAML"),
-        pytest.param("# empty\n---\n---\n" + yaml.safe_dump_all(OBJECTS), id="empty documents of YAML"),
-        pytest.param(
-            json.dumps({"kind": "NodeList", "apiVersion": "v1", "items": [{"metadata": {"name": "n1"}}]})
-            + json.dumps(api_list(*OBJECTS[1:])),
-            id="items that do not say their kind",
+    {
+        "list": json.dumps(api_list(*OBJECTS)),
+        "list as kubectl prints it": json.dumps(api_list(*OBJECTS), indent=4),
+        "byte order mark": "\ufeff" + json.dumps(api_list(*OBJECTS)),
+        "objects one after the other": "\n".join(json.dumps(item, indent=1) for item in OBJECTS),
+        "objects without space between them": "".join(map(json.dumps, OBJECTS)),
+        "array": json.dumps(OBJECTS),
+        "documents of YAML": "---\n" + yaml.safe_dump_all(OBJECTS),
+        "list in YAML": yaml.safe_dump(api_list(*OBJECTS)),
+        "empty documents of YAML": "# empty\n---\n---\n" + yaml.safe_dump_all(OBJECTS),
+        "items that do not say their kind": json.dumps(
+            {"kind": "NodeList", "apiVersion": "v1", "items": [{"metadata": {"name": "n1"}}]}
+        )
+        + json.dumps(api_list(*OBJECTS[1:])),
+        "objects that do not matter": json.dumps(
+            api_list(*OBJECTS, {"kind": "Pod", "metadata": {}}, {"kind": "Node", "apiVersion": "other/v1"})
         ),
-        pytest.param(
-            json.dumps(api_list(*OBJECTS, {"kind": "Pod", "metadata": {}}, {"kind": "Node", "apiVersion": "other/v1"})),
-            id="objects that do not matter",
-        ),
-    ],
+    },
 )
 def test_every_format_is_read(text):
     assert answers(stdin=text) == [{"name": "standard input", "nodes": FITS}]
@@ -74,35 +72,30 @@ def test_claims_are_taken_together_in_order():
     assert answer["nodes"]["n1"] == {"unavailable": "memory: 15Gi left, 16Gi needed"}
 
 
-@pytest.mark.parametrize(
-    ("objects", "verdict"),
-    [
-        pytest.param(
-            [gpu_slice("n1", gpu(shared=True, default="1Gi", validRange={"min": "1Gi", "step": "0"})), device_class()],
-            "error: ResourceSlice n1-gpu: spec.devices[0].capacity[memory].requestPolicy.validRange.step: must not be 0",
-            id="step 0",
-        ),
-        pytest.param([gpu_slice("n1", gpu(memory="12Q")), device_class()], "is not a quantity", id="no quantity"),
-        pytest.param([gpu_slice("n1", gpu()), device_class("device.driver ==")], "does not compile", id="class's CEL"),
-        pytest.param(
-            [
-                gpu_slice("n1", {**gpu(), "consumesCounters": [{"counterSet": "none", "counters": {}}]}),
-                device_class(),
-            ],
+NO_STEP = gpu(shared=True, default="1Gi", validRange={"min": "1Gi", "step": "0"})
+NO_COUNTERS = {**gpu(), "consumesCounters": [{"counterSet": "none", "counters": {}}]}
+WRONG_CLASS = {"kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {"selectors": 1}}
+POLICY = "spec.devices[0].capacity[memory].requestPolicy"
+
+
+@all_of_them(
+    "device, of_class, verdict",
+    {
+        "step 0": (NO_STEP, device_class(), f"error: ResourceSlice n1-gpu: {POLICY}.validRange.step: must not be 0"),
+        "no quantity": (gpu(memory="12Q"), device_class(), "is not a quantity"),
+        "class's CEL": (gpu(), device_class("device.driver =="), "does not compile"),
+        "unknown counter": (
+            NO_COUNTERS,
+            device_class(),
             "unavailable: pool gpu.example.com/n1 is invalid: device gpu-0 consumes the unknown counter set none",
-            id="unknown counter",
         ),
-        pytest.param(
-            [gpu_slice("n1", gpu()), {"kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {"selectors": 1}}],
-            "error: DeviceClass gpu: spec.selectors: must be a list",
-            id="class",
-        ),
-    ],
+        "class": (gpu(), WRONG_CLASS, "error: DeviceClass gpu: spec.selectors: must be a list"),
+    },
 )
-def test_an_object_the_api_server_refuses_gives_one_verdict_where_the_object_matters(objects, verdict):
+def test_an_object_the_api_server_refuses_gives_one_verdict_where_the_object_matters(device, of_class, verdict):
     healthy = [node("n1"), node("n2"), gpu_slice("n2", gpu())]
-    touches_all = objects[1] != device_class()
-    [answer] = answers(stdin=json.dumps([*healthy, *objects, claim()]), refused=touches_all)
+    touches_all = of_class != device_class()
+    [answer] = answers(stdin=json.dumps([*healthy, gpu_slice("n1", device), of_class, claim()]), refused=touches_all)
     [(kind, text)] = answer["nodes"]["n1"].items()
     assert verdict in f"{kind}: {text}"
     assert ("error" in answer["nodes"]["n2"]) == touches_all

@@ -11,6 +11,7 @@ import pytest
 
 from dra_spawner.cli import main
 from dra_spawner.json_types import JsonObject
+from tests.all_of_them import all_of_them
 from tests.fit.inputs import api_list, claim, device_class, fit, gpu, gpu_slice, node
 
 CLUSTER = [
@@ -54,20 +55,18 @@ def test_one_of_several_questions_fits_nowhere():
     assert "\n\nb\nteam/wanted fits nowhere\n" in output
 
 
-@pytest.mark.parametrize(
-    ("objects", "sentence"),
-    [
-        pytest.param(
-            [claim(), device_class()], "No node was given, so there is nowhere for team/wanted to fit.", id="node"
-        ),
-        pytest.param([node("n1")], "No claim without allocation was given, so there is nothing to fit.", id="claim"),
-        pytest.param(
-            [*CLUSTER, claim("a", "1Gi"), claim("b", "1Gi")], "team/a, team/b fit together on 14 of 14 nodes", id="two"
-        ),
-        pytest.param(
-            [*CLUSTER, claim("a", "30Gi"), claim("b", "30Gi")], "team/a, team/b fit together nowhere", id="two, nowhere"
-        ),
-    ],
+def two_claims(memory: str):
+    return [*CLUSTER, claim("a", memory), claim("b", memory)]
+
+
+@all_of_them(
+    "objects, sentence",
+    {
+        "node": ([claim(), device_class()], "No node was given, so there is nowhere for team/wanted to fit."),
+        "claim": ([node("n1")], "No claim without allocation was given, so there is nothing to fit."),
+        "two": (two_claims("1Gi"), "team/a, team/b fit together on 14 of 14 nodes"),
+        "two, nowhere": (two_claims("30Gi"), "team/a, team/b fit together nowhere"),
+    },
 )
 def test_the_headline(objects, sentence):
     assert fit(stdin=json.dumps(objects))[1].splitlines()[0] == sentence
@@ -76,44 +75,35 @@ def test_the_headline(objects, sentence):
 LIST = json.dumps(api_list(node("n1"), node("n2")), indent=1)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        pytest.param("", "standard input: has no objects in it", id="empty"),
-        pytest.param("# nothing\n", "standard input: has no objects in it", id="only a comment"),
-        pytest.param(
-            LIST[: LIST.index("n2") + 1], "line 19: items[1].metadata.name: the text ends", id="cut in a text"
-        ),
-        pytest.param(LIST[: LIST.index('"n2"')], "line 19: items[1].metadata.name: the text", id="cut before a value"),
-        pytest.param(LIST[:-3], "line 21: items: the text ends in the middle of it", id="cut near the end"),
-        pytest.param(LIST.replace('"n2"', "n2"), "line 19: items[1].metadata.name: is not JSON", id="broken"),
-        pytest.param('{"kind": NaN}', "line 1: is not JSON: NaN is not a JSON value", id="NaN"),
-        pytest.param(
-            '{"kind": "Pod"}\n{"kind": "Node"', "line 2: the text ends in the middle of it", id="second value"
-        ),
-        pytest.param('\n{"a": 1}', "line 2: has no kind; expected an API object, a List, or", id="foreign"),
-        pytest.param(
-            '{"kind": "List", "items":\n[1]}', "line 2: items[0]: must be an API object, not a num", id="item"
-        ),
-        pytest.param('{"kind": "List",\n"items": {}}', "line 2: items: must be a list of API objects", id="items"),
-        pytest.param('{"kind":\n 1}', "line 2: kind: must be a string", id="kind"),
-        pytest.param('{"kind": "Node", "metadata":\n{}}', "line 2: metadata.name: is required", id="nameless"),
-        pytest.param('{"name": 1, "objects": []}', "line 1: name: must be a string", id="name of a question"),
-        pytest.param('{"name": "a", "objects":\n3}', "line 2: objects: must be a list", id="objects of a question"),
-        pytest.param("[" * 100_000, "is nested too deeply", id="deep"),
-        pytest.param("hello", "line 1: must be an API object, not a string", id="text"),
-        pytest.param("kind: Node\nmetadata: [1,\n", "line 3: is not YAML: ", id="broken YAML"),
-        pytest.param("kind: Node\n1: x\n", "the key 1 must be a string: put it in quotes", id="key in YAML"),
-        pytest.param(
-            "kind: Node\nmetadata:\n  name: [n]\n", "line 3: metadata.name: must be a string", id="YAML's line"
-        ),
-        pytest.param(
+@all_of_them(
+    "text, message",
+    {
+        "empty": ("", "standard input: has no objects in it"),
+        "only a comment": ("# nothing\n", "standard input: has no objects in it"),
+        "cut in a text": (LIST[: LIST.index("n2") + 1], "line 19: items[1].metadata.name: the text ends"),
+        "cut before a value": (LIST[: LIST.index('"n2"')], "line 19: items[1].metadata.name: the text"),
+        "cut near the end": (LIST[:-3], "line 21: items: the text ends in the middle of it"),
+        "broken": (LIST.replace('"n2"', "n2"), "line 19: items[1].metadata.name: is not JSON"),
+        "NaN": ('{"kind": NaN}', "line 1: is not JSON: NaN is not a JSON value"),
+        "second value": ('{"kind": "Pod"}\n{"kind": "Node"', "line 2: the text ends in the middle of it"),
+        "foreign": ('\n{"a": 1}', "line 2: has no kind; expected an API object, a List, or"),
+        "item": ('{"kind": "List", "items":\n[1]}', "line 2: items[0]: must be an API object, not a num"),
+        "items": ('{"kind": "List",\n"items": {}}', "line 2: items: must be a list of API objects"),
+        "kind": ('{"kind":\n 1}', "line 2: kind: must be a string"),
+        "nameless": ('{"kind": "Node", "metadata":\n{}}', "line 2: metadata.name: is required"),
+        "name of a question": ('{"name": 1, "objects": []}', "line 1: name: must be a string"),
+        "objects of a question": ('{"name": "a", "objects":\n3}', "line 2: objects: must be a list"),
+        "deep": ("[" * 100_000, "is nested too deeply"),
+        "text": ("hello", "line 1: must be an API object, not a string"),
+        "broken YAML": ("kind: Node\nmetadata: [1,\n", "line 3: is not YAML: "),
+        "key in YAML": ("kind: Node\n1: x\n", "the key 1 must be a string: put it in quotes"),
+        "YAML's line": ("kind: Node\nmetadata:\n  name: [n]\n", "line 3: metadata.name: must be a string"),
+        "old version": (
             "kind: DeviceClass\napiVersion: resource.k8s.io/v1beta1\n",
             "line 2: apiVersion: 'resource.k8s.io/v1beta1' cannot be read, only resource.k8s.io/v1;"
             " ask the cluster for deviceclasses.v1.resource.k8s.io",
-            id="old version",
         ),
-    ],
+    },
 )
 def test_bad_input_is_reported_by_file_line_and_field(text, message):
     code, output, messages = fit(stdin=text)
@@ -215,8 +205,8 @@ def test_stopped_searches_in_json():
     assert [list(verdict) for verdict in nodes.values()] == [["stopped"]] * 3
 
 
-@pytest.mark.parametrize(
-    ("claims", "code"), [([claim()], 3), ([claim(), claim("large", capacity={"requests": {"memory": "500Gi"}})], 1)]
+@all_of_them(
+    "claims, code", [([claim()], 3), ([claim(), claim("large", capacity={"requests": {"memory": "500Gi"}})], 1)]
 )
 def test_other_questions_have_their_own_time(claims, code):
     """The worst of them is the exit code: one that fits nowhere, then one of which that is not known."""
@@ -229,7 +219,7 @@ def test_other_questions_have_their_own_time(claims, code):
     assert found == code
 
 
-@pytest.mark.parametrize("value", ["-1", "nan", "1e9", "soon", ""])
+@all_of_them("value", ["-1", "nan", "1e9", "soon", ""])
 def test_a_timeout_that_is_none(value, capsys):
     with pytest.raises(SystemExit) as caught:
         main(["fit", f"--timeout={value}"])

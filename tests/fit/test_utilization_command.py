@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import subprocess
-import sys
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ import pytest
 
 from dra_spawner.cli import main
 from dra_spawner.fit.utilization_command import UtilizationOptions, run_utilization
+from tests.all_of_them import all_of_them
 from tests.fit.inputs import DRIVER, Terminal, api_list, claim, device_class, gpu, gpu_slice, node
 from tests.simulator.utilization_examples import EXAMPLES
 
@@ -91,7 +90,7 @@ CLUSTER = [
 ]
 
 
-@pytest.mark.parametrize(("slices", "results", "autoscaler", "ours"), EXAMPLES)
+@all_of_them("slices, results, autoscaler, ours", EXAMPLES)
 def test_worked_examples(slices, results, autoscaler, ours):
     held = claim("c")
     held["status"] = {"allocation": {"devices": {"results": results}}}
@@ -118,14 +117,14 @@ def test_all_names():
     assert table(*CLUSTER, all_names=True)[2].endswith("  n00, n01, n02, n03, n04, n05, n06, n07, n08, n09, n10, n11")
 
 
-@pytest.mark.parametrize(
-    ("memory", "shown"),
-    [
-        pytest.param("1Mi", "<1 %", id="hardly anything is not nothing"),
-        pytest.param("40959Mi", ">99 %", id="almost everything is not everything"),
-        pytest.param("40Gi", "100 %", id="everything"),
-        pytest.param("5Gi", "13 %", id="rounded half up"),
-    ],
+@all_of_them(
+    "memory, shown",
+    {
+        "hardly anything is not nothing": ("1Mi", "<1 %"),
+        "almost everything is not everything": ("40959Mi", ">99 %"),
+        "everything": ("40Gi", "100 %"),
+        "rounded half up": ("5Gi", "13 %"),
+    },
 )
 def test_percentages(memory, shown):
     assert f" | {shown}  " in table(*in_use(1, memory))[2]
@@ -179,52 +178,44 @@ def incomplete(name: str) -> list[Any]:
 BROKEN_SLICE = "ResourceSlice n1-gpu: spec.devices[0].capacity[memory].value: '12Q' is not a quantity"
 
 
-@pytest.mark.parametrize(
-    ("objects", "cells", "row"),
-    [
-        pytest.param(
+BROKEN_NODE = {"kind": "Node", "metadata": {"name": "n1", "labels": 1}}
+BROKEN_POD = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"nodeName": "n1", "containers": 1}}
+LABELS = "metadata.labels: must be an object, not an integer (standard input, line 1)  n1"
+
+
+@all_of_them(
+    "objects, cells, row",
+    {
+        "incomplete pools": (
             [*incomplete("n1"), *incomplete("n2")],
             ["2", "unknown", "unknown"],
             "gpu.example.com: incomplete, generation 1 has 1 of 2 slices  n1, n2",
-            id="incomplete pools",
         ),
-        pytest.param(
+        "claim not allocated": (
             [node("n1"), gpu_slice("n1", gpu()), claim("c"), pod("p", "n1", "c")],
             ["1", "unknown", "0 %"],
             "autoscaler: claim team/c not allocated  n1",
-            id="claim not allocated",
         ),
-        pytest.param(
+        "only ours unknown": (
             [node("n1"), gpu_slice("n1", gpu(), gpu())],
             ["1", "0 %", "unknown"],
             "weighted: gpu.example.com: device gpu-0 ",
-            id="only ours unknown",
         ),
-        pytest.param(
+        "slice": (
             [node("n1"), gpu_slice("n1", gpu(memory="12Q"))],
             ["1", "unknown", "unknown"],
             f"{BROKEN_SLICE} (standard input, line 1)  n1",
-            id="slice",
         ),
-        pytest.param(
-            [{"kind": "Node", "metadata": {"name": "n1", "labels": 1}}],
-            ["1", "unknown", "unknown"],
-            "Node n1: metadata.labels: must be an object, not an integer (standard input, line 1)  n1",
-            id="node",
-        ),
-        pytest.param(
-            [
-                *(node("n1"), gpu_slice("n1", gpu())),
-                {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"nodeName": "n1", "containers": 1}},
-            ],
+        "node": ([BROKEN_NODE], ["1", "unknown", "unknown"], f"Node n1: {LABELS}"),
+        "pod": (
+            [node("n1"), gpu_slice("n1", gpu()), BROKEN_POD],
             ["1", "unknown", "0 %"],
             "autoscaler: Pod p: spec.containers: ",
-            id="pod",
         ),
-    ],
+    },
 )
-def test_unknown_and_why(request, objects, cells, row):
-    refused = request.node.callspec.id in ("slice", "node", "pod")
+def test_unknown_and_why(objects, cells, row):
+    refused = row.startswith((BROKEN_SLICE, "Node n1", "autoscaler: Pod p"))
     headline, _, busy, shown, *notes = table(*objects, *in_use(5, "33Gi"), refused=refused)
     assert headline.endswith("with an unknown figure")
     assert busy.endswith("n05")
@@ -306,19 +297,17 @@ def test_lists_whose_items_do_not_say_their_kind():
     assert figures(nodes, api_list(item, held, user))["nodes"]["n01"]["weighted"] == 0.25
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        pytest.param("", "standard input: has no objects in it", id="empty"),
-        pytest.param('{"kind": "Node"', "standard input, line 1: the text ends in the middle of it", id="cut"),
-        pytest.param('\n{"a": 1}', "standard input, line 2: has no kind; expected an API object", id="foreign"),
-        pytest.param('{"kind": "Node", "metadata":\n{}}', "line 2: metadata.name: is required", id="nameless"),
-        pytest.param('{"kind": "Pod",\n"metadata": 1}', "line 2: metadata.name: is required", id="no metadata"),
-        pytest.param('{"kind": "Node", "metadata": {\n"name": 1}}', "line 2: metadata.name: must be a str", id="name"),
-        pytest.param(
-            '{"kind": "ResourceSlice", "apiVersion": "resource.k8s.io/v1beta1"}', "cannot be read, only", id="version"
-        ),
-    ],
+@all_of_them(
+    "text, message",
+    {
+        "empty": ("", "standard input: has no objects in it"),
+        "cut": ('{"kind": "Node"', "standard input, line 1: the text ends in the middle of it"),
+        "foreign": ('\n{"a": 1}', "standard input, line 2: has no kind; expected an API object"),
+        "nameless": ('{"kind": "Node", "metadata":\n{}}', "line 2: metadata.name: is required"),
+        "no metadata": ('{"kind": "Pod",\n"metadata": 1}', "line 2: metadata.name: is required"),
+        "name": ('{"kind": "Node", "metadata": {\n"name": 1}}', "line 2: metadata.name: must be a str"),
+        "version": ('{"kind": "ResourceSlice", "apiVersion": "resource.k8s.io/v1beta1"}', "cannot be read, only"),
+    },
 )
 def test_bad_input_is_reported_by_file_line_and_field(text, message):
     code, output, messages = utilization(stdin=text.encode() or b" ")
@@ -328,12 +317,12 @@ def test_bad_input_is_reported_by_file_line_and_field(text, message):
     assert messages.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("objects", "there"),
-    [
-        pytest.param(CLUSTER, "it has gpu", id="another"),
-        pytest.param([node("n1")], "it has none", id="none"),
-    ],
+@all_of_them(
+    "objects, there",
+    {
+        "another": (CLUSTER, "it has gpu"),
+        "none": ([node("n1")], "it has none"),
+    },
 )
 def test_a_weight_that_would_do_nothing(objects, there):
     code, output, messages = utilization(*objects, weights={"gpus": Fraction(2)})
@@ -354,7 +343,7 @@ def test_progress_is_for_terminals_and_leaves_nothing_behind():
     assert (code, output, "") == utilization(*CLUSTER)
 
 
-@pytest.mark.parametrize("text", ["gpu", "=1", "gpu=", "gpu=-1", "gpu=1e9", "gpu=nan", "gpu=1/3", "gpu=.5"])
+@all_of_them("text", ["gpu", "=1", "gpu=", "gpu=-1", "gpu=1e9", "gpu=nan", "gpu=1/3", "gpu=.5"])
 def test_weights_that_are_none(text, capsys):
     with pytest.raises(SystemExit) as end:
         main(["utilization", "--weight", text])
@@ -371,16 +360,9 @@ def test_help_teaches(capsys):
         assert part in shown
 
 
-def test_the_command_itself(tmp_path):
+def test_the_command_itself(tmp_path, capsys):
     (tmp_path / "cluster.json").write_text(json.dumps(api_list(*CLUSTER)))
-    command: list[str | Path] = [
-        Path(sys.executable).with_name("dra-spawner"),
-        "utilization",
-        "--weight",
-        "gpu=2.5",
-        "--format",
-        "json",
-    ]
-    done = subprocess.run([*command, tmp_path / "cluster.json"], capture_output=True, text=True, timeout=240)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert json.loads(done.stdout)["nodes"]["n12"]["weighted"] == 0.125
+    assert main(["utilization", "--weight", "gpu=2.5", "--format", "json", str(tmp_path / "cluster.json")]) == 0
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    assert json.loads(shown.out)["nodes"]["n12"]["weighted"] == 0.125

@@ -13,6 +13,7 @@ from dra_spawner.cli import main
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.records import WaitCause
 from dra_spawner.history.user_names import UserNameMode
+from tests.all_of_them import all_of_them
 from tests.history.conftest import postgresql, url
 from tests.history.records import after, decision, launch, lead_time
 
@@ -208,8 +209,8 @@ def test_the_services_configuration_names_the_database(
     assert run(capsys, "export")[0] == 2
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+@all_of_them(
+    "arguments, code, said",
     [
         (["export"], 2, "no database is configured"),
         (["export", "--url", "mysql://db/h"], 2, "the database's URL cannot be used; allowed: a URL that begins with"),
@@ -244,8 +245,8 @@ def test_what_cannot_be_done_is_told_in_one_line(
     assert err.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
+@all_of_them(
+    "arguments, said",
     [
         (["--begin", "yesterday"], "'yesterday' is not a time with its zone"),
         (["--begin", "2026-03-01T00:00:00"], "is not a time with its zone"),

@@ -13,7 +13,7 @@ from tests.images.containerfile import IMAGES, ROOT, Containerfile, Stage, read_
 FILES = sorted(IMAGES.glob("*.Containerfile"))
 
 
-each_file = all_of_them({path.stem: read_containerfile(path) for path in FILES})
+each_file = all_of_them("containerfile", {path.stem: read_containerfile(path) for path in FILES})
 
 
 def last_stage(containerfile: Containerfile) -> Stage:

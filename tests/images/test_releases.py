@@ -77,7 +77,7 @@ DISAGREEING = (
 
 
 def test_disagreeing_files_are_named(checkout: Path) -> None:
-    @all_of_them(DISAGREEING)
+    @all_of_them("file, before, after, problem", DISAGREEING)
     def check(file: str, before: str, after: str, problem: str) -> None:
         path = checkout / file
         text = path.read_text()
@@ -187,7 +187,7 @@ def test_the_list_of_parts(tmp_path: Path) -> None:
     assert " ".join(["cyclonedx-py", *tool[1:], *options[:-1]]) in (ROOT / ".github/workflows/release.yaml").read_text()
 
 
-@all_of_them({path.stem: path for path in WORKFLOWS})
+@all_of_them("path", {path.stem: path for path in WORKFLOWS})
 def test_workflows(path: Path) -> None:
     schema = Path(check_jsonschema.__file__).parent / "builtin_schemas" / "vendor" / "github-workflows.json"
     text = path.read_text()
@@ -247,7 +247,7 @@ def test_nothing_is_published_that_was_not_tested_and_the_package_is_last() -> N
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
-@all_of_them([("v1.2.0", "--latest"), ("v1.2.0rc3", "--prerelease")])
+@all_of_them("tag, kind", [("v1.2.0", "--latest"), ("v1.2.0rc3", "--prerelease")])
 def test_a_candidate_is_no_latest_release(tag: str, kind: str) -> None:
     jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yaml").read_text())["jobs"]
     command = jobs["release"]["steps"][-1]["run"].replace("gh release", "echo")

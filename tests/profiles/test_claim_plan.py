@@ -161,6 +161,7 @@ def test_template_labels_reach_the_generated_claim():
 
 
 @all_of_them(
+    "pattern, product, matches",
     [
         ("A100*", "NVIDIA A100-SXM4-40GB", True),
         ("A100*", "A100-SXM4-40GB", True),
@@ -173,7 +174,7 @@ def test_template_labels_reach_the_generated_claim():
         ("L40*", "NVIDIA L40S", True),
         ("RTX A6000 (Ada)", "RTX A6000 (Ada)", True),
         (".*", "A100", False),
-    ]
+    ],
 )
 def test_product(pattern, product, matches):
     selector = compile_selector(product_selector(pattern))

@@ -191,7 +191,7 @@ def test_nothing_else_can_be_picked(catalog):
 
     texts = ["35Gi", "-5Gi", "0", "10240Mi", "1e3Gi", "x", "<script>", "5" * 40, "", "unknown"]
 
-    @all_of_them([*texts, 10, None, ["10Gi"], {"a": 1}])
+    @all_of_them("picked", [*texts, 10, None, ["10Gi"], {"a": 1}])
     def check(picked):
         options = {"profile": "gpu", "memory": picked}
         for known, choices in plain.items():
@@ -253,6 +253,7 @@ POLICY = "profile_list[0].profile_options.memory.choices"
 
 def test_a_wrong_profile_is_reported_and_harms_no_form(catalog):
     @all_of_them(
+        "claims, choices, path",
         [
             ({}, "from_policy", f"{POLICY}.claim"),
             ({"gpu": {"device_class": SHARE}}, "from_policy", f"{POLICY}.capacity"),
@@ -266,7 +267,7 @@ def test_a_wrong_profile_is_reported_and_harms_no_form(catalog):
             (None, {"from_policy": {"fallback": ["5Gi", "x"]}}, f"{POLICY}.from_policy.fallback[1]"),
             (None, {"from_policy": {"biggest": "5Gi"}}, f"{POLICY}.from_policy.biggest"),
             (None, {"from_policy": {"claim": "other"}}, f"{POLICY}.from_policy.claim"),
-        ]
+        ],
     )
     def check(claims, choices, path):
         made = profile(claims, **option(choices))

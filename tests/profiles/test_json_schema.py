@@ -21,12 +21,12 @@ def test_the_schema_is_a_json_schema():
     Draft202012Validator.check_schema(json_schema())
 
 
-@all_of_them(ACCEPTED)
+@all_of_them("value", ACCEPTED)
 def test_accepted_claims_are_valid(value):
     VALIDATOR.validate(value)
 
 
-@all_of_them(SAYABLE)
+@all_of_them("value", SAYABLE)
 def test_refused_claims_are_not_valid(value):
     assert not VALIDATOR.is_valid(value)
 

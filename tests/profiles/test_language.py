@@ -56,7 +56,7 @@ def test_quantities_are_written_canonically(amount, written):
     assert claim.requests[0].capacity == (("memory", written),)
 
 
-@all_of_them({
+@all_of_them("value, path, found, allowed", {
     "list instead of mapping": (["gpu"], "", "['gpu']", "mapping"),
     "claim is text": ({"gpu": "gpu.example.com"}, ".gpu", "'gpu.example.com'", "device_class"),
     "claim name": ({"GPU": CLASS}, ".GPU", "'GPU'", "lower-case"),
@@ -103,7 +103,7 @@ def test_refused_with_path_found_and_allowed(value, path, found, allowed):
     assert allowed in may_be
 
 
-@all_of_them(REFUSED)
+@all_of_them("value, path, found, allowed", REFUSED)
 def test_refused_in_every_part_of_the_language(value, path, found, allowed):
     (at, seen, may_be), *_ = problems_of(value)
     assert at == f"device_claims{path}"
@@ -111,7 +111,7 @@ def test_refused_in_every_part_of_the_language(value, path, found, allowed):
     assert allowed in may_be
 
 
-@all_of_them(ACCEPTED)
+@all_of_them("value", ACCEPTED)
 def test_accepted(value):
     assert [claim.name for claim in parse_device_claims(value)] == list(value)
 

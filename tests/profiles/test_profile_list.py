@@ -60,7 +60,7 @@ CHOICE = "profile_list[0].profile_options.memory.choices.big.kubespawner_overrid
 UNLISTED = "profile_list[0].profile_options.memory.unlisted_choice"
 
 
-@all_of_them({
+@all_of_them("profiles, expected", {
     "in a profile": ([profile({"gpu": {**CLASS, "count": 0}})], "profile_list[0].kubespawner_override.device_claims.gpu.count"),
     "in a dict of profiles": ({"b": profile({"gpu": {}})}, "profile_list.b.kubespawner_override.device_claims.gpu.device_class"),
     "in a choice that is no default": ([profile({"gpu": CLASS}, **options(choices={"big": choice({"gpu": {"capacity": {"memory": "big"}}}), "none": {"display_name": "n", "default": True}}))], f"{CHOICE}.gpu.capacity.memory"),

@@ -57,7 +57,7 @@ def test_examples_of_the_documentation_are_valid():
     assert used > 20
 
 
-@all_of_them(ACCEPTED)
+@all_of_them("value", ACCEPTED)
 def test_accepted_claims_are_valid_in_profiles(value):
     VALIDATOR.validate(override(device_claims=value))
     VALIDATOR.validate({"singleuser": {"profileList": {"a": choice(device_claims=value)[0]}}})

@@ -52,13 +52,13 @@ TABLE = [
 ]
 
 
-@all_of_them(TABLE)
+@all_of_them("word, value, candidate, holds", TABLE)
 def test_a_property_holds_for_its_devices(word, value, candidate, holds):
     assert PROPERTIES[word].rule.accepts(value)
     assert compile_selector(PROPERTIES[word].selector(value)).matches(candidate) is holds
 
 
-@all_of_them({word: (word, value) for word, value, *_ in TABLE})
+@all_of_them("word, value", {word: (word, value) for word, value, *_ in TABLE})
 def test_a_property_is_false_and_no_error_on_a_device_that_publishes_nothing(word, value):
     for driver in ("gpu.example.com", "dra.net", "sriovnetwork.k8snetworkplumbingwg.io"):
         assert compile_selector(PROPERTIES[word].selector(value)).matches(device(driver)) is False, driver

@@ -35,7 +35,7 @@ def test_values_and_defaults() -> None:
     refuse_settings(reader.problems)
 
 
-@all_of_them({
+@all_of_them("value, read, problem", {
     "no mapping": (3, lambda reader: None, "a: found 3; allowed: a mapping"),
     "truth for a number": ({"n": True}, lambda reader: reader.whole_number("n", 0, 0, 5), "a.n: found True; allowed: a whole number from 0 to 5"),
     "range": ({"n": 6}, lambda reader: reader.number("n", 0, 0, 5), "a.n: found 6; allowed: a number from 0 to 5"),

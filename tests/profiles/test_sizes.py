@@ -32,6 +32,7 @@ def whole(value):
 
 
 @all_of_them(
+    "offers, expected",
     {
         "nothing": ([], []),
         "few steps: all of them": (
@@ -57,7 +58,7 @@ def whole(value):
             [values("40Gi", "5Gi", "15Gi"), steps("24Gi", "8Gi", "24Gi", "8Gi")],
             ["5Gi", "8Gi", "15Gi", "16Gi", "24Gi"],
         ),
-    }
+    },
 )
 def test_sizes(offers, expected):
     assert [str(size) for size in pick_sizes(offers, 8)] == expected

@@ -31,7 +31,7 @@ VALUES: dict[str, str | int] = {
 }
 
 
-@all_of_them({
+@all_of_them("template, expected", {
     "nothing to do": ("plain", "plain"),
     "empty": ("", ""),
     "within a text": ("vlan{vlan}", "vlan42"),
@@ -60,7 +60,7 @@ def test_expanded(template, expected):
     assert repr(template) == before
 
 
-@all_of_them({
+@all_of_them("template, path, found", {
     "typo": ("{vlna}", "p", "'{vlna}'"),
     "no name": ("{}", "p", "'{}'"),
     "a number as name": ("{0}", "p", "'{0}'"),
@@ -112,7 +112,9 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-@all_of_them(product((name for name, each in VARIABLES.items() if isinstance(each.sample, str)), HOSTILE))
+@all_of_them(
+    "name, value", product((name for name, each in VARIABLES.items() if isinstance(each.sample, str)), HOSTILE)
+)
 def test_hostile_values_are_refused(name, value):
     if name == "pod_name" and value == "x" * 64:
         return  # names of pods may be long

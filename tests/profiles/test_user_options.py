@@ -38,7 +38,7 @@ def gpu(**options):
     return {"profile": "gpu", **{name.replace("_text", "--unlisted-choice"): value for name, value in options.items()}}
 
 
-@all_of_them({
+@all_of_them("sent", {
     "nothing": None,
     "empty": {},
     "profile alone": {"profile": "gpu"},
@@ -57,7 +57,7 @@ def test_options_of_a_form_are_accepted(sent):
     assert user_options_problem(PROFILES, sent) is None
 
 
-@all_of_them({
+@all_of_them("sent, sentence", {
     "list": (["gpu"], "the options of a server must be a JSON object"),
     "text": ("gpu", "the options of a server must be a JSON object"),
     "empty list": ([], "the options of a server must be a JSON object"),
@@ -220,7 +220,7 @@ def test_fields_of_forms_are_accepted(fields):
         assert form_fields_problem(fields, profiles, {"course"}) is None
 
 
-@all_of_them([
+@all_of_them("fields, sentence, unknown", [
     ({"profile": [""]}, "the profile is empty; there are: gpu, cpu", "the profile is empty"),
     ({"profile": []}, "the profile is empty; there are: gpu, cpu", "the profile is empty"),
     ({"profile": ["gpuu"]}, "there is no profile 'gpuu'; did you mean gpu?", None),

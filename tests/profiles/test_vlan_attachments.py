@@ -129,7 +129,7 @@ def test_an_optional_network_interface_is_left_out_with_its_request():
     assert "config" not in plan.fallback.claims[0].spec["devices"]
 
 
-@all_of_them({
+@all_of_them("request_, path, allowed", {
     "a number": ({**CNI_CLASS, "vlan": 42}, ".vlan", "id"),
     "no id": ({**CNI_CLASS, "vlan": {"master": "eth1"}}, ".vlan.id", "VLAN"),
     "0": ({**CNI_CLASS, "vlan": {"id": 0}}, ".vlan.id", "from 1 to 4094"),

@@ -86,7 +86,7 @@ def test_null_removes_an_entry():
     assert policy_of({"mapping": {"ada": None, "bob": 4}, "range": None}).mapping == {"bob": MappedVlan(4)}
 
 
-@all_of_them({
+@all_of_them("value, path, allowed", {
     "a list": ([1], "vlans", "by: user"),
     "by": ({"by": "team", "range": 5}, "vlans.by", "user or group"),
     "typo": ({"rnage": 5}, "vlans.rnage", "range"),
@@ -310,7 +310,7 @@ def test_leases_are_readable_text():
     assert leases_from_data(None) == {}
 
 
-@all_of_them({
+@all_of_them("data", {
     "a list": [],
     "no number": {"x": "[]"},
     "0": {"0": '[{"owner": "a"}]'},

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-import pytest
-
 from dra_spawner import names
 from dra_spawner.calendars.occurrences import IN_TOTAL
 from dra_spawner.placeholders.planner.policy import Policy
@@ -14,6 +12,7 @@ from dra_spawner.rehearsal.node_supply import NodeSupply, present_kinds
 from dra_spawner.rehearsal.rehearsal_problems import ProblemCode
 from dra_spawner.rehearsal.rehearsal_table import rehearsal_json, rehearsal_text
 from dra_spawner.rehearsal.timetable import Waits
+from tests.all_of_them import all_of_them
 from tests.placeholders.planner.objects import GPU, PLAIN, SHARE, gpu_claim, user_shape
 from tests.placeholders.planner.world import World
 from tests.rehearsal.questions import IN_AN_HOUR, LEAD, answer, codes, expect, hub, supplies
@@ -92,7 +91,7 @@ def test_placeholders_of_other_shapes_stay() -> None:
     assert answer(world, expect(2)).free == 0
 
 
-@pytest.mark.parametrize("state", ["cordoned", "draining", "not ready"])
+@all_of_them("state", ["cordoned", "draining", "not ready"])
 def test_nodes_that_take_nobody(state: str) -> None:
     world = hub("a")
     node = world.snapshot.nodes["a"].node

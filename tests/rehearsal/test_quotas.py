@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.quotas import Quota, quota_of
 from dra_spawner.rehearsal.quotas import quota_capacity, unchecked_resources
+from tests.all_of_them import all_of_them
 from tests.placeholders.planner.objects import GPU
 from tests.placeholders.planner.world import World
 
@@ -26,8 +25,8 @@ def quota(hard: dict[str, str], used: dict[str, str] | None = None, **spec: Any)
     return quota_of(obj, "placeholder")
 
 
-@pytest.mark.parametrize(
-    ("hard", "used", "resource", "servers"),
+@all_of_them(
+    "hard, used, resource, servers",
     [
         ({"pods": "10"}, {"pods": "4"}, "pods", 6),
         ({"requests.cpu": "10", "pods": "100"}, {"requests.cpu": "500m"}, "requests.cpu", 9),

@@ -10,6 +10,7 @@ import pytest
 from dra_spawner.calendars.demand_lines import DemandLine
 from dra_spawner.placeholders.planner.published_shapes import PublishedShapes
 from dra_spawner.rehearsal.rehearsal_line import published_choice, read_rehearsal_line
+from tests.all_of_them import all_of_them
 from tests.placeholders.planner.objects import GPU
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -17,21 +18,21 @@ BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2026, 11, 23, 15, 0, 20, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
-    ("line", "begins"),
-    [
-        pytest.param("350 of gpu-slice at 17:00", "2026-11-23T17:00:00+01:00", id="today"),
-        pytest.param("350 of gpu-slice today at 17:00", "2026-11-23T17:00:00+01:00", id="today by name"),
-        pytest.param("350 of gpu-slice at 16:00", "2026-11-23T16:00:00+01:00", id="this minute"),
-        pytest.param("350 of gpu-slice tomorrow at 9:00", "2026-11-24T09:00:00+01:00", id="tomorrow"),
-        pytest.param("350 of gpu-slice at 2026-12-01 17:00", "2026-12-01T17:00:00+01:00", id="date"),
-        pytest.param("350 of gpu-slice AT 2026-12-01T17:00", "2026-12-01T17:00:00+01:00", id="ISO"),
-        pytest.param("350 of gpu-slice at 17:00Z", "2026-11-23T17:00:00+00:00", id="UTC"),
-        pytest.param("350 of gpu-slice at 2026-12-01 17:00-05:00", "2026-12-01T17:00:00-05:00", id="offset"),
-        pytest.param("350 of gpu-slice now", "2026-11-23T16:00:20+01:00", id="now"),
-        pytest.param("350 of gpu-slice at 2027-03-28 02:30", "2027-03-28T03:30:00+02:00", id="skipped by the clock"),
-        pytest.param("350 of gpu-slice at 2027-10-31 02:30", "2027-10-31T02:30:00+02:00", id="comes twice"),
-    ],
+@all_of_them(
+    "line, begins",
+    {
+        "today": ("350 of gpu-slice at 17:00", "2026-11-23T17:00:00+01:00"),
+        "today by name": ("350 of gpu-slice today at 17:00", "2026-11-23T17:00:00+01:00"),
+        "this minute": ("350 of gpu-slice at 16:00", "2026-11-23T16:00:00+01:00"),
+        "tomorrow": ("350 of gpu-slice tomorrow at 9:00", "2026-11-24T09:00:00+01:00"),
+        "date": ("350 of gpu-slice at 2026-12-01 17:00", "2026-12-01T17:00:00+01:00"),
+        "ISO": ("350 of gpu-slice AT 2026-12-01T17:00", "2026-12-01T17:00:00+01:00"),
+        "UTC": ("350 of gpu-slice at 17:00Z", "2026-11-23T17:00:00+00:00"),
+        "offset": ("350 of gpu-slice at 2026-12-01 17:00-05:00", "2026-12-01T17:00:00-05:00"),
+        "now": ("350 of gpu-slice now", "2026-11-23T16:00:20+01:00"),
+        "skipped by the clock": ("350 of gpu-slice at 2027-03-28 02:30", "2027-03-28T03:30:00+02:00"),
+        "comes twice": ("350 of gpu-slice at 2027-10-31 02:30", "2027-10-31T02:30:00+02:00"),
+    },
 )
 def test_times(line: str, begins: str) -> None:
     now = NOW if "2027-10" not in line else datetime(2027, 10, 30, tzinfo=UTC)
@@ -40,8 +41,8 @@ def test_times(line: str, begins: str) -> None:
     assert found.demand == DemandLine(350, "gpu-slice")
 
 
-@pytest.mark.parametrize(
-    ("line", "demand"),
+@all_of_them(
+    "line, demand",
     [
         ("5 of x in total at 17:00", DemandLine(5, "x", "in total")),
         ("5 of x at 17:00 in total", DemandLine(5, "x", "in total")),
@@ -55,8 +56,8 @@ def test_the_time_stands_anywhere_after_the_profile(line: str, demand: DemandLin
     assert read_rehearsal_line(line, NOW).demand == demand
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
+@all_of_them(
+    "line, message",
     [
         ("350 of gpu-slice", "found no time in '350 of gpu-slice'; allowed is \"at 17:00\""),
         ("350 of gpu-slice at 5 pm", "found no time"),

@@ -6,8 +6,6 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-import pytest
-
 from dra_spawner import names
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.rehearsal.node_kinds import NodeKind
@@ -16,6 +14,7 @@ from dra_spawner.rehearsal.rehearsal_problems import ProblemCode
 from dra_spawner.rehearsal.rehearsal_result import ExpectedUsers, Rehearsal, RehearsalSettings
 from dra_spawner.rehearsal.rehearse import rehearse
 from dra_spawner.rehearsal.seen_nodes import SeenNodes
+from tests.all_of_them import all_of_them
 from tests.placeholders.planner.objects import NAMESPACE, SHARE, user_shape
 from tests.placeholders.planner.simulated_cluster import START
 from tests.placeholders.planner.world import World
@@ -136,7 +135,7 @@ def test_only_so_many_kinds_are_remembered() -> None:
     assert len(seen_in(world).found(world.now)) == 50
 
 
-@pytest.mark.parametrize("label", [{}, {names.IMAGES_READY: names.LATE}])
+@all_of_them("label", [{}, {names.IMAGES_READY: names.LATE}])
 def test_nodes_that_are_not_open_to_users_are_not_remembered(label: dict[str, str]) -> None:
     assert not seen_in(hub("a", labels=label)).found(START)
 

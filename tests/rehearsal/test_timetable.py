@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-import pytest
-
 from dra_spawner.rehearsal.timetable import Waits, arrivals, order_time, start_delays, starts_on_demand, waits
+from tests.all_of_them import all_of_them
 
 NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
 
@@ -20,8 +19,8 @@ def after_noon(*numbers: float) -> tuple[datetime, ...]:
     return tuple(NOON + each for each in minutes(*numbers))
 
 
-@pytest.mark.parametrize(
-    ("nodes", "per_minute", "expected"),
+@all_of_them(
+    "nodes, per_minute, expected",
     [
         (3, None, minutes(0, 0, 0)),
         (5, 2.0, minutes(0, 0, 1, 1, 2)),

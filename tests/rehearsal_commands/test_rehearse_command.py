@@ -16,6 +16,7 @@ from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.records import NodeLeadTime
 from dra_spawner.placeholders.planner.published_shapes import PublishedShapes, published_config_map
 from dra_spawner.rehearsal_commands.rehearse_command import RehearseOptions
+from tests.all_of_them import all_of_them
 from tests.placeholders.planner.objects import NAMESPACE, SHARE, Json, node_objects
 
 STAMP = "2026-11-01T00:00:00Z"
@@ -151,18 +152,18 @@ def test_the_profiles_of_the_right_hub(run: Run) -> None:
     assert run('10 of "gpu slice" tomorrow at 17:00')[0] == 0
 
 
-@pytest.mark.parametrize(
-    ("line", "options", "told"),
-    [
-        pytest.param("10 of gpu tomorrow at 9:00", (), "found the profile 'gpu'; the hub publishes gpu slice, gpu-slice", id="profile"),
-        pytest.param("10 of gpu-slice", (), "found no time", id="no time"),
-        pytest.param("10 of gpu-slice at 2020-01-01 9:00", (), "this one is past", id="past"),
-        pytest.param("10 of gpu-slice now", ("--zone", "Mars"), "--zone: found 'Mars'; allowed is a time zone", id="zone"),
-        pytest.param("10 of gpu-slice now", ("--nodes", "/none.yaml"), "/none.yaml: cannot be read: No such file", id="nodes"),
-        pytest.param("10 of gpu-slice now", ("--history", "nonsense"), "the database's URL cannot be used", id="history"),
-        pytest.param("10 of gpu-slice now", ("--kubeconfig", "x"), "--objects or a cluster", id="two sources"),
-        pytest.param("10 of gpu-slice now", ("--nodes", "x", "--no-new-nodes"), "not both", id="two supplies"),
-    ],
+@all_of_them(
+    "line, options, told",
+    {
+        "profile": ("10 of gpu tomorrow at 9:00", (), "found the profile 'gpu'; the hub publishes gpu slice, gpu-slice"),
+        "no time": ("10 of gpu-slice", (), "found no time"),
+        "past": ("10 of gpu-slice at 2020-01-01 9:00", (), "this one is past"),
+        "zone": ("10 of gpu-slice now", ("--zone", "Mars"), "--zone: found 'Mars'; allowed is a time zone"),
+        "nodes": ("10 of gpu-slice now", ("--nodes", "/none.yaml"), "/none.yaml: cannot be read: No such file"),
+        "history": ("10 of gpu-slice now", ("--history", "nonsense"), "the database's URL cannot be used"),
+        "two sources": ("10 of gpu-slice now", ("--kubeconfig", "x"), "--objects or a cluster"),
+        "two supplies": ("10 of gpu-slice now", ("--nodes", "x", "--no-new-nodes"), "not both"),
+    },
 )  # fmt: skip
 def test_wrong_input_is_told_in_a_sentence(run: Run, line: str, options: tuple[str, ...], told: str) -> None:
     code, out, err = run(line, *options)
@@ -171,8 +172,8 @@ def test_wrong_input_is_told_in_a_sentence(run: Run, line: str, options: tuple[s
     assert told in err
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
+@all_of_them(
+    "text, told",
     [
         (
             "nodes: [{name: a, slots: 8, lead_minutes: 6, labels: {pool: 3}}]",
@@ -190,9 +191,7 @@ def test_a_wrong_description_is_told(run: Run, tmp_path: Path, text: str, told: 
     assert told in err
 
 
-@pytest.mark.parametrize(
-    ("option", "value"), [("--lead-minutes", "-1"), ("--lead-minutes", "1e9"), ("--max-placeholders", "x")]
-)
+@all_of_them("option, value", [("--lead-minutes", "-1"), ("--lead-minutes", "1e9"), ("--max-placeholders", "x")])
 def test_numbers_of_options(run: Run, option: str, value: str) -> None:
     with pytest.raises(SystemExit) as end:
         run("10 of gpu-slice now", option, value)

@@ -20,6 +20,7 @@ from dra_spawner.replay.cluster_file import parse_cluster
 from dra_spawner.replay.policy_names import parse_policy
 from dra_spawner.replay.report_data import detailed_policies
 from dra_spawner.reports import plots
+from tests.all_of_them import all_of_them
 
 CLUSTER = """
 nodes:
@@ -33,9 +34,8 @@ zone: Europe/Berlin
 
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[str, str]:
-    rows = [
-        f"2026-11-{day:02}T{hour:02}:{minute:02}:00Z" for day in (2, 3, 4) for hour in range(24) for minute in (5, 9)
-    ]
+    hours = [*((2, hour) for hour in range(6, 24)), *((3, hour) for hour in range(14))]
+    rows = [f"2026-11-{day:02}T{hour:02}:{minute:02}:00Z" for day, hour in hours for minute in (5, 9)]
     (tmp_path / "launches.csv").write_text("time,profile\n" + "".join(f"{row},slice\n" for row in rows))
     (tmp_path / "cluster.yaml").write_text(CLUSTER)
     return str(tmp_path / "launches.csv"), str(tmp_path / "cluster.yaml")
@@ -240,8 +240,8 @@ def test_a_file_that_cannot_be_written_is_reported_before_the_work(
         assert "cannot be written: No space left on device" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("names", "expected"),
+@all_of_them(
+    "names, expected",
     [
         (["none", "forecast", "fixed:equal"], {1}),
         (["none", "fixed:3", "z2jh:3"], {1, 2}),

@@ -22,9 +22,11 @@ from dra_spawner.replay.equal_hit import smallest_buffer
 from dra_spawner.replay.replay import Scenario, replay
 from dra_spawner.replay.traces import Durations, Trace
 from dra_spawner.reports.misses import MissCause
+from tests.all_of_them import all_of_them
 
 BEGIN = minute_of(datetime(2026, 11, 2, tzinfo=UTC))  # a Monday
 LEAD = 8
+EXAMPLES = 30
 
 
 def kind(slots: int = 1, lead: int = LEAD, **more: Any) -> NodeKind:
@@ -37,7 +39,7 @@ def scenario(launches: list[int], lengths: list[int] | None = None, nodes: NodeK
     return Scenario(Trace(BEGIN, array("L", launches), known), nodes or kind())
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=60), st.integers(0, 12), st.integers(1, 9))
 def test_a_fixed_number_is_a_base_stock_policy(launches: list[int], number: int, lead: int) -> None:
     """A launch is a hit if fewer than the number came within the lead time before it (inventory theory)."""
@@ -242,17 +244,17 @@ def test_all_users_of_a_class_come_within_its_ramp() -> None:
     assert trace.total == 120
 
 
-@pytest.mark.parametrize(
-    ("values", "problem"),
-    [
-        pytest.param({"slots": 0}, "slots is 0", id="slots"),
-        pytest.param({"lead_times": ()}, "lead_times must have", id="no lead time"),
-        pytest.param({"lead_times": (timedelta(0),)}, "each more than 0", id="no time"),
-        pytest.param({"max_nodes": -1}, "max_nodes is -1", id="max-nodes"),
-        pytest.param({"starts_per_minute": 0.0}, "starts_per_minute is 0.0", id="starts"),
-        pytest.param({"price": -1.0}, "price is -1.0", id="price"),
-        pytest.param({"unneeded": timedelta(-1)}, "must not be negative", id="unneeded"),
-    ],
+@all_of_them(
+    "values, problem",
+    {
+        "slots": ({"slots": 0}, "slots is 0"),
+        "no lead time": ({"lead_times": ()}, "lead_times must have"),
+        "no time": ({"lead_times": (timedelta(0),)}, "each more than 0"),
+        "max-nodes": ({"max_nodes": -1}, "max_nodes is -1"),
+        "starts": ({"starts_per_minute": 0.0}, "starts_per_minute is 0.0"),
+        "price": ({"price": -1.0}, "price is -1.0"),
+        "unneeded": ({"unneeded": timedelta(-1)}, "must not be negative"),
+    },
 )
 def test_nodes_that_make_no_sense_are_refused(values: dict[str, Any], problem: str) -> None:
     usual: dict[str, Any] = {"name": "nodes", "slots": 1, "lead_times": (timedelta(minutes=8),)}

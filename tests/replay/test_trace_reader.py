@@ -15,6 +15,7 @@ from dra_spawner.history_commands.export_command import ExportOptions, run_expor
 from dra_spawner.history_commands.opening import DatabaseOptions
 from dra_spawner.placeholders.planner.demand.minutes import datetime_of
 from dra_spawner.replay.trace_reader import TraceRows, read_trace
+from tests.all_of_them import all_of_them
 from tests.history.records import after, launch
 
 GROUPS = {"gpu": "gpu", "small": "gpu", "cpu": "cpu"}
@@ -67,32 +68,26 @@ def test_an_export_of_the_history_is_read(tmp_path: Path) -> None:
 
 HEADER = "time,profile,launches,seconds,user\n"
 FIRST = "2026-01-05T10:00Z,gpu,1,60,a\n"
-BAD = [
-    pytest.param("2026-01-05T09:59Z,gpu,1,60,a", "before the time of line 2", id="unordered"),
-    pytest.param("2026-01-05T10:00Z,gpu,1,60,a", "appears twice: gpu, a", id="duplicate"),
-    pytest.param(
-        "2026-01-05T10:01Z,tpu,1,60,a", "'tpu', which no kind of node lists; known are cpu, gpu", id="profile"
-    ),
-    pytest.param("2026-01-05T10:01Z,gpu,1,-5,a", "has -5 seconds; it must be 0 or more", id="negative duration"),
-    pytest.param("2026-01-05T10:01Z,gpu,1,nan,a", "has nan seconds", id="no duration"),
-    pytest.param("2026-01-05T10:01Z,gpu,-1,60,a", "-1 launches", id="negative count"),
-    pytest.param("2026-01-05T10:01Z,gpu,one,60,a", "'one' launches", id="count"),
-    pytest.param("2026-01-05T10:01,gpu,1,60,a", "no time zone", id="no time zone"),
-    pytest.param("yesterday,gpu,1,60,a", "'yesterday'; it must be like", id="time"),
-    pytest.param("2026-01-05T10:01Z,gpu,1", "has 3 cells; the first row has 5", id="cells"),
-]
+BAD = {
+    "unordered": ("2026-01-05T09:59Z,gpu,1,60,a", "before the time of line 2"),
+    "duplicate": ("2026-01-05T10:00Z,gpu,1,60,a", "appears twice: gpu, a"),
+    "profile": ("2026-01-05T10:01Z,tpu,1,60,a", "'tpu', which no kind of node lists; known are cpu, gpu"),
+    "negative duration": ("2026-01-05T10:01Z,gpu,1,-5,a", "has -5 seconds; it must be 0 or more"),
+    "no duration": ("2026-01-05T10:01Z,gpu,1,nan,a", "has nan seconds"),
+    "negative count": ("2026-01-05T10:01Z,gpu,-1,60,a", "-1 launches"),
+    "count": ("2026-01-05T10:01Z,gpu,one,60,a", "'one' launches"),
+    "no time zone": ("2026-01-05T10:01,gpu,1,60,a", "no time zone"),
+    "time": ("yesterday,gpu,1,60,a", "'yesterday'; it must be like"),
+    "cells": ("2026-01-05T10:01Z,gpu,1", "has 3 cells; the first row has 5"),
+}
 
 
-@pytest.mark.parametrize(("row", "problem"), BAD)
-def test_a_bad_row_is_named(tmp_path: Path, row: str, problem: str) -> None:
+@all_of_them("row, problem", BAD)
+def test_a_bad_row_is_named_and_left_out_where_that_is_allowed(tmp_path: Path, row: str, problem: str) -> None:
     with pytest.raises(InputError) as refused:
         read(tmp_path, f"{HEADER}{FIRST}{row}\n")
     assert refused.value.line == 3
     assert problem in str(refused.value)
-
-
-@pytest.mark.parametrize(("row", "problem"), BAD)
-def test_a_bad_row_is_left_out_where_that_is_allowed(tmp_path: Path, row: str, problem: str) -> None:
     found = read(tmp_path, f"{HEADER}{FIRST}{row}\n2026-01-05T10:02Z,gpu,5,60,b\n", skip_bad=True)
     assert list(found.traces["gpu"].launches) == [1, 0, 5]
     assert len(found.skipped) == 1
@@ -107,22 +102,22 @@ def test_a_gap_is_named(tmp_path: Path) -> None:
     assert (found.rows, len(found.skipped)) == (2, 1)
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        pytest.param("", "is empty", id="empty"),
-        pytest.param("when,profile\n", "has no column time, minute, asked or minute_utc", id="no time"),
-        pytest.param("time,time\n", "names the column 'time' twice", id="column twice"),
-        pytest.param(HEADER, "has no usable row", id="no row"),
-        pytest.param(f"{HEADER}{FIRST}2126-01-05T10:00Z,gpu,1,60,a\n", "more than 20 years", id="a century"),
-    ],
+@all_of_them(
+    "text, problem",
+    {
+        "empty": ("", "is empty"),
+        "no time": ("when,profile\n", "has no column time, minute, asked or minute_utc"),
+        "column twice": ("time,time\n", "names the column 'time' twice"),
+        "no row": (HEADER, "has no usable row"),
+        "a century": (f"{HEADER}{FIRST}2126-01-05T10:00Z,gpu,1,60,a\n", "more than 20 years"),
+    },
 )
 def test_a_file_that_is_no_trace(tmp_path: Path, text: str, problem: str) -> None:
     with pytest.raises(InputError, match=problem):
         read(tmp_path, text, skip_bad=True)
 
 
-@pytest.mark.parametrize("content", [b"\x1f\x8bnonsense", b"time\n\xff\xfe", b'time\n"' + b"x" * 200_000])
+@all_of_them("content", [b"\x1f\x8bnonsense", b"time\n\xff\xfe", b'time\n"' + b"x" * 200_000])
 def test_bytes_that_are_no_trace(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "trace.csv"
     path.write_bytes(content)

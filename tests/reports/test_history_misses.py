@@ -15,6 +15,7 @@ from dra_spawner.placeholders.planner.demand.minutes import datetime_of
 from dra_spawner.placeholders.planner.demand.settings import DemandSettings
 from dra_spawner.reports.history_misses import has_waited, miss_report, read_miss_report
 from dra_spawner.reports.misses import MissCause
+from tests.all_of_them import all_of_them
 
 NOW = datetime(2026, 11, 25, 12, 0, 30, tzinfo=UTC)
 CLASS = datetime(2026, 11, 24, 10, 0, 20, tzinfo=UTC)
@@ -35,12 +36,12 @@ def launch(uid: str, asked: datetime, waited: float = 0.0, **fields: Any) -> Lau
 
 
 def usual_launches(weeks: int = 5) -> Iterator[Launch]:
-    """One launch each ten minutes, and a quiet profile without waits."""
+    """Two launches an hour, and a quiet profile without waits."""
     begin = NOW - timedelta(weeks=weeks)
-    for number in range(weeks * 7 * 144):
-        at = begin + number * timedelta(minutes=10)
+    for number in range(weeks * 7 * 48):
+        at = begin + number * timedelta(minutes=30)
         yield launch(f"usual-{number}", at)
-        if number % 100 == 0:
+        if number % 33 == 0:
             yield launch(f"quiet-{number}", at, profile="cpu")
 
 
@@ -71,7 +72,7 @@ def test_a_class_that_nobody_expected(database: HistoryDatabase) -> None:
     assert (entry.profile, entry.begins) == ("gpu", datetime(2026, 11, 24, 10, 0, tzinfo=UTC))
     assert 58 <= entry.users <= 61
     assert report.waited == sum(report.timeline.missed) == 50
-    assert report.launches == sum(report.timeline.launches) == 7 * 144 + 60 + 10
+    assert report.launches == sum(report.timeline.launches) == 7 * 48 + 60 + 10
     assert report.hits == report.launches - 50
 
 
@@ -128,18 +129,18 @@ def test_misses_within_a_lead_time_are_one() -> None:
     assert number((20.0, *([2.0] * 50))) == 2
 
 
-@pytest.mark.parametrize(
-    ("fields", "expected"),
-    [
-        pytest.param({"cause": WaitCause.NODE}, True, id="node"),
-        pytest.param({"cause": WaitCause.PREEMPTION}, True, id="preemption"),
-        pytest.param({"cause": WaitCause.NONE, "bound": CLASS + timedelta(minutes=3)}, False, id="nothing"),
-        pytest.param({"cause": None, "bound": None, "ended": None}, True, id="pending"),
-        pytest.param({"cause": None, "bound": None, "ended": CLASS + 30 * SECOND}, False, id="given up at once"),
-        pytest.param({"cause": None, "bound": None, "ended": CLASS + 90 * SECOND}, True, id="given up"),
-        pytest.param({"cause": None, "bound": None, "running": CLASS + 59 * SECOND}, False, id="imported, at once"),
-        pytest.param({"cause": None, "bound": None, "running": CLASS + 61 * SECOND}, True, id="imported, later"),
-    ],
+@all_of_them(
+    "fields, expected",
+    {
+        "node": ({"cause": WaitCause.NODE}, True),
+        "preemption": ({"cause": WaitCause.PREEMPTION}, True),
+        "nothing": ({"cause": WaitCause.NONE, "bound": CLASS + timedelta(minutes=3)}, False),
+        "pending": ({"cause": None, "bound": None, "ended": None}, True),
+        "given up at once": ({"cause": None, "bound": None, "ended": CLASS + 30 * SECOND}, False),
+        "given up": ({"cause": None, "bound": None, "ended": CLASS + 90 * SECOND}, True),
+        "imported, at once": ({"cause": None, "bound": None, "running": CLASS + 59 * SECOND}, False),
+        "imported, later": ({"cause": None, "bound": None, "running": CLASS + 61 * SECOND}, True),
+    },
 )
 def test_a_launch_has_waited(fields: dict[str, Any], expected: bool) -> None:
     assert has_waited(launch("1", CLASS, **fields), NOW) is expected

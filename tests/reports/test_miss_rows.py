@@ -6,7 +6,6 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-import pytest
 import yaml
 
 from dra_spawner.calendars.demand_lines import read_demand_line
@@ -16,6 +15,7 @@ from dra_spawner.placeholders.planner.demand.minutes import minute_of
 from dra_spawner.replay.cluster_file import parse_cluster
 from dra_spawner.reports.miss_rows import demand_line, entry_line, miss_json, miss_row
 from dra_spawner.reports.misses import Miss, MissCause
+from tests.all_of_them import all_of_them
 
 AT = datetime(2026, 11, 24, 16, 0, tzinfo=UTC)
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -34,7 +34,7 @@ def miss(cause: MissCause = MissCause.UNEXPECTED, minutes: int = 12) -> Miss:
     return Miss(begin, begin + minutes, 200, 250, 12.4, 5, cause, begin, 237.6)
 
 
-@pytest.mark.parametrize("profile", HOSTILE)
+@all_of_them("profile", HOSTILE)
 def test_the_line_is_read_back_as_the_same_entry(profile: str) -> None:
     entry = miss().calendar_entry(profile)
     line = entry_line(entry, BERLIN)
@@ -62,7 +62,7 @@ def test_the_line_fits_into_the_description_of_a_cluster() -> None:
     assert parse_cluster(document).calendar[0].users == 238
 
 
-@pytest.mark.parametrize("profile", ["gpu-slice", "Large GPU", "<b>", "Übung"])
+@all_of_them("profile", ["gpu-slice", "Large GPU", "<b>", "Übung"])
 def test_the_line_of_an_event_is_read_back(profile: str) -> None:
     read = read_demand_line(demand_line(miss().calendar_entry(profile)))
     assert (read.users, read.profile, read.counts, read.ramp) == (238, profile, "additional", timedelta(minutes=12))

@@ -6,10 +6,9 @@ from array import array
 from datetime import UTC, date, datetime
 from zoneinfo import ZoneInfo
 
-import pytest
-
 from dra_spawner.placeholders.planner.demand.minutes import minute_of
 from dra_spawner.reports.timeline import Timeline, days, steps, worst_day
+from tests.all_of_them import all_of_them
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
@@ -42,7 +41,7 @@ def test_a_part_is_within_the_timeline() -> None:
     assert whole.missed_within(whole.end + 5, whole.end + 9) == 0
 
 
-@pytest.mark.parametrize(("a_day", "expected"), [(1, 5), (59, 240), (179, 720), (5_000, 14_400 + 4_320)])
+@all_of_them("a_day, expected", [(1, 5), (59, 240), (179, 720), (5_000, 14_400 + 4_320)])
 def test_the_length_of_a_step_follows_from_the_time(a_day: int, expected: int) -> None:
     minutes = array("L", bytes(8 * 1440 * a_day))
     found = steps(Timeline(0, minutes, minutes))

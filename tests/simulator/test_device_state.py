@@ -11,6 +11,7 @@ from dra_spawner.dra.objects import DeviceClass, Node, ResourceClaim, ResourceSl
 from dra_spawner.dra.search import Search
 from dra_spawner.simulator import class_verdicts
 from dra_spawner.simulator.device_state import DeviceState
+from tests.all_of_them import all_of_them
 from tests.bench.fleet import Fleet
 
 DRIVER = "gpu.example.com"
@@ -76,17 +77,15 @@ def test_only_the_changed_node_is_searched_again(searches):
     assert searches == ["node-0000", "node-0007"]
 
 
-@pytest.mark.parametrize(
-    ("expression", "kinds"),
-    [
-        pytest.param("true", 1, id="sees no attribute"),
-        pytest.param(
-            f"device.attributes['{DRIVER}'].productName != 'x'", 1, id="sees an attribute that all devices share"
-        ),
-        pytest.param(f"device.attributes['{DRIVER}'].uuid != 'x'", 10, id="sees an attribute of each device's own"),
-        pytest.param("device.attributes[device.driver].index < 9", 1, id="sees attributes of its own driver"),
-        pytest.param(f"device.attributes[string('{DRIVER}')].index < 9", 10, id="may see anything"),
-    ],
+@all_of_them(
+    "expression, kinds",
+    {
+        "sees no attribute": ("true", 1),
+        "sees an attribute that all devices share": (f"device.attributes['{DRIVER}'].productName != 'x'", 1),
+        "sees an attribute of each device's own": (f"device.attributes['{DRIVER}'].uuid != 'x'", 10),
+        "sees attributes of its own driver": ("device.attributes[device.driver].index < 9", 1),
+        "may see anything": (f"device.attributes[string('{DRIVER}')].index < 9", 10),
+    },
 )
 def test_attributes_that_claims_cannot_see_do_not_distinguish_nodes(expression, kinds):
     state = state_of(Fleet(10, shared=False))

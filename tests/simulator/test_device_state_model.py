@@ -17,6 +17,7 @@ from dra_spawner.simulator.device_state import DeviceState
 from tests.oracle.comparison import features_of
 from tests.oracle.scenarios import FAMILIES, make_scenario
 
+EXAMPLES = 60
 MAX_STEPS = 500
 
 
@@ -222,5 +223,5 @@ def is_fit(verdict: Any) -> bool:
 
 TestDeviceState = DeviceStateMachine.TestCase
 TestDeviceState.settings = settings(
-    max_examples=60, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=EXAMPLES, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
 )

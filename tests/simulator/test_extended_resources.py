@@ -6,14 +6,13 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-import pytest
-
 from dra_spawner.dra.objects import DeviceClass
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.extended_resources import classes_by_resource, extended_resource_claim
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot
 from dra_spawner.simulator.utilization import Utilization
+from tests.all_of_them import all_of_them
 from tests.dra.builders import device_json, make_slice, request
 from tests.simulator.changes import claims_of
 from tests.simulator.dump import dump
@@ -45,66 +44,54 @@ def cluster(*more: Any, count: int = 2, **options: Any) -> Snapshot:
     return Snapshot([node("n1"), node("n2"), node("plugin", {GPU: "1"}), CLASS, devices, *more], **options)
 
 
-@pytest.mark.parametrize(
-    ("classes", "expected"),
-    [
-        pytest.param([CLASS], {GPU: "gpu", IMPLICIT: "gpu"}, id="explicit and implicit"),
-        pytest.param(
-            [replace(CLASS, created="2026-01-01T00:00:00Z"), DeviceClass("new", (), (), GPU, "2026-02-01T00:00:00Z")],
-            {GPU: "new", IMPLICIT: "gpu", "deviceclass.resource.kubernetes.io/new": "new"},
-            id="the newest",
-        ),
-        pytest.param(
-            [CLASS, DeviceClass("alpha", (), (), GPU)],
-            {GPU: "alpha", IMPLICIT: "gpu", "deviceclass.resource.kubernetes.io/alpha": "alpha"},
-            id="equally old: the first by name",
-        ),
-    ],
+NEW, ALPHA = (f"deviceclass.resource.kubernetes.io/{name}" for name in ("new", "alpha"))
+OLD_CLASS = replace(CLASS, created="2026-01-01T00:00:00Z")
+NEW_CLASS = DeviceClass("new", (), (), GPU, "2026-02-01T00:00:00Z")
+ALPHA_CLASS = DeviceClass("alpha", (), (), GPU)
+
+
+@all_of_them(
+    "classes, expected",
+    {
+        "explicit and implicit": ([CLASS], {GPU: "gpu", IMPLICIT: "gpu"}),
+        "the newest": ([OLD_CLASS, NEW_CLASS], {GPU: "new", IMPLICIT: "gpu", NEW: "new"}),
+        "equally old: the first by name": ([CLASS, ALPHA_CLASS], {GPU: "alpha", IMPLICIT: "gpu", ALPHA: "alpha"}),
+    },
 )
 def test_classes_of_resources(classes, expected):
     for order in (classes, classes[::-1]):
         assert {name: item.name for name, item in classes_by_resource(order).items()} == expected
 
 
-@pytest.mark.parametrize(
-    ("containers", "expected"),
-    [
-        pytest.param([("", {"gpu": 2})], {"container-0-request-0": 2}, id="one container"),
-        pytest.param([("", {"cpu": 1, "gpu": 2})], {"container-0-request-1": 2}, id="numbered among all its requests"),
-        pytest.param(
-            [("", {"gpu": 1}), ("", {"cpu": 1}), ("", {"gpu": 2})],
-            {"container-0-request-0": 1, "container-2-request-0": 2},
-            id="several containers",
-        ),
-        pytest.param(
-            [("init", {"gpu": 1}), ("", {"gpu": 2})], {"container-1-request-0": 2}, id="init container reuses"
-        ),
-        pytest.param(
-            [("init", {"gpu": 3}), ("", {"gpu": 2})],
-            {"container-0-request-0": 1, "container-1-request-0": 2},
-            id="init container needs more",
-        ),
-        pytest.param(
+@all_of_them(
+    "containers, expected",
+    {
+        # Kind and requests of each container; devices by number of the container and of its request.
+        "one container": ([("", {"gpu": 2})], {"0 0": 2}),
+        "numbered among all its requests": ([("", {"cpu": 1, "gpu": 2})], {"0 1": 2}),
+        "several containers": ([("", {"gpu": 1}), ("", {"cpu": 1}), ("", {"gpu": 2})], {"0 0": 1, "2 0": 2}),
+        "init container reuses": ([("init", {"gpu": 1}), ("", {"gpu": 2})], {"1 0": 2}),
+        "init container needs more": ([("init", {"gpu": 3}), ("", {"gpu": 2})], {"0 0": 1, "1 0": 2}),
+        "only the largest init container counts": (
             [("init", {"gpu": 3}), ("init", {"gpu": 4}), ("", {"gpu": 2})],
-            {"container-1-request-0": 2, "container-2-request-0": 2},
-            id="only the largest init container counts",
+            {"1 0": 2, "2 0": 2},
         ),
-        pytest.param(
+        "a sidecar before is not free, a later container is": (
             [("sidecar", {"gpu": 1}), ("init", {"gpu": 1}), ("", {"gpu": 1})],
-            {"container-0-request-0": 1, "container-2-request-0": 1},
-            id="a sidecar before is not free, a later container is",
+            {"0 0": 1, "2 0": 1},
         ),
-        pytest.param([("", {"gpu": 0})], {}, id="none"),
-    ],
+        "none": ([("", {"gpu": 0})], {}),
+    },
 )
 def test_the_claim(containers, expected):
     claim = extended_resource_claim(with_containers(*containers), [GPU], classes_by_resource([CLASS]))
     found = {request.name: request.exactly.count for request in claim.requests if request.exactly is not None}
-    assert found == expected
+    names = {key: "container-{}-request-{}".format(*key.split()) for key in expected}
+    assert found == {names[key]: count for key, count in expected.items()}
     assert [request.name for request in claim.requests] == sorted(found)
 
 
-@pytest.mark.parametrize("resource", [pytest.param(GPU, id="explicit"), pytest.param(IMPLICIT, id="implicit")])
+@all_of_them("resource", {"explicit": GPU, "implicit": IMPLICIT})
 def test_devices_where_no_plugin_offers_the_resource(resource):
     snapshot = cluster()
     fit = snapshot.fits(pod("p", {resource: "1"}))

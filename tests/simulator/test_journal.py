@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dra_spawner.simulator.journal import Journal
+from tests.all_of_them import all_of_them
+
+EXAMPLES = 100
 
 
 class Log:
@@ -47,7 +50,7 @@ def test_an_outer_mark_undoes_changes_of_an_inner_mark():
     assert log.items == []
 
 
-@pytest.mark.parametrize("close", ["revert_to", "forget_to"])
+@all_of_them("close", ["revert_to", "forget_to"])
 def test_closing_a_mark_closes_those_inside(close):
     journal = Journal()
     outer, inner = journal.mark(), journal.mark()
@@ -95,6 +98,7 @@ def test_all_or_nothing():
     assert log.journal.depth == 0
 
 
+@settings(max_examples=EXAMPLES)
 @given(st.lists(st.sampled_from(["append", "mark", "revert", "forget"]), max_size=60))
 def test_any_sequence_agrees_with_copies(steps):
     log = Log()

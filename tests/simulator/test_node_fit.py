@@ -8,10 +8,14 @@ from dra_spawner.simulator.node_fit import Filter, FilterVerdict, FitCode, NodeF
 from dra_spawner.simulator.nodes import NodeState, SchedulableNode
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.resources import container_sum, to_amounts
+from tests.all_of_them import all_of_them
 from tests.simulator.objects import node, pod, pod_term, required_nodes, required_pods, state
 
 AFFINITY = "node(s) didn't match Pod's node affinity/selector"
-TAINT = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
+TOLERATION = {"key": "dedicated", "value": "gpu"}
+TAINT = {**TOLERATION, "effect": "NoSchedule"}
+FITS, UNSCHEDULABLE, UNRESOLVABLE = FitCode.FITS, FitCode.UNSCHEDULABLE, FitCode.UNRESOLVABLE
+CPU, MEMORY, TAINTED = "Insufficient cpu", "Insufficient memory", "node(s) had untolerated taint(s)"
 
 
 def verdict(candidate: Pod, target=None, *others) -> FilterVerdict:
@@ -28,129 +32,60 @@ def name_field(operator: str, *values: str):
 
 
 FULL = pod("other", {"cpu": "3", "memory": "7Gi"})
+THING = "example.com/thing"
 
 
-@pytest.mark.parametrize(
-    ("candidate", "target", "reasons", "code"),
-    [
-        pytest.param(pod(), state(), (), FitCode.FITS, id="nothing wanted"),
-        pytest.param(pod(requests={"cpu": "4"}), state(), (), FitCode.FITS, id="all of the cpu"),
-        pytest.param(
-            pod(requests={"cpu": "1100m"}), state("node", FULL), ("Insufficient cpu",), FitCode.UNSCHEDULABLE, id="cpu"
-        ),
-        pytest.param(
-            pod(requests={"cpu": "5"}), state(), ("Insufficient cpu",), FitCode.UNRESOLVABLE, id="cpu beyond the node"
-        ),
-        pytest.param(
-            pod(requests={"cpu": "2", "memory": "2Gi"}),
-            state("node", FULL),
-            ("Insufficient cpu", "Insufficient memory"),
-            FitCode.UNSCHEDULABLE,
-            id="cpu and memory",
-        ),
-        pytest.param(
-            pod(requests={"cpu": "2", "memory": "9Gi"}),
-            state("node", FULL),
-            ("Insufficient cpu", "Insufficient memory"),
-            FitCode.UNRESOLVABLE,
-            id="one of them for good",
-        ),
-        pytest.param(
-            pod(requests={"ephemeral-storage": "1Gi"}),
-            state(),
-            ("Insufficient ephemeral-storage",),
-            FitCode.UNRESOLVABLE,
-            id="ephemeral storage",
-        ),
-        pytest.param(
-            pod(requests={"example.com/thing": "2"}),
-            state("node", allocatable={"example.com/thing": "1"}),
-            ("Insufficient example.com/thing",),
-            FitCode.UNRESOLVABLE,
-            id="extended resource",
-        ),
-        pytest.param(
-            pod(), state("node", FULL, allocatable={"pods": "1"}), ("Too many pods",), FitCode.UNSCHEDULABLE, id="pods"
-        ),
-        pytest.param(
-            pod(overhead={"cpu": "2"}, requests={"cpu": "3"}),
-            state(),
-            ("Insufficient cpu",),
-            FitCode.UNRESOLVABLE,
-            id="overhead",
-        ),
-        pytest.param(
-            pod(requests={"cpu": "9"}, resources={"requests": {"cpu": "1"}}), state(), (), FitCode.FITS, id="pod level"
-        ),
-        pytest.param(
-            pod(), state(unschedulable=True), ("node(s) were unschedulable",), FitCode.UNRESOLVABLE, id="cordoned"
-        ),
-        pytest.param(
-            pod(tolerations=[{"operator": "Exists"}]),
-            state(unschedulable=True),
-            (),
-            FitCode.FITS,
-            id="cordon tolerated",
-        ),
-        pytest.param(
-            pod(nodeName="else"),
-            state(),
-            ("node(s) didn't match the requested node name",),
-            FitCode.UNRESOLVABLE,
-            id="node name",
-        ),
-        pytest.param(
-            pod(), state(taints=[TAINT]), ("node(s) had untolerated taint(s)",), FitCode.UNRESOLVABLE, id="taint"
-        ),
-        pytest.param(
-            pod(), state(taints=[{**TAINT, "effect": "PreferNoSchedule"}]), (), FitCode.FITS, id="taint as a preference"
-        ),
-        pytest.param(
-            pod(tolerations=[{"key": "dedicated", "value": "gpu"}]),
-            state(taints=[TAINT]),
-            (),
-            FitCode.FITS,
-            id="toleration",
-        ),
-        pytest.param(
-            pod(tolerations=[{"key": "dedicated", "operator": "Gt", "value": "gpu"}]),
-            state(taints=[TAINT]),
-            ("node(s) had untolerated taint(s)",),
-            FitCode.UNRESOLVABLE,
-            id="toleration with an operator that is off",
-        ),
-        pytest.param(pod(nodeSelector={"zone": "a"}), state(labels={"zone": "a"}), (), FitCode.FITS, id="selector"),
-        pytest.param(pod(nodeSelector={"zone": "a"}), state(), (AFFINITY,), FitCode.UNRESOLVABLE, id="selector no"),
-    ],
-)
+@all_of_them(
+    "candidate, target, reasons, code",
+    {
+        "nothing wanted": (pod(), state(), [], FITS),
+        "all of the cpu": (pod(requests={"cpu": "4"}), state(), [], FITS),
+        "cpu": (pod(requests={"cpu": "1100m"}), state("node", FULL), [CPU], UNSCHEDULABLE),
+        "cpu beyond the node": (pod(requests={"cpu": "5"}), state(), [CPU], UNRESOLVABLE),
+        "both": (pod(requests={"cpu": "2", "memory": "2Gi"}), state("node", FULL), [CPU, MEMORY], UNSCHEDULABLE),
+        "one for good": (pod(requests={"cpu": "2", "memory": "9Gi"}), state("node", FULL), [CPU, MEMORY], UNRESOLVABLE),
+        "storage": (pod(requests={"ephemeral-storage": "1"}), state(), ["Insufficient ephemeral-storage"], UNRESOLVABLE),
+        "extended": (pod(requests={THING: "2"}), state("node", allocatable={THING: "1"}), [f"Insufficient {THING}"], UNRESOLVABLE),
+        "pods": (pod(), state("node", FULL, allocatable={"pods": "1"}), ["Too many pods"], UNSCHEDULABLE),
+        "overhead": (pod(overhead={"cpu": "2"}, requests={"cpu": "3"}), state(), [CPU], UNRESOLVABLE),
+        "pod level": (pod(requests={"cpu": "9"}, resources={"requests": {"cpu": "1"}}), state(), [], FITS),
+        "cordoned": (pod(), state(unschedulable=True), ["node(s) were unschedulable"], UNRESOLVABLE),
+        "cordon tolerated": (pod(tolerations=[{"operator": "Exists"}]), state(unschedulable=True), [], FITS),
+        "node name": (pod(nodeName="x"), state(), ["node(s) didn't match the requested node name"], UNRESOLVABLE),
+        "taint": (pod(), state(taints=[TAINT]), [TAINTED], UNRESOLVABLE),
+        "taint as a preference": (pod(), state(taints=[{**TAINT, "effect": "PreferNoSchedule"}]), [], FITS),
+        "toleration": (pod(tolerations=[TOLERATION]), state(taints=[TAINT]), [], FITS),
+        "operator that is off": (pod(tolerations=[{**TOLERATION, "operator": "Gt"}]), state(taints=[TAINT]), [TAINTED], UNRESOLVABLE),
+        "selector": (pod(nodeSelector={"zone": "a"}), state(labels={"zone": "a"}), [], FITS),
+        "selector no": (pod(nodeSelector={"zone": "a"}), state(), [AFFINITY], UNRESOLVABLE),
+    },
+)  # fmt: skip
 def test_verdict(candidate, target, reasons, code):
     found = verdict(candidate, target)
-    assert (found.reasons, found.code, found.fits) == (reasons, code, code is FitCode.FITS)
+    assert (list(found.reasons), found.code, found.fits) == (reasons, code, code is FITS)
 
 
-@pytest.mark.parametrize(
-    ("terms", "fits"),
-    [
-        pytest.param([expression("zone", "In", "a", "b")], True, id="In"),
-        pytest.param([expression("zone", "In", "b")], False, id="In no"),
-        pytest.param([expression("zone", "NotIn", "b")], True, id="NotIn"),
-        pytest.param([expression("rack", "NotIn", "b")], True, id="NotIn without the label"),
-        pytest.param([expression("zone", "Exists")], True, id="Exists"),
-        pytest.param([expression("zone", "DoesNotExist")], False, id="DoesNotExist"),
-        pytest.param([expression("cores", "Gt", "3")], True, id="Gt"),
-        pytest.param([expression("cores", "Lt", "4")], False, id="Lt"),
-        pytest.param([expression("zone", "Gt", "3")], False, id="Gt of no number"),
-        pytest.param([expression("zone", "In", "b"), expression("zone", "In", "a")], True, id="terms are alternatives"),
-        pytest.param([expression("zone", "In", "a") | name_field("In", "else")], False, id="a term's parts add up"),
-        pytest.param([name_field("In", "node")], True, id="field"),
-        pytest.param([name_field("NotIn", "node")], False, id="field NotIn"),
-        pytest.param([{}], False, id="empty term"),
-        pytest.param([], False, id="no terms"),
-        pytest.param([expression("zone", "Gt", "x", "y")], False, id="malformed term"),
-        pytest.param(
-            [expression("zone", "Like", "a"), expression("zone", "In", "a")], True, id="malformed one passed over"
-        ),
-    ],
+@all_of_them(
+    "terms, fits",
+    {
+        "In": ([expression("zone", "In", "a", "b")], True),
+        "In no": ([expression("zone", "In", "b")], False),
+        "NotIn": ([expression("zone", "NotIn", "b")], True),
+        "NotIn without the label": ([expression("rack", "NotIn", "b")], True),
+        "Exists": ([expression("zone", "Exists")], True),
+        "DoesNotExist": ([expression("zone", "DoesNotExist")], False),
+        "Gt": ([expression("cores", "Gt", "3")], True),
+        "Lt": ([expression("cores", "Lt", "4")], False),
+        "Gt of no number": ([expression("zone", "Gt", "3")], False),
+        "terms are alternatives": ([expression("zone", "In", "b"), expression("zone", "In", "a")], True),
+        "a term's parts add up": ([expression("zone", "In", "a") | name_field("In", "else")], False),
+        "field": ([name_field("In", "node")], True),
+        "field NotIn": ([name_field("NotIn", "node")], False),
+        "empty term": ([{}], False),
+        "no terms": ([], False),
+        "malformed term": ([expression("zone", "Gt", "x", "y")], False),
+        "malformed one passed over": ([expression("zone", "Like", "a"), expression("zone", "In", "a")], True),
+    },
 )
 def test_required_node_affinity(terms, fits):
     found = verdict(pod(affinity=required_nodes(*terms)), state(labels={"zone": "a", "cores": "4"}))
@@ -159,19 +94,18 @@ def test_required_node_affinity(terms, fits):
         assert (found.filter, found.reasons) == (Filter.NODE_AFFINITY, (AFFINITY,))
 
 
-@pytest.mark.parametrize(
-    ("terms", "names"),
-    [
-        pytest.param([expression("zone", "In", "a")], None, id="by label"),
-        pytest.param([name_field("In", "n1"), name_field("In", "n2")], {"n1", "n2"}, id="either"),
-        pytest.param([name_field("In", "n1"), expression("zone", "In", "a")], None, id="one term open"),
-        pytest.param(
+@all_of_them(
+    "terms, names",
+    {
+        "by label": ([expression("zone", "In", "a")], None),
+        "either": ([name_field("In", "n1"), name_field("In", "n2")], {"n1", "n2"}),
+        "one term open": ([name_field("In", "n1"), expression("zone", "In", "a")], None),
+        "contradiction": (
             [{"matchFields": [*name_field("In", "n1")["matchFields"], *name_field("In", "n2")["matchFields"]]}],
             set(),
-            id="contradiction",
         ),
-        pytest.param([], None, id="no terms"),
-    ],
+        "no terms": ([], None),
+    },
 )
 def test_eligible_nodes(terms, names):
     assert eligible_nodes(pod(affinity=required_nodes(*terms))) == names
@@ -185,15 +119,15 @@ def port(number: int, address: str = "", protocol: str = "TCP", **spec):
     return pod(f"port-{number}", containers=[container], **spec)
 
 
-@pytest.mark.parametrize(
-    ("wanted", "taken", "fits"),
-    [
-        pytest.param(port(80), port(80), False, id="same"),
-        pytest.param(port(80), port(81), True, id="another"),
-        pytest.param(port(80, protocol="UDP"), port(80), True, id="another protocol"),
-        pytest.param(port(80, "10.0.0.1"), port(80, "10.0.0.2"), True, id="other addresses"),
-        pytest.param(port(80, "10.0.0.1"), port(80), False, id="any address covers one"),
-    ],
+@all_of_them(
+    "wanted, taken, fits",
+    {
+        "same": (port(80), port(80), False),
+        "another": (port(80), port(81), True),
+        "another protocol": (port(80, protocol="UDP"), port(80), True),
+        "other addresses": (port(80, "10.0.0.1"), port(80, "10.0.0.2"), True),
+        "any address covers one": (port(80, "10.0.0.1"), port(80), False),
+    },
 )
 def test_host_ports(wanted, taken, fits):
     found = verdict(wanted, state("node", taken))
@@ -205,33 +139,21 @@ def test_host_ports(wanted, taken, fits):
 WEB = pod("web", labels={"app": "web"})
 
 
-@pytest.mark.parametrize(
-    ("affinity", "here", "reason"),
-    [
-        pytest.param(required_pods("podAffinity", pod_term(app="web")), [WEB], "", id="company"),
-        pytest.param(
-            required_pods("podAffinity", pod_term(app="web")), [], "node(s) didn't match pod affinity rules", id="alone"
-        ),
-        pytest.param(
-            required_pods("podAffinity", pod_term("rack", app="web")),
-            [WEB],
-            "node(s) didn't match pod affinity rules",
-            id="node outside the topology",
-        ),
-        pytest.param(
-            required_pods("podAntiAffinity", pod_term(app="web")),
-            [WEB],
-            "node(s) didn't match pod anti-affinity rules",
-            id="crowd",
-        ),
-        pytest.param(required_pods("podAntiAffinity", pod_term(app="db")), [WEB], "", id="harmless company"),
-        pytest.param(
-            {},
-            [pod("shy", affinity=required_pods("podAntiAffinity", pod_term(team="red")))],
-            "node(s) didn't satisfy existing pods anti-affinity rules",
-            id="neighbour with anti-affinity",
-        ),
-    ],
+NO_COMPANY, CROWDED = "node(s) didn't match pod affinity rules", "node(s) didn't match pod anti-affinity rules"
+TO_WEB, FROM_WEB = (required_pods(kind, pod_term(app="web")) for kind in ("podAffinity", "podAntiAffinity"))
+SHY = pod("shy", affinity=required_pods("podAntiAffinity", pod_term(team="red")))
+
+
+@all_of_them(
+    "affinity, here, reason",
+    {
+        "company": (TO_WEB, [WEB], ""),
+        "alone": (TO_WEB, [], NO_COMPANY),
+        "node outside the topology": (required_pods("podAffinity", pod_term("rack", app="web")), [WEB], NO_COMPANY),
+        "crowd": (FROM_WEB, [WEB], CROWDED),
+        "harmless company": (required_pods("podAntiAffinity", pod_term(app="db")), [WEB], ""),
+        "neighbour with anti-affinity": ({}, [SHY], "node(s) didn't satisfy existing pods anti-affinity rules"),
+    },
 )
 def test_pod_affinity(affinity, here, reason):
     found = verdict(pod(labels={"team": "red"}, affinity=affinity), state("node", *here))
@@ -248,8 +170,7 @@ def test_pod_affinity_looks_at_the_whole_topology():
 
 
 def test_first_of_a_series_may_start():
-    term = required_pods("podAffinity", pod_term(app="web"))
-    assert verdict(pod(labels={"app": "web"}, affinity=term)).fits
+    assert verdict(pod(labels={"app": "web"}, affinity=TO_WEB)).fits
 
 
 def test_pods_of_other_namespaces_do_not_count():
@@ -259,32 +180,18 @@ def test_pods_of_other_namespaces_do_not_count():
     assert not verdict(pod(affinity=required_pods("podAntiAffinity", everywhere)), state("node", WEB)).fits
 
 
-@pytest.mark.parametrize(
-    ("candidate", "target", "reason"),
-    [
-        pytest.param(
-            pod(affinity=required_pods("podAffinity", {**pod_term(app="web"), "matchLabelKeys": ["x"]})),
-            state(),
-            "matchLabelKeys of a pod affinity term",
-            id="match label keys",
-        ),
-        pytest.param(
-            pod(),
-            state(
-                "node",
-                pod(
-                    "shy",
-                    affinity=required_pods(
-                        "podAntiAffinity", {**pod_term(), "namespaceSelector": {"matchLabels": {"a": "b"}}}
-                    ),
-                ),
-            ),
-            "namespaceSelector of a pod affinity term",
-            id="namespace selector of a neighbour",
-        ),
-        pytest.param(pod(schedulingGroup={"podGroupName": "x"}), state(), "spec.schedulingGroup", id="gang"),
-    ],
-)
+KEYED = required_pods("podAffinity", {**pod_term(app="web"), "matchLabelKeys": ["x"]})
+SELECTED = required_pods("podAntiAffinity", {**pod_term(), "namespaceSelector": {"matchLabels": {"a": "b"}}})
+
+
+@all_of_them(
+    "candidate, target, reason",
+    {
+        "match label keys": (pod(affinity=KEYED), state(), "matchLabelKeys of a pod affinity term"),
+        "of a neighbour": (pod(), state("node", pod("shy", affinity=SELECTED)), "namespaceSelector of a pod affinity term"),
+        "gang": (pod(schedulingGroup={"podGroupName": "x"}), state(), "spec.schedulingGroup"),
+    },
+)  # fmt: skip
 def test_fields_that_are_not_modelled_make_a_pod_undecidable(candidate, target, reason):
     found = verdict(candidate, target)
     assert (found.code, found.filter) == (FitCode.UNDECIDABLE, Filter.NOT_MODELLED)
@@ -313,15 +220,15 @@ INIT = {"name": "init", "resources": {"requests": {"cpu": "3"}}}
 SIDECAR = {"name": "side", "restartPolicy": "Always", "resources": {"requests": {"cpu": "1"}}}
 
 
-@pytest.mark.parametrize(
-    ("init_containers", "millicores"),
-    [
-        pytest.param([], 1500, id="none"),
-        pytest.param([INIT], 3000, id="an init container needs more"),
-        pytest.param([SIDECAR], 2500, id="a sidecar adds up"),
-        pytest.param([SIDECAR, INIT], 4000, id="an init container beside a sidecar"),
-        pytest.param([INIT, SIDECAR], 3000, id="an init container before the sidecar"),
-    ],
+@all_of_them(
+    "init_containers, millicores",
+    {
+        "none": ([], 1500),
+        "an init container needs more": ([INIT], 3000),
+        "a sidecar adds up": ([SIDECAR], 2500),
+        "an init container beside a sidecar": ([SIDECAR, INIT], 4000),
+        "an init container before the sidecar": ([INIT, SIDECAR], 3000),
+    },
 )
 def test_requests_of_init_containers(init_containers, millicores):
     assert pod(requests={"cpu": "1500m"}, initContainers=init_containers).requests["cpu"] == millicores

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from dra_spawner.simulator.node_score import best_nodes, score_nodes
+from tests.all_of_them import all_of_them
 from tests.simulator.objects import pod, pod_term, required_pods, state
 
 EVEN = 75  # of balance, where the pod changes nothing about it
@@ -58,54 +57,24 @@ def test_balance():
     assert other == (72 + 47) // 2 + 50 + (50 + 87 - 75) // 2 + 300
 
 
-@pytest.mark.parametrize(
-    ("candidate", "better", "worse", "gain"),
-    [
-        pytest.param(
-            pod(affinity=prefers_nodes(preferred(10, zone="a"), preferred(5, zone="b"))),
-            state("a", labels={"zone": "a"}),
-            state("b", labels={"zone": "b"}),
-            2 * 50,
-            id="preferred nodes",
-        ),
-        pytest.param(
-            pod(),
-            state("a"),
-            state("b", taints=[{"key": "x", "effect": "PreferNoSchedule"}]),
-            3 * 100,
-            id="taint as a preference",
-        ),
-        pytest.param(
-            pod(affinity=prefers_pods("podAffinity", 7, app="web")),
-            state("a", pod("web", labels={"app": "web"}, tolerations=[])),
-            state("b", pod("db", labels={"app": "db"})),
-            2 * 100,
-            id="preferred company",
-        ),
-        pytest.param(
-            pod(affinity=prefers_pods("podAntiAffinity", 7, app="web")),
-            state("a", pod("db", labels={"app": "db"})),
-            state("b", pod("web", labels={"app": "web"})),
-            2 * 100,
-            id="shunned company",
-        ),
-        pytest.param(
-            pod(labels={"app": "web"}),
-            state("a", pod("fan", affinity=required_pods("podAffinity", pod_term(app="web")))),
-            state("b", pod("stranger")),
-            2 * 100,
-            id="where one is wanted",
-        ),
-        pytest.param(
-            pod(),
-            state("a", images=[{"names": ["example.com/image:1"], "sizeBytes": 1023 * 2**20}]),
-            state("b"),
-            # Half of the nodes have it.
-            100 * (1023 * 2**19 - 23 * 2**20) // (977 * 2**20),
-            id="image",
-        ),
-    ],
-)
+FAN = pod("fan", affinity=required_pods("podAffinity", pod_term(app="web")))
+WEB, DB = pod("web", labels={"app": "web"}), pod("db", labels={"app": "db"})
+ZONE_A, ZONE_B = (state(zone, labels={"zone": zone}) for zone in "ab")
+#: Half of the nodes have the image.
+FOR_IMAGE = 100 * (1023 * 2**19 - 23 * 2**20) // (977 * 2**20)
+
+
+@all_of_them(
+    "candidate, better, worse, gain",
+    {
+        "nodes": (pod(affinity=prefers_nodes(preferred(10, zone="a"), preferred(5, zone="b"))), ZONE_A, ZONE_B, 2 * 50),
+        "taint": (pod(), state("a"), state("b", taints=[{"key": "x", "effect": "PreferNoSchedule"}]), 3 * 100),
+        "company": (pod(affinity=prefers_pods("podAffinity", 7, app="web")), state("a", WEB), state("b", DB), 2 * 100),
+        "shunned": (pod(affinity=prefers_pods("podAntiAffinity", 7, app="web")), state("a", DB), state("b", WEB), 2 * 100),
+        "where one is wanted": (pod(labels={"app": "web"}), state("a", FAN), state("b", pod("stranger")), 2 * 100),
+        "image": (pod(), state("a", images=[{"names": ["example.com/image:1"], "sizeBytes": 1023 * 2**20}]), state("b"), FOR_IMAGE),
+    },
+)  # fmt: skip
 def test_preferences(candidate, better, worse, gain):
     assert difference(candidate, better, worse) == gain
 

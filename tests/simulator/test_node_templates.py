@@ -13,6 +13,7 @@ from dra_spawner.simulator.claims import ClaimTemplate, ObjectKey, TrackedClaim
 from dra_spawner.simulator.node_templates import TemplateError, add_node, template_of
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot, SnapshotError
+from tests.all_of_them import all_of_them
 from tests.dra.builders import DRIVER, counter_slice, device_json, make_slice, request, result, share, slice_json
 from tests.simulator.changes import claims_of, take_down_node
 from tests.simulator.dump import dump
@@ -154,29 +155,28 @@ def test_admin_access_to_devices_that_are_not_the_nodes_own():
     assert [each.id for each in copy.status.devices or ()] == [(DRIVER, "fabric", "f0")]
 
 
-@pytest.mark.parametrize(
-    ("more", "problem"),
-    [
-        pytest.param(
-            [
-                make_slice("fabric", [device_json("f0")], pool="fabric", allNodes=True),
-                daemon(**uses_claim()),
-                claim_of("agent", result("f0", pool="fabric"), selector=None),
-            ],
+FABRIC = make_slice("fabric", [device_json("f0")], pool="fabric", allNodes=True)
+OF_ALL_NODES = claim_of("agent", result("f0", pool="fabric"), selector=None)
+NOT_OF_THE_NODE = claim_of("agent", result("d0", pool="n1"), selector=None)
+HALF = make_slice("half", [device_json("d0")], pool="n1", count=2)
+
+
+@all_of_them(
+    "more, problem",
+    {
+        "device of all nodes": (
+            [FABRIC, daemon(**uses_claim()), OF_ALL_NODES],
             "claim default/agent-gpu has device gpu.example.com/fabric/f0, which is not the node's own",
-            id="device of all nodes",
         ),
-        pytest.param(
-            [gpu_slice(), daemon(**uses_claim()), claim_of("agent", result("d0", pool="n1"), selector=None)],
+        "allocated for all nodes": (
+            [gpu_slice(), daemon(**uses_claim()), NOT_OF_THE_NODE],
             "claim default/agent-gpu is allocated for other nodes, too",
-            id="allocated for all nodes",
         ),
-        pytest.param(
-            [make_slice("half", [device_json("d0")], pool="n1", count=2)],
+        "incomplete pool": (
+            [HALF],
             "pool gpu.example.com/n1 is incomplete, or not the node's own: generation 1 has 1 of 2 slices here",
-            id="incomplete pool",
         ),
-    ],
+    },
 )
 def test_no_template(more, problem):
     snapshot = cluster(*more)
@@ -246,13 +246,6 @@ def test_devices_of_several_nodes_are_noted():
     template = template_of(cluster(make_slice("rack", devices, perDeviceNodeSelection=True)), "n1")
     assert template.slices == ()
     assert template.notes == ("slice rack: pool gpu.example.com/p has devices of several nodes",)
-
-
-NODE_JSON = {
-    "kind": "Node",
-    "metadata": {"name": "n1"},
-    "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}},
-}
 
 
 def test_a_name_that_is_taken():

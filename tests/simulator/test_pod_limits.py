@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from dra_spawner.simulator.node_fit import FitCode, NodeFit
 from dra_spawner.simulator.nodes import NodeState, SchedulableNode
 from dra_spawner.simulator.pod_limits import MAX_HOST_PORTS, MAX_RESOURCES, MAX_VALUES
 from dra_spawner.simulator.pods import Pod
+from tests.all_of_them import all_of_them
 
 
 def pod(**spec: Any) -> Pod:
@@ -30,8 +29,8 @@ def terms(number: int) -> dict[str, Any]:
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term] * number}}
 
 
-@pytest.mark.parametrize(
-    ("part", "short", "long"),
+@all_of_them(
+    "part, short, long",
     [
         ("nodeSelector", {}, {f"k{each}": "v" for each in range(MAX_VALUES + 1)}),
         ("tolerations", [{"key": "k"}] * 100, [{"key": "k"}] * (MAX_VALUES + 1)),

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from dra_spawner.dra.allocator import AllocatedState
 from dra_spawner.dra.objects import DeviceClass, ResourceClaim, ResourceSlice
 from dra_spawner.dra.pools import SliceIndex
@@ -20,6 +18,7 @@ from dra_spawner.simulator.scheduling import (
     SchedulingQuestion,
     Unschedulable,
 )
+from tests.all_of_them import all_of_them
 from tests.simulator.objects import pod, required_nodes, state
 
 DRIVER = "gpu.example.com"
@@ -85,70 +84,50 @@ NOT_HELPFUL = "Preemption is not helpful for scheduling."
 NO_VICTIMS = "No preemption victims found for incoming pod"
 
 
-@pytest.mark.parametrize(
-    ("tried", "text"),
-    [
-        pytest.param(attempt(cluster(), pod()), "no nodes available to schedule pods", id="no nodes"),
-        pytest.param(
+FULL, CORDONED = state("a", pod("x", {"cpu": "4"})), state("b", unschedulable=True)
+ON_A = required_nodes({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]})
+ONE_CPU = pod(requests={"cpu": "1"})
+NO_CLAIMS = "no new claims to deallocate, preemption:"
+NO_HOME = {"problem": 'persistentvolumeclaim "home" not found', "problem_filter": Filter.VOLUME_BINDING}
+
+
+@all_of_them(
+    "tried, text",
+    {
+        "no nodes": (attempt(cluster(), pod()), "no nodes available to schedule pods"),
+        "too large": (
             attempt(cluster(state("a"), state("b")), pod(requests={"cpu": "5"})),
-            "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, preemption: "
-            f"0/2 nodes are available: 2 {NOT_HELPFUL}",
-            id="too large",
+            f"0/2 nodes are available: 2 Insufficient cpu. {NO_CLAIMS} 0/2 nodes are available: 2 {NOT_HELPFUL}",
         ),
-        pytest.param(
+        "no devices": (
             attempt(cluster(state("a"), state("b", slices=[])), pod(), claim()),
             "0/2 nodes are available: 2 cannot allocate all claims. still not schedulable, preemption: "
             f"0/2 nodes are available: 2 {NOT_HELPFUL}",
-            id="no devices",
         ),
-        pytest.param(
-            attempt(
-                cluster(state("a", pod("x", {"cpu": "4"})), state("b", unschedulable=True)), pod(requests={"cpu": "1"})
-            ),
-            "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable. no new claims to deallocate, "
-            f"preemption: 0/2 nodes are available: 1 {NO_VICTIMS}, 1 {NOT_HELPFUL}",
-            id="full, and nobody lesser there",
+        "full, and nobody lesser there": (
+            attempt(cluster(FULL, CORDONED), ONE_CPU),
+            f"0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable. {NO_CLAIMS} "
+            f"0/2 nodes are available: 1 {NO_VICTIMS}, 1 {NOT_HELPFUL}",
         ),
-        pytest.param(
-            attempt(
-                cluster(state("a", pod("x", {"cpu": "4"})), state("b")),
-                pod(
-                    requests={"cpu": "1"},
-                    affinity=required_nodes(
-                        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]}
-                    ),
-                ),
-            ),
+        "bound to a full node": (
+            attempt(cluster(FULL, state("b")), pod(requests={"cpu": "1"}, affinity=ON_A)),
             "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't satisfy plugin(s) [NodeAffinity]. "
-            f"no new claims to deallocate, preemption: 0/2 nodes are available: 1 {NO_VICTIMS}, 1 {NOT_HELPFUL}",
-            id="bound to a full node",
+            f"{NO_CLAIMS} 0/2 nodes are available: 1 {NO_VICTIMS}, 1 {NOT_HELPFUL}",
         ),
-        pytest.param(
+        "no such class": (
             attempt(cluster(state("a"), classes=[]), pod(), claim()),
-            "0/1 nodes are available: request r: device class gpu does not exist. no new claims to deallocate, "
-            f"preemption: 0/1 nodes are available: 1 {NOT_HELPFUL}",
-            id="no such class",
+            f"0/1 nodes are available: request r: device class gpu does not exist. {NO_CLAIMS} "
+            f"0/1 nodes are available: 1 {NOT_HELPFUL}",
         ),
-        pytest.param(
-            attempt(
-                cluster(state("a")),
-                pod(),
-                problem='persistentvolumeclaim "home" not found',
-                problem_filter=Filter.VOLUME_BINDING,
-            ),
+        "no such volume": (
+            attempt(cluster(state("a")), pod(), **NO_HOME),
             '0/1 nodes are available: persistentvolumeclaim "home" not found. not found',
-            id="no such volume",
         ),
-        pytest.param(
-            attempt(
-                cluster(state("a", pod("x", {"cpu": "4"}))),
-                pod(requests={"cpu": "1"}, priority=5, preemptionPolicy="Never"),
-            ),
-            "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: not eligible due to "
-            "preemptionPolicy=Never.",
-            id="peaceful pod",
+        "peaceful pod": (
+            attempt(cluster(FULL), pod(requests={"cpu": "1"}, priority=5, preemptionPolicy="Never")),
+            f"0/1 nodes are available: 1 Insufficient cpu. {NO_CLAIMS} not eligible due to preemptionPolicy=Never.",
         ),
-    ],
+    },
 )
 def test_the_message_of_a_pod_that_fits_nowhere(tried, text):
     assert message_of(tried) == text
@@ -179,14 +158,14 @@ def test_allocated_claims_bind_to_their_node():
     assert decision == ChosenNode("b")
 
 
-@pytest.mark.parametrize(
-    ("reserved_for", "freed"),
-    [
-        pytest.param((), True, id="nobody's"),
-        pytest.param(("pod",), True, id="its own"),
-        pytest.param(("other",), False, id="another's"),
-        pytest.param(("pod", "other"), False, id="shared"),
-    ],
+@all_of_them(
+    "reserved_for, freed",
+    {
+        "nobody's": ((), True),
+        "its own": (("pod",), True),
+        "another's": (("other",), False),
+        "shared": (("pod", "other"), False),
+    },
 )
 def test_idle_claim_elsewhere_is_given_back(reserved_for, freed):
     standing = claim(on="gone", reserved_for=reserved_for)
@@ -243,37 +222,28 @@ def names(preemption: SchedulerPreemption | None) -> tuple[str, list[str]]:
 VIP = pod("vip", {"cpu": "2"}, priority=100)
 
 
-@pytest.mark.parametrize(
-    ("states", "expected"),
-    [
-        pytest.param(
-            [state("a", lower("old", start="2026-01-01T00:00:00Z"), lower("new", start="2026-02-01T00:00:00Z"))],
-            ("a", ["new"]),
-            id="the one that lost least",
-        ),
-        pytest.param([state("a", lower("p5", priority=5), lower("p1", priority=1))], ("a", ["p1"]), id="the least"),
-        pytest.param(
-            [state("a", lower("p5", "4", 5)), state("b", lower("p1", "4", 1))], ("b", ["p1"]), id="node of the least"
-        ),
-        pytest.param(
+JANUARY, FEBRUARY, MARCH = (f"2026-0{month}-01T00:00:00Z" for month in (1, 2, 3))
+
+
+@all_of_them(
+    "states, expected",
+    {
+        "lost least": ([state("a", lower("old", start=JANUARY), lower("new", start=FEBRUARY))], ("a", ["new"])),
+        "the least": ([state("a", lower("p5", priority=5), lower("p1", priority=1))], ("a", ["p1"])),
+        "node of the least": ([state("a", lower("p5", "4", 5)), state("b", lower("p1", "4", 1))], ("b", ["p1"])),
+        "equals: the sum of priorities": (
             [state("a", lower("a1", "1", 5), lower("a2", "3", 1)), state("b", lower("b1", "4", 1))],
             ("a", ["a2"]),
-            id="equals: the sum of priorities",
         ),
-        pytest.param(
+        "first of equals": (
             [state("a", lower("a1", "2", -5), lower("a2", "2", -5)), state("b", lower("b1", "4", -5))],
             ("a", ["a2"]),
-            id="first of equals",
         ),
-        pytest.param(
-            [
-                state("a", lower("a1", "4", start="2026-01-01T00:00:00Z")),
-                state("b", lower("b1", "4", start="2026-03-01T00:00:00Z")),
-            ],
+        "node of the latest victim": (
+            [state("a", lower("a1", "4", start=JANUARY)), state("b", lower("b1", "4", start=MARCH))],
             ("b", ["b1"]),
-            id="node of the latest victim",
         ),
-    ],
+    },
 )
 def test_victims(states, expected):
     assert names(cleared(attempt(cluster(*states), VIP))) == expected
@@ -309,9 +279,7 @@ def test_nominated_node_comes_first():
     assert decision == ChosenNode("b")
 
 
-@pytest.mark.parametrize(
-    ("priority", "fits"), [(0, False), (200, True)], ids=["lesser pod does not fit", "greater does"]
-)
+@all_of_them("priority, fits", {"lesser pod does not fit": (0, False), "greater does": (200, True)})
 def test_capacity_that_is_being_cleared_is_for_the_nominated_pod(priority, fits):
     nominated = pod("vip", {"cpu": "4"}, priority=100)
     view = cluster(state("a"), nominated={"a": [nominated]})

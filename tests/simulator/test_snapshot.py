@@ -11,6 +11,7 @@ from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.fitting import PodFit
 from dra_spawner.simulator.node_fit import Filter, FitCode
 from dra_spawner.simulator.snapshot import Snapshot, SnapshotError, SnapshotProblem
+from tests.all_of_them import all_of_them
 from tests.containers import containers
 from tests.dra.builders import make_slice, request, result, slice_json
 from tests.simulator.changes import take_down_node
@@ -113,16 +114,14 @@ def test_a_fork_costs_its_changes_and_not_the_cluster():
     assert few == containers(small)["Journal._undos"]
 
 
-@pytest.mark.parametrize(
-    ("operation", "problem"),
-    [
-        pytest.param(lambda s: s.remove(Kind.POD, key("x")), SnapshotProblem.NOT_FOUND, id="no pod"),
-        pytest.param(
-            lambda s: s.remove(Kind.RESOURCE_SLICE, ObjectKey("", "x")), SnapshotProblem.NOT_FOUND, id="no slice"
-        ),
-        pytest.param(lambda s: s.commit(), SnapshotProblem.NO_FORK, id="nothing to commit"),
-        pytest.param(lambda s: s.revert(), SnapshotProblem.NO_FORK, id="nothing to revert"),
-    ],
+@all_of_them(
+    "operation, problem",
+    {
+        "no pod": (lambda s: s.remove(Kind.POD, key("x")), SnapshotProblem.NOT_FOUND),
+        "no slice": (lambda s: s.remove(Kind.RESOURCE_SLICE, ObjectKey("", "x")), SnapshotProblem.NOT_FOUND),
+        "nothing to commit": (lambda s: s.commit(), SnapshotProblem.NO_FORK),
+        "nothing to revert": (lambda s: s.revert(), SnapshotProblem.NO_FORK),
+    },
 )
 def test_a_refusal_changes_nothing(operation, problem):
     snapshot = cluster()
@@ -148,16 +147,16 @@ BAD_NODE = bad("Node", "n1", "", status={"allocatable": {"cpu": "lots"}})
 BAD_SLICE = slice_json("n1", [{"name": "d0", "capacity": 5}], pool="n1", nodeName="n1")
 
 
-@pytest.mark.parametrize(
-    ("obj", "candidate", "code", "others"),
-    [
-        pytest.param(BAD_POD, pod(), FitCode.UNDECIDABLE, {"n2": True}, id="pod on the node"),
-        pytest.param(BAD_CLAIM, with_claim(), FitCode.UNDECIDABLE, {"n2": False}, id="claim"),
-        pytest.param(BAD_TEMPLATE, with_template(), FitCode.UNDECIDABLE, {"n2": False}, id="template"),
-        pytest.param(BAD_CLASS, with_template(), FitCode.UNDECIDABLE, {"n2": False}, id="class"),
-        pytest.param(BAD_NODE, pod(), FitCode.UNDECIDABLE, {"n2": True}, id="node"),
-        pytest.param(BAD_SLICE, with_template(), FitCode.UNRESOLVABLE, {"n2": True}, id="slice"),
-    ],
+@all_of_them(
+    "obj, candidate, code, others",
+    {
+        "pod on the node": (BAD_POD, pod(), FitCode.UNDECIDABLE, {"n2": True}),
+        "claim": (BAD_CLAIM, with_claim(), FitCode.UNDECIDABLE, {"n2": False}),
+        "template": (BAD_TEMPLATE, with_template(), FitCode.UNDECIDABLE, {"n2": False}),
+        "class": (BAD_CLASS, with_template(), FitCode.UNDECIDABLE, {"n2": False}),
+        "node": (BAD_NODE, pod(), FitCode.UNDECIDABLE, {"n2": True}),
+        "slice": (BAD_SLICE, with_template(), FitCode.UNRESOLVABLE, {"n2": True}),
+    },
 )
 def test_one_bad_object_costs_one_verdict(obj, candidate, code, others):
     snapshot = cluster(gpu_slice("n2"), template())

@@ -26,6 +26,7 @@ from tests.simulator.changes import reserve, take_down_node
 from tests.simulator.dump import dump
 
 Operation = Callable[[Snapshot], object]
+EXAMPLES = 100
 
 
 class Snapshots(RuleBasedStateMachine):
@@ -219,7 +220,7 @@ class Snapshots(RuleBasedStateMachine):
 TestSnapshots = Snapshots.TestCase
 # To explain a failure line by line takes minutes, and the time limit ends the test before the failure is shown.
 TestSnapshots.settings = settings(
-    max_examples=100,
+    max_examples=EXAMPLES,
     stateful_step_count=50,
     phases=[phase for phase in Phase if phase is not Phase.explain],
     deadline=None,

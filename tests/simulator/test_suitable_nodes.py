@@ -1,8 +1,7 @@
 """Where a pod that is not created yet would fit."""
 
-import pytest
-
 from dra_spawner.simulator.suitable_nodes import SuitableNodes
+from tests.all_of_them import all_of_them
 
 
 def node(name, cpu="4", **spec):
@@ -18,27 +17,26 @@ def pod(cpu="1", node="", **spec):
 NODES = [node("a"), node("b", unschedulable=True), node("c", cpu="2")]
 
 
-@pytest.mark.parametrize(
-    ("candidate", "pods", "names"),
-    [
-        pytest.param(pod(), [], "ac", id="not where nothing may go"),
-        pytest.param(pod("3"), [], "a", id="capacity"),
-        pytest.param(pod(1.5), [pod("1", node="c")], "a", id="numbers as KubeSpawner writes them"),
-        pytest.param(pod("2"), [pod("3", node="a")], "c", id="capacity beside others"),
-        pytest.param(pod("2"), [pod("3"), pod("3", node="gone")], "ac", id="pods elsewhere do not count"),
-        pytest.param(pod(nodeSelector={"zone": "c"}), [], "c", id="selector"),
-        pytest.param(pod("4"), [pod("3", node="a", priority=-10)], "a", id="placeholders give way"),
-        pytest.param(pod("4"), [pod("3", node="a", priority=0)], "", id="equals do not"),
-        pytest.param(
+@all_of_them(
+    "candidate, pods, names",
+    {
+        "not where nothing may go": (pod(), [], "ac"),
+        "capacity": (pod("3"), [], "a"),
+        "numbers as KubeSpawner writes them": (pod(1.5), [pod("1", node="c")], "a"),
+        "capacity beside others": (pod("2"), [pod("3", node="a")], "c"),
+        "pods elsewhere do not count": (pod("2"), [pod("3"), pod("3", node="gone")], "ac"),
+        "selector": (pod(nodeSelector={"zone": "c"}), [], "c"),
+        "placeholders give way": (pod("4"), [pod("3", node="a", priority=-10)], "a"),
+        "equals do not": (pod("4"), [pod("3", node="a", priority=0)], ""),
+        "priority of a class that others have": (
             pod("4", priorityClassName="user"),
             [pod("3", node="a", priority=5), pod("0", node="c", priority=10, priorityClassName="user")],
             "a",
-            id="priority of a class that others have",
         ),
-        pytest.param(pod("2"), [pod("1", node="a", priority=-10)], "ac", id="without need nobody gives way"),
-        pytest.param({"metadata": {"name": 3}, "spec": {"containers": []}}, [], "abc", id="no judgement of nonsense"),
-        pytest.param(pod("2"), [{"metadata": {}, "spec": {}}], "ac", id="other nonsense is passed over"),
-    ],
+        "without need nobody gives way": (pod("2"), [pod("1", node="a", priority=-10)], "ac"),
+        "no judgement of nonsense": ({"metadata": {"name": 3}, "spec": {"containers": []}}, [], "abc"),
+        "other nonsense is passed over": (pod("2"), [{"metadata": {}, "spec": {}}], "ac"),
+    },
 )
 def test_suitable_nodes(candidate, pods, names):
     suitable_nodes = SuitableNodes()

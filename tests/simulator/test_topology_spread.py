@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from dra_spawner.simulator.node_fit import Filter, FitCode, NodeFit
 from dra_spawner.simulator.pods import Pod
+from tests.all_of_them import all_of_them
 from tests.simulator.objects import pod, state
 
 LABELS = {"app": "hub"}
@@ -33,26 +32,25 @@ def zones(a: int, b: int, c: int | None = None) -> list[Any]:
     return [state(zone, *users(count), labels={"zone": zone}) for zone, count in counts.items()]
 
 
-@pytest.mark.parametrize(
-    ("constraints", "nodes", "expected"),
-    [
-        pytest.param([spread()], zones(1, 0), ["b"], id="2-0 would be too uneven"),
-        pytest.param([spread()], zones(1, 1), ["a", "b"], id="even: anywhere"),
-        pytest.param([spread(2)], zones(1, 0), ["a", "b"], id="larger skew"),
-        pytest.param([spread(minDomains=3)], zones(1, 1), [], id="too few domains: the minimum is 0"),
-        pytest.param([spread(minDomains=3)], zones(1, 1, 0), ["c"], id="enough domains"),
-        pytest.param([spread(labelSelector={})], zones(5, 0), ["a", "b"], id="a selector of everything counts none"),
-        pytest.param([spread(labelSelector=None)], zones(5, 0), ["a", "b"], id="no selector selects none"),
-        pytest.param([spread(whenUnsatisfiable="ScheduleAnyway")], zones(5, 0), ["a", "b"], id="a preference only"),
-        pytest.param(
+@all_of_them(
+    "constraints, nodes, expected",
+    {
+        "2-0 would be too uneven": ([spread()], zones(1, 0), ["b"]),
+        "even: anywhere": ([spread()], zones(1, 1), ["a", "b"]),
+        "larger skew": ([spread(2)], zones(1, 0), ["a", "b"]),
+        "too few domains: the minimum is 0": ([spread(minDomains=3)], zones(1, 1), []),
+        "enough domains": ([spread(minDomains=3)], zones(1, 1, 0), ["c"]),
+        "a selector of everything counts none": ([spread(labelSelector={})], zones(5, 0), ["a", "b"]),
+        "no selector selects none": ([spread(labelSelector=None)], zones(5, 0), ["a", "b"]),
+        "a preference only": ([spread(whenUnsatisfiable="ScheduleAnyway")], zones(5, 0), ["a", "b"]),
+        "expressions": (
             [spread(labelSelector={"matchExpressions": [{"key": "app", "operator": "Exists"}]})],
             zones(1, 0),
             ["b"],
-            id="expressions",
         ),
-        pytest.param([spread(matchLabelKeys=["app"], labelSelector={})], zones(1, 0), ["b"], id="match label keys"),
-        pytest.param([spread(), spread(key="kubernetes.io/hostname")], zones(1, 0), ["b"], id="two constraints"),
-    ],
+        "match label keys": ([spread(matchLabelKeys=["app"], labelSelector={})], zones(1, 0), ["b"]),
+        "two constraints": ([spread(), spread(key="kubernetes.io/hostname")], zones(1, 0), ["b"]),
+    },
 )
 def test_domains(constraints, nodes, expected):
     assert fitting_nodes(constraints, nodes) == expected
@@ -71,12 +69,12 @@ def test_an_uneven_node_might_do_if_others_were_gone():
     assert (verdict.code, verdict.filter) == (FitCode.UNSCHEDULABLE, Filter.POD_TOPOLOGY_SPREAD)
 
 
-@pytest.mark.parametrize(
-    ("policy", "expected"),
-    [
-        pytest.param({}, ["b"], id="nodes ruled out by affinity do not count"),
-        pytest.param({"nodeAffinityPolicy": "Ignore"}, [], id="unless ignored: zone c has fewest"),
-    ],
+@all_of_them(
+    "policy, expected",
+    {
+        "nodes ruled out by affinity do not count": ({}, ["b"]),
+        "unless ignored: zone c has fewest": ({"nodeAffinityPolicy": "Ignore"}, []),
+    },
 )
 def test_nodes_that_the_affinity_rules_out(policy, expected):
     nodes = [*zones(2, 1), state("c", labels={"zone": "c", "closed": "yes"})]
@@ -85,12 +83,12 @@ def test_nodes_that_the_affinity_rules_out(policy, expected):
     assert fitting_nodes([spread(**policy)], nodes, affinity=affinity) == expected
 
 
-@pytest.mark.parametrize(
-    ("policy", "expected"),
-    [
-        pytest.param({}, [], id="tainted nodes count"),
-        pytest.param({"nodeTaintsPolicy": "Honor"}, ["b"], id="unless taints are honoured"),
-    ],
+@all_of_them(
+    "policy, expected",
+    {
+        "tainted nodes count": ({}, []),
+        "unless taints are honoured": ({"nodeTaintsPolicy": "Honor"}, ["b"]),
+    },
 )
 def test_nodes_that_are_tainted(policy, expected):
     taint = {"key": "gpu", "effect": "NoSchedule"}

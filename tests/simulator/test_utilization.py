@@ -12,6 +12,7 @@ from dra_spawner.simulator.claims import TrackedClaim
 from dra_spawner.simulator.snapshot import Snapshot, SnapshotError
 from dra_spawner.simulator.utilization import ClassWeights, NodeUtilization, Utilization
 from dra_spawner.simulator.weighted_utilization import DeviceUse, used_units
+from tests.all_of_them import all_of_them
 from tests.dra.builders import DRIVER, counter_slice, device_json, make_slice, request, result, share, slice_json
 from tests.simulator.objects import node, pod
 from tests.simulator.utilization_examples import EXAMPLES, gpus, part
@@ -31,16 +32,21 @@ def decoded(item: Any) -> ResourceSlice:
     return item if isinstance(item, ResourceSlice) else ResourceSlice.from_json(item)
 
 
+USER = pod("user", nodeName="n1", resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
+
+
+def snapshot_of(slices: list[Any], *results: Any, more: Any = ()) -> Snapshot:
+    """Node n1, where one pod has a claim with these results."""
+    return Snapshot([node("n1"), *map(decoded, slices), claim(*results), USER, *more])
+
+
 def utilization(
     slices: list[Any], *results: Any, weights: ClassWeights | None = None, more: Any = ()
 ) -> NodeUtilization:
-    """Of node n1, where one pod has a claim with these results."""
-    user = pod("user", nodeName="n1", resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
-    snapshot = Snapshot([node("n1"), *map(decoded, slices), claim(*results), user, *more])
-    return Utilization(snapshot, weights).of("n1")
+    return Utilization(snapshot_of(slices, *results, more=more), weights).of("n1")
 
 
-@pytest.mark.parametrize(("slices", "results", "autoscaler", "ours"), EXAMPLES)
+@all_of_them("slices, results, autoscaler, ours", EXAMPLES)
 def test_worked_examples(slices, results, autoscaler, ours):
     found = utilization(slices, *results)
     assert found.autoscaler.problem == ""
@@ -61,18 +67,18 @@ def test_pools_combined_by_maximum_and_by_weight():
     assert found.weighted.figure == Fraction(3, 9)
 
 
-@pytest.mark.parametrize(
-    ("weights", "expected"),
-    [
+@all_of_them(
+    "weights, expected",
+    {
         # (2 * 10 + 1 * 1) / (8 * 10 + 1 * 1)
-        pytest.param({"gpu": 10, "nic": 1}, Fraction(21, 81), id="a GPU is worth ten NICs"),
+        "a GPU is worth ten NICs": ({"gpu": 10, "nic": 1}, Fraction(21, 81)),
         # The NIC is worth nothing: 2 of 8.
-        pytest.param({"nic": 0}, Fraction(2, 8), id="worthless"),
+        "worthless": ({"nic": 0}, Fraction(2, 8)),
         # Both classes select GPUs: the higher weight counts, (2 * 4 + 1) / (8 * 4 + 1).
-        pytest.param({"gpu": 4, "any-gpu": 3}, Fraction(9, 33), id="the most any class says"),
+        "the most any class says": ({"gpu": 4, "any-gpu": 3}, Fraction(9, 33)),
         # A class that is not there, and one whose selector fails, select nothing: (2 + 1) / (8 + 1).
-        pytest.param({"missing": 9, "failing": 9}, Fraction(3, 9), id="classes that select nothing"),
-    ],
+        "classes that select nothing": ({"missing": 9, "failing": 9}, Fraction(3, 9)),
+    },
 )
 def test_weights_by_class(weights, expected):
     classes = [
@@ -112,29 +118,21 @@ def test_devices_that_name_their_node_themselves():
     assert (found.weighted.figure, found.autoscaler.highest) == (Fraction(1, 2), None)
 
 
-@pytest.mark.parametrize(
-    ("slices", "problem", "autoscaler_problem"),
-    [
-        pytest.param(
-            [make_slice(devices=[device_json("d0")], count=2)], "1 of 2 slices", "1 of 2 slices", id="incomplete"
-        ),
-        pytest.param(
-            [gpus(1), make_slice("newer", [device_json("d0")], generation=2, count=2)],
-            "generation 2 has 1 of 2",
-            "generation 2 has 1 of 2",
-            id="newest generation incomplete",
-        ),
-        pytest.param(
-            [make_slice(devices=[device_json("d0"), device_json("d0")])], "published twice", "", id="contradicts itself"
-        ),
-        pytest.param([make_slice(devices=[part("a", "1Gi", "1")])], "unknown counter set", "", id="unknown counters"),
-        pytest.param(
-            [gpus(1), make_slice("elsewhere", [device_json("x")], generation=2, nodeName="n2")],
-            "older generation than 2",
-            "",
-            id="newer elsewhere",
-        ),
-    ],
+HALF = make_slice(devices=[device_json("d0")], count=2)
+NEWER_HALF = make_slice("newer", [device_json("d0")], generation=2, count=2)
+TWICE = make_slice(devices=[device_json("d0"), device_json("d0")])
+NEWER_ELSEWHERE = make_slice("elsewhere", [device_json("x")], generation=2, nodeName="n2")
+
+
+@all_of_them(
+    "slices, problem, autoscaler_problem",
+    {
+        "incomplete": ([HALF], "1 of 2 slices", "1 of 2 slices"),
+        "newest generation incomplete": ([gpus(1), NEWER_HALF], "generation 2 has 1 of 2", "generation 2 has 1 of 2"),
+        "contradicts itself": ([TWICE], "published twice", ""),
+        "unknown counters": ([make_slice(devices=[part("a", "1Gi", "1")])], "unknown counter set", ""),
+        "newer elsewhere": ([gpus(1), NEWER_ELSEWHERE], "older generation than 2", ""),
+    },
 )
 def test_unknown_and_no_number(slices, problem, autoscaler_problem):
     found = utilization([*slices, NIC], result("n0", driver=NIC_DRIVER))
@@ -146,12 +144,12 @@ def test_unknown_and_no_number(slices, problem, autoscaler_problem):
         assert found.autoscaler.highest is None
 
 
-@pytest.mark.parametrize(
-    ("reference", "claims", "problem"),
-    [
-        pytest.param("c", [claim(allocated=False)], "claim default/c not allocated", id="not allocated"),
-        pytest.param("gone", [], "claim default/gone not found", id="not there"),
-    ],
+@all_of_them(
+    "reference, claims, problem",
+    {
+        "not allocated": ("c", [claim(allocated=False)], "claim default/c not allocated"),
+        "not there": ("gone", [], "claim default/gone not found"),
+    },
 )
 def test_the_autoscaler_has_no_figure_because_of_a_pods_claim(reference, claims, problem):
     user = pod("user", nodeName="n1", resourceClaims=[{"name": "c", "resourceClaimName": reference}])
@@ -172,11 +170,7 @@ def test_a_slice_that_makes_no_sense():
 def test_a_claim_that_makes_no_sense():
     bad = {"kind": "ResourceClaim", "metadata": {"name": "c", "namespace": "default"}, "spec": {"devices": []}}
     snapshot = Snapshot.from_objects([bad])
-    for item in (
-        node("n1"),
-        decoded(gpus(1)),
-        pod("user", nodeName="n1", resourceClaims=[{"name": "c", "resourceClaimName": "c"}]),
-    ):
+    for item in (node("n1"), decoded(gpus(1)), USER):
         snapshot.put(item)
     found = Utilization(snapshot).of("n1")
     assert "spec.devices" in found.weighted.problems[0]
@@ -189,9 +183,7 @@ def test_no_such_node():
 
 
 def device_uses(slices: list[Any], *results: Any) -> tuple[DeviceUse, ...]:
-    user = pod("user", nodeName="n1", resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
-    snapshot = Snapshot([node("n1"), *map(decoded, slices), claim(*results), user])
-    return Utilization(snapshot).devices_of("n1")
+    return Utilization(snapshot_of(slices, *results)).devices_of("n1")
 
 
 def uses(slices: list[Any], *results: Any) -> dict[str, Fraction]:
@@ -201,35 +193,21 @@ def uses(slices: list[Any], *results: Any) -> dict[str, Fraction]:
 SHARED = {"allowMultipleAllocations": True, "capacity": {"memory": "40Gi"}}
 
 
-@pytest.mark.parametrize(
-    ("slices", "results", "expected"),
-    [
-        pytest.param([gpus(2)], [result("d1")], {"d0": 0, "d1": 1}, id="whole devices"),
-        pytest.param(
-            [make_slice("s", [device_json("d0", **SHARED)])],
-            [share("d0", memory="10Gi")],
-            {"d0": Fraction(1, 4)},
-            id="a share",
-        ),
-        pytest.param([gpus(2)], [result("d0", adminAccess=True)], {"d0": 0, "d1": 0}, id="admin access uses nothing"),
-        pytest.param(
-            [slice_json("s", [device_json("d0")], count=2)], [result("d0")], {}, id="nothing is known of half a pool"
-        ),
+PARTS = [device_json(f"part-{n}", counters={"set": {"slots": slots}}) for n, slots in enumerate("312")]
+OF_FOUR_SLOTS = [counter_slice("counters", {"set": {"slots": "4"}}, count=2), slice_json("parts", PARTS, count=2)]
+HALF_A_POOL = slice_json("s", [device_json("d0")], count=2)
+
+
+@all_of_them(
+    "slices, results, expected",
+    {
+        "whole devices": ([gpus(2)], [result("d1")], {"d0": 0, "d1": 1}),
+        "a share": ([make_slice("s", [device_json("d0", **SHARED)])], [share("d0", memory="10Gi")], {"d0": Fraction(1, 4)}),
+        "admin access uses nothing": ([gpus(2)], [result("d0", adminAccess=True)], {"d0": 0, "d1": 0}),
+        "nothing is known of half a pool": ([HALF_A_POOL], [result("d0")], {}),
         # Of 4 slots part-0 takes 3: part-1 needs the last one, and for part-2 there are too few.
-        pytest.param(
-            [counter_slice("counters", {"set": {"slots": "4"}}, count=2), slice_json(
-                "parts",
-                [
-                    device_json(f"part-{n}", counters={"set": {"slots": slots}})
-                    for n, slots in enumerate(["3", "1", "2"])
-                ],
-                count=2,
-            )],
-            [result("part-0")],
-            {"part-0": 1, "part-1": 0, "part-2": 1},
-            id="partitions share their counters",
-        ),
-    ],
+        "partitions share their counters": (OF_FOUR_SLOTS, [result("part-0")], {"part-0": 1, "part-1": 0, "part-2": 1}),
+    },
 )  # fmt: skip
 def test_use_of_single_devices(slices, results, expected):
     assert uses(slices, *results) == expected
@@ -254,21 +232,21 @@ def a100s(*kinds: str) -> list[Any]:
 ALL = ("gpu", "1g.5gb", "3g.20gb")
 
 
-@pytest.mark.parametrize(
-    ("kinds", "taken", "of_class", "expected", "blocked"),
-    [
+@all_of_them(
+    "kinds, taken, of_class, expected, blocked",
+    {
         # 14 of 98 multiprocessors, 1 of 8 memory slices: a seventh of one GPU of two. That whole GPU is blocked.
-        pytest.param(ALL, ["gpu-0-1g.5gb-0"], "", Fraction(1, 14), 1, id="one 1g.5gb of two GPUs"),
-        pytest.param(ALL, ["gpu-0-1g.5gb-0"], "1g", Fraction(1, 14), 0, id="of the partitions alone"),
-        pytest.param(ALL, ["gpu-0-1g.5gb-0"], "gpu-0-gpu", Fraction(0), 1, id="nobody uses the whole GPU"),
+        "one 1g.5gb of two GPUs": (ALL, ["gpu-0-1g.5gb-0"], "", Fraction(1, 14), 1),
+        "of the partitions alone": (ALL, ["gpu-0-1g.5gb-0"], "1g", Fraction(1, 14), 0),
+        "nobody uses the whole GPU": (ALL, ["gpu-0-1g.5gb-0"], "gpu-0-gpu", Fraction(0), 1),
         # Memory slices 4 of 8 are more than 42 of 98 multiprocessors.
-        pytest.param(ALL, ["gpu-0-3g.20gb-0"], "", Fraction(1, 4), 1, id="the fullest counter"),
+        "the fullest counter": (ALL, ["gpu-0-3g.20gb-0"], "", Fraction(1, 4), 1),
         # 8 of 8 memory slices: nothing else of gpu-0 can be had, though 14 multiprocessors are left.
-        pytest.param(ALL, ["gpu-0-3g.20gb-0", "gpu-0-3g.20gb-1"], "", Fraction(1, 2), 1 + 7, id="full by memory"),
-        pytest.param(ALL, ["gpu-1-gpu-0"], "", Fraction(1, 2), 7 + 2, id="a whole GPU blocks its partitions"),
-        pytest.param(("1g.5gb",), [f"gpu-0-1g.5gb-{n}" for n in range(7)], "", Fraction(1, 2), 0, id="all seven"),
-        pytest.param(ALL, [], "", Fraction(0), 0, id="idle"),
-    ],
+        "full by memory": (ALL, ["gpu-0-3g.20gb-0", "gpu-0-3g.20gb-1"], "", Fraction(1, 2), 1 + 7),
+        "a whole GPU blocks its partitions": (ALL, ["gpu-1-gpu-0"], "", Fraction(1, 2), 7 + 2),
+        "all seven": (("1g.5gb",), [f"gpu-0-1g.5gb-{n}" for n in range(7)], "", Fraction(1, 2), 0),
+        "idle": (ALL, [], "", Fraction(0), 0),
+    },
 )
 def test_partitions_count_with_their_part_of_the_device(kinds, taken, of_class, expected, blocked):
     found = device_uses(a100s(*kinds), *map(result, taken))
@@ -303,12 +281,11 @@ def test_classes_of_a_device():
     assert found.classes_of(only.device) == ("a", "b")
 
 
-@pytest.mark.parametrize("consumed", ["0", "-8589934589Gi"])
+@all_of_them("consumed", ["0", "-8589934589Gi"])
 def test_nothing_is_known_while_a_share_consumes_nothing_or_less(consumed):
     shared = gpus(1, capacity={"memory": "40Gi"}, allowMultipleAllocations=True)
     found = utilization([shared], share("d0", 1, memory=consumed), share("d0", 2, memory="40Gi"))
     assert found.weighted.problems == (f"pool {DRIVER}/p: a share of device d0 consumes nothing, or less",)
     assert found.weighted.figure is None
-    user = pod("user", nodeName="n1", resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
-    snapshot = Snapshot([node("n1"), decoded(shared), claim(share("d0", memory=consumed)), user])
-    assert [each.use for each in Utilization(snapshot).devices_of("n1")] == [1], "in full use, as far as anybody knows"
+    uses_of = device_uses([shared], share("d0", memory=consumed))
+    assert [each.use for each in uses_of] == [1], "in full use, as far as anybody knows"

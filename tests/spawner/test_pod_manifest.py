@@ -8,6 +8,7 @@ from kubernetes_asyncio.client import ApiClient
 
 from dra_spawner.spawner import DRASpawner
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
+from tests.all_of_them import all_of_them
 
 GPU = {"device_class": "gpu.example.com", "capacity": {"memory": "10Gi"}}
 NIC = {"device_class": "nic.example.com"}
@@ -178,17 +179,19 @@ async def test_a_second_start_forgets_the_first_profile(nowhere):
     assert list((await manifest(spawner, profile="none"))[1].templates) == []
 
 
+TYPED = {
+    "enabled": True,
+    "validation_regex": r"\d{1,2}Gi",
+    "kubespawner_override": {"device_claims": {"gpu": {"capacity": {"memory": "{value}"}}}},
+}
+
+
 async def test_choices_merge_into_the_profile(nowhere):
     sizes = {
         size: {"display_name": size, "kubespawner_override": {"device_claims": {"gpu": {"capacity": {"memory": size}}}}}
         for size in ("5Gi", "20Gi")
     }
-    free = {
-        "enabled": True,
-        "validation_regex": r"\d{1,2}Gi",
-        "kubespawner_override": {"device_claims": {"gpu": {"capacity": {"memory": "{value}"}}}},
-    }
-    option = {"memory": {"display_name": "Memory", "choices": sizes, "unlisted_choice": free}}
+    option = {"memory": {"display_name": "Memory", "choices": sizes, "unlisted_choice": TYPED}}
     nowhere.spawner_config.profile_list = [{**profile("gpu", {"gpu": GPU}), "profile_options": option}]
     spawner = nowhere.user("ada").spawner
 
@@ -203,6 +206,8 @@ async def test_choices_merge_into_the_profile(nowhere):
     for hostile in ("15Gi; drop", "15Gi\n", "{value}", "-5Gi"):
         with pytest.raises(SpawnRefused, match="not a valid value"):
             await memory(**{"memory--unlisted-choice": hostile})
+    with pytest.raises(SpawnRefused, match="The value you typed cannot be used: found '0Gi', allowed: a quantity"):
+        await memory(**{"memory--unlisted-choice": "0Gi"})
 
 
 async def test_a_wrong_claim_is_refused_before_any_request_with_its_path(nowhere):
@@ -218,7 +223,7 @@ async def test_a_wrong_claim_is_refused_before_any_request_with_its_path(nowhere
     assert caught.value.status_code == 400
 
 
-@pytest.mark.parametrize(
+@all_of_them(
     "options",
     [
         {"device_claims": {"gpu": {"device_class": "gpu.example.com"}}},
@@ -241,8 +246,8 @@ async def test_the_form_survives_options_that_are_no_longer_valid(nowhere):
     assert "gpu" in await spawner.get_options_form()
 
 
-@pytest.mark.parametrize(
-    ("claims", "regex", "path"),
+@all_of_them(
+    "claims, regex, path",
     [
         ({"gpu": {"device_class": "{value}"}}, r"[a-z.]+", "gpu.device_class"),
         ({"gpu": {"where": 'device.driver == "{value}"'}}, r".*", "gpu.where"),
@@ -262,19 +267,7 @@ async def test_free_text_reaches_no_claim_unbounded_even_from_a_function(nowhere
         await manifest(nowhere.user("eve").spawner, profile="gpu", **{"o--unlisted-choice": "secret.example.com"})
 
 
-async def test_a_typed_value_that_is_invalid_is_reported_to_the_user(nowhere):
-    free = {
-        "enabled": True,
-        "validation_regex": r"\d+Gi",
-        "kubespawner_override": {"device_claims": {"gpu": {"capacity": {"memory": "{value}"}}}},
-    }
-    option = {"memory": {"display_name": "Memory", "unlisted_choice": free}}
-    nowhere.spawner_config.profile_list = [{**profile("gpu", {"gpu": GPU}), "profile_options": option}]
-    with pytest.raises(SpawnRefused, match="The value you typed cannot be used: found '0Gi', allowed: a quantity"):
-        await manifest(nowhere.user("ada").spawner, profile="gpu", **{"memory--unlisted-choice": "0Gi"})
-
-
-@pytest.mark.parametrize(
+@all_of_them(
     "profiles",
     [
         [{"slug": "gpu"}],

@@ -2,21 +2,23 @@
 
 import json
 
-import pytest
-
 from dra_spawner.spawner.server_record import ServerRecord
+from tests.all_of_them import all_of_them
 
 
-@pytest.mark.parametrize(
+@all_of_them(
     "record",
-    [ServerRecord(), ServerRecord(place="gpu-3 on node-2"), ServerRecord.of_failure("All devices are in use.")],
-    ids=["empty", "place", "failure"],
+    {
+        "empty": ServerRecord(),
+        "place": ServerRecord(place="gpu-3 on node-2"),
+        "failure": ServerRecord.of_failure("All devices are in use."),
+    },
 )
 def test_a_record_survives_the_database(record):
     assert ServerRecord.of_state(json.loads(json.dumps({"pod_name": "jupyter-ada", **record.state()}))) == record
 
 
-@pytest.mark.parametrize(
+@all_of_them(
     "state",
     [
         None,
@@ -26,7 +28,6 @@ def test_a_record_survives_the_database(record):
         {"dra_spawner": {"place": 5, "failure": [], "failed_at": {}}},
         {"dra_spawner": {"failed_at": "yesterday"}},
     ],
-    ids=repr,
 )
 def test_another_versions_state_is_no_record(state):
     assert ServerRecord.of_state(state) == ServerRecord()

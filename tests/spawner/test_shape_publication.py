@@ -5,13 +5,12 @@ from __future__ import annotations
 from functools import partial
 from types import SimpleNamespace
 
-import pytest
-
 from dra_spawner.hub import sample_spawner
 from dra_spawner.placeholders.planner.published_shapes import published_config_map, read_config_map
 from dra_spawner.spawner import DRASpawner
 from dra_spawner.spawner.placement.pod import manifest_of, shape_of_pod
 from dra_spawner.spawner.shape_publication import published_shapes
+from tests.all_of_them import all_of_them
 
 GPU = {"device_class": "gpu.example.com", "capacity": {"memory": "10Gi"}}
 SIZES = {
@@ -137,48 +136,28 @@ async def test_without_profiles_there_is_one_choice(nowhere):
 
 
 PARAMETERS = {"requests": {"gpu": GPU}, "config": [{"driver": "gpu.example.com", "parameters": {"who": "{username}"}}]}
-VLAN = {"device_class": "nic.example.com", "vlan": {"driver": "dra.net", "interface": "eth1"}}
-OPTIONAL = {"first_available": {"a": {"device_class": "gpu.example.com"}, "none": {}}}
 
 
-@pytest.mark.parametrize(
-    ("entry", "why"),
-    [
-        pytest.param(
-            profile("p", {"gpu": PARAMETERS}),
-            "it has variables that differ between users: {username}",
-            id="parameters",
-        ),
-        pytest.param(
-            profile("p", {"gpu": {**GPU, "shared": {"by": "user"}}}), "its servers share a claim", id="shared"
-        ),
-        pytest.param(
-            profile("p", {"gpu": {"claim": "team"}}), "it uses existing claims or templates", id="foreign claim"
-        ),
-        pytest.param(
-            profile("p", {"gpu": {"template": "imex"}}), "it uses existing claims or templates", id="foreign template"
-        ),
-        pytest.param(
-            profile("p", {"gpu": {**GPU, "optional": True}}),
-            "it has optional devices",
-            id="optional",
-        ),
-        pytest.param(
-            profile("p", intel_gas={"resource": "i915", "count": 1}),
-            "intel_gas assigns cards of certain nodes",
-            id="intel_gas",
-        ),
-        pytest.param(
+FOREIGN = "it uses existing claims or templates"
+
+
+@all_of_them(
+    "entry, why",
+    {
+        "parameters": (profile("p", {"gpu": PARAMETERS}), "it has variables that differ between users: {username}"),
+        "shared": (profile("p", {"gpu": {**GPU, "shared": {"by": "user"}}}), "its servers share a claim"),
+        "foreign claim": (profile("p", {"gpu": {"claim": "team"}}), FOREIGN),
+        "foreign template": (profile("p", {"gpu": {"template": "imex"}}), FOREIGN),
+        "optional": (profile("p", {"gpu": {**GPU, "optional": True}}), "it has optional devices"),
+        "intel_gas": (profile("p", intel_gas={"count": 1}), "intel_gas assigns cards of certain nodes"),
+        "differs between users": (
             profile("p", node_selector=lambda spawner: {"owner": spawner.user.name}),
             "its shape differs between users",
-            id="differs between users",
         ),
-        pytest.param(
-            profile("p", {"gpu": {**GPU, "admin_access": True}}), "only administrators of this hub", id="admin access"
-        ),
-        pytest.param(profile("p", cpu_guarantee=lambda spawner: 1 / 0), "division by zero", id="a function that fails"),
-        pytest.param(profile("p", {"gpu": {**GPU, "count": 0}}), "count: found 0", id="wrong claim"),
-    ],
+        "admin access": (profile("p", {"gpu": {**GPU, "admin_access": True}}), "only administrators of this hub"),
+        "a function that fails": (profile("p", cpu_guarantee=lambda spawner: 1 / 0), "division by zero"),
+        "wrong claim": (profile("p", {"gpu": {**GPU, "count": 0}}), "count: found 0"),
+    },
 )
 async def test_a_choice_without_a_shape_is_left_out_with_the_reason(nowhere, entry, why):
     found = await published(nowhere, entry, profile("fine", {"gpu": GPU}))

@@ -1,8 +1,7 @@
 """Which claims are smaller than others, and which smaller choice is offered."""
 
-import pytest
-
 from dra_spawner.spawner.smaller_choice import claims_size, free_smaller_choice, is_smaller
+from tests.all_of_them import all_of_them
 from tests.integration.devices import classes, node_with, shareable
 from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of
 from tests.spawner.service_stand_in import ServiceStandIn, profile_items, service_of_the_hub
@@ -15,21 +14,21 @@ def specs(count=1, *, kind="gpu", claim="gpu", mode="ExactCount", **capacity):
     return {claim: {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}}
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "smaller"),
-    [
-        pytest.param(specs(memory="5Gi"), specs(memory="10Gi"), True, id="smaller share"),
-        pytest.param(specs(memory="10Gi"), specs(memory="10Gi"), False, id="same"),
-        pytest.param(specs(memory="15Gi"), specs(memory="10Gi"), False, id="larger share"),
-        pytest.param(specs(memory="5Gi"), specs(), True, id="share of a whole one"),
-        pytest.param(specs(), specs(memory="5Gi"), False, id="whole instead of a share"),
-        pytest.param(specs(1), specs(2), True, id="fewer"),
-        pytest.param(specs(1, kind="nic"), specs(2), False, id="another kind"),
-        pytest.param(specs(1, claim="nic"), specs(2), False, id="another claim"),
-        pytest.param(specs(), {**specs(), **specs(claim="nic")}, True, id="one claim less"),
-        pytest.param(specs(1, memory="20Gi"), specs(2, memory="10Gi"), False, id="fewer but larger"),
-        pytest.param({}, specs(), False, id="nothing"),
-    ],
+@all_of_them(
+    "one, other, smaller",
+    {
+        "smaller share": (specs(memory="5Gi"), specs(memory="10Gi"), True),
+        "same": (specs(memory="10Gi"), specs(memory="10Gi"), False),
+        "larger share": (specs(memory="15Gi"), specs(memory="10Gi"), False),
+        "share of a whole one": (specs(memory="5Gi"), specs(), True),
+        "whole instead of a share": (specs(), specs(memory="5Gi"), False),
+        "fewer": (specs(1), specs(2), True),
+        "another kind": (specs(1, kind="nic"), specs(2), False),
+        "another claim": (specs(1, claim="nic"), specs(2), False),
+        "one claim less": (specs(), {**specs(), **specs(claim="nic")}, True),
+        "fewer but larger": (specs(1, memory="20Gi"), specs(2, memory="10Gi"), False),
+        "nothing": ({}, specs(), False),
+    },
 )
 def test_smaller(one, other, smaller):
     size, other_size = claims_size(one), claims_size(other)
@@ -38,14 +37,13 @@ def test_smaller(one, other, smaller):
     assert is_smaller(size, other_size) is smaller
 
 
-@pytest.mark.parametrize(
+@all_of_them(
     "unknown",
-    [
-        specs(mode="All"),
-        specs(memory="much"),
-        {"gpu": {"devices": {"requests": [{"name": "r", "firstAvailable": [{"name": "a"}]}]}}},
-    ],
-    ids=["all of a node", "no amount", "alternatives"],
+    {
+        "all of a node": specs(mode="All"),
+        "no amount": specs(memory="much"),
+        "alternatives": {"gpu": {"devices": {"requests": [{"name": "r", "firstAvailable": [{"name": "a"}]}]}}},
+    },
 )
 def test_claims_that_cannot_be_compared(unknown):
     assert claims_size(unknown) is None
@@ -75,34 +73,36 @@ def own(*sizes):
     return {**profile("own", "40Gi"), "profile_options": options}
 
 
-@pytest.mark.parametrize(
-    ("states", "name"),
-    [
-        pytest.param({"own/memory=10Gi": "free", "own/memory=20Gi": "free"}, "own/memory=20Gi", id="the largest"),
-        pytest.param({"own/memory=20Gi": "needs-node", "other": "ready"}, "other", id="of other needs"),
-        pytest.param({"own/memory=10Gi": "free", "other": "ready"}, "own/memory=10Gi", id="rather of the same needs"),
-        pytest.param({"own/memory=20Gi": "after-preemption", "other": "never"}, None, id="nothing is free"),
-        pytest.param({}, "own/memory=20Gi", id="not known to the service"),
-    ],
-)
-async def test_the_service_is_asked_for_free_choices(embedded_cluster, states, name):
+FREE_CHOICES = {
+    "the largest": ({"own/memory=10Gi": "free", "own/memory=20Gi": "free"}, "own/memory=20Gi"),
+    "of other needs": ({"own/memory=20Gi": "needs-node", "other": "ready"}, "other"),
+    "rather of the same needs": ({"own/memory=10Gi": "free", "other": "ready"}, "own/memory=10Gi"),
+    "nothing is free": ({"own/memory=20Gi": "after-preemption", "other": "never"}, None),
+    "not known to the service": ({}, "own/memory=20Gi"),
+}
+
+
+async def test_the_service_is_asked_for_free_choices(embedded_cluster):
     """According to the hub itself, all 40Gi are free."""
     await embedded_cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
-    with kubernetes_of(embedded_cluster.hub_kubeconfig):
-        side = HubSide(embedded_cluster.hub_kubeconfig, embedded_cluster.namespace)
-        side.spawner_config.profile_list = [own("40Gi", "20Gi", "10Gi"), profile("other", "30Gi", mem_limit="1G")]
-        spawner = side.user("ada").spawner
-        spawner.user_options = {"profile": "own", "memory": "40Gi"}
-        pod = {"metadata": {"name": "jupyter-ada"}, "spec": {"containers": [{"name": "notebook"}]}}
-        async with ServiceStandIn().listening() as service:
+    pod = {"metadata": {"name": "jupyter-ada"}, "spec": {"containers": [{"name": "notebook"}]}}
+    found = {}
+    for row, (states, _) in FREE_CHOICES.items():
+        with kubernetes_of(embedded_cluster.hub_kubeconfig):
+            side = HubSide(embedded_cluster.hub_kubeconfig, embedded_cluster.namespace)
+            side.spawner_config.profile_list = [own("40Gi", "20Gi", "10Gi"), profile("other", "30Gi", mem_limit="1G")]
+            spawner = side.user("ada").spawner
+            spawner.user_options = {"profile": "own", "memory": "40Gi"}
+            async with ServiceStandIn().listening() as service:
 
-            async def answer(query):
-                return profile_items(**{key: each for key, each in states.items() if query.get("name", key) == key})
+                async def answer(query, states=states):
+                    return profile_items(**{key: each for key, each in states.items() if query.get("name", key) == key})
 
-            service.profiles = answer
-            with service_of_the_hub(service.url):
-                # The search itself waits 0.4 s for this answer.
-                assert (await spawner.availability.latest(60)).age_seconds is not None
-                found = await free_smaller_choice(spawner, specs(memory="40Gi", kind=CLASS), pod)
-        await end_hub_side()
-    assert (found.name if found else None) == name
+                service.profiles = answer
+                with service_of_the_hub(service.url):
+                    # The search itself waits 0.4 s for this answer.
+                    assert (await spawner.availability.latest(60)).age_seconds is not None
+                    choice = await free_smaller_choice(spawner, specs(memory="40Gi", kind=CLASS), pod)
+                    found[row] = choice.name if choice else None
+            await end_hub_side()
+    assert found == {row: name for row, (_, name) in FREE_CHOICES.items()}

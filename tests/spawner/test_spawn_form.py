@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import html
 import re
-import time
 
 import pytest
 
@@ -15,6 +14,7 @@ from dra_spawner.devcluster.embedded_cluster import EmbeddedCluster
 from dra_spawner.dra.objects import DeviceClass, ResourceSlice
 from dra_spawner.spawner.devices.reader import KnownDevices
 from dra_spawner.spawner.spawn_refusal import OptionsRefused
+from tests.all_of_them import all_of_them
 from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of
 from tests.spawner.service_stand_in import ServiceStandIn, profile_items, service_of_the_hub
 
@@ -50,7 +50,7 @@ async def hub(tmp_path):
             await end_hub_side()
 
 
-@pytest.mark.parametrize("as_function", [False, True], ids=["list", "function"])
+@all_of_them("as_function", {"list": False, "function": True})
 async def test_generated_choices_come_back_as_they_were_shown(hub, as_function):
     profiles = [profile()]
     hub.spawner_config.profile_list = (lambda spawner: profiles) if as_function else profiles
@@ -183,7 +183,8 @@ async def test_the_form_says_how_soon_each_choice_runs(nowhere, service):
 
 
 @pytest.mark.parametrize("fault", ["slow", "away", "older"])
-async def test_a_form_is_there_in_time_whatever_the_service_does(nowhere, service, fault):
+async def test_a_form_is_there_whatever_the_service_does(nowhere, service, fault):
+    """A service that never answers, too."""
     ended = asyncio.Event()
 
     async def answer(_):
@@ -197,13 +198,10 @@ async def test_a_form_is_there_in_time_whatever_the_service_does(nowhere, servic
     with contextlib.ExitStack() as stack:
         if fault == "away":
             stack.enter_context(service_of_the_hub("http://127.0.0.1:1"))
-        begun = time.monotonic()
         form = await spawner.get_options_form()
-        took = time.monotonic() - begun
     ended.set()
     assert shown_in(form)["profiles"] == ["unknown", "unknown"]
     assert shown_in(form)["options"] == ["S · not known", "L · not known"]
-    assert took < 20
 
 
 async def test_the_last_choice_is_remembered_after_a_failed_start_and_by_a_new_hub(nowhere):
@@ -218,9 +216,7 @@ async def test_the_last_choice_is_remembered_after_a_failed_start_and_by_a_new_h
     assert re.findall(r'value="(\w+)"[^>]*checked', form) == ["gpu"]
 
 
-@pytest.mark.parametrize(
-    "stale", [{"profile": "gone"}, {"profile": "gpu", "size": "xl"}, ["gpu"], {"profile": ["gpu"]}, {"x": 1}], ids=repr
-)
+@all_of_them("stale", [{"profile": "gone"}, {"profile": "gpu", "size": "xl"}, ["gpu"], {"profile": ["gpu"]}, {"x": 1}])
 async def test_options_that_are_no_longer_valid_leave_the_defaults(nowhere, stale):
     nowhere.spawner_config.profile_list = PLAIN
     spawner = nowhere.user("ada").spawner

@@ -9,6 +9,7 @@ import re
 import pytest
 
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused, refusal_of_error, refusal_of_kubernetes_error
+from tests.all_of_them import all_of_them
 
 FORBIDDEN = (
     'resourceclaims.resource.k8s.io "shared-lab-gpu" is forbidden: User "system:serviceaccount:hub:hub" cannot patch '
@@ -17,32 +18,21 @@ FORBIDDEN = (
 QUOTA = 'pods "jupyter-ada" is forbidden: exceeded quota: gpus'
 
 
-@pytest.mark.parametrize(
-    ("status", "message", "sentence", "reason", "code", "hint"),
-    [
-        pytest.param(
-            403, FORBIDDEN, "lacks a right", RefusalReason.PERMISSION, 403, "helm-values/rbac.yaml", id="right"
-        ),
-        pytest.param(403, QUOTA, "quota of the cluster is used up", RefusalReason.CLUSTER, 400, "gpus", id="quota"),
-        pytest.param(
-            404, "could not find the requested resource", "refused", RefusalReason.CLUSTER, 400, "1.34", id="old"
-        ),
-        pytest.param(
-            422, "matchAttribute: Invalid", "refused", RefusalReason.CLUSTER, 400, "matchAttribute", id="invalid"
-        ),
-        pytest.param(500, "etcd is away", "try again later", RefusalReason.CLUSTER, 503, "etcd", id="failing"),
-        pytest.param(0, "no answer", "try again later", RefusalReason.CLUSTER, 503, "no answer", id="no answer"),
-    ],
+CLUSTER = RefusalReason.CLUSTER
+
+
+@all_of_them(
+    "status, message, sentence, reason, code, hint",
+    {
+        "right": (403, FORBIDDEN, "lacks a right", RefusalReason.PERMISSION, 403, "helm-values/rbac.yaml"),
+        "quota": (403, QUOTA, "quota of the cluster is used up", CLUSTER, 400, "gpus"),
+        "old": (404, "could not find the requested resource", "refused", CLUSTER, 400, "1.34"),
+        "invalid": (422, "matchAttribute: Invalid", "refused", CLUSTER, 400, "matchAttribute"),
+        "failing": (500, "etcd is away", "try again later", CLUSTER, 503, "etcd"),
+        "no answer": (0, "no answer", "try again later", CLUSTER, 503, "no answer"),
+    },
 )
-def test_an_error_of_kubernetes(
-    caplog: pytest.LogCaptureFixture,
-    status: int,
-    message: str,
-    sentence: str,
-    reason: RefusalReason,
-    code: int,
-    hint: str,
-) -> None:
+def test_an_error_of_kubernetes(caplog, status, message, sentence, reason, code, hint):
     refused = refusal_of_kubernetes_error("template gpu", status, message, logging.getLogger("hub"))
     assert sentence in str(refused)
     assert not re.search(r"Kubernetes|forbidden|resource|API|ConfigMap", str(refused))
@@ -51,9 +41,10 @@ def test_an_error_of_kubernetes(
     assert "template gpu" in logged
     assert message in logged
     assert hint in logged
+    caplog.clear()
 
 
-@pytest.mark.parametrize("words", ["", "Could not create pod test/jupyter-ada"])
+@all_of_them("words", ["", "Could not create pod test/jupyter-ada"])
 def test_a_cluster_that_does_not_answer_in_time(caplog: pytest.LogCaptureFixture, words: str) -> None:
     error = refusal_of_error(TimeoutError(words), "", None, logging.getLogger("hub"))
     assert isinstance(error, SpawnRefused)

@@ -2,21 +2,20 @@
 
 import asyncio
 
-import pytest
-
 from dra_spawner.spawner.smaller_choice import SmallerChoice
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
+from tests.all_of_them import all_of_them
 
 SMALLER = SmallerChoice("GPU slice, 5 GiB", {"profile": "slice"}, "slice")
 
 
-@pytest.mark.parametrize(
-    ("answer_after", "jupyterhub_waits", "is_told"),
-    [
-        pytest.param(1.3, 60.0, True, id="as long as JupyterHub waits"),
-        pytest.param(0.1, 0.0, True, id="a second in any case"),
-        pytest.param(60.0, 0.0, False, id="not longer"),
-    ],
+@all_of_them(
+    "answer_after, jupyterhub_waits, is_told",
+    {
+        "as long as JupyterHub waits": (1.3, 60.0, True),
+        "a second in any case": (0.1, 0.0, True),
+        "not longer": (60.0, 0.0, False),
+    },
 )
 async def test_a_smaller_choice_is_told_if_it_is_found_in_time(nowhere, answer_after, jupyterhub_waits, is_told):
     spawner = nowhere.user("ada").spawner

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from dra_spawner.spawner.start_messages import StartMessages, page_html
 from dra_spawner.spawner.start_progress import elapsed, longer_waiting, progress_items, queue_sentence, waiting_since
+from tests.all_of_them import all_of_them
 
 
 def event(uid, message, reason="FailedScheduling"):
@@ -72,8 +71,8 @@ def test_a_server_queues_behind_pending_servers_for_the_same_devices():
     assert behind == {"gpu": 3, "nic": 2, "": 0}
 
 
-@pytest.mark.parametrize(
-    ("number", "sentence"),
+@all_of_them(
+    "number, sentence",
     [(0, ""), (1, "One other server has waited longer."), (3, "3 other servers have waited longer.")],
 )
 def test_the_queue(number, sentence):

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pytest
 import yaml
 
 import dra_spawner
@@ -14,6 +13,7 @@ from dra_spawner import names
 from dra_spawner.uninstall import marks
 from dra_spawner.uninstall.found_objects import ApiKind, FoundObject, FoundPod, SurveyedObjects
 from dra_spawner.uninstall.plan import Unmarking, plan_removal
+from tests.all_of_them import all_of_them
 from tests.cluster.access import manifests
 
 PACKAGE = Path(dra_spawner.__file__).parent
@@ -43,14 +43,14 @@ def test_uninstalling_knows_every_name():
     assert unmarked([*texts, "hub.jupyter.org/new"]) == {"hub.jupyter.org/new"}
 
 
-@pytest.mark.parametrize("label", marks.NODE_LABELS)
+@all_of_them("label", marks.NODE_LABELS)
 def test_a_label_of_nodes_is_taken_off(label: str):
     node = FoundObject(ApiKind("v1", "nodes", "Node", namespaced=False), "", "n1", "u", "1", {label: "", "mine": "yes"})
     plan = plan_removal(SurveyedObjects(nodes=(node,)), NOW)
     assert plan.unmarkings == (Unmarking(node, (label,)),)
 
 
-@pytest.mark.parametrize("key", [*marks.POD_LABELS, *marks.POD_ANNOTATIONS])
+@all_of_them("key", [*marks.POD_LABELS, *marks.POD_ANNOTATIONS])
 def test_a_mark_of_pods_is_taken_off_when_the_pod_is_over_and_reported_before(key: str):
     found = FoundObject(ApiKind("v1", "pods", "Pod"), "ns", "jupyter-ada", "u", "1", {key: "1"}, {key: "1"})
     over = plan_removal(SurveyedObjects(pods=(FoundPod(found, phase="Succeeded"),)), NOW)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
-
 from dra_spawner import names
 from dra_spawner.uninstall import marks
 from dra_spawner.uninstall.found_objects import (
@@ -18,6 +16,7 @@ from dra_spawner.uninstall.found_objects import (
     SurveyedObjects,
 )
 from dra_spawner.uninstall.plan import Plan, plan_removal
+from tests.all_of_them import all_of_them
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 LATER, EARLIER = (NOW + timedelta(minutes=5)).isoformat(), (NOW - timedelta(minutes=5)).isoformat()
@@ -82,13 +81,12 @@ def test_a_placeholder_and_its_claim_go():
     assert not plan.left
 
 
-@pytest.mark.parametrize(
+@all_of_them(
     "kind",
     [
         ApiKind("autoscaling.x-k8s.io/v1beta1", "capacitybuffers", "CapacityBuffer"),
         ApiKind("v1", "podtemplates", "PodTemplate"),
     ],
-    ids=lambda kind: kind.plural,
 )
 def test_capacity_buffers_and_their_templates_go_and_those_of_others_stay(kind: ApiKind):
     ours = found(kind, f"{names.BUFFER_PREFIX}0123456789abcdef", {**OURS, names.SHAPE: "0123456789abcdef"})
@@ -120,7 +118,7 @@ def test_a_pending_server_gets_the_capacity_of_the_placeholder():
     assert removed(plan) == {"placeholder-1"}
 
 
-@pytest.mark.parametrize(("until", "goes"), [(LATER, False), (EARLIER, True)], ids=["under way", "over"])
+@all_of_them("until, goes", {"under way": (LATER, False), "over": (EARLIER, True)})
 def test_a_reservation_stays_until_it_is_over(until: str, goes: bool):
     seconds = str(int(datetime.fromisoformat(until).timestamp()))
     labels = {**WARM, names.RESERVED_FOR: "jupyter-ada", names.RESERVED_UNTIL: seconds}
@@ -145,7 +143,7 @@ def test_a_claim_that_something_else_uses_stays():
     assert left(plan) == {"a": "jobs job uses it"}
 
 
-@pytest.mark.parametrize("kind", [CLAIMS, TEMPLATES, CONFIG_MAPS], ids=lambda kind: kind.plural)
+@all_of_them("kind", [CLAIMS, TEMPLATES, CONFIG_MAPS])
 def test_objects_of_a_start(kind: ApiKind):
     labels = MADE if kind != CONFIG_MAPS else {**OURS, names.PART: "companion"}
 
@@ -189,7 +187,7 @@ def test_an_object_that_only_looks_like_ours_is_left_and_reported():
     assert "kubectl get secrets mine -n ns" in plan.left[1].advice
 
 
-@pytest.mark.parametrize("text", ["", "soon", "2030-01-01T13:00:00", "9" * 400])
+@all_of_them("text", ["", "soon", "2030-01-01T13:00:00", "9" * 400])
 def test_times_that_make_no_sense_keep_nothing(text: str):
     annotations = {names.START_ENDS: text, names.START_PREFIX + "1": text}
     claim = found(CLAIMS, "x", {**STANDING, names.RESERVED_FOR: "y", names.RESERVED_UNTIL: text}, annotations)

@@ -20,6 +20,7 @@ from tests.all_of_them import all_of_them
 
 # Examples of RFC 6902, appendix A, and results of Kubernetes' library for other cases.
 @all_of_them(
+    "document, operations, expected",
     [
         ({"foo": "bar"}, [{"op": "add", "path": "/baz", "value": "qux"}], {"baz": "qux", "foo": "bar"}),
         ({"foo": ["bar"]}, [{"op": "add", "path": "/foo/0", "value": "qux"}], {"foo": ["qux", "bar"]}),
@@ -36,7 +37,7 @@ from tests.all_of_them import all_of_them
         ({"a": 1}, [{"op": "test", "path": "/b", "value": None}], {"a": 1}),
         ({"a": 1}, [{"op": "replace", "path": "", "value": {"b": 2}}], {"b": 2}),
         ({"a": 1}, [], {"a": 1}),
-    ]
+    ],
 )
 def test_json_patch(document: Any, operations: Any, expected: Any) -> None:
     before = copy.deepcopy(document)
@@ -45,6 +46,7 @@ def test_json_patch(document: Any, operations: Any, expected: Any) -> None:
 
 
 @all_of_them(
+    "operations, well_formed",
     {
         "test": ([{"op": "test", "path": "/a", "value": 2}], True),
         "test-bool": ([{"op": "test", "path": "/a", "value": True}], True),
@@ -58,7 +60,7 @@ def test_json_patch(document: Any, operations: Any, expected: Any) -> None:
         "no-value": ([{"op": "add", "path": "/a"}], False),
         "no-pointer": ([{"op": "add", "path": "a", "value": 1}], False),
         "no-list": ({"op": "remove", "path": "/a"}, False),
-    }
+    },
 )
 def test_json_patches_that_fail(operations: Any, well_formed: bool) -> None:
     with pytest.raises(PatchError) as failure:
@@ -68,6 +70,7 @@ def test_json_patches_that_fail(operations: Any, well_formed: bool) -> None:
 
 # RFC 7386, appendix A
 @all_of_them(
+    "document, patch, expected",
     [
         ({"a": "b"}, {"a": "c"}, {"a": "c"}),
         ({"a": "b"}, {"b": "c"}, {"a": "b", "b": "c"}),
@@ -82,7 +85,7 @@ def test_json_patches_that_fail(operations: Any, well_formed: bool) -> None:
         ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
         ([1, 2], {"a": "b", "c": None}, {"a": "b"}),
         ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
-    ]
+    ],
 )
 def test_merge_patch(document: Any, patch: Any, expected: Any) -> None:
     before = copy.deepcopy(document)
@@ -94,6 +97,7 @@ CONTAINERS = [{"name": "a", "image": "1", "env": [{"name": "x", "value": "1"}]},
 
 
 @all_of_them(
+    "kind, document, patch, expected",
     {
         "containers": (
             "Pod",
@@ -198,7 +202,7 @@ CONTAINERS = [{"name": "a", "image": "1", "env": [{"name": "x", "value": "1"}]},
             {"spec": {"volumes": [{"name": "v", "$retainKeys": ["name", "nfs"], "nfs": {"server": "s"}}]}},
             {"spec": {"volumes": [{"name": "v", "nfs": {"server": "s"}}]}},
         ),
-    }
+    },
 )
 def test_strategic_merge_patch(kind: str, document: Any, patch: Any, expected: Any) -> None:
     before = copy.deepcopy(document)

@@ -20,6 +20,7 @@ LABELS = {"app": "hub", "tier": "2", "x.io/k": "v", "empty": ""}
 
 
 @all_of_them(
+    "text, matches",
     [
         ("", True),
         ("app=hub", True),
@@ -48,14 +49,14 @@ LABELS = {"app": "hub", "tier": "2", "x.io/k": "v", "empty": ""}
         ("app=hub,tier=2", True),
         ("app=hub,tier=3", False),
         (" app = hub , !absent ", True),
-    ]
+    ],
 )
 def test_label_selectors(text: str, matches: bool) -> None:
     assert parse_label_selector(text).matches(LABELS) is matches
 
 
 @all_of_them(
-    ["=a", "a b", "a=b=c", "a in b", "a in (", "a,", ",a", "a,,b", "!", "a>x", "a/b/c=d", "a=_", "_=a", "a=(b)"]
+    "text", ["=a", "a b", "a=b=c", "a in b", "a in (", "a,", ",a", "a,,b", "!", "a>x", "a/b/c=d", "a=_", "_=a", "a=(b)"]
 )
 def test_bad_label_selectors(text: str) -> None:
     with pytest.raises(SelectorError):
@@ -93,6 +94,7 @@ EVENT = {
 
 
 @all_of_them(
+    "resource_type, obj, text, matches",
     [
         (PODS, POD, "", True),
         (PODS, POD, "metadata.name=p,metadata.namespace=ns", True),
@@ -110,7 +112,7 @@ EVENT = {
         (EVENTS, EVENT, "type=Warning", False),
         (NODES, {"metadata": {"name": "n"}, "spec": {}}, "spec.unschedulable=false", True),
         (NODES, {"metadata": {"name": "n"}, "spec": {"unschedulable": True}}, "spec.unschedulable=true", True),
-    ]
+    ],
 )
 def test_field_selectors(resource_type: Any, obj: dict[str, Any], text: str, matches: bool) -> None:
     assert parse_field_selector(text, resource_type).matches(obj) is matches

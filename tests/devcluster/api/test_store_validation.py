@@ -25,7 +25,7 @@ def store() -> Store:
     return new_store()
 
 
-@all_of_them(cases.BODIES)
+@all_of_them("resource_type, body, is_accepted", cases.BODIES)
 def test_bodies(resource_type: types.ResourceType, body: dict[str, Any], is_accepted: bool) -> None:
     store, namespace = new_store(), "default" if resource_type.namespaced else None
     if is_accepted:
@@ -130,6 +130,7 @@ def test_step_zero_is_refused(store: Store) -> None:
 
 
 @all_of_them(
+    "body, message",
     {
         "name": ({"metadata": {"name": 5}}, "number into Go struct field ObjectMeta.metadata.name"),
         "list": ({"spec": {"containers": {}}}, "object into Go struct field PodSpec.spec.containers"),
@@ -141,7 +142,7 @@ def test_step_zero_is_refused(store: Store) -> None:
         "version": ({"apiVersion": "v2"}, 'registered for version "v2"'),
         "map": ({"metadata": {"labels": {"a": 1}}}, "of type string"),
         "time": ({"metadata": {"creationTimestamp": "now"}}, 'parsing time "now"'),
-    }
+    },
 )
 def test_wrong_types_are_refused(body: dict[str, Any], message: str) -> None:
     with pytest.raises(ApiError) as refusal:

@@ -47,6 +47,7 @@ def test_expand(text: str, expected: str):
 
 
 @all_of_them(
+    "value_from, expected",
     {
         "name": ({"fieldRef": {"fieldPath": "metadata.name"}}, "user"),
         "namespace": ({"fieldRef": {"fieldPath": "metadata.namespace"}}, "hub"),
@@ -67,7 +68,7 @@ def test_expand(text: str, expected: str):
         "request, rounded up": ({"resourceFieldRef": {"resource": "requests.cpu"}}, "1"),
         "milli": ({"resourceFieldRef": {"resource": "requests.cpu", "divisor": "1m"}}, "500"),
         "no limit: the node's": ({"resourceFieldRef": {"resource": "limits.cpu"}}, "8"),
-    }
+    },
 )
 def test_sources(value_from: dict[str, Any], expected: str | None):
     resources = {"limits": {"memory": "1Gi"}, "requests": {"cpu": "500m"}}

@@ -26,6 +26,7 @@ def pod_with(*volumes: dict[str, Any]) -> dict[str, Any]:
 
 
 @all_of_them(
+    "text, expected",
     {
         "the mount itself": ("/home/jovyan", "/data/home"),
         "below": ("/home/jovyan/a.txt", "/data/home/a.txt"),
@@ -37,7 +38,7 @@ def pod_with(*volumes: dict[str, Any]) -> dict[str, Any]:
         "within another path": ("/srv/home/jovyan", "/srv/home/jovyan"),
         "in a URL": ("http://host/home/jovyan", "http://host/home/jovyan"),
         "no path": ("text", "text"),
-    }
+    },
 )
 def test_translate(text: str, expected: str):
     assert translate(text, [DEEPER, HOME]) == expected

@@ -36,7 +36,7 @@ RDMA = {"dra.net/rdma": {"bool": True}}
 CLASS = (device_class("dranet.net", NET),)
 
 
-@all_of_them({
+@all_of_them("part, classes, wrong, right", {
     "intel memory": ("0 bytes", (), [device(INTEL, capacity=EMPTY)], [device(INTEL)]),
     "amd memory": ("AMD's driver publishes GPUs with 0 bytes", (), [device(AMD, capacity=EMPTY)], [device(AMD)]),
     "amd names": ("renamed", (), [device(AMD, attributes={"pciAddr": {"string": "0"}})], [device(AMD, attributes={"resource.kubernetes.io/pciBusID": {"string": "0"}})]),

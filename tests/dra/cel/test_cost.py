@@ -150,6 +150,7 @@ def test_estimates_of_ordinary_selectors(oracle: Path):
 
 
 @all_of_them(
+    "expression, estimate, cost",
     [
         ("true", 0, 0),
         ('"%.999999999f".format([1.5]).size() > 0', 14, 4),
@@ -161,7 +162,7 @@ def test_estimates_of_ordinary_selectors(oracle: Path):
         ('cel.bind(v, device.attributes["gpu.example.com"], v.product == "A100" && v.index == 7)', 19, 9),
         ("optional.of(1).optMap(x, x + 1).hasValue()", 18, 8),
         ("[3, 1].sortBy(x, x) == [1, 3]", 89, 49),
-    ]
+    ],
 )
 def test_costs_that_kubernetes_counts(expression: str, estimate: int, cost: int):
     assert estimate_cost(check(parse(expression), expression)) == estimate

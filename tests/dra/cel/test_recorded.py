@@ -55,16 +55,16 @@ def agrees(row: dict[str, Any], found: dict[str, Any]) -> None:
     assert {key: found.get(key) for key in expected} == expected
 
 
-@all_of_them(rows("language"))
+@all_of_them("row", rows("language"))
 def test_language(row: dict[str, Any]):
     agrees(row, verdict(row["expression"], FISH))
 
 
-@all_of_them(rows("list_attributes"))
+@all_of_them("row", rows("list_attributes"))
 def test_list_attributes(row: dict[str, Any]):
     agrees(row, verdict(row["expression"], FISH_WITH_LISTS, list_attributes=True))
 
 
-@all_of_them(rows("random"))
+@all_of_them("row", rows("random"))
 def test_random_selectors(row: dict[str, Any]):
     agrees(row, verdict(row["expression"], GPU))

@@ -52,7 +52,7 @@ CASES = [
 ]
 
 
-@all_of_them(CASES)
+@all_of_them("expression, references", CASES)
 def test_references(expression: str, references: list[Reference]):
     assert list(referenced_attributes(expression)) == references
 

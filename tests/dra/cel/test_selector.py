@@ -62,7 +62,7 @@ TYPICAL = [
 ]
 
 
-@all_of_them(TYPICAL)
+@all_of_them("expression, matches", TYPICAL)
 def test_typical_selectors(expression: str, matches: bool):
     assert compile_selector(expression).matches(A100) is matches
 
@@ -97,11 +97,12 @@ def test_errors_are_absorbed_where_the_rest_decides(expression: str, matches: bo
 
 
 @all_of_them(
+    "expression, name",
     [
         ('device.attributes["x"].t.getHours() == 0', "getHours()"),
         (f"{'(' * 51}true{')' * 51}", "levels of brackets"),
         (f"1{' + 1' * 150} == 1", "levels of brackets"),
-    ]
+    ],
 )
 def test_functions_that_are_not_implemented_are_named(expression: str, name: str):
     """Most are in the recorded verdicts."""
@@ -111,13 +112,14 @@ def test_functions_that_are_not_implemented_are_named(expression: str, name: str
 
 
 @all_of_them(
+    "expression, line, column, message",
     [
         ("'é' == 1", 1, 5, "found no matching overload for '_==_' applied to '(string, int)'"),
         ("true &&", 1, 8, "Syntax error: the end of the expression where an expression was expected"),
         ("true true", 1, 6, "Syntax error: 'true' where the end was expected"),
         ("", 1, 1, "Syntax error: the end of the expression where an expression was expected"),
         ("\ud800", 1, 1, "the expression is not Unicode text"),
-    ]
+    ],
 )
 def test_compile_errors_say_where(expression: str, line: int, column: int, message: str):
     with pytest.raises(CelCompileError) as caught:

@@ -37,7 +37,7 @@ ASCENDING = [
 ]
 
 
-@all_of_them(pairwise(ASCENDING))
+@all_of_them("lower, higher", pairwise(ASCENDING))
 def test_order(lower: str, higher: str):
     assert Semver(lower).key < Semver(higher).key
     assert Semver(lower) != Semver(higher)
@@ -54,7 +54,7 @@ REFUSED += ["1.2.3-a..b", "1.2.3+a..b", "1.2.3-a_b", " 1.2.3", "1.2.3\n", "1.2.x
 REFUSED += ["18446744073709551616.0.0", "1.0.0-18446744073709551616"]
 
 
-@all_of_them(REFUSED)
+@all_of_them("text", REFUSED)
 def test_refused(text: str):
     with pytest.raises(SemverError):
         Semver.parse(text)

@@ -32,7 +32,7 @@ def test_a_quoted_text_is_that_text(text: str):
         assert not compile_selector(f"{literal} != {literal}").matches(device)
 
 
-@all_of_them(AWKWARD)
+@all_of_them("text", AWKWARD)
 def test_quoted_awkward_texts_are_one_printable_line(text: str):
     literal = cel_string_literal(text)
     assert literal.isprintable()

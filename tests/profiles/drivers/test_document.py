@@ -16,7 +16,7 @@ TEXT = (Path(__file__).parents[3] / "docs" / "reference" / "drivers.md").read_te
 EXAMPLES = [yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.+?)^```$", TEXT, re.M | re.S)]
 
 
-@all_of_them(EXAMPLES)
+@all_of_them("example", EXAMPLES)
 def test_an_example_is_sound(example: dict):
     findings = found(example.pop("device_claims"), **example)
     assert [each for each in findings if each.level is not Level.INFO] == []

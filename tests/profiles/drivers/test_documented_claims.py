@@ -33,7 +33,7 @@ def with_defaults(devices: dict[str, Any]) -> dict[str, Any]:
     return devices
 
 
-@all_of_them(DOCUMENTED)
+@all_of_them("documented", DOCUMENTED)
 def test_a_documented_claim_compiles_to_the_documented_spec(documented: DocumentedClaim):
     plan = compile_device_claims(documented.device_claims, admin_access=True)
     if documented.specs:
@@ -68,7 +68,7 @@ def selected(spec: dict[str, Any], bed: str) -> list[list[str]]:
     ]
 
 
-@all_of_them([pytest.param(each, id=each.name) for each in DOCUMENTED.values() if each.words is not None])
+@all_of_them("documented", [pytest.param(each, id=each.name) for each in DOCUMENTED.values() if each.words is not None])
 def test_words_select_the_same_devices_as_the_documented_cel(documented: DocumentedClaim):
     in_cel = compile_device_claims(documented.device_claims, admin_access=True)
     in_words = compile_device_claims(documented.words, admin_access=True)
@@ -79,7 +79,7 @@ def test_words_select_the_same_devices_as_the_documented_cel(documented: Documen
         assert by_cel == selected(in_words.specs[name], documented.bed)
 
 
-@all_of_them(DOCUMENTED)
+@all_of_them("documented", DOCUMENTED)
 def test_a_check_finds_exactly_the_expected_problems(documented: DocumentedClaim):
     facts = FACTS[documented.bed] if documented.bed else None
     rules = set(rules_of(found(documented.device_claims, facts)))

@@ -20,12 +20,12 @@ def problems(driver: str, parameters: Json) -> list[tuple[str, str, str]]:
     return [(each.path, each.found, each.allowed) for each in known.problems_of_parameters(parameters, "")]
 
 
-@all_of_them(ACCEPTED)
+@all_of_them("driver, parameters", ACCEPTED)
 def test_accepted(driver: str, parameters: Json):
     assert problems(driver, parameters) == []
 
 
-@all_of_them(REFUSED)
+@all_of_them("driver, parameters, path, value, words", REFUSED)
 def test_refused(driver: str, parameters: Json, path: str, value: str, words: str):
     ((where, value_found, allowed),) = problems(driver, parameters)
     assert (where, value_found.strip("'")) == (path, value.strip("'"))
@@ -67,11 +67,12 @@ def values(shape: Shape) -> st.SearchStrategy[Any]:
 
 
 @all_of_them(
+    "driver, kind",
     [
         pytest.param(driver, kind, id=f"{driver.name} {kind.kind}")
         for driver in known_drivers()
         for kind in driver.parameter_kinds
-    ]
+    ],
 )
 def test_each_problem_of_any_parameters_has_a_path(driver, kind):
     @given(values(kind.shape), st.text(min_size=1, max_size=5))

@@ -24,7 +24,7 @@ def facts_with_class(*expressions: str, bed: str = "") -> ClusterFacts:
     return BEDS[bed].facts(device_classes=classes) if bed else ClusterFacts(device_classes=classes)
 
 
-@all_of_them([each for each in CLASSES if each != "mig-1g-5gb.gpu.nvidia.com"])
+@all_of_them("name", [each for each in CLASSES if each != "mig-1g-5gb.gpu.nvidia.com"])
 def test_the_classes_that_drivers_bring(name: str):
     without, with_cluster = driver_of_class(name, None), driver_of_class(name, FACTS["a100-efa"])
     assert without is not None
@@ -72,7 +72,7 @@ def published() -> dict[str, list[Device]]:
 PUBLISHED = published()
 
 
-@all_of_them([pytest.param(each, id=each.name) for each in known_drivers()])
+@all_of_them("driver", [pytest.param(each, id=each.name) for each in known_drivers()])
 def test_knowledge_agrees_with_published_devices(driver):
     """Every attribute and capacity of the beds is known, with its type; attributes that are always present exist."""
     attributes = {each.name: each for each in driver.attributes}

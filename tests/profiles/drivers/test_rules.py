@@ -32,7 +32,7 @@ def cases(table: dict[str, dict[str, Case]]) -> list[Any]:
     ]
 
 
-@all_of_them(cases(FIRES))
+@all_of_them("rule, case", cases(FIRES))
 def test_fires(rule: str, case: Case):
     findings = [each for each in found(case.claims, facts_of(case), **case.settings) if each.rule == rule]
     assert [each.path for each in findings][:1] == [case.path]
@@ -40,7 +40,7 @@ def test_fires(rule: str, case: Case):
     assert findings[0].level is case.level
 
 
-@all_of_them(cases(SILENT))
+@all_of_them("rule, case", cases(SILENT))
 def test_silent(rule: str, case: Case):
     findings = found(case.claims, facts_of(case), **case.settings)
     assert [each for each in findings if each.rule == rule] == []

@@ -78,7 +78,7 @@ CASES: dict[str, tuple[Json, str, Enforcement | None, str]] = {
 }
 
 
-@all_of_them(CASES)
+@all_of_them("value, bed, enforcement, words", CASES)
 def test_a_user_reads_how_a_share_is_enforced(value: Json, bed: str, enforcement: Enforcement | None, words: str):
     facts = FACTS[bed] if bed else None
     (parsed,) = parse_device_claims(value, admin_access=True)

@@ -33,6 +33,7 @@ BUSY = {"card0": CardUse(1, millicores=700), "card1": CardUse(1, millicores=200)
 
 
 @all_of_them(
+    "intel_gas, cards",
     {
         "first fit": ({"millicores": 300}, "card0"),
         "first fit, the first is full": ({"millicores": 400}, "card1"),
@@ -49,7 +50,7 @@ BUSY = {"card0": CardUse(1, millicores=700), "card1": CardUse(1, millicores=200)
         "only two have capacity": ({"count": 3, "millicores": 400}, None),
         "a card once for a container": ({"count": 4}, "card0,card1,card2,card3"),
         "more than there are": ({"count": 5}, None),
-    }
+    },
 )
 def test_cards(intel_gas, cards):
     assert cards_of(intel_gas, use=BUSY) == (cards and [cards])

@@ -49,6 +49,7 @@ def test_a_sound_choice_on_a_sound_cluster():
 
 
 @all_of_them(
+    "images, expected",
     {
         "0.32": ([(OLD,)], []),
         "0.33": ([("intel/intel-gpu-plugin:0.33.0",)], []),
@@ -57,7 +58,7 @@ def test_a_sound_choice_on_a_sound_cluster():
         "both: either may run": ([(NEW, OLD)], []),
         "on some nodes": ([(OLD,), (NEW,)], ["intel-gas-plugin warning"]),
         "not known": ([("intel/intel-gpu-plugin@sha256:0",), ("x/my-intel-gpu-plugin:0.35",)], []),
-    }
+    },
 )
 def test_the_plugin_is_too_new(images, expected):
     nodes = [gpu_node(f"node-{index}", images=names) for index, names in enumerate(images)]
@@ -121,7 +122,7 @@ SAME = {"extra_annotations": {"gas-same-gpu": "notebook,sidecar"}}
 LINK = {"extra_annotations": {"gas-allocate-xelink": "true"}}
 
 
-@all_of_them({
+@all_of_them("settings, expected", {
     "i915 and xe": ({**notebook(i915=1), **sidecar(xe=1)}, ["never both"]),
     "intel_gas and limits": ({"intel_gas": {"resource": "xe"}, **notebook(i915=1)}, ["never both"]),
     "same gpu": ({**SAME, **notebook(i915=1), **sidecar(i915=1)}, []),

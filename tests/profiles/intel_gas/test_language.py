@@ -108,7 +108,7 @@ def test_nothing(value):
     assert parse_intel_gas(value) is None
 
 
-@all_of_them(ACCEPTED)
+@all_of_them("value, expected", ACCEPTED)
 def test_accepted(value, expected):
     assert parse_intel_gas(value) == expected
     without_nulls = {key: each for key, each in value.items() if each is not None}
@@ -117,7 +117,7 @@ def test_accepted(value, expected):
     jsonschema.validate(without_nulls, intel_gas_schema())
 
 
-@all_of_them(REFUSED)
+@all_of_them("value, path", REFUSED)
 def test_refused_with_its_path(value, path):
     with pytest.raises(ProfileError) as caught:
         parse_intel_gas(value)

@@ -7,6 +7,7 @@ COMPOSITE, FLAT, COMBINED = "COMPOSITE", "FLAT", "COMBINED"
 
 
 @all_of_them(
+    "annotation, index, hierarchies, tiles_per_card, mask",
     {
         "position, not number": ("card1:gt1", 0, [COMPOSITE], 2, "0.1"),
         "one tile a card": ("card1:gt0", 0, [COMPOSITE], 1, ""),
@@ -42,7 +43,7 @@ COMPOSITE, FLAT, COMBINED = "COMPOSITE", "FLAT", "COMBINED"
         "only dividers": ("||||", 0, [COMPOSITE], 5, ""),
         "empty": ("", 0, [COMPOSITE], 5, ""),
         "card without tiles": ("card5", 0, [COMPOSITE], 5, ""),
-    }
+    },
 )
 def test_mask(annotation, index, hierarchies, tiles_per_card, mask):
     assert affinity_mask(annotation, index, hierarchies, tiles_per_card) == mask

@@ -15,10 +15,13 @@ from dra_spawner.devcluster.api.resource_types import CONFIGMAPS
 from dra_spawner.kube.api_errors import KubernetesError, KubernetesUnavailable
 from dra_spawner.profiles.vlans import LeasesCorrupt, VlanRefusal
 from dra_spawner.spawner.accounts.vlan_leases import MAX_TRIES, pod_marks, vlan_pods
+from tests.all_of_them import all_of_them
 from tests.spawner.accounts.vlan_machine import BEGIN, NAMESPACE, POLICY, START_SECONDS, Outcome, VlanMachine
 
+EXAMPLES = 150
+
 VlanMachine.TestCase.settings = settings(
-    max_examples=150, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=EXAMPLES, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestVlans = VlanMachine.TestCase
 
@@ -153,14 +156,14 @@ def test_other_fields_of_the_config_map_stay(alone: Alone):
     assert alone.data == {"777": '[{"owner": "user:ada"}]'}
 
 
-@pytest.mark.parametrize(
+@all_of_them(
     "metadata",
-    [
-        pytest.param({"labels": {"hub.jupyter.org/vlan": "x"}}, id="no number"),
-        pytest.param({"labels": {"hub.jupyter.org/vlan": "5000"}}, id="too high"),
-        pytest.param({"labels": {"hub.jupyter.org/vlan": "5"}, "annotations": None}, id="no owner"),
-        pytest.param({"annotations": {"hub.jupyter.org/vlan-owner": "user:ada"}}, id="no label"),
-    ],
+    {
+        "no number": {"labels": {"hub.jupyter.org/vlan": "x"}},
+        "too high": {"labels": {"hub.jupyter.org/vlan": "5000"}},
+        "no owner": {"labels": {"hub.jupyter.org/vlan": "5"}, "annotations": None},
+        "no label": {"annotations": {"hub.jupyter.org/vlan-owner": "user:ada"}},
+    },
 )
 def test_pods_that_hold_nothing(metadata: dict[str, Any]):
     metadata = {"annotations": {"hub.jupyter.org/vlan-owner": "user:ada"}, **metadata}

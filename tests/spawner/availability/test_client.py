@@ -11,6 +11,7 @@ from aiohttp import web
 from dra_spawner.spawner.availability.client import AvailabilityClient
 from dra_spawner.spawner.availability.shown import UNKNOWN, AvailabilityState
 from dra_spawner.spawner.placement.service import ServiceAddress
+from tests.all_of_them import all_of_them
 from tests.set_clock import SetClock
 from tests.spawner.service_stand_in import PREFIX, TOKEN, ServiceStandIn, profile_items
 
@@ -98,17 +99,17 @@ async def test_a_slow_service_is_not_waited_for_and_answers_the_next_form(servic
     assert len(service.questions) == 1
 
 
-@pytest.mark.parametrize(
-    ("response", "logged"),
-    [
-        pytest.param(lambda: web.Response(status=500), "it answers 500", id="500"),
-        pytest.param(lambda: web.Response(status=302, headers={"Location": "/"}), "it answers 302", id="redirect"),
-        pytest.param(lambda: web.Response(status=404), "it answers 404", id="another address"),
-        pytest.param(lambda: web.Response(text="{"), "its answer is no JSON", id="no JSON"),
-        pytest.param(lambda: web.Response(text="[" * 10**6), "its answer is no JSON", id="deep JSON"),
-        pytest.param({"profiles": []}, "its answer has no list of items", id="another version"),
-        pytest.param(lambda: web.Response(body=b" " * (2**23 + 1)), "more than 8388608 bytes", id="endless"),
-    ],
+@all_of_them(
+    "response, logged",
+    {
+        "500": (lambda: web.Response(status=500), "it answers 500"),
+        "redirect": (lambda: web.Response(status=302, headers={"Location": "/"}), "it answers 302"),
+        "another address": (lambda: web.Response(status=404), "it answers 404"),
+        "no JSON": (lambda: web.Response(text="{"), "its answer is no JSON"),
+        "deep JSON": (lambda: web.Response(text="[" * 10**6), "its answer is no JSON"),
+        "another version": ({"profiles": []}, "its answer has no list of items"),
+        "endless": (lambda: web.Response(body=b" " * (2**23 + 1)), "more than 8388608 bytes"),
+    },
 )
 async def test_a_service_that_fails_makes_availability_unknown(service, response, logged, caplog):
     service.profiles = answering(response)
@@ -117,6 +118,7 @@ async def test_a_service_that_fails_makes_availability_unknown(service, response
     (message,) = caplog.messages
     assert logged in message
     assert TOKEN not in message
+    caplog.clear()
 
 
 async def test_a_service_that_is_away_makes_availability_unknown(caplog):

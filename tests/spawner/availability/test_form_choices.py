@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from dra_spawner.spawner.availability.form_choices import form_choices
+from tests.all_of_them import all_of_them
 
 PROFILES: list[dict[str, Any]] = [
     {"slug": "cpu"},
@@ -25,8 +24,8 @@ def test_names_of_single_choices():
     assert list(form_choices(PROFILES).names()) == ["cpu", "gpu", "gpu/size=5Gi", "gpu/image=c"]
 
 
-@pytest.mark.parametrize(
-    ("asked", "known"),
+@all_of_them(
+    "asked, known",
     [
         ("cpu", "cpu"),
         ("gpu/size=10Gi", "gpu"),

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import re
 
-import pytest
-
 from dra_spawner.spawner.availability.client import AvailabilityView
 from dra_spawner.spawner.availability.form_page import FormPage, is_fancy_form, replacing_form
 from dra_spawner.spawner.availability.shown import AvailabilityState, ShownAvailability
+from tests.all_of_them import all_of_them
 
 HOSTILE = "</script></select>'\"><script>alert(1)</script>"
 FREE = ShownAvailability(AvailabilityState.FREE, "A GPU is free.")
@@ -124,7 +123,7 @@ def test_hostile_text_stays_text():
         assert "<script>" not in labelled[0]["profile_options"]["size"]["choices"][choice]["display_name"]
 
 
-@pytest.mark.parametrize("with_profiles", [True, False])
+@all_of_them("with_profiles", [True, False])
 def test_other_forms_get_labels_as_text(with_profiles):
     made = page(AvailabilityView({"gpu": FREE, "gpu/size=5Gi": NEVER}, 1.0))
     first, second = made.labelled_profiles(with_profiles=with_profiles)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dra_spawner.spawner.availability.service_answer import InvalidProfiles, read_profiles
 from dra_spawner.spawner.availability.shown import UNKNOWN, AvailabilityState, ShownAvailability
+from tests.all_of_them import all_of_them
 
 NEEDS_NODE = {"state": "needs-node", "sentence": "A node comes.", "wait": {"low_seconds": 240, "high_seconds": 360}}
+EXAMPLES = 100
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.sampled_from(sorted(NEEDS_NODE)), inner),
@@ -27,28 +29,28 @@ def test_an_answer_of_the_contract():
     assert read({**NEEDS_NODE, "sentence": "Two\nlines\x00 <b>"}).sentence == "Two lines <b>"
 
 
-@pytest.mark.parametrize(
+@all_of_them(
     "availability",
-    [
-        pytest.param(None, id="nothing"),
-        pytest.param({"kind": "fresh", "node": "a", "reason": "free"}, id="an older service"),
-        pytest.param({**NEEDS_NODE, "state": "soon"}, id="another state"),
-        pytest.param({**NEEDS_NODE, "state": ["free"]}, id="no state"),
-        pytest.param({**NEEDS_NODE, "sentence": None}, id="no sentence"),
-        pytest.param({**NEEDS_NODE, "sentence": "x" * 201}, id="long sentence"),
-        pytest.param({**NEEDS_NODE, "wait": 5}, id="a number for an interval"),
-        pytest.param({**NEEDS_NODE, "wait": {"low_seconds": 2, "high_seconds": 1}}, id="upside down"),
-        pytest.param({**NEEDS_NODE, "wait": {"low_seconds": True, "high_seconds": 1}}, id="a boolean"),
-        pytest.param({**NEEDS_NODE, "wait": {"low_seconds": 1, "high_seconds": float("inf")}}, id="endless"),
-        pytest.param({**NEEDS_NODE, "wait": {"low_seconds": 1}}, id="half an interval"),
-        pytest.param([], id="a list"),
-    ],
+    {
+        "nothing": None,
+        "an older service": {"kind": "fresh", "node": "a", "reason": "free"},
+        "another state": {**NEEDS_NODE, "state": "soon"},
+        "no state": {**NEEDS_NODE, "state": ["free"]},
+        "no sentence": {**NEEDS_NODE, "sentence": None},
+        "long sentence": {**NEEDS_NODE, "sentence": "x" * 201},
+        "a number for an interval": {**NEEDS_NODE, "wait": 5},
+        "upside down": {**NEEDS_NODE, "wait": {"low_seconds": 2, "high_seconds": 1}},
+        "a boolean": {**NEEDS_NODE, "wait": {"low_seconds": True, "high_seconds": 1}},
+        "endless": {**NEEDS_NODE, "wait": {"low_seconds": 1, "high_seconds": float("inf")}},
+        "half an interval": {**NEEDS_NODE, "wait": {"low_seconds": 1}},
+        "a list": [],
+    },
 )
 def test_an_availability_that_is_not_understood_is_unknown(availability):
     assert read(availability) == UNKNOWN
 
 
-@pytest.mark.parametrize("answer", [None, [], {}, {"items": {}}, "items", 5])
+@all_of_them("answer", [None, [], {}, {"items": {}}, "items", 5])
 def test_an_answer_without_a_list_is_none(answer):
     with pytest.raises(InvalidProfiles, match="no list of items"):
         read_profiles(answer)
@@ -58,6 +60,7 @@ def test_items_without_a_name_are_left_out():
     assert read_profiles({"items": [None, 5, {}, {"name": 5}, {"name": "cpu"}]}) == {"cpu": UNKNOWN}
 
 
+@settings(max_examples=EXAMPLES)
 @given(JSON)
 def test_every_answer_has_a_label(availability):
     assert read(availability).label

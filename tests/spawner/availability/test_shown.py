@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
-import pytest
-
 from dra_spawner.spawner.availability.shown import AvailabilityState, ShownAvailability, wait_text
+from tests.all_of_them import all_of_them
 
 
-@pytest.mark.parametrize(
-    ("shown", "label"),
-    [
-        pytest.param(ShownAvailability(AvailabilityState.READY), "ready", id="ready"),
-        pytest.param(ShownAvailability(AvailabilityState.FREE, wait=(1, 2)), "free now", id="free, whatever the wait"),
-        pytest.param(ShownAvailability(AvailabilityState.AFTER_PREEMPTION), "free in a moment", id="after preemption"),
-        pytest.param(ShownAvailability(AvailabilityState.NEEDS_NODE, wait=(240, 350)), "needs a new node: 4 to 6 min", id="a node"),
-        pytest.param(ShownAvailability(AvailabilityState.NEEDS_NODE), "needs a new node", id="a node, no wait"),
-        pytest.param(ShownAvailability(AvailabilityState.WHEN_STOPPED, wait=(600, 2400)), "when another server stops: 10 to 40 min", id="stops"),
-        pytest.param(ShownAvailability(AvailabilityState.NEVER, "No GPU has 80 GiB."), "never: no GPU has 80 GiB", id="never"),
-        pytest.param(ShownAvailability(AvailabilityState.NEVER, "GPUs have 40 GiB."), "never: GPUs have 40 GiB", id="abbreviation"),
-        pytest.param(ShownAvailability(AvailabilityState.NEVER, "A GPU has 40 GiB."), "never: a GPU has 40 GiB", id="one letter"),
-        pytest.param(ShownAvailability(AvailabilityState.NEVER, "x" * 61 + "."), "never", id="long reason"),
-        pytest.param(ShownAvailability(AvailabilityState.NEVER), "never", id="no reason"),
-        pytest.param(ShownAvailability(AvailabilityState.UNKNOWN), "not known", id="unknown"),
-    ],
+@all_of_them(
+    "shown, label",
+    {
+        "ready": (ShownAvailability(AvailabilityState.READY), "ready"),
+        "free, whatever the wait": (ShownAvailability(AvailabilityState.FREE, wait=(1, 2)), "free now"),
+        "after preemption": (ShownAvailability(AvailabilityState.AFTER_PREEMPTION), "free in a moment"),
+        "a node": (ShownAvailability(AvailabilityState.NEEDS_NODE, wait=(240, 350)), "needs a new node: 4 to 6 min"),
+        "a node, no wait": (ShownAvailability(AvailabilityState.NEEDS_NODE), "needs a new node"),
+        "stops": (ShownAvailability(AvailabilityState.WHEN_STOPPED, wait=(600, 2400)), "when another server stops: 10 to 40 min"),
+        "never": (ShownAvailability(AvailabilityState.NEVER, "No GPU has 80 GiB."), "never: no GPU has 80 GiB"),
+        "abbreviation": (ShownAvailability(AvailabilityState.NEVER, "GPUs have 40 GiB."), "never: GPUs have 40 GiB"),
+        "one letter": (ShownAvailability(AvailabilityState.NEVER, "A GPU has 40 GiB."), "never: a GPU has 40 GiB"),
+        "long reason": (ShownAvailability(AvailabilityState.NEVER, "x" * 61 + "."), "never"),
+        "no reason": (ShownAvailability(AvailabilityState.NEVER), "never"),
+        "unknown": (ShownAvailability(AvailabilityState.UNKNOWN), "not known"),
+    },
 )  # fmt: skip
 def test_labels(shown, label):
     assert shown.label == label
     assert shown.as_json()["label"] == label
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "text"),
+@all_of_them(
+    "low, high, text",
     [
         (20, 50, "20 to 50 s"),
         (0, 40, "up to 40 s"),
@@ -51,8 +50,8 @@ def test_every_state_has_a_label():
     assert all(ShownAvailability(state).label for state in AvailabilityState)
 
 
-@pytest.mark.parametrize(
-    ("state", "sentence", "more"),
+@all_of_them(
+    "state, sentence, more",
     [
         (AvailabilityState.NEVER, "No GPU has 80 GiB.", ""),
         (AvailabilityState.NEVER, "x" * 70, "x" * 70),

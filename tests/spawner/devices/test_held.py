@@ -1,8 +1,7 @@
 """The words for a server's devices."""
 
-import pytest
-
 from dra_spawner.spawner.devices.held import HeldDevice, claim_names, devices_in, place_words
+from tests.all_of_them import all_of_them
 
 
 def claim(*results, capacity=None):
@@ -17,23 +16,21 @@ def result(device="gpu-3", pool="node-2", **consumed):
     return {"request": "gpu", "driver": "gpu.example.com", "pool": pool, "device": device, "consumedCapacity": consumed}
 
 
-@pytest.mark.parametrize(
-    ("devices", "words"),
-    [
-        pytest.param([HeldDevice("gpu-3", "node-2", {"memory": "15Gi"})], "15 GiB of gpu-3 on node-2", id="share"),
-        pytest.param([HeldDevice("gpu-3", "node-2")], "gpu-3 on node-2", id="whole"),
-        pytest.param([HeldDevice("nic-0", "rack")], "nic-0 of rack on node-2", id="of a shared pool"),
-        pytest.param(
-            [HeldDevice("gpu-0", "node-2"), HeldDevice("gpu-1", "node-2")], "gpu-0 and gpu-1 on node-2", id="two"
-        ),
-        pytest.param([HeldDevice(f"gpu-{n}", "node-2") for n in range(8)], "8 devices on node-2", id="many"),
-        pytest.param(
-            [HeldDevice("nic-0", "node-2", {"example.com/bandwidth": "1G", "memory": "no amount"})],
-            "1G bandwidth and no amount of nic-0 on node-2",
-            id="several capacities",
-        ),
-        pytest.param([], "", id="none"),
-    ],
+GPUS = [HeldDevice(f"gpu-{number}", "node-2") for number in range(8)]
+TWO_CAPACITIES = {"example.com/bandwidth": "1G", "memory": "no amount"}
+
+
+@all_of_them(
+    "devices, words",
+    {
+        "share": ([HeldDevice("gpu-3", "node-2", {"memory": "15Gi"})], "15 GiB of gpu-3 on node-2"),
+        "whole": (GPUS[3:4], "gpu-3 on node-2"),
+        "of a shared pool": ([HeldDevice("nic-0", "rack")], "nic-0 of rack on node-2"),
+        "two": (GPUS[:2], "gpu-0 and gpu-1 on node-2"),
+        "many": (GPUS, "8 devices on node-2"),
+        "several": ([HeldDevice("nic-0", "node-2", TWO_CAPACITIES)], "1G bandwidth and no amount of nic-0 on node-2"),
+        "none": ([], ""),
+    },
 )
 def test_place(devices, words):
     assert place_words(devices, "node-2") == words

@@ -57,16 +57,14 @@ async def test_news_are_read_and_old_ones_kept_while_nobody_answers(tmp_path, ca
     await api.close()
 
 
-async def test_nobody_waits_long_and_all_wait_for_one_reading():
+async def test_nobody_waits_for_ever_and_all_wait_for_one_reading():
     """For an API server that takes connections and says nothing."""
     connections = []
     silent = await asyncio.start_server(lambda *streams: connections.append(streams), "127.0.0.1", 0)
     port = silent.sockets[0].getsockname()[1]
     async with ApiClient(Configuration(host=f"http://127.0.0.1:{port}")) as client:
-        known = DeviceReader(KubernetesApi(client, timeout_seconds=60))
-        begun = asyncio.get_running_loop().time()
+        known = DeviceReader(KubernetesApi(client, timeout_seconds=60), form_seconds=0.1)
         catalogs = await asyncio.gather(*(known.learn() for _ in range(5)))
-        assert asyncio.get_running_loop().time() - begun < 30
         assert not any(catalog.is_known for catalog in catalogs)
         assert len(connections) == 2, "one for the classes, one for the slices"
     silent.close()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from dra_spawner.dra.claims import Toleration
 from dra_spawner.spawner.my_devices.device_health import HealthState, device_health, one_line, reported_names
+from tests.all_of_them import all_of_them
 from tests.spawner.my_devices.objects import GPU, gpu, pod, published
 
 GOOD = {"resourceID": "gpu.nvidia.com/node-a/gpu-0", "health": "Healthy"}
@@ -16,20 +15,20 @@ MARKED = published(gpu(taints=[{"key": "example.com/xid", "effect": "NoExecute"}
 NOTED = published(gpu(taints=[{"key": "example.com/note", "effect": "None"}]))
 
 
-@pytest.mark.parametrize(
-    ("reports", "devices", "state", "says"),
-    [
-        pytest.param(None, OFFERED, HealthState.UNKNOWN, "Nothing reports", id="no report"),
-        pytest.param([GOOD], OFFERED, HealthState.HEALTHY, "works", id="healthy"),
-        pytest.param([{"health": "Unknown"}], OFFERED, HealthState.UNKNOWN, "Nothing reports", id="unknown"),
-        pytest.param([BAD], OFFERED, HealthState.UNHEALTHY, "It reports: Xid 48. [31mred.", id="by another name"),
-        pytest.param([GOOD, OTHER], OFFERED, HealthState.HEALTHY, "works", id="another device is not"),
-        pytest.param([GOOD], MARKED, HealthState.WITHDRAWN, "marked “example.com/xid”", id="a mark beside a report"),
-        pytest.param([BAD], MARKED, HealthState.UNHEALTHY, "does not work", id="the worst counts"),
-        pytest.param([GOOD], NOTED, HealthState.HEALTHY, "works", id="a mark without effect"),
-        pytest.param([GOOD], published(gpu("gpu-1")), HealthState.WITHDRAWN, "not offer", id="gone"),
-        pytest.param(None, published(), HealthState.WITHDRAWN, "not offer", id="an empty pool"),
-    ],
+@all_of_them(
+    "reports, devices, state, says",
+    {
+        "no report": (None, OFFERED, HealthState.UNKNOWN, "Nothing reports"),
+        "healthy": ([GOOD], OFFERED, HealthState.HEALTHY, "works"),
+        "unknown": ([{"health": "Unknown"}], OFFERED, HealthState.UNKNOWN, "Nothing reports"),
+        "by another name": ([BAD], OFFERED, HealthState.UNHEALTHY, "It reports: Xid 48. [31mred."),
+        "another device is not": ([GOOD, OTHER], OFFERED, HealthState.HEALTHY, "works"),
+        "a mark beside a report": ([GOOD], MARKED, HealthState.WITHDRAWN, "marked “example.com/xid”"),
+        "the worst counts": ([BAD], MARKED, HealthState.UNHEALTHY, "does not work"),
+        "a mark without effect": ([GOOD], NOTED, HealthState.HEALTHY, "works"),
+        "gone": ([GOOD], published(gpu("gpu-1")), HealthState.WITHDRAWN, "not offer"),
+        "an empty pool": (None, published(), HealthState.WITHDRAWN, "not offer"),
+    },
 )
 def test_health(reports, devices, state, says):
     found = device_health(pod(reports), reported_names("gpu", "gpu/first"), GPU, devices.find(GPU), ())
@@ -44,12 +43,10 @@ def test_reports_of_the_whole_claim_count():
 
 def test_a_mark_that_the_request_tolerates_is_no_news():
     tolerated = [Toleration(key="example.com/xid", operator="Exists")]
-    assert (
-        device_health(pod(), reported_names("gpu", "gpu"), GPU, MARKED.find(GPU), tolerated).state
-        is HealthState.UNKNOWN
-    )
+    found = device_health(pod(), reported_names("gpu", "gpu"), GPU, MARKED.find(GPU), tolerated)
+    assert found.state is HealthState.UNKNOWN
 
 
-@pytest.mark.parametrize("value", [None, 3, ["a"], {}])
+@all_of_them("value", [None, 3, ["a"], {}])
 def test_only_text_is_shown(value):
     assert one_line(value) == ""

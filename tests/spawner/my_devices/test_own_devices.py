@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from dra_spawner.spawner.my_devices.own_devices import own_devices
+from tests.all_of_them import all_of_them
 from tests.spawner.my_devices.objects import claim, gpu, pod, published
 
 SHARED = gpu(shared=True)
@@ -22,18 +21,18 @@ def test_a_share_names_its_device():
     assert (found.product, found.device_class, found.claim) == ("NVIDIA A100", "gpus", "gpu")
 
 
-@pytest.mark.parametrize(
-    ("claims", "devices", "by", "says"),
-    [
-        pytest.param(claim(), [gpu()], "whole", "yours alone", id="whole"),
-        pytest.param(claim(), [gpu(kind="mig")], "hardware", "cut out of the GPU", id="cut in hardware"),
-        pytest.param(claim({"memory": "10Gi"}, asked={"memory": "10Gi"}), [SHARED], "none", "not enforced", id="a share"),
-        pytest.param(claim({"memory": "40Gi"}), [SHARED], "whole", "yours alone", id="all that is shared"),
-        pytest.param(claim({"memory": "10Gi"}, driver="x.example.com"), [SHARED], "unknown", "not known", id="unknown driver"),
-        pytest.param(claim(uids=("u1", "u2")), [gpu()], "none", "together", id="a claim of several servers"),
-        pytest.param(claim(adminAccess=True), [gpu()], "none", "administration", id="administration"),
-        pytest.param(claim(), [], "unknown", "not known", id="not published"),
-    ],
+@all_of_them(
+    "claims, devices, by, says",
+    {
+        "whole": (claim(), [gpu()], "whole", "yours alone"),
+        "cut in hardware": (claim(), [gpu(kind="mig")], "hardware", "cut out of the GPU"),
+        "a share": (claim({"memory": "10Gi"}, asked={"memory": "10Gi"}), [SHARED], "none", "not enforced"),
+        "all that is shared": (claim({"memory": "40Gi"}), [SHARED], "whole", "yours alone"),
+        "unknown driver": (claim({"memory": "10Gi"}, driver="x.example.com"), [SHARED], "unknown", "not known"),
+        "a claim of several servers": (claim(uids=("u1", "u2")), [gpu()], "none", "together"),
+        "administration": (claim(adminAccess=True), [gpu()], "none", "administration"),
+        "not published": (claim(), [], "unknown", "not known"),
+    },
 )  # fmt: skip
 def test_protection(claims, devices, by, says):
     found = only([claims], *devices).protection

@@ -2,10 +2,9 @@
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from dra_spawner import names
 from dra_spawner.spawner.objects.leftovers import Leftovers, find_leftovers
+from tests.all_of_them import all_of_them
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 OLD = timedelta(minutes=6)
@@ -32,23 +31,23 @@ def of_start(nonce):
     }
 
 
-@pytest.mark.parametrize(
-    ("templates", "pods", "expected"),
-    [
-        pytest.param([], [], Leftovers(), id="nothing"),
-        pytest.param([template()], [], Leftovers(delete=(("jupyterhub", "t"),)), id="orphan"),
-        pytest.param([template(age=timedelta(minutes=5))], [], Leftovers(), id="too young"),
-        pytest.param([template(ownerReferences=[{"uid": "u"}])], [], Leftovers(), id="owned"),
-        pytest.param([template()], [pod("t")], Leftovers(adopt=(("jupyterhub", "t", "p", "u"),)), id="in use"),
-        pytest.param([template()], [pod("other")], Leftovers(delete=(("jupyterhub", "t"),)), id="pod of another"),
-        pytest.param([template()], [pod("t", "else")], Leftovers(delete=(("jupyterhub", "t"),)), id="same name elsewhere"),
-        pytest.param([template()], [{"metadata": {"namespace": "jupyterhub"}, "spec": {}}], Leftovers(delete=(("jupyterhub", "t"),)), id="pod without claims"),
-        pytest.param([template(annotations=ends(timedelta(minutes=1)))], [], Leftovers(), id="old, but its start says that it goes on"),
-        pytest.param([template(age=timedelta(0), annotations=ends(-timedelta(minutes=1)))], [], Leftovers(delete=(("jupyterhub", "t"),)), id="young, but its start says that it is over"),
-        pytest.param([template(annotations={names.START_ENDS: "soon"})], [], Leftovers(delete=(("jupyterhub", "t"),)), id="old, with junk for an end"),
-        pytest.param([template(annotations={names.START: "n1"})], [of_start("n1")], Leftovers(adopt=(("jupyterhub", "t", "p", "u"),)), id="companion whose pod is there"),
-        pytest.param([template(annotations={names.START: "n1"})], [of_start("n2")], Leftovers(delete=(("jupyterhub", "t"),)), id="companion of an earlier start"),
-    ],
+@all_of_them(
+    "templates, pods, expected",
+    {
+        "nothing": ([], [], Leftovers()),
+        "orphan": ([template()], [], Leftovers(delete=(("jupyterhub", "t"),))),
+        "too young": ([template(age=timedelta(minutes=5))], [], Leftovers()),
+        "owned": ([template(ownerReferences=[{"uid": "u"}])], [], Leftovers()),
+        "in use": ([template()], [pod("t")], Leftovers(adopt=(("jupyterhub", "t", "p", "u"),))),
+        "pod of another": ([template()], [pod("other")], Leftovers(delete=(("jupyterhub", "t"),))),
+        "same name elsewhere": ([template()], [pod("t", "else")], Leftovers(delete=(("jupyterhub", "t"),))),
+        "pod without claims": ([template()], [{"metadata": {"namespace": "jupyterhub"}, "spec": {}}], Leftovers(delete=(("jupyterhub", "t"),))),
+        "old, but its start says that it goes on": ([template(annotations=ends(timedelta(minutes=1)))], [], Leftovers()),
+        "young, but its start says that it is over": ([template(age=timedelta(0), annotations=ends(-timedelta(minutes=1)))], [], Leftovers(delete=(("jupyterhub", "t"),))),
+        "old, with junk for an end": ([template(annotations={names.START_ENDS: "soon"})], [], Leftovers(delete=(("jupyterhub", "t"),))),
+        "companion whose pod is there": ([template(annotations={names.START: "n1"})], [of_start("n1")], Leftovers(adopt=(("jupyterhub", "t", "p", "u"),))),
+        "companion of an earlier start": ([template(annotations={names.START: "n1"})], [of_start("n2")], Leftovers(delete=(("jupyterhub", "t"),))),
+    },
 )  # fmt: skip
 def test_leftovers(templates, pods, expected):
     assert find_leftovers(templates, pods, NOW, OLD) == expected

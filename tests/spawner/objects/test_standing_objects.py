@@ -25,6 +25,7 @@ from dra_spawner.spawner.objects.standing_objects import (
     users_of,
 )
 from dra_spawner.spawner.objects.start_objects import StartObjects
+from tests.all_of_them import all_of_them
 from tests.cluster.under_test import ClusterUnderTest
 from tests.presence import present
 
@@ -234,13 +235,13 @@ async def test_a_sweep_takes_off_starts_that_are_over_and_have_no_pod(cluster):
     assert await there(cluster, shared) is None
 
 
-@pytest.mark.parametrize(
-    ("keep", "later", "goes"),
-    [
-        pytest.param(600, timedelta(minutes=9), False, id="not yet"),
-        pytest.param(600, timedelta(minutes=11), True, id="then"),
-        pytest.param(None, timedelta(days=999), False, id="never"),
-    ],
+@all_of_them(
+    "keep, later, goes",
+    {
+        "not yet": (600, timedelta(minutes=9), False),
+        "then": (600, timedelta(minutes=11), True),
+        "never": (None, timedelta(days=999), False),
+    },
 )
 async def test_an_object_with_a_time_to_keep(cluster, keep, later, goes):
     api, namespace, shared = cluster.admin, cluster.namespace, claim(keep_seconds=keep)
@@ -277,17 +278,15 @@ async def test_an_object_that_cannot_be_removed_does_not_keep_the_others(cluster
     assert len(swept.errors) == 1
 
 
-@pytest.mark.parametrize(
+@all_of_them(
     "metadata",
-    [
-        pytest.param({"annotations": {}}, id="no word about keeping"),
-        pytest.param({"annotations": {names.KEEP_SECONDS: "0", "start.hub.jupyter.org/n": "junk"}}, id="a user"),
-        pytest.param({"annotations": {names.KEEP_SECONDS: "-1"}}, id="junk"),
-        pytest.param(
-            {"annotations": {names.KEEP_SECONDS: "0"}, "deletionTimestamp": "2026-01-01T00:00:00Z"}, id="going"
-        ),
-        pytest.param({}, id="none of ours"),
-    ],
+    {
+        "no word about keeping": {"annotations": {}},
+        "a user": {"annotations": {names.KEEP_SECONDS: "0", "start.hub.jupyter.org/n": "junk"}},
+        "junk": {"annotations": {names.KEEP_SECONDS: "-1"}},
+        "going": {"annotations": {names.KEEP_SECONDS: "0"}, "deletionTimestamp": "2026-01-01T00:00:00Z"},
+        "none of ours": {},
+    },
 )
 def test_objects_that_are_not_due(metadata):
     assert not is_due({"metadata": metadata}, NOW)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.spawner.placement.answer import InvalidAnswer, PlacementAnswer, read_answer
+from tests.all_of_them import all_of_them
 
 NOW = datetime(2026, 8, 20, 12, tzinfo=UTC)
 SOON = NOW + timedelta(seconds=30)
@@ -27,46 +27,37 @@ def read(answer, entries=("gpu",)):
     return read_answer(answer, entries, NOW)
 
 
-@pytest.mark.parametrize(
-    ("answer", "expected"),
-    [
-        pytest.param(
-            WARM,
-            PlacementAnswer(PlacementKind.WARM, "node-a", "warm on node node-a", {"gpu": "placeholder-1-gpu"}, SOON),
-            id="warm",
-        ),
-        pytest.param(
-            {"kind": "warm", "claims": {"gpu": "p.x"}, "until": SOON.timestamp()},
-            PlacementAnswer(PlacementKind.WARM, claims={"gpu": "p.x"}, until=SOON),
-            id="warm, with seconds",
-        ),
-        pytest.param(
+CLAIMS = {"gpu": "placeholder-1-gpu"}
+IN_SECONDS = {"kind": "warm", "claims": {"gpu": "p.x"}, "until": SOON.timestamp()}
+
+
+@all_of_them(
+    "answer, expected",
+    {
+        "warm": (WARM, PlacementAnswer(PlacementKind.WARM, "node-a", "warm on node node-a", CLAIMS, SOON)),
+        "in seconds": (IN_SECONDS, PlacementAnswer(PlacementKind.WARM, claims={"gpu": "p.x"}, until=SOON)),
+        "warm without devices": (
             {"kind": "warm", "node": "n", "claims": {}, "until": None},
             PlacementAnswer(PlacementKind.WARM, "n"),
-            id="warm without devices",
         ),
-        pytest.param(
-            {"kind": "fresh", "node": "n", "more": [1]}, PlacementAnswer(PlacementKind.FRESH, "n"), id="fresh"
-        ),
-        pytest.param({"kind": "preempt", "node": None}, PlacementAnswer(PlacementKind.PREEMPTED), id="preempt"),
-        pytest.param(
+        "fresh": ({"kind": "fresh", "node": "n", "more": [1]}, PlacementAnswer(PlacementKind.FRESH, "n")),
+        "preempt": ({"kind": "preempt", "node": None}, PlacementAnswer(PlacementKind.PREEMPTED)),
+        "a reason is one printable line": (
             {"kind": "scale-up", "reason": " no\nroom\x1b[31m. "},
             PlacementAnswer(PlacementKind.SCALE_UP, reason="no room [31m"),
-            id="a reason is one printable line",
         ),
-        pytest.param(
+        "a reason is short": (
             {"kind": "never", "reason": "x" * 1000},
             PlacementAnswer(PlacementKind.NEVER, reason="x" * 299 + "…"),
-            id="a reason is short",
         ),
-        pytest.param({"kind": "fresh", "reason": 7}, PlacementAnswer(PlacementKind.FRESH), id="no reason"),
-    ],
+        "no reason": ({"kind": "fresh", "reason": 7}, PlacementAnswer(PlacementKind.FRESH)),
+    },
 )
 def test_answers(answer, expected):
     assert read(answer) == expected
 
 
-@pytest.mark.parametrize(
+@all_of_them(
     "answer",
     [
         None,
@@ -99,7 +90,6 @@ def test_answers(answer, expected):
         {**WARM, "until": float("nan")},
         {**WARM, "until": "9999-01-01T00:00:00Z"},
     ],
-    ids=lambda answer: json.dumps(answer)[:60],
 )
 def test_nonsense(answer):
     with pytest.raises(InvalidAnswer, match=r"."):
@@ -127,6 +117,7 @@ def test_a_reservation_holds_until_shortly_before_its_end():
     assert read({"kind": "fresh"}).holds(SOON + timedelta(days=1))
 
 
+EXAMPLES = 100
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
@@ -134,6 +125,7 @@ json_values = st.recursive(
 )
 
 
+@settings(max_examples=EXAMPLES)
 @given(st.dictionaries(st.sampled_from([*WARM, "gates"]), json_values) | json_values)
 def test_any_json_is_an_answer_or_nonsense(answer):
     try:

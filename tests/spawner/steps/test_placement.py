@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import time
 
@@ -13,6 +14,7 @@ from dra_spawner import names
 from dra_spawner.placeholders.planner.shape_definition import read_definition
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
 from dra_spawner.spawner.steps.placement import ServicePlacement
+from tests.all_of_them import all_of_them
 from tests.spawner.hub_side import HubSide
 from tests.spawner.service_stand_in import TOKEN, ServiceStandIn, service_of_the_hub
 
@@ -56,11 +58,7 @@ def required(pod):
     return pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
 
 
-def sentences(spawner):
-    return [event["message"] for event in spawner.messages.with_events([])]
-
-
-@pytest.mark.parametrize("name", ["", "other"])
+@all_of_them("name", ["", "other"])
 async def test_without_the_service_the_pod_is_as_ever(nowhere, service, name):
     """No request is made, nothing is labelled, nothing is required."""
     nowhere.spawner_config.device_claims = {"gpu": GPU}
@@ -71,25 +69,21 @@ async def test_without_the_service_the_pod_is_as_ever(nowhere, service, name):
     assert service.questions == []
 
 
-async def test_without_a_hub_the_pod_is_as_ever(nowhere):
+@all_of_them("url, token", [(None, ""), ("", TOKEN), ("http://127.0.0.1:1", "")])
+async def test_without_a_hub_or_a_service_that_can_be_asked_the_pod_is_as_ever(nowhere, url, token):
     nowhere.spawner_config.device_claims = {"gpu": GPU}
-    _, before, after = await placed(nowhere)
-    assert after == before
-
-
-@pytest.mark.parametrize("url_and_token", [("", TOKEN), ("http://127.0.0.1:1", "")], ids=["no address", "no token"])
-async def test_a_service_that_cannot_be_asked_is_none(nowhere, url_and_token):
-    with service_of_the_hub(*url_and_token):
+    with contextlib.nullcontext() if url is None else service_of_the_hub(url, token):
         _, before, after = await placed(nowhere)
     assert after == before
 
 
-async def test_the_question(nowhere, service):
+async def test_the_question_about_a_published_shape(nowhere, service):
     nowhere.spawner_config.device_claims = {"gpu": GPU}
-    _, _, after = await placed(nowhere)
+    _, before, after = await placed(nowhere)
     (question,) = service.questions
     shape = after["metadata"]["labels"][names.SHAPE]
-    assert question == {"shape": shape, "pod": "jupyter-ada", "namespace": "jupyterhub"}
+    assert question == {"shape": shape, "pod": "jupyter-ada", "namespace": "jupyterhub"}, "without the definition"
+    assert after["metadata"].get("annotations") == before["metadata"].get("annotations")
 
 
 async def test_a_service_gets_the_definition_of_an_unknown_shape(nowhere, service):
@@ -127,13 +121,6 @@ async def test_no_node_is_asked_for_devices_that_a_server_can_do_without(nowhere
     assert names.DEFINITION not in (pod.metadata.annotations or {})
 
 
-async def test_the_definition_of_a_published_shape_is_not_sent(nowhere, service):
-    nowhere.spawner_config.device_claims = {"gpu": GPU}
-    _, before, after = await placed(nowhere)
-    assert "definition" not in service.questions[0]
-    assert after["metadata"].get("annotations") == before["metadata"].get("annotations")
-
-
 async def test_fresh_goes_to_a_ready_node_best_to_the_one_that_is_named(nowhere, service):
     service.always({"kind": "fresh", "node": "node-a"})
     zone = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
@@ -166,26 +153,19 @@ async def test_gates_of_a_profile_stay(nowhere, service):
     assert before["spec"]["schedulingGates"] == after["spec"]["schedulingGates"] == [{"name": "example.com/quota"}]
 
 
-@pytest.mark.parametrize(
-    ("answer", "sentence"),
+@all_of_them(
+    "answer, sentences",
     [
         ({"kind": "warm", "node": "node-a"}, ["CPU and memory were reserved for you on node node-a."]),
-        (
-            {"kind": "preempt", "node": "node-a", "reason": "x"},
-            ["Devices are being freed for this server on node node-a."],
-        ),
-        (
-            {"kind": "scale-up", "reason": "one more node like a"},
-            ["No node has enough free capacity for this server now. The server starts when a node has."],
-        ),
+        ({"kind": "preempt", "node": "node-a"}, ["Devices are being freed for this server on node node-a."]),
+        ({"kind": "scale-up"}, ["No node has enough free capacity for this server now. The server starts when a node has."]),
         ({"kind": "fresh", "reason": "free"}, []),
     ],
-    ids=lambda value: value["kind"] if isinstance(value, dict) else "",
-)
-async def test_sentences_for_the_user(nowhere, service, answer, sentence):
-    service.always(answer)
+)  # fmt: skip
+async def test_sentences_for_the_user(nowhere, service, answer, sentences):
+    service.always({"reason": "x", **answer})
     spawner, _, after = await placed(nowhere)
-    assert sentences(spawner) == sentence
+    assert [event["message"] for event in spawner.messages.with_events([])] == sentences
     assert required(after) == {"nodeSelectorTerms": [{"matchExpressions": [READY]}]}
 
 
@@ -235,9 +215,10 @@ NONSENSE = {
 }
 
 
-@pytest.mark.parametrize("response", NONSENSE.values(), ids=NONSENSE.keys())
+@all_of_them("response", NONSENSE)
 async def test_an_answer_that_makes_no_sense_changes_nothing(nowhere, service, response):
     service.always(lambda: copy.copy(response))
+    service.questions.clear()
     nowhere.spawner_config.device_claims = {"gpu": GPU}
     _, before, after = await placed(nowhere)
     # A service that does not know the shape gets its definition, once.
@@ -253,9 +234,9 @@ async def test_a_wrong_address_is_reported(nowhere, service, capfd):
     assert "it answers 404: 'There is nothing at this address.'; its url or prefix in the hub's services is" in warning
 
 
-@pytest.mark.parametrize("answer", [never_ends, trickles])
+@all_of_them("answer", [never_ends, trickles])
 async def test_the_service_has_a_second(nowhere, service, answer):
-    del nowhere.spawner_config.placement_wait_seconds  # the default
+    nowhere.spawner_config.pop("placement_wait_seconds", None)  # the default
     service.answer = answer
     begun = time.monotonic()
     async with asyncio.timeout(60):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
-
-import pytest
 
 from dra_spawner.spawner.placement.pod import without_node
 from dra_spawner.spawner.steps.pod_failures import (
@@ -14,6 +13,7 @@ from dra_spawner.spawner.steps.pod_failures import (
     status_failure,
     withdrawn,
 )
+from tests.all_of_them import all_of_them
 
 LOST = "internal error: unable to get claim info for ResourceClaim c in namespace n"
 
@@ -51,34 +51,34 @@ NEVER_RAN = {
 BY_KUBELET = condition("TerminationByKubelet")
 
 
-@pytest.mark.parametrize(
-    ("status", "kind"),
-    [
-        pytest.param({}, None, id="nothing known"),
-        pytest.param(CREATING, None, id="it is being made"),
-        pytest.param({"containerStatuses": [waiting("CreateContainerConfigError", LOST)]}, "claim-lost", id="claim lost"),
-        pytest.param({"initContainerStatuses": [waiting("CreateContainerConfigError", LOST)]}, "claim-lost", id="by an init container"),
-        pytest.param({"containerStatuses": [waiting("CreateContainerConfigError", "secret not found")]}, None, id="a secret is missing"),
-        pytest.param({"containerStatuses": [waiting("ImagePullBackOff", LOST)]}, None, id="an image is missing"),
-        pytest.param(failed("UnexpectedAdmissionError"), "not-admitted", id="unexpected"),
-        pytest.param(failed("OutOfnvidia.com/gpu"), "not-admitted", id="a resource is used up"),
-        pytest.param(failed("NodeAffinity", containerStatuses=[waiting("ContainerCreating")]), "not-admitted", id="labels changed"),
-        pytest.param(failed("Evicted"), "not-admitted", id="evicted before it ran"),
-        pytest.param(failed("Evicted", **NEVER_RAN, **BY_KUBELET), "not-admitted", id="evicted before it ran, later"),
-        pytest.param(failed("Preempting", **NEVER_RAN, **BY_KUBELET), "ended-by-node", id="ended for a critical pod"),
-        pytest.param(failed("Terminated", **RAN, **BY_KUBELET), "ended-by-node", id="ended as the node shuts down"),
-        pytest.param({"phase": "Succeeded", **RAN, **BY_KUBELET}, "ended-by-node", id="ended without an error"),
-        pytest.param({"phase": "Succeeded", **RAN}, None, id="ended by itself"),
-        pytest.param(failed("Evicted", **RAN, **BY_KUBELET), None, id="evicted for what it used"),
-        pytest.param(failed("Evicted", **RAN), None, id="evicted when it ran"),
-        pytest.param(failed("SysctlForbidden"), None, id="no node would take it"),
-        pytest.param(failed(""), None, id="failed without a word"),
-        pytest.param({"containerStatuses": [with_health("Unhealthy")]}, "device-unhealthy", id="unhealthy"),
-        pytest.param({"containerStatuses": [with_health("Unknown")]}, None, id="health unknown"),
-        pytest.param(condition("DeletionByDeviceTaintManager"), "device-withdrawn", id="withdrawn"),
-        pytest.param(condition("DeletionByDeviceTaintManager", "False"), None, id="not withdrawn after all"),
-        pytest.param(condition("EvictionByEvictionAPI"), None, id="somebody drains the node"),
-    ],
+@all_of_them(
+    "status, kind",
+    {
+        "nothing known": ({}, None),
+        "it is being made": (CREATING, None),
+        "claim lost": ({"containerStatuses": [waiting("CreateContainerConfigError", LOST)]}, "claim-lost"),
+        "by an init container": ({"initContainerStatuses": [waiting("CreateContainerConfigError", LOST)]}, "claim-lost"),
+        "a secret is missing": ({"containerStatuses": [waiting("CreateContainerConfigError", "secret not found")]}, None),
+        "an image is missing": ({"containerStatuses": [waiting("ImagePullBackOff", LOST)]}, None),
+        "unexpected": (failed("UnexpectedAdmissionError"), "not-admitted"),
+        "a resource is used up": (failed("OutOfnvidia.com/gpu"), "not-admitted"),
+        "labels changed": (failed("NodeAffinity", containerStatuses=[waiting("ContainerCreating")]), "not-admitted"),
+        "evicted before it ran": (failed("Evicted"), "not-admitted"),
+        "evicted before it ran, later": (failed("Evicted", **NEVER_RAN, **BY_KUBELET), "not-admitted"),
+        "ended for a critical pod": (failed("Preempting", **NEVER_RAN, **BY_KUBELET), "ended-by-node"),
+        "ended as the node shuts down": (failed("Terminated", **RAN, **BY_KUBELET), "ended-by-node"),
+        "ended without an error": ({"phase": "Succeeded", **RAN, **BY_KUBELET}, "ended-by-node"),
+        "ended by itself": ({"phase": "Succeeded", **RAN}, None),
+        "evicted for what it used": (failed("Evicted", **RAN, **BY_KUBELET), None),
+        "evicted when it ran": (failed("Evicted", **RAN), None),
+        "no node would take it": (failed("SysctlForbidden"), None),
+        "failed without a word": (failed(""), None),
+        "unhealthy": ({"containerStatuses": [with_health("Unhealthy")]}, "device-unhealthy"),
+        "health unknown": ({"containerStatuses": [with_health("Unknown")]}, None),
+        "withdrawn": (condition("DeletionByDeviceTaintManager"), "device-withdrawn"),
+        "not withdrawn after all": (condition("DeletionByDeviceTaintManager", "False"), None),
+        "somebody drains the node": (condition("EvictionByEvictionAPI"), None),
+    },
 )  # fmt: skip
 def test_the_kind_of_failure_by_status(status, kind):
     assert status_failure(pod(status)) == (None if kind is None else PodFailure(PodFailureKind(kind), "node-a"))
@@ -126,21 +126,20 @@ def test_events_are_not_looked_at_all_the_time():
     assert clock.looks == 19
 
 
-@pytest.mark.parametrize("event", [{"uid": "2"}, {"reason": "FailedMount"}])
+@all_of_them("event", [{"uid": "2"}, {"reason": "FailedMount"}])
 def test_events_of_others_do_not_count(event):
     clock = Clock()
     clock.fail(**event)
     assert clock.first_trouble(0, 1000) is None
 
 
-@pytest.mark.parametrize(
+@all_of_them(
     "status",
-    [
-        {"conditions": [{"type": "PodReadyToStartContainers", "status": "True"}]},
-        {"containerStatuses": [waiting("ErrImagePull")]},
-        {"containerStatuses": [{"name": "c", "state": {"running": {}}}]},
-    ],
-    ids=["ready", "pulls", "runs"],
+    {
+        "ready": {"conditions": [{"type": "PodReadyToStartContainers", "status": "True"}]},
+        "pulls": {"containerStatuses": [waiting("ErrImagePull")]},
+        "runs": {"containerStatuses": [{"name": "c", "state": {"running": {}}}]},
+    },
 )
 def test_preparation_that_comes_right(status):
     """The event stays in the list for an hour; the status of the pod shows that the trouble is over."""
@@ -169,9 +168,9 @@ def test_a_pod_that_is_gone_was_withdrawn_if_an_event_says_so():
     assert withdrawn(pod({}), []) is None
 
 
-@pytest.mark.parametrize("kind", list(PodFailureKind))
-@pytest.mark.parametrize("devices", [[], ["gpu-0"], ["gpu-0", "gpu-1"]], ids=len)
-@pytest.mark.parametrize("node", ["node-a", ""])
+@all_of_them(
+    "kind, devices, node", itertools.product(PodFailureKind, ([], ["gpu-0"], ["gpu-0", "gpu-1"]), ("node-a", ""))
+)
 def test_sentences(kind, devices, node):
     sentence = PodFailure(kind, node).sentence(devices)
     assert sentence[0].isupper()
@@ -191,13 +190,15 @@ REQUIRED, PREFERRED = (
 )
 
 
-@pytest.mark.parametrize(
-    ("terms", "expected"),
-    [
-        ([], [{"matchFields": [OTHERS]}]),
-        ([ZONE, HOST], [{**ZONE, "matchFields": [OTHERS]}, {"matchFields": [*HOST["matchFields"], OTHERS]}]),
-    ],
-    ids=["of none", "of alternatives"],
+@all_of_them(
+    "terms, expected",
+    {
+        "of none": ([], [{"matchFields": [OTHERS]}]),
+        "of alternatives": (
+            [ZONE, HOST],
+            [{**ZONE, "matchFields": [OTHERS]}, {"matchFields": [*HOST["matchFields"], OTHERS]}],
+        ),
+    },
 )
 def test_another_node_is_required_besides(terms, expected):
     before = {"podAffinity": {}, "nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}} if terms else {}}

@@ -7,6 +7,7 @@ from jupyterhub import orm
 
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
 from dra_spawner.spawner.steps.vlan import leases_of
+from tests.all_of_them import all_of_them
 
 CLASS = "vlan-cni.networking.x-k8s.io"
 
@@ -35,17 +36,17 @@ async def vlan_of(spawner, **options):
     return (await parameters(spawner, **options))["config"]["plugins"][0]["vlanId"]
 
 
-@pytest.mark.parametrize(
-    ("template", "user", "server", "expected"),
-    [
-        pytest.param("{username}", "ada", "", "ada", id="a plain name"),
-        pytest.param("{username}", "Ada.L@example.org", "", "ada-l-example-org---9d7ee9de", id="a name made safe"),
-        pytest.param("{user_server}/{servername}", "ada", "work", "ada--work/work", id="a named server"),
-        pytest.param("[{servername}]", "ada", "", "[]", id="the default server"),
-        pytest.param("{unescaped_username}", "Ada.L@example.org", "", "Ada.L@example.org", id="a name as it is"),
-        pytest.param("{unescaped_servername}", "ada", "My_work", "My_work", id="a server's name as it is"),
-        pytest.param("{pod_name}.{namespace}", "ada", "", "jupyter-ada.jupyterhub", id="the pod"),
-    ],
+@all_of_them(
+    "template, user, server, expected",
+    {
+        "a plain name": ("{username}", "ada", "", "ada"),
+        "a name made safe": ("{username}", "Ada.L@example.org", "", "ada-l-example-org---9d7ee9de"),
+        "a named server": ("{user_server}/{servername}", "ada", "work", "ada--work/work"),
+        "the default server": ("[{servername}]", "ada", "", "[]"),
+        "a name as it is": ("{unescaped_username}", "Ada.L@example.org", "", "Ada.L@example.org"),
+        "a server's name as it is": ("{unescaped_servername}", "ada", "My_work", "My_work"),
+        "the pod": ("{pod_name}.{namespace}", "ada", "", "jupyter-ada.jupyterhub"),
+    },
 )
 async def test_values(nowhere, template, user, server, expected):
     nowhere.spawner_config.device_claims = claims_with(template)
@@ -56,7 +57,7 @@ async def test_values(nowhere, template, user, server, expected):
         assert found["a"] == expected
 
 
-@pytest.mark.parametrize("user", ['a"b', "a b", "a\\b", "a{vlan}b", "a'b;c", "ä", "x" * 64, "-a", "a/../b"])
+@all_of_them("user", ['a"b', "a b", "a\\b", "a{vlan}b", "a'b;c", "ä", "x" * 64, "-a", "a/../b"])
 async def test_a_name_that_could_do_harm_is_refused_where_it_would_be_used_as_it_is(nowhere, user):
     nowhere.spawner_config.device_claims = claims_with("{unescaped_username}")
     with pytest.raises(SpawnRefused, match=r"uses \{unescaped_username\}, which must be a name of letters") as caught:
@@ -65,7 +66,7 @@ async def test_a_name_that_could_do_harm_is_refused_where_it_would_be_used_as_it
     assert user not in str(caught.value)
 
 
-@pytest.mark.parametrize("user", ['a"b', "a{vlan}b", "ä ö", "x" * 200, "a--b"])
+@all_of_them("user", ['a"b', "a{vlan}b", "ä ö", "x" * 200, "a--b"])
 async def test_every_name_may_be_used_when_it_is_made_safe(nowhere, user):
     nowhere.spawner_config.device_claims = claims_with("{username}")
     found = await parameters(nowhere.user(user).spawner)
@@ -101,16 +102,16 @@ async def test_the_group_is_the_first_that_the_user_is_in(nowhere):
         assert found["ipam"]["name"].startswith(name.lower().replace(" ", "-"))
 
 
-@pytest.mark.parametrize(
-    ("vlans", "claims", "sentence"),
-    [
-        pytest.param({}, interface(), "only with DRASpawner.vlans set", id="no vlans"),
-        pytest.param({"range": "9-1"}, interface(), "found '9-1'", id="wrong vlans"),
-        pytest.param({"mapping": {"bob": 5}}, interface(), "No VLAN is set up for you.", id="not mapped"),
-        pytest.param({"by": "group", "mapping": {"lab": 5}}, interface(), "for members of group lab; you are not a member", id="no member"),
-        pytest.param({"mapping": {"ada": 5}}, interface(ipam={"a": "{address}"}), "needs the address of a VLAN, and none is configured for ada", id="no address"),
-        pytest.param({"mapping": {"ada": 5}}, interface(ipam={"a": "{group}"}), "needs the group", id="no group"),
-    ],
+@all_of_them(
+    "vlans, claims, sentence",
+    {
+        "no vlans": ({}, interface(), "only with DRASpawner.vlans set"),
+        "wrong vlans": ({"range": "9-1"}, interface(), "found '9-1'"),
+        "not mapped": ({"mapping": {"bob": 5}}, interface(), "No VLAN is set up for you."),
+        "no member": ({"by": "group", "mapping": {"lab": 5}}, interface(), "for members of group lab; you are not a member"),
+        "no address": ({"mapping": {"ada": 5}}, interface(ipam={"a": "{address}"}), "needs the address of a VLAN, and none is configured for ada"),
+        "no group": ({"mapping": {"ada": 5}}, interface(ipam={"a": "{group}"}), "needs the group"),
+    },
 )  # fmt: skip
 async def test_refusals(nowhere, vlans, claims, sentence):
     nowhere.spawner_config.vlans = vlans

@@ -6,12 +6,12 @@ import logging
 from types import SimpleNamespace
 
 import jupyterhub
-import pytest
 from jinja2 import ChoiceLoader, DictLoader, Environment, FileSystemLoader, PrefixLoader
 from jupyterhub._data import DATA_FILES_PATH
 
 from dra_spawner.spawner.server_record import ServerRecord
 from dra_spawner.spawner.user_pages.hub_templates import extend_templates
+from tests.all_of_them import all_of_them
 
 LOG = logging.getLogger("hub")
 HUBS = FileSystemLoader(f"{DATA_FILES_PATH}/templates")
@@ -49,7 +49,7 @@ def home(environment, *servers):
     )
 
 
-@pytest.mark.parametrize("name", ["admin.html", "home.html", "not_running.html", "spawn_pending.html"])
+@all_of_them("name", ["admin.html", "home.html", "not_running.html", "spawn_pending.html"])
 def test_each_template_extends_one_of_this_jupyterhub_with_a_block_that_it_has(name):
     environment = hub_environment()
     template = environment.get_template(name)

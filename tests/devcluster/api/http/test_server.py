@@ -377,16 +377,17 @@ def test_only_texts_of_stored_objects_are_cached(is_stored: bool) -> None:
 
 
 @all_of_them(
+    "text, value",
     [
         *((text, False) for text in (None, "0", "false", "False", "FALSE")),
         *((text, True) for text in ("1", "t", "True", "TRUE", "yes", "")),
-    ]
+    ],
 )
 def test_flags(text: str | None, value: bool) -> None:
     assert parse_bool(text) is value
 
 
-@all_of_them(RESOURCE_TYPES)
+@all_of_them("resource_type", RESOURCE_TYPES)
 def test_every_path_leads_to_its_kind(resource_type: types.ResourceType) -> None:
     namespace = "ns" if resource_type.namespaced else None
     group, version = resource_type.group, resource_type.version
@@ -400,6 +401,7 @@ def test_every_path_leads_to_its_kind(resource_type: types.ResourceType) -> None
 
 
 @all_of_them(
+    "seconds, text",
     [
         (-5, "0s"),
         (0, "0s"),
@@ -416,7 +418,7 @@ def test_every_path_leads_to_its_kind(resource_type: types.ResourceType) -> None
         (730 * 86400, "2y"),
         (800 * 86400, "2y70d"),
         (3000 * 86400, "8y"),
-    ]
+    ],
 )
 def test_durations(seconds: int, text: str) -> None:
     assert human_duration(seconds) == text
