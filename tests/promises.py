@@ -77,7 +77,7 @@ def promises(tests: Path = TESTS) -> Iterator[Promise]:
 def page(found: list[Promise]) -> str:
     """Return the page: a table of promises for each part of the product."""
     lines = [_HEAD]
-    for heading, prefixes in _PARTS.items():
+    for heading in _PARTS:
         of_part = [each for each in found if _part_of(each) == heading]
         if of_part:
             lines += [f"## {heading}\n", "| promise | test |", "|---|---|"]
