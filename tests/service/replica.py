@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -55,6 +54,7 @@ from tests.placeholders.controller.objects import prepare, user_pod
 from tests.polling import PATIENCE_SECONDS, eventually
 from tests.running import running
 from tests.service.open_service import open_to_all
+from tests.set_clock import SkippingClock
 
 TOKEN = "0123456789abcdef" * 2
 #: Much longer than any machine stands still.
@@ -85,15 +85,6 @@ async def publish_settings(cluster: ClusterUnderTest) -> None:
         each for each in manifests(cluster.namespace) if each["metadata"]["name"] == names.SETTINGS_CONFIG_MAP
     ]
     await cluster.admin.create(resource_path("v1", "configmaps", cluster.namespace), settings)
-
-
-class SkippingClock:
-    """Monotonic seconds, of which a test skips some."""
-
-    skipped_seconds = 0.0
-
-    def __call__(self) -> float:
-        return time.monotonic() + self.skipped_seconds
 
 
 class Replica:
