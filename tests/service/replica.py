@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+from traitlets import Float
 
 from dra_spawner import names
 from dra_spawner.history.decision_log import DecisionLog
@@ -19,6 +20,7 @@ from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.kube.informers import InformerSettings
 from dra_spawner.kube.leader import LeaderElector, LeaseTimes
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.placeholders.controller.reconciler import ReconcilerTimes
 from dra_spawner.placeholders.controller.settings import ControllerSettings
 from dra_spawner.placeholders.planner.published_shapes import PublishedShapes, published_config_map
 from dra_spawner.placeholders.planner.shapes import Shape
@@ -85,6 +87,16 @@ async def publish_settings(cluster: ClusterUnderTest) -> None:
         each for each in manifests(cluster.namespace) if each["metadata"]["name"] == names.SETTINGS_CONFIG_MAP
     ]
     await cluster.admin.create(resource_path("v1", "configmaps", cluster.namespace), settings)
+
+
+def server_objects(name: str, shape: Shape, claims: Mapping[str, Json] | None = None, **kind: Any) -> list[Json]:
+    """Templates of its own claims, and the pod, of a user's server of a shape; as the hub creates them without a placement."""
+    specs = {f"{name}-{entry}": spec for entry, spec in (claims or {}).items()}
+    api = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate"}
+    templates = [{**api, "metadata": {"name": each}, "spec": {"spec": spec}} for each, spec in specs.items()]
+    pod = user_pod(name, {entry: {"resourceClaimTemplateName": f"{name}-{entry}"} for entry in claims or {}}, **kind)
+    pod["metadata"]["labels"][names.SHAPE] = shape.id
+    return [*templates, pod]
 
 
 class Replica:
@@ -190,7 +202,7 @@ class Replica:
         """A user's pod, as the spawner makes it of an answer with claims."""
         entries = {entry: {"resourceClaimName": claim} for entry, claim in answer["claims"].items()}
         manifest = user_pod(name, entries, **kind)
-        manifest["metadata"]["labels"]["hub.jupyter.org/shape"] = shape.id
+        manifest["metadata"]["labels"][names.SHAPE] = shape.id
         (pod,) = await self.cluster.publish(manifest)
         return pod
 
@@ -226,9 +238,11 @@ OPEN = (
 
 
 class Service(DRASpawnerService):
-    """The service, with a grace that no administrator need know of."""
+    """The service, with a grace that no administrator need know of, and with times that suit tests."""
 
     orphan_seconds = 60.0
+    reservation_seconds = Float(30.0, config=True)
+    """Without its minimum."""
 
     def __init__(self, **traits: Any) -> None:
         super().__init__(**traits)
@@ -242,6 +256,10 @@ class Service(DRASpawnerService):
     def new_watch(self, api: KubernetesApi) -> ClusterWatch:
         """It tries again soon after a failure."""
         return ClusterWatch(api, settings=InformerSettings(first_delay_seconds=0.05, longest_delay_seconds=0.4))
+
+    def reconciler_times(self) -> ReconcilerTimes:
+        """A reservation or a grace that has ended is soon seen."""
+        return ReconcilerTimes(idle=0.3)
 
     def controller_settings(self) -> ControllerSettings:
         found = super().controller_settings()

@@ -15,9 +15,9 @@ from tests.cluster.access import PLACEHOLDER_RULES, RBAC_API, SERVICE_ACCOUNT, g
 from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable, whole
-from tests.placeholders.controller.objects import SHARE, WHOLE, claim_spec, node, prepare, shape, user_pod
+from tests.placeholders.controller.objects import SHARE, WHOLE, claim_spec, node, shape
 from tests.polling import eventually
-from tests.service.replica import Replica, begin_round, publish_shapes, replica
+from tests.service.replica import Replica, begin_round, replica, server_objects, set_up
 
 GPU = shape(WHOLE)
 PART = shape(SHARE)
@@ -31,8 +31,7 @@ async def with_shipped_rights(cluster: ClusterUnderTest, **traits: Any) -> Async
 
 async def test_everything_works_with_the_rights_that_are_shipped(real_cluster: ClusterUnderTest) -> None:
     cluster = real_cluster
-    await prepare(cluster, *node("node-a", whole("gpu-0"), shareable("gpu-1")))
-    await publish_shapes(cluster, {"gpu-whole": GPU, "gpu-slice": PART})
+    await set_up(cluster, {"gpu-whole": GPU, "gpu-slice": PART}, *node("node-a", whole("gpu-0"), shareable("gpu-1")))
     placeholders = {"gpu-whole": {"min": 1}, "gpu-slice": {"min": 4, "max": 4}}
     async with with_shipped_rights(cluster, placeholders=placeholders) as service:
         await service.until_warm(GPU, 1)
@@ -44,18 +43,21 @@ async def test_everything_works_with_the_rights_that_are_shipped(real_cluster: C
         await service.until(lambda: "handed-over" in codes(service), "the placeholder goes")
         # Placeholders are preempted for another shape, and the pod is marked.
         large = {"gpu": claim_spec("gpu-share.example.com", "20Gi")}
-        template = {"metadata": {"name": "large"}, "spec": {"spec": large["gpu"]}, "kind": "ResourceClaimTemplate"}
-        manifest = user_pod("eve", {"gpu": {"resourceClaimTemplateName": "large"}})
-        manifest["metadata"]["labels"]["hub.jupyter.org/shape"] = shape(large).id
-        await cluster.publish({"apiVersion": "resource.k8s.io/v1", **template}, manifest)
+        await cluster.publish(*server_objects("eve", shape(large), large))
         await cluster.wait_running("eve")
-        # An unused reservation ends, and the devices are free.
-        reserved = await service.place(PART, "nobody")
-        assert reserved["kind"] == "warm"
+        assert_all_done(service)
+    # An unused reservation ends, and the devices are free.
+    async with with_shipped_rights(cluster, placeholders=placeholders, reservation_seconds=1) as service:
+        await service.until(lambda: service.controller.leads, "it leads")
+        await service.until(lambda: bool(service.controller.view().warm(PART.id)), "one is warm")
+        assert (await service.place(PART, "nobody"))["kind"] == "warm"
         await service.until(lambda: "expired" in codes(service), "the reservation expires")
-        assert service.context.problems() == ()
-        outcomes = {each.decision.outcome for each in service.context.decisions.newest(1000)}
-        assert outcomes == {"done"}
+        assert_all_done(service)
+
+
+def assert_all_done(service: Replica) -> None:
+    assert service.context.problems() == ()
+    assert {each.decision.outcome for each in service.context.decisions.newest(1000)} == {"done"}
 
 
 def codes(service: Replica) -> set[str]:
@@ -66,8 +68,7 @@ async def test_a_handover_on_a_full_node_with_the_rights_that_are_shipped(real_c
     """The server's pod becomes a consumer of the warm claim, which needs another right."""
     cluster = real_cluster
     gpu = shape(WHOLE, cpu="5")
-    await prepare(cluster, *node("node-a", whole("gpu-0")))
-    await publish_shapes(cluster, {"gpu-whole": gpu})
+    await set_up(cluster, {"gpu-whole": gpu}, *node("node-a", whole("gpu-0")))
     async with with_shipped_rights(cluster, placeholders={"gpu-whole": {"min": 1, "max": 1}}) as service:
         await service.until_warm(gpu, 1)
         answer = await service.place(gpu, "ada")
@@ -80,8 +81,7 @@ async def test_a_handover_on_a_full_node_with_the_rights_that_are_shipped(real_c
 async def test_missing_rules_are_named(real_cluster: ClusterUnderTest) -> None:
     """Without any of the placeholders' rules, then with some of them taken away."""
     cluster = real_cluster
-    await prepare(cluster, *node("node-a", whole("gpu-0")))
-    await publish_shapes(cluster, {"gpu-whole": GPU})
+    await set_up(cluster, {"gpu-whole": GPU}, *node("node-a", whole("gpu-0")))
     kubeconfig = await service_kubeconfig(cluster, rules=())
     async with replica(cluster, kubeconfig, placeholders={"gpu-whole": {"min": 1}}) as service:
         rule = '{apiGroups: [""], resources: [configmaps], resourceNames: [dra-spawner-shapes], verbs: [list, watch]}'
@@ -154,8 +154,7 @@ async def test_a_handover_ends_well_without_the_right_to_add_a_consumer(real_clu
     """As after an upgrade to Kubernetes 1.36: the server runs, and a decision shows the missing right."""
     cluster = real_cluster
     gpu = shape(WHOLE, cpu="5")
-    await prepare(cluster, *node("node-a", whole("gpu-0")))
-    await publish_shapes(cluster, {"gpu-whole": gpu})
+    await set_up(cluster, {"gpu-whole": gpu}, *node("node-a", whole("gpu-0")))
     kubeconfig = await service_kubeconfig(cluster)
     await without(cluster, "clusterroles", None, "resourceclaims/binding")
     async with replica(cluster, kubeconfig, placeholders={"gpu-whole": {"min": 1, "max": 1}}) as service:

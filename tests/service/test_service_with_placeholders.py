@@ -13,7 +13,7 @@ from dra_spawner.simulator.claims import ObjectKey
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable, whole
 from tests.placeholders.controller.objects import SHARE, WHOLE, node, prepare, shape
-from tests.service.replica import publish_shapes, replica
+from tests.service.replica import publish_shapes, replica, set_up
 
 GPU = shape(WHOLE)
 PART = shape(SHARE)
@@ -76,8 +76,7 @@ async def test_no_placeholder_is_reserved_while_decisions_are_on_hold(
 ) -> None:
     """The hub goes on as if there were no service."""
     cluster = embedded_cluster
-    await prepare(cluster, *node("node-a", whole("gpu-0")))
-    await publish_shapes(cluster, SHAPES)
+    await set_up(cluster, SHAPES, *node("node-a", whole("gpu-0")))
     async with replica(cluster, placeholders={"gpu-whole": {"min": 1}}) as service:
         await service.until_warm(GPU, 1)
         monkeypatch.setattr(service.controller.watch, "staleness_seconds", lambda: 1200.0)
@@ -102,8 +101,7 @@ def metric_value(service: Any, name: str, **wanted: str) -> float | None:
 
 async def test_nothing_is_created_without_placeholders(cluster: ClusterUnderTest) -> None:
     """The service writes nothing, and reports no missing right."""
-    await prepare(cluster, *node("node-a", whole("gpu-0")))
-    await publish_shapes(cluster, SHAPES)
+    await set_up(cluster, SHAPES, *node("node-a", whole("gpu-0")))
     async with replica(cluster) as service:
         await service.until(lambda: service.controller.latest is not None, "it leads")
         assert service.context.decisions.count == 0
@@ -145,8 +143,7 @@ async def test_published_shapes_stay_in_use_until_valid_ones_come(cluster: Clust
 
 async def test_a_new_replica_without_a_hub_leaves_placeholders_alone(embedded_cluster: ClusterUnderTest) -> None:
     cluster = embedded_cluster
-    await prepare(cluster, *node("node-a", whole("gpu-0")))
-    await publish_shapes(cluster, SHAPES)
+    await set_up(cluster, SHAPES, *node("node-a", whole("gpu-0")))
     placeholders = {"gpu-whole": {"min": 1}}
     async with replica(cluster, placeholders=placeholders) as service:
         await service.until_warm(GPU, 1)
@@ -222,8 +219,7 @@ async def test_only_the_hub_may_ask_for_placements(embedded_cluster: ClusterUnde
 async def test_servers_in_namespaces_of_their_own_get_no_claims(embedded_cluster: ClusterUnderTest) -> None:
     """But placeholders are preempted for them."""
     cluster = embedded_cluster
-    await prepare(cluster, *node("node-a", whole("gpu-0")))
-    await publish_shapes(cluster, SHAPES)
+    await set_up(cluster, SHAPES, *node("node-a", whole("gpu-0")))
     async with replica(cluster, placeholders={"gpu-whole": {"min": 1}}, user_namespaces=True) as service:
         await service.until_warm(GPU, 1)
         status, answer = await service.ask({"shape": GPU.id, "pod": "ada", "namespace": "user-ada"})
@@ -231,8 +227,7 @@ async def test_servers_in_namespaces_of_their_own_get_no_claims(embedded_cluster
 
 
 async def test_a_pending_placeholder_shows_its_cause(cluster: ClusterUnderTest) -> None:
-    await prepare(cluster, *node("node-a"))
-    await publish_shapes(cluster, SHAPES)
+    await set_up(cluster, SHAPES, *node("node-a"))
     async with replica(cluster, placeholders={"gpu-whole": {"min": 1}}) as service:
         await service.until(
             lambda: any(each["pending_because"] for each in placeholders_json(service.controller, service.context)),
