@@ -135,11 +135,11 @@ async def test_combinations_with_placeholders_or_servers_are_listed(embedded_clu
         for profile in ("", "gpu-slice/a=1,b=2"):
 
             async def is_recorded(profile: str = profile) -> bool:
-                clock.now += timedelta(minutes=2)
+                clock.now += timedelta(seconds=21)
                 timeline = await service.get_json(f"timeline?hours=1&profile={profile}")
                 return sum(each["launches"] or 0 for each in timeline["items"]) == 1
 
-            await eventually(is_recorded, "the launch is in the timeline")
+            await eventually(is_recorded, "the launch is in the timeline", pause_seconds=0.2)
         timeline = await service.get_json("timeline?hours=1&profile=gpu-slice")
         past, coming = timeline["items"][:13], timeline["items"][13:]
         assert [each["launches"] for each in past] == [0] * 13
