@@ -6,11 +6,10 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
-import pytest
-
 from dra_spawner.kube.api import KubernetesApi, resource_path
 from dra_spawner.kube.api_errors import KubernetesError, RequestTarget
 from dra_spawner.kube.rights import missing_right
+from tests.all_of_them import all_of_them
 from tests.cluster.access import PLACEHOLDER_RULES, RBAC_API, SERVICE_ACCOUNT, grant, shipped_objects
 from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest
@@ -166,36 +165,30 @@ async def test_a_handover_ends_well_without_the_right_to_add_a_consumer(real_clu
         assert {each.kind for each in decisions if "resourceclaims/binding" in each.outcome} == {"add-consumer"}
 
 
-@pytest.mark.parametrize(
-    ("status", "message", "expected"),
-    [
-        pytest.param(
-            403,
-            'pods is forbidden: User "system:serviceaccount:hub:x" cannot create resource "pods" in API group "" '
-            'in the namespace "hub"',
-            'its account lacks the rule {apiGroups: [""], resources: [pods], verbs: [create]} in namespace hub',
-            id="in-a-namespace",
-        ),
-        pytest.param(
-            403,
-            'nodes "a" is forbidden: User "x" cannot patch resource "nodes" in API group "" at the cluster scope',
-            'its account lacks the ClusterRole rule {apiGroups: [""], resources: [nodes], verbs: [patch]}',
-            id="of-the-cluster",
-        ),
-        pytest.param(
-            403, 'pods "p" is forbidden: no PriorityClass with name placeholders was found', "", id="another-reason"
-        ),
-        pytest.param(
-            422,
-            'claim "c" is invalid: status.allocation: Forbidden: changing status.allocation requires more: forbidden: User "x" '
-            'cannot update resource "resourceclaims/binding" in API group "resource.k8s.io" at the cluster scope',
-            "its account lacks the ClusterRole rule "
-            '{apiGroups: ["resource.k8s.io"], resources: [resourceclaims/binding], verbs: [update]}',
-            id="of-a-finer-check",
-        ),
-        pytest.param(409, "conflict", "", id="another-status"),
-    ],
+LACKS = "its account lacks the"
+NOT_ALLOWED = 'User "system:serviceaccount:hub:x" cannot create resource "pods" in API group "" in the namespace "hub"'
+BINDING = (
+    'claim "c" is invalid: status.allocation: Forbidden: changing status.allocation requires more: forbidden: User "x" '
+    'cannot update resource "resourceclaims/binding" in API group "resource.k8s.io" at the cluster scope'
 )
+
+
+@all_of_them({
+    "in a namespace": (
+        403, f"pods is forbidden: {NOT_ALLOWED}",
+        f'{LACKS} rule {{apiGroups: [""], resources: [pods], verbs: [create]}} in namespace hub',
+    ),
+    "of the cluster": (
+        403, 'nodes "a" is forbidden: User "x" cannot patch resource "nodes" in API group "" at the cluster scope',
+        f'{LACKS} ClusterRole rule {{apiGroups: [""], resources: [nodes], verbs: [patch]}}',
+    ),
+    "another reason": (403, 'pods "p" is forbidden: no PriorityClass with name placeholders was found', ""),
+    "of a finer check": (
+        422, BINDING,
+        f'{LACKS} ClusterRole rule {{apiGroups: ["resource.k8s.io"], resources: [resourceclaims/binding], verbs: [update]}}',
+    ),
+    "another status": (409, "conflict", ""),
+})  # fmt: skip
 def test_rules_are_read_off_refusals(status: int, message: str, expected: str) -> None:
     error = KubernetesError(RequestTarget("create", "pods"), status=status, reason="Forbidden", message=message)
     assert missing_right(error) == expected
