@@ -123,6 +123,22 @@ async def test_one_replica_leads_and_releases_the_lease_at_its_end(cluster: Clus
         assert (lease["spec"]["holderIdentity"], lease["spec"]["leaseTransitions"]) == ("b", 1)
 
 
+async def test_a_renewal_under_way_does_not_keep_the_lease_from_being_released(embedded_cluster: ClusterUnderTest):
+    stage = Stage()
+    async with (
+        proxied(embedded_cluster) as (proxy, api),
+        replicas(stage, embedded_cluster, "a", "b", first=api) as (first, second),
+    ):
+        first.start()
+        await eventually(lambda: stage.acting == {"a"}, "a leads")
+        second.start()
+        await eventually(lambda: second.elector.leader == "a", "b sees the leader")
+        proxy.fail(Fault.answer(409, "Conflict"), verb="update")
+        await first.stop()
+        second.clock.skipped_seconds = -PATIENCE_SECONDS
+        await eventually(lambda: stage.acting == {"b"}, "b leads")
+
+
 async def test_leader_without_connection_stops_before_another_begins(embedded_cluster: ClusterUnderTest):
     stage = Stage()
     async with (
