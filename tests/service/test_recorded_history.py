@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kubernetes_asyncio.client import ApiClient
 from prometheus_client import CollectorRegistry
 from traitlets import TraitError
 
@@ -22,10 +21,6 @@ from dra_spawner.history.recorder import Recorder, RecorderLimits
 from dra_spawner.history.records import Launch, WaitCause
 from dra_spawner.history.settings import IN_MEMORY, HistorySettings, default_url
 from dra_spawner.history.user_names import UserNameMode
-from dra_spawner.kube.api import KubernetesApi
-from dra_spawner.kube.cluster_watch import ClusterWatch
-from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
-from dra_spawner.placeholders.controller.settings import ControllerSettings
 from dra_spawner.profiles.settings_reader import SettingsError
 from dra_spawner.service import context, history_recording, scale_ahead_runner
 from dra_spawner.service.application import DRASpawnerService
@@ -41,6 +36,7 @@ from tests.integration.devices import whole
 from tests.placeholders.controller.objects import WHOLE, claim_spec, node, shape
 from tests.polling import eventually
 from tests.service.replica import Replica, replica, set_up
+from tests.service.unstarted_watch import unstarted_controller
 
 __all__ = ["postgresql"]
 
@@ -108,9 +104,7 @@ def test_settings_causes_and_metrics_are_documented() -> None:
     text = (Path(__file__).parents[2] / "docs" / "reference" / "history.md").read_text()
     metrics = (Path(__file__).parents[2] / "docs" / "reference" / "service.md").read_text()
     registry = CollectorRegistry()
-    api = KubernetesApi(ApiClient.__new__(ApiClient))  # nothing is asked of it
-    controller = PlaceholderController(api, ClusterWatch(api), DecisionLog(), ControllerSettings("hub"))
-    register_history(registry, HistoryRecording(HistorySettings(), controller, DecisionLog()))
+    register_history(registry, HistoryRecording(HistorySettings(), unstarted_controller(), DecisionLog()))
     assert [each.name for each in registry.collect() if each.name not in metrics] == []
     words = ("url", "keep_days", "user_names", "key_file", *WaitCause, *UserNameMode)
     assert [each for each in words if f"`{each}`" not in text] == []
@@ -228,9 +222,7 @@ async def test_a_hanging_database_is_reported_once(caplog: pytest.LogCaptureFixt
         assert release.wait(60)
         raise OSError("gone")
 
-    api = KubernetesApi(ApiClient.__new__(ApiClient))  # nothing is asked of it
-    controller = PlaceholderController(api, ClusterWatch(api), DecisionLog(), ControllerSettings("hub"))
-    history_recording = HistoryRecording(HistorySettings(), controller, DecisionLog(), look_seconds=0.001)
+    history_recording = HistoryRecording(HistorySettings(), unstarted_controller(), DecisionLog(), look_seconds=0.001)
     history_recording.recorder = Recorder(hang, timedelta(days=1), limits=RecorderLimits(hanging=0.05))
     problem_text = (
         "The history cannot be written; the service goes on without it: the database has not answered for 0.05 s"

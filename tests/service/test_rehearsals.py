@@ -12,7 +12,6 @@ from typing import Any
 
 import aiohttp
 import pytest
-from kubernetes_asyncio.client import ApiClient
 from sqlalchemy.exc import OperationalError
 
 from dra_spawner import names
@@ -22,7 +21,6 @@ from dra_spawner.dra.quantity import NANO_PER_UNIT
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.history.records import NodeLeadTime
-from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.placeholders.controller.demand_settings import read_calendar_entries
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.controller.settings import ControllerSettings
@@ -43,7 +41,7 @@ from tests.placeholders.planner.objects import NAMESPACE, SHARE, node_objects
 from tests.placeholders.planner.simulated_cluster import START
 from tests.presence import present
 from tests.service.open_service import open_to_all, web_service
-from tests.service.unstarted_watch import UnstartedWatch
+from tests.service.unstarted_watch import UnstartedWatch, unstarted_controller
 
 IN_AN_HOUR = START + timedelta(hours=1)
 
@@ -70,8 +68,7 @@ def controller(most: int = 100, nodes: str = "ab") -> PlaceholderController:
     settings = ControllerSettings(
         NAMESPACE, {"gpu-slice": ReplicaRange(0, most)}, placeholders=PlaceholderSettings(NAMESPACE)
     )
-    api = KubernetesApi(ApiClient.__new__(ApiClient))
-    found = PlaceholderController(api, _Watch(nodes), DecisionLog(), settings, now=lambda: START)
+    found = unstarted_controller(settings, _Watch(nodes), now=lambda: START)
     found.shapes.put(published_config_map(PublishedShapes({"gpu-slice": SHARE}), NAMESPACE, {}))
     return found
 
@@ -319,9 +316,7 @@ async def test_before_the_cluster_and_the_profiles_are_known(url: str, context: 
         assert (await post(url, question))[0] == 503
     finally:
         _Watch.is_read = True
-    unpublished = PlaceholderController(
-        KubernetesApi(ApiClient.__new__(ApiClient)), _Watch(), DecisionLog(), ControllerSettings(NAMESPACE)
-    )
+    unpublished = unstarted_controller(ControllerSettings(NAMESPACE), _Watch())
     context.follow(unpublished.watch, unpublished)
     status, found = await post(url, question)
     assert (status, found["detail"]) == (503, "The profiles are not known: no placeholders are configured.")

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.history.decision_log import Decision, DecisionLog
+from dra_spawner.history.decision_log import Decision
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http import steering_pages, timeline_handler
-from dra_spawner.service.web_settings import WebSettings
 from tests.local_server import get
 from tests.service.open_service import open_to_all, web_service
 
@@ -25,11 +24,6 @@ PAGES = {
     "what-if": steering_pages.WhatIfPage,
     "timeline": timeline_handler.TimelinePage,
 }
-
-
-@pytest.fixture
-def context() -> ServiceContext:
-    return ServiceContext(WebSettings("/"), DecisionLog(), max_staleness_seconds=60)
 
 
 @pytest.fixture
