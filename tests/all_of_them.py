@@ -19,13 +19,18 @@ def all_of_them(rows: Mapping[Any, Any] | Iterable[Any]) -> Callable[[Callable[.
     """
 
     def decorate(check: Callable[..., None]) -> Callable[[], None]:
+        table = list(_named(rows, len(inspect.signature(check).parameters)))
+        assert table, "there are no rows"
+
         @functools.wraps(check)
         def test() -> None:
             problems = []
-            for name, arguments in _named(rows, len(inspect.signature(check).parameters)):
+            for name, arguments in table:
                 try:
                     check(*arguments)
                 except (Exception, pytest.fail.Exception) as error:
+                    if "from pytest-timeout" in str(error):
+                        raise  # it is raised once, and is of the whole test
                     kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
                     problems.append(f"{name}: {kind}{error}")
             assert not problems, f"{len(problems)} wrong:\n" + "\n".join(problems)
@@ -43,7 +48,7 @@ def _named(rows: Mapping[Any, Any] | Iterable[Any], parameters: int) -> Iterator
         if isinstance(rows, Mapping):
             name, value = row
         elif isinstance(row, type(pytest.param())):
-            yield row.id or row.values, row.values
+            yield row.id or row.values, tuple(row.values)
             continue
         else:
             name, value = repr(row)[:200], row

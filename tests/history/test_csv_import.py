@@ -38,10 +38,10 @@ def test_all_columns(path: Path) -> None:
         "u1,2026-03-02T09:00:00Z,gpu,gpu/memory=large,ada,plain,jupyter-ada,2026-03-02T10:00:01+01:00,1772442002,"
         'Mon,false,n1,true,node,"waits, long",service\n'
     ).replace("Mon", "2026-03-02T11:00:00.5Z")
-    times = [NINE + timedelta(seconds=each) for each in (1, 2, 7200.5)]
-    start = Launch("u1", NINE, "gpu", "gpu/memory=large", "ada", False, "jupyter-ada", *times, source="csv")
-    rest: Any = {"node": "n1", "warm": True, "cause": WaitCause.NODE, "reason": "waits, long"}
-    assert read(path, text) == [replace(start, **rest)]
+    start = Launch("u1", NINE, "gpu", "gpu/memory=large", "ada", False, "jupyter-ada", node="n1", source="csv")
+    bound, running, ended = (NINE + timedelta(seconds=each) for each in (1, 2, 7200.5))
+    rest: Any = {"warm": True, "cause": WaitCause.NODE, "reason": "waits, long"}
+    assert read(path, text) == [replace(start, bound=bound, running=running, ended=ended, **rest)]
 
 
 def test_times_alone_and_rows_without_a_profile(path: Path) -> None:

@@ -107,7 +107,7 @@ async def test_without_the_scopes_one_sentence_says_so_and_nothing_counts(caplog
         for status, said in ((403, no_scope), (200, [{"kind": "user", "name": "ada"}])):
             caplog.clear()
             assert spawns.pending("gpu") == 1
-            hub.answer = lambda status=status, said=said: web.json_response(said, status=status)  # type: ignore[misc]
+            hub.answer = lambda status=status, said=said: web.json_response(said, status=status)
             for _ in range(3):
                 await spawns.refresh()
             assert (spawns.problems(), spawns.pending("gpu")) == ((NO_RIGHT,), 0), said
@@ -153,7 +153,7 @@ async def test_pages_always_end() -> None:
     nexts: list[Any] = [{"next": {"offset": each}} for each in (0, -5, "3")]
     for page in (*({"items": [], "_pagination": each} for each in (*nexts, 3)), {"items": []}, []):
         hub = Hub()
-        hub.answer = lambda page=page: web.json_response(page)  # type: ignore[misc]
+        hub.answer = lambda page=page: web.json_response(page)
         async with serving(hub) as url:
             spawns = spawns_of(url)
             await spawns.refresh()
