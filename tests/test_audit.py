@@ -15,6 +15,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from tests.all_of_them import all_of_them
+
 ROOT = Path(__file__).parents[1]
 TODAY = date(2026, 12, 1)
 LOCKED = {"tornado": Version("6.6.1"), "six": Version("1.17.0")}
@@ -51,7 +53,7 @@ def test_the_report_lists_unaffected_packages_with_their_day_and_unknown_package
     assert "Problems" not in text
 
 
-@pytest.mark.parametrize("affected", ["<6.7", ">=6.6,<6.7", "<5; >=6.6.1,<6.6.2", "==6.6.1"])
+@all_of_them("affected", ["<6.7", ">=6.6,<6.7", "<5; >=6.6.1,<6.6.2", "==6.6.1"])
 def test_a_locked_version_that_is_affected_is_a_problem(affected: str) -> None:
     found = audited(entry(affected), bound="6.9")
     expected = " or ".join(str(audit.SpecifierSet(each)) for each in affected.split(";"))
@@ -94,29 +96,26 @@ def test_a_dependency_that_is_not_locked_is_a_problem() -> None:
     assert audited(entry(), {"six": Version("1")}).problems == ("pyproject.toml: tornado is not in the lock",)
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("[tornado", "not TOML: "),
-        (
-            "[tornado]\nadvisories = []",
-            "tornado: expected accepted, advisories, looked_up, not_found, found advisories",
-        ),
-        (
-            '[tornado]\nlooked_up = "now"\nadvisories = []',
-            "tornado.looked_up: expected a day such as 2026-11-22, found 'now'",
-        ),
-        ("[tornado]\nlooked_up = 2026-11-22\nadvisories = 1", "tornado.advisories: expected a list, found 1"),
-        (entry("6.5.9"), "tornado.advisories[0].affected: "),
-        (entry(""), "tornado.advisories[0].affected: expected versions such as <6.5.9, found ''"),
-        (entry(more="ids = []"), "tornado: expected accepted, advisories, looked_up, not_found, found "),
-        (
-            entry(more='[tornado.accepted]\nids = ["CVE-2"]\nbecause = "x"\n'),
-            "tornado.accepted.ids: expected ids of its advisories, found ['CVE-2']",
-        ),
-        ("tornado = 1", "tornado: expected accepted, advisories, looked_up, not_found, found 1"),
-    ],
-)
+KEYS = "tornado: expected accepted, advisories, looked_up, not_found, found "
+
+
+@all_of_them("text, said", [
+    ("[tornado", "not TOML: "),
+    ("[tornado]\nadvisories = []", f"{KEYS}advisories"),
+    (
+        '[tornado]\nlooked_up = "now"\nadvisories = []',
+        "tornado.looked_up: expected a day such as 2026-11-22, found 'now'",
+    ),
+    ("[tornado]\nlooked_up = 2026-11-22\nadvisories = 1", "tornado.advisories: expected a list, found 1"),
+    (entry("6.5.9"), "tornado.advisories[0].affected: "),
+    (entry(""), "tornado.advisories[0].affected: expected versions such as <6.5.9, found ''"),
+    (entry(more="ids = []"), KEYS),
+    (
+        entry(more='[tornado.accepted]\nids = ["CVE-2"]\nbecause = "x"\n'),
+        "tornado.accepted.ids: expected ids of its advisories, found ['CVE-2']",
+    ),
+    ("tornado = 1", f"{KEYS}1"),
+])  # fmt: skip
 def test_an_invalid_file_is_refused_with_the_path(text: str, said: str) -> None:
     with pytest.raises(audit.AdvisoriesError) as raised:
         audit.read_advisories(text)

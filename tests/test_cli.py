@@ -26,25 +26,15 @@ def test_version(capsys):
     assert run(capsys, "--version") == (0, f"dra-spawner {__version__}\n", "")
 
 
-def test_help_names_the_commands(capsys):
-    code, out, _ = run(capsys, "--help")
-    assert code == 0
-    assert "demo" in out
-    assert "manage warm placeholders" in out
-
-
-def test_help_of_the_demo_shows_examples(capsys):
-    code, out, _ = run(capsys, "demo", "--help")
-    assert code == 0
-    for option in ("--port", "--kubeconfig", "--no-browser", "examples:"):
-        assert option in out
-
-
-def test_help_of_uninstall_has_examples_and_preparations(capsys):
-    code, out, _ = run(capsys, "uninstall", "--help")
-    assert code == 0
-    for part in ("--dry-run", "--namespace", "--force", "examples:", "before:", "rights:", "exit code:"):
-        assert part in out
+def test_help_has_commands_options_and_examples(capsys):
+    helps = {
+        (): ("demo", "manage warm placeholders"),
+        ("demo",): ("--port", "--kubeconfig", "--no-browser", "examples:"),
+        ("uninstall",): ("--dry-run", "--namespace", "--force", "examples:", "before:", "rights:", "exit code:"),
+    }
+    for command, parts in helps.items():
+        code, out, _ = run(capsys, *command, "--help")
+        assert (code, [each for each in parts if each not in out]) == (0, []), command
 
 
 def test_uninstall_without_a_cluster_is_reported(capsys, tmp_path):
@@ -54,32 +44,32 @@ def test_uninstall_without_a_cluster_is_reported(capsys, tmp_path):
     assert err.count("\n") == 1
 
 
-@pytest.mark.parametrize("content", ["", "[]", "clusters: 3", "current-context: [1]", "{users: [null]}"])
-def test_uninstall_with_a_kubeconfig_that_makes_no_sense(capsys, tmp_path, content):
-    (tmp_path / "config").write_text(content)
-    code, out, err = run(capsys, "uninstall", "--kubeconfig", str(tmp_path / "config"))
-    assert (code, out) == (2, "")
-    assert err.startswith("dra-spawner uninstall: the cluster cannot be read: ")
+def test_uninstall_with_a_kubeconfig_that_makes_no_sense(capsys, tmp_path):
+    for content in ("", "[]", "clusters: 3", "current-context: [1]", "{users: [null]}"):
+        (tmp_path / "config").write_text(content)
+        code, out, err = run(capsys, "uninstall", "--kubeconfig", str(tmp_path / "config"))
+        assert (code, out) == (2, ""), content
+        assert err.startswith("dra-spawner uninstall: the cluster cannot be read: "), content
 
 
-@pytest.mark.parametrize("port", ["http", "-1", "65536", "8000.5"])
-def test_a_port_is_a_number(capsys, port):
-    code, _, err = run(capsys, "demo", f"--port={port}")
-    assert code == 2
-    assert f"'{port}' is not a port; a port is a number from 0 to 65535" in err
+def test_a_port_is_a_number(capsys):
+    for port in ("http", "-1", "65536", "8000.5"):
+        code, _, err = run(capsys, "demo", f"--port={port}")
+        assert code == 2, port
+        assert f"'{port}' is not a port; a port is a number from 0 to 65535" in err
 
 
-@pytest.mark.parametrize("arguments", [(), ("history",)], ids=" ".join)
-def test_a_command_without_its_command_shows_help(capsys, arguments):
-    assert run(capsys, *arguments) == run(capsys, *arguments, "--help")
+def test_a_command_without_its_command_shows_help(capsys):
+    for arguments in ((), ("history",)):
+        assert run(capsys, *arguments) == run(capsys, *arguments, "--help")
 
 
-@pytest.mark.parametrize("command", [("check",), ("fit",), ("history", "export")], ids=" ".join)
-def test_the_usage_of_the_failed_command_is_shown(capsys, command):
-    code, out, err = run(capsys, *command, "--nonsense")
-    assert (code, out) == (2, "")
-    assert err.startswith(f"usage: dra-spawner {' '.join(command)} ")
-    assert f"dra-spawner {' '.join(command)}: error: unknown: --nonsense" in err
+def test_the_usage_of_the_failed_command_is_shown(capsys):
+    for command in (("check",), ("fit",), ("history", "export")):
+        code, out, err = run(capsys, *command, "--nonsense")
+        assert (code, out) == (2, "")
+        assert err.startswith(f"usage: dra-spawner {' '.join(command)} ")
+        assert f"dra-spawner {' '.join(command)}: error: unknown: --nonsense" in err
 
 
 def test_input_is_refused_before_jupyterhub_is_loaded(tmp_path):
@@ -139,26 +129,21 @@ def test_the_traceback_of_a_defect_is_shown_on_demand(capsys, monkeypatch):
     assert err.startswith("Traceback (most recent call last):")
 
 
-@pytest.mark.parametrize(
-    ("error", "code", "message"),
-    [
+def test_errors_that_are_no_defects(capsys, monkeypatch):
+    full = "No space left on device"
+    cases = [
         (KeyboardInterrupt(), 130, ""),
         (MemoryError(), 2, "dra-spawner fit: there is not enough memory for this input\n"),
-        (
-            OSError(errno.ENOSPC, "No space left on device"),
-            1,
-            "dra-spawner fit: the output cannot be written: No space left on device\n",
-        ),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_errors_that_are_no_defects(capsys, monkeypatch, error, code, message):
+        (OSError(errno.ENOSPC, full), 1, f"dra-spawner fit: the output cannot be written: {full}\n"),
+    ]
+    errors = iter([error for error, _, _ in cases])
+
     def fail(options):
-        raise error
+        raise next(errors)
 
     monkeypatch.setattr("dra_spawner.fit.fit_arguments._fit", fail)
     monkeypatch.setattr("dra_spawner.cli._discard_output", lambda: None)
-    assert run(capsys, "fit") == (code, "", message)
+    assert [run(capsys, "fit") for _ in cases] == [(code, "", message) for _, code, message in cases]
 
 
 def test_the_reader_of_the_output_may_close_the_pipe():

@@ -14,12 +14,11 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from dra_spawner import names
 from dra_spawner.spawner.steps.start_metrics import PODS_RECREATED
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
-from tests.placeholders.controller.objects import WHOLE, node, prepare, shape, user_pod
-from tests.service.replica import publish_shapes, replica
+from tests.placeholders.controller.objects import WHOLE, node, shape
+from tests.service.replica import replica, server_objects, set_up
 
 ROOT = Path(__file__).parents[1]
 RULES = ROOT / "helm-values" / "chart" / "files" / "rules.yaml"
@@ -98,15 +97,12 @@ async def published(cluster: ClusterUnderTest, tmp_path: Path) -> str:
     """Metrics of a service that leads, with a calendar, a placeholder and a pending server."""
     calendar = tmp_path / "labs.ics"
     calendar.write_text("BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:x\r\nEND:VCALENDAR\r\n")
-    await prepare(cluster, *node("node-a", whole("gpu-0")))
     gpu = shape(WHOLE)
-    await publish_shapes(cluster, {"gpu-whole": gpu})
+    await set_up(cluster, {"gpu-whole": gpu}, *node("node-a", whole("gpu-0")))
     calendars = {"labs": str(calendar)}
     async with replica(cluster, placeholders={"gpu-whole": {"min": 1}}, calendars=calendars) as service:
         await service.until_warm(gpu, 1)
-        manifest = user_pod("ada", {}, cpu="1000")
-        manifest["metadata"]["labels"][names.SHAPE] = gpu.id
-        await cluster.publish(manifest)
+        await cluster.publish(*server_objects("ada", gpu, cpu="1000"))
         await service.until(lambda: bool(service.controller.view().pending_users), "the server is seen")
         (source,) = service.controller.scale_ahead.calendars.sources
         await service.until(lambda: source.read_at is not None, "the calendar is read")

@@ -20,6 +20,7 @@ from dra_spawner.versions import (
     package_problems,
     version_problem,
 )
+from tests.all_of_them import all_of_them
 from tests.chart.z2jh import VERSIONS
 from tests.cluster.harness_binary import HARNESS, KUBERNETES_VERSION
 from tests.versions_table import (
@@ -34,35 +35,28 @@ from tests.versions_table import (
 )
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("v1.36.3", (1, 36)),
-        ("v1.34.2-eks-1234", (1, 34)),
-        ("4.4.1-0.dev.git.1.h0", (4, 4)),
-        ("", None),
-        ("set-by-chartpress", None),
-    ],
-)
+@all_of_them("text, expected", [
+    ("v1.36.3", (1, 36)),
+    ("v1.34.2-eks-1234", (1, 34)),
+    ("4.4.1-0.dev.git.1.h0", (4, 4)),
+    ("", None),
+    ("set-by-chartpress", None),
+])  # fmt: skip
 def test_numbers_of_versions(text: str, expected: tuple[int, int] | None) -> None:
     assert minor_version(text) == expected
 
 
-@pytest.mark.parametrize(
-    ("supported", "found", "sentence"),
-    [
-        (KUBERNETES, (1, 33), f"Kubernetes 1.33 is not supported: dra-spawner {__version__} needs 1.34 or later."),
-        (KUBERNETES, (1, 34), ""),
-        (KUBERNETES, (1, 36), ""),
-        (KUBERNETES, None, ""),
-        (
-            Supported("Kubernetes", (1, 34), (1, 36)),
-            (1, 38),
-            f"Kubernetes 1.38 is newer than 1.36, the newest version that dra-spawner {__version__} is tested with.",
-        ),
-        (Z2JH, (3, 3), f"zero-to-jupyterhub 3.3 is not supported: dra-spawner {__version__} needs 4.0 or later."),
-    ],
-)
+NEWER = f"Kubernetes 1.38 is newer than 1.36, the newest version that dra-spawner {__version__} is tested with."
+
+
+@all_of_them("supported, found, sentence", [
+    (KUBERNETES, (1, 33), f"Kubernetes 1.33 is not supported: dra-spawner {__version__} needs 1.34 or later."),
+    (KUBERNETES, (1, 34), ""),
+    (KUBERNETES, (1, 36), ""),
+    (KUBERNETES, None, ""),
+    (Supported("Kubernetes", (1, 34), (1, 36)), (1, 38), NEWER),
+    (Z2JH, (3, 3), f"zero-to-jupyterhub 3.3 is not supported: dra-spawner {__version__} needs 4.0 or later."),
+])  # fmt: skip
 def test_sentences(supported: Supported, found: tuple[int, int] | None, sentence: str) -> None:
     assert version_problem(supported, found) == sentence
 

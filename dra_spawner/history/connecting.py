@@ -20,7 +20,7 @@ READS: Final = "history_reads"
 _POSTGRESQL: Final = "postgresql"
 _DRIVERS: Final = ("psycopg", "psycopg2")
 #: Limit of the wait for a locked file or table, or for a PostgreSQL server's connection.
-_TIMEOUT_SECONDS: Final = 5
+TIMEOUT_SECONDS: Final = 5
 #: A connection through a network that is broken ends after a minute.
 _KEEPALIVES: Final = {
     "keepalives_idle": 30,
@@ -77,13 +77,13 @@ def engine_of(url: URL) -> Engine:
     """An engine for a URL; it connects at its first use."""
     if url.get_backend_name() == "sqlite":
         return _sqlite(url)
-    options = {"connect_timeout": _TIMEOUT_SECONDS, "application_name": "dra_spawner", **_KEEPALIVES}
+    options = {"connect_timeout": TIMEOUT_SECONDS, "application_name": "dra_spawner", **_KEEPALIVES}
     engine = create_engine(url, pool_pre_ping=True, pool_size=2, connect_args=options, hide_parameters=True)
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
         # Not as an option of the connection, which connection poolers refuse.
-        connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_TIMEOUT_SECONDS}s'")
+        connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{TIMEOUT_SECONDS}s'")
 
     return engine
 
@@ -91,7 +91,7 @@ def engine_of(url: URL) -> Engine:
 def _sqlite(url: URL) -> Engine:
     in_memory = is_in_memory(url)
     # Several threads use the connections of a pool, one after another.
-    arguments: dict[str, Any] = {"timeout": _TIMEOUT_SECONDS, "check_same_thread": False}
+    arguments: dict[str, Any] = {"timeout": TIMEOUT_SECONDS, "check_same_thread": False}
     # hide_parameters: errors must not quote values, which may be names of users.
     if in_memory:
         engine = create_engine(url, connect_args=arguments, poolclass=StaticPool, hide_parameters=True)

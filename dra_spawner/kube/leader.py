@@ -267,10 +267,15 @@ class LeaderElector:
         """Clear the holder if it is still this process, so that others need not wait."""
         with contextlib.suppress(KubernetesError, TimeoutError):
             async with asyncio.timeout(self._times.grace_seconds):
-                lease = await self._api.get(self._path(self._name))
-                if _holder(lease) == self.identity:
+                while _holder(lease := await self._api.get(self._path(self._name))) == self.identity:
                     spec = {**_spec(lease), "holderIdentity": "", "leaseDurationSeconds": 1}
-                    self._observe(await self._api.replace(self._path(self._name), {**lease, "spec": spec}))
+                    try:
+                        self._observe(await self._api.replace(self._path(self._name), {**lease, "spec": spec}))
+                        return
+                    except KubernetesError as error:
+                        # A renewal that was cancelled may still have been carried out meanwhile.
+                        if not error.conflict:
+                            raise
 
     def _observe(self, lease: JsonObject) -> None:
         """Remember the holder, and when the Lease was first seen in this version.

@@ -31,6 +31,7 @@ from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.kube.connect import ClusterAddress, ClusterNotFound, connect, own_namespace
 from dra_spawner.kube.leader import LeaderElector, LeaseTimes
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.placeholders.controller.reconciler import ReconcilerTimes
 from dra_spawner.service.cluster_support import cluster_version_problem
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.demand_traits import DemandTraits
@@ -363,7 +364,12 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
         # A CapacityBuffer makes sense only with an autoscaler.
         has_autoscaler = self.has_autoscaler or self.capacity_buffers
         settings = replace(self.controller_settings(), max_nodes=max_nodes, has_autoscaler=has_autoscaler)
-        return PlaceholderController(api, watch, decisions, settings, scale_ahead=self.new_scale_ahead())
+        return PlaceholderController(
+            api, watch, decisions, settings, scale_ahead=self.new_scale_ahead(), times=self.reconciler_times()
+        )
+
+    def reconciler_times(self) -> ReconcilerTimes:
+        return ReconcilerTimes()
 
     def new_history(self, controller: PlaceholderController, decisions: DecisionLog) -> HistoryRecording:
         return HistoryRecording(self.history_settings(), controller, decisions)

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 _CHECK_SECONDS: Final = 0.5
 """Pause between two checks of the watched pod; they send no requests."""
-_RETRY_SECONDS: Final = 5.0
+RETRY_SECONDS: Final = 5.0
 """Pause after a failed write."""
 LAST_WRITE_SECONDS: Final = 2.0
 """Limit of the label's removal when the process ends."""
@@ -74,7 +74,7 @@ class LeaderLabel:
         try:
             while True:
                 await self._reconcile()
-                await asyncio.sleep(_RETRY_SECONDS if self.problem else _CHECK_SECONDS)
+                await asyncio.sleep(RETRY_SECONDS if self.problem else _CHECK_SECONDS)
         finally:
             end_notes()
             # The container may start again in this pod while another replica leads.

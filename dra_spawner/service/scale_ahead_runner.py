@@ -36,7 +36,7 @@ _PAST_NODES: Final = timedelta(days=30)
 #: Seconds after a minute's end until its launches are seen.
 _SETTLE_SECONDS: Final = 2.0
 #: Limit of the time in which the recorder opens the database and writes its first records, before history is read.
-_RECORDING_SECONDS: Final = 10.0
+RECORDING_SECONDS: Final = 10.0
 _POLL_SECONDS: Final = 0.2
 #: Time for the history of weeks, of which a database may have millions of launches.
 _READING_SECONDS: Final = 120.0
@@ -163,7 +163,7 @@ class ScaleAheadRunner:
         if not self._history.is_on:
             return None
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_RECORDING_SECONDS):
+            async with asyncio.timeout(RECORDING_SECONDS):
                 while (recorder.database is None and not recorder.problem) or recorder.queued:  # noqa: ASYNC110
                     await asyncio.sleep(_POLL_SECONDS)  # the recorder's thread has no event for this
         return recorder.database

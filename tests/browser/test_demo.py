@@ -234,8 +234,9 @@ def test_from_the_command_to_a_share_in_jupyterlab(browser):
     wait_until_none_is_left(demo)
 
 
-async def test_an_existing_cluster_is_used_instead(cluster):
+async def test_an_existing_cluster_is_used_instead(real_cluster):
     """Its classes become profiles, its pods are in its namespace; nothing is published there."""
+    cluster = real_cluster
     await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
     options = ("--kubeconfig", str(cluster.admin_kubeconfig), "--namespace", cluster.namespace)
     demo = await asyncio.to_thread(start_demo, *options)

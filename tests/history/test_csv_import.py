@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from dra_spawner.history.csv_import import CsvSource
 from dra_spawner.history.imported_rows import BadRow, SourceError
 from dra_spawner.history.records import Launch, WaitCause
 from dra_spawner.history.user_names import UserNames
+from tests.all_of_them import all_of_them
 
 NAMES = UserNames(b"k" * 32)
 NOW = datetime(2026, 3, 3, tzinfo=UTC)
@@ -36,26 +38,10 @@ def test_all_columns(path: Path) -> None:
         "u1,2026-03-02T09:00:00Z,gpu,gpu/memory=large,ada,plain,jupyter-ada,2026-03-02T10:00:01+01:00,1772442002,"
         'Mon,false,n1,true,node,"waits, long",service\n'
     ).replace("Mon", "2026-03-02T11:00:00.5Z")
-    assert read(path, text) == [
-        Launch(
-            "u1",
-            NINE,
-            "gpu",
-            "gpu/memory=large",
-            "ada",
-            False,
-            "jupyter-ada",
-            NINE + timedelta(seconds=1),
-            NINE + timedelta(seconds=2),
-            NINE + timedelta(hours=2, seconds=0.5),
-            False,
-            "n1",
-            True,
-            WaitCause.NODE,
-            "waits, long",
-            source="csv",
-        )
-    ]
+    start = Launch("u1", NINE, "gpu", "gpu/memory=large", "ada", False, "jupyter-ada", node="n1", source="csv")
+    bound, running, ended = (NINE + timedelta(seconds=each) for each in (1, 2, 7200.5))
+    rest: Any = {"warm": True, "cause": WaitCause.NODE, "reason": "waits, long"}
+    assert read(path, text) == [replace(start, bound=bound, running=running, ended=ended, **rest)]
 
 
 def test_times_alone_and_rows_without_a_profile(path: Path) -> None:
@@ -86,47 +72,47 @@ def test_times_without_a_zone(path: Path) -> None:
     assert found.asked == NINE
 
 
-@pytest.mark.parametrize(
-    ("header", "row", "problem"),
-    [
-        ("asked", "soon", "asked: found 'soon'; allowed: seconds since 1970, or ISO 8601 with its zone"),
-        ("asked", "1e300", "asked: found '1e300'; allowed: seconds since 1970"),
-        ("asked", "nan", "asked: found 'nan'; allowed: seconds since 1970"),
-        ("asked,user", ",ada", "asked: nothing found; allowed: a time"),
-        ("asked,user", "1772442000,ada,3", "found 3 fields; allowed: 2, as the header has"),
-        ("asked", "1972442000", "asked: found 2032-07-03T04:33:20+00:00; allowed: a time in the past"),
-        ("asked,bound", "1772442000,1772441990", "bound: found a time 10 s before asked; allowed: asked or later"),
-        ("asked,running,ended", "1772442000,1772442010,1772442009", "ended: found a time 1 s before running"),
-        ("asked,warm", "1772442000,maybe", "warm: found 'maybe'; allowed: true, false, or nothing"),
-        ("asked,cause", "1772442000,luck", "cause: found 'luck'; allowed: none, node, preemption, other, or nothing"),
-        ("asked,user_names", "1772442000,secret", "user_names: found 'secret'; allowed: hashed, plain, or nothing"),
-        ("asked,count", "1772442000,-1", "count: found '-1'; allowed: a whole number from 0 to 100000"),
-        ("asked,count,user", "1772442000,2,ada", "found the launch 'ada' again; allowed: each launch once"),
-        ("asked", '"1772442000', "unexpected end of data"),
-    ],
-)
-def test_a_bad_row_is_named_and_the_others_are_read(path: Path, header: str, row: str, problem: str) -> None:
-    good = "1772442000" + "," * header.count(",")
-    if "count" in header:
-        good = good.replace(",", ",1", 1)
-    bad, *others = reversed(read(path, f"{header}\n{good}\n\n{row}\n"))
-    assert isinstance(bad, BadRow)
-    assert bad.location == "line 4"
-    assert bad.problem.startswith(problem)
-    assert len(others) == 1
-    assert isinstance(others[0], Launch)
+BAD_ROWS = [
+    ("asked", "soon", "asked: found 'soon'; allowed: seconds since 1970, or ISO 8601 with its zone"),
+    ("asked", "1e300", "asked: found '1e300'; allowed: seconds since 1970"),
+    ("asked", "nan", "asked: found 'nan'; allowed: seconds since 1970"),
+    ("asked,user", ",ada", "asked: nothing found; allowed: a time"),
+    ("asked,user", "1772442000,ada,3", "found 3 fields; allowed: 2, as the header has"),
+    ("asked", "1972442000", "asked: found 2032-07-03T04:33:20+00:00; allowed: a time in the past"),
+    ("asked,bound", "1772442000,1772441990", "bound: found a time 10 s before asked; allowed: asked or later"),
+    ("asked,running,ended", "1772442000,1772442010,1772442009", "ended: found a time 1 s before running"),
+    ("asked,warm", "1772442000,maybe", "warm: found 'maybe'; allowed: true, false, or nothing"),
+    ("asked,cause", "1772442000,luck", "cause: found 'luck'; allowed: none, node, preemption, other, or nothing"),
+    ("asked,user_names", "1772442000,secret", "user_names: found 'secret'; allowed: hashed, plain, or nothing"),
+    ("asked,count", "1772442000,-1", "count: found '-1'; allowed: a whole number from 0 to 100000"),
+    ("asked,count,user", "1772442000,2,ada", "found the launch 'ada' again; allowed: each launch once"),
+    ("asked", '"1772442000', "unexpected end of data"),
+]
 
 
-@pytest.mark.parametrize("header", ["uid,asked", "user,asked"])
-def test_a_duplicate_is_named(path: Path, header: str) -> None:
-    first, second = read(path, f"{header}\nx,1772442000\nx,1772442000\n")
-    assert isinstance(first, Launch)
-    assert second == BadRow("line 3", "found the launch 'x' again; allowed: each launch once")
+def test_a_bad_row_is_named_and_the_others_are_read(path: Path) -> None:
+    @all_of_them("header, row, problem", BAD_ROWS)
+    def check(header: str, row: str, problem: str) -> None:
+        good = "1772442000" + "," * header.count(",")
+        if "count" in header:
+            good = good.replace(",", ",1", 1)
+        bad, *others = reversed(read(path, f"{header}\n{good}\n\n{row}\n"))
+        assert isinstance(bad, BadRow)
+        assert (bad.location, bad.problem[: len(problem)]) == ("line 4", problem)
+        assert [type(each) for each in others] == [Launch]
+
+    check()
 
 
-@pytest.mark.parametrize(
-    ("text", "more", "problem"),
-    [
+def test_a_duplicate_is_named(path: Path) -> None:
+    for header in ("uid,asked", "user,asked"):
+        first, second = read(path, f"{header}\nx,1772442000\nx,1772442000\n")
+        assert isinstance(first, Launch), header
+        assert second == BadRow("line 3", "found the launch 'x' again; allowed: each launch once"), header
+
+
+def test_a_file_that_cannot_be_read(path: Path) -> None:
+    @all_of_them("text, more, problem", [
         ("", {}, "line 1: has no column 'asked'"),
         ("time\n1\n", {}, "line 1: found the column 'time'; allowed: uid, asked, "),
         ("asked,asked\n1,1\n", {}, "line 1: has the column 'asked' twice"),
@@ -134,16 +120,16 @@ def test_a_duplicate_is_named(path: Path, header: str) -> None:
         ("asked\n1\n", {"ignored": frozenset({"when"})}, "line 1: has no column 'when'"),
         (None, {}, "No such file or directory"),
         (b"asked\n\xff\n", {}, "is not UTF-8 text"),
-    ],
-)
-def test_a_file_that_cannot_be_read(path: Path, text: str | bytes | None, more: Any, problem: str) -> None:
-    if isinstance(text, bytes):
-        path.write_bytes(text)
-    elif text is not None:
-        path.write_text(text)
-    with pytest.raises(SourceError) as refused:
-        list(CsvSource(path, NAMES, NOW, **more).rows())
-    assert str(refused.value).startswith(f"{path}: {problem}")
+    ])  # fmt: skip
+    def check(text: str | bytes | None, more: Any, problem: str) -> None:
+        path.unlink(missing_ok=True)
+        if text is not None:
+            path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        with pytest.raises(SourceError) as refused:
+            list(CsvSource(path, NAMES, NOW, **more).rows())
+        assert str(refused.value).startswith(f"{path}: {problem}")
+
+    check()
 
 
 def test_a_file_that_is_no_archive(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from dra_spawner.history import connecting
 from dra_spawner.history.connecting import engine_of, parsed_url
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.recorder import Recorder, RecorderLimits, RecordOutcome
@@ -67,6 +68,12 @@ class Working:
 
     def _note_gap(self) -> None:
         self.gaps += 1
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waits for a locked file or table last a second."""
+    monkeypatch.setattr(connecting, "TIMEOUT_SECONDS", 1)
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from dra_spawner.kube.api import (
     WatchEventType,
     resource_path,
 )
+from tests.all_of_them import all_of_them
 from tests.cluster.control_plane import write_kubeconfig
 from tests.cluster.example_objects import pod
 from tests.cluster.under_test import ClusterUnderTest
@@ -38,35 +39,25 @@ def config_map(name: str, **data: str) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(
-    ("arguments", "path"),
-    [
-        pytest.param(("v1", "nodes"), "/api/v1/nodes", id="core, cluster-scoped"),
-        pytest.param(("v1", "pods"), "/api/v1/pods", id="all namespaces"),
-        pytest.param(("v1", "pods", "ns", "a"), "/api/v1/namespaces/ns/pods/a", id="one object"),
-        pytest.param(("v1", "pods", "ns", "a", "status"), "/api/v1/namespaces/ns/pods/a/status", id="subresource"),
-        pytest.param(
-            ("resource.k8s.io/v1", "resourceclaims", "ns", "a"),
-            "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims/a",
-            id="group",
-        ),
-        pytest.param(("v1", "pods", "ns", "a/b?c"), "/api/v1/namespaces/ns/pods/a%2Fb%3Fc", id="quoted"),
-    ],
-)
-def test_resource_path(arguments: tuple[str, ...], path: str):
+@all_of_them("arguments, path", [
+    (("v1", "nodes"), "/api/v1/nodes"),
+    (("v1", "pods"), "/api/v1/pods"),
+    (("v1", "pods", "ns", "a"), "/api/v1/namespaces/ns/pods/a"),
+    (("v1", "pods", "ns", "a", "status"), "/api/v1/namespaces/ns/pods/a/status"),
+    (("resource.k8s.io/v1", "resourceclaims", "ns", "a"), "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims/a"),
+    (("v1", "pods", "ns", "a/b?c"), "/api/v1/namespaces/ns/pods/a%2Fb%3Fc"),
+])  # fmt: skip
+def test_resource_path(arguments: tuple[str, ...], path: str) -> None:
     assert resource_path(*arguments) == path
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        pytest.param(("v1", "pods", "ns", ".."), id="parent"),
-        pytest.param(("v1", "pods", "..", "a"), id="parent as namespace"),
-        pytest.param(("v1", "pods", "ns", ""), id="empty name"),
-        pytest.param(("v1", "pods", "ns", None, "status"), id="subresource of a collection"),
-    ],
-)
-def test_resource_path_refuses_names_that_lead_elsewhere(arguments: tuple[Any, ...]):
+@all_of_them("arguments", {
+    "parent": ("v1", "pods", "ns", ".."),
+    "parent as namespace": ("v1", "pods", "..", "a"),
+    "empty name": ("v1", "pods", "ns", ""),
+    "subresource of a collection": ("v1", "pods", "ns", None, "status"),
+})  # fmt: skip
+def test_resource_path_refuses_names_that_lead_elsewhere(arguments: tuple[Any, ...]) -> None:
     with pytest.raises(ValueError, match="name"):
         resource_path(*arguments)
 
@@ -124,22 +115,15 @@ async def test_invalid_object_is_refused_with_the_reason(real_cluster: ClusterUn
     assert "spec.spec.devices.requests[0].name" in raised.value.message
 
 
-@pytest.mark.parametrize(
-    ("patch_type", "body"),
-    [
-        pytest.param(PatchType.MERGE, {"data": {"old": None, "new": "2"}}, id="merge"),
-        pytest.param(PatchType.STRATEGIC, {"data": {"old": None, "new": "2"}}, id="strategic"),
-        pytest.param(
-            PatchType.JSON,
-            [{"op": "remove", "path": "/data/old"}, {"op": "add", "path": "/data/new", "value": "2"}],
-            id="json",
-        ),
-    ],
-)
-async def test_patches(cluster: ClusterUnderTest, patch_type: PatchType, body: Any):
-    await cluster.admin.create(cluster.path("configmaps"), config_map("a", old="1", kept="1"))
-    patched = await cluster.admin.patch(cluster.path("configmaps", "a"), body, patch_type=patch_type)
-    assert patched["data"] == {"kept": "1", "new": "2"}
+async def test_patches(cluster: ClusterUnderTest):
+    api, merged = cluster.admin, {"data": {"old": None, "new": "2"}}
+    patch = [{"op": "remove", "path": "/data/old"}, {"op": "add", "path": "/data/new", "value": "2"}]
+    found = {}
+    for kind, body in ((PatchType.MERGE, merged), (PatchType.STRATEGIC, merged), (PatchType.JSON, patch)):
+        name = kind.name.lower()
+        await api.create(cluster.path("configmaps"), config_map(name, old="1", kept="1"))
+        found[kind] = (await api.patch(cluster.path("configmaps", name), body, patch_type=kind))["data"]
+    assert list(found.values()) == [{"kept": "1", "new": "2"}] * 3, found
 
 
 async def test_strategic_patch_merges_lists_by_key(cluster: ClusterUnderTest):

@@ -14,13 +14,17 @@ from dra_spawner.kube.api import KubernetesApi, resource_path
 from dra_spawner.kube.leader import LeaderElector, LeaseTimes, NotLeading, new_identity
 from tests.cluster.fault_proxy import Fault, FaultProxy
 from tests.cluster.under_test import ClusterUnderTest
-from tests.polling import eventually
+from tests.polling import PATIENCE_SECONDS, eventually
 from tests.running import ended
+from tests.set_clock import SkippingClock
 
-TIMES = LeaseTimes(lease_seconds=3, renew_deadline_seconds=2, retry_seconds=1)
-#: Of a leader that stays one, however busy the machine is.
-LONG = LeaseTimes(lease_seconds=60, renew_deadline_seconds=40, retry_seconds=1)
+#: Of a leader that stays one, however busy the machine is, and gives up a request that hangs after a second.
+TIMES = LeaseTimes(lease_seconds=60, renew_deadline_seconds=59, retry_seconds=0.05)
+#: Of one whose requests may take long.
+PATIENT = LeaseTimes(lease_seconds=60, renew_deadline_seconds=40, retry_seconds=1)
 LEASE = "dra-spawner-test"
+RULE = "resources: [leases], verbs: [get, create, update]}"
+LEASES = "coordination.k8s.io/v1", "leases"
 
 
 @dataclass
@@ -40,13 +44,12 @@ class Replica:
     namespace: str
     name: str
     stage: Stage
-    times: LeaseTimes = TIMES
-    skew_seconds: float = 0.0
     fails: bool = False
     task: asyncio.Task[None] | None = None
+    clock: SkippingClock = field(default_factory=SkippingClock)
 
     def __post_init__(self) -> None:
-        self.elector = LeaderElector(self.api, self.namespace, LEASE, identity=self.name, times=self.times)
+        self.elector = LeaderElector(self.api, self.namespace, LEASE, identity=self.name, times=TIMES, clock=self.clock)
 
     async def act(self) -> None:
         self.stage.acting.add(self.name)
@@ -72,14 +75,17 @@ class Replica:
 
 @asynccontextmanager
 async def replicas(
-    stage: Stage, *parts: tuple[KubernetesApi, str, str], times: LeaseTimes = TIMES
+    stage: Stage, cluster: ClusterUnderTest, *names: str, first: KubernetesApi | None = None
 ) -> AsyncIterator[list[Replica]]:
-    all_of_them = [Replica(api, namespace, name, stage, times) for api, namespace, name in parts]
+    """Replicas with the administrator's connection, the first one with another if it is given. No two act at a time."""
+    apis = [first or cluster.admin, *[cluster.admin] * len(names)]
+    found = [Replica(api, cluster.namespace, name, stage) for api, name in zip(apis, names, strict=False)]
     try:
-        yield all_of_them
+        yield found
     finally:
-        for each in all_of_them:
+        for each in found:
             await each.stop()
+    assert not stage.clashes
 
 
 @asynccontextmanager
@@ -91,10 +97,15 @@ async def proxied(cluster: ClusterUnderTest) -> AsyncIterator[tuple[FaultProxy, 
         yield proxy, api
 
 
+async def asked(proxy: FaultProxy) -> None:
+    """Until one more request came."""
+    before = len(proxy.requests)
+    await eventually(lambda: len(proxy.requests) > before, "a request")
+
+
 async def test_one_replica_leads_and_releases_the_lease_at_its_end(cluster: ClusterUnderTest):
     stage = Stage()
-    parts = [(cluster.admin, cluster.namespace, name) for name in ("a", "b")]
-    async with replicas(stage, *parts, times=LONG) as (first, second):
+    async with replicas(stage, cluster, "a", "b") as (first, second):
         first.start()
         await eventually(lambda: stage.acting == {"a"}, "a leads")
         second.start()
@@ -103,58 +114,73 @@ async def test_one_replica_leads_and_releases_the_lease_at_its_end(cluster: Clus
         assert not second.elector.is_leader
         with pytest.raises(NotLeading):
             second.elector.require()
-        began = time.monotonic()
         await first.stop()
         assert not stage.acting
+        # It is handed over: nobody has to wait for the Lease to run out, which stands for a minute.
+        second.clock.skipped_seconds = -PATIENCE_SECONDS
         await eventually(lambda: stage.acting == {"b"}, "b leads")
-        # It was handed over: nobody had to wait for the Lease to run out.
-        assert time.monotonic() - began < LONG.lease_seconds
-        lease = await cluster.admin.get(resource_path("coordination.k8s.io/v1", "leases", cluster.namespace, LEASE))
-        assert lease["spec"]["holderIdentity"] == "b"
-        assert lease["spec"]["leaseTransitions"] == 1
-    assert not stage.clashes
+        lease = await cluster.admin.get(resource_path(*LEASES, cluster.namespace, LEASE))
+        assert (lease["spec"]["holderIdentity"], lease["spec"]["leaseTransitions"]) == ("b", 1)
+
+
+async def test_a_renewal_under_way_does_not_keep_the_lease_from_being_released(embedded_cluster: ClusterUnderTest):
+    stage = Stage()
+    async with (
+        proxied(embedded_cluster) as (proxy, api),
+        replicas(stage, embedded_cluster, "a", "b", first=api) as (first, second),
+    ):
+        first.start()
+        await eventually(lambda: stage.acting == {"a"}, "a leads")
+        second.start()
+        await eventually(lambda: second.elector.leader == "a", "b sees the leader")
+        proxy.fail(Fault.answer(409, "Conflict"), verb="update")
+        await first.stop()
+        second.clock.skipped_seconds = -PATIENCE_SECONDS
+        await eventually(lambda: stage.acting == {"b"}, "b leads")
 
 
 async def test_leader_without_connection_stops_before_another_begins(embedded_cluster: ClusterUnderTest):
     stage = Stage()
-    async with proxied(embedded_cluster) as (proxy, api):
-        parts = [
-            (api, embedded_cluster.namespace, "cut off"),
-            (embedded_cluster.admin, embedded_cluster.namespace, "b"),
-        ]
-        async with replicas(stage, *parts) as (first, second):
-            first.start()
-            await eventually(lambda: stage.acting == {"cut off"}, "the first leads")
-            second.start()
-            # Neither an answer nor an error: a request that hangs must not keep the leader in office.
-            proxy.fail(Fault.hold(), times=None)
-            await eventually(lambda: not stage.acting, "the first gives up by itself")
-            assert not first.elector.is_leader
-            await eventually(lambda: stage.acting == {"b"}, "the second leads")
-            assert stage.seen == ["cut off", "b"]
-            proxy.heal()
-            await eventually(lambda: first.elector.leader == "b", "the first sees the leader")
-    assert not stage.clashes
+    async with (
+        proxied(embedded_cluster) as (proxy, api),
+        replicas(stage, embedded_cluster, "cut off", "b", first=api) as (first, second),
+    ):
+        first.start()
+        await eventually(lambda: stage.acting == {"cut off"}, "the first leads")
+        second.start()
+        await eventually(lambda: second.elector.leader == "cut off", "the second sees the leader")
+        # Neither an answer nor an error: a request that hangs must not keep the leader in office.
+        proxy.fail(Fault.hold(), times=None)
+        await asked(proxy)
+        first.clock.skipped_seconds += TIMES.renew_deadline_seconds
+        assert not first.elector.is_leader
+        await eventually(lambda: not stage.acting, "the first gives up by itself")
+        second.clock.skipped_seconds += TIMES.lease_seconds
+        await eventually(lambda: stage.acting == {"b"}, "the second leads")
+        assert stage.seen == ["cut off", "b"]
+        proxy.heal()
+        await eventually(lambda: first.elector.leader == "b", "the first sees the leader")
 
 
-@pytest.mark.parametrize("fault", [Fault.answer(500), Fault.refuse(), Fault.answer(403), Fault.answer(409, "Conflict")])
-async def test_errors_of_the_api_server_end_a_term_and_are_reported(embedded_cluster: ClusterUnderTest, fault: Fault):
+async def test_errors_of_the_api_server_end_a_term_and_are_reported(embedded_cluster: ClusterUnderTest):
     stage = Stage()
     async with (
         proxied(embedded_cluster) as (proxy, api),
-        replicas(stage, (api, embedded_cluster.namespace, "a")) as (only,),
+        replicas(stage, embedded_cluster, "a", first=api) as (only,),
     ):
         only.start()
-        await eventually(lambda: stage.acting, "the replica leads")
-        proxy.fail(fault, times=None, verb="update")
-        await eventually(lambda: not stage.acting, "its term ends")
-        if fault.status == 403:
-            rule = "resources: [leases], verbs: [get, create, update]}"
-            await eventually(lambda: rule in only.elector.problem, "the rule is named")
-        proxy.heal()
+        faults = [Fault.answer(500), Fault.refuse(), Fault.answer(403), Fault.answer(409, "Conflict")]
+        for term, fault in enumerate(faults, 1):
+            await eventually(lambda: stage.acting, f"the replica leads, before {fault}")
+            assert (only.elector.problem, only.elector.terms) == ("", term)
+            proxy.fail(fault, times=None, verb="update")
+            await asked(proxy)
+            only.clock.skipped_seconds += TIMES.renew_deadline_seconds
+            await eventually(lambda: not stage.acting, f"its term ends by {fault}")
+            if fault.status == 403:
+                await eventually(lambda: RULE in only.elector.problem, "the rule is named")
+            proxy.heal()
         await eventually(lambda: stage.acting, "the replica leads again")
-        assert only.elector.problem == ""
-        assert only.elector.terms == 2
 
 
 @pytest.mark.parametrize("jump_seconds", [3600, -3600])
@@ -164,26 +190,26 @@ async def test_a_lease_runs_out_by_a_clock_that_does_not_jump(
     api, namespace = embedded_cluster.admin, embedded_cluster.namespace
     spec = {
         "holderIdentity": "gone",
-        "leaseDurationSeconds": LONG.lease_seconds,
+        "leaseDurationSeconds": PATIENT.lease_seconds,
         "renewTime": "2026-01-01T00:00:00.000000Z",
     }
     spec["acquireTime"] = spec["renewTime"]
     lease = {"metadata": {"name": LEASE}, "spec": spec}
-    await api.create(resource_path("coordination.k8s.io/v1", "leases", namespace), lease)
+    await api.create(resource_path(*LEASES, namespace), lease)
     clock = 1000.0
-    elector = LeaderElector(api, namespace, LEASE, identity="b", times=LONG, clock=lambda: clock)
+    elector = LeaderElector(api, namespace, LEASE, identity="b", times=PATIENT, clock=lambda: clock)
     assert not await elector.try_acquire_or_renew()
     real = time.time
     monkeypatch.setattr(time, "time", lambda: real() + jump_seconds)
     # Forward, the Lease seems to have run out long ago; it has been seen for a moment less than it lasts.
-    clock += LONG.lease_seconds - 1
+    clock += PATIENT.lease_seconds - 1
     assert not await elector.try_acquire_or_renew()
     assert not elector.is_leader
     # Backward, it seems to last for another hour.
     clock += 2
     assert await elector.try_acquire_or_renew()
     assert elector.is_leader
-    clock += LONG.renew_deadline_seconds
+    clock += PATIENT.renew_deadline_seconds
     assert not elector.is_leader
 
 
@@ -192,10 +218,10 @@ async def test_a_longer_lease_of_the_leader_is_respected(embedded_cluster: Clust
     clock = 1000.0
     longer = LeaseTimes(lease_seconds=180, renew_deadline_seconds=120, retry_seconds=1)
     first = LeaderElector(api, namespace, LEASE, identity="a", times=longer, clock=lambda: clock)
-    second = LeaderElector(api, namespace, LEASE, identity="b", times=LONG, clock=lambda: clock)
+    second = LeaderElector(api, namespace, LEASE, identity="b", times=PATIENT, clock=lambda: clock)
     assert await first.try_acquire_or_renew()
     assert not await second.try_acquire_or_renew()
-    clock += LONG.lease_seconds + 1
+    clock += PATIENT.lease_seconds + 1
     assert first.is_leader
     assert not await second.try_acquire_or_renew()
     clock += longer.lease_seconds
@@ -204,8 +230,7 @@ async def test_a_longer_lease_of_the_leader_is_respected(embedded_cluster: Clust
 
 async def test_work_that_fails_gives_the_next_one_a_turn(embedded_cluster: ClusterUnderTest):
     stage = Stage()
-    parts = [(embedded_cluster.admin, embedded_cluster.namespace, name) for name in ("a", "b")]
-    async with replicas(stage, *parts) as (first, second):
+    async with replicas(stage, embedded_cluster, "a", "b") as (first, second):
         first.fails = True
         first.start()
         await eventually(lambda: "a" in stage.seen, "the one that fails leads")
@@ -216,29 +241,27 @@ async def test_work_that_fails_gives_the_next_one_a_turn(embedded_cluster: Clust
         with pytest.raises(RuntimeError, match="injected by a test"):
             await first.task
         first.task = None
-    assert not stage.clashes
 
 
 async def test_a_replica_that_saw_a_leader_does_not_take_a_deleted_lease(embedded_cluster: ClusterUnderTest):
     api, namespace = embedded_cluster.admin, embedded_cluster.namespace
     clock = 1000.0
-    first = LeaderElector(api, namespace, LEASE, identity="a", times=LONG, clock=lambda: clock)
-    second = LeaderElector(api, namespace, LEASE, identity="b", times=LONG, clock=lambda: clock)
+    first = LeaderElector(api, namespace, LEASE, identity="a", times=PATIENT, clock=lambda: clock)
+    second = LeaderElector(api, namespace, LEASE, identity="b", times=PATIENT, clock=lambda: clock)
     assert await first.try_acquire_or_renew()
     assert not await second.try_acquire_or_renew()
-    await api.delete(resource_path("coordination.k8s.io/v1", "leases", namespace, LEASE))
+    await api.delete(resource_path(*LEASES, namespace, LEASE))
     clock += 1
     assert first.is_leader
     assert not await second.try_acquire_or_renew()
-    clock += LONG.lease_seconds
+    clock += PATIENT.lease_seconds
     assert await second.try_acquire_or_renew()
 
 
 async def test_deleted_lease_is_not_taken_from_its_holder(embedded_cluster: ClusterUnderTest):
     stage = Stage()
-    parts = [(embedded_cluster.admin, embedded_cluster.namespace, name) for name in ("a", "b")]
-    path = resource_path("coordination.k8s.io/v1", "leases", embedded_cluster.namespace, LEASE)
-    async with replicas(stage, *parts, times=LONG) as (first, second):
+    path = resource_path(*LEASES, embedded_cluster.namespace, LEASE)
+    async with replicas(stage, embedded_cluster, "a", "b") as (first, second):
         first.start()
         await eventually(lambda: stage.acting, "one leads")
         second.start()
@@ -252,7 +275,6 @@ async def test_deleted_lease_is_not_taken_from_its_holder(embedded_cluster: Clus
 
             await eventually(is_there, "the Lease is made again")
         assert stage.seen == ["a"]
-    assert not stage.clashes
 
 
 def test_each_process_has_a_name_of_its_own():

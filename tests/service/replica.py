@@ -11,12 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+from traitlets import Float
 
 from dra_spawner import names
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.kube.api import KubernetesApi, resource_path
+from dra_spawner.kube.cluster_watch import ClusterWatch
+from dra_spawner.kube.informers import InformerSettings
 from dra_spawner.kube.leader import LeaderElector, LeaseTimes
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.placeholders.controller.reconciler import ReconcilerTimes
 from dra_spawner.placeholders.controller.settings import ControllerSettings
 from dra_spawner.placeholders.planner.published_shapes import PublishedShapes, published_config_map
 from dra_spawner.placeholders.planner.shapes import Shape
@@ -48,12 +52,15 @@ from tests.cluster.fault_proxy import FaultProxy, Request
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import PRIORITY_CLASS
 from tests.local_server import serving_tornado
-from tests.placeholders.controller.objects import user_pod
+from tests.placeholders.controller.objects import prepare, user_pod
 from tests.polling import PATIENCE_SECONDS, eventually
 from tests.running import running
 from tests.service.open_service import open_to_all
+from tests.set_clock import SkippingClock
 
 TOKEN = "0123456789abcdef" * 2
+#: Much longer than any machine stands still.
+LEASE_SECONDS = 60.0
 
 Json = dict[str, Any]
 
@@ -68,6 +75,12 @@ async def publish_shapes(
     await cluster.admin.create(path, manifest)
 
 
+async def set_up(cluster: ClusterUnderTest, shapes: Mapping[str, Shape], *objects: Json) -> None:
+    """A cluster with a kubelet and these objects, and the shapes that its hub has published."""
+    await prepare(cluster, *objects)
+    await publish_shapes(cluster, shapes)
+
+
 async def publish_settings(cluster: ClusterUnderTest) -> None:
     """Create the empty ConfigMap for settings made by people, as the chart does."""
     (settings,) = [
@@ -76,13 +89,32 @@ async def publish_settings(cluster: ClusterUnderTest) -> None:
     await cluster.admin.create(resource_path("v1", "configmaps", cluster.namespace), settings)
 
 
-class Replica:
-    """See the module."""
+def server_objects(name: str, shape: Shape, claims: Mapping[str, Json] | None = None, **kind: Any) -> list[Json]:
+    """Templates of its own claims, and the pod, of a user's server of a shape; as the hub creates them without a placement."""
+    specs = {f"{name}-{entry}": spec for entry, spec in (claims or {}).items()}
+    api = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate"}
+    templates = [{**api, "metadata": {"name": each}, "spec": {"spec": spec}} for each, spec in specs.items()]
+    pod = user_pod(name, {entry: {"resourceClaimTemplateName": f"{name}-{entry}"} for entry in claims or {}}, **kind)
+    pod["metadata"]["labels"][names.SHAPE] = shape.id
+    return [*templates, pod]
 
-    def __init__(self, context: ServiceContext, url: str, cluster: ClusterUnderTest) -> None:
+
+class Replica:
+    """See the module.
+
+    Attributes
+    ----------
+    election_clock
+        Of its part in the election.
+    """
+
+    def __init__(
+        self, context: ServiceContext, url: str, cluster: ClusterUnderTest, election_clock: SkippingClock
+    ) -> None:
         self.context = context
         self.url = url
         self.cluster = cluster
+        self.election_clock = election_clock
 
     @property
     def controller(self) -> PlaceholderController:
@@ -141,6 +173,14 @@ class Replica:
         ):
             return answer.status, await answer.json()
 
+    async def send(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any, str]:
+        """Status, JSON and ETag of an answer."""
+        async with (
+            aiohttp.ClientSession() as session,
+            session.request(method, f"{self.url}/{path}", json=body, headers=headers) as answer,
+        ):
+            return answer.status, json.loads(await answer.text() or "null"), answer.headers.get("ETag", "")
+
     async def get(self, path: str) -> str:
         """The answer of an address."""
         async with aiohttp.ClientSession() as session, session.get(f"{self.url}/{path}") as answer:
@@ -162,7 +202,7 @@ class Replica:
         """A user's pod, as the spawner makes it of an answer with claims."""
         entries = {entry: {"resourceClaimName": claim} for entry, claim in answer["claims"].items()}
         manifest = user_pod(name, entries, **kind)
-        manifest["metadata"]["labels"]["hub.jupyter.org/shape"] = shape.id
+        manifest["metadata"]["labels"][names.SHAPE] = shape.id
         (pod,) = await self.cluster.publish(manifest)
         return pod
 
@@ -198,15 +238,28 @@ OPEN = (
 
 
 class Service(DRASpawnerService):
-    """The service, with a grace that no administrator need know of."""
+    """The service, with a grace that no administrator need know of, and with times that suit tests."""
 
     orphan_seconds = 60.0
+    reservation_seconds = Float(30.0, config=True)
+    """Without its minimum."""
+
+    def __init__(self, **traits: Any) -> None:
+        super().__init__(**traits)
+        self.election_clock = SkippingClock()
 
     def new_elector(self, api: KubernetesApi) -> LeaderElector:
-        """With a long Lease it asks as often as with a short one."""
-        seconds = self.lease_seconds
-        times = LeaseTimes(seconds, seconds * 2 / 3, min(2.0, max(1.0, seconds * 2 / 15)))
-        return LeaderElector(api, self.namespace, self.lease_name, times=times)
+        """With a long Lease it asks often, so that a replica leads soon after the one before it has ended."""
+        times = LeaseTimes(self.lease_seconds, self.lease_seconds * 2 / 3, retry_seconds=0.2)
+        return LeaderElector(api, self.namespace, self.lease_name, times=times, clock=self.election_clock)
+
+    def new_watch(self, api: KubernetesApi) -> ClusterWatch:
+        """It tries again soon after a failure."""
+        return ClusterWatch(api, settings=InformerSettings(first_delay_seconds=0.05, longest_delay_seconds=0.4))
+
+    def reconciler_times(self) -> ReconcilerTimes:
+        """A reservation or a grace that has ended is soon seen."""
+        return ReconcilerTimes(idle=0.3)
 
     def controller_settings(self) -> ControllerSettings:
         found = super().controller_settings()
@@ -249,7 +302,7 @@ async def replica(
             "kubeconfig": str(kubeconfig),
             "namespace": cluster.namespace,
             "placeholder_priority_class": PRIORITY_CLASS,
-            "lease_seconds": 60.0,
+            "lease_seconds": LEASE_SECONDS,
             **traits,
         }
     )
@@ -263,9 +316,19 @@ async def replica(
         web_application(context, cookie_secret=b"x" * 32, more=(*OPEN, *more)), limits=application.server_limits()
     )
     async with serving_tornado(server) as url, running(application.work(context)):
-        found = Replica(context, f"{url}{prefix}".rstrip("/"), cluster)
+        found = Replica(context, f"{url}{prefix}".rstrip("/"), cluster, application.election_clock)
         await found.until(lambda: context.controller is not None and context.watch is not None and context.watch.synced)
         yield found
+
+
+async def run_out_lease(*replicas: Replica) -> None:
+    """Skip the seconds for which the leader's Lease lasts; each of the replicas has to know the leader."""
+    for each in replicas:
+        elector = each.context.elector
+        assert elector is not None
+        await each.until(lambda elector=elector: bool(elector.leader), "it knows the leader")  # type: ignore[misc]
+    for each in replicas:
+        each.election_clock.skipped_seconds += LEASE_SECONDS
 
 
 READS = ("get", "list", "watch")

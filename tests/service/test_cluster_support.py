@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from aiohttp import web
 
 from dra_spawner import __version__
@@ -24,29 +23,27 @@ def versions_answer(version: str, status: int = 200) -> web.Response:
     return web.json_response(body, status=status)
 
 
-@pytest.mark.parametrize(
-    ("version", "status", "sentence"),
-    [
-        pytest.param("v1.33.4", 200, OLD, id="too-old"),
-        pytest.param("v1.36.3", 200, "", id="supported"),
-        pytest.param("strange", 200, "", id="of-a-provider"),
-        pytest.param("v1.33.4", 403, "", id="not-allowed-to-ask"),
-        pytest.param(
-            "v1.99.0",
-            200,
-            f"Kubernetes 1.99 is newer than 1.36, the newest version that dra-spawner {__version__} is tested with.",
-            id="newer",
-        ),
-    ],
-)
-async def test_clusters(version: str, status: int, sentence: str, tmp_path: Path) -> None:
+NEWER = f"Kubernetes 1.99 is newer than 1.36, the newest version that dra-spawner {__version__} is tested with."
+SENTENCES = {
+    ("v1.33.4", 200): OLD,
+    ("v1.36.3", 200): "",
+    ("strange", 200): "",
+    ("v1.33.4", 403): "",
+    ("v1.99.0", 200): NEWER,
+}
+
+
+async def test_clusters(tmp_path: Path) -> None:
+    """A supported one, an old one, a new one, one that a provider names, and one that does not say."""
+    answers = iter(SENTENCES)
+
     async def answer(_: web.Request) -> web.Response:
-        return versions_answer(version, status)
+        return versions_answer(*next(answers))
 
     async with serving(answer) as url:
         kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", {"server": url}, "token", "default")
         async with await connect(ClusterAddress(str(kubeconfig))) as api:
-            assert await cluster_version_problem(api) == sentence
+            assert {each: await cluster_version_problem(api) for each in SENTENCES} == SENTENCES
 
 
 async def test_the_clusters_of_the_tests_are_supported(cluster: ClusterUnderTest) -> None:

@@ -19,9 +19,9 @@ from dra_spawner.service.http.openapi import openapi_document
 from dra_spawner.service.http.web_application import ADDRESSES
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
-from tests.placeholders.controller.objects import WHOLE, node, prepare, shape
+from tests.placeholders.controller.objects import WHOLE, node, shape
 from tests.service.open_service import open_to_all
-from tests.service.replica import publish_shapes, replica
+from tests.service.replica import replica, set_up
 
 CHECKS: Any = [
     content_type_conformance,
@@ -35,8 +35,7 @@ GPU = shape(WHOLE)
 
 
 async def test_each_answer_is_documented(embedded_cluster: ClusterUnderTest) -> None:
-    await prepare(embedded_cluster, *node("n1", whole("gpu-0"), whole("gpu-1")))
-    await publish_shapes(embedded_cluster, {"gpu-slice": GPU})
+    await set_up(embedded_cluster, {"gpu-slice": GPU}, *node("n1", whole("gpu-0"), whole("gpu-1")))
     async with replica(embedded_cluster, placeholders={"gpu-slice": {"min": 1}}, more=OPEN) as service:
         await service.until_warm(GPU, 1)
         document = openapi_document([each for each in ADDRESSES if each[0] not in NOT_HERE], "/open/")

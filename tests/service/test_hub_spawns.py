@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 from aiohttp import web
 
 from dra_spawner.placeholders.planner.published_shapes import PublishedShapes
@@ -99,57 +98,46 @@ async def test_spawns_with_a_pod_in_the_cluster_do_not_count() -> None:
     assert spawns.pending("gpu") == 3, "a pod that came since counts at once"
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        pytest.param(lambda: web.json_response({"status": 403, "message": "no"}, status=403), id="no scope"),
-        pytest.param(lambda: web.json_response([{"kind": "user", "name": "ada"}]), id="no right to servers"),
-    ],
-)
-async def test_without_the_scopes_one_sentence_says_so_and_nothing_counts(answer: Any, caplog: Any) -> None:
+async def test_without_the_scopes_one_sentence_says_so_and_nothing_counts(caplog: Any) -> None:
     hub = Hub(user("ada", server(profile="gpu")))
+    no_scope: Any = {"status": 403, "message": "no"}
     async with serving(hub) as url:
         spawns = spawns_of(url)
         await spawns.refresh()
-        assert spawns.pending("gpu") == 1
-        hub.answer = answer
-        for _ in range(3):
+        for status, said in ((403, no_scope), (200, [{"kind": "user", "name": "ada"}])):
+            caplog.clear()
+            assert spawns.pending("gpu") == 1
+            hub.answer = lambda status=status, said=said: web.json_response(said, status=status)
+            for _ in range(3):
+                await spawns.refresh()
+            assert (spawns.problems(), spawns.pending("gpu")) == ((NO_RIGHT,), 0), said
+            assert len(caplog.records) == 1
+            hub.answer = None
             await spawns.refresh()
-        assert spawns.problems() == (NO_RIGHT,)
-        assert spawns.pending("gpu") == 0
-        assert len(caplog.records) == 1
-        hub.answer = None
-        await spawns.refresh()
-    assert spawns.problems() == ()
-    assert spawns.pending("gpu") == 1
+            assert (spawns.problems(), spawns.pending("gpu")) == ((), 1), said
 
 
-@pytest.mark.parametrize(
-    ("answer", "cause"),
-    [
-        pytest.param(lambda: web.Response(status=503), "the hub answers with status 503", id="restarting"),
-        pytest.param(
-            lambda: web.Response(status=302, headers={"Location": "/hub/login"}),
-            "the hub answers with status 302",
-            id="redirect",
-        ),
-        pytest.param(lambda: web.Response(text="<html>"), "the hub's answer is not JSON", id="a page"),
-        pytest.param(lambda: web.json_response({"items": 3}), "the hub's answer is not a list of users", id="no list"),
-        pytest.param(lambda: web.json_response([3]), "the hub's answer has a user without a name", id="no user"),
-    ],
-)
-async def test_an_answer_that_cannot_be_used_leaves_the_last_one_for_two_minutes(answer: Any, cause: str) -> None:
+async def test_an_answer_that_cannot_be_used_leaves_the_last_one_for_two_minutes() -> None:
+    login = {"Location": "/hub/login"}
+    answers: dict[str, Callable[[], web.Response]] = {
+        "the hub answers with status 503": lambda: web.Response(status=503),
+        "the hub answers with status 302": lambda: web.Response(status=302, headers=login),
+        "the hub's answer is not JSON": lambda: web.Response(text="<html>"),
+        "the hub's answer is not a list of users": lambda: web.json_response({"items": 3}),
+        "the hub's answer has a user without a name": lambda: web.json_response([3]),
+    }
     hub, clock = Hub(user("ada", server(profile="gpu"))), SetClock(1000.0)
     async with serving(hub) as url:
-        spawns = spawns_of(url, clock=clock)
-        await spawns.refresh()
-        hub.answer = answer
-        await spawns.refresh()
-        assert spawns.problems() == (f"{NOT_COUNTED}{cause}.",)
-        clock.now += 120
-        assert spawns.pending("gpu") == 1
-        clock.now += 1
-        assert spawns.pending("gpu") == 0
+        for cause, answer in answers.items():
+            spawns, hub.answer = spawns_of(url, clock=clock), None
+            await spawns.refresh()
+            hub.answer = answer
+            await spawns.refresh()
+            assert spawns.problems() == (f"{NOT_COUNTED}{cause}.",)
+            clock.now += 120
+            assert spawns.pending("gpu") == 1, cause
+            clock.now += 1
+            assert spawns.pending("gpu") == 0, cause
 
 
 async def test_an_unreachable_hub_is_reported_without_its_address() -> None:
@@ -161,25 +149,15 @@ async def test_an_unreachable_hub_is_reported_without_its_address() -> None:
     assert "the hub cannot be reached: Connect call failed" in problem
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        {"items": [], "_pagination": {"next": {"offset": 0}}},
-        {"items": [], "_pagination": {"next": {"offset": -5}}},
-        {"items": [], "_pagination": {"next": {"offset": "3"}}},
-        {"items": [], "_pagination": 3},
-        {"items": []},
-        [],
-    ],
-)
-async def test_pages_always_end(page: Any) -> None:
-    hub = Hub()
-    hub.answer = lambda: web.json_response(page)
-    async with serving(hub) as url:
-        spawns = spawns_of(url)
-        await spawns.refresh()
-    assert hub.pages == 1
-    assert spawns.problems() == ()
+async def test_pages_always_end() -> None:
+    nexts: list[Any] = [{"next": {"offset": each}} for each in (0, -5, "3")]
+    for page in (*({"items": [], "_pagination": each} for each in (*nexts, 3)), {"items": []}, []):
+        hub = Hub()
+        hub.answer = lambda page=page: web.json_response(page)
+        async with serving(hub) as url:
+            spawns = spawns_of(url)
+            await spawns.refresh()
+        assert (hub.pages, spawns.problems()) == (1, ()), page
 
 
 async def test_options_are_any_json_of_a_user() -> None:

@@ -81,8 +81,9 @@ async def prepared(cluster: ClusterUnderTest) -> None:
 
 
 @pytest.fixture(autouse=True)
-def patient_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine the last removal of the label may take longer."""
+def label_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failed write is soon tried again. On a busy machine the last removal of the label may take longer."""
+    monkeypatch.setattr(leader_label, "RETRY_SECONDS", 0.1)
     monkeypatch.setattr(leader_label, "LAST_WRITE_SECONDS", PATIENCE_SECONDS)
 
 

@@ -14,6 +14,7 @@ from dra_spawner.profiles.settings_reader import SettingsError
 from dra_spawner.replay.cluster_file import parse_cluster
 from dra_spawner.service.application import DRASpawnerService
 from dra_spawner.service.node_kind_settings import max_nodes_by_kind, read_node_kinds
+from tests.all_of_them import all_of_them
 
 EVERYTHING = """
 nodes:
@@ -39,24 +40,21 @@ def test_the_service_refuses_a_wrong_one() -> None:
 KIND = {"name": "a", "slots": 8, "lead_minutes": 6}
 
 
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        pytest.param({"nodes": []}, "node_kinds: found {'nodes': []}; allowed: a list of at most 100", id="the whole file"),
-        pytest.param([3], "node_kinds[0]: found 3; allowed: a mapping like", id="no mapping"),
-        pytest.param([{}], "node_kinds[0].name: nothing found; allowed: a text", id="no name"),
-        pytest.param([{"name": "a"}], "node_kinds[0].lead_minutes: nothing found; allowed: minutes from the order", id="no lead"),
-        pytest.param([{**KIND, "lead_minutes": []}], "node_kinds[0].lead_minutes: found []; allowed: a number from", id="no leads"),
-        pytest.param([{**KIND, "lead_minutes": [6, "x"]}], "node_kinds[0].lead_minutes: found [6, 'x']", id="a text"),
-        pytest.param([{**KIND, "lead_minutes": 0}], "node_kinds[0].lead_minutes: found 0", id="at once"),
-        pytest.param([{**KIND, "lead_minutes": 10081}], "to 10080, or a list of them", id="more than a week"),
-        pytest.param([{**KIND, "labels": {"a": 3}}], "node_kinds[0].labels: found", id="labels"),
-        pytest.param([{**KIND, "profiles": "gpu"}], "node_kinds[0].profiles: found 'gpu'; allowed: a list of texts", id="profiles"),
-        pytest.param([{**KIND, "max_nodes": -1}], "node_kinds[0].max_nodes: found -1", id="max-nodes"),
-        pytest.param([{**KIND, "speed": 3}], "node_kinds[0].speed: found 'speed'; allowed: the keys name", id="unknown key"),
-        pytest.param([KIND, KIND], "node_kinds[1].name: found 'a'; allowed: a name that no other kind has", id="twice"),
-    ],
-)  # fmt: skip
+@all_of_them("value, message", [
+    pytest.param({"nodes": []}, "node_kinds: found {'nodes': []}; allowed: a list of at most 100", id="the whole file"),
+    pytest.param([3], "node_kinds[0]: found 3; allowed: a mapping like", id="no mapping"),
+    pytest.param([{}], "node_kinds[0].name: nothing found; allowed: a text", id="no name"),
+    pytest.param([{"name": "a"}], "node_kinds[0].lead_minutes: nothing found; allowed: minutes from the order", id="no lead"),
+    pytest.param([{**KIND, "lead_minutes": []}], "node_kinds[0].lead_minutes: found []; allowed: a number from", id="no leads"),
+    pytest.param([{**KIND, "lead_minutes": [6, "x"]}], "node_kinds[0].lead_minutes: found [6, 'x']", id="a text"),
+    pytest.param([{**KIND, "lead_minutes": 0}], "node_kinds[0].lead_minutes: found 0", id="at once"),
+    pytest.param([{**KIND, "lead_minutes": 10081}], "to 10080, or a list of them", id="more than a week"),
+    pytest.param([{**KIND, "labels": {"a": 3}}], "node_kinds[0].labels: found", id="labels"),
+    pytest.param([{**KIND, "profiles": "gpu"}], "node_kinds[0].profiles: found 'gpu'; allowed: a list of texts", id="profiles"),
+    pytest.param([{**KIND, "max_nodes": -1}], "node_kinds[0].max_nodes: found -1", id="max-nodes"),
+    pytest.param([{**KIND, "speed": 3}], "node_kinds[0].speed: found 'speed'; allowed: the keys name", id="unknown key"),
+    pytest.param([KIND, KIND], "node_kinds[1].name: found 'a'; allowed: a name that no other kind has", id="twice"),
+])  # fmt: skip
 def test_errors_are_reported(value: Any, message: str) -> None:
     with pytest.raises(SettingsError) as error:
         read_node_kinds(value)

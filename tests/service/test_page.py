@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -19,7 +20,8 @@ from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable, whole
 from tests.placeholders.controller.objects import SHARE, WHOLE, node, prepare, shape, user_pod
 from tests.polling import eventually
-from tests.service.replica import Replica, publish_shapes, replica
+from tests.service.replica import Replica, publish_shapes, replica, server_objects, set_up
+from tests.set_clock import SetClock
 
 GPU = shape(WHOLE)
 PART = shape(SHARE)
@@ -114,9 +116,7 @@ async def test_combinations_with_placeholders_or_servers_are_listed(embedded_clu
     async with replica(cluster, placeholders=placeholders) as service:
         await service.until_warm(wanted, 1)
         await service.until_warm(PART, 1)
-        manifest = user_pod("ada", {}, cpu="1")
-        manifest["metadata"]["labels"][names.SHAPE] = used.id
-        await cluster.publish(manifest)
+        await cluster.publish(*server_objects("ada", used))
         await cluster.wait_running("ada")
         await service.until(lambda: bool(service.controller.view().users_of_node), "it is seen")
         listed = json.loads(await service.get("profiles"))["items"]
@@ -130,13 +130,16 @@ async def test_combinations_with_placeholders_or_servers_are_listed(embedded_clu
         metrics = await service.get("metrics")
         assert 'dra_spawner_placeholders{profile="gpu-slice/a=1,b=1",state="warm"} 1.0' in metrics
         assert 'dra_spawner_servers{profile="gpu-slice/a=1,b=2"} 1.0' in metrics
+        # Launches are read again only after a while.
+        clock = service.controller.now = SetClock(datetime.now(UTC))
         for profile in ("", "gpu-slice/a=1,b=2"):
 
             async def is_recorded(profile: str = profile) -> bool:
+                clock.now += timedelta(seconds=21)
                 timeline = await service.get_json(f"timeline?hours=1&profile={profile}")
                 return sum(each["launches"] or 0 for each in timeline["items"]) == 1
 
-            await eventually(is_recorded, "the launch is in the timeline")
+            await eventually(is_recorded, "the launch is in the timeline", pause_seconds=0.2)
         timeline = await service.get_json("timeline?hours=1&profile=gpu-slice")
         past, coming = timeline["items"][:13], timeline["items"][13:]
         assert [each["launches"] for each in past] == [0] * 13
@@ -148,8 +151,7 @@ async def test_combinations_with_placeholders_or_servers_are_listed(embedded_clu
 
 async def test_why_a_placeholder_is_not_warm_yet(embedded_cluster: ClusterUnderTest) -> None:
     cluster = embedded_cluster
-    await prepare(cluster, *node("node-a", whole("gpu-0"), images=()))
-    await publish_shapes(cluster, {"gpu-whole": GPU})
+    await set_up(cluster, {"gpu-whole": GPU}, *node("node-a", whole("gpu-0"), images=()))
     async with replica(cluster, placeholders={"gpu-whole": {"min": 1, "max": 1}}) as service:
         await service.until(lambda: any(each.node for each in service.placeholders().values()), "it has a node")
         (shown,) = json.loads(await service.get("placeholders"))["items"]
@@ -171,8 +173,7 @@ async def test_why_a_placeholder_is_not_warm_yet(embedded_cluster: ClusterUnderT
 
 
 async def test_pending_servers_are_named_with_their_causes(cluster: ClusterUnderTest) -> None:
-    await prepare(cluster, *node("node-a", whole("gpu-0")))
-    await publish_shapes(cluster, {"gpu-whole": GPU})
+    await set_up(cluster, {"gpu-whole": GPU}, *node("node-a", whole("gpu-0")))
     placeholders = {"gpu-whole": {"min": 0, "max": 1}}
     async with replica(cluster, placeholders=placeholders) as one, replica(cluster, placeholders=placeholders) as other:
         assert await pending_servers(one) == await pending_servers(other) == []
@@ -214,8 +215,9 @@ async def test_availability_is_computed_once_for_all_callers(
     embedded_cluster: ClusterUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = embedded_cluster
-    await prepare(cluster, *node("node-a", whole("gpu-0")))
-    await publish_shapes(cluster, {"gpu-whole": GPU, "gpu-slice": PART, "gpu-slice/memory=small": PART})
+    await set_up(
+        cluster, {"gpu-whole": GPU, "gpu-slice": PART, "gpu-slice/memory=small": PART}, *node("node-a", whole("gpu-0"))
+    )
     asked: list[str] = []
 
     def counting(view: View, policy: Policy, wanted: Shape, *more: Any) -> Placement:

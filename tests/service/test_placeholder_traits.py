@@ -22,71 +22,38 @@ from dra_spawner.service.application import DRASpawnerService
 from dra_spawner.service.http.limited_server import ServerLimits
 from dra_spawner.service.placeholder_traits import PlaceholderTraits
 from dra_spawner.service.unknown_settings import unknown_settings
+from tests.all_of_them import all_of_them
 from tests.placeholders.planner.objects import PLAIN
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        pytest.param({}, {}, id="nothing"),
-        pytest.param({"a": {"min": 2, "max": 20}}, {"a": ReplicaRange(2, 20)}, id="min-and-max"),
-        pytest.param({"a": {"min": 3}}, {"a": ReplicaRange(3, 6)}, id="max-by-default"),
-        pytest.param({"a": {"min": 0}}, {"a": ReplicaRange(0, MAX_PLACEHOLDERS)}, id="as-many-as-users-wait"),
-        pytest.param({"a": {"min": 0, "max": 0}}, {"a": ReplicaRange(0, 0)}, id="none"),
-        pytest.param({"a": {"min": 0, "max": 2}}, {"a": ReplicaRange(0, 2)}, id="only-beside-waiting-users"),
-        pytest.param({"a/b=c": {"min": 4, "floor": 0}}, {"a/b=c": ReplicaRange(4, 8, 0)}, id="floor"),
-    ],
-)
+@all_of_them("value, expected", [
+    ({}, {}),
+    ({"a": {"min": 2, "max": 20}}, {"a": ReplicaRange(2, 20)}),
+    ({"a": {"min": 3}}, {"a": ReplicaRange(3, 6)}),
+    ({"a": {"min": 0}}, {"a": ReplicaRange(0, MAX_PLACEHOLDERS)}),
+    ({"a": {"min": 0, "max": 0}}, {"a": ReplicaRange(0, 0)}),
+    ({"a": {"min": 0, "max": 2}}, {"a": ReplicaRange(0, 2)}),
+    ({"a/b=c": {"min": 4, "floor": 0}}, {"a/b=c": ReplicaRange(4, 8, 0)}),
+])  # fmt: skip
 def test_accepted(value: Any, expected: Any) -> None:
     assert read_replicas(value) == expected
 
 
-@pytest.mark.parametrize(
-    ("value", "problem"),
-    [
-        pytest.param(
-            [], "placeholders: found []; allowed: a mapping of names of choices to numbers of placeholders", id="a-list"
-        ),
-        pytest.param({"a": 2}, 'placeholders.a: found 2; allowed: a mapping like {"min": 2, "max": 20}', id="a-number"),
-        pytest.param(
-            {"a": {"max": 2}},
-            "placeholders.a.min: nothing found; allowed: the number of placeholders at all times",
-            id="without-min",
-        ),
-        pytest.param(
-            {"a": {"min": -1}},
-            "placeholders.a.min: found -1; allowed: a whole number from 0 to 10000",
-            id="less-than-none",
-        ),
-        pytest.param(
-            {"a": {"min": True}},
-            "placeholders.a.min: found True; allowed: a whole number from 0 to 10000",
-            id="a-truth",
-        ),
-        pytest.param(
-            {"a": {"min": 3, "max": 2}},
-            "placeholders.a.max: found 2; allowed: a whole number from 3 to 10000",
-            id="max<min",
-        ),
-        pytest.param(
-            {"a": {"min": 3, "floor": 4}},
-            "placeholders.a.floor: found 4; allowed: a whole number from 0 to 3",
-            id="floor>min",
-        ),
-        pytest.param(
-            {"a": {"min": 3, "mx": 4}}, "placeholders.a.mx: found 'mx'; allowed: the keys min, max, floor", id="a-typo"
-        ),
-        pytest.param(
-            {3: {"min": 3}},
-            "placeholders: found 3; allowed: names of choices, like gpu-slice or gpu-slice/memory=large",
-            id="no-name",
-        ),
-    ],
-)
+@all_of_them("value, problem", [
+    ([], ": found []; allowed: a mapping of names of choices to numbers of placeholders"),
+    ({"a": 2}, '.a: found 2; allowed: a mapping like {"min": 2, "max": 20}'),
+    ({"a": {"max": 2}}, ".a.min: nothing found; allowed: the number of placeholders at all times"),
+    ({"a": {"min": -1}}, ".a.min: found -1; allowed: a whole number from 0 to 10000"),
+    ({"a": {"min": True}}, ".a.min: found True; allowed: a whole number from 0 to 10000"),
+    ({"a": {"min": 3, "max": 2}}, ".a.max: found 2; allowed: a whole number from 3 to 10000"),
+    ({"a": {"min": 3, "floor": 4}}, ".a.floor: found 4; allowed: a whole number from 0 to 3"),
+    ({"a": {"min": 3, "mx": 4}}, ".a.mx: found 'mx'; allowed: the keys min, max, floor"),
+    ({3: {"min": 3}}, ": found 3; allowed: names of choices, like gpu-slice or gpu-slice/memory=large"),
+])  # fmt: skip
 def test_refused(value: Any, problem: str) -> None:
     with pytest.raises(SettingsError) as refused:
         read_replicas(value)
-    assert str(refused.value) == problem
+    assert str(refused.value) == f"placeholders{problem}"
     if isinstance(value, dict):
         with pytest.raises(TraitError, match=r"^placeholders"):
             DRASpawnerService(placeholders=value)
@@ -130,32 +97,22 @@ def test_settings_reach_the_layers_below() -> None:
     assert placeholder_pod(PLAIN, "p", placeholders)["spec"]["imagePullSecrets"] == [{"name": "registry"}]
 
 
-@pytest.mark.parametrize(
-    ("settings", "problems"),
-    [
-        pytest.param(
-            {"DRASpawnerService": {"placeholders": {}, "url": "x"}, "HubOAuth": {"api_url": "x"}}, (), id="known"
-        ),
-        pytest.param({"Application": {"log_level": 10}, "HubAuth": {"api_url": "x"}}, (), id="of-parents"),
-        pytest.param({"JupyterHub": {"services": []}, "DRASpawner": {"anything": 1}}, (), id="of-others"),
-        pytest.param(
-            {"DRASpawnerService": {"placehodlers": {}, "reservation_secs": 3}},
-            (
-                "DRASpawnerService.placehodlers is not a setting. Did you mean DRASpawnerService.placeholders?",
-                "DRASpawnerService.reservation_secs is not a setting. Did you mean DRASpawnerService.reservation_seconds?",
-            ),
-            id="typing-errors",
-        ),
-        pytest.param(
-            {"DRASpawnerService": {"colour": 1}}, ("DRASpawnerService.colour is not a setting.",), id="nothing-like-it"
-        ),
-        pytest.param(
-            {"DraSpawnerServce": {"placeholders": {}}},
-            ("DraSpawnerServce has no settings. Did you mean DRASpawnerService?",),
-            id="a-class-misspelt",
-        ),
-    ],
-)
+PLACEHOLDERS = "DRASpawnerService.placehodlers is not a setting. Did you mean DRASpawnerService.placeholders?"
+RESERVATION = "DRASpawnerService.reservation_secs is not a setting. Did you mean DRASpawnerService.reservation_seconds?"
+
+
+@all_of_them("settings, problems", {
+    "known": ({"DRASpawnerService": {"placeholders": {}, "url": "x"}, "HubOAuth": {"api_url": "x"}}, ()),
+    "of parents": ({"Application": {"log_level": 10}, "HubAuth": {"api_url": "x"}}, ()),
+    "of others": ({"JupyterHub": {"services": []}, "DRASpawner": {"anything": 1}}, ()),
+    "typing errors": (
+        {"DRASpawnerService": {"placehodlers": {}, "reservation_secs": 3}}, (PLACEHOLDERS, RESERVATION)
+    ),
+    "nothing like it": ({"DRASpawnerService": {"colour": 1}}, ("DRASpawnerService.colour is not a setting.",)),
+    "a class misspelt": (
+        {"DraSpawnerServce": {"placeholders": {}}}, ("DraSpawnerServce has no settings. Did you mean DRASpawnerService?",)
+    ),
+})  # fmt: skip
 def test_settings_that_nobody_reads(settings: dict[str, Any], problems: tuple[str, ...]) -> None:
     assert unknown_settings(Config(settings), (DRASpawnerService, *DRASpawnerService.classes)) == problems
 
@@ -167,10 +124,9 @@ def test_a_typing_error_in_the_file_is_shown_on_the_page_and_one_on_the_command_
     path.write_text("c.DRASpawnerService.placehodlers = {'gpu': {'min': 1}}")
     service = DRASpawnerService(namespace="hub")
     service.initialize(["--config", str(path)])
-    problem_text = "DRASpawnerService.placehodlers is not a setting. Did you mean DRASpawnerService.placeholders?"
-    assert service.new_context().problems() == (problem_text,)
+    assert service.new_context().problems() == (PLACEHOLDERS,)
     for arguments, stderr_text in (
-        (["--DRASpawnerService.placehodlers=1"], problem_text),
+        (["--DRASpawnerService.placehodlers=1"], PLACEHOLDERS),
         (["--placehodlers=1"], "--placehodlers is not a setting. Did you mean --DRASpawnerService.placeholders?"),
         (["placeholders"], "placeholders is unknown"),
     ):

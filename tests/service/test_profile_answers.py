@@ -7,15 +7,10 @@ import json
 from typing import Any
 
 import pytest
-from kubernetes_asyncio.client import ApiClient
 
-from dra_spawner.history.decision_log import DecisionLog
-from dra_spawner.kube.api import KubernetesApi
-from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
-from dra_spawner.placeholders.controller.settings import ControllerSettings
 from dra_spawner.service.profile_answers import ProfileAnswers
 from dra_spawner.simulator.cluster_objects import Kind
-from tests.service.unstarted_watch import UnstartedWatch
+from tests.service.unstarted_watch import UnstartedWatch, unstarted_controller
 
 
 class Asking:
@@ -24,8 +19,7 @@ class Asking:
     def __init__(self, duration: float = 0.0) -> None:
         self.clock, self.computed, self.duration = 0.0, list[str](), duration
         self.watch, self.answers = UnstartedWatch(), ProfileAnswers(lambda: self.clock)
-        api = KubernetesApi(ApiClient.__new__(ApiClient))
-        self.controller = PlaceholderController(api, self.watch, DecisionLog(), ControllerSettings("hub"))
+        self.controller = unstarted_controller(watch=self.watch)
 
     async def ask(self, name: str = "") -> int:
         """The number of the computation whose answer is given."""

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import aiohttp
-
 from dra_spawner.placeholders.planner.policy import Renewal
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
-from tests.placeholders.controller.objects import WHOLE, node, prepare, shape
-from tests.service.replica import Replica, publish_settings, publish_shapes, replica
+from tests.placeholders.controller.objects import WHOLE, node, shape
+from tests.service.replica import Replica, publish_settings, replica, set_up
 
 GPU = shape(WHOLE)
 
 
-async def resume(service: Replica, body: Any) -> tuple[int, dict[str, Any]]:
-    async with aiohttp.ClientSession() as session, session.post(f"{service.url}/resume", json=body) as answer:
-        return answer.status, await answer.json()
+async def resume(service: Replica, profile: str) -> tuple[int, Any]:
+    return (await service.send("POST", "resume", {"profile": profile}))[:2]
 
 
 async def fail_placeholders(service: Replica) -> None:
@@ -29,13 +26,12 @@ async def fail_placeholders(service: Replica) -> None:
 
 async def test_an_administrator_resumes_a_choice(embedded_cluster: ClusterUnderTest) -> None:
     cluster = embedded_cluster
-    await prepare(cluster, *node("node-a", whole("gpu-0"), whole("gpu-1")))
-    await publish_shapes(cluster, {"gpu-whole": GPU})
+    await set_up(cluster, {"gpu-whole": GPU}, *node("node-a", whole("gpu-0"), whole("gpu-1")))
     await publish_settings(cluster)
     async with replica(cluster, placeholders={"gpu-whole": {"min": 1}}, max_failed_replacements=1) as service:
         assert service.controller.policy.renewal == Renewal(max_failed=1)
         await service.until_warm(GPU, 1)
-        assert await resume(service, {"profile": "gpu-whole"}) == (200, {"profile": "gpu-whole", "resumed": False})
+        assert await resume(service, "gpu-whole") == (200, {"profile": "gpu-whole", "resumed": False})
         for _ in range(2):
             await service.until_warm(GPU, 1)
             await fail_placeholders(service)
@@ -60,8 +56,8 @@ async def test_an_administrator_resumes_a_choice(embedded_cluster: ClusterUnderT
         page = await service.get("placeholders-page")
         assert problem in page
         assert 'data-action-path="api/placeholders/resume" data-action-subject="gpu-whole"' in page
-        assert (await resume(service, {"profile": "gpu-hole"}))[0] == 404
-        assert await resume(service, {"profile": "gpu-whole"}) == (200, {"profile": "gpu-whole", "resumed": True})
+        assert (await resume(service, "gpu-hole"))[0] == 404
+        assert await resume(service, "gpu-whole") == (200, {"profile": "gpu-whole", "resumed": True})
         audit = (await service.get_json("audit"))["items"]
         assert [(each["by"], each["change"], each["subject"]) for each in audit] == [
             ("user ada", "try again", "placeholders gpu-whole")

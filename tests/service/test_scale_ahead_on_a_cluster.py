@@ -10,9 +10,6 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
-import aiohttp
-
-from dra_spawner import names
 from dra_spawner.kube.api import resource_path
 from dra_spawner.placeholders.controller.demand_settings import read_calendar_entries, read_demand
 from dra_spawner.placeholders.lifecycle import ActionKind
@@ -24,8 +21,8 @@ from dra_spawner.rehearsal.node_kinds import NodeKind
 from dra_spawner.replay.replay import Scenario, replay
 from dra_spawner.replay.traces import Trace
 from tests.cluster.under_test import ClusterUnderTest
-from tests.placeholders.controller.objects import node, prepare, shape, user_pod
-from tests.service.replica import Replica, publish_settings, publish_shapes
+from tests.placeholders.controller.objects import node, shape
+from tests.service.replica import Replica, publish_settings, server_objects, set_up
 from tests.service.virtual_replica import PATIENT, VirtualReplica, VirtualTime
 from tests.virtual_time.api import VirtualTimeApi
 
@@ -75,8 +72,7 @@ async def service_on(cluster: ClusterUnderTest, time: VirtualTime, **traits: Any
     """A leading service with one big node."""
     big = node("a")
     big[0]["status"]["capacity"] = {**big[0]["status"]["capacity"], "cpu": "1000", "pods": "1000"}
-    await prepare(cluster, *big)
-    await publish_shapes(cluster, {"cpu": PLAIN})
+    await set_up(cluster, {"cpu": PLAIN}, *big)
     # An older node than the service gives no lead time.
     async with await VirtualTimeApi.connect(cluster.admin_kubeconfig, time.stamps) as api:
         await api.get(resource_path("v1", "nodes"))
@@ -90,12 +86,6 @@ async def service_on(cluster: ClusterUnderTest, time: VirtualTime, **traits: Any
             yield running
         finally:
             await running.stop()
-
-
-async def launch(service: Replica, name: str) -> None:
-    manifest = user_pod(name, {}, cpu="100m")
-    manifest["metadata"]["labels"][names.SHAPE] = PLAIN.id
-    await service.cluster.publish(manifest)
 
 
 def has(service: Replica, servers: set[str]) -> bool:
@@ -138,7 +128,7 @@ async def test_the_service_decides_as_a_replay_of_the_same_events(embedded_clust
                 name = f"server-{minute}-{number}"
                 leaving.setdefault(minute + next(lengths), []).append(name)
                 there.add(name)
-                await launch(service, name)
+                await embedded_cluster.publish(*server_objects(name, PLAIN, cpu="100m"))
             await service.until(lambda: has(service, there), f"{len(there)} servers")
             assert minute_of(time.now()) == minute, "the test is slower than a minute"
             await jump(running, time, datetime_of(minute + 1) + timedelta(seconds=1))
@@ -207,8 +197,7 @@ async def test_the_page_and_the_api_show_the_advice(embedded_cluster: ClusterUnd
         assert "Nothing is done for this entry: the hub publishes no such choice." in calendar
         assert [each for each in Source if f"<dt>{each}</dt>" not in page] == [], "each input is explained"
         await service.until(lambda: len(service.placeholders()) == FLOOR, "only what is configured")
-        async with aiohttp.ClientSession() as session, session.get(f"{service.url}/metrics") as metrics:
-            text = await metrics.text()
+        text = await service.get("metrics")
         assert 'dra_spawner_forecast_placeholders{profile="cpu"} 25.0' in text
         assert 'dra_spawner_placeholders_target{profile="cpu",source="forecast"} 25.0' in text
 
@@ -233,16 +222,13 @@ async def test_an_entry_that_an_administrator_adds(embedded_cluster: ClusterUnde
     time = VirtualTime()
     await publish_settings(embedded_cluster)
     soon = {"users": "25 of cpu", "begins": "2026-03-02 09:12"}
-    async with (
-        aiohttp.ClientSession() as session,
-        service_on(embedded_cluster, time, scale_ahead="act") as running,
-    ):
+    async with service_on(embedded_cluster, time, scale_ahead="act") as running:
 
         async def ask(method: str, path: str, body: Any = None, match: str = "") -> tuple[int, Any]:
-            url, headers = f"{running.running.url}/{path}", {"If-Match": match} if match else {}
-            async with session.request(method, url, json=body, headers=headers) as answer:
-                tags.append(answer.headers.get("ETag", ""))
-                return answer.status, json.loads(await answer.text() or "null")
+            headers = {"If-Match": match} if match else {}
+            status, answer, tag = await running.running.send(method, path, body, **headers)
+            tags.append(tag)
+            return status, answer
 
         tags: list[str] = []
         status, refused = await ask("POST", "calendar-entries", {"users": "25 of cpu"})

@@ -5,24 +5,19 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from kubernetes_asyncio.client import ApiClient
-
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.history.records import Launch, NodeLeadTime
 from dra_spawner.history.settings import HistorySettings
-from dra_spawner.kube.api import KubernetesApi
-from dra_spawner.kube.cluster_watch import ClusterWatch
-from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.controller.policy_settings import read_policies
 from dra_spawner.placeholders.controller.scale_ahead import CountedMinute, ScaleAhead, ScaleAheadSettings
-from dra_spawner.placeholders.controller.settings import ControllerSettings
 from dra_spawner.placeholders.planner.demand.minutes import minute_of
 from dra_spawner.placeholders.planner.published_shapes import PublishedShapes, published_config_map
 from dra_spawner.service.history_recording import HistoryRecording
 from dra_spawner.service.rehearsals import Rehearsals
 from dra_spawner.service.scale_ahead_runner import ScaleAheadRunner, read_past
 from tests.placeholders.controller.objects import shape
+from tests.service.unstarted_watch import unstarted_controller
 
 NOW = datetime(2026, 3, 2, 9, 0, 30, tzinfo=UTC)
 
@@ -30,11 +25,8 @@ NOW = datetime(2026, 3, 2, 9, 0, 30, tzinfo=UTC)
 def test_policies_of_choices_that_do_not_exist_are_reported() -> None:
     policies = read_policies({"gpu-slce": {"kind": "buffer", "placeholders": 3}, "*": {"kind": "calendar"}})
     ahead = ScaleAhead(ScaleAheadSettings(policies=policies))
-    api = KubernetesApi(ApiClient.__new__(ApiClient))  # nothing is asked of it
-    decisions = DecisionLog()
-    settings = ControllerSettings("hub")
-    controller = PlaceholderController(api, ClusterWatch(api), decisions, settings, scale_ahead=ahead, now=lambda: NOW)
-    history = HistoryRecording(HistorySettings(keep=timedelta(0)), controller, decisions)
+    controller = unstarted_controller(scale_ahead=ahead, now=lambda: NOW)
+    history = HistoryRecording(HistorySettings(keep=timedelta(0)), controller, DecisionLog())
     runner = ScaleAheadRunner(controller, history, Rehearsals(controller))
     assert runner.problems() == (), "nothing is published yet"
     controller.shapes.put(published_config_map(PublishedShapes({"gpu-slice": shape({})}), "hub", {}))

@@ -6,18 +6,17 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
-import pytest
-
 from dra_spawner.kube.api import KubernetesApi, resource_path
 from dra_spawner.kube.api_errors import KubernetesError, RequestTarget
 from dra_spawner.kube.rights import missing_right
+from tests.all_of_them import all_of_them
 from tests.cluster.access import PLACEHOLDER_RULES, RBAC_API, SERVICE_ACCOUNT, grant, shipped_objects
 from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable, whole
-from tests.placeholders.controller.objects import SHARE, WHOLE, claim_spec, node, prepare, shape, user_pod
+from tests.placeholders.controller.objects import SHARE, WHOLE, claim_spec, node, shape
 from tests.polling import eventually
-from tests.service.replica import Replica, begin_round, publish_shapes, replica
+from tests.service.replica import Replica, begin_round, replica, server_objects, set_up
 
 GPU = shape(WHOLE)
 PART = shape(SHARE)
@@ -31,8 +30,7 @@ async def with_shipped_rights(cluster: ClusterUnderTest, **traits: Any) -> Async
 
 async def test_everything_works_with_the_rights_that_are_shipped(real_cluster: ClusterUnderTest) -> None:
     cluster = real_cluster
-    await prepare(cluster, *node("node-a", whole("gpu-0"), shareable("gpu-1")))
-    await publish_shapes(cluster, {"gpu-whole": GPU, "gpu-slice": PART})
+    await set_up(cluster, {"gpu-whole": GPU, "gpu-slice": PART}, *node("node-a", whole("gpu-0"), shareable("gpu-1")))
     placeholders = {"gpu-whole": {"min": 1}, "gpu-slice": {"min": 4, "max": 4}}
     async with with_shipped_rights(cluster, placeholders=placeholders) as service:
         await service.until_warm(GPU, 1)
@@ -44,18 +42,21 @@ async def test_everything_works_with_the_rights_that_are_shipped(real_cluster: C
         await service.until(lambda: "handed-over" in codes(service), "the placeholder goes")
         # Placeholders are preempted for another shape, and the pod is marked.
         large = {"gpu": claim_spec("gpu-share.example.com", "20Gi")}
-        template = {"metadata": {"name": "large"}, "spec": {"spec": large["gpu"]}, "kind": "ResourceClaimTemplate"}
-        manifest = user_pod("eve", {"gpu": {"resourceClaimTemplateName": "large"}})
-        manifest["metadata"]["labels"]["hub.jupyter.org/shape"] = shape(large).id
-        await cluster.publish({"apiVersion": "resource.k8s.io/v1", **template}, manifest)
+        await cluster.publish(*server_objects("eve", shape(large), large))
         await cluster.wait_running("eve")
-        # An unused reservation ends, and the devices are free.
-        reserved = await service.place(PART, "nobody")
-        assert reserved["kind"] == "warm"
+        assert_all_done(service)
+    # An unused reservation ends, and the devices are free.
+    async with with_shipped_rights(cluster, placeholders=placeholders, reservation_seconds=1) as service:
+        await service.until(lambda: service.controller.leads, "it leads")
+        await service.until(lambda: bool(service.controller.view().warm(PART.id)), "one is warm")
+        assert (await service.place(PART, "nobody"))["kind"] == "warm"
         await service.until(lambda: "expired" in codes(service), "the reservation expires")
-        assert service.context.problems() == ()
-        outcomes = {each.decision.outcome for each in service.context.decisions.newest(1000)}
-        assert outcomes == {"done"}
+        assert_all_done(service)
+
+
+def assert_all_done(service: Replica) -> None:
+    assert service.context.problems() == ()
+    assert {each.decision.outcome for each in service.context.decisions.newest(1000)} == {"done"}
 
 
 def codes(service: Replica) -> set[str]:
@@ -66,8 +67,7 @@ async def test_a_handover_on_a_full_node_with_the_rights_that_are_shipped(real_c
     """The server's pod becomes a consumer of the warm claim, which needs another right."""
     cluster = real_cluster
     gpu = shape(WHOLE, cpu="5")
-    await prepare(cluster, *node("node-a", whole("gpu-0")))
-    await publish_shapes(cluster, {"gpu-whole": gpu})
+    await set_up(cluster, {"gpu-whole": gpu}, *node("node-a", whole("gpu-0")))
     async with with_shipped_rights(cluster, placeholders={"gpu-whole": {"min": 1, "max": 1}}) as service:
         await service.until_warm(gpu, 1)
         answer = await service.place(gpu, "ada")
@@ -80,8 +80,7 @@ async def test_a_handover_on_a_full_node_with_the_rights_that_are_shipped(real_c
 async def test_missing_rules_are_named(real_cluster: ClusterUnderTest) -> None:
     """Without any of the placeholders' rules, then with some of them taken away."""
     cluster = real_cluster
-    await prepare(cluster, *node("node-a", whole("gpu-0")))
-    await publish_shapes(cluster, {"gpu-whole": GPU})
+    await set_up(cluster, {"gpu-whole": GPU}, *node("node-a", whole("gpu-0")))
     kubeconfig = await service_kubeconfig(cluster, rules=())
     async with replica(cluster, kubeconfig, placeholders={"gpu-whole": {"min": 1}}) as service:
         rule = '{apiGroups: [""], resources: [configmaps], resourceNames: [dra-spawner-shapes], verbs: [list, watch]}'
@@ -154,8 +153,7 @@ async def test_a_handover_ends_well_without_the_right_to_add_a_consumer(real_clu
     """As after an upgrade to Kubernetes 1.36: the server runs, and a decision shows the missing right."""
     cluster = real_cluster
     gpu = shape(WHOLE, cpu="5")
-    await prepare(cluster, *node("node-a", whole("gpu-0")))
-    await publish_shapes(cluster, {"gpu-whole": gpu})
+    await set_up(cluster, {"gpu-whole": gpu}, *node("node-a", whole("gpu-0")))
     kubeconfig = await service_kubeconfig(cluster)
     await without(cluster, "clusterroles", None, "resourceclaims/binding")
     async with replica(cluster, kubeconfig, placeholders={"gpu-whole": {"min": 1, "max": 1}}) as service:
@@ -167,36 +165,30 @@ async def test_a_handover_ends_well_without_the_right_to_add_a_consumer(real_clu
         assert {each.kind for each in decisions if "resourceclaims/binding" in each.outcome} == {"add-consumer"}
 
 
-@pytest.mark.parametrize(
-    ("status", "message", "expected"),
-    [
-        pytest.param(
-            403,
-            'pods is forbidden: User "system:serviceaccount:hub:x" cannot create resource "pods" in API group "" '
-            'in the namespace "hub"',
-            'its account lacks the rule {apiGroups: [""], resources: [pods], verbs: [create]} in namespace hub',
-            id="in-a-namespace",
-        ),
-        pytest.param(
-            403,
-            'nodes "a" is forbidden: User "x" cannot patch resource "nodes" in API group "" at the cluster scope',
-            'its account lacks the ClusterRole rule {apiGroups: [""], resources: [nodes], verbs: [patch]}',
-            id="of-the-cluster",
-        ),
-        pytest.param(
-            403, 'pods "p" is forbidden: no PriorityClass with name placeholders was found', "", id="another-reason"
-        ),
-        pytest.param(
-            422,
-            'claim "c" is invalid: status.allocation: Forbidden: changing status.allocation requires more: forbidden: User "x" '
-            'cannot update resource "resourceclaims/binding" in API group "resource.k8s.io" at the cluster scope',
-            "its account lacks the ClusterRole rule "
-            '{apiGroups: ["resource.k8s.io"], resources: [resourceclaims/binding], verbs: [update]}',
-            id="of-a-finer-check",
-        ),
-        pytest.param(409, "conflict", "", id="another-status"),
-    ],
+LACKS = "its account lacks the"
+NOT_ALLOWED = 'User "system:serviceaccount:hub:x" cannot create resource "pods" in API group "" in the namespace "hub"'
+BINDING = (
+    'claim "c" is invalid: status.allocation: Forbidden: changing status.allocation requires more: forbidden: User "x" '
+    'cannot update resource "resourceclaims/binding" in API group "resource.k8s.io" at the cluster scope'
 )
+
+
+@all_of_them("status, message, expected", {
+    "in a namespace": (
+        403, f"pods is forbidden: {NOT_ALLOWED}",
+        f'{LACKS} rule {{apiGroups: [""], resources: [pods], verbs: [create]}} in namespace hub',
+    ),
+    "of the cluster": (
+        403, 'nodes "a" is forbidden: User "x" cannot patch resource "nodes" in API group "" at the cluster scope',
+        f'{LACKS} ClusterRole rule {{apiGroups: [""], resources: [nodes], verbs: [patch]}}',
+    ),
+    "another reason": (403, 'pods "p" is forbidden: no PriorityClass with name placeholders was found', ""),
+    "of a finer check": (
+        422, BINDING,
+        f'{LACKS} ClusterRole rule {{apiGroups: ["resource.k8s.io"], resources: [resourceclaims/binding], verbs: [update]}}',
+    ),
+    "another status": (409, "conflict", ""),
+})  # fmt: skip
 def test_rules_are_read_off_refusals(status: int, message: str, expected: str) -> None:
     error = KubernetesError(RequestTarget("create", "pods"), status=status, reason="Forbidden", message=message)
     assert missing_right(error) == expected

@@ -13,7 +13,7 @@ from dra_spawner.simulator.claims import ObjectKey
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable, whole
 from tests.placeholders.controller.objects import SHARE, WHOLE, node, prepare, shape
-from tests.service.replica import publish_shapes, replica
+from tests.service.replica import publish_shapes, replica, set_up
 
 GPU = shape(WHOLE)
 PART = shape(SHARE)
@@ -76,8 +76,7 @@ async def test_no_placeholder_is_reserved_while_decisions_are_on_hold(
 ) -> None:
     """The hub goes on as if there were no service."""
     cluster = embedded_cluster
-    await prepare(cluster, *node("node-a", whole("gpu-0")))
-    await publish_shapes(cluster, SHAPES)
+    await set_up(cluster, SHAPES, *node("node-a", whole("gpu-0")))
     async with replica(cluster, placeholders={"gpu-whole": {"min": 1}}) as service:
         await service.until_warm(GPU, 1)
         monkeypatch.setattr(service.controller.watch, "staleness_seconds", lambda: 1200.0)
@@ -102,8 +101,7 @@ def metric_value(service: Any, name: str, **wanted: str) -> float | None:
 
 async def test_nothing_is_created_without_placeholders(cluster: ClusterUnderTest) -> None:
     """The service writes nothing, and reports no missing right."""
-    await prepare(cluster, *node("node-a", whole("gpu-0")))
-    await publish_shapes(cluster, SHAPES)
+    await set_up(cluster, SHAPES, *node("node-a", whole("gpu-0")))
     async with replica(cluster) as service:
         await service.until(lambda: service.controller.latest is not None, "it leads")
         assert service.context.decisions.count == 0
@@ -114,7 +112,8 @@ async def test_nothing_is_created_without_placeholders(cluster: ClusterUnderTest
         assert not [each for each in found["metadata"]["labels"] if each.startswith("hub.jupyter.org/")]
 
 
-async def test_published_shapes_stay_in_use_until_valid_ones_come(cluster: ClusterUnderTest) -> None:
+async def test_published_shapes_stay_in_use_until_valid_ones_come(embedded_cluster: ClusterUnderTest) -> None:
+    cluster = embedded_cluster
     await prepare(cluster, *node("node-a", whole("gpu-0"), whole("gpu-1")))
     async with replica(cluster, placeholders={"gpu-whole": {"min": 1}}) as service:
         missing = f"the hub has not published its profiles yet (ConfigMap {names.SHAPES_CONFIG_MAP})"
@@ -145,8 +144,7 @@ async def test_published_shapes_stay_in_use_until_valid_ones_come(cluster: Clust
 
 async def test_a_new_replica_without_a_hub_leaves_placeholders_alone(embedded_cluster: ClusterUnderTest) -> None:
     cluster = embedded_cluster
-    await prepare(cluster, *node("node-a", whole("gpu-0")))
-    await publish_shapes(cluster, SHAPES)
+    await set_up(cluster, SHAPES, *node("node-a", whole("gpu-0")))
     placeholders = {"gpu-whole": {"min": 1}}
     async with replica(cluster, placeholders=placeholders) as service:
         await service.until_warm(GPU, 1)
@@ -169,42 +167,26 @@ async def test_a_new_replica_without_a_hub_leaves_placeholders_alone(embedded_cl
         await service.until(lambda: not list(service.controller.view().warm_claims()), "their claims are deleted")
 
 
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        pytest.param(b"{", "The body must be JSON.", id="no-json"),
-        pytest.param([], "The body must be a JSON object.", id="a-list"),
-        pytest.param({}, "shape: nothing found; allowed: 16 hexadecimal digits.", id="nothing"),
-        pytest.param({"shape": 3}, "shape: found 3; allowed: 16 hexadecimal digits.", id="a-number"),
-        pytest.param(
-            {"shape": "0" * 16, "pod": "../x", "namespace": "n"},
-            "pod: found '../x'; allowed: a name of a Kubernetes object.",
-            id="another-path",
-        ),
-        pytest.param(
-            {"shape": "0" * 16, "pod": "x", "namespace": "n" * 300},
+async def test_questions_that_make_no_sense(embedded_cluster: ClusterUnderTest) -> None:
+    whole_question = {"shape": "0" * 16, "pod": "x", "namespace": "n"}
+    definition = "definition: allowed: JSON as text, 32768 bytes at most."
+    questions: list[tuple[Any, str]] = [
+        (b"{", "The body must be JSON."),
+        ([], "The body must be a JSON object."),
+        ({}, "shape: nothing found; allowed: 16 hexadecimal digits."),
+        ({"shape": 3}, "shape: found 3; allowed: 16 hexadecimal digits."),
+        ({**whole_question, "pod": "../x"}, "pod: found '../x'; allowed: a name of a Kubernetes object."),
+        (
+            {**whole_question, "namespace": "n" * 300},
             f"namespace: found '{'n' * 59}; allowed: a name of a Kubernetes object.",
-            id="a-long-name",
         ),
-        pytest.param(
-            {"shape": "0" * 16, "node": "x"}, "node: not known; allowed: shape, pod, namespace, definition.", id="more"
-        ),
-        pytest.param(
-            {"shape": "0" * 16, "pod": "x", "namespace": "n", "definition": {}},
-            "definition: allowed: JSON as text, 32768 bytes at most.",
-            id="a-definition-that-is-no-text",
-        ),
-        pytest.param(
-            {"shape": "0" * 16, "pod": "x", "namespace": "n", "definition": " " * 40_000},
-            "definition: allowed: JSON as text, 32768 bytes at most.",
-            id="a-large-definition",
-        ),
-    ],
-)
-async def test_questions_that_make_no_sense(embedded_cluster: ClusterUnderTest, body: Any, message: str) -> None:
+        ({"shape": "0" * 16, "node": "x"}, "node: not known; allowed: shape, pod, namespace, definition."),
+        ({**whole_question, "definition": {}}, definition),
+        ({**whole_question, "definition": " " * 40_000}, definition),
+    ]
     async with replica(embedded_cluster, placeholders={"gpu-whole": {"min": 1}}) as service:
-        status, answer = await service.ask(body)
-        assert (status, answer["detail"]) == (400, message)
+        found = [await service.ask(body) for body, _ in questions]
+    assert [(status, answer["detail"]) for status, answer in found] == [(400, message) for _, message in questions]
 
 
 async def test_only_the_hub_may_ask_for_placements(embedded_cluster: ClusterUnderTest) -> None:
@@ -222,8 +204,7 @@ async def test_only_the_hub_may_ask_for_placements(embedded_cluster: ClusterUnde
 async def test_servers_in_namespaces_of_their_own_get_no_claims(embedded_cluster: ClusterUnderTest) -> None:
     """But placeholders are preempted for them."""
     cluster = embedded_cluster
-    await prepare(cluster, *node("node-a", whole("gpu-0")))
-    await publish_shapes(cluster, SHAPES)
+    await set_up(cluster, SHAPES, *node("node-a", whole("gpu-0")))
     async with replica(cluster, placeholders={"gpu-whole": {"min": 1}}, user_namespaces=True) as service:
         await service.until_warm(GPU, 1)
         status, answer = await service.ask({"shape": GPU.id, "pod": "ada", "namespace": "user-ada"})
@@ -231,8 +212,7 @@ async def test_servers_in_namespaces_of_their_own_get_no_claims(embedded_cluster
 
 
 async def test_a_pending_placeholder_shows_its_cause(cluster: ClusterUnderTest) -> None:
-    await prepare(cluster, *node("node-a"))
-    await publish_shapes(cluster, SHAPES)
+    await set_up(cluster, SHAPES, *node("node-a"))
     async with replica(cluster, placeholders={"gpu-whole": {"min": 1}}) as service:
         await service.until(
             lambda: any(each["pending_because"] for each in placeholders_json(service.controller, service.context)),

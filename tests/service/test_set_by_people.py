@@ -2,36 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from datetime import timedelta
-from typing import Any
-
-import aiohttp
 
 from dra_spawner import names
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
-from tests.placeholders.controller.objects import WHOLE, node, prepare, shape
+from tests.placeholders.controller.objects import WHOLE, node, shape
 from tests.polling import eventually
-from tests.service.replica import Replica, publish_settings, publish_shapes, replica
+from tests.service.replica import publish_settings, replica, set_up
 
 GPU = shape(WHOLE)
 TARGETS = {"gpu-whole": {"min": 1}}
 
 
-async def ask(service: Replica, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any, str]:
-    """Status, answer and ETag."""
-    async with (
-        aiohttp.ClientSession() as session,
-        session.request(method, f"{service.url}/{path}", json=body, headers=headers) as answer,
-    ):
-        return answer.status, json.loads(await answer.text() or "null"), answer.headers.get("ETag", "")
-
-
 async def two_nodes(cluster: ClusterUnderTest) -> None:
     nodes = [node(name, whole("gpu-0"), whole("gpu-1")) for name in ("node-a", "node-b")]
-    await prepare(cluster, *nodes[0], *nodes[1])
-    await publish_shapes(cluster, {"gpu-whole": GPU})
+    await set_up(cluster, {"gpu-whole": GPU}, *nodes[0], *nodes[1])
     await publish_settings(cluster)
 
 
@@ -40,16 +26,16 @@ async def test_numbers_are_set_and_survive_a_restart(cluster: ClusterUnderTest) 
     path = "settings/placeholders/gpu-whole"
     async with replica(cluster, placeholders=TARGETS) as service:
         await service.until_warm(GPU, 1)
-        assert (await ask(service, "GET", path))[0] == 404
+        assert (await service.send("GET", path))[0] == 404
         until = (service.controller.now() + timedelta(hours=1)).isoformat()
         body = {"min": 3, "max": 4, "until": until, "reason": "exam"}
-        status, answer, _ = await ask(service, "PUT", path, body)
+        status, answer, _ = await service.send("PUT", path, body)
         assert (status, answer["min"], answer["by"], answer["reason"]) == (200, 3, "user ada", "exam"), answer
         await service.until_warm(GPU, 3)
-        _, _, tag = await ask(service, "GET", path)
-        assert (await ask(service, "GET", path, None, **{"If-None-Match": tag}))[0] == 304
-        assert (await ask(service, "PUT", path, {"min": 2, "max": 2}, **{"If-Match": '"old"'}))[0] == 412
-        assert (await ask(service, "PUT", path, {"min": 2, "max": 2}, **{"If-Match": tag}))[0] == 200
+        _, _, tag = await service.send("GET", path)
+        assert (await service.send("GET", path, None, **{"If-None-Match": tag}))[0] == 304
+        assert (await service.send("PUT", path, {"min": 2, "max": 2}, **{"If-Match": '"old"'}))[0] == 412
+        assert (await service.send("PUT", path, {"min": 2, "max": 2}, **{"If-Match": tag}))[0] == 200
         await service.until_warm(GPU, 2)
         for wrong in (
             {"min": 3},
@@ -57,16 +43,16 @@ async def test_numbers_are_set_and_survive_a_restart(cluster: ClusterUnderTest) 
             {"min": 1, "max": 2, "until": "2020-01-01T00:00:00Z"},
             {"x": 1},
         ):
-            status, problem, _ = await ask(service, "PUT", path, wrong)
+            status, problem, _ = await service.send("PUT", path, wrong)
             assert (status, problem["title"]) == (400, "Bad Request")
-        assert (await ask(service, "PUT", "settings/placeholders/nothing", body))[0] == 404
+        assert (await service.send("PUT", "settings/placeholders/nothing", body))[0] == 404
     async with replica(cluster, placeholders=TARGETS) as service:
         await service.until_warm(GPU, 2)
         await service.until(lambda: bool(service.controller.operators.present.settings), "the settings are read")
         assert (await service.get_json("settings"))["items"][0]["min"] == 2
-        assert (await ask(service, "DELETE", path))[0] == 204
+        assert (await service.send("DELETE", path))[0] == 204
         await service.until_warm(GPU, 1)
-        assert (await ask(service, "DELETE", path))[0] == 404
+        assert (await service.send("DELETE", path))[0] == 404
         audit = (await service.get_json("audit"))["items"]
         assert [(each["by"], each["change"], each["subject"]) for each in audit] == [
             ("user ada", "deleted", "placeholders gpu-whole"),
@@ -83,7 +69,7 @@ async def test_a_setting_ends_by_itself(embedded_cluster: ClusterUnderTest) -> N
         async def ends_after(**time: float) -> bool:
             until = (service.controller.now() + timedelta(**time)).isoformat()
             body = {"min": 2, "max": 2, "until": until}
-            status, _, _ = await ask(service, "PUT", "settings/placeholders/gpu-whole", body)
+            status, _, _ = await service.send("PUT", "settings/placeholders/gpu-whole", body)
             return status == 200
 
         assert await ends_after(hours=1)
@@ -98,23 +84,23 @@ async def test_pause_and_observe(embedded_cluster: ClusterUnderTest) -> None:
     await two_nodes(cluster)
     async with replica(cluster, placeholders=TARGETS) as service:
         await service.until_warm(GPU, 1)
-        assert (await ask(service, "PUT", "settings/paused/gpu-whole", {}))[0] == 200
+        assert (await service.send("PUT", "settings/paused/gpu-whole", {}))[0] == 200
         (key,) = service.placeholders()
-        status, taken, _ = await ask(service, "DELETE", f"placeholders/{key.name}")
+        status, taken, _ = await service.send("DELETE", f"placeholders/{key.name}")
         assert (status, taken) == (202, {"subject": key.name, "order": "evict"})
         await service.until(lambda: not service.placeholders(), "it is evicted")
         await service.decide()
         assert not service.placeholders(), "no other one is created"
         evicted = [each.decision for each in service.context.decisions.newest() if each.decision.code == "evicted"]
         assert [(each.reason, each.outcome) for each in evicted] == [("user ada evicted it", "done")]
-        assert (await ask(service, "DELETE", f"placeholders/{key.name}"))[0] == 404
-        assert (await ask(service, "PUT", "settings/observing", {"reason": "test"}))[0] == 200
-        assert (await ask(service, "DELETE", "settings/paused/gpu-whole"))[0] == 204
+        assert (await service.send("DELETE", f"placeholders/{key.name}"))[0] == 404
+        assert (await service.send("PUT", "settings/observing", {"reason": "test"}))[0] == 200
+        assert (await service.send("DELETE", "settings/paused/gpu-whole"))[0] == 204
         await service.decide()
         assert not service.placeholders()
         hold = "nothing is decided: the service only observes, set by user ada: test"
         assert (await service.get_json("placeholders"))["on_hold"] == hold
-        assert (await ask(service, "DELETE", "settings/observing"))[0] == 204
+        assert (await service.send("DELETE", "settings/observing"))[0] == 204
         await service.until_warm(GPU, 1)
 
 
@@ -125,13 +111,13 @@ async def test_an_order_outlives_its_leader(embedded_cluster: ClusterUnderTest) 
         await service.until_warm(GPU, 1)
         (key,) = service.placeholders()
         # Nothing is carried out before this leader ends.
-        assert (await ask(service, "PUT", "settings/observing", {}))[0] == 200
-        assert (await ask(service, "DELETE", f"placeholders/{key.name}"))[0] == 202
+        assert (await service.send("PUT", "settings/observing", {}))[0] == 200
+        assert (await service.send("DELETE", f"placeholders/{key.name}"))[0] == 202
         await service.decide()
         assert key in service.placeholders()
     async with replica(cluster, placeholders=TARGETS) as service:
         await service.until(lambda: bool(service.controller.operators.present.settings), "the settings are read")
-        assert (await ask(service, "DELETE", "settings/observing"))[0] == 204
+        assert (await service.send("DELETE", "settings/observing"))[0] == 204
         await service.until(lambda: key not in service.placeholders(), "the next leader evicts it")
         await service.until(lambda: not service.controller.operators.present.orders, "the order is removed")
         await service.until_warm(GPU, 1)
@@ -150,20 +136,21 @@ async def test_a_reservation_is_released(embedded_cluster: ClusterUnderTest) -> 
         await service.until_warm(GPU, 1)
         (key,) = service.placeholders()
         path = f"placeholders/{key.name}/reservation"
-        assert (await ask(service, "DELETE", path))[0] == 409
+        assert (await service.send("DELETE", path))[0] == 409
         await service.place(GPU, "ada")
-        assert (await ask(service, "DELETE", f"placeholders/{key.name}"))[0] == 409, "it is reserved"
-        assert (await ask(service, "DELETE", path))[0] == 202
+        assert (await service.send("DELETE", f"placeholders/{key.name}"))[0] == 409, "it is reserved"
+        assert (await service.send("DELETE", path))[0] == 202
         await service.until(lambda: key not in service.placeholders(), "it is deleted")
         await service.until_warm(GPU, 1)
 
 
-async def test_a_node_is_drained_and_used_again(cluster: ClusterUnderTest) -> None:
+async def test_a_node_is_drained_and_used_again(embedded_cluster: ClusterUnderTest) -> None:
+    cluster = embedded_cluster
     await two_nodes(cluster)
     async with replica(cluster, placeholders={"gpu-whole": {"min": 2}}) as service:
         await service.until_warm(GPU, 2)
         (drained, *_) = {each.node for each in service.placeholders().values()}
-        status, _, _ = await ask(service, "PUT", f"settings/draining/{drained}", {"reason": "repair"})
+        status, _, _ = await service.send("PUT", f"settings/draining/{drained}", {"reason": "repair"})
         assert status == 200
 
         def nodes() -> list[str]:
@@ -172,7 +159,7 @@ async def test_a_node_is_drained_and_used_again(cluster: ClusterUnderTest) -> No
         await service.until(lambda: len(nodes()) == 2 and drained not in nodes(), "its placeholders are elsewhere")
         await service.until_warm(GPU, 2)
         assert await label_of(cluster, drained) == names.ORDERED
-        assert (await ask(service, "DELETE", f"settings/draining/{drained}"))[0] == 204
+        assert (await service.send("DELETE", f"settings/draining/{drained}"))[0] == 204
 
         async def is_back() -> bool:
             return await label_of(cluster, drained) == ""

@@ -6,16 +6,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from kubernetes_asyncio.client import ApiClient
 from prometheus_client import CollectorRegistry
 
 from dra_spawner import names
-from dra_spawner.history.decision_log import DecisionLog
-from dra_spawner.kube.api import KubernetesApi
-from dra_spawner.kube.cluster_watch import RESOURCES, ClusterWatch
-from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.kube.cluster_watch import RESOURCES
 from dra_spawner.placeholders.controller.reconciler import KINDS_OF_DECISIONS
-from dra_spawner.placeholders.controller.settings import ControllerSettings
 from dra_spawner.placeholders.lifecycle import Cause, PlaceholderState
 from dra_spawner.placeholders.planner.actions import Hold
 from dra_spawner.placeholders.planner.limited_targets import DenialCause
@@ -30,6 +25,7 @@ from tests.cluster.access import (
     manifests,
     shipped_objects,
 )
+from tests.service.unstarted_watch import unstarted_controller
 
 ROOT = Path(__file__).parents[2]
 
@@ -160,11 +156,8 @@ def test_every_word_is_documented() -> None:
         *KINDS_OF_DECISIONS,
     }
     assert sorted(word for word in words if f"`{word}`" not in text) == []
-    api = KubernetesApi(ApiClient.__new__(ApiClient))  # nothing is asked of it
     registry = CollectorRegistry()
-    register_placeholders(
-        registry, PlaceholderController(api, ClusterWatch(api), DecisionLog(), ControllerSettings("hub"))
-    )
+    register_placeholders(registry, unstarted_controller())
     for family in registry.collect():
         assert family.name in text, family.name
 

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-import aiohttp
-
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
-from tests.placeholders.controller.objects import WHOLE, node, prepare, shape
-from tests.service.replica import Replica, publish_shapes, replica
+from tests.placeholders.controller.objects import WHOLE, node, shape
+from tests.service.replica import Replica, replica, set_up
 
 GPU = shape(WHOLE)
 
 
 async def ask(service: Replica, **question: Any) -> tuple[int, Any]:
-    body = {"profile": "gpu-whole", **question}
-    async with aiohttp.ClientSession() as session, session.post(f"{service.url}/simulations", json=body) as answer:
-        return answer.status, await answer.json()
+    return (await service.send("POST", "simulations", {"profile": "gpu-whole", **question}))[:2]
 
 
 async def test_users_and_nodes_that_may_come_and_go(embedded_cluster: ClusterUnderTest) -> None:
     cluster = embedded_cluster
     nodes = [node(name, whole("gpu-0"), whole("gpu-1")) for name in ("node-a", "node-b")]
-    await prepare(cluster, *nodes[0], *nodes[1])
-    await publish_shapes(cluster, {"gpu-whole": GPU})
+    await set_up(cluster, {"gpu-whole": GPU}, *nodes[0], *nodes[1])
     async with replica(cluster, placeholders={"gpu-whole": {"min": 1}}) as service:
         await service.until_warm(GPU, 1)
         status, found = await ask(service, users=4)

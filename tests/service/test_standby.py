@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
 
-import aiohttp
 import pytest
 from aiohttp import web
 
@@ -15,9 +14,9 @@ from dra_spawner.service.context import Role
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.local_server import serving
-from tests.placeholders.controller.objects import WHOLE, node, prepare, shape
+from tests.placeholders.controller.objects import WHOLE, node, shape
 from tests.polling import eventually
-from tests.service.replica import Replica, publish_shapes, replica
+from tests.service.replica import Replica, replica, set_up
 
 GPU = shape(WHOLE)
 LEASES = "coordination.k8s.io/v1"
@@ -58,9 +57,9 @@ async def until_standby(service: Replica) -> None:
     await service.until(lambda: service.context.role is Role.STANDBY, "it stands by")
 
 
-async def test_a_standby_reserves_nothing_and_names_the_leader(cluster: ClusterUnderTest) -> None:
-    await prepare(cluster, *node("node-a", whole("gpu-0")))
-    await publish_shapes(cluster, {"gpu-whole": GPU})
+async def test_a_standby_reserves_nothing_and_names_the_leader(embedded_cluster: ClusterUnderTest) -> None:
+    cluster = embedded_cluster
+    await set_up(cluster, {"gpu-whole": GPU}, *node("node-a", whole("gpu-0")))
     placeholders = {"gpu-whole": {"min": 1, "max": 1}}
     async with replica(cluster, placeholders=placeholders) as leader:
         await leader.until_warm(GPU, 1)
@@ -78,8 +77,7 @@ async def test_a_standby_reserves_nothing_and_names_the_leader(cluster: ClusterU
 
 async def test_a_standby_answers_reads_from_its_own_view(embedded_cluster: ClusterUnderTest) -> None:
     cluster = embedded_cluster
-    await prepare(cluster, *node("node-a", whole("gpu-0")))
-    await publish_shapes(cluster, {"gpu-whole": GPU})
+    await set_up(cluster, {"gpu-whole": GPU}, *node("node-a", whole("gpu-0")))
     placeholders = {"gpu-whole": {"min": 2, "max": 2}}
     async with replica(cluster, placeholders=placeholders) as leader:
         await leader.until_warm(GPU, 1)
@@ -119,7 +117,7 @@ async def test_a_standby_answers_reads_from_its_own_view(embedded_cluster: Clust
             assert "replica: standby" in page
             assert "placeholders of tpu" in page
             assert "stands by" not in await leader.get("page")
-            status, refused = await send(standby, "decisions?limit=many")
+            status, refused, _ = await standby.send("GET", "decisions?limit=many")
             assert (status, refused["detail"]) == (400, "limit must be a whole number from 0 to 1000.")
 
 
@@ -149,8 +147,3 @@ async def test_only_managers_of_the_service_may_ask_for_placements(embedded_clus
     async with replica(embedded_cluster, placeholders={"gpu-whole": {"min": 1}}) as service:
         for scheme in ("", "DRA-Spawner-Replica 1.2.3.4", "Basic YTpi", "token"):
             assert (await service.ask(question(embedded_cluster), token="", Authorization=scheme))[0] == 401, scheme
-
-
-async def send(service: Replica, path: str) -> tuple[int, Any]:
-    async with aiohttp.ClientSession() as session, session.get(f"{service.url}/{path}") as answer:
-        return answer.status, await answer.json()

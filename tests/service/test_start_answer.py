@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from dra_spawner.service.start_answer import StartAnswer
+from tests.all_of_them import all_of_them
 from tests.polling import PATIENCE_SECONDS, eventually_sync
 from tests.ports import free_port
 
@@ -101,16 +102,13 @@ def test_a_service_that_listens_elsewhere_leaves_the_port() -> None:
         ask(port)
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        {},
-        {"JUPYTERHUB_SERVICE_URL": "http://127.0.0.1:8181"},
-        {"JUPYTERHUB_SERVICE_PREFIX": PREFIX},
-        {"JUPYTERHUB_SERVICE_URL": "http://127.0.0.1:x", "JUPYTERHUB_SERVICE_PREFIX": PREFIX},
-        {"JUPYTERHUB_SERVICE_URL": "nonsense", "JUPYTERHUB_SERVICE_PREFIX": PREFIX},
-    ],
-)
+@all_of_them("given", [
+    {},
+    {"JUPYTERHUB_SERVICE_URL": "http://127.0.0.1:8181"},
+    {"JUPYTERHUB_SERVICE_PREFIX": PREFIX},
+    {"JUPYTERHUB_SERVICE_URL": "http://127.0.0.1:x", "JUPYTERHUB_SERVICE_PREFIX": PREFIX},
+    {"JUPYTERHUB_SERVICE_URL": "nonsense", "JUPYTERHUB_SERVICE_PREFIX": PREFIX},
+])  # fmt: skip
 def test_without_a_hub_nothing_listens(given: dict[str, str]) -> None:
     assert StartAnswer.from_environment(given) is None
 

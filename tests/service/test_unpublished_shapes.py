@@ -11,8 +11,8 @@ from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.claims import ObjectKey
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable, whole
-from tests.placeholders.controller.objects import SHARE, WHOLE, claim_spec, node, prepare, shape, user_pod
-from tests.service.replica import Replica, publish_shapes, replica
+from tests.placeholders.controller.objects import SHARE, WHOLE, claim_spec, node, shape
+from tests.service.replica import Replica, replica, server_objects, set_up
 
 PART = shape(SHARE)
 LARGE_CLAIM = {"gpu": claim_spec("gpu-share.example.com", "20Gi")}
@@ -32,24 +32,13 @@ async def ask(service: Replica, wanted: Shape, pod: str, definition: str | None 
 
 async def start(cluster: ClusterUnderTest, wanted: Shape, name: str, claims: Mapping[str, Json], **kind: Any) -> None:
     """Create a user's pod with claims of its own and the definition of its shape."""
-    templates = [
-        {
-            "apiVersion": "resource.k8s.io/v1",
-            "kind": "ResourceClaimTemplate",
-            "metadata": {"name": f"{name}-{entry}"},
-            "spec": {"spec": spec},
-        }
-        for entry, spec in claims.items()
-    ]
-    manifest = user_pod(name, {entry: {"resourceClaimTemplateName": f"{name}-{entry}"} for entry in claims}, **kind)
-    manifest["metadata"]["labels"][names.SHAPE] = wanted.id
-    manifest["metadata"]["annotations"] = {names.DEFINITION: definition_of(wanted)}
-    await cluster.publish(*templates, manifest)
+    *templates, pod = server_objects(name, wanted, claims, **kind)
+    pod["metadata"]["annotations"] = {names.DEFINITION: definition_of(wanted)}
+    await cluster.publish(*templates, pod)
 
 
 async def test_placeholders_are_preempted_for_unpublished_shapes(cluster: ClusterUnderTest) -> None:
-    await prepare(cluster, *node("node-a", shareable("gpu-0")))
-    await publish_shapes(cluster, {"gpu-slice": PART})
+    await set_up(cluster, {"gpu-slice": PART}, *node("node-a", shareable("gpu-0")))
     async with replica(cluster, placeholders={"gpu-slice": {"min": 2}}) as service:
         await service.until_warm(PART, 2)
         status, answer = await service.ask({"shape": LARGE.id, "pod": "ada", "namespace": cluster.namespace})
@@ -77,8 +66,7 @@ async def test_placeholders_are_preempted_for_unpublished_shapes(cluster: Cluste
 
 async def test_a_placeholder_for_a_pending_server_waits_for_a_node(cluster: ClusterUnderTest) -> None:
     """The present leader has never been asked about this shape."""
-    await prepare(cluster, *node("node-a", whole("gpu-0")))
-    await publish_shapes(cluster, {"gpu-whole": shape(WHOLE)})
+    await set_up(cluster, {"gpu-whole": shape(WHOLE)}, *node("node-a", whole("gpu-0")))
     placeholders = {"gpu-whole": {"min": 1}}
     async with replica(cluster, placeholders=placeholders, node_kinds_are_all=True) as service:
         await service.until_warm(shape(WHOLE), 1)
@@ -109,14 +97,12 @@ def for_pending_pod(service: Replica) -> list[Any]:
 
 async def test_a_pod_with_a_wrong_definition_gets_no_placeholder(embedded_cluster: ClusterUnderTest) -> None:
     cluster = embedded_cluster
-    await prepare(cluster, *node("node-a", whole("gpu-0")))
-    await publish_shapes(cluster, {"gpu-whole": shape(WHOLE)})
+    await set_up(cluster, {"gpu-whole": shape(WHOLE)}, *node("node-a", whole("gpu-0")))
     async with replica(cluster, placeholders={"gpu-whole": {"min": 1}}) as service:
         await service.until_warm(shape(WHOLE), 1)
-        manifest = user_pod("eve", {}, cpu="1000")
-        manifest["metadata"]["labels"][names.SHAPE] = TWO.id
-        manifest["metadata"]["annotations"] = {names.DEFINITION: definition_of(PART)}
-        await cluster.publish(manifest)
+        (pod,) = server_objects("eve", TWO, cpu="1000")
+        pod["metadata"]["annotations"] = {names.DEFINITION: definition_of(PART)}
+        await cluster.publish(pod)
         await service.until(
             lambda: ObjectKey(cluster.namespace, "eve") in service.controller.view().users, "the pod is seen"
         )

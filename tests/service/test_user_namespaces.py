@@ -14,8 +14,8 @@ from tests.cluster.access import PLACEHOLDER_RULES, USER_NAMESPACES_RULES
 from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable
-from tests.placeholders.controller.objects import SHARE, claim_spec, node, prepare, shape, user_pod
-from tests.service.replica import Replica, publish_shapes, replica
+from tests.placeholders.controller.objects import SHARE, claim_spec, node, shape
+from tests.service.replica import Replica, replica, server_objects, set_up
 
 PART = shape(SHARE)
 LARGE_CLAIM = {"gpu": claim_spec("gpu-share.example.com", "40Gi")}
@@ -30,13 +30,10 @@ async def users_namespace(cluster: ClusterUnderTest) -> AsyncIterator[str]:
 
 async def start(cluster: ClusterUnderTest, namespace: str) -> str:
     """A server in its user's namespace, as the spawner makes it; the path of its pod."""
-    template = {"metadata": {"name": "gpu"}, "spec": {"spec": LARGE_CLAIM["gpu"]}}
-    path = resource_path("resource.k8s.io/v1", "resourceclaimtemplates", namespace)
-    await cluster.admin.create(path, {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", **template})
-    manifest = user_pod("ada", {"gpu": {"resourceClaimTemplateName": "gpu"}})
-    manifest["metadata"]["labels"][names.SHAPE] = LARGE.id
+    template, pod = server_objects("ada", LARGE, LARGE_CLAIM)
+    await cluster.admin.create(resource_path("resource.k8s.io/v1", "resourceclaimtemplates", namespace), template)
     pods = resource_path("v1", "pods", namespace)
-    await cluster.admin.create(pods, manifest)
+    await cluster.admin.create(pods, pod)
     return f"{pods}/ada"
 
 
@@ -49,10 +46,9 @@ async def ask(service: Replica, namespace: str) -> dict[str, object]:
 async def test_placeholders_are_preempted_with_the_rights_that_are_shipped(
     cluster: ClusterUnderTest, users_namespace: str
 ) -> None:
-    await prepare(cluster, *node("node-a", shareable("gpu-0")))
-    await publish_shapes(cluster, {"gpu-slice": PART, "gpu-large": LARGE})
+    await set_up(cluster, {"gpu-slice": PART, "gpu-large": LARGE}, *node("node-a", shareable("gpu-0")))
     kubeconfig = await service_kubeconfig(cluster, rules=(PLACEHOLDER_RULES, USER_NAMESPACES_RULES))
-    traits: JsonObject = {"placeholders": {"gpu-slice": {"min": 4}}, "user_namespaces": True, "reservation_seconds": 5}
+    traits: JsonObject = {"placeholders": {"gpu-slice": {"min": 4}}, "user_namespaces": True, "reservation_seconds": 1}
     async with replica(cluster, kubeconfig, **traits) as service:
         await service.until_warm(PART, 4)
         # A claim of another namespace is of no use; a claim of its own fits only after a preemption.
@@ -82,8 +78,7 @@ async def test_placeholders_are_preempted_without_the_right_to_label_the_pod(rea
     cluster = real_cluster
     namespace = f"{cluster.namespace}-ada"
     await cluster.admin.create(resource_path("v1", "namespaces"), {"metadata": {"name": namespace}})
-    await prepare(cluster, *node("node-a", shareable("gpu-0")))
-    await publish_shapes(cluster, {"gpu-slice": PART, "gpu-large": LARGE})
+    await set_up(cluster, {"gpu-slice": PART, "gpu-large": LARGE}, *node("node-a", shareable("gpu-0")))
     kubeconfig = await service_kubeconfig(cluster)
     async with replica(cluster, kubeconfig, placeholders={"gpu-slice": {"min": 1}}, user_namespaces=True) as service:
         await service.until_warm(PART, 1)

@@ -6,31 +6,17 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from dra_spawner import names
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.records import Launch, NodeLeadTime
 from dra_spawner.kube.api import resource_path
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
-from tests.placeholders.controller.objects import WHOLE, node, prepare, shape, user_pod
-from tests.service.replica import Replica, publish_shapes, replica
+from tests.placeholders.controller.objects import WHOLE, node, shape
+from tests.service.replica import Replica, replica, server_objects, set_up
 
 GPU = shape(WHOLE)
 PLAIN = shape({}, cpu="1")
-
-
-async def use(cluster: ClusterUnderTest, name: str) -> None:
-    """A user's server with a device."""
-    template = {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaimTemplate",
-        "metadata": {"name": name, "namespace": cluster.namespace},
-        "spec": {"spec": WHOLE["gpu"]},
-    }
-    manifest = user_pod(name, {"gpu": {"resourceClaimTemplateName": name}})
-    manifest["metadata"]["labels"][names.SHAPE] = GPU.id
-    await cluster.publish(template, manifest)
 
 
 def sessions_lasted(controller: PlaceholderController, **length: float) -> None:
@@ -48,19 +34,18 @@ async def availability(service: Replica) -> dict[str, Any]:
 
 async def test_a_wait_is_estimated_and_compared(embedded_cluster: ClusterUnderTest) -> None:
     cluster = embedded_cluster
-    await prepare(cluster, *node("node-a", whole("gpu-0")))
-    await publish_shapes(cluster, {"gpu": GPU, "plain": PLAIN})
+    await set_up(cluster, {"gpu": GPU, "plain": PLAIN}, *node("node-a", whole("gpu-0")))
     async with replica(cluster, placeholders={"plain": {"min": 1}}) as service:
         await service.until_warm(PLAIN, 1)
         assert (await availability(service))["state"] == "free"
-        await use(cluster, "ada")
+        await cluster.publish(*server_objects("ada", GPU, WHOLE))
         await cluster.wait_running("ada")
         await service.until(lambda: bool(service.controller.view().users_of_node), "ada is seen")
         found = await availability(service)
         assert (found["state"], found["wait"]) == ("when-stopped", None), "nothing is known of sessions"
 
         sessions_lasted(service.controller, hours=1)
-        await use(cluster, "bob")
+        await cluster.publish(*server_objects("bob", GPU, WHOLE))
         await service.until(lambda: bool(service.controller.view().pending_users), "bob is pending")
         found = await availability(service)
         assert found["state"] == "when-stopped"
@@ -83,8 +68,7 @@ async def test_sessions_and_lead_times_are_learned_from_the_history(
     embedded_cluster: ClusterUnderTest, tmp_path: Path
 ) -> None:
     cluster = embedded_cluster
-    await prepare(cluster, *node("node-a", whole("gpu-0")))
-    await publish_shapes(cluster, {"gpu": GPU, "plain": PLAIN})
+    await set_up(cluster, {"gpu": GPU, "plain": PLAIN}, *node("node-a", whole("gpu-0")))
     begin = datetime.now(UTC) - timedelta(hours=3)
     url = f"sqlite:///{tmp_path}/history.sqlite"
     database = HistoryDatabase.open(url)

@@ -1,11 +1,16 @@
-"""A watch without a cluster, for tests that put objects into it themselves."""
+"""A watch and a controller without a cluster, for tests that put objects into them themselves."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from kubernetes_asyncio.client import ApiClient
 
+from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.kube.cluster_watch import Change, ClusterWatch
+from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.placeholders.controller.settings import ControllerSettings
 
 
 class UnstartedWatch(ClusterWatch):
@@ -17,3 +22,12 @@ class UnstartedWatch(ClusterWatch):
     def notify(self, change: Change) -> None:
         """Notify all followers of a change that was made to the snapshot itself."""
         self._notify(change)
+
+
+def unstarted_controller(
+    settings: ControllerSettings | None = None, watch: ClusterWatch | None = None, **more: Any
+) -> PlaceholderController:
+    """A controller that never leads; nothing is asked of its API."""
+    api = KubernetesApi(ApiClient.__new__(ApiClient))
+    found = settings or ControllerSettings("hub")
+    return PlaceholderController(api, watch or UnstartedWatch(), DecisionLog(), found, **more)

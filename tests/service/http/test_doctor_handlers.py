@@ -8,21 +8,14 @@ import pytest
 
 from dra_spawner.doctor.facts import Account, ServiceSettings
 from dra_spawner.doctor.reader import Questions
-from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http.doctor_handlers import DoctorHandler, DoctorPage
 from dra_spawner.service.self_examination import SelfExamination
-from dra_spawner.service.web_settings import WebSettings
 from tests.cluster.under_test import ClusterUnderTest
 from tests.local_server import get
 from tests.service.open_service import open_to_all, web_service
 
 EVIL = "<script>x</script>"
-
-
-@pytest.fixture
-def context() -> ServiceContext:
-    return ServiceContext(WebSettings("/"), DecisionLog(), max_staleness_seconds=60)
 
 
 @pytest.fixture

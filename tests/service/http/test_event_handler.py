@@ -8,21 +8,15 @@ from datetime import UTC, datetime
 import aiohttp
 import pytest
 
-from dra_spawner.history.decision_log import Decision, DecisionLog
+from dra_spawner.history.decision_log import Decision
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http.event_handler import EventsHandler
-from dra_spawner.service.web_settings import WebSettings
 from dra_spawner.simulator.cluster_objects import Kind
 from tests.polling import eventually
 from tests.service.open_service import open_to_all, web_service
 from tests.service.unstarted_watch import UnstartedWatch
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
-
-
-@pytest.fixture
-def context() -> ServiceContext:
-    return ServiceContext(WebSettings("/"), DecisionLog(), max_staleness_seconds=60)
 
 
 @pytest.fixture

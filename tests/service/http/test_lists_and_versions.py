@@ -13,9 +13,9 @@ from dra_spawner.service.http.paging import write_token
 from dra_spawner.service.http.web_application import ADDRESSES
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
-from tests.placeholders.controller.objects import WHOLE, node, prepare, shape
+from tests.placeholders.controller.objects import WHOLE, node, shape
 from tests.service.open_service import open_to_all
-from tests.service.replica import publish_settings, publish_shapes, replica
+from tests.service.replica import publish_settings, replica, set_up
 
 GPU = shape(WHOLE)
 OPEN = [(f"open/{address}", open_to_all(handler)) for address, handler in ADDRESSES if address.startswith("api/")]
@@ -58,8 +58,7 @@ class Asker:
 async def test_lists_and_versions(embedded_cluster: ClusterUnderTest) -> None:
     """One service for all checks: its start takes longer than the checks."""
     nodes = [node(name, whole("gpu-0"), whole("gpu-1")) for name in ("n1", "n2")]
-    await prepare(embedded_cluster, *nodes[0], *nodes[1])
-    await publish_shapes(embedded_cluster, {"gpu-slice": GPU})
+    await set_up(embedded_cluster, {"gpu-slice": GPU}, *nodes[0], *nodes[1])
     await publish_settings(embedded_cluster)
     async with (
         replica(embedded_cluster, placeholders={"gpu-slice": {"min": 3}}, more=OPEN) as service,

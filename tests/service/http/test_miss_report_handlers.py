@@ -12,17 +12,12 @@ from typing import Any
 
 import pytest
 import yaml
-from kubernetes_asyncio.client import ApiClient
 from sqlalchemy import create_engine
 
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.history.records import Launch, WaitCause
 from dra_spawner.history.schema import METADATA
 from dra_spawner.history.settings import HistorySettings
-from dra_spawner.kube.api import KubernetesApi
-from dra_spawner.kube.cluster_watch import ClusterWatch
-from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
-from dra_spawner.placeholders.controller.settings import ControllerSettings
 from dra_spawner.reports import plots
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.history_recording import HistoryRecording
@@ -30,6 +25,7 @@ from dra_spawner.service.http.miss_report_handlers import MissesHandler, MissRep
 from dra_spawner.service.web_settings import WebSettings
 from tests.local_server import get
 from tests.service.open_service import open_to_all, web_service
+from tests.service.unstarted_watch import unstarted_controller
 
 EVIL = "<script>alert(1)</script>"
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
@@ -38,9 +34,7 @@ CLASS = datetime(2026, 11, 24, 10, tzinfo=UTC)
 
 def recording(path: Path, **settings: Any) -> HistoryRecording:
     """A history that is not open yet."""
-    api = KubernetesApi(ApiClient.__new__(ApiClient))  # nothing is asked of it
-    controller = PlaceholderController(api, ClusterWatch(api), DecisionLog(), ControllerSettings("hub"))
-    return HistoryRecording(HistorySettings(f"sqlite:///{path}", **settings), controller, DecisionLog())
+    return HistoryRecording(HistorySettings(f"sqlite:///{path}", **settings), unstarted_controller(), DecisionLog())
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from dra_spawner.service.http.openapi import openapi_document
 from dra_spawner.service.http.web_application import ADDRESSES
+from tests.all_of_them import all_of_them
 
 DOCUMENT = openapi_document(ADDRESSES, "/services/dra-spawner/")
 
@@ -36,6 +37,6 @@ def test_the_document_is_valid() -> None:
     assert len(operations) == len(set(operations)) > 15
 
 
-@pytest.mark.parametrize(("schema", "example"), list(contents(DOCUMENT["paths"])))
+@all_of_them("schema, example", contents(DOCUMENT["paths"]))
 def test_examples_are_valid(schema: Any, example: Any) -> None:
     assert list(Draft202012Validator(schema).iter_errors(example)) == []
