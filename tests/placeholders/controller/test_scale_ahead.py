@@ -73,7 +73,7 @@ def test_a_placeholder_handed_over_to_an_expected_user_is_not_replaced() -> None
     found.minutes(20)
     assert found.placeholders == 30
     for number in range(25):
-        warm = min(found.world.view().warm(GPU.id), key=lambda each: each.key)
+        warm = min(found.world.warm(GPU), key=lambda each: each.key)
         (claim,) = warm.claims
         found.world.reserve(claim, f"user-{number}", found.world.now + timedelta(seconds=30))
         found.world.settle()

@@ -11,13 +11,12 @@ from dra_spawner import names
 from dra_spawner.placeholders.planner.busyness import NodesBusyness
 from dra_spawner.placeholders.planner.cluster_index import ClusterIndex
 from dra_spawner.placeholders.planner.hypothetical_pods import simulated_user
-from dra_spawner.placeholders.planner.placement import PlacementKind, find_placement
+from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.placeholders.planner.view import is_labelled
 from tests.placeholders.planner.chaos import Chaos
-from tests.placeholders.planner.device_hub import hub
 from tests.placeholders.planner.objects import GPU, NAMESPACE, gpu_claim
-from tests.placeholders.planner.world import World
+from tests.placeholders.planner.world import World, hub
 
 
 def by_looking_everywhere(world: World, shape: Shape) -> str:
@@ -46,7 +45,7 @@ def test_a_server_is_sent_to_the_busiest_node_where_it_fits() -> None:
     found = 0
     for world in days():
         for shape in world.policy.shapes.values():
-            placement = find_placement(world.view(), world.policy, shape, NAMESPACE)
+            placement = world.placement(shape)
             if placement.kind is PlacementKind.WARM:
                 continue
             expected = by_looking_everywhere(world, shape)
@@ -66,9 +65,7 @@ def test_a_cached_busyness_equals_a_fresh_one() -> None:
 
 
 def test_busyness_follows_claims_and_slices_though_no_pod_changes() -> None:
-    world = hub((GPU, 0, 1))
-    world.node("a", gpus=2)
-    world.settle()
+    world = hub((GPU, 0, 1), nodes="a", gpus=2)
     world.user("ada", {"gpu": gpu_claim()})
     world.settle()
 

@@ -10,13 +10,12 @@ from dra_spawner.placeholders.planner.actions import DeletePlaceholder, Hold
 from dra_spawner.placeholders.planner.placement import PlacementKind, find_placement
 from dra_spawner.placeholders.planner.policy import Budget, Policy
 from dra_spawner.simulator.claims import ObjectKey
-from tests.placeholders.planner.device_hub import hub
 from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, gpu_claim
-from tests.placeholders.planner.world import World
+from tests.placeholders.planner.world import World, hub
 
 
 def gpu_world(**policy: object) -> World:
-    return hub((GPU, 1, 2), **policy)
+    return hub((GPU, 1, 2), policy=policy)
 
 
 def test_a_reservation_from_the_future_ends() -> None:
@@ -24,12 +23,12 @@ def test_a_reservation_from_the_future_ends() -> None:
     world = gpu_world()
     world.node("a", gpus=2)
     world.settle()
-    (placeholder,) = world.view().warm(GPU.id)
+    (placeholder,) = world.warm(GPU)
     world.reserve(placeholder.claims[0], "ada", world.now + timedelta(hours=1))
     world.settle()
     ended = [each for each in world.actions(DeletePlaceholder) if each.cause is Cause.EXPIRED]
     assert [each.key for each in ended] == [placeholder.key]
-    (other,) = world.view().warm(GPU.id)
+    (other,) = world.warm(GPU)
     assert other.claims != placeholder.claims
 
 
@@ -37,16 +36,14 @@ def test_a_reservation_of_a_leader_with_a_slightly_wrong_clock_lasts() -> None:
     world = gpu_world()
     world.node("a", gpus=2)
     world.settle()
-    (placeholder,) = world.view().warm(GPU.id)
+    (placeholder,) = world.warm(GPU)
     world.reserve(placeholder.claims[0], "ada", world.now + timedelta(minutes=2))
     world.settle()
     assert placeholder.key in world.view().placeholders
 
 
 def test_a_node_becomes_ready_although_the_clock_was_set_back() -> None:
-    world = hub((PLAIN, 1, 2))
-    world.node("a")
-    world.settle()
+    world = hub((PLAIN, 1, 2), nodes="a")
     obj = world.objects["Node", ObjectKey("", "a")]
     obj["status"]["images"] = []
     world.apply(obj)
@@ -66,7 +63,7 @@ def test_placeholders_are_preempted_again_when_the_clock_was_set_back() -> None:
     key = ObjectKey(NAMESPACE, "ada")
     world.relabel("Pod", key, {names.PREEMPTED_AT: str(int((world.now + timedelta(hours=1)).timestamp()))})
     world.settle()
-    assert world.where("ada") == "a"
+    assert world.node_of("ada") == "a"
 
 
 def test_without_all_shapes_placeholders_of_others_stay() -> None:
@@ -88,17 +85,16 @@ def test_claims_are_not_handed_over_to_another_namespace() -> None:
     world = gpu_world()
     world.node("a", gpus=1)
     world.settle()
-    assert find_placement(world.view(), world.policy, GPU, NAMESPACE).kind is PlacementKind.WARM
+    assert world.placement(GPU).kind is PlacementKind.WARM
     assert find_placement(world.view(), world.policy, GPU, "user-ada").kind is PlacementKind.PREEMPTED
 
 
 def test_the_reason_why_a_placeholder_stays_is_reported() -> None:
     budget = Budget(per_second=0.0, burst=1)
-    world = hub((PLAIN, 4, 8), budget=budget)
+    world = hub((PLAIN, 4, 8), policy={"budget": budget})
     world.node("a")
     world.settle()
-    for number in range(6):
-        world.user(f"user-{number}")
+    world.users(6)
     world.settle()
     world.node("b")
     denied = set()
@@ -127,5 +123,5 @@ def test_the_charts_own_placeholders_do_not_make_a_node_busy() -> None:
     world.apply(chart)
     world.user("ada", nodeName="b")
     world.settle()
-    found = find_placement(world.view(), world.policy, PLAIN, NAMESPACE)
+    found = world.placement(PLAIN)
     assert (found.kind, found.node) == (PlacementKind.FRESH, "b")

@@ -17,15 +17,12 @@ from dra_spawner.placeholders.planner.readiness import decide_readiness
 from dra_spawner.placeholders.planner.rebalancing import decide_draining
 from dra_spawner.placeholders.planner.view import View
 from dra_spawner.simulator.claims import ObjectKey
-from tests.placeholders.planner.device_hub import hub
 from tests.placeholders.planner.objects import GPU
-from tests.placeholders.planner.world import World
+from tests.placeholders.planner.world import World, hub
 
 
 def ready_node() -> World:
-    world = hub((GPU, 1, 5))
-    world.node("a", gpus=1, labels={"node.kubernetes.io/instance-type": "gpu-node"})
-    world.settle()
+    world = hub((GPU, 1, 5), nodes="a", gpus=1, labels={"node.kubernetes.io/instance-type": "gpu-node"})
     return world
 
 
@@ -84,14 +81,14 @@ def test_two_hubs_do_not_quarrel_about_a_node(sees_each_change: bool) -> None:
     world.run(minutes=30, each_round=theirs_too)
     assert written(world) == before
     # Our service may still remove the label.
-    lose_images(world)
+    world.pull("a", images=())
     world.decide()
     assert written(world) == [*before, None]
 
 
 def test_a_label_of_others_stays() -> None:
     world = ready_node()
-    lose_images(world)
+    world.pull("a", images=())
     world.decide()
     world.decide()
     assert written(world) == [names.TRUE, None]
@@ -130,7 +127,7 @@ def test_each_service_labels_its_newest_node() -> None:
     world.run(minutes=1)
     assert written(world, names.ATTRACT) == before
     # After a restart the service does not know the owner of the label, until the label is written again.
-    world.planner_state = PlannerState.fresh(world.now)
+    world.restart()
     world.settle()
     world.carry_out(LabelNode("a", names.ATTRACT, names.TRUE, "the newest node of theirs"))
     world.run(minutes=1)

@@ -13,10 +13,10 @@ import pytest
 from dra_spawner import names
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeletePlaceholder, LabelNode
-from dra_spawner.placeholders.planner.placement import PlacementKind, find_placement
+from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.simulator.claims import ObjectKey
-from tests.placeholders.planner.objects import NAMESPACE, PLAIN, preferring
+from tests.placeholders.planner.objects import PLAIN, preferring
 from tests.placeholders.planner.world import World
 
 
@@ -51,10 +51,10 @@ def placeholder(world: World, node: str, number: int) -> None:
 
 def come(world: World, name: str = "new") -> str:
     """A user comes as the spawner does it: asks for a placement, and prefers that node. Returns the pod's node."""
-    found = find_placement(world.view(), world.policy, PLAIN, NAMESPACE)
+    found = world.placement(PLAIN)
     world.user(name, affinity=preferring(found.node))
     world.schedule()
-    return world.where(name)
+    return world.node_of(name)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_the_next_users_fill_the_same_node_until_it_is_full() -> None:
 
 def test_a_placeholder_is_preempted_only_where_nothing_is_free() -> None:
     world = drawn("UUUPP", "UUUUU")
-    found = find_placement(world.view(), world.policy, PLAIN, NAMESPACE)
+    found = world.placement(PLAIN)
     assert (found.kind, found.node) == (PlacementKind.WARM, "a")
     assert come(world) == "a"
     assert len(world.preempted) == 1
@@ -118,7 +118,7 @@ def test_not_drained_while_the_other_nodes_have_no_capacity() -> None:
 def test_a_node_that_still_pulls_gets_placeholders_and_no_users() -> None:
     """State 2: the pods do not fit on one node less, and the pre-puller of one node has not finished yet."""
     world = drawn("UUUPP")
-    world.policy = replace(world.policy, replicas={PLAIN.id: ReplicaRange(4, 20)})
+    world.set_replicas(PLAIN, 4, 20)
     world.decide()
     world.node("b", cpu="5", images=())
     world.settle()
@@ -134,7 +134,7 @@ def test_a_node_that_still_pulls_gets_placeholders_and_no_users() -> None:
     assert not [each for each in world.actions(CreatePlaceholder) if each.for_pending_pod]
     world.pull("b")
     world.settle()
-    assert world.where("late") == "b"
+    assert world.node_of("late") == "b"
 
 
 def test_a_pending_user_gets_the_slot_of_a_user_that_leaves() -> None:
@@ -146,7 +146,7 @@ def test_a_pending_user_gets_the_slot_of_a_user_that_leaves() -> None:
     assert len(world.pending) >= 2
     world.leave("user-a0")
     world.settle()
-    assert world.where("waits") == "a"
+    assert world.node_of("waits") == "a"
     world.leave("user-a1")
     world.settle()
     assert world.picture("a") == "UUUUP"
@@ -194,7 +194,7 @@ def test_a_node_in_each_zone_does_not_go_and_come_for_ever() -> None:
 def test_a_new_leader_drains_nothing_at_first() -> None:
     """Berkeley's scaler forgot its grace periods at a restart; here a new leader is careful instead."""
     world = drawn("UU+++", "PPP++")
-    world.planner_state = type(world.planner_state).fresh(world.now)
+    world.restart()
     world.run(minutes=9)
     assert not [each for each in world.actions(LabelNode) if each.label == names.DRAINING]
     assert not world.actions(DeletePlaceholder)
@@ -204,7 +204,7 @@ def test_a_new_leader_drains_nothing_at_first() -> None:
 def test_counts_that_make_no_sense_ask_for_nothing(count: int) -> None:
     """A wrong calendar led to negative counts."""
     world = drawn("UU+++")
-    world.policy = replace(world.policy, replicas={PLAIN.id: ReplicaRange(count, count)})
+    world.set_replicas(PLAIN, count, count)
     world.settle()
     assert not world.view().placeholders
 

@@ -12,9 +12,8 @@ from dra_spawner.placeholders.planner.placement import Placement, PlacementKind
 from dra_spawner.placeholders.planner.safeguards import safeguard_of
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.claims import ObjectKey
-from tests.placeholders.planner.device_hub import ended, hub, placement
 from tests.placeholders.planner.objects import NAMESPACE, gpu_claim, user_shape
-from tests.placeholders.planner.world import World
+from tests.placeholders.planner.world import World, hub
 from tests.presence import present
 
 BIG = user_shape({"gpu": gpu_claim()}, cpu="6")
@@ -25,14 +24,12 @@ NO_CAPACITY = "0/1 nodes are available: 1 Insufficient cpu."
 
 def one_node(cpu: str) -> World:
     """A node with a placeholder and its GPU: with 10 CPUs it is full."""
-    world = hub((BIG, 1, 1), (PLAIN, 0, 0))
-    world.node("a", cpu=cpu, gpus=1)
-    world.settle()
+    world = hub((BIG, 1, 1), (PLAIN, 0, 0), nodes="a", cpu=cpu, gpus=1)
     return world
 
 
 def reserved(world: World, shape: Shape = BIG) -> tuple[Placement, ObjectKey]:
-    found = placement(world, shape)
+    found = world.placement(shape)
     assert found.kind is PlacementKind.WARM
     return found, ObjectKey(NAMESPACE, world.reservation(found, "ada"))
 
@@ -54,13 +51,13 @@ def test_the_placeholder_stays_until_the_containers_run() -> None:
     world.slow.add("ada")
     create_pod(world, claim)
     world.run(minutes=20)
-    assert world.where("ada") == "a"
+    assert world.node_of("ada") == "a"
     assert present(found.placeholder).key in world.view().placeholders
     assert not world.actions(DeletePlaceholder)
     assert world.snapshot.pods[ADA].uid in world.snapshot.claims[claim].owner_uids, "it is deleted with its pod"
     world.slow.clear()
     world.run(minutes=1)
-    assert [each.key for each in ended(world, Cause.HANDED_OVER)] == [present(found.placeholder).key]
+    assert [each.key for each in world.ended(Cause.HANDED_OVER)] == [present(found.placeholder).key]
     assert world.snapshot.claims[claim].claim.status.devices == device
     assert [each.name for each in world.snapshot.claims[claim].consumers] == ["ada"]
 
@@ -79,7 +76,7 @@ def test_on_a_full_node_the_pod_is_a_consumer_first() -> None:
     assert present(found.placeholder).key not in world.snapshot.pods
     world.refused.clear()
     world.settle()
-    assert world.where("ada") == "a"
+    assert world.node_of("ada") == "a"
     assert world.snapshot.claims[claim].claim.status.devices == device
     assert [each.name for each in world.snapshot.claims[claim].consumers] == ["ada"]
 
@@ -114,7 +111,7 @@ def test_the_claim_of_a_preempted_placeholder_is_handed_over(is_bound: bool) -> 
 def test_no_other_server_is_sent_to_a_reserved_placeholder(shape: Shape) -> None:
     world = one_node("10")
     reserved(world)
-    assert placement(world, shape).kind is PlacementKind.SCALE_UP
+    assert world.placement(shape).kind is PlacementKind.SCALE_UP
 
 
 def test_an_expired_reservation_is_replaced_by_a_warm_placeholder() -> None:
@@ -122,10 +119,10 @@ def test_an_expired_reservation_is_replaced_by_a_warm_placeholder() -> None:
     found, claim = reserved(world)
     world.pass_time(seconds=31)
     world.run(minutes=3)
-    assert [each.key for each in ended(world, Cause.EXPIRED)] == [present(found.placeholder).key]
+    assert [each.key for each in world.ended(Cause.EXPIRED)] == [present(found.placeholder).key]
     assert claim not in world.snapshot.claims
     assert [each.claim for each in world.actions(DeleteClaim)] == [claim]
-    assert placement(world, BIG).kind is PlacementKind.WARM
+    assert world.placement(BIG).kind is PlacementKind.WARM
 
 
 def test_a_pod_without_its_reserved_claim_gets_the_device() -> None:
@@ -135,7 +132,7 @@ def test_a_pod_without_its_reserved_claim_gets_the_device() -> None:
     world.pass_time(seconds=5)
     world.user("ada", {"gpu": gpu_claim()}, cpu="6")
     world.run(minutes=0.2)
-    assert world.where("ada") == "a", "long before the reservation expires"
+    assert world.node_of("ada") == "a", "long before the reservation expires"
     assert not world.snapshot.claims[claim].claim.is_allocated
 
 
@@ -146,12 +143,12 @@ def test_a_failed_pod_gets_no_warm_claim() -> None:
     world.slow.add("ada")
     create_pod(world, claim)
     world.schedule()
-    world.snapshot.put(replace(world.snapshot.pods[ADA], phase="Failed"))
+    world.fail(ADA)
     world.decide()
     assert not world.actions(DeletePlaceholder)
     world.pass_time(seconds=31)
     world.decide()
-    assert [each.key for each in ended(world, Cause.EXPIRED)] == [present(found.placeholder).key]
+    assert [each.key for each in world.ended(Cause.EXPIRED)] == [present(found.placeholder).key]
 
 
 def test_a_pod_without_capacity_is_the_only_consumer_of_its_claim() -> None:
@@ -180,10 +177,8 @@ def test_no_node_is_asked_for_during_a_handover() -> None:
 
 def test_all_claims_are_handed_over_before_the_placeholder_is_deleted() -> None:
     two = user_shape({"gpu": gpu_claim(), "more": gpu_claim()}, cpu="6")
-    world = hub((two, 1, 1), (PLAIN, 0, 0))
-    world.node("a", cpu="10", gpus=2)
-    world.settle()
-    (placeholder,) = world.view().placeholders.values()
+    world = hub((two, 1, 1), (PLAIN, 0, 0), nodes="a", cpu="10", gpus=2)
+    placeholder = world.only
     reserved(world, two)
     names = dict(zip(("gpu", "more"), (each.name for each in placeholder.claims), strict=True))
     refuse(world)
@@ -206,7 +201,7 @@ def test_two_pods_may_name_one_warm_claim() -> None:
 def test_a_terminating_placeholder_on_a_lost_node_is_no_safeguard() -> None:
     """Only its kubelet could report that its containers have ended."""
     world = one_node("10")
-    (placeholder,) = world.view().placeholders.values()
+    placeholder = world.only
     world.snapshot.put(replace(placeholder.pod, is_deleted=True))
     assert present(safeguard_of(world.view(), world.policy)).rule == "terminating"
     obj = world.objects["Node", ObjectKey("", "a")]

@@ -60,7 +60,7 @@ def test_more_of_an_extended_resource_than_any_node_has() -> None:
 
 def test_the_driver_of_one_node_is_down_and_the_other_is_full() -> None:
     world = hub(a=1, b=1)
-    lose_slice(world, "a")
+    world.lose_slice("a")
     use(world, "b")
     found = placement(world, GPU, {})
     assert (found.kind, found.reason) == (PlacementKind.SCALE_UP, "it fits on one more node like b")
@@ -71,7 +71,7 @@ def test_the_driver_of_one_node_is_down_and_the_other_is_full() -> None:
 def test_the_driver_is_down_everywhere(shape: Shape, restarted: bool) -> None:
     """After a restart of the service no object shows that the devices ever existed."""
     world = hub(a=1)
-    lose_slice(world, "a")
+    world.lose_slice("a")
     assert placement(world, shape, {} if restarted else None).kind is PlacementKind.SCALE_UP
 
 
@@ -79,7 +79,7 @@ def test_the_driver_is_down_on_all_nodes_of_the_kind_that_would_do() -> None:
     world = hub(a=2)
     world.node("small", gpus=1, labels={"node.kubernetes.io/instance-type": "small"})
     world.settle()
-    lose_slice(world, "a")
+    world.lose_slice("a")
     assert placement(world, TWO).kind is PlacementKind.SCALE_UP
 
 

@@ -139,7 +139,7 @@ def test_a_shape_that_makes_no_sense_is_left_out_and_the_others_are_kept(bad: Sh
     world = World(policy)
     world.node("a", gpus=1)
     world.settle()
-    assert len(world.view().warm(PLAIN.id)) == 1
+    assert len(world.warm(PLAIN)) == 1
 
 
 @pytest.mark.parametrize("choice", [None, {}, {"shape": []}, {"shape": "other", "images": []}, {"shape": GPU.id}])
@@ -206,4 +206,4 @@ def test_valid_shapes_are_kept_whatever_else_a_hub_publishes(path: tuple[Any, ..
     world = World(policy)
     world.node("a", gpus=2, memory="40Gi", labels={"pool": "a", "zone": "x"})
     world.settle()
-    assert len(world.view().warm(PLAIN.id)) == 1
+    assert len(world.warm(PLAIN)) == 1

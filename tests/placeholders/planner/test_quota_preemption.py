@@ -18,9 +18,8 @@ from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.placeholders.planner.view import AwaitedServer
 from dra_spawner.simulator.claims import ObjectKey
 from tests.placeholders.planner.counted_quota import CLAIMS, DEVICES, PRIORITY_CLASS, Counting, quota
-from tests.placeholders.planner.device_hub import ended, hub, placement
 from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, Json, gpu_claim, user_shape
-from tests.placeholders.planner.world import World
+from tests.placeholders.planner.world import World, hub
 
 PAIR = user_shape({"gpu": gpu_claim(count=2)})
 TEMPLATES = "count/resourceclaimtemplates.resource.k8s.io"
@@ -32,7 +31,7 @@ OF_PLACEHOLDERS = {
 
 
 def number(world: World, shape: Shape) -> int:
-    return len(world.view().placeholders_of_shape.get(shape.id, ()))
+    return world.number(shape)
 
 
 def full(*shapes: tuple[Shape, int, int], gpus: int = 20) -> World:
@@ -40,7 +39,7 @@ def full(*shapes: tuple[Shape, int, int], gpus: int = 20) -> World:
     world = hub(*shapes)
     world.node("a", "40", gpus=gpus)
     world.run(minutes=1)
-    assert [number(world, shape) for shape, _, _ in shapes] == [least for _, least, _ in shapes]
+    assert [world.number(shape) for shape, _, _ in shapes] == [least for _, least, _ in shapes]
     world.log.clear()
     return world
 
@@ -57,7 +56,7 @@ def awaited(world: World, shape: Shape, name: str = "ada", *, has_claims: bool =
 
 
 def deleted_for_quota(world: World) -> list[DeletePlaceholder]:
-    return ended(world, Cause.QUOTA)
+    return world.ended(Cause.QUOTA)
 
 
 @pytest.mark.parametrize(
@@ -77,9 +76,9 @@ def test_a_lowered_quota_has_capacity_for_one_server_at_once(hard: dict[str, str
     world = full((GPU, 6, 9))
     Counting(world, hard)
     again(world)
-    assert number(world, GPU) == left
+    assert world.number(GPU) == left
     world.run(minutes=30)
-    assert number(world, GPU) == left
+    assert world.number(GPU) == left
     assert len(deleted_for_quota(world)) == 6 - left
     assert not world.actions(CreatePlaceholder), "none is created to be deleted again"
     if left < 6:
@@ -93,7 +92,7 @@ def test_the_newest_and_the_least_useful_are_deleted_first() -> None:
     old = set(world.view().placeholders)
     world.policy = replace(world.policy, replicas={GPU.id: replace(world.policy.replicas[GPU.id], min=5)})
     world.run(minutes=1)
-    assert number(world, GPU) == 5
+    assert world.number(GPU) == 5
     Counting(world, {"pods": "4"})
     again(world)
     assert set(world.view().placeholders) == old, "the two without a node are gone"
@@ -112,34 +111,34 @@ def test_users_that_fill_a_quota_are_never_refused() -> None:
     for step in range(8):
         world.user(f"user-{step}", {"gpu": gpu_claim()})
         world.run(minutes=0.2, every_seconds=1)
-        assert number(world, GPU) == min(6, max(8 - (step + 1) - 1, 0))
+        assert world.number(GPU) == min(6, max(8 - (step + 1) - 1, 0))
     assert len(deleted_for_quota(world)) == 6
     assert not world.actions(CreatePlaceholder)
     for step in range(3):
         world.leave(f"user-{step}")
         world.run(minutes=0.2, every_seconds=1)
-    assert number(world, GPU) == 2
+    assert world.number(GPU) == 2
     assert len(deleted_for_quota(world)) == 6
 
 
 def test_a_handover_in_a_full_quota_costs_no_other_placeholder() -> None:
     world = full((GPU, 3, 9))
     Counting(world, {"pods": "4"})
-    found = placement(world, GPU)
+    found = world.placement(GPU)
     claim = world.reservation(found, "ada")
     awaited(world, GPU, has_claims=True)
     world.run(minutes=0.1, every_seconds=1)
     world.slow.add("ada")
     world.user("ada", claim_names={"gpu": claim})
     world.run(minutes=0.5, every_seconds=1)
-    assert (number(world, GPU), deleted_for_quota(world)) == (3, [])
+    assert (world.number(GPU), deleted_for_quota(world)) == (3, [])
     # The start takes long, and the next user needs the capacity.
     world.run(minutes=1, every_seconds=1)
-    assert (number(world, GPU), len(deleted_for_quota(world))) == (2, 1)
+    assert (world.number(GPU), len(deleted_for_quota(world))) == (2, 1)
     world.slow.clear()
     world.run(minutes=1)
-    assert len(ended(world, Cause.HANDED_OVER)) == 1
-    assert number(world, GPU) == 2, "of four pods one is a server, and one more fits"
+    assert len(world.ended(Cause.HANDED_OVER)) == 1
+    assert world.number(GPU) == 2, "of four pods one is a server, and one more fits"
     assert len(deleted_for_quota(world)) == 1
 
 
@@ -162,7 +161,7 @@ def test_a_server_whose_pod_does_not_come_gets_capacity() -> None:
     assert not world.actions(CreatePlaceholder), "the user may try again"
     world.user("ada", {"gpu": gpu_claim(count=2)})
     world.run(minutes=1, every_seconds=1)
-    assert (number(world, GPU), len(deleted_for_quota(world))) == (2, 2), "one more server fits"
+    assert (world.number(GPU), len(deleted_for_quota(world))) == (2, 2), "one more server fits"
 
 
 def test_a_pending_server_whose_claims_do_not_come_gets_capacity() -> None:
@@ -185,10 +184,10 @@ def test_placeholders_come_back_if_the_user_does_not() -> None:
     Counting(world, {DEVICES: "5"})
     awaited(world, PAIR)
     world.run(minutes=2)
-    assert number(world, GPU) == 3
+    assert world.number(GPU) == 3
     world.awaited.clear()
     world.run(minutes=1)
-    assert number(world, GPU) == 4
+    assert world.number(GPU) == 4
     assert len(deleted_for_quota(world)) == 1
 
 
@@ -244,13 +243,12 @@ def test_as_few_placeholders_as_help_are_deleted() -> None:
 def test_a_placeholder_for_a_pending_server_stays() -> None:
     """Without the placeholder the autoscaler adds no node."""
     world = hub((GPU, 0, 9))
-    for name in ("ada", "bob"):
-        world.user(name, {"gpu": gpu_claim()})
+    world.users(("ada", "bob"), {"gpu": gpu_claim()})
     world.run(minutes=0.2, every_seconds=1)
-    assert number(world, GPU) == 2
+    assert world.number(GPU) == 2
     Counting(world, {"pods": "4"})
     world.run(minutes=1)
-    assert (number(world, GPU), deleted_for_quota(world)) == (2, [])
+    assert (world.number(GPU), deleted_for_quota(world)) == (2, [])
 
 
 @pytest.mark.parametrize(("pods", "left"), [("0", 0), ("1", 0), ("2", 1)])
@@ -258,17 +256,17 @@ def test_an_exceeded_quota_is_respected_again(pods: str, left: int) -> None:
     world = full((GPU, 6, 9))
     Counting(world, {"pods": pods})
     world.run(minutes=5)
-    assert (number(world, GPU), len(deleted_for_quota(world))) == (left, 6 - left)
+    assert (world.number(GPU), len(deleted_for_quota(world))) == (left, 6 - left)
 
 
 def test_a_quota_for_placeholders_alone_is_respected() -> None:
     world = full((PLAIN, 6, 9))
     Counting(world, {"pods": "4"}, **OF_PLACEHOLDERS)
     again(world)
-    assert number(world, PLAIN) == 4
+    assert world.number(PLAIN) == 4
     assert {each.reason for each in deleted_for_quota(world)} == {"ResourceQuota 'q' (at most 4 of pods) is exceeded"}
     world.run(minutes=30)
-    assert (number(world, PLAIN), len(deleted_for_quota(world))) == (4, 2)
+    assert (world.number(PLAIN), len(deleted_for_quota(world))) == (4, 2)
 
 
 def test_resources_that_are_not_counted_yet_are_ignored() -> None:
@@ -292,7 +290,7 @@ def test_a_quota_that_is_late_costs_no_second_placeholder() -> None:
     for _ in range(100):
         world.decide()
         world.pass_time(seconds=0.1)
-    assert (number(world, GPU), len(deleted_for_quota(world))) == (5, 1)
+    assert (world.number(GPU), len(deleted_for_quota(world))) == (5, 1)
 
 
 def test_a_momentary_shortage_is_ignored() -> None:
@@ -316,7 +314,7 @@ def test_a_placeholder_that_is_terminating_is_as_good_as_gone() -> None:
     assert not deleted_for_quota(world)
     world.remove_pod(victim.key)
     world.run(minutes=1)
-    assert (number(world, GPU), deleted_for_quota(world)) == (5, [])
+    assert (world.number(GPU), deleted_for_quota(world)) == (5, [])
 
 
 def test_a_deletion_that_was_refused_is_decided_again() -> None:

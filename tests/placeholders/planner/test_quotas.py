@@ -13,15 +13,14 @@ from dra_spawner.placeholders.planner.actions import CreatePlaceholder
 from dra_spawner.placeholders.planner.quotas import claim_amounts, pod_amounts, quota_of
 from dra_spawner.placeholders.planner.shapes import Shape
 from tests.placeholders.planner.counted_quota import CLAIMS, DEVICES, PRIORITY_CLASS, Counting, quota
-from tests.placeholders.planner.device_hub import ended, hub
 from tests.placeholders.planner.objects import GPU, PLAIN, gpu_claim, user_shape
-from tests.placeholders.planner.world import World
+from tests.placeholders.planner.world import World, hub
 
 PAIR = user_shape({"gpu": gpu_claim(count=2)})
 
 
 def number(world: World, shape: Shape) -> int:
-    return len(world.view().placeholders_of_shape.get(shape.id, ()))
+    return world.number(shape)
 
 
 # --- the rest of a quota, and its scope ------------------------------------------------------------------------------
@@ -151,7 +150,7 @@ def test_a_quota_limits_placeholders_and_leaves_capacity_for_a_server(hard: dict
     world.node("a", gpus=9)
     Counting(world, hard)
     world.run(minutes=1)
-    assert number(world, GPU) == expected
+    assert world.number(GPU) == expected
     assert (GPU.id in world.last.limited) is (expected < 6)
     if expected < 6:
         (name,) = hard
@@ -169,13 +168,13 @@ def test_users_count_and_always_fit() -> None:
     Counting(world, {"pods": "8"})
     for step in range(7):
         world.run(minutes=1)
-        assert number(world, GPU) == min(6, 8 - step - 1)
+        assert world.number(GPU) == min(6, 8 - step - 1)
         if step < 6:
             world.user(f"user-{step}", {"gpu": gpu_claim()})
     for step in range(6):
         world.leave(f"user-{step}")
     world.run(minutes=1)
-    assert number(world, GPU) == 6
+    assert world.number(GPU) == 6
 
 
 def test_capacity_for_a_server_of_each_shape_with_pending_users() -> None:
@@ -183,14 +182,14 @@ def test_capacity_for_a_server_of_each_shape_with_pending_users() -> None:
     world.node("a", "40", gpus=20)
     Counting(world, {DEVICES: "8"})
     world.run(minutes=1)
-    assert number(world, GPU) == 6
+    assert world.number(GPU) == 6
     world.user("bob", {"gpu": gpu_claim(count=2)})
     world.refused["bob"] = "0/1 nodes are available"
     for key in list(world.view().placeholders):
         world.remove_pod(key)
     world.run(minutes=0.2, every_seconds=1)
     # Capacity is left for two devices of a server like Bob's and one of a server of this shape.
-    assert number(world, GPU) == 5
+    assert world.number(GPU) == 5
 
 
 def test_a_quota_for_placeholders_alone_is_used_up() -> None:
@@ -198,17 +197,16 @@ def test_a_quota_for_placeholders_alone_is_used_up() -> None:
     world.node("a", "40")
     Counting(world, {"pods": "4"}, **priority("In", PRIORITY_CLASS))
     world.run(minutes=1)
-    assert number(world, PLAIN) == 4
+    assert world.number(PLAIN) == 4
 
 
 def test_placeholders_for_pending_servers_use_the_last_capacity() -> None:
     """Without placeholders the autoscaler adds no node, and the servers are pending for ever."""
     world = hub((GPU, 2, 9))
-    for name in ("ada", "bob", "cy"):
-        world.user(name, {"gpu": gpu_claim()})
+    world.users(("ada", "bob", "cy"), {"gpu": gpu_claim()})
     Counting(world, {"pods": "4"})
     world.run(minutes=1)
-    assert number(world, GPU) == 1
+    assert world.number(GPU) == 1
     (made,) = world.actions(CreatePlaceholder)
     assert made.for_pending_pod is not None
     sentence = world.last.limited[GPU.id].sentence("gpu")
@@ -227,5 +225,5 @@ def test_pods_that_are_not_counted_yet_are_not_forgotten() -> None:
     for _ in range(20):
         world.decide()
         world.pass_time(seconds=0.1)
-    assert number(world, PLAIN) == 3
-    assert not ended(world, Cause.SURPLUS)
+    assert world.number(PLAIN) == 3
+    assert not world.ended(Cause.SURPLUS)

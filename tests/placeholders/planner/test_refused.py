@@ -9,15 +9,13 @@ import pytest
 
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import Action, CreatePlaceholder, DeletePlaceholder, LabelPod
-from dra_spawner.placeholders.planner.planner_state import PlannerState
 from dra_spawner.placeholders.planner.policy import Grace, Policy
 from dra_spawner.placeholders.planner.preemption import PendingUser
 from dra_spawner.placeholders.planner.preemption_backoff import PreemptionRecord
 from dra_spawner.simulator.claims import ObjectKey
-from tests.placeholders.planner.device_hub import hub
 from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, gpu_claim
 from tests.placeholders.planner.simulated_cluster import START
-from tests.placeholders.planner.world import World
+from tests.placeholders.planner.world import World, hub
 
 MESSAGE = (
     "0/4 nodes are available: 4 node(s) didn't match PersistentVolume's node affinity. no new claims to deallocate, "
@@ -33,7 +31,7 @@ def full_hub(placeholders_wanted: int = 4) -> World:
     for name in "abcd":
         world.node(name, gpus=1)
     world.settle()
-    assert len(world.view().warm(GPU.id)) == placeholders_wanted
+    assert len(world.warm(GPU)) == placeholders_wanted
     return world
 
 
@@ -66,9 +64,9 @@ def test_placeholders_are_preempted_a_few_times_and_then_the_scheduler_is_believ
     said = pass_minutes(world, 10)
     assert [round(each / 10) for each in preemption_gaps(world)] == [1, 4, 16]
     assert all(each.needs_node and each.reason.endswith(f"but the scheduler says: {CAUSE}") for each in said[20:])
-    assert len(world.view().warm(GPU.id)) == 4
+    assert len(world.warm(GPU)) == 4
     # All nodes are full, so the pending placeholder for ada asks for one more.
-    (for_pending_pod,) = [each for each in world.view().placeholders.values() if each.is_pending]
+    (for_pending_pod,) = world.pending_placeholders
     assert for_pending_pod.shape == GPU.id
     assert world.actions(CreatePlaceholder)[-1].for_pending_pod == ADA
 
@@ -80,7 +78,7 @@ def test_preemptions_are_known_after_a_restart() -> None:
 
     def restart() -> None:
         if world.now.second % 20 == 0:
-            world.planner_state = PlannerState.fresh(world.now)
+            world.restart()
 
     pass_minutes(world, 10, restart)
     assert [round(each / 10) for each in preemption_gaps(world)] == [1, 4, 16]
@@ -115,7 +113,7 @@ def test_each_preemption_is_on_another_node(placeholders_wanted: int, node: str)
             del world.refused["ada"]
 
     pass_minutes(world, 6, schedule_there)
-    assert world.where("ada") == node
+    assert world.node_of("ada") == node
 
 
 def test_nothing_is_preempted_while_the_scheduler_may_still_place_the_pod() -> None:
@@ -195,7 +193,7 @@ def test_no_placeholder_is_created_on_a_device_freed_for_a_user() -> None:
     assert not world.view().placeholders
     world.refused.clear()
     world.schedule()
-    assert world.where("ada") == "a"
+    assert world.node_of("ada") == "a"
 
 
 @pytest.mark.parametrize(

@@ -29,9 +29,8 @@ from dra_spawner.placeholders.planner.view import View, without_label
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.pods import Pod
-from tests.placeholders.planner.device_hub import hub, policy_for
 from tests.placeholders.planner.objects import GPU, IMAGE, NAMESPACE, PLAIN, Json, gpu_claim, user_shape
-from tests.placeholders.planner.world import World
+from tests.placeholders.planner.world import World, hub, policy_for
 
 STRANGER = "stranger"
 OURS = frozenset((NAMESPACE,))
@@ -108,7 +107,7 @@ def test_placeholders_of_other_namespaces_do_not_count() -> None:
         world.create(pod)
     world.settle()
     assert {key.namespace for key in world.view().placeholders} == {NAMESPACE}
-    assert len(world.actions(CreatePlaceholder)) == len(world.view().warm(PLAIN.id)) == 3
+    assert world.made == len(world.warm(PLAIN)) == 3
     assert world.actions(DeletePlaceholder) == []
 
 
@@ -202,7 +201,7 @@ def test_a_server_that_asks_for_its_stated_shape_gets_a_placeholder(
     world.server("ada", stated, CLAIM, **asks)
     world.decide()
     assert for_pending_pod(world) == [f"{STRANGER}/ada"]
-    (placeholder,) = world.view().placeholders.values()
+    placeholder = world.only
     assert (placeholder.key.namespace, placeholder.shape) == (NAMESPACE, stated.id)
 
 
@@ -212,12 +211,12 @@ def test_fewer_nodes_are_open_to_the_placeholder_where_fewer_are_to_the_server()
     world.node("a")
     world.server("ada", GPU, CLAIM, nodeSelector={"pool": "nowhere"})
     world.decide()
-    (placeholder,) = world.view().placeholders.values()
+    placeholder = world.only
     assert placeholder.pod.node_selector == {"pool": "nowhere"}
     fields = {**GPU.node_fields, "nodeSelector": {"pool": "nowhere"}}
     assert placeholder.shape == shape_id(GPU.claims, GPU.containers, fields)
     world.run(minutes=1)
-    assert len(world.actions(CreatePlaceholder)) == 1
+    assert world.made == 1
     assert world.actions(DeletePlaceholder) == []
 
 
@@ -308,12 +307,12 @@ def test_placeholders_for_pending_pods_are_limited_and_namespaces_take_turns() -
     for number in range(2):
         world.server(f"ada-{number}", other, CLAIM, namespace="ada", cpu="2")
     world.run(minutes=1)
-    assert len(world.view().placeholders) == len(world.actions(CreatePlaceholder)) == 6
+    assert world.count == world.made == 6
     assert len([each for each in world.view().placeholders.values() if each.shape == other.id]) >= 2
     assert world.actions(DeletePlaceholder) == []
     world.server("bob", GPU, CLAIM, namespace="bob")
     world.settle()
-    assert len(world.view().placeholders) == 6
+    assert world.count == 6
 
 
 def test_placeholders_of_another_hub_in_the_namespace_are_neither_counted_nor_deleted() -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from tests.placeholders.planner.device_hub import hub
 from tests.placeholders.planner.objects import PLAIN
-from tests.placeholders.planner.world import World
+from tests.placeholders.planner.world import World, hub
 
 
 def begin() -> World:
     """Step 1: one node with 7 users and 3 placeholders, 2 placeholders pending."""
-    world = hub((PLAIN, 5, 20))
-    world.node("a")
-    world.settle()
+    world = hub((PLAIN, 5, 20), nodes="a")
     for number in range(7):
         world.user(f"user-{number}")
         world.schedule()
@@ -29,7 +26,7 @@ def test_3_a_user_comes_while_the_node_is_on_its_way() -> None:
     world = begin()
     world.user("first")
     world.settle()
-    assert world.where("first") == "a"
+    assert world.node_of("first") == "a"
     assert world.picture("a") == "UUUUUUUUPP"
     assert len(world.pending) == 3
 
@@ -44,7 +41,7 @@ def test_4_and_5_users_stay_away_from_a_node_without_the_image_and_placeholders_
     assert world.picture("a", "b") == "UUUUUUUUPP PPP+++++++"
     world.user("second")
     world.settle()
-    assert world.where("second") == "a", "not on the node that still pulls"
+    assert world.node_of("second") == "a", "not on the node that still pulls"
     assert not world.is_ready("b")
 
 
