@@ -96,7 +96,7 @@ async def test_a_lost_answer_creates_no_extra_placeholder(
                 await world.until(lambda: world.decisions.decided_at != rounds, what="it was decided again")  # noqa: B023 (awaited at once)
             assert not any("Forbidden" in each.decision.outcome for each in world.decisions.newest(100))
             proxy.heal()
-            await world.until(lambda: len(world.warm(of)) == 2, what="it sees them")
+            await world.until_warm(of, 2)
             assert observer.most == 2
             assert len(observer.names) == 2
         if of is GPU:
@@ -117,7 +117,7 @@ async def test_other_unseen_changes_create_no_extra_placeholder(cluster: Cluster
             written = proxy.count("patch", "nodes")
             await world.until(lambda: proxy.count("patch", "nodes") >= written + 3, what="labels again and again")
             proxy.heal()
-            await world.until(lambda: len(world.warm(GPU)) == 2, what="it sees them")
+            await world.until_warm(GPU, 2)
             assert observer.most == 2
 
 
@@ -137,7 +137,7 @@ async def test_a_placeholder_that_is_gone_before_it_was_seen_is_not_awaited(clus
             for name in gone:
                 await cluster.admin.delete(cluster.path("pods", name), grace_period_seconds=0)
             proxy.heal()
-            await world.until(lambda: len(world.warm(GPU)) == 2, what="others are made")
+            await world.until_warm(GPU, 2)
             assert len(observer.names - gone) == 2
 
 
@@ -160,7 +160,7 @@ async def test_a_refusal_after_a_lost_answer_destroys_nothing(cluster: ClusterUn
             )
             await world.until(lambda: world.decisions.newest(1)[0].decision.outcome == "done", what="made or found")
             proxy.heal()
-            await world.until(lambda: len(world.warm(of)) == 2, what="it sees them")
+            await world.until_warm(of, 2)
             assert observer.most == 2
             assert len(observer.names) == 2
             assert not any(request.verb == "delete" for request in proxy.requests)
