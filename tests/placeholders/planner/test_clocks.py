@@ -14,28 +14,23 @@ from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, gpu_claim
 from tests.placeholders.planner.world import World, hub
 
 
-def gpu_world(**policy: object) -> World:
-    return hub((GPU, 1, 2), policy=policy)
+def gpu_world(gpus: int = 2) -> World:
+    return hub((GPU, 1, 2), nodes="a", gpus=gpus)
 
 
 def test_a_reservation_from_the_future_ends() -> None:
     """The reservation is older than a change of the clock; no other server gets the claim."""
     world = gpu_world()
-    world.node("a", gpus=2)
-    world.settle()
     (placeholder,) = world.warm(GPU)
     world.reserve(placeholder.claims[0], "ada", world.now + timedelta(hours=1))
     world.settle()
-    ended = [each for each in world.actions(DeletePlaceholder) if each.cause is Cause.EXPIRED]
-    assert [each.key for each in ended] == [placeholder.key]
+    assert [each.key for each in world.ended(Cause.EXPIRED)] == [placeholder.key]
     (other,) = world.warm(GPU)
     assert other.claims != placeholder.claims
 
 
 def test_a_reservation_of_a_leader_with_a_slightly_wrong_clock_lasts() -> None:
     world = gpu_world()
-    world.node("a", gpus=2)
-    world.settle()
     (placeholder,) = world.warm(GPU)
     world.reserve(placeholder.claims[0], "ada", world.now + timedelta(minutes=2))
     world.settle()
@@ -44,9 +39,7 @@ def test_a_reservation_of_a_leader_with_a_slightly_wrong_clock_lasts() -> None:
 
 def test_a_node_becomes_ready_although_the_clock_was_set_back() -> None:
     world = hub((PLAIN, 1, 2), nodes="a")
-    obj = world.objects["Node", ObjectKey("", "a")]
-    obj["status"]["images"] = []
-    world.apply(obj)
+    world.pull("a", images=())
     world.settle()
     assert not world.is_ready("a")
     world.now -= timedelta(hours=2)
@@ -56,9 +49,7 @@ def test_a_node_becomes_ready_although_the_clock_was_set_back() -> None:
 
 
 def test_placeholders_are_preempted_again_when_the_clock_was_set_back() -> None:
-    world = gpu_world()
-    world.node("a", gpus=1)
-    world.settle()
+    world = gpu_world(1)
     world.user("ada", {"gpu": gpu_claim()})
     key = ObjectKey(NAMESPACE, "ada")
     world.relabel("Pod", key, {names.PREEMPTED_AT: str(int((world.now + timedelta(hours=1)).timestamp()))})
@@ -68,8 +59,6 @@ def test_placeholders_are_preempted_again_when_the_clock_was_set_back() -> None:
 
 def test_without_all_shapes_placeholders_of_others_stay() -> None:
     world = gpu_world()
-    world.node("a", gpus=2)
-    world.settle()
     before = set(world.view().placeholders)
     world.policy = Policy(is_complete=False)
     world.log.clear()
@@ -82,9 +71,7 @@ def test_without_all_shapes_placeholders_of_others_stay() -> None:
 
 
 def test_claims_are_not_handed_over_to_another_namespace() -> None:
-    world = gpu_world()
-    world.node("a", gpus=1)
-    world.settle()
+    world = gpu_world(1)
     assert world.placement(GPU).kind is PlacementKind.WARM
     assert find_placement(world.view(), world.policy, GPU, "user-ada").kind is PlacementKind.PREEMPTED
 

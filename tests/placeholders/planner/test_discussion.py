@@ -1,4 +1,4 @@
-"""The states in the discussion of zero-to-jupyterhub#1414, and its demands; Berkeley's fixes of 2026.
+"""The states in the discussion of zero-to-jupyterhub#1414, its demands and thought experiment; Berkeley's fixes of 2026.
 
 ``U`` is a user, ``P`` a placeholder, ``+`` a free slot; nodes have five slots.
 """
@@ -12,12 +12,12 @@ import pytest
 
 from dra_spawner import names
 from dra_spawner.placeholders.lifecycle import Cause
-from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeletePlaceholder, LabelNode
+from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeletePlaceholder
 from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.simulator.claims import ObjectKey
 from tests.placeholders.planner.objects import PLAIN, preferring
-from tests.placeholders.planner.world import World
+from tests.placeholders.planner.world import World, hub
 
 
 def drawn(*nodes: str, minimum: int | None = None, **policy: object) -> World:
@@ -59,19 +59,20 @@ def come(world: World, name: str = "new") -> str:
 
 @pytest.mark.parametrize(
     ("left", "right"),
-    [("PPP++", "UU+++"), ("UPPP+", "UU+++"), ("PPP++", "UUP++"), ("UPPP+", "UUUP+"), ("P++++", "UU+++")],
-    ids=["1 PPP++ UU+++", "2 PPPU+ UU+++", "PPP++ PUU++", "2 PPPU+ PUU++", "one placeholder"],
+    [
+        ("PPP++", "UU+++"),
+        ("UPPP+", "UU+++"),
+        ("PPP++", "UUP++"),
+        ("UPPP+", "UUUP+"),
+        ("P++++", "UU+++"),
+        pytest.param("PPP++", "UP+++", id="one user, although the other node is fuller"),
+    ],
 )
 def test_users_go_where_most_users_are(left: str, right: str) -> None:
     """ "We should schedule U to the right, in all examples": placeholders do not count."""
     world = drawn(left, right)
     assert come(world) == "b"
     assert not world.preempted
-
-
-def test_one_user_each_and_a_placeholder() -> None:
-    """PPP++, PU+++: the node of the only user, although the other node is fuller."""
-    assert come(drawn("PPP++", "UP+++")) == "b"
 
 
 def test_the_next_users_fill_the_same_node_until_it_is_full() -> None:
@@ -100,19 +101,20 @@ def test_little_used_so_that_a_node_can_go() -> None:
     assert {each.cause for each in world.actions(DeletePlaceholder)} == {Cause.DRAIN}
 
 
-def test_little_used_but_a_user_on_each_node() -> None:
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        pytest.param("UU+++", "UPP++", id="a user on each node"),
+        pytest.param("UUUU+", "PPP++", id="no capacity on the other node"),
+    ],
+)
+def test_not_drained(left: str, right: str) -> None:
     """Users are never evicted; placeholders stay, as an eviction would gain nothing."""
-    world = drawn("UU+++", "UPP++")
+    world = drawn(left, right)
     world.run(minutes=30)
-    assert world.picture("a", "b") == "UU+++ UPP++"
-    assert not world.actions(DeletePlaceholder)
-
-
-def test_not_drained_while_the_other_nodes_have_no_capacity() -> None:
-    world = drawn("UUUU+", "PPP++")
-    world.run(minutes=30)
-    assert world.picture("a", "b") == "UUUU+ PPP++"
-    assert not [each for each in world.actions(LabelNode) if each.label == names.DRAINING]
+    assert world.picture("a", "b") == f"{left} {right}"
+    assert not world.ended()
+    assert not world.written(names.DRAINING)
 
 
 def test_a_node_that_still_pulls_gets_placeholders_and_no_users() -> None:
@@ -174,7 +176,7 @@ def test_the_last_user_may_come_back() -> None:
     world.leave("user-a0")
     world.leave("user-b0")
     world.run(minutes=9)
-    assert not [each for each in world.actions(LabelNode) if each.label == names.DRAINING]
+    assert not world.written(names.DRAINING)
 
 
 def test_a_node_in_each_zone_does_not_go_and_come_for_ever() -> None:
@@ -196,7 +198,7 @@ def test_a_new_leader_drains_nothing_at_first() -> None:
     world = drawn("UU+++", "PPP++")
     world.restart()
     world.run(minutes=9)
-    assert not [each for each in world.actions(LabelNode) if each.label == names.DRAINING]
+    assert not world.written(names.DRAINING)
     assert not world.actions(DeletePlaceholder)
 
 
@@ -229,3 +231,60 @@ def test_grace_is_measured_from_the_last_user_not_from_the_node() -> None:
     world.run(minutes=2)
     assert world.snapshot.nodes["b"].node.labels.get(names.DRAINING) == "true"
     assert world.policy.grace.freed_node == timedelta(minutes=10)
+
+
+# --- the thought experiment, step by step: ten slots a node, five placeholders --------------------------------------
+
+
+def begin() -> World:
+    """Step 1: one node with 7 users and 3 placeholders, 2 placeholders pending."""
+    world = hub((PLAIN, 5, 20), nodes="a")
+    for number in range(7):
+        world.user(f"user-{number}")
+        world.schedule()
+    world.settle()
+    return world
+
+
+def test_1_pending_placeholders_ask_for_a_node() -> None:
+    world = begin()
+    assert world.picture("a") == "UUUUUUUPPP"
+    assert len(world.pending) == 2
+
+
+def test_3_a_user_comes_while_the_node_is_on_its_way() -> None:
+    world = begin()
+    world.user("first")
+    world.settle()
+    assert world.node_of("first") == "a"
+    assert world.picture("a") == "UUUUUUUUPP"
+    assert len(world.pending) == 3
+
+
+def test_4_and_5_users_stay_away_from_a_node_without_the_image_and_placeholders_go_there() -> None:
+    world = begin()
+    world.user("first")
+    world.settle()
+    world.pass_time(minutes=5)
+    world.node("b", images=())
+    world.settle()
+    assert world.picture("a", "b") == "UUUUUUUUPP PPP+++++++"
+    world.user("second")
+    world.settle()
+    assert world.node_of("second") == "a", "not on the node that still pulls"
+    assert not world.is_ready("b")
+
+
+def test_6_and_7_once_the_image_is_there_users_fill_the_busiest_node_first() -> None:
+    world = begin()
+    world.user("first")
+    world.pass_time(minutes=5)
+    world.node("b", images=())
+    world.settle()
+    world.user("second")
+    world.settle()
+    world.pull("b")
+    world.settle()
+    assert world.is_ready("b")
+    assert world.users_on("b") == 0
+    assert world.users_on("a") == 9

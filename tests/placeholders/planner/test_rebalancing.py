@@ -10,10 +10,11 @@ import pytest
 
 from dra_spawner import names
 from dra_spawner.placeholders.lifecycle import Cause
-from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeletePlaceholder
+from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeletePlaceholder, Hold
 from dra_spawner.placeholders.planner.decide import decide
 from dra_spawner.placeholders.planner.policy import Budget, Policy
-from tests.placeholders.planner.objects import GPU, PLAIN, user_shape
+from dra_spawner.simulator.claims import ObjectKey
+from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, user_shape
 from tests.placeholders.planner.world import World, hub
 
 
@@ -53,6 +54,12 @@ def with_a_user(world: World) -> None:
     strange_user(world, "early", "b")
 
 
+def with_a_pod_of_others(world: World) -> None:
+    world.node("b")
+    strange_user(world, "batch", "b")
+    world.relabel("Pod", ObjectKey(NAMESPACE, "batch"), {names.COMPONENT: "batch"})
+
+
 def beside_a_full_hub(world: World) -> None:
     """A placeholder is pending: the next node is for it."""
     world.user("one-more")
@@ -70,7 +77,14 @@ def beside_a_pending_placeholder_of_another_shape(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    "node", [without_images, with_a_user, beside_a_full_hub, beside_a_pending_placeholder_of_another_shape]
+    "node",
+    [
+        without_images,
+        with_a_user,
+        with_a_pod_of_others,
+        beside_a_full_hub,
+        beside_a_pending_placeholder_of_another_shape,
+    ],
 )
 def test_no_rebalancing_to_a_node(node: Callable[[World], None]) -> None:
     world = busy(4)
@@ -112,6 +126,18 @@ def test_rebalancing_keeps_the_floor_of_warm_placeholders() -> None:
         assert warm >= 2, "half of the wanted placeholders stay"
         world.schedule()
         world.pass_time(seconds=1)
+
+
+def test_the_floor_stays_and_is_the_reason() -> None:
+    world = busy(4)
+    world.set_replicas(PLAIN, 4, 20, floor=4)
+    world.node("b")
+    world.run(minutes=10)
+    assert not world.ended(Cause.REBALANCE)
+    assert set(world.last.denied.values()) == {Hold.FLOOR}
+    world.set_replicas(PLAIN, 4, 20, floor=3)
+    world.run(minutes=10)
+    assert world.placeholders_on("b") >= 2, "one after the other was rebalanced"
 
 
 def test_placeholders_settle_down() -> None:

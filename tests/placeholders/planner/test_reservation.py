@@ -21,8 +21,7 @@ LASTING = timedelta(seconds=30)
 
 
 def world_with(shape: Shape, count: int = 1) -> World:
-    world = hub((shape, count, count), nodes="a", gpus=2)
-    return world
+    return hub((shape, count, count), nodes="a", gpus=2)
 
 
 def test_a_warm_placeholder_is_reserved_with_its_claims_as_they_were_seen() -> None:
