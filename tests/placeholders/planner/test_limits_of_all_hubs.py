@@ -185,6 +185,7 @@ def test_placeholders_for_servers_of_another_hub_cost_none_here() -> None:
     assert not first.ended(Cause.SURPLUS)
 
 
+EXAMPLES = 12
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("target"), st.integers(0, 2), st.integers(0, 6)),
@@ -197,7 +198,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(steps=STEPS, grace=st.sampled_from((0, 3)))
 def test_the_sum_never_stays_above_the_limit_and_nothing_flaps(steps: list[tuple[str, int, int]], grace: int) -> None:
     world, services = hubs(3, 3, 3)

@@ -341,7 +341,10 @@ def test_nothing_is_deleted_on_hold() -> None:
     assert not deleted_for_quota(world)
 
 
-@pytest.mark.parametrize("seed", range(4))
+SEEDS = 4
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
 def test_no_shape_is_created_and_deleted_in_turn(seed: int) -> None:
     """Users come and go, and a quota changes: after each event a shape is created or deleted, never both."""
     random = Random(seed)
