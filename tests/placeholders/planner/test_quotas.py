@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from dra_spawner.dra.objects import DeviceClass, ResourceClaim
 from dra_spawner.dra.quantity import NANO_PER_UNIT, Quantity
 from dra_spawner.placeholders.lifecycle import Cause
@@ -41,35 +39,32 @@ def priority(operator: str, *values: str) -> dict[str, Any]:
     return {"scopeSelector": {"matchExpressions": [rule]}}
 
 
-@pytest.mark.parametrize(
-    ("spec", "priority_class", "expected"),
-    [
-        pytest.param({}, PRIORITY_CLASS, "placeholders servers claims", id="no scope"),
-        pytest.param(priority("In", PRIORITY_CLASS), PRIORITY_CLASS, "placeholders", id="the placeholders' class"),
-        pytest.param(priority("In", "other"), PRIORITY_CLASS, "", id="another class"),
-        pytest.param(priority("NotIn", PRIORITY_CLASS), PRIORITY_CLASS, "", id="all other classes"),
-        pytest.param(priority("NotIn", "other"), PRIORITY_CLASS, "placeholders", id="not another class"),
-        pytest.param(priority("Exists"), PRIORITY_CLASS, "placeholders", id="any class"),
-        pytest.param(priority("Exists"), "", "", id="any class, and there is none"),
-        pytest.param(priority("DoesNotExist"), "", "placeholders", id="no class"),
-        pytest.param(priority("Sideways"), "", "", id="an operator of the future"),
-        pytest.param({"scopes": ["PriorityClass"]}, PRIORITY_CLASS, "placeholders", id="any class, in short"),
-        pytest.param({"scopes": ["NotTerminating"]}, "", "placeholders servers", id="without a deadline"),
-        pytest.param({"scopes": ["Terminating"]}, "", "", id="with a deadline"),
-        pytest.param({"scopes": ["BestEffort"]}, "", "placeholders servers", id="best effort"),
-        pytest.param({"scopes": ["BestEffort", "NotBestEffort"]}, "", "", id="both"),
-        pytest.param({"scopes": ["CrossNamespacePodAffinity"]}, "", "", id="affinity across namespaces"),
-        pytest.param({"scopes": ["Future"]}, "", "", id="a scope of the future"),
-    ],
-)
-def test_scopes(spec: dict[str, Any], priority_class: str, expected: str) -> None:
-    found = quota_of(quota({"pods": "1"}, {}, **spec), priority_class)
-    parts = {
-        "placeholders": found.for_placeholders,
-        "servers": found.for_servers,
-        "claims": found.for_claims,
-    }
-    assert " ".join(name for name, counts in parts.items() if counts) == expected
+def test_scopes() -> None:
+    mine = PRIORITY_CLASS
+    rows: tuple[tuple[dict[str, Any], str, str], ...] = (
+        ({}, mine, "placeholders servers claims"),
+        (priority("In", mine), mine, "placeholders"),
+        (priority("In", "other"), mine, ""),
+        (priority("NotIn", mine), mine, ""),
+        (priority("NotIn", "other"), mine, "placeholders"),
+        (priority("Exists"), mine, "placeholders"),
+        (priority("Exists"), "", ""),
+        (priority("DoesNotExist"), "", "placeholders"),
+        (priority("Sideways"), "", ""),  # an operator of the future
+        ({"scopes": ["PriorityClass"]}, mine, "placeholders"),
+        ({"scopes": ["NotTerminating"]}, "", "placeholders servers"),
+        ({"scopes": ["Terminating"]}, "", ""),
+        ({"scopes": ["BestEffort"]}, "", "placeholders servers"),
+        ({"scopes": ["BestEffort", "NotBestEffort"]}, "", ""),
+        ({"scopes": ["CrossNamespacePodAffinity"]}, "", ""),
+        ({"scopes": ["Future"]}, "", ""),
+    )
+    counted = {}
+    for spec, priority_class, _ in rows:
+        found = quota_of(quota({"pods": "1"}, {}, **spec), priority_class)
+        parts = {"placeholders": found.for_placeholders, "servers": found.for_servers, "claims": found.for_claims}
+        counted[f"{spec} {priority_class}"] = " ".join(name for name, counts in parts.items() if counts)
+    assert counted == {f"{spec} {priority_class}": expected for spec, priority_class, expected in rows}
 
 
 def test_best_effort() -> None:
@@ -131,34 +126,32 @@ def test_the_resources_that_claims_count() -> None:
 # --- what is created -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("hard", "expected"),
-    [
-        pytest.param({"pods": "5"}, 4, id="pods"),
-        pytest.param({"count/pods": "5"}, 4, id="count/pods"),
-        pytest.param({"requests.cpu": "3500m"}, 2, id="cpu"),
-        pytest.param({"memory": "4Gi"}, 3, id="memory"),
-        pytest.param({CLAIMS: "4"}, 3, id="claims"),
-        pytest.param({DEVICES: "3"}, 2, id="devices of a class"),
-        pytest.param({"other.deviceclass.resource.k8s.io/devices": "0"}, 6, id="of another class"),
-        pytest.param({"services": "0"}, 6, id="of nothing that it needs"),
-        pytest.param({"pods": "1"}, 0, id="capacity for one server"),
-    ],
-)
-def test_a_quota_limits_placeholders_and_leaves_capacity_for_a_server(hard: dict[str, str], expected: int) -> None:
-    world = hub((GPU, 6, 9))
-    world.node("a", gpus=9)
-    Counting(world, hard)
-    world.run(minutes=1)
-    assert world.number(GPU) == expected
-    assert (GPU.id in world.last.limited) is (expected < 6)
-    if expected < 6:
-        (name,) = hard
-        sentence = world.last.limited[GPU.id].sentence("gpu")
-        assert sentence == (
-            f"Placeholders of gpu: 6 are wanted, {expected} are allowed by ResourceQuota 'q' "
-            f"(at most {hard[name]} of {name}), which leaves capacity for users' servers."
+def test_a_quota_limits_placeholders_and_leaves_capacity_for_a_server() -> None:
+    rows = (
+        ("pods", "5", 4),
+        ("count/pods", "5", 4),
+        ("requests.cpu", "3500m", 2),
+        ("memory", "4Gi", 3),
+        (CLAIMS, "4", 3),
+        (DEVICES, "3", 2),
+        ("other.deviceclass.resource.k8s.io/devices", "0", 6),
+        ("services", "0", 6),
+        ("pods", "1", 0),
+    )
+    found, expected = {}, {}
+    for name, most, allowed in rows:
+        world = hub((GPU, 6, 9))
+        world.node("a", gpus=9)
+        Counting(world, {name: most})
+        world.run(minutes=1)
+        denial = world.last.limited.get(GPU.id)
+        found[name, most] = world.number(GPU), denial and denial.sentence("gpu")
+        sentence = (
+            f"Placeholders of gpu: 6 are wanted, {allowed} are allowed by ResourceQuota 'q' "
+            f"(at most {most} of {name}), which leaves capacity for users' servers."
         )
+        expected[name, most] = allowed, sentence if allowed < 6 else None
+    assert found == expected
 
 
 def test_users_count_and_always_fit() -> None:
