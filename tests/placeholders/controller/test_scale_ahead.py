@@ -289,12 +289,6 @@ def test_a_policy_of_a_choice_and_one_of_all_others() -> None:
     assert found.target == 9
 
 
-def test_the_last_good_answer_of_a_webhook() -> None:
-    found = Following(policies={"*": Webhook("ours")})
-    found.ahead.webhooks = lambda choice: {"ours": WebhookAnswer(11, START)}
-    assert found.minutes(1) == [11]
-
-
 def test_a_webhook_that_is_down_counts_until_its_answer_is_too_old_and_then_the_next_policy_does() -> None:
     policies: dict[str, DemandPolicy] = {"*": Chain((Webhook("ours", timedelta(minutes=7)), Buffer(4)))}
     found = Following(policies=policies)

@@ -68,6 +68,7 @@ def test_without_all_shapes_placeholders_of_others_stay() -> None:
     world.policy = Policy()
     world.settle()
     assert not world.view().placeholders
+    assert {each.cause for each in world.ended()} == {Cause.OUTDATED}
 
 
 def test_claims_are_not_handed_over_to_another_namespace() -> None:

@@ -233,38 +233,22 @@ def test_grace_is_measured_from_the_last_user_not_from_the_node() -> None:
     assert world.policy.grace.freed_node == timedelta(minutes=10)
 
 
-# --- the thought experiment, step by step: ten slots a node, five placeholders --------------------------------------
+# --- the thought experiment: ten slots a node, five placeholders -------------------------------------------------------
 
 
-def begin() -> World:
-    """Step 1: one node with 7 users and 3 placeholders, 2 placeholders pending."""
+def test_the_thought_experiment() -> None:
     world = hub((PLAIN, 5, 20), nodes="a")
     for number in range(7):
         world.user(f"user-{number}")
         world.schedule()
     world.settle()
-    return world
-
-
-def test_1_pending_placeholders_ask_for_a_node() -> None:
-    world = begin()
-    assert world.picture("a") == "UUUUUUUPPP"
-    assert len(world.pending) == 2
-
-
-def test_3_a_user_comes_while_the_node_is_on_its_way() -> None:
-    world = begin()
+    # 1: pending placeholders ask for a node.
+    assert (world.picture("a"), len(world.pending)) == ("UUUUUUUPPP", 2)
+    # 3: a user comes while the node is on its way.
     world.user("first")
     world.settle()
-    assert world.node_of("first") == "a"
-    assert world.picture("a") == "UUUUUUUUPP"
-    assert len(world.pending) == 3
-
-
-def test_4_and_5_users_stay_away_from_a_node_without_the_image_and_placeholders_go_there() -> None:
-    world = begin()
-    world.user("first")
-    world.settle()
+    assert (world.node_of("first"), world.picture("a"), len(world.pending)) == ("a", "UUUUUUUUPP", 3)
+    # 4 and 5: users stay away from a node without the image, and placeholders go there.
     world.pass_time(minutes=5)
     world.node("b", images=())
     world.settle()
@@ -273,18 +257,8 @@ def test_4_and_5_users_stay_away_from_a_node_without_the_image_and_placeholders_
     world.settle()
     assert world.node_of("second") == "a", "not on the node that still pulls"
     assert not world.is_ready("b")
-
-
-def test_6_and_7_once_the_image_is_there_users_fill_the_busiest_node_first() -> None:
-    world = begin()
-    world.user("first")
-    world.pass_time(minutes=5)
-    world.node("b", images=())
-    world.settle()
-    world.user("second")
-    world.settle()
+    # 6 and 7: once the image is there, users fill the busiest node first.
     world.pull("b")
     world.settle()
     assert world.is_ready("b")
-    assert world.users_on("b") == 0
-    assert world.users_on("a") == 9
+    assert (world.users_on("a"), world.users_on("b")) == (9, 0)

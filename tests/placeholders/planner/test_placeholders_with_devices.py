@@ -10,11 +10,10 @@ import pytest
 from dra_spawner import names
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.placement import PlacementKind
-from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.view import Reservation
 from dra_spawner.simulator.claims import ObjectKey
 from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, gpu_claim, user_shape
-from tests.placeholders.planner.world import World, hub
+from tests.placeholders.planner.world import hub
 from tests.presence import present
 
 
@@ -83,27 +82,6 @@ def test_a_node_is_ready_after_the_deadline_whatever_it_lacks() -> None:
 def test_placement_without_placeholders(claims: dict, kind: PlacementKind) -> None:
     world = hub((PLAIN, 0, 0), nodes="a", gpus=2)
     assert world.placement(user_shape(claims)).kind is kind
-
-
-def test_placement_never() -> None:
-    world = World(Policy(shapes={PLAIN.id: PLAIN}, node_kinds_are_all=True))
-    world.node("a", gpus=2)
-    world.settle()
-    assert world.placement(user_shape({"gpu": gpu_claim(count=3)})).kind is PlacementKind.NEVER
-
-
-def test_users_fill_the_truly_busiest_node() -> None:
-    """States of the discussion: the right node has more users, the left one more placeholders."""
-    world = hub((PLAIN, 3, 5))
-    world.node("left", cpu="5")
-    world.settle()
-    world.node("right", cpu="5")
-    world.user("one", nodeSelector={"kubernetes.io/hostname": "right"}, requires_ready=False)
-    world.user("two", nodeSelector={"kubernetes.io/hostname": "right"}, requires_ready=False)
-    world.settle()
-    assert world.picture("left", "right") == "PPP++ UU+++"
-    world.policy = Policy(shapes={PLAIN.id: PLAIN}, replicas={})
-    assert world.placement(user_shape(cpu="500m")).node == "right"
 
 
 def test_several_users_of_one_shape_at_once() -> None:

@@ -12,7 +12,7 @@ from dra_spawner import names
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeletePlaceholder, Hold
 from dra_spawner.placeholders.planner.decide import decide
-from dra_spawner.placeholders.planner.policy import Budget, Policy
+from dra_spawner.placeholders.planner.policy import Budget
 from dra_spawner.simulator.claims import ObjectKey
 from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, user_shape
 from tests.placeholders.planner.world import World, hub
@@ -117,17 +117,6 @@ def test_the_newest_node_attracts_and_nothing_leaves_a_node_without_users() -> N
     assert world.placeholders_on("a") == 2, "where the scheduler sends new ones"
 
 
-def test_rebalancing_keeps_the_floor_of_warm_placeholders() -> None:
-    world = busy(4)
-    world.node("b")
-    for _ in range(60):
-        world.decide()
-        warm = len(world.warm(PLAIN))
-        assert warm >= 2, "half of the wanted placeholders stay"
-        world.schedule()
-        world.pass_time(seconds=1)
-
-
 def test_the_floor_stays_and_is_the_reason() -> None:
     world = busy(4)
     world.set_replicas(PLAIN, 4, 20, floor=4)
@@ -181,33 +170,6 @@ def test_nothing_is_done_while_the_api_fails_or_the_view_is_stale() -> None:
     assert world.ended(Cause.REBALANCE)
 
 
-def test_an_idle_node_becomes_empty() -> None:
-    """Two nodes, few users: the placeholders of the node without users go to the other node."""
-    world = busy(3, users=3)
-    world.node("b")
-    strange_user(world, "late", "b")
-    world.settle()
-    world.leave("late")
-    world.pass_time(hours=2)  # the node is no longer new
-    world.run(minutes=5)
-    world.pass_time(minutes=5)
-    world.run(minutes=15)
-    assert world.labelled(names.DRAINING) in ([], ["b"])
-    assert world.placeholders_on("b") == 0, world.picture("a", "b")
-    assert len(world.warm(PLAIN)) == 3
-
-
-def test_a_node_with_a_user_is_never_drained_or_evicted_from_for_that() -> None:
-    world = busy(3, users=1)
-    world.node("b")
-    strange_user(world, "alone", "b")
-    world.settle()
-    world.pass_time(hours=2)
-    world.run(minutes=40)
-    assert not world.written(names.DRAINING)
-    assert not world.ended(Cause.DRAIN)
-
-
 def test_a_new_node_and_one_that_was_just_left_are_not_drained() -> None:
     """Berkeley's fixes: a new node, or one that its user left a moment ago, must not be removed at once."""
     world = busy(2, users=2)
@@ -225,21 +187,6 @@ def test_pending_placeholders_block_reduction() -> None:
     scheduled = {each.key for each in world.view().placeholders.values() if not each.is_pending}
     world.decide()
     assert scheduled <= set(world.view().placeholders)
-
-
-def test_surplus_placeholders_are_deleted() -> None:
-    world = busy(4, 8, users=3)
-    world.set_replicas(PLAIN, 1, 8)
-    world.run(minutes=2)
-    assert world.count == 1
-
-
-def test_placeholders_of_a_shape_without_a_profile_are_deleted() -> None:
-    world = busy(2, users=1)
-    world.policy = Policy()
-    world.settle()
-    assert not world.view().placeholders
-    assert {each.cause for each in world.actions(DeletePlaceholder)} == {Cause.OUTDATED}
 
 
 def test_each_pending_server_asks_for_a_node_whatever_max_is() -> None:
