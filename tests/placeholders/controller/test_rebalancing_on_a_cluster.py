@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from types import SimpleNamespace
+from typing import Any
 
 from dra_spawner import names
 from dra_spawner.kube.cluster_watch import Change
@@ -30,7 +31,7 @@ HALF = shape(HALF_CLAIM)
 DISLIKED = {"key": "example.com/disliked", "effect": "PreferNoSchedule"}
 
 
-def on(node: str, **labels: str) -> dict[str, dict[str, str]]:
+def on(node: str, **labels: str) -> dict[str, Any]:
     return {"nodeSelector": {"kubernetes.io/hostname": node, **labels}}
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -45,6 +46,12 @@ def again(world: World) -> None:
     world.run(minutes=1 / 30, every_seconds=1)
 
 
+def count(world: World, hard: Mapping[str, str], **spec: Any) -> None:
+    """A quota comes, and has its effect."""
+    Counting(world, hard, **spec)
+    again(world)
+
+
 def awaited(world: World, shape: Shape, name: str = "ada", *, has_claims: bool = False) -> AwaitedServer:
     found = AwaitedServer(ObjectKey(NAMESPACE, name), shape, world.now, has_claims)
     world.awaited.append(found)
@@ -66,8 +73,7 @@ def awaited(world: World, shape: Shape, name: str = "ada", *, has_claims: bool =
 )
 def test_a_lowered_quota_has_capacity_for_one_server_at_once(hard: dict[str, str], left: int) -> None:
     world = full((GPU, 6, 9))
-    Counting(world, hard)
-    again(world)
+    count(world, hard)
     assert world.number(GPU) == left
     world.run(minutes=30)
     assert world.number(GPU) == left
@@ -85,14 +91,12 @@ def test_the_newest_and_the_least_useful_are_deleted_first() -> None:
     world.policy = replace(world.policy, replicas={GPU.id: replace(world.policy.replicas[GPU.id], min=5)})
     world.run(minutes=1)
     assert world.number(GPU) == 5
-    Counting(world, {"pods": "4"})
-    again(world)
+    count(world, {"pods": "4"})
     assert set(world.view().placeholders) == old, "the two without a node are gone"
     for key in old - {min(old)}:
         world.snapshot.put(replace(world.snapshot.pods[key], created="2020-01-01T00:00:00Z"))
     world.run(minutes=0.2)
-    Counting(world, {"pods": "3"})
-    again(world)
+    count(world, {"pods": "3"})
     assert set(world.view().placeholders) == old - {min(old)}
 
 
@@ -194,8 +198,7 @@ def test_each_of_several_servers_gets_capacity() -> None:
 
 def test_a_server_with_warm_claims_needs_no_others() -> None:
     world = full((GPU, 4, 9), (PAIR, 0, 9))
-    Counting(world, {DEVICES: "4", "pods": "40"})
-    again(world)
+    count(world, {DEVICES: "4", "pods": "40"})
     assert len(world.ended(Cause.QUOTA)) == 1, "for one more server"
     awaited(world, PAIR, has_claims=True)
     world.run(minutes=1)
@@ -221,11 +224,9 @@ def test_as_few_placeholders_as_help_are_deleted() -> None:
         world.pass_time(seconds=10)
     world.run(minutes=1)
     world.log.clear()
-    Counting(world, {"pods": "7", DEVICES: "4"})
-    again(world)
+    count(world, {"pods": "7", DEVICES: "4"})
     assert not world.ended(Cause.QUOTA)
-    Counting(world, {"pods": "6", DEVICES: "3"})
-    again(world)
+    count(world, {"pods": "6", DEVICES: "3"})
     assert [(each.cause, "pods" in each.reason) for each in world.ended(Cause.QUOTA)] == [(Cause.QUOTA, False)]
 
 
@@ -253,8 +254,7 @@ def test_an_exceeded_quota_is_respected_again(pods: str, left: int) -> None:
 
 def test_a_quota_for_placeholders_alone_is_respected() -> None:
     world = full((PLAIN, 6, 9))
-    Counting(world, {"pods": "4"}, **OF_PLACEHOLDERS)
-    again(world)
+    count(world, {"pods": "4"}, **OF_PLACEHOLDERS)
     assert world.number(PLAIN) == 4
     assert {each.reason for each in world.ended(Cause.QUOTA)} == {"ResourceQuota 'q' (at most 4 of pods) is exceeded"}
     world.run(minutes=30)
