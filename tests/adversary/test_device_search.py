@@ -28,9 +28,8 @@ from tests.all_of_them import all_of_them
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable
 from tests.placeholders.controller.objects import claim_spec, node, prepare, shape
-from tests.placeholders.planner.device_hub import ended, hub, placement
 from tests.placeholders.planner.objects import NAMESPACE, SHARE, share_claim
-from tests.placeholders.planner.world import World
+from tests.placeholders.planner.world import World, hub
 from tests.running import loop_stalls
 from tests.service.replica import Replica, publish_shapes, replica
 
@@ -76,7 +75,7 @@ def test_a_pod_whose_search_takes_too_long_is_left_undecided(kind: str) -> None:
     assert not pending.needs_node
     assert not pending.has_preemption
     assert not world.actions(CreatePlaceholder)[1:]
-    assert not ended(world, Cause.PREEMPTED)
+    assert not world.ended(Cause.PREEMPTED)
 
 
 @all_of_them("kind", list(KINDS))
@@ -88,7 +87,7 @@ def test_placeholders_are_preempted_for_others_meanwhile(kind: str) -> None:
         if pending["ada"].has_preemption:
             break
     assert pending["ada"].has_preemption
-    assert [each.pod for each in ended(world, Cause.PREEMPTED)] == [ObjectKey(NAMESPACE, "ada")]
+    assert [each.pod for each in world.ended(Cause.PREEMPTED)] == [ObjectKey(NAMESPACE, "ada")]
 
 
 def test_new_pods_are_looked_at_before_expensive_ones() -> None:
@@ -129,7 +128,7 @@ def test_a_pod_keeps_its_preemption_when_its_next_search_is_stopped() -> None:
     world = _world("last impossible", 0)
     world.user("ada", {"gpu": share_claim("10Gi")})
     assert _decide(world)["ada"].has_preemption
-    created = len(world.actions(CreatePlaceholder))
+    created = world.made
     world.slice("a", gpus=1, memory="15Gi")  # the result of the search is no longer valid
     for claims in range(50):
         world.searches.begin(world.now)
@@ -138,20 +137,18 @@ def test_a_pod_keeps_its_preemption_when_its_next_search_is_stopped() -> None:
     pending = _decide(world)["ada"]
     assert pending.unknown is Unknown.STOPPED
     assert pending.has_preemption
-    assert len(world.actions(CreatePlaceholder)) == created
+    assert world.made == created
 
 
 def test_placeholders_are_found_for_others_meanwhile() -> None:
     world = _world("alternatives", 5)
     _decide(world)
-    assert placement(world, SHARE).kind == "warm"
+    assert world.placement(SHARE).kind == "warm"
 
 
 def test_thousands_of_conditions_are_not_looked_at() -> None:
     """The API server has no limit for them, and each was compared with every pod of the cluster."""
-    world = hub((SHARE, 1, 5))
-    world.node("a", gpus=1, memory="10Gi")
-    world.settle()
+    world = hub((SHARE, 1, 5), nodes="a", gpus=1, memory="10Gi")
     term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"no": "body"}}}
     away = {"requiredDuringSchedulingIgnoredDuringExecution": [term] * 300}
     world.user("mallory", {"gpu": share_claim("10Gi")}, affinity={"podAntiAffinity": away})

@@ -11,7 +11,8 @@ from dra_spawner.kube.api import KubernetesError, resource_path
 from tests.cluster.fault_proxy import Fault
 from tests.cluster.under_test import RESOURCE_API
 from tests.integration.devices import whole
-from tests.placeholders.controller.objects import IMAGE, WHOLE, claim_spec, node, shape
+from tests.placeholders.controller.objects import IMAGE, WHOLE, claim_spec, shape
+from tests.placeholders.controller.objects import node as node_objects
 from tests.service.chaos_hub import Choice, Death, Start
 from tests.service.chaos_observer import claims_named
 from tests.service.chaos_world import ChaosWorld
@@ -81,11 +82,11 @@ class Chaos(ChaosWorld):
         """The next event, as from a pack of cards, so that each event comes soon enough."""
         if not self.cards:
             happenings: dict[Callable[[], Any], int] = {
-                self.arrive: 18,
+                self.user: 18,
                 self.leave: 12,
-                self.node_comes: 6,
-                self.node_is_lost: 3,
-                self.images_come: 3,
+                self.node: 6,
+                self.lose_node: 3,
+                self.pull: 3,
                 self.placeholder_fails: 1,
                 self.claim_is_deleted: 1,
                 self.requests_fail: 8,
@@ -104,7 +105,7 @@ class Chaos(ChaosWorld):
 
     # --- users ---------------------------------------------------------------------------------------------------------
 
-    async def arrive(self) -> None:
+    async def user(self) -> None:
         """A user arrives; the hub may ask for a placement, start the server slowly, or die midway."""
         if len(self.hub.users) >= MAX_USERS:
             return
@@ -140,16 +141,18 @@ class Chaos(ChaosWorld):
 
     # --- nodes ---------------------------------------------------------------------------------------------------------
 
-    async def node_comes(self, devices: int = 2) -> None:
+    async def node(self, devices: int = 2) -> None:
         if len(self.nodes) >= MAX_NODES:
             return
         self.number += 1
         name = f"node-{self.number}"
         images = (IMAGE,) if self.random.random() < 0.7 else ()
         self.nodes.append(name)
-        await self.cluster.publish(*node(name, *(whole(f"gpu-{each}") for each in range(devices)), images=images))
+        await self.cluster.publish(
+            *node_objects(name, *(whole(f"gpu-{each}") for each in range(devices)), images=images)
+        )
 
-    async def node_is_lost(self) -> None:
+    async def lose_node(self) -> None:
         """A node is lost with its pods and the slices of its driver."""
         if len(self.nodes) < 2:
             return
@@ -160,7 +163,7 @@ class Chaos(ChaosWorld):
             resource_path(RESOURCE_API, "resourceslices", name=f"{name}-gpu.example.com"), missing_ok=True
         )
 
-    async def images_come(self) -> None:
+    async def pull(self) -> None:
         """Every node has pulled all images."""
         body = {"status": {"images": [{"names": [IMAGE], "sizeBytes": 1}]}}
         for name in self.nodes:

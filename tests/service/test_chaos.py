@@ -71,7 +71,7 @@ async def chaos_on(cluster: ClusterUnderTest, seed: int) -> AsyncIterator[Chaos]
             replicas.append(VirtualReplica(cluster, time, proxy, traits))
         chaos = Chaos(seed, cluster, time, observer, Hub(cluster, time, api), replicas)
         for _ in range(4):
-            await chaos.node_comes()
+            await chaos.node()
         for each in replicas:
             stack.push_async_callback(each.stop)
             await chaos.start(each)
@@ -81,10 +81,10 @@ async def chaos_on(cluster: ClusterUnderTest, seed: int) -> AsyncIterator[Chaos]
 async def rest(chaos: Chaos) -> None:
     """Trouble ends: everything comes to rest, and nothing is left over."""
     while len(chaos.nodes) < MAX_NODES:
-        await chaos.node_comes()
+        await chaos.node()
     while len(chaos.hub.users) > LAST_USERS:
         await chaos.leave()
-    await chaos.images_come()
+    await chaos.pull()
     for _ in range(10):
         await chaos.pass_time(120)
         await chaos.settle()
@@ -134,7 +134,7 @@ def _is_reserved(observer: Observer, key: ObjectKey) -> bool:
 @pytest.mark.parametrize("seed", range(SEEDS))
 async def test_chaos(cluster: ClusterUnderTest, seed: int) -> None:
     async with chaos_on(cluster, seed) as chaos:
-        await chaos.images_come()
+        await chaos.pull()
         await chaos.settle()
         while chaos.lasted < LONG or (chaos.lasted < LONGEST and not chaos.seen() >= ENOUGH):
             await chaos.step()

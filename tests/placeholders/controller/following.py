@@ -79,4 +79,4 @@ class Following:
 
     @property
     def placeholders(self) -> int:
-        return len(self.world.view().placeholders)
+        return self.world.count

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dra_spawner import names
-from dra_spawner.placeholders.planner.hypothetical_pods import requiring_readiness
 from dra_spawner.placeholders.planner.shapes import Shape, shape_of
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with, priority_class
+from tests.placeholders.planner.objects import gpu_claim, user_manifest
 
 IMAGE = "example.com/notebook:1"
 
@@ -17,10 +17,8 @@ Json = dict[str, Any]
 
 
 def claim_spec(device_class: str = "gpu.example.com", memory: str = "") -> Json:
-    exactly: Json = {"deviceClassName": device_class, "allocationMode": "ExactCount", "count": 1}
-    if memory:
-        exactly["capacity"] = {"requests": {"memory": memory}}
-    return {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}
+    capacity = {"capacity": {"requests": {"memory": memory}}} if memory else {}
+    return gpu_claim(deviceClassName=device_class, allocationMode="ExactCount", **capacity)
 
 
 def user_pod(
@@ -33,12 +31,11 @@ def user_pod(
     image: str = IMAGE,
     volumes: Sequence[Json] = (),
 ) -> Json:
-    """A user's pod; ``entries`` gives the template or the claim of each entry."""
-    resources: Json = {"requests": {"cpu": cpu}, "limits": dict(limits or {})}
-    if entries:
-        resources["claims"] = [{"name": entry} for entry in entries]
-    container: Json = {"name": "notebook", "image": image, "resources": resources}
-    spec: Json = {"containers": [container], "terminationGracePeriodSeconds": 0}
+    """A user's pod in the namespace of the test; ``entries`` gives the template or the claim of each entry."""
+    pod = user_manifest(name, entries, cpu, ready, memory="", image=image, terminationGracePeriodSeconds=0)
+    del pod["metadata"]["namespace"]
+    spec, (container,) = pod["spec"], pod["spec"]["containers"]
+    container["resources"]["limits"] = dict(limits or {})
     if volumes:
         # A kubelet leaves out devices that no container mounts.
         container["volumeMounts"] = [{"name": each["name"], "mountPath": f"/mnt/{each['name']}"} for each in volumes]
@@ -47,10 +44,7 @@ def user_pod(
         spec["resourceClaims"] = [{"name": entry, **source} for entry, source in entries.items()]
     if gates:
         spec["schedulingGates"] = [{"name": gate} for gate in gates]
-    if ready:
-        spec["affinity"] = requiring_readiness({})
-    metadata = {"name": name, "labels": {names.COMPONENT: names.USER_SERVER}}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    return pod
 
 
 def shape(claims: Mapping[str, Json], cpu: str = "1", **kind: Any) -> Shape:

@@ -21,7 +21,7 @@ from dra_spawner.simulator.claims import ObjectKey
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.placeholders.controller.objects import WHOLE, node, shape
-from tests.placeholders.controller.world import at_work, node_of
+from tests.placeholders.controller.world import at_work
 from tests.polling import eventually
 
 GPU = shape(WHOLE)
@@ -93,7 +93,7 @@ async def test_simultaneous_requests_get_the_same_answer(
         assert len(asked) <= 1
         # A device that another pod got meanwhile is not reserved on the strength of an older answer.
         await world.user("eve", WHOLE)
-        await world.until(lambda: bool(node_of(world, "eve")))
+        await world.until(lambda: bool(world.node_of("eve")))
         await world.until(lambda: all(each.claim.is_allocated for each in world.watch.snapshot.claims.values()))
         assert await answer() is not PlacementKind.FRESH
 
@@ -102,7 +102,7 @@ async def test_a_terminating_claim_gets_no_consumer(prepared: ClusterUnderTest) 
     """No consumer can be added any more. That is no failure: no claim is left for a handover."""
     await prepared.publish(*node("node-a", whole("gpu-0")))
     async with at_work(prepared, (GPU, ReplicaRange(1, 1))) as world:
-        await world.until(lambda: len(world.warm(GPU)) == 1)
+        await world.until_warm(GPU)
         (placeholder,) = world.warm(GPU)
         path = prepared.path("resourceclaims", placeholder.claims[0].name)
         do = world.reconciler.executor.do

@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
-
 from dra_spawner.kube.api import KubernetesApi, resource_path
 from dra_spawner.placeholders.controller.cluster_limits import ClusterLimits, maximum_reached
 from dra_spawner.simulator.pods import Pod
@@ -31,26 +29,24 @@ def event(uid: str = "u", message: str = MESSAGE, at: datetime = NOW, **fields: 
     return {**found, **fields}
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        pytest.param(event(), ("u", MESSAGE.removeprefix("pod didn't trigger scale-up: ")), id="a node group"),
-        pytest.param(event(message="pod didn't trigger scale-up: 3 max cluster cpu, memory limit reached"),
-                     ("u", "3 max cluster cpu, memory limit reached"), id="the cluster"),
-        pytest.param(event(message="pod didn't trigger scale-up: 3 Insufficient cpu"), ("", ""), id="no maximum"),
-        pytest.param(event(reason="TriggeredScaleUp"), ("", ""), id="another event"),
-        pytest.param(event(at=NOW - timedelta(minutes=7)), ("", ""), id="an old one"),
-        pytest.param(event(at=NOW - timedelta(minutes=7), series={"lastObservedTime": "2026-03-02T08:59:00.000000Z"}),
-                     ("u", MESSAGE.removeprefix("pod didn't trigger scale-up: ")), id="an old one that is repeated"),
-        pytest.param(event(lastTimestamp=None, eventTime="2026-03-02T08:59:00.000000Z"),
-                     ("u", MESSAGE.removeprefix("pod didn't trigger scale-up: ")), id="of the newer API"),
-        pytest.param(event(lastTimestamp="yesterday"), ("", ""), id="without a time"),
-        pytest.param(event(involvedObject=None), ("", MESSAGE.removeprefix("pod didn't trigger scale-up: ")), id="of nothing"),
-        pytest.param({}, ("", ""), id="empty"),
-    ],
-)  # fmt: skip
-def test_which_events_say_that_a_maximum_is_reached(value: dict[str, Any], expected: tuple[str, str]) -> None:
-    assert maximum_reached(value, NOW) == expected
+def test_which_events_say_that_a_maximum_is_reached() -> None:
+    start, early = "pod didn't trigger scale-up: ", "2026-03-02T08:59:00.000000Z"
+    message, old = MESSAGE.removeprefix(start), NOW - timedelta(minutes=7)
+    cluster = "3 max cluster cpu, memory limit reached"
+    rows: dict[str, tuple[dict[str, Any], tuple[str, str]]] = {
+        "a node group": (event(), ("u", message)),
+        "the cluster": (event(message=start + cluster), ("u", cluster)),
+        "no maximum": (event(message=start + "3 Insufficient cpu"), ("", "")),
+        "another event": (event(reason="TriggeredScaleUp"), ("", "")),
+        "an old one": (event(at=old), ("", "")),
+        "an old one that is repeated": (event(at=old, series={"lastObservedTime": early}), ("u", message)),
+        "of the newer API": (event(lastTimestamp=None, eventTime=early), ("u", message)),
+        "without a time": (event(lastTimestamp="yesterday"), ("", "")),
+        "of nothing": (event(involvedObject=None), ("", message)),
+        "empty": ({}, ("", "")),
+    }
+    found = {name: maximum_reached(value, NOW) for name, (value, _) in rows.items()}
+    assert found == {name: expected for name, (_, expected) in rows.items()}
 
 
 def test_a_long_message_is_cut() -> None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from dra_spawner.kube.api import KubernetesApi, resource_path
 from dra_spawner.placeholders.controller.executor import ActionExecutor
 from dra_spawner.placeholders.controller.expectations import Expectations
-from dra_spawner.placeholders.controller.reconciler import ReconcilerTimes
 from dra_spawner.placeholders.planner.actions import DeleteClaim
 from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings, placeholder_claims
 from dra_spawner.placeholders.planner.policy import ReplicaRange
@@ -53,12 +50,10 @@ async def test_a_surplus_placeholder_that_the_scheduler_has_just_placed_stays(cl
             assert first.is_pending
             assert second.is_pending
             # The service does not see that the first one gets a node.
-            world.reconciler.times = ReconcilerTimes(idle=0.05)
             proxy.fail(Fault.refuse(), verb="watch", resource="pods", times=None)
             proxy.cut()
             await bind(cluster, first.pod.name, "node-a")
-            world.policy = replace(world.policy, replicas={PLAIN.id: ReplicaRange(1, 1)})
-            world.reconciler.wake()
+            world.set_replicas(PLAIN, 1, 1)
             await world.until(lambda: str(first.key) in deletions(world), what="the first one would go")
             assert "the placeholder has changed since the decision" in deletions(world)[str(first.key)]
             # A change of the placeholder does not count as a failure.
@@ -78,5 +73,4 @@ async def bind(cluster: ClusterUnderTest, name: str, node_name: str) -> None:
 
 def deletions(world: PlaceholderWorld) -> dict[str, str]:
     """The last outcome of deletions, by placeholder."""
-    decisions = [each.decision for each in reversed(world.decisions.newest(100))]
-    return {each.subject.removeprefix("Pod "): each.outcome for each in decisions if each.kind == "delete-placeholder"}
+    return {each.subject.removeprefix("Pod "): each.outcome for each in world.deletions()}

@@ -49,7 +49,7 @@ async def test_a_defect_in_one_action_delays_no_other(prepared: ClusterUnderTest
             shapes={BAD.id: BAD, GOOD.id: GOOD}, replicas={BAD.id: ReplicaRange(1, 1), GOOD.id: ReplicaRange(3, 3)}
         )
         reconciler.wake()
-        await world.until(lambda: len(world.warm(GOOD)) == 3)
+        await world.until_warm(GOOD, 3)
         assert reconciler.problems() == ("Placeholders: an unforeseen error: LookupError: a mistake.",)
         for _ in range(5):
             decided = world.decisions.decided_at

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,9 @@ from dra_spawner.placeholders.controller.history_feed import HistoryFeed
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.controller.settings import ControllerSettings
 from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
-from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
+from tests.placeholders.controller.watched_cluster import START, WatchedCluster
 from tests.service.unstarted_watch import UnstartedWatch
-
-START = datetime(2026, 3, 2, 9, tzinfo=UTC)
-
-Json = dict[str, Any]
 
 
 class _Controller(PlaceholderController):
@@ -36,92 +32,14 @@ class _Controller(PlaceholderController):
         return {"shape": "gpu/memory=large"}.get(shape, "")
 
 
-class Cluster:
-    """Objects of a cluster, and a clock. Each `replica` sees them from its creation on."""
-
-    def __init__(self) -> None:
-        self.now = START
-        self.objects: dict[tuple[Kind, ObjectKey], Json] = {}
-        self.watches: list[ClusterWatch] = []
-
-    def after(self, seconds: float) -> Cluster:
-        self.now += timedelta(seconds=seconds)
-        return self
-
-    def put(self, kind: Kind, obj: Json) -> None:
-        key = ObjectKey(obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
-        self.objects[kind, key] = obj
-        for watch in self.watches:
-            watch.put(kind, obj)
-
-    def remove(self, kind: Kind, name: str, namespace: str = "hub") -> None:
-        key = ObjectKey("" if kind is Kind.NODE else namespace, name)
-        del self.objects[kind, key]
-        for watch in self.watches:
-            watch.remove(kind, key)
+class Cluster(WatchedCluster):
+    """A cluster that each `replica` sees from its creation on."""
 
     def replica(self, **more: Any) -> Replica:
         watch = UnstartedWatch()
         found = Replica(watch, lambda: self.now, **more)
-        for (kind, _), obj in self.objects.items():
-            watch.put(kind, obj)
-        self.watches.append(watch)
+        self.show(watch)
         return found
-
-    def pod(
-        self, user: str, node: str = "", phase: str = "Pending", created: datetime | None = None, **more: Any
-    ) -> None:
-        """A server's pod; the API server stamps whole seconds."""
-        before = self.objects.get((Kind.POD, ObjectKey(more.get("namespace", "hub"), f"jupyter-{user}")), {})
-        made = before.get("metadata", {}).get("creationTimestamp") or stamp(created or self.now)
-        conditions: dict[str, Json] = {each["type"]: each for each in before.get("status", {}).get("conditions", ())}
-
-        def turn(condition: str, status: str, message: str = "") -> None:
-            if conditions.get(condition, {}).get("status") != status:
-                new = {"type": condition, "status": status, "lastTransitionTime": stamp(self.now)}
-                conditions[condition] = {**new, "reason": "Unschedulable", "message": message} if message else new
-
-        turn("PodScheduled", "True" if node else "False", "" if node else more.get("says", "no node has room"))
-        turn("Ready", str(phase == "Running"))
-        metadata = {
-            "name": f"jupyter-{user}",
-            "namespace": more.get("namespace", "hub"),
-            "uid": more.get("uid", f"uid-{user}"),
-            "labels": {
-                names.COMPONENT: more.get("component", names.USER_SERVER),
-                names.SHAPE: "shape",
-                **more.get("labels", {}),
-            },
-            "annotations": {names.USERNAME: user},
-            "creationTimestamp": made,
-        }
-        spec: Json = {"containers": [{"name": "notebook", "image": "example.com/a:1"}]}
-        if node:
-            spec["nodeName"] = node
-        if claim := more.get("claim"):
-            spec["resourceClaims"] = [{"name": "gpu", "resourceClaimName": claim}]
-        status = {"phase": phase, "conditions": list(conditions.values())}
-        self.put(Kind.POD, {"kind": "Pod", "metadata": metadata, "spec": spec, "status": status})
-
-    def node(
-        self, name: str, created: datetime | None = None, ready: bool = True, labels: Mapping[str, str] | None = None
-    ) -> None:
-        before = self.objects.get((Kind.NODE, ObjectKey("", name)), {})
-        made = before.get("metadata", {}).get("creationTimestamp") or stamp(created or self.now)
-        labels = {names.INSTANCE_TYPE: "g4", **(labels or {})}
-        metadata = {"name": name, "uid": f"uid-{name}", "labels": labels, "creationTimestamp": made}
-        status = {"conditions": [{"type": "Ready", "status": str(ready)}]}
-        self.put(Kind.NODE, {"kind": "Node", "metadata": metadata, "status": status})
-
-    def slice(self, node: str) -> None:
-        pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
-        spec = {"driver": "gpu.example.com", "nodeName": node, "pool": pool, "devices": [{"name": "gpu-0"}]}
-        self.put(Kind.RESOURCE_SLICE, {"kind": "ResourceSlice", "metadata": {"name": f"{node}-gpu"}, "spec": spec})
-
-    def claim(self, name: str, component: str) -> None:
-        metadata = {"name": name, "namespace": "hub", "uid": name, "labels": {names.COMPONENT: component}}
-        spec = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}]}}
-        self.put(Kind.RESOURCE_CLAIM, {"kind": "ResourceClaim", "metadata": metadata, "spec": spec})
 
 
 class Replica:
@@ -150,10 +68,6 @@ class Replica:
 
     def lead_times(self) -> list[NodeLeadTime]:
         return [each for each in self.records if isinstance(each, NodeLeadTime)]
-
-
-def stamp(moment: datetime) -> str:
-    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 @pytest.fixture
@@ -411,13 +325,8 @@ def test_restarts_lose_nothing_and_write_nothing_twice(cluster: Cluster, tmp_pat
     straight, restarted = written(restarts=False), written(restarts=True)
     assert len(straight) == len(restarted) == 2
     for one, other in zip(straight, restarted, strict=True):
-        assert (one.asked, one.bound, one.running, one.ended) == (other.asked, other.bound, other.running, other.ended)
-        assert (one.profile, one.choice, one.node, one.source) == (
-            other.profile,
-            other.choice,
-            other.node,
-            other.source,
-        )
+        for name in ("asked", "bound", "running", "ended", "profile", "choice", "node", "source"):
+            assert getattr(one, name) == getattr(other, name), name
     ada, bob = restarted
     assert (ada.warm, ada.cause) == (True, WaitCause.NONE)
     assert bob.warm is False

@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
 from dra_spawner import names
 from dra_spawner.history.records import Launch, NodeLeadTime
 from dra_spawner.placeholders.controller.node_ceilings import NodeCeilings
-from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
-from tests.service.unstarted_watch import UnstartedWatch
-
-START = datetime(2026, 3, 2, 9, tzinfo=UTC)
-KIND = "node.kubernetes.io/instance-type"
+from tests.placeholders.controller.watched_cluster import START, WatchedCluster
 
 
-class Nodes:
-    """Nodes that come and go, and a clock."""
+class Nodes(WatchedCluster):
+    """Nodes that come and go."""
 
     def __init__(self, *, has_autoscaler: bool = True, **max_nodes: int) -> None:
-        self.now = START
-        self.watch = UnstartedWatch()
-        self.ceilings = NodeCeilings(self.watch, KIND, max_nodes, has_autoscaler=has_autoscaler, now=lambda: self.now)
+        super().__init__()
+        watch, kind = self.watch(), names.INSTANCE_TYPE
+        self.ceilings = NodeCeilings(watch, kind, max_nodes, has_autoscaler=has_autoscaler, now=lambda: self.now)
 
     def come(self, *node_names: str, kind: str = "large", is_open: bool = True) -> None:
         for name in node_names:
-            labels = {KIND: kind, **({names.IMAGES_READY: names.TRUE} if is_open else {})}
-            self.watch.put(Kind.NODE, {"kind": "Node", "metadata": {"name": name, "labels": labels}})
+            self.node(name, kind=kind, labels={names.IMAGES_READY: names.TRUE} if is_open else {})
 
     def go(self, *node_names: str) -> None:
         for name in node_names:
-            self.watch.remove(Kind.NODE, ObjectKey("", name))
+            self.remove(Kind.NODE, name)
 
     def seen(self, uid: str, *, asked: bool = True, seconds: float = 300, kind: str = "large") -> None:
         """A node came, for a pod that had been pending for 100 s."""

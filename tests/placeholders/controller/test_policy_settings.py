@@ -34,6 +34,7 @@ from dra_spawner.placeholders.planner.demand.policies import (
 )
 from dra_spawner.placeholders.planner.demand.settings import DemandSettings
 from dra_spawner.profiles.settings_reader import SettingsError
+from tests.placeholders.controller.refusals import refusal
 
 BUFFER = {"kind": "buffer", "placeholders": 5}
 WEBHOOK = {"kind": "webhook", "name": "term", "url": "https://user:secret@example.com/secret"}
@@ -43,187 +44,115 @@ A_POLICY = f'a policy like {{"kind": "buffer", "placeholders": 5}}; kinds are {K
 ALL_DAYS = frozenset(range(7))
 
 
-@pytest.mark.parametrize(
-    ("value", "policy"),
-    [
-        pytest.param(BUFFER, Buffer(5), id="buffer"),
-        pytest.param({"kind": "percent", "percent": 20}, PercentBuffer(20), id="percent"),
-        pytest.param(
-            {"kind": "percent", "percent": 12.5, "min": 1, "max": 10}, PercentBuffer(12.5, 1, 10), id="percent-bounded"
-        ),
-        pytest.param(
+def webhook_of(url: object, **more: Any) -> WebhookSettings:
+    return WebhookSettings("term", url=str(url), **more)
+
+
+def test_each_kind_is_read() -> None:
+    berlin = ZoneInfo("Europe/Berlin")
+    night = {"kind": "schedule", "from": "22:00", "to": "06:30", "policy": {"kind": "calendar"}}
+    lab = Scheduled((Window(frozenset({0, 1}), time(8), time(18), ZoneInfo("UTC")),), Buffer(5))
+    url = WEBHOOK["url"]
+    rows: tuple[tuple[Any, DemandPolicy], ...] = (
+        (BUFFER, Buffer(5)),
+        ({"kind": "percent", "percent": 20}, PercentBuffer(20)),
+        ({"kind": "percent", "percent": 12.5, "min": 1, "max": 10}, PercentBuffer(12.5, 1, 10)),
+        (LAB, lab),
+        (
             {**LAB, "zone": "Europe/Berlin"},
-            Scheduled((Window(frozenset({0, 1}), time(8), time(18), ZoneInfo("Europe/Berlin")),), Buffer(5)),
-            id="schedule",
+            Scheduled((Window(frozenset({0, 1}), time(8), time(18), berlin),), Buffer(5)),
         ),
-        pytest.param(
-            {"kind": "schedule", "from": "22:00", "to": "06:30", "policy": {"kind": "calendar"}},
-            Scheduled((Window(ALL_DAYS, time(22), time(6, 30), ZoneInfo("UTC")),), CalendarOnly()),
-            id="every-night",
-        ),
-        pytest.param(WEBHOOK, WebhookSettings("term", url=str(WEBHOOK["url"])), id="webhook"),
-        pytest.param(
+        (night, Scheduled((Window(ALL_DAYS, time(22), time(6, 30), ZoneInfo("UTC")),), CalendarOnly())),
+        (WEBHOOK, webhook_of(url)),
+        (
             {**WEBHOOK, "timeout_seconds": 5, "longest_age_minutes": 30},
-            WebhookSettings("term", timedelta(minutes=30), str(WEBHOOK["url"]), timedelta(seconds=5)),
-            id="patient-webhook",
+            webhook_of(url, longest_age=timedelta(minutes=30), timeout=timedelta(seconds=5)),
         ),
-        pytest.param({"kind": "calendar"}, CalendarOnly(), id="calendar"),
-        pytest.param([LAB, BUFFER], Chain((read_policies({"a": LAB})["a"].policy, Buffer(5))), id="chain"),  # type: ignore[attr-defined]
-        pytest.param([WEBHOOK], Chain((WebhookSettings("term", url=str(WEBHOOK["url"])),)), id="chain-of-one"),
-    ],
-)
-def test_each_kind_is_read(value: Any, policy: DemandPolicy) -> None:
-    assert read_policies({"gpu-slice": value}) == {"gpu-slice": OrForecast(policy)}
+        ({"kind": "calendar"}, CalendarOnly()),
+        ([LAB, BUFFER], Chain((lab, Buffer(5)))),
+        ([WEBHOOK], Chain((webhook_of(url),))),
+    )
+    for value, policy in rows:
+        assert read_policies({"gpu-slice": value}) == {"gpu-slice": OrForecast(policy)}
 
 
 def test_the_forecast_stands_by_itself() -> None:
     assert read_policies({"*": {"kind": "forecast"}}) == {"*": ForecastDemand()}
 
 
-@pytest.mark.parametrize(
-    ("value", "problem"),
-    [
-        pytest.param([], "demand_policies: found []; allowed: a mapping of names of choices to policies", id="a-list"),
-        pytest.param(
-            {3: BUFFER},
-            'demand_policies: found 3; allowed: names of choices, like gpu-slice/memory=large, and "*"',
-            id="no-name",
-        ),
-        pytest.param(
-            {"a": "buffer"}, f"demand_policies.a: found 'buffer'; allowed: {A_POLICY}; or a list of policies", id="a-word"
-        ),
-        pytest.param({"a": []}, f"demand_policies.a: found []; allowed: {A_POLICY}; or a list of policies", id="empty"),
-        pytest.param({"a": {}}, f"demand_policies.a.kind: nothing found; allowed: one of {KINDS}", id="no-kind"),
-        pytest.param(
-            {"a": {"kind": "buffr"}}, f"demand_policies.a.kind: found 'buffr'; allowed: one of {KINDS}", id="a-typo"
-        ),
-        pytest.param({"a": {"kind": ["buffer"]}}, f"demand_policies.a.kind: found ['buffer']; allowed: one of {KINDS}", id="kinds"),
-        pytest.param(
-            {"a": {"kind": "forecast", "placeholders": 2}},
-            "demand_policies.a.placeholders: found 'placeholders'; allowed: the keys kind",
-            id="a-key-of-another-kind",
-        ),
-        pytest.param(
-            {"a": {"kind": "buffer"}},
-            "demand_policies.a.placeholders: nothing found; allowed: a whole number from 0 to 10000",
-            id="no-number",
-        ),
-        pytest.param(
-            {"a": {"kind": "buffer", "placeholders": True}},
-            "demand_policies.a.placeholders: found True; allowed: a whole number from 0 to 10000",
-            id="a-truth",
-        ),
-        pytest.param(
-            {"a": {"kind": "percent", "percent": float("nan")}},
-            "demand_policies.a.percent: found nan; allowed: a number from 0 to 1000",
-            id="not-a-number",
-        ),
-        pytest.param(
-            {"a": {"kind": "percent", "percent": 5, "min": 4, "max": 3}},
-            "demand_policies.a.max: found 3; allowed: a whole number from 4 to 10000",
-            id="max<min",
-        ),
-        pytest.param(
-            {"a": {**LAB, "from": 480}},
-            'demand_policies.a.from: found 480; allowed: a time from "00:00" to "23:59", in quotes',
-            id="a-time-as-yaml-reads-it",
-        ),
-        pytest.param(
-            {"a": {**LAB, "to": "24:00"}},
-            "demand_policies.a.to: found '24:00'; allowed: a time from \"00:00\" to \"23:59\", in quotes",
-            id="no-time",
-        ),
-        pytest.param(
-            {"a": {**LAB, "to": "08:00"}},
-            "demand_policies.a.to: found '08:00'; allowed: another time than from (08:00)",
-            id="an-empty-window",
-        ),
-        pytest.param(
-            {"a": {**LAB, "days": ["Monday"]}},
-            "demand_policies.a.days: found ['Monday']; allowed: a list of mon, tue, wed, thu, fri, sat, sun",
-            id="days",
-        ),
-        pytest.param(
-            {"a": {**LAB, "zone": "Europe/Bonn"}},
-            """demand_policies.a.zone: found 'Europe/Bonn'; allowed: a time zone like "Europe/Berlin\"""",
-            id="zone",
-        ),
-        pytest.param(
-            {"a": {**LAB, "zone": "Europe"}},
-            """demand_policies.a.zone: found 'Europe'; allowed: a time zone like "Europe/Berlin\"""",
-            id="a-directory-of-zones",
-        ),
-        pytest.param(
-            {"a": {**LAB, "policy": {"kind": "buffer", "placeholders": -1}}},
-            "demand_policies.a.policy.placeholders: found -1; allowed: a whole number from 0 to 10000",
-            id="within",
-        ),
-        pytest.param(
-            {"a": {"kind": "schedule", "from": "08:00", "to": "09:00"}},
-            f"demand_policies.a.policy: nothing found; allowed: {A_POLICY}",
-            id="without-a-policy",
-        ),
-        pytest.param(
-            {"a": [BUFFER, LAB]},
-            "demand_policies.a[0]: found 'buffer'; allowed: a schedule or a webhook before the last policy; this one "
-            "always applies",
-            id="never-reached",
-        ),
-        pytest.param(
-            {"a": {**WEBHOOK, "name": "a b"}},
-            "demand_policies.a.name: found 'a b'; allowed: a name of letters, digits and . _ -",
-            id="webhook-name",
-        ),
-        pytest.param(
-            {"a": {**WEBHOOK, "timeout_seconds": 0}},
-            "demand_policies.a.timeout_seconds: found 0; allowed: a number from 0.1 to 30",
-            id="no-time-to-answer",
-        ),
-        pytest.param(
-            {"a": WEBHOOK, "b": {**WEBHOOK, "timeout_seconds": 5}},
-            "demand_policies.b.name: found 'term'; allowed: another name: a webhook with this one has other settings",
-            id="two-with-one-name",
-        ),
-        pytest.param(
-            {"a/x=1,y=2": BUFFER, "a/y=2,x=1": BUFFER},
-            "demand_policies.a/y=2,x=1: found 'a/y=2,x=1'; allowed: one entry for each choice; a/x=1,y=2 is the same "
-            "choice",
-            id="the-same-choice",
-        ),
-    ],
-)  # fmt: skip
-def test_refused_with_path_found_and_allowed(value: Any, problem: str) -> None:
-    with pytest.raises(SettingsError) as refused:
-        read_policies(value)
-    assert str(refused.value) == problem
+WHOLE_NUMBER = "allowed: a whole number from 0 to 10000"
+A_TIME = 'allowed: a time from "00:00" to "23:59", in quotes'
+A_ZONE = 'allowed: a time zone like "Europe/Berlin"'
+REFUSED: tuple[tuple[Any, str], ...] = (
+    ("buffer", f": found 'buffer'; allowed: {A_POLICY}; or a list of policies"),
+    ([], f": found []; allowed: {A_POLICY}; or a list of policies"),
+    ({}, f".kind: nothing found; allowed: one of {KINDS}"),
+    ({"kind": "buffr"}, f".kind: found 'buffr'; allowed: one of {KINDS}"),
+    ({"kind": ["buffer"]}, f".kind: found ['buffer']; allowed: one of {KINDS}"),
+    ({"kind": "forecast", "placeholders": 2}, ".placeholders: found 'placeholders'; allowed: the keys kind"),
+    ({"kind": "buffer"}, f".placeholders: nothing found; {WHOLE_NUMBER}"),
+    ({"kind": "buffer", "placeholders": True}, f".placeholders: found True; {WHOLE_NUMBER}"),
+    ({"kind": "percent", "percent": float("nan")}, ".percent: found nan; allowed: a number from 0 to 1000"),
+    ({"kind": "percent", "percent": 5, "min": 4, "max": 3}, ".max: found 3; allowed: a whole number from 4 to 10000"),
+    ({**LAB, "from": 480}, f".from: found 480; {A_TIME}"),  # as YAML reads a time
+    ({**LAB, "to": "24:00"}, f".to: found '24:00'; {A_TIME}"),
+    ({**LAB, "to": "08:00"}, ".to: found '08:00'; allowed: another time than from (08:00)"),
+    ({**LAB, "days": ["Monday"]}, ".days: found ['Monday']; allowed: a list of mon, tue, wed, thu, fri, sat, sun"),
+    ({**LAB, "zone": "Europe/Bonn"}, f".zone: found 'Europe/Bonn'; {A_ZONE}"),
+    ({**LAB, "zone": "Europe"}, f".zone: found 'Europe'; {A_ZONE}"),  # a directory of zones
+    ({**LAB, "policy": {"kind": "buffer", "placeholders": -1}}, f".policy.placeholders: found -1; {WHOLE_NUMBER}"),
+    ({"kind": "schedule", "from": "08:00", "to": "09:00"}, f".policy: nothing found; allowed: {A_POLICY}"),
+    (
+        [BUFFER, LAB],
+        "[0]: found 'buffer'; allowed: a schedule or a webhook before the last policy; this one always applies",
+    ),
+    ({**WEBHOOK, "name": "a b"}, ".name: found 'a b'; allowed: a name of letters, digits and . _ -"),
+    ({**WEBHOOK, "timeout_seconds": 0}, ".timeout_seconds: found 0; allowed: a number from 0.1 to 30"),
+)
+REFUSED_TOGETHER: tuple[tuple[Any, str], ...] = (
+    ([], ": found []; allowed: a mapping of names of choices to policies"),
+    ({3: BUFFER}, ': found 3; allowed: names of choices, like gpu-slice/memory=large, and "*"'),
+    (
+        {"a": WEBHOOK, "b": {**WEBHOOK, "timeout_seconds": 5}},
+        ".b.name: found 'term'; allowed: another name: a webhook with this one has other settings",
+    ),
+    (
+        {"a/x=1,y=2": BUFFER, "a/y=2,x=1": BUFFER},
+        ".a/y=2,x=1: found 'a/y=2,x=1'; allowed: one entry for each choice; a/x=1,y=2 is the same choice",
+    ),
+)
 
 
-@pytest.mark.parametrize(
-    ("url", "found"),
-    [
+def test_refused_with_path_found_and_allowed() -> None:
+    rows = [*(({"a": value}, f".a{problem}") for value, problem in REFUSED), *REFUSED_TOGETHER]
+    found = {problem: refusal(read_policies, value) for value, problem in rows}
+    assert found == {problem: f"demand_policies{problem}" for problem in found}
+
+
+def test_no_message_has_an_address() -> None:
+    rows: tuple[tuple[Any, str], ...] = (
         ("ftp://secret.example.com/", "an address with the scheme 'ftp'"),
         ("file:///secret", "an address with the scheme 'file'"),
         ("https:///secret", "an address without a host, or with the port 0"),
         ("https://example.com:secret/", "an address that cannot be read"),
         ("https://[secret/", "an address that cannot be read"),
-        ("https://example.com/sec ret", "an address that is too long, empty, or has other characters than ASCII ones without spaces"),
+        (
+            "https://example.com/sec ret",
+            "an address that is too long, empty, or has other characters than ASCII ones without spaces",
+        ),
         (b"https://secret", "a value with an address"),
         (["https://secret"], "a value with an address"),
-    ],
-)  # fmt: skip
-def test_no_message_has_an_address(url: Any, found: str) -> None:
-    with pytest.raises(SettingsError) as refused:
-        read_policies({"a": {**WEBHOOK, "url": url}})
-    allowed = "an address that begins with https:// or http://"
-    assert str(refused.value) == f"demand_policies.a.url: found {found}; allowed: {allowed}"
-    assert "secret" not in str(refused.value)
+    )
+    allowed = "allowed: an address that begins with https:// or http://"
+    found = {str(url): refusal(read_policies, {"a": {**WEBHOOK, "url": url}}) for url, _ in rows}
+    assert found == {str(url): f"demand_policies.a.url: found {problem}; {allowed}" for url, problem in rows}
 
 
 def test_an_address_at_another_path_is_not_shown_either() -> None:
     for value in ({"a": WEBHOOK["url"]}, {"a": {"kind": WEBHOOK["url"]}}, WEBHOOK["url"], {"a": [WEBHOOK["url"]]}):
-        with pytest.raises(SettingsError) as refused:
-            read_policies(value)
-        assert "secret" not in str(refused.value)
+        message = refusal(read_policies, value)
+        assert message
+        assert "secret" not in message
     assert "secret" not in repr(read_policies({"a": WEBHOOK}))
 
 

@@ -19,14 +19,14 @@ _WRITES = ("create", "update", "patch", "delete", "deletecollection")
 
 
 class Rounds:
-    """Counts the reconciler's rounds. A minute passes with each round."""
+    """Counts the reconciler's rounds. Three minutes pass with each round."""
 
     def __init__(self, world: PlaceholderWorld) -> None:
         self.count = 0
         self._begin = datetime.now(UTC)
         self._policy: Callable[[], Policy] = world.reconciler.policy
         world.reconciler.policy = self._next
-        world.reconciler.now = lambda: self._begin + timedelta(minutes=self.count)
+        world.reconciler.now = lambda: self._begin + timedelta(minutes=3 * self.count)
         world.reconciler.times = ReconcilerTimes(gather=0.0, idle=0.01)
 
     def _next(self) -> Policy:
@@ -57,10 +57,10 @@ async def test_nothing_is_written_while_nothing_changes(prepared: ClusterUnderTe
 
             await world.until(is_handed_over, what="ada's server runs, and its placeholder is replaced")
             # Nodes are no longer new, the node without images is opened in the end, and placeholders come to rest.
-            rest = rounds.count + 120
+            rest = rounds.count + 40
             await world.until(lambda: rounds.count >= rest)
             before, decided = writes(proxy), world.decisions.count
-            end = rounds.count + 180
+            end = rounds.count + 60
             await world.until(lambda: rounds.count >= end)
             assert writes(proxy) == before, [str(each) for each in proxy.requests[-5:]]
             assert world.decisions.count == decided

@@ -1,4 +1,4 @@
-"""Placeholders on both clusters: created, handed over, preempted, and cleaned up."""
+"""Placeholders on both clusters: created, reserved, preempted, and cleaned up."""
 
 from __future__ import annotations
 
@@ -12,52 +12,9 @@ from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.policy import ReplicaRange
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import device_class, shareable, whole
-from tests.placeholders.controller.objects import IMAGE, SHARE, WHOLE, claim_spec, node, shape
-from tests.placeholders.controller.world import at_work, device_of, node_of, seen_claim
+from tests.placeholders.controller.objects import SHARE, WHOLE, claim_spec, node, shape
+from tests.placeholders.controller.world import at_work
 from tests.presence import present
-
-
-async def test_handover(prepared: ClusterUnderTest) -> None:
-    """The user gets the very device of the warm claim, and a new placeholder is created."""
-    gpu = shape(WHOLE)
-    await prepared.publish(*node("node-a", whole("gpu-0"), whole("gpu-1")))
-    async with at_work(prepared, (gpu, ReplicaRange(1, 4))) as world:
-        await world.until(lambda: len(world.warm(gpu)) == 1)
-        reservation = await world.placed_user("ada", gpu, WHOLE)
-        assert reservation.placement.kind is PlacementKind.WARM
-        claim = reservation.claims["gpu"]
-        device = device_of(world, claim)
-        await world.until(lambda: node_of(world, "ada") == "node-a")
-        handed_over = present(reservation.placement.placeholder).key
-        await world.until(lambda: handed_over not in world.watch.snapshot.pods)
-        assert device_of(world, claim) == device
-        await world.until(lambda: len(world.warm(gpu)) == 1)
-
-
-async def test_handover_on_a_full_node(prepared: ClusterUnderTest) -> None:
-    """The claim always has a consumer while CPU is freed, so no other pod gets the device in between."""
-    gpu = shape(WHOLE, cpu="5")
-    await prepared.publish(*node("node-a", whole("gpu-0")))
-    async with at_work(prepared, (gpu, ReplicaRange(1, 1))) as world:
-        await world.until(lambda: len(world.warm(gpu)) == 1)
-        (placeholder,) = world.warm(gpu)
-        device = device_of(world, placeholder.claims[0].name)
-        without_device: list[object] = []
-        end = world.watch.on_change(
-            lambda change: without_device.append(change) if not device_of(world, placeholder.claims[0].name) else None
-        )
-        reservation = await world.reservations.place(gpu, prepared.namespace, "ada")
-        claim = reservation.claims["gpu"]
-        # Another pod is pending for just this device, and is created earlier.
-        await world.user("eager", WHOLE, cpu="1")
-        await world.named_user("ada", {"gpu": claim}, WHOLE, cpu="5")
-        await world.until(lambda: node_of(world, "ada") == "node-a")
-        handed_over = present(reservation.placement.placeholder).key
-        await world.until(lambda: handed_over not in world.watch.snapshot.pods)
-        end()
-        assert without_device == []
-        assert device_of(world, claim) == device
-        assert not node_of(world, "eager")
 
 
 async def test_placeholders_are_preempted_for_a_pending_pod(prepared: ClusterUnderTest) -> None:
@@ -65,13 +22,10 @@ async def test_placeholders_are_preempted_for_a_pending_pod(prepared: ClusterUnd
     share = shape(SHARE)
     await prepared.publish(*node("node-a", shareable("gpu-0")))
     async with at_work(prepared, (share, ReplicaRange(4, 4))) as world:
-        await world.until(lambda: len(world.warm(share)) == 4)
+        await world.until_warm(share, 4)
         await world.user("ada", {"gpu": claim_spec("gpu-share.example.com", "20Gi")})
-        await world.until(lambda: node_of(world, "ada") == "node-a")
-        causes = [
-            each.decision.code for each in world.decisions.newest(100) if each.decision.kind == "delete-placeholder"
-        ]
-        assert causes == ["preempted", "preempted"]
+        await world.until(lambda: world.node_of("ada") == "node-a")
+        assert [each.code for each in world.deletions()] == ["preempted", "preempted"]
 
 
 async def test_a_node_without_the_image_is_for_placeholders_only(prepared: ClusterUnderTest) -> None:
@@ -87,17 +41,16 @@ async def test_a_node_without_the_image_is_for_placeholders_only(prepared: Clust
             return latest is not None and [each.reason for each in latest.pending] == [reason]
 
         await world.until(is_told, what="why ada waits is told")
-        assert not node_of(world, "ada")
-        entry = {"names": [IMAGE], "sizeBytes": 1}
-        await prepared.admin.patch("/api/v1/nodes/node-a/status", {"status": {"images": [entry]}})
-        await world.until(lambda: node_of(world, "ada") == "node-a")
+        assert not world.node_of("ada")
+        await world.pull("node-a")
+        await world.until(lambda: world.node_of("ada") == "node-a")
 
 
 async def test_nothing_is_left_behind(prepared: ClusterUnderTest) -> None:
     gpu = shape(WHOLE)
     await prepared.publish(*node("node-a", whole("gpu-0")))
     async with at_work(prepared, (gpu, ReplicaRange(1, 2))) as world:
-        await world.until(lambda: len(world.warm(gpu)) == 1)
+        await world.until_warm(gpu)
         world.policy = type(world.policy)()
         world.reconciler.wake()
         await world.until(lambda: not world.reconciler.view().placeholders)
@@ -108,7 +61,7 @@ async def test_a_new_leader_keeps_existing_placeholders(prepared: ClusterUnderTe
     gpu = shape(WHOLE)
     await prepared.publish(*node("node-a", whole("gpu-0"), whole("gpu-1")))
     async with at_work(prepared, (gpu, ReplicaRange(2, 4))) as world:
-        await world.until(lambda: len(world.warm(gpu)) == 2)
+        await world.until_warm(gpu, 2)
         # It attracts placeholders once the service sees that it is ready for users.
         await world.until(
             lambda: (
@@ -128,7 +81,7 @@ async def test_each_claim_is_reserved_for_one_server(prepared: ClusterUnderTest)
     gpu = shape(WHOLE)
     await prepared.publish(*node("node-a", whole("gpu-0"), whole("gpu-1")))
     async with at_work(prepared, (gpu, ReplicaRange(2, 2))) as world:
-        await world.until(lambda: len(world.warm(gpu)) == 2)
+        await world.until_warm(gpu, 2)
         # As if two replicas led: neither knows the other's reservations.
         other = Reservations(replace(world.reconciler, expectations=Expectations()))
         asked = [
@@ -139,8 +92,8 @@ async def test_each_claim_is_reserved_for_one_server(prepared: ClusterUnderTest)
         given = [claim for each in reservations for claim in each.claims.values()]
         assert len(given) == len(set(given)) == 2
         for claim in given:
-            assert seen_claim(world, claim)
-        await world.until(lambda: all(names.RESERVED_FOR in seen_claim(world, claim).labels for claim in given))
+            assert world.seen_claim(claim)
+        await world.until(lambda: all(names.RESERVED_FOR in world.seen_claim(claim).labels for claim in given))
 
 
 async def test_devices_as_extended_resources(prepared: ClusterUnderTest) -> None:
@@ -151,7 +104,7 @@ async def test_devices_as_extended_resources(prepared: ClusterUnderTest) -> None
     extended["spec"]["extendedResourceName"] = "example.com/whole-gpu"
     await prepared.publish(extended, *node("node-a", whole("gpu-0")))
     async with at_work(prepared, (gpu, ReplicaRange(1, 1))) as world:
-        await world.until(lambda: len(world.warm(gpu)) == 1)
+        await world.until_warm(gpu)
         reservation = await world.placed_user("ada", gpu, {}, limits=limits)
         assert reservation.placement.kind is PlacementKind.WARM
-        await world.until(lambda: node_of(world, "ada") == "node-a")
+        await world.until(lambda: world.node_of("ada") == "node-a")

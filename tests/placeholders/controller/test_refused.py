@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
@@ -10,15 +11,15 @@ from typing import Any
 import pytest
 
 from dra_spawner import names
-from dra_spawner.history.decision_log import NumberedDecision
 from dra_spawner.kube.api import resource_path
-from dra_spawner.placeholders.controller.reconciler import ReconcilerTimes
 from dra_spawner.placeholders.planner.policy import Grace, ReplicaRange
 from dra_spawner.simulator.claims import ObjectKey
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.placeholders.controller.objects import WHOLE, node, prepare, shape, user_pod
-from tests.placeholders.controller.world import PlaceholderWorld, at_work
+from tests.placeholders.controller.world import at_work
+from tests.polling import eventually
+from tests.presence import present
 
 ZONE = "topology.kubernetes.io/zone"
 MESSAGE = "0/1 nodes are available: 1 node(s) are not to the liking of this scheduler."
@@ -91,37 +92,32 @@ async def start(cluster: ClusterUnderTest) -> str:
     return MESSAGE.rstrip(".")
 
 
-def preemptions(world: PlaceholderWorld) -> int:
-    return sum(each.decision.code == "preempted" and "without it" in each.decision.reason for each in decisions(world))
-
-
-def decisions(world: PlaceholderWorld) -> tuple[NumberedDecision, ...]:
-    return world.decisions.newest(1000)
-
-
 async def test_the_scheduler_is_believed(prepared: ClusterUnderTest) -> None:
     """Few preemptions are in vain. The reason has the scheduler's message, and a placeholder asks for a node."""
     gpu = shape(WHOLE)
     async with at_work(prepared, (gpu, ReplicaRange(1, 3))) as world:
         grace = Grace(preempt_again=timedelta(seconds=0.5), scheduler=timedelta(seconds=2))
         world.policy = replace(world.policy, grace=grace)
-        world.reconciler.times = ReconcilerTimes(idle=0.2)
-        await world.until(lambda: len(world.warm(gpu)) == 1)
+        await world.until_warm(gpu)
+        begun = world.clock.now()
         message = await start(prepared)
 
-        def is_shown() -> bool:
-            latest = world.reconciler.latest
-            return latest is not None and any(each.needs_node and message in each.reason for each in latest.pending)
+        async def is_shown() -> bool:
+            world.clock.jump_to(world.clock.now() + timedelta(seconds=0.5))
+            await world.another_round()
+            pending = present(world.reconciler.latest).pending
+            return any(each.needs_node and message in each.reason for each in pending)
 
-        await world.until(is_shown, what=message)
+        await eventually(is_shown, message)
         ada = ObjectKey(prepared.namespace, "ada")
         await world.until(
             lambda: any(
                 each.decision.kind == "create-placeholder" and each.decision.details.get("beside") == str(ada)
-                for each in decisions(world)
+                for each in world.decisions.newest(1000)
             )
         )
-        # In the first ten seconds: preemptions after 0, 0.5, 2.5 and 10.5 seconds.
-        assert 1 <= preemptions(world) <= 4
-        await world.until(lambda: len(world.warm(gpu)) == 1)
+        # After 0, 0.5, 2.5, 10.5 seconds and so on, by the clock of the service.
+        most = 1 + math.log(1 + 6 * (world.clock.now() - begun).total_seconds(), 4)
+        assert 1 <= sum(each.code == "preempted" and "without it" in each.reason for each in world.deletions()) <= most
+        await world.until_warm(gpu)
         assert world.watch.snapshot.pods[ada].node_name == ""

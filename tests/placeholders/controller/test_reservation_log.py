@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from dra_spawner.history.decision_log import Decision, DecisionLog
 from dra_spawner.placeholders.controller.reservation_log import ReservationLog
 from dra_spawner.placeholders.controller.reservations import ReservedPlacement
@@ -31,20 +29,15 @@ class Written:
         return [each.decision for each in reversed(self.log.newest(1000))]
 
 
-@pytest.mark.parametrize("kind", [PlacementKind.PREEMPTED, PlacementKind.SCALE_UP, PlacementKind.NEVER])
-def test_the_reason_for_no_warm_placeholder_is_logged(kind: PlacementKind) -> None:
+def test_the_reason_for_no_warm_placeholder_is_logged() -> None:
+    """Fresh and warm placements are not logged."""
     written = Written()
-    written.answer("ada", kind, "another node must come")
-    (line,) = written.lines
-    assert (line.kind, line.code, line.subject) == ("refuse-reservation", kind, "Pod hub/ada")
-    assert line.reason == "no placeholder is warm for it: another node must come"
-
-
-@pytest.mark.parametrize("kind", [PlacementKind.FRESH, PlacementKind.WARM])
-def test_fresh_and_warm_placements_are_not_logged(kind: PlacementKind) -> None:
-    written = Written()
-    written.answer("ada", kind)
-    assert written.lines == []
+    for kind in PlacementKind:
+        written.answer("ada", kind, "another node must come")
+    logged = [PlacementKind.PREEMPTED, PlacementKind.SCALE_UP, PlacementKind.NEVER]
+    assert sorted(line.code for line in written.lines) == sorted(logged)
+    assert {(line.kind, line.subject) for line in written.lines} == {("refuse-reservation", "Pod hub/ada")}
+    assert {line.reason for line in written.lines} == {"no placeholder is warm for it: another node must come"}
 
 
 def test_many_alike_are_one_line_and_a_number() -> None:

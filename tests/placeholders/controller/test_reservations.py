@@ -40,7 +40,7 @@ async def test_a_server_whose_hub_never_saw_the_answer(prepared: ClusterUnderTes
         # Longer than a busy machine needs for all of it.
         world.reservations.lasting = timedelta(minutes=5)
         world.policy = replace(world.policy, grace=replace(world.policy.grace, scheduler=timedelta(minutes=5)))
-        await world.until(lambda: len(world.warm(gpu)) == 1)
+        await world.until_warm(gpu)
         reservation = await world.reservations.place(gpu, prepared.namespace, "ada")
         assert reservation.placement.kind is PlacementKind.WARM
         await world.user("ada", WHOLE)
@@ -64,7 +64,7 @@ async def test_a_refused_reservation_leaves_the_placeholder_warm(prepared: Clust
     """This pod name is too long for a label."""
     gpu = shape(WHOLE)
     async with at_work(prepared, (gpu, ReplicaRange(1, 1))) as world:
-        await world.until(lambda: len(world.warm(gpu)) == 1)
+        await world.until_warm(gpu)
         with pytest.raises(KubernetesError, match="63"):
             await world.reservations.place(gpu, prepared.namespace, "jupyter-" + "a" * 60)
         reservation = await world.reservations.place(gpu, prepared.namespace, "ada")
@@ -75,7 +75,7 @@ async def test_nothing_is_reserved_on_a_stale_view(prepared: ClusterUnderTest) -
     """A reservation on a stale view may be as wrong as a decision."""
     gpu = shape(WHOLE)
     async with at_work(prepared, (gpu, ReplicaRange(1, 1))) as world:
-        await world.until(lambda: len(world.warm(gpu)) == 1)
+        await world.until_warm(gpu)
         world.policy = replace(world.policy, stale_after=timedelta(seconds=-1))
         with pytest.raises(OnHold, match="seconds old"):
             await world.reservations.place(gpu, prepared.namespace, "ada")

@@ -73,7 +73,7 @@ def test_a_placeholder_handed_over_to_an_expected_user_is_not_replaced() -> None
     found.minutes(20)
     assert found.placeholders == 30
     for number in range(25):
-        warm = min(found.world.view().warm(GPU.id), key=lambda each: each.key)
+        warm = min(found.world.warm(GPU), key=lambda each: each.key)
         (claim,) = warm.claims
         found.world.reserve(claim, f"user-{number}", found.world.now + timedelta(seconds=30))
         found.world.settle()
@@ -287,12 +287,6 @@ def test_a_policy_of_a_choice_and_one_of_all_others() -> None:
     found.world.pass_time(minutes=10)
     found.advance()
     assert found.target == 9
-
-
-def test_the_last_good_answer_of_a_webhook() -> None:
-    found = Following(policies={"*": Webhook("ours")})
-    found.ahead.webhooks = lambda choice: {"ours": WebhookAnswer(11, START)}
-    assert found.minutes(1) == [11]
 
 
 def test_a_webhook_that_is_down_counts_until_its_answer_is_too_old_and_then_the_next_policy_does() -> None:

@@ -6,9 +6,8 @@ from dra_spawner import names
 from dra_spawner.placeholders.controller.scheduling_reasons import explain_scheduling
 from dra_spawner.placeholders.planner.actions import LabelNode
 from dra_spawner.placeholders.planner.shapes import Shape
-from tests.placeholders.planner.device_hub import hub
 from tests.placeholders.planner.objects import GPU, PLAIN
-from tests.placeholders.planner.world import World
+from tests.placeholders.planner.world import World, hub
 
 
 def world(shape: Shape = GPU, count: int = 1) -> World:
@@ -38,7 +37,7 @@ def test_labels_that_placeholders_prefer() -> None:
     found.node("node-a", gpus=2)
     found.node("node-b")
     found.run(minutes=1)
-    (placeholder,) = found.view().placeholders.values()
+    placeholder = found.only
     relabel(found, placeholder.node, ready="true", attract="true")
     start = "chosen by the scheduler: "
     assert why(found) == [start + "ready for users, the newest node, which attracts placeholders"]
@@ -52,7 +51,7 @@ def test_users_attract_placeholders_with_devices_and_repel_others() -> None:
         found.node("node-a", gpus=2)
         found.node("node-b", gpus=2)
         found.run(minutes=1)
-        (placeholder,) = found.view().placeholders.values()
+        placeholder = found.only
         for node in ("node-a", "node-b"):
             relabel(found, node)
         before = why(found)

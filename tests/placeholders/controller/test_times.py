@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,80 +11,34 @@ from dra_spawner import names
 from dra_spawner.placeholders.controller.launch_waits import LaunchWaits
 from dra_spawner.placeholders.controller.node_lead_times import NodeLeadTimes
 from dra_spawner.placeholders.planner.cluster_index import Namespaces
-from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
-from tests.service.unstarted_watch import UnstartedWatch
-
-START = datetime(2026, 3, 2, 9, tzinfo=UTC)
-KIND = "node.kubernetes.io/instance-type"
-
-Json = dict[str, Any]
+from tests.placeholders.controller.watched_cluster import START, WatchedCluster
 
 
-class Times:
-    """A watch with the test's objects, a clock, and all reported times."""
+class Times(WatchedCluster):
+    """All times that are reported about a cluster."""
 
     def __init__(self, namespaces: Namespaces | None = None) -> None:
-        self.now = START
-        self.watch = UnstartedWatch()
+        super().__init__()
         self.drivers: dict[str, set[str]] = {}
         self.leads: list[tuple[str, str, float]] = []
         self.launches: list[tuple[str, str, float]] = []
-        self.node("there-before", ready=True)
-        hub = frozenset(("hub",))
-        lead_times = NodeLeadTimes(self.watch, KIND, lambda kind: self.drivers.get(kind, ()), now=lambda: self.now)
+        self.node("there-before")
+        watch, hub = self.watch(), frozenset(("hub",))
+        lead_times = NodeLeadTimes(
+            watch, names.INSTANCE_TYPE, lambda kind: self.drivers.get(kind, ()), now=lambda: self.now
+        )
         lead_times.on_reached(
             lambda each: self.leads.append((each.bounded_kind, each.phase.value, each.seconds)),
         )
-        self.waits = LaunchWaits(self.watch, namespaces or Namespaces(hub, hub, hub), now=lambda: self.now)
+        self.waits = LaunchWaits(watch, namespaces or Namespaces(hub, hub, hub), now=lambda: self.now)
         self.waits.on_launch(
             lambda each: self.launches.append((each.pod.labels[names.SHAPE], each.outcome.value, each.seconds)),
         )
 
-    def after(self, seconds: float) -> Times:
-        self.now += timedelta(seconds=seconds)
-        return self
-
-    def node(self, name: str, kind: str = "g4", ready: bool = False, created: datetime = START, **more: str) -> None:
-        named = {KIND: kind} if kind else {}
-        if images := more.get("images"):
-            named[names.IMAGES_READY] = images
-        metadata = {"name": name, "labels": named, "creationTimestamp": stamp(created)}
-        status = {"conditions": [{"type": "Ready", "status": str(ready)}]}
-        self.watch.put(Kind.NODE, {"kind": "Node", "metadata": metadata, "status": status})
-
-    def slice(
-        self, node: str, number: int = 0, of: int = 1, driver: str = "gpu.example.com", generation: int = 1
-    ) -> None:
-        pool = {"name": node, "generation": generation, "resourceSliceCount": of}
-        spec = {"driver": driver, "nodeName": node, "pool": pool, "devices": [{"name": f"gpu-{number}"}]}
-        name = f"{node}-{driver}-{generation}-{number}"
-        self.watch.put(Kind.RESOURCE_SLICE, {"kind": "ResourceSlice", "metadata": {"name": name}, "spec": spec})
-
-    def pod(self, name: str, node: str = "", claim: str = "", created: datetime | None = None, **more: str) -> None:
-        metadata = {
-            "name": name,
-            "namespace": more.get("namespace", "hub"),
-            "uid": more.get("uid", "1"),
-            "labels": {names.COMPONENT: more.get("component", names.USER_SERVER), names.SHAPE: "shape"},
-            "creationTimestamp": stamp(created or self.now),
-        }
-        spec: Json = {"containers": [{"name": "notebook", "image": "example.com/a:1"}]}
-        if node:
-            spec["nodeName"] = node
-        if claim:
-            spec["resourceClaims"] = [{"name": "gpu", "resourceClaimName": claim}]
-        self.watch.put(Kind.POD, {"kind": "Pod", "metadata": metadata, "spec": spec})
-
-    def claim(self, name: str, component: str = "") -> None:
-        metadata = {"name": name, "namespace": "hub", "uid": name, "labels": {names.COMPONENT: component}}
-        spec = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}]}}
-        self.watch.put(Kind.RESOURCE_CLAIM, {"kind": "ResourceClaim", "metadata": metadata, "spec": spec})
-
-
-def stamp(moment: datetime) -> str:
-    """As the API server writes it: whole seconds."""
-    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
+    def new_node(self, name: str = "new", **more: Any) -> None:
+        """A node that came when the test began, and is not ready."""
+        self.node(name, **{"created": START, "ready": False, **more})
 
 
 # --- nodes -----------------------------------------------------------------------------------------------------------
@@ -94,21 +48,21 @@ def test_each_step_of_a_new_node_is_reported_once() -> None:
     times = Times()
     made = times.after(60).now
     times.drivers["g4"] = {"gpu.example.com", "nic.example.com"}
-    times.node("new", created=made)
-    times.after(40).node("new", ready=True, created=made)
+    times.node("new", made, ready=False)
+    times.after(40).node("new", made)
     times.after(5).slice("new", 0, of=2)
     times.after(5).slice("new", 1, of=2)
     assert times.leads == [("g4", "ready", 40)], "the other driver of its kind has not said anything"
     times.after(10).slice("new", driver="nic.example.com")
-    times.after(240).node("new", ready=True, created=made, images="true")
-    times.after(5).node("new", ready=False, created=made)
-    times.after(5).node("new", ready=True, created=made, images="true")
+    times.after(240).node("new", made, labels={names.IMAGES_READY: "true"})
+    times.after(5).node("new", made, ready=False)
+    times.after(5).node("new", made, labels={names.IMAGES_READY: "true"})
     assert times.leads == [("g4", "ready", 40), ("g4", "slices", 60), ("g4", "images", 300)]
 
 
 def test_a_pool_of_an_older_generation_is_not_complete() -> None:
     times = Times()
-    times.node("new")
+    times.new_node()
     times.slice("new", 0, of=2, generation=1)
     times.after(7).slice("new", 0, of=2, generation=2)
     assert times.leads == []
@@ -119,36 +73,36 @@ def test_a_pool_of_an_older_generation_is_not_complete() -> None:
 def test_slices_that_are_seen_before_their_node_count() -> None:
     times = Times()
     times.after(20).slice("new")
-    times.node("new")
+    times.new_node()
     assert times.leads == [("g4", "slices", 20)]
 
 
 def test_a_node_that_is_open_because_of_the_deadline_has_not_its_images() -> None:
     times = Times()
-    times.node("new")
-    times.after(900).node("new", images="late")
+    times.new_node()
+    times.after(900).new_node(labels={names.IMAGES_READY: "late"})
     assert times.leads == []
-    times.after(100).node("new", images="true")
+    times.after(100).new_node(labels={names.IMAGES_READY: "true"})
     assert times.leads == [("g4", "images", 1000)]
 
 
 def test_older_and_removed_nodes_are_not_reported() -> None:
     times = Times()
-    times.after(60).node("there-before", ready=True, images="true")
-    times.node("older", created=START - timedelta(minutes=1))
-    times.node("older", ready=True, created=START - timedelta(minutes=1))
-    times.node("gone")
-    times.watch.remove(Kind.NODE, ObjectKey("", "gone"))
-    times.node("gone", ready=True, created=START - timedelta(minutes=1))
+    times.after(60).node("there-before", labels={names.IMAGES_READY: "true"})
+    times.node("older", START - timedelta(minutes=1), ready=False)
+    times.node("older", START - timedelta(minutes=1))
+    times.new_node("gone")
+    times.remove(Kind.NODE, "gone")
+    times.node("gone", START - timedelta(minutes=1))
     assert times.leads == []
 
 
 def test_kinds_are_bounded() -> None:
     times = Times()
     for number in range(60):
-        times.node(f"n{number}", kind=f"k{number}", ready=True)
-    times.node("again", kind="k0", ready=True)
-    times.node("bare", kind="", ready=True)
+        times.node(f"n{number}", kind=f"k{number}")
+    times.node("again", kind="k0")
+    times.node("bare", kind="")
     kinds = [kind for kind, *_ in times.leads]
     assert kinds == [*(f"k{number}" for number in range(50)), *["other"] * 10, "k0", "none"]
 
@@ -162,7 +116,7 @@ def test_a_warm_claim_is_a_hit() -> None:
     times.claim("mine")
     times.pod("ada", claim="warm")
     times.pod("bob", claim="mine")
-    times.waits.reservation("hub", "bob")  # the reservation came too late
+    times.waits.reservation("hub", "jupyter-bob")  # the reservation came too late
     times.after(0.3).pod("ada", "there-before", claim="warm", created=START)
     times.after(0.3).pod("bob", "there-before", claim="mine", created=START)
     times.after(60).pod("ada", "there-before", claim="warm", created=START)
@@ -171,11 +125,11 @@ def test_a_warm_claim_is_a_hit() -> None:
 
 def test_a_reserved_placeholder_without_devices_is_a_hit() -> None:
     times = Times()
-    times.waits.reservation("hub", "ada")
-    times.waits.reservation("hub", "late")
+    times.waits.reservation("hub", "jupyter-ada")
+    times.waits.reservation("hub", "jupyter-late")
     times.after(5).pod("ada")
     times.after(1).pod("ada", "there-before")
-    times.after(700).waits.reservation("hub", "somebody")
+    times.after(700).waits.reservation("hub", "jupyter-somebody")
     times.pod("late")
     times.after(1).pod("late", "there-before")
     assert times.launches == [("shape", "hit", 1), ("shape", "miss", 1)]
@@ -184,7 +138,7 @@ def test_a_reserved_placeholder_without_devices_is_a_hit() -> None:
 def test_a_launch_on_a_node_newer_than_its_pod_is_a_node_wait() -> None:
     times = Times()
     times.pod("ada")
-    times.after(60).node("new", created=times.now)
+    times.after(60).node("new", times.now, ready=False)
     times.after(240).pod("ada", "new", created=START)
     assert times.launches == [("shape", "node_wait", 300)]
 
@@ -203,7 +157,7 @@ def test_pods_that_are_no_launches_are_not_reported() -> None:
         times.pod("placeholder", node, component=names.PLACEHOLDER)
         times.pod("elsewhere", node, namespace="evil")
     times.pod("gone")
-    times.watch.remove(Kind.POD, ObjectKey("hub", "gone"))
+    times.remove(Kind.POD, "jupyter-gone")
     times.pod("gone", "there-before", uid="2")
     times.pod("replaced", uid="1")  # its deletion is not seen where a watch begins anew
     times.pod("replaced", "there-before", uid="2")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from dra_spawner.placeholders.controller.wait_calibration import EstimateOutcome, WaitCalibration
 from dra_spawner.placeholders.planner.waits import WaitInterval
 
@@ -17,23 +15,14 @@ def after(seconds: float) -> datetime:
     return START + timedelta(seconds=seconds)
 
 
-@pytest.mark.parametrize(
-    ("seconds", "outcome"),
-    [
-        (10, EstimateOutcome.EARLY),
-        (50, EstimateOutcome.EARLY),
-        (55, EstimateOutcome.INSIDE),
-        (75, EstimateOutcome.INSIDE),
-        (76, EstimateOutcome.LATE),
-    ],
-)
-def test_an_interval_counts_from_the_creation(seconds: float, outcome: EstimateOutcome) -> None:
-    calibration = WaitCalibration()
-    calibration.note("a", START, after(5), IN_A_MINUTE)
-    calibration.bound("a", after(seconds))
-    calibration.bound("a", after(seconds))
-    calibration.bound("another", after(seconds))
-    assert calibration.counts == {outcome: 1}
+def test_an_interval_counts_from_the_creation() -> None:
+    early, inside, late = EstimateOutcome.EARLY, EstimateOutcome.INSIDE, EstimateOutcome.LATE
+    for seconds, outcome in ((10, early), (50, early), (55, inside), (75, inside), (76, late)):
+        calibration = WaitCalibration()
+        calibration.note("a", START, after(5), IN_A_MINUTE)
+        for name in ("a", "a", "another"):
+            calibration.bound(name, after(seconds))
+        assert calibration.counts == {outcome: 1}, seconds
 
 
 def test_a_server_without_an_estimate_counts_for_nothing() -> None:

@@ -1,24 +1,28 @@
 """A reconciler at work on a cluster under test, and users' pods as the spawner makes them.
 
-In real time, with a real API server and scheduler: the executor carries out decisions, and watches show the results.
+The executor carries out decisions on a real API server with a scheduler, and watches show the results. The reconciler's clock goes
+with real time until the test sets it forward. `tests.placeholders.planner.world` says which worlds there are, and why.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import itertools
 import secrets
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from dra_spawner import names
-from dra_spawner.history.decision_log import DecisionLog
+from dra_spawner.history.decision_log import Decision, DecisionLog
 from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.kube.observed import ObservedObject
 from dra_spawner.placeholders.controller.executor import ActionExecutor
-from dra_spawner.placeholders.controller.reconciler import Reconciler
+from dra_spawner.placeholders.controller.reconciler import Reconciler, ReconcilerTimes
 from dra_spawner.placeholders.controller.reservations import Reservations
 from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
@@ -26,13 +30,19 @@ from dra_spawner.placeholders.planner.shapes import Shape, shape_of
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.devices import PRIORITY_CLASS
-from tests.placeholders.controller.objects import Json, user_pod
+from tests.integration.devices import PRIORITY_CLASS, image_list
+from tests.placeholders.controller.objects import IMAGE, Json, node, user_pod
 from tests.polling import PATIENCE_SECONDS, eventually
 from tests.presence import present
 from tests.running import running
+from tests.virtual_time.api import Stamps, VirtualTimeApi
+from tests.virtual_time.clock import JumpingClock
 
 PAUSE = PlaceholderSettings().image
+#: Reservations and graces end soon after their time, so no test waits for the next round.
+TIMES = ReconcilerTimes(idle=0.1)
+#: After this number of rounds without a decision, the world is at rest.
+_ROUNDS = 4
 
 
 def reconciler(
@@ -57,30 +67,43 @@ class PlaceholderWorld:
     """See the module."""
 
     def __init__(
-        self, cluster: ClusterUnderTest, watch: ClusterWatch, policy: Policy, api: KubernetesApi, image: str = PAUSE
+        self,
+        cluster: ClusterUnderTest,
+        watch: ClusterWatch,
+        policy: Policy,
+        api: VirtualTimeApi,
+        clock: JumpingClock,
+        image: str = PAUSE,
     ) -> None:
         self.cluster = cluster
         self.watch = watch
         self.policy = policy
         self.api = api
+        self.clock = clock
         self.decisions = DecisionLog()
         settings = PlaceholderSettings(namespace=cluster.namespace, priority_class=PRIORITY_CLASS, image=image)
-        self.reconciler = reconciler(api, watch, settings, lambda: self.policy, self.decisions)
+        self.reconciler = reconciler(
+            api, watch, settings, lambda: self.policy, self.decisions, now=self.clock.now, times=TIMES
+        )
         self.reservations = Reservations(self.reconciler)
         self._numbers = itertools.count()
 
-    async def until(self, condition: Callable[[], bool], seconds: float = PATIENCE_SECONDS, what: str = "") -> None:
-        """Wait until the watch shows something."""
-        await eventually(condition, what or str(condition), seconds, shows=lambda: self.decisions.newest(12))
+    # --- what happens -------------------------------------------------------------------------------------------------
 
-    def warm(self, of: Shape) -> list[Any]:
-        """Placeholders that are ready for a handover: another watch also shows that their claims are allocated."""
-        claims = self.watch.snapshot.claims
-        return [
-            each
-            for each in self.reconciler.view().warm(of.id)
-            if all(key in claims and claims[key].claim.is_allocated for key in each.claims)
-        ]
+    async def node(self, name: str, *devices: Json, cpu: str = "10", taints: Sequence[Json] = (), **more: Any) -> None:
+        """Create a node, a minute after the previous change."""
+        self.clock.jump_to(self.clock.now() + timedelta(minutes=1))
+        objects = node(name, *devices, **more)
+        objects[0]["status"]["capacity"]["cpu"] = cpu
+        if taints:
+            objects[0]["spec"]["taints"] = list(taints)
+        await self.cluster.publish(*objects)
+        # The stamp is translated when the node is first seen. That must be before the clock jumps again.
+        await self.until(lambda: name in self.watch.snapshot.nodes, what=f"node {name}")
+
+    async def pull(self, node: str) -> None:
+        status = {"images": image_list([IMAGE])}
+        await self.cluster.admin.patch(f"/api/v1/nodes/{node}/status", {"status": status})
 
     async def user(self, name: str, claims: Mapping[str, Json] | None = None, **kind: Any) -> None:
         """Create a user's pod with its own claims."""
@@ -118,6 +141,98 @@ class PlaceholderWorld:
         manifest["metadata"]["labels"][names.SHAPE] = shape_of(manifest, claims, frozenset((names.IMAGES_READY,))).id
         await self.cluster.publish(manifest)
 
+    async def pod(self, name: str, cpu: str = "1", component: str = names.USER_SERVER, **spec: Any) -> None:
+        """Create a pod that any node may get, and wait until it has one."""
+        manifest = user_pod(name, {}, cpu, ready=False)
+        manifest["metadata"]["labels"][names.COMPONENT] = component
+        manifest["spec"] |= spec
+        await self.cluster.publish(manifest)
+        await self.until(lambda: bool(self.node_of(name)), what=f"{name} has a node")
+
+    async def leave(self, name: str) -> None:
+        await self.cluster.admin.delete(self.cluster.path("pods", name), grace_period_seconds=0)
+        await self.until(lambda: self.key(name) not in self.watch.snapshot.pods, what=f"{name} has left")
+
+    async def pass_time(self, **time: float) -> None:
+        """Let time pass, and let the reconciler decide."""
+        self.clock.jump_to(self.clock.now() + timedelta(**time))
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Wait until nothing has been decided for a few rounds."""
+        end = asyncio.get_running_loop().time() + PATIENCE_SECONDS
+        while asyncio.get_running_loop().time() < end:
+            before = self.decisions.count
+            for _ in range(_ROUNDS):
+                await self.another_round()
+            if self.decisions.count == before and not self.pending:
+                return
+        raise AssertionError(f"did not come to rest: {self.decisions.newest(10)}")
+
+    async def another_round(self) -> None:
+        latest = self.reconciler.latest
+        self.reconciler.wake()
+        await self.until(lambda: self.reconciler.latest is not latest, what="it was decided again")
+
+    def set_replicas(self, of: Shape, minimum: int, maximum: int, floor: int | None = None) -> None:
+        replicas = {**self.policy.replicas, of.id: ReplicaRange(minimum, maximum, floor)}
+        self.policy = replace(self.policy, shapes={**self.policy.shapes, of.id: of}, replicas=replicas)
+        self.reconciler.wake()
+
+    async def until(self, condition: Callable[[], bool], seconds: float = PATIENCE_SECONDS, what: str = "") -> None:
+        """Wait until the watch shows something."""
+        await eventually(condition, what or str(condition), seconds, shows=lambda: self.decisions.newest(12))
+
+    async def until_warm(self, of: Shape, count: int = 1) -> list[Any]:
+        """Wait until so many placeholders are warm; returns them."""
+        await self.until(lambda: len(self.warm(of)) == count, what=f"{count} are warm")
+        return self.warm(of)
+
+    # --- what can be seen -----------------------------------------------------------------------------------------------
+
+    def key(self, name: str) -> ObjectKey:
+        return ObjectKey(self.cluster.namespace, name)
+
+    def warm(self, of: Shape) -> list[Any]:
+        """Placeholders that are ready for a handover: another watch also shows that their claims are allocated."""
+        claims = self.watch.snapshot.claims
+        return [
+            each
+            for each in self.reconciler.view().warm(of.id)
+            if all(key in claims and claims[key].claim.is_allocated for key in each.claims)
+        ]
+
+    def node_of(self, pod: str) -> str:
+        found = self.watch.snapshot.pods.get(self.key(pod))
+        return found.node_name if found is not None else ""
+
+    def device_of(self, claim: str) -> Any:
+        tracked = self.watch.snapshot.claims.get(self.key(claim))
+        return tracked.claim.status.devices if tracked is not None else None
+
+    def seen_claim(self, claim: str) -> ObservedObject:
+        return present(self.watch.observed(Kind.RESOURCE_CLAIM, self.key(claim)))
+
+    def labelled(self, label: str) -> list[str]:
+        return sorted(name for name, state in self.watch.snapshot.nodes.items() if label in state.node.labels)
+
+    def placeholders_on(self, node: str) -> int:
+        return len(self.reconciler.view().placeholders_of_node.get(node, ()))
+
+    @property
+    def pending(self) -> list[str]:
+        """Placeholders that have no node."""
+        return [each.pod.name for each in self.reconciler.view().placeholders.values() if each.is_pending]
+
+    def deletions(self) -> list[Decision]:
+        """Decisions to delete placeholders, oldest first."""
+        found = self.decisions.newest(1000, matches=lambda each: each.kind == "delete-placeholder")
+        return [each.decision for each in reversed(found)]
+
+    def ended(self, cause: str) -> list[str]:
+        """Names of placeholders that were deleted for a cause, oldest first."""
+        return [each.subject.rpartition("/")[2] for each in self.deletions() if each.code == cause]
+
 
 @contextlib.asynccontextmanager
 async def at_work(
@@ -125,29 +240,16 @@ async def at_work(
     *pairs: tuple[Shape, ReplicaRange],
     kubeconfig: Path | None = None,
     image: str = PAUSE,
+    **policy: Any,
 ) -> AsyncIterator[PlaceholderWorld]:
     """A reconciler that holds the target of each shape, with placeholders of an image."""
-    policy = Policy(
-        shapes={each.id: each for each, _ in pairs}, replicas={each.id: replicas for each, replicas in pairs}
-    )
+    replicas = {each.id: replicas for each, replicas in pairs}
+    clock = JumpingClock(datetime.now(UTC))
     async with (
-        await KubernetesApi.from_kubeconfig(kubeconfig or cluster.admin_kubeconfig) as api,
+        await VirtualTimeApi.connect(kubeconfig or cluster.admin_kubeconfig, Stamps(clock)) as api,
         ClusterWatch(api) as watch,
     ):
-        world = PlaceholderWorld(cluster, watch, policy, api, image)
+        of_pairs = Policy(shapes={each.id: each for each, _ in pairs}, replicas=replicas, **policy)
+        world = PlaceholderWorld(cluster, watch, of_pairs, api, clock, image)
         async with running(world.reconciler.run()):
             yield world
-
-
-def device_of(world: PlaceholderWorld, claim: str) -> Any:
-    tracked = world.watch.snapshot.claims.get(ObjectKey(world.cluster.namespace, claim))
-    return tracked.claim.status.devices if tracked is not None else None
-
-
-def seen_claim(world: PlaceholderWorld, claim: str) -> ObservedObject:
-    return present(world.watch.observed(Kind.RESOURCE_CLAIM, ObjectKey(world.cluster.namespace, claim)))
-
-
-def node_of(world: PlaceholderWorld, pod: str) -> str:
-    found = world.watch.snapshot.pods.get(ObjectKey(world.cluster.namespace, pod))
-    return found.node_name if found is not None else ""

@@ -12,8 +12,7 @@ from dra_spawner.dra.quantity import Quantity
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeletePlaceholder
 from dra_spawner.placeholders.planner.decide import Decisions
 from dra_spawner.placeholders.planner.limits import Limit
-from dra_spawner.placeholders.planner.placement import PlacementKind, find_placement
-from dra_spawner.placeholders.planner.planner_state import PlannerState
+from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.policy import Budget, Grace, Policy, Renewal, ReplicaRange
 from dra_spawner.placeholders.planner.published_shapes import (
     PublishedShapes,
@@ -176,7 +175,7 @@ class Chaos:
         kind = self.random.choice(("plain", "gpu", "share"))
         claims, shape = KINDS[kind]
         name = self.name("user")
-        found = find_placement(self.world.view(), self.world.policy, shape, NAMESPACE)
+        found = self.world.placement(shape)
         if found.kind is PlacementKind.WARM and (warm := present(found.placeholder)).claims:
             assert warm.reservation is None
             claim = self.world.reservation(found, name)
@@ -230,7 +229,7 @@ class Chaos:
 
     def restart(self) -> None:
         """A new leader knows only the objects in the cluster."""
-        self.world.planner_state = PlannerState.fresh(self.world.now)
+        self.world.restart()
         self.restarts += 1
 
     def wait(self) -> None:
@@ -254,7 +253,7 @@ class Chaos:
         wanted = MAX_PLACEHOLDERS + self.max_pending
         of_users = sum(each.cause.is_of_users for each in world.actions(DeletePlaceholder))
         most = (self.restarts + 1) * RENEWAL.most(wanted) + RENEWAL.rate(wanted) * seconds + of_users
-        assert len(world.actions(CreatePlaceholder)) <= most
+        assert world.made <= most
         # Never more placeholders than wanted, plus one for each pending server.
         for shape, replicas in world.policy.replicas.items():
             max_there = max(replicas.max, replicas.min + self.max_pending)

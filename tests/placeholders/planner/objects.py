@@ -1,4 +1,4 @@
-"""Nodes, devices, claims and users' pods as the API has them, and the shapes of these pods."""
+"""Nodes, devices, claims and users' pods as the API has them, and the shapes of these pods: the builders of all worlds."""
 
 from __future__ import annotations
 
@@ -27,16 +27,24 @@ def share_claim(memory: str) -> Json:
 
 
 def user_manifest(
-    name: str, claims: Iterable[str] = (), cpu: str = "1", requires_ready: bool = True, extended: int = 0, **spec: Any
+    name: str,
+    claims: Iterable[str] = (),
+    cpu: str = "1",
+    requires_ready: bool = True,
+    extended: int = 0,
+    *,
+    memory: str = "1Gi",
+    image: str = IMAGE,
+    **spec: Any,
 ) -> Json:
     """A user's pod as the spawner makes it; ``extended`` is its number of devices as an extended resource."""
-    resources: Json = {"requests": {"cpu": cpu, "memory": "1Gi"}}
+    resources: Json = {"requests": {"cpu": cpu, **({"memory": memory} if memory else {})}}
     if extended:
         resources["limits"] = {EXTENDED_RESOURCE: str(extended)}
         resources["requests"] |= resources["limits"]
     if claims:
         resources["claims"] = [{"name": each} for each in claims]
-    container = {"name": "notebook", "image": IMAGE, "resources": resources}
+    container = {"name": "notebook", "image": image, "resources": resources}
     if requires_ready:
         spec["affinity"] = requiring_readiness(spec.get("affinity", {}))
     metadata = {"name": name, "namespace": NAMESPACE, "labels": {names.COMPONENT: names.USER_SERVER}}

@@ -1,7 +1,7 @@
 """A cluster in virtual time without an API server: nodes and users come and go, the scheduler is the simulator.
 
-The tests' steps act as autoscaler, kubelet and image puller. The effects of decisions are in
-`tests.placeholders.planner.world`.
+The tests' steps act as autoscaler, kubelet and image puller. The decisions of services are in
+`tests.placeholders.planner.world`, which names the words of all worlds.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dra_spawner import names
 from dra_spawner.placeholders.planner.shapes import shape_of
 from dra_spawner.placeholders.planner.view import reservation_of
 from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.node_score import best_nodes
 from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pods import Pod
@@ -51,6 +52,8 @@ class SimulatedCluster:
         Whether kubelets do anything.
     preempted
         Names of pods that the scheduler preempted.
+    grace
+        Time for which ended pods are terminating.
     """
 
     def __init__(self, now: datetime = START) -> None:
@@ -69,12 +72,20 @@ class SimulatedCluster:
         self.broken_nodes: frozenset[str] = frozenset()
         self.kubelets_start = True
         self.preempted: list[str] = []
+        self.grace = timedelta(0)
+        self._terminating: list[tuple[datetime, ObjectKey]] = []
         self._numbers = itertools.count(1)
 
     # --- time and objects ----------------------------------------------------------------------------------------------
 
     def pass_time(self, **time: float) -> None:
         self.now += timedelta(**time)
+        for key in [key for end, key in self._terminating if end <= self.now]:
+            self.remove_pod(key)
+        self._terminating = [each for each in self._terminating if each[0] > self.now]
+
+    def next_number(self) -> int:
+        return next(self._numbers)
 
     def stamp(self) -> str:
         """Now, as the API writes it."""
@@ -100,6 +111,18 @@ class SimulatedCluster:
         item = table[key]
         merged = {name: value for name, value in {**item.labels, **changes}.items() if value is not None}
         self.snapshot.put(replace(item, labels=merged))
+
+    def end_pod(self, key: ObjectKey) -> None:
+        """A pod is deleted, after its grace."""
+        if not self.grace:
+            self.remove_pod(key)
+            return
+        self.snapshot.put(replace(self.snapshot.pods[key], is_deleted=True))
+        self._terminating.append((self.now + self.grace, key))
+
+    def fail(self, key: ObjectKey) -> None:
+        """The kubelet ends a pod, and leaves it as an object."""
+        self.snapshot.put(replace(self.snapshot.pods[key], phase="Failed"))
 
     def remove_pod(self, key: ObjectKey) -> None:
         """A pod is deleted, with its claims that no other pod uses and that are not reserved."""
@@ -144,11 +167,21 @@ class SimulatedCluster:
         """A driver publishes a node's GPUs."""
         self.apply(gpu_slice(node, gpus, memory))
 
-    def pull(self, node: str) -> None:
-        """A node has all images."""
+    def pull(self, node: str, *, images: Iterable[str] = (IMAGE,)) -> None:
+        """A node has all images, or just these."""
         obj = self.objects["Node", ObjectKey("", node)]
-        obj["status"]["images"] = [{"names": [IMAGE], "sizeBytes": 1}]
+        obj["status"]["images"] = [{"names": [each], "sizeBytes": 1} for each in images]
         self.apply(obj)
+
+    def lose_slice(self, node: str) -> None:
+        """A node's devices are gone, as while the driver restarts."""
+        self.snapshot.forget(Kind.RESOURCE_SLICE, ObjectKey("", f"{node}-gpus"))
+
+    def labelled(self, label: str) -> list[str]:
+        return sorted(name for name, state in self.snapshot.nodes.items() if label in state.node.labels)
+
+    def is_ready(self, node: str) -> bool:
+        return names.IMAGES_READY in self.snapshot.nodes[node].node.labels
 
     def remove_node(self, name: str) -> None:
         for pod in take_down_node(self.snapshot, name):
@@ -187,9 +220,14 @@ class SimulatedCluster:
         """A user's server ends."""
         self.remove_pod(ObjectKey(NAMESPACE, name))
 
-    def where(self, name: str) -> str:
+    def users(self, users: int | Iterable[str], claims: Mapping[str, Json] | None = None, **kind: Any) -> None:
+        """Several users' pods are created, of a number or with names."""
+        for name in (f"user-{number}" for number in range(users)) if isinstance(users, int) else users:
+            self.user(name, claims, **kind)
+
+    def node_of(self, name: str, namespace: str = NAMESPACE) -> str:
         """The node of a pod."""
-        return self.snapshot.pods[ObjectKey(NAMESPACE, name)].node_name
+        return self.snapshot.pods[ObjectKey(namespace, name)].node_name
 
     # --- the scheduler and the kubelets -----------------------------------------------------------------------------------
 

@@ -7,11 +7,9 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 from dra_spawner.placeholders.planner.limited_targets import DenialCause
-from dra_spawner.placeholders.planner.planner_state import PlannerState
 from dra_spawner.placeholders.planner.policy import Renewal
-from tests.placeholders.planner.device_hub import hub, made
 from tests.placeholders.planner.objects import GPU, PLAIN, gpu_claim, user_shape
-from tests.placeholders.planner.world import World
+from tests.placeholders.planner.world import World, hub
 
 MESSAGE = "1 max node group size reached"
 
@@ -25,7 +23,7 @@ def capped_hub() -> World:
 
 def test_after_five_failed_replacements_no_more_are_created() -> None:
     world = capped_hub()
-    assert made(world) == 2 * 6, "the first ones and five replacements of each"
+    assert world.made == 2 * 6, "the first ones and five replacements of each"
     denial = world.last.limited[PLAIN.id]
     assert (denial.cause, denial.wanted, denial.allowed) == (DenialCause.FAILURES, 2, 0)
     assert denial.sentence("plain") == (
@@ -34,10 +32,10 @@ def test_after_five_failed_replacements_no_more_are_created() -> None:
     )
     # The nodes work again, but no operator has resumed the shape.
     world.run(minutes=120, every_seconds=30)
-    assert made(world) == 12
+    assert world.made == 12
     world.planner_state = world.planner_state.resumed(PLAIN.id)
     world.run(minutes=1)
-    assert len(world.view().warm(PLAIN.id)) == 2
+    assert len(world.warm(PLAIN)) == 2
     assert not world.last.limited
 
 
@@ -46,20 +44,20 @@ def test_the_setting_says_after_how_many() -> None:
     world.policy = replace(world.policy, renewal=Renewal(max_failed=2))
     world.node("a", "40")
     world.run(10, every_seconds=1, each_round=world.fail_placeholders)
-    assert made(world) == 2 * 3
+    assert world.made == 2 * 3
 
 
 def test_a_restart_and_a_changed_definition_resume() -> None:
     world = capped_hub()
-    world.planner_state = PlannerState.fresh(world.now)
+    world.restart()
     world.run(minutes=1)
-    assert len(world.view().warm(PLAIN.id)) == 2
+    assert len(world.warm(PLAIN)) == 2
     world = capped_hub()
     other = user_shape(cpu="900m")
     replicas = {other.id: world.policy.replicas[PLAIN.id]}
     world.policy = replace(world.policy, shapes={other.id: other}, replicas=replicas)
     world.run(minutes=1)
-    assert len(world.view().warm(other.id)) == 2
+    assert len(world.warm(other)) == 2
 
 
 def test_users_come_first() -> None:
@@ -67,18 +65,17 @@ def test_users_come_first() -> None:
     world = hub((GPU, 2, 9))
     world.node("a", gpus=2)
     world.run(30, every_seconds=1, each_round=world.fail_placeholders)
-    before = made(world)
-    for name in ("ada", "bob", "cy"):
-        world.user(name, {"gpu": gpu_claim()})
+    before = world.made
+    world.users(("ada", "bob", "cy"), {"gpu": gpu_claim()})
     world.settle()
-    assert made(world) == before + 1
-    (pending,) = [each for each in world.view().placeholders.values() if each.is_pending]
+    assert world.made == before + 1
+    (pending,) = world.pending_placeholders
     assert pending.shape == GPU.id
     world.node("b", gpus=1)
     world.node("c", gpus=4)
     world.run(minutes=3)
     assert not world.pending
-    assert len(world.view().warm(GPU.id)) == 2
+    assert len(world.warm(GPU)) == 2
 
 
 def test_a_working_placeholder_ends_the_row() -> None:
@@ -97,7 +94,7 @@ def test_a_working_placeholder_ends_the_row() -> None:
 
     world.run(60, every_seconds=1, each_round=fail_most)
     assert PLAIN.id not in world.last.limited
-    assert made(world) > 10
+    assert world.made > 10
 
 
 # --- the autoscaler's maximum ----------------------------------------------------------------------------------------
@@ -116,11 +113,11 @@ def test_at_the_autoscalers_maximum_no_more_are_created() -> None:
     world = hub((GPU, 3, 20))
     world.node("a", gpus=1)
     run_refused(world, 1)
-    assert len(world.view().placeholders) == 3, "all at once, before the autoscaler reported anything"
+    assert world.count == 3, "all at once, before the autoscaler reported anything"
     # The target rises, for example before a class.
     world.policy = replace(world.policy, replicas={GPU.id: replace(world.policy.replicas[GPU.id], min=10)})
     run_refused(world, 60, every_seconds=10)
-    assert len(world.view().placeholders) == 3
+    assert world.count == 3
     denial = world.last.limited[GPU.id]
     assert (denial.cause, denial.wanted, denial.allowed) == (DenialCause.AUTOSCALER, 10, 3)
     assert denial.because.startswith("as the autoscaler adds no node (since 09:0")
@@ -130,7 +127,7 @@ def test_at_the_autoscalers_maximum_no_more_are_created() -> None:
     for name in "bc":
         world.node(name, gpus=20)
     world.run(minutes=3)
-    assert len(world.view().warm(GPU.id)) == 10
+    assert len(world.warm(GPU)) == 10
     assert not world.last.limited
 
 
@@ -162,16 +159,15 @@ def test_an_administrator_resumes_at_once() -> None:
     assert not world.view().placeholders
     world.planner_state = world.planner_state.resumed(GPU.id)
     world.decide()
-    assert len(world.view().placeholders) == 2
+    assert world.count == 2
 
 
 def test_users_have_their_placeholders_all_the_same() -> None:
     world = hub((GPU, 1, 20))
     run_refused(world, 1)
-    for name in ("ada", "bob", "cy"):
-        world.user(name, {"gpu": gpu_claim()})
+    world.users(("ada", "bob", "cy"), {"gpu": gpu_claim()})
     run_refused(world, 1)
-    assert len(world.view().placeholders) == 3
+    assert world.count == 3
 
 
 def test_a_clock_that_is_set_back() -> None:

@@ -8,8 +8,10 @@ import pytest
 
 from tests.placeholders.planner.chaos import Chaos
 
+SEEDS = 25
 
-@pytest.mark.parametrize("seed", range(25))
+
+@pytest.mark.parametrize("seed", range(SEEDS))
 def test_chaos(seed: int) -> None:
     chaos = Chaos(seed)
     while chaos.world.now - chaos.begun < timedelta(minutes=30):

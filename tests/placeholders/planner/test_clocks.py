@@ -10,46 +10,36 @@ from dra_spawner.placeholders.planner.actions import DeletePlaceholder, Hold
 from dra_spawner.placeholders.planner.placement import PlacementKind, find_placement
 from dra_spawner.placeholders.planner.policy import Budget, Policy
 from dra_spawner.simulator.claims import ObjectKey
-from tests.placeholders.planner.device_hub import hub
 from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, gpu_claim
-from tests.placeholders.planner.world import World
+from tests.placeholders.planner.world import World, hub
 
 
-def gpu_world(**policy: object) -> World:
-    return hub((GPU, 1, 2), **policy)
+def gpu_world(gpus: int = 2) -> World:
+    return hub((GPU, 1, 2), nodes="a", gpus=gpus)
 
 
 def test_a_reservation_from_the_future_ends() -> None:
     """The reservation is older than a change of the clock; no other server gets the claim."""
     world = gpu_world()
-    world.node("a", gpus=2)
-    world.settle()
-    (placeholder,) = world.view().warm(GPU.id)
+    (placeholder,) = world.warm(GPU)
     world.reserve(placeholder.claims[0], "ada", world.now + timedelta(hours=1))
     world.settle()
-    ended = [each for each in world.actions(DeletePlaceholder) if each.cause is Cause.EXPIRED]
-    assert [each.key for each in ended] == [placeholder.key]
-    (other,) = world.view().warm(GPU.id)
+    assert [each.key for each in world.ended(Cause.EXPIRED)] == [placeholder.key]
+    (other,) = world.warm(GPU)
     assert other.claims != placeholder.claims
 
 
 def test_a_reservation_of_a_leader_with_a_slightly_wrong_clock_lasts() -> None:
     world = gpu_world()
-    world.node("a", gpus=2)
-    world.settle()
-    (placeholder,) = world.view().warm(GPU.id)
+    (placeholder,) = world.warm(GPU)
     world.reserve(placeholder.claims[0], "ada", world.now + timedelta(minutes=2))
     world.settle()
     assert placeholder.key in world.view().placeholders
 
 
 def test_a_node_becomes_ready_although_the_clock_was_set_back() -> None:
-    world = hub((PLAIN, 1, 2))
-    world.node("a")
-    world.settle()
-    obj = world.objects["Node", ObjectKey("", "a")]
-    obj["status"]["images"] = []
-    world.apply(obj)
+    world = hub((PLAIN, 1, 2), nodes="a")
+    world.pull("a", images=())
     world.settle()
     assert not world.is_ready("a")
     world.now -= timedelta(hours=2)
@@ -59,20 +49,16 @@ def test_a_node_becomes_ready_although_the_clock_was_set_back() -> None:
 
 
 def test_placeholders_are_preempted_again_when_the_clock_was_set_back() -> None:
-    world = gpu_world()
-    world.node("a", gpus=1)
-    world.settle()
+    world = gpu_world(1)
     world.user("ada", {"gpu": gpu_claim()})
     key = ObjectKey(NAMESPACE, "ada")
     world.relabel("Pod", key, {names.PREEMPTED_AT: str(int((world.now + timedelta(hours=1)).timestamp()))})
     world.settle()
-    assert world.where("ada") == "a"
+    assert world.node_of("ada") == "a"
 
 
 def test_without_all_shapes_placeholders_of_others_stay() -> None:
     world = gpu_world()
-    world.node("a", gpus=2)
-    world.settle()
     before = set(world.view().placeholders)
     world.policy = Policy(is_complete=False)
     world.log.clear()
@@ -82,23 +68,21 @@ def test_without_all_shapes_placeholders_of_others_stay() -> None:
     world.policy = Policy()
     world.settle()
     assert not world.view().placeholders
+    assert {each.cause for each in world.ended()} == {Cause.OUTDATED}
 
 
 def test_claims_are_not_handed_over_to_another_namespace() -> None:
-    world = gpu_world()
-    world.node("a", gpus=1)
-    world.settle()
-    assert find_placement(world.view(), world.policy, GPU, NAMESPACE).kind is PlacementKind.WARM
+    world = gpu_world(1)
+    assert world.placement(GPU).kind is PlacementKind.WARM
     assert find_placement(world.view(), world.policy, GPU, "user-ada").kind is PlacementKind.PREEMPTED
 
 
 def test_the_reason_why_a_placeholder_stays_is_reported() -> None:
     budget = Budget(per_second=0.0, burst=1)
-    world = hub((PLAIN, 4, 8), budget=budget)
+    world = hub((PLAIN, 4, 8), policy={"budget": budget})
     world.node("a")
     world.settle()
-    for number in range(6):
-        world.user(f"user-{number}")
+    world.users(6)
     world.settle()
     world.node("b")
     denied = set()
@@ -127,5 +111,5 @@ def test_the_charts_own_placeholders_do_not_make_a_node_busy() -> None:
     world.apply(chart)
     world.user("ada", nodeName="b")
     world.settle()
-    found = find_placement(world.view(), world.policy, PLAIN, NAMESPACE)
+    found = world.placement(PLAIN)
     assert (found.kind, found.node) == (PlacementKind.FRESH, "b")

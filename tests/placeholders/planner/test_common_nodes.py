@@ -10,34 +10,18 @@ import pytest
 from dra_spawner import names
 from dra_spawner.placeholders.planner.actions import LabelNode
 from dra_spawner.placeholders.planner.busyness import NodesBusyness
-from dra_spawner.placeholders.planner.cluster_index import ClusterIndex
+from dra_spawner.placeholders.planner.decide import Decisions
 from dra_spawner.placeholders.planner.planner_state import PlannerState, TrackedLabel
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.readiness import decide_readiness
 from dra_spawner.placeholders.planner.rebalancing import decide_draining
 from dra_spawner.placeholders.planner.view import View
-from dra_spawner.simulator.claims import ObjectKey
-from tests.placeholders.planner.device_hub import hub
 from tests.placeholders.planner.objects import GPU
-from tests.placeholders.planner.world import World
+from tests.placeholders.planner.world import HubService, World, hub
 
 
 def ready_node() -> World:
-    world = hub((GPU, 1, 5))
-    world.node("a", gpus=1, labels={"node.kubernetes.io/instance-type": "gpu-node"})
-    world.settle()
-    return world
-
-
-def lose_images(world: World) -> None:
-    obj = world.objects["Node", ObjectKey("", "a")]
-    obj["status"]["images"] = []
-    world.apply(obj)
-
-
-def written(world: World, label: str = names.IMAGES_READY) -> list[str | None]:
-    """The values of a label, one after the other; None where the label was removed."""
-    return [each.value for each in world.actions(LabelNode) if each.label == label]
+    return hub((GPU, 1, 5), nodes="a", gpus=1, labels={"node.kubernetes.io/instance-type": "gpu-node"})
 
 
 Part = Callable[[View, Policy, PlannerState], tuple[Iterable[LabelNode], PlannerState]]
@@ -47,22 +31,17 @@ def draining(view: View, policy: Policy, planner_state: PlannerState) -> tuple[I
     return decide_draining(view, policy, planner_state, NodesBusyness(view))
 
 
-class OtherHub:
+class OtherHub(HubService):
     """The service of another hub with the same nodes: one part of its decisions."""
 
     def __init__(self, world: World, part: Part, policy: Policy) -> None:
-        self.world = world
+        super().__init__(world, policy)
         self.part = part
-        self.policy = policy
-        self.index = ClusterIndex()
-        self.planner_state = PlannerState.fresh(world.now)
+        self.log = world.log
 
-    def decide(self) -> None:
-        view = self.world.view(self.index)
-        actions, self.planner_state = self.part(view, self.policy, self.planner_state)
-        for each in actions:
-            self.world.log.append((self.world.now, each))
-            self.world.carry_out(each)
+    def take_part(self) -> None:
+        actions, self.planner_state = self.part(self.view(), self.policy, self.planner_state)
+        self.carry_out_all(Decisions(tuple(actions), (), self.planner_state))
 
 
 @pytest.mark.parametrize("sees_each_change", [True, False])
@@ -73,31 +52,31 @@ def test_two_hubs_do_not_quarrel_about_a_node(sees_each_change: bool) -> None:
     theirs = OtherHub(world, decide_readiness, replace(world.policy, readiness=rules))
 
     def theirs_too() -> None:
-        theirs.decide()
+        theirs.take_part()
         if sees_each_change:
-            theirs.decide()
+            theirs.take_part()
 
     world.run(minutes=10, each_round=theirs_too)
     assert world.is_ready("a"), "for our users it is"
-    assert len(written(world)) < 10, "in 10 minutes with 120 rounds of each"
-    before = written(world)
+    assert len(world.written(names.IMAGES_READY)) < 10, "in 10 minutes with 120 rounds of each"
+    before = world.written(names.IMAGES_READY)
     world.run(minutes=30, each_round=theirs_too)
-    assert written(world) == before
+    assert world.written(names.IMAGES_READY) == before
     # Our service may still remove the label.
-    lose_images(world)
+    world.pull("a", images=())
     world.decide()
-    assert written(world) == [*before, None]
+    assert world.written(names.IMAGES_READY) == [*before, None]
 
 
 def test_a_label_of_others_stays() -> None:
     world = ready_node()
-    lose_images(world)
+    world.pull("a", images=())
     world.decide()
     world.decide()
-    assert written(world) == [names.TRUE, None]
+    assert world.written(names.IMAGES_READY) == [names.TRUE, None]
     world.carry_out(LabelNode("a", names.IMAGES_READY, names.TRUE, "another service found it ready"))
     world.run(minutes=30)
-    assert written(world) == [names.TRUE, None]
+    assert world.written(names.IMAGES_READY) == [names.TRUE, None]
     assert world.is_ready("a")
 
 
@@ -106,16 +85,16 @@ def test_an_order_to_drain_is_ended_by_the_service_that_has_it(began_later: bool
     world = ready_node()
     theirs = OtherHub(world, draining, replace(world.policy, drained={}))
     if not began_later:
-        theirs.decide()
+        theirs.take_part()
     published = world.policy
     world.policy = replace(published, drained={"a": "set by service x"})
-    world.run(minutes=5, each_round=theirs.decide)
-    labels = written(world, names.DRAINING)
+    world.run(minutes=5, each_round=theirs.take_part)
+    labels = world.written(names.DRAINING)
     assert labels[-1] == names.ORDERED
     assert len(labels) <= (7 if began_later else 1)
     world.policy = published
-    world.run(minutes=1, each_round=theirs.decide)
-    assert written(world, names.DRAINING) == [*labels, None]
+    world.run(minutes=1, each_round=theirs.take_part)
+    assert world.written(names.DRAINING) == [*labels, None]
 
 
 def test_each_service_labels_its_newest_node() -> None:
@@ -124,17 +103,17 @@ def test_each_service_labels_its_newest_node() -> None:
     world.pass_time(seconds=1)
     world.node("b", gpus=1, labels={"node.kubernetes.io/instance-type": "gpu-node"})
     world.settle()
-    before = written(world, names.ATTRACT)
+    before = world.written(names.ATTRACT)
     assert [name for name, _ in world.view().nodes_labelled(names.ATTRACT)] == ["b"]
     world.carry_out(LabelNode("a", names.ATTRACT, names.TRUE, "the newest node of theirs"))
     world.run(minutes=1)
-    assert written(world, names.ATTRACT) == before
+    assert world.written(names.ATTRACT) == before
     # After a restart the service does not know the owner of the label, until the label is written again.
-    world.planner_state = PlannerState.fresh(world.now)
+    world.restart()
     world.settle()
     world.carry_out(LabelNode("a", names.ATTRACT, names.TRUE, "the newest node of theirs"))
     world.run(minutes=1)
-    assert written(world, names.ATTRACT) == [*before, None]
+    assert world.written(names.ATTRACT) == [*before, None]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The states in the discussion of zero-to-jupyterhub#1414, and its demands; Berkeley's fixes of 2026.
+"""The states in the discussion of zero-to-jupyterhub#1414, its demands and thought experiment; Berkeley's fixes of 2026.
 
 ``U`` is a user, ``P`` a placeholder, ``+`` a free slot; nodes have five slots.
 """
@@ -12,12 +12,12 @@ import pytest
 
 from dra_spawner import names
 from dra_spawner.placeholders.lifecycle import Cause
-from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeletePlaceholder, LabelNode
-from dra_spawner.placeholders.planner.placement import PlacementKind, find_placement
+from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeletePlaceholder
+from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.simulator.claims import ObjectKey
-from tests.placeholders.planner.objects import NAMESPACE, PLAIN, preferring
-from tests.placeholders.planner.world import World
+from tests.placeholders.planner.objects import PLAIN, preferring
+from tests.placeholders.planner.world import World, hub
 
 
 def drawn(*nodes: str, minimum: int | None = None, **policy: object) -> World:
@@ -51,27 +51,28 @@ def placeholder(world: World, node: str, number: int) -> None:
 
 def come(world: World, name: str = "new") -> str:
     """A user comes as the spawner does it: asks for a placement, and prefers that node. Returns the pod's node."""
-    found = find_placement(world.view(), world.policy, PLAIN, NAMESPACE)
+    found = world.placement(PLAIN)
     world.user(name, affinity=preferring(found.node))
     world.schedule()
-    return world.where(name)
+    return world.node_of(name)
 
 
 @pytest.mark.parametrize(
     ("left", "right"),
-    [("PPP++", "UU+++"), ("UPPP+", "UU+++"), ("PPP++", "UUP++"), ("UPPP+", "UUUP+"), ("P++++", "UU+++")],
-    ids=["1 PPP++ UU+++", "2 PPPU+ UU+++", "PPP++ PUU++", "2 PPPU+ PUU++", "one placeholder"],
+    [
+        ("PPP++", "UU+++"),
+        ("UPPP+", "UU+++"),
+        ("PPP++", "UUP++"),
+        ("UPPP+", "UUUP+"),
+        ("P++++", "UU+++"),
+        pytest.param("PPP++", "UP+++", id="one user, although the other node is fuller"),
+    ],
 )
 def test_users_go_where_most_users_are(left: str, right: str) -> None:
     """ "We should schedule U to the right, in all examples": placeholders do not count."""
     world = drawn(left, right)
     assert come(world) == "b"
     assert not world.preempted
-
-
-def test_one_user_each_and_a_placeholder() -> None:
-    """PPP++, PU+++: the node of the only user, although the other node is fuller."""
-    assert come(drawn("PPP++", "UP+++")) == "b"
 
 
 def test_the_next_users_fill_the_same_node_until_it_is_full() -> None:
@@ -83,7 +84,7 @@ def test_the_next_users_fill_the_same_node_until_it_is_full() -> None:
 
 def test_a_placeholder_is_preempted_only_where_nothing_is_free() -> None:
     world = drawn("UUUPP", "UUUUU")
-    found = find_placement(world.view(), world.policy, PLAIN, NAMESPACE)
+    found = world.placement(PLAIN)
     assert (found.kind, found.node) == (PlacementKind.WARM, "a")
     assert come(world) == "a"
     assert len(world.preempted) == 1
@@ -100,25 +101,26 @@ def test_little_used_so_that_a_node_can_go() -> None:
     assert {each.cause for each in world.actions(DeletePlaceholder)} == {Cause.DRAIN}
 
 
-def test_little_used_but_a_user_on_each_node() -> None:
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        pytest.param("UU+++", "UPP++", id="a user on each node"),
+        pytest.param("UUUU+", "PPP++", id="no capacity on the other node"),
+    ],
+)
+def test_not_drained(left: str, right: str) -> None:
     """Users are never evicted; placeholders stay, as an eviction would gain nothing."""
-    world = drawn("UU+++", "UPP++")
+    world = drawn(left, right)
     world.run(minutes=30)
-    assert world.picture("a", "b") == "UU+++ UPP++"
-    assert not world.actions(DeletePlaceholder)
-
-
-def test_not_drained_while_the_other_nodes_have_no_capacity() -> None:
-    world = drawn("UUUU+", "PPP++")
-    world.run(minutes=30)
-    assert world.picture("a", "b") == "UUUU+ PPP++"
-    assert not [each for each in world.actions(LabelNode) if each.label == names.DRAINING]
+    assert world.picture("a", "b") == f"{left} {right}"
+    assert not world.ended()
+    assert not world.written(names.DRAINING)
 
 
 def test_a_node_that_still_pulls_gets_placeholders_and_no_users() -> None:
     """State 2: the pods do not fit on one node less, and the pre-puller of one node has not finished yet."""
     world = drawn("UUUPP")
-    world.policy = replace(world.policy, replicas={PLAIN.id: ReplicaRange(4, 20)})
+    world.set_replicas(PLAIN, 4, 20)
     world.decide()
     world.node("b", cpu="5", images=())
     world.settle()
@@ -134,7 +136,7 @@ def test_a_node_that_still_pulls_gets_placeholders_and_no_users() -> None:
     assert not [each for each in world.actions(CreatePlaceholder) if each.for_pending_pod]
     world.pull("b")
     world.settle()
-    assert world.where("late") == "b"
+    assert world.node_of("late") == "b"
 
 
 def test_a_pending_user_gets_the_slot_of_a_user_that_leaves() -> None:
@@ -146,7 +148,7 @@ def test_a_pending_user_gets_the_slot_of_a_user_that_leaves() -> None:
     assert len(world.pending) >= 2
     world.leave("user-a0")
     world.settle()
-    assert world.where("waits") == "a"
+    assert world.node_of("waits") == "a"
     world.leave("user-a1")
     world.settle()
     assert world.picture("a") == "UUUUP"
@@ -174,7 +176,7 @@ def test_the_last_user_may_come_back() -> None:
     world.leave("user-a0")
     world.leave("user-b0")
     world.run(minutes=9)
-    assert not [each for each in world.actions(LabelNode) if each.label == names.DRAINING]
+    assert not world.written(names.DRAINING)
 
 
 def test_a_node_in_each_zone_does_not_go_and_come_for_ever() -> None:
@@ -194,9 +196,9 @@ def test_a_node_in_each_zone_does_not_go_and_come_for_ever() -> None:
 def test_a_new_leader_drains_nothing_at_first() -> None:
     """Berkeley's scaler forgot its grace periods at a restart; here a new leader is careful instead."""
     world = drawn("UU+++", "PPP++")
-    world.planner_state = type(world.planner_state).fresh(world.now)
+    world.restart()
     world.run(minutes=9)
-    assert not [each for each in world.actions(LabelNode) if each.label == names.DRAINING]
+    assert not world.written(names.DRAINING)
     assert not world.actions(DeletePlaceholder)
 
 
@@ -204,7 +206,7 @@ def test_a_new_leader_drains_nothing_at_first() -> None:
 def test_counts_that_make_no_sense_ask_for_nothing(count: int) -> None:
     """A wrong calendar led to negative counts."""
     world = drawn("UU+++")
-    world.policy = replace(world.policy, replicas={PLAIN.id: ReplicaRange(count, count)})
+    world.set_replicas(PLAIN, count, count)
     world.settle()
     assert not world.view().placeholders
 
@@ -229,3 +231,34 @@ def test_grace_is_measured_from_the_last_user_not_from_the_node() -> None:
     world.run(minutes=2)
     assert world.snapshot.nodes["b"].node.labels.get(names.DRAINING) == "true"
     assert world.policy.grace.freed_node == timedelta(minutes=10)
+
+
+# --- the thought experiment: ten slots a node, five placeholders -------------------------------------------------------
+
+
+def test_the_thought_experiment() -> None:
+    world = hub((PLAIN, 5, 20), nodes="a")
+    for number in range(7):
+        world.user(f"user-{number}")
+        world.schedule()
+    world.settle()
+    # 1: pending placeholders ask for a node.
+    assert (world.picture("a"), len(world.pending)) == ("UUUUUUUPPP", 2)
+    # 3: a user comes while the node is on its way.
+    world.user("first")
+    world.settle()
+    assert (world.node_of("first"), world.picture("a"), len(world.pending)) == ("a", "UUUUUUUUPP", 3)
+    # 4 and 5: users stay away from a node without the image, and placeholders go there.
+    world.pass_time(minutes=5)
+    world.node("b", images=())
+    world.settle()
+    assert world.picture("a", "b") == "UUUUUUUUPP PPP+++++++"
+    world.user("second")
+    world.settle()
+    assert world.node_of("second") == "a", "not on the node that still pulls"
+    assert not world.is_ready("b")
+    # 6 and 7: once the image is there, users fill the busiest node first.
+    world.pull("b")
+    world.settle()
+    assert world.is_ready("b")
+    assert (world.users_on("a"), world.users_on("b")) == (9, 0)

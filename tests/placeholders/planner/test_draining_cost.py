@@ -12,7 +12,6 @@ import pytest
 from dra_spawner import names
 from dra_spawner.placeholders.planner.busyness import NodesBusyness
 from dra_spawner.placeholders.planner.placeholder_objects import placeholder_pod
-from dra_spawner.placeholders.planner.planner_state import PlannerState
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.rebalancing import decide_draining
 from dra_spawner.simulator.snapshot import Snapshot
@@ -36,7 +35,7 @@ def full(*placeholders: int) -> World:
             pod["spec"]["nodeName"] = name
             pod["status"] = {"phase": "Running"}
             world.apply(pod)
-    world.planner_state = PlannerState.fresh(world.now)
+    world.restart()
     world.now += timedelta(hours=1)
     return world
 

@@ -13,10 +13,8 @@ from dra_spawner.dra.quantity import Quantity
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.limits import Limit
 from dra_spawner.placeholders.planner.shapes import Shape
-from tests.placeholders.planner.device_hub import policy_for
-from tests.placeholders.planner.many_hubs import HubService, run_together
 from tests.placeholders.planner.objects import GPU, PLAIN, SHARE, gpu_claim
-from tests.placeholders.planner.world import World
+from tests.placeholders.planner.world import HubService, World, policy_for, run_together
 
 EIGHT = Limit("gpus", devices=8, all_hubs=True)
 
@@ -28,21 +26,21 @@ def hubs(
     world = World(policy_for())
     world.node("a", "100", gpus=gpus, memory=memory)
     policies = [policy_for((shape, target, 50), limits=(limit,)) for target in targets]
-    return world, [HubService(world, policy, f"hub-{number}") for number, policy in enumerate(policies)]
+    return world, [HubService(world, policy, f"hub-{number}", "dra-spawner") for number, policy in enumerate(policies)]
 
 
 def test_the_second_hub_gets_the_rest_of_the_first_and_shows_it() -> None:
     world, (first, second) = hubs(5, 6)
     run_together(world, [first], 10)
     run_together(world, [first, second])
-    assert [first.number, second.number] == [5, 3]
+    assert [first.count, second.count] == [5, 3]
     sentence = second.last.limited[GPU.id].sentence("gpu-slice")
     assert sentence == (
         "Placeholders of gpu-slice: 6 are wanted, 3 are allowed by the limit 'gpus' (8 devices, of all hubs); other "
         "hubs have devices (hub-0/dra-spawner: 5)."
     )
     assert not first.last.limited
-    assert len(second.created) == 3, "none in vain"
+    assert second.made == 3, "none in vain"
 
 
 @pytest.mark.parametrize(
@@ -61,7 +59,7 @@ def test_other_bounds(limit: Limit, shape: Shape, expected: str) -> None:
     world, (first, second) = hubs(3, 3, limit=limit, shape=shape, memory="80Gi")
     run_together(world, [first], 10)
     run_together(world, [first, second])
-    assert [first.number, second.number] == [3, 1]
+    assert [first.count, second.count] == [3, 1]
     assert expected in second.last.limited[shape.id].because
 
 
@@ -71,13 +69,13 @@ def test_a_device_that_two_hubs_share_counts_once() -> None:
     for each in services:
         each.policy = replace(each.policy, limits=(Limit("l", devices=1, all_hubs=True),))
     run_together(world, services)
-    assert [each.number for each in services] == [3, 3]
+    assert [each.count for each in services] == [3, 3]
 
 
 def test_without_the_setting_only_own_placeholders_count() -> None:
     world, services = hubs(8, 8, limit=replace(EIGHT, all_hubs=False))
     run_together(world, services)
-    assert [each.number for each in services] == [8, 8]
+    assert [each.count for each in services] == [8, 8]
 
 
 def test_two_hubs_of_one_namespace() -> None:
@@ -85,7 +83,7 @@ def test_two_hubs_of_one_namespace() -> None:
     second = HubService(world, second.policy, first.namespace, "two-gpus")
     run_together(world, [first], 10)
     run_together(world, [first, second])
-    assert [first.number, second.number] == [5, 3]
+    assert [first.count, second.count] == [5, 3]
     assert "(hub-0/dra-spawner: 5)" in second.last.limited[GPU.id].because
 
 
@@ -93,52 +91,52 @@ def test_the_surplus_of_simultaneous_creations_is_deleted_once() -> None:
     world, services = hubs(6, 6)
     world.grace = timedelta(seconds=7)
     run_together(world, services)
-    assert sum(each.number for each in services) == 8
-    assert sum(len(each.created) for each in services) == 12
-    assert {each.cause for service in services for each in service.deleted} == {Cause.SURPLUS}
+    assert sum(each.count for each in services) == 8
+    assert sum(each.made for each in services) == 12
+    assert {each.cause for service in services for each in service.ended()} == {Cause.SURPLUS}
     run_together(world, services, 600, every=5)
-    assert sum(len(each.created) for each in services) == 12, "none is created again"
+    assert sum(each.made for each in services) == 12, "none is created again"
 
 
 @pytest.mark.parametrize("index", range(3))
 def test_a_service_that_sees_a_node_later_ends_none_in_vain(index: int) -> None:
     world, (first, second) = hubs(3, 3, limit=replace(EIGHT, devices=5))
-    creations = first.decide(), second.decide()
-    first.carry_out(creations[0])
+    creations = first.decisions(), second.decisions()
+    first.carry_out_all(creations[0])
     world.pass_time(seconds=1)
-    second.carry_out(creations[1])
+    second.carry_out_all(creations[1])
     world.schedule()
     key = sorted(first.view().placeholders)[index]
     seen = world.snapshot.pods[key]
     world.snapshot.put(replace(seen, node_name=""))
-    late = first.decide()
+    late = first.decisions()
     world.snapshot.put(seen)
-    in_time = second.decide()
-    first.carry_out(late)
-    second.carry_out(in_time)
-    assert [first.number, second.number] == [3, 2]
+    in_time = second.decisions()
+    first.carry_out_all(late)
+    second.carry_out_all(in_time)
+    assert [first.count, second.count] == [3, 2]
     run_together(world, (first, second))
-    assert len(first.created) + len(second.created) == 6, "none is created again"
+    assert first.made + second.made == 6, "none is created again"
 
 
 @pytest.mark.parametrize("index", range(3))
 def test_a_service_that_decides_twice_ends_those_that_other_hubs_count_on(index: int) -> None:
     world, (first, second) = hubs(3, 3, limit=replace(EIGHT, devices=3))
-    for service, decisions in [(each, each.decide()) for each in (first, second)]:
-        service.carry_out(decisions)
+    for service, decisions in [(each, each.decisions()) for each in (first, second)]:
+        service.carry_out_all(decisions)
     world.schedule()
     # All have come at the same moment, so their uids decide: one of the first hub goes, and two of the second.
     one, two = sorted(first.view().placeholders), sorted(second.view().placeholders)
     for number, key in enumerate([one.pop(index), *two, *one]):
         world.snapshot.put(replace(world.snapshot.pods[key], uid=f"{number}"))
     world.pass_time(seconds=60)  # Until the budget allows deletions.
-    late = second.decide()
+    late = second.decisions()
     for _ in range(2):
-        first.carry_out(first.decide())
-    second.carry_out(late)
-    assert [first.number, second.number] == [2, 1]
+        first.decide()
+    second.carry_out_all(late)
+    assert [first.count, second.count] == [2, 1]
     run_together(world, (first, second))
-    assert len(first.created) + len(second.created) == 6, "none is created again"
+    assert first.made + second.made == 6, "none is created again"
 
 
 def test_a_lowered_limit_ends_the_newest() -> None:
@@ -148,7 +146,7 @@ def test_a_lowered_limit_ends_the_newest() -> None:
     for each in (first, second):
         each.policy = replace(each.policy, limits=(replace(EIGHT, devices=5),))
     run_together(world, [first, second], 120)
-    assert [first.number, second.number] == [4, 1]
+    assert [first.count, second.count] == [4, 1]
 
 
 def test_freed_capacity_goes_to_the_hub_that_has_less() -> None:
@@ -159,14 +157,14 @@ def test_freed_capacity_goes_to_the_hub_that_has_less() -> None:
         victim = min(first.view().placeholders)
         world.remove_pod(victim)
         run_together(world, [first, second], 30)
-        assert [first.number, second.number] == [7 - number, 1 + number]
+        assert [first.count, second.count] == [7 - number, 1 + number]
     # Now both have the same number.
-    assert not first.deleted
-    assert not second.deleted
+    assert not first.ended()
+    assert not second.ended()
     second.policy = replace(second.policy, replicas={})
     world.remove_pod(min(second.view().placeholders))
     run_together(world, [first, second], 30)
-    assert first.number + second.number == 8, "a hub that has more waits only a few seconds"
+    assert first.count + second.count == 8, "a hub that has more waits only a few seconds"
 
 
 def test_placeholders_that_do_not_count_do_not_wait() -> None:
@@ -174,7 +172,7 @@ def test_placeholders_that_do_not_count_do_not_wait() -> None:
     run_together(world, [first, second], 5)
     first.policy = policy_for((GPU, 1, 50), (PLAIN, 2, 50), limits=(EIGHT,))
     run_together(world, [first, second], 1)
-    assert first.number == 3
+    assert first.count == 3
 
 
 def test_placeholders_for_servers_of_another_hub_cost_none_here() -> None:
@@ -183,10 +181,11 @@ def test_placeholders_for_servers_of_another_hub_cost_none_here() -> None:
     for number in range(3):
         world.user(f"ada-{number}", {"gpu": gpu_claim()}, namespace=second.namespace)
     run_together(world, [first, second], 5)
-    assert second.number > 0, "they ask for nodes"
-    assert not [each for each in first.deleted if each.cause is Cause.SURPLUS]
+    assert second.count > 0, "they ask for nodes"
+    assert not first.ended(Cause.SURPLUS)
 
 
+EXAMPLES = 12
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("target"), st.integers(0, 2), st.integers(0, 6)),
@@ -199,7 +198,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(steps=STEPS, grace=st.sampled_from((0, 3)))
 def test_the_sum_never_stays_above_the_limit_and_nothing_flaps(steps: list[tuple[str, int, int]], grace: int) -> None:
     world, services = hubs(3, 3, 3)
@@ -222,9 +221,9 @@ def test_the_sum_never_stays_above_the_limit_and_nothing_flaps(steps: list[tuple
             case _:
                 run_together(world, services, two, at_once=bool(one))
     run_together(world, services, 60, every=2)
-    assert sum(each.number for each in services) <= most
+    assert sum(each.count for each in services) <= most
     wanted = sum(replicas.min for each in services for replicas in each.policy.replicas.values())
-    assert sum(each.number for each in services) == min(wanted, most), "no capacity stays unused"
-    before = [(len(each.created), len(each.deleted)) for each in services]
+    assert sum(each.count for each in services) == min(wanted, most), "no capacity stays unused"
+    before = [(each.made, len(each.ended())) for each in services]
     run_together(world, services, 60, every=5)
-    assert [(len(each.created), len(each.deleted)) for each in services] == before
+    assert [(each.made, len(each.ended())) for each in services] == before

@@ -10,8 +10,6 @@ import pytest
 from dra_spawner.placeholders.planner.placement import Placement, PlacementKind, find_placement
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.shapes import Shape
-from dra_spawner.simulator.claims import ObjectKey
-from dra_spawner.simulator.cluster_objects import Kind
 from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, gpu_claim, user_shape
 from tests.placeholders.planner.world import World
 
@@ -37,11 +35,6 @@ def placement(world: World, shape: Shape, drivers: Mapping[str, frozenset[str]] 
     return found
 
 
-def lose_slice(world: World, node: str) -> None:
-    """The driver's daemon restarts."""
-    world.snapshot.forget(Kind.RESOURCE_SLICE, ObjectKey("", f"{node}-gpus"))
-
-
 def use(world: World, *nodes: str) -> None:
     for name in nodes:
         world.user(f"on-{name}", {"gpu": gpu_claim()}, nodeSelector={"kubernetes.io/hostname": name})
@@ -49,18 +42,16 @@ def use(world: World, *nodes: str) -> None:
     assert not world.pending
 
 
-@pytest.mark.parametrize("shape", [TWO, user_shape(cpu="11"), user_shape(nodeSelector={"zone": "nowhere"})])
-def test_no_kind_of_node_has_the_devices(shape: Shape) -> None:
+@pytest.mark.parametrize(
+    "shape", [TWO, THREE_EXTENDED, user_shape(cpu="11"), user_shape(nodeSelector={"zone": "nowhere"})]
+)
+def test_no_kind_of_node_has_what_it_needs(shape: Shape) -> None:
     assert placement(hub(a=1, b=1), shape).kind is PlacementKind.NEVER
-
-
-def test_more_of_an_extended_resource_than_any_node_has() -> None:
-    assert placement(hub(a=1), THREE_EXTENDED).kind is PlacementKind.NEVER
 
 
 def test_the_driver_of_one_node_is_down_and_the_other_is_full() -> None:
     world = hub(a=1, b=1)
-    lose_slice(world, "a")
+    world.lose_slice("a")
     use(world, "b")
     found = placement(world, GPU, {})
     assert (found.kind, found.reason) == (PlacementKind.SCALE_UP, "it fits on one more node like b")
@@ -71,23 +62,26 @@ def test_the_driver_of_one_node_is_down_and_the_other_is_full() -> None:
 def test_the_driver_is_down_everywhere(shape: Shape, restarted: bool) -> None:
     """After a restart of the service no object shows that the devices ever existed."""
     world = hub(a=1)
-    lose_slice(world, "a")
+    world.lose_slice("a")
     assert placement(world, shape, {} if restarted else None).kind is PlacementKind.SCALE_UP
 
 
-def test_the_driver_is_down_on_all_nodes_of_the_kind_that_would_do() -> None:
+def with_a_small_node() -> World:
     world = hub(a=2)
     world.node("small", gpus=1, labels={"node.kubernetes.io/instance-type": "small"})
     world.settle()
-    lose_slice(world, "a")
+    return world
+
+
+def test_the_driver_is_down_on_all_nodes_of_the_kind_that_would_do() -> None:
+    world = with_a_small_node()
+    world.lose_slice("a")
     assert placement(world, TWO).kind is PlacementKind.SCALE_UP
 
 
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_pool_that_is_incomplete(restarted: bool) -> None:
-    world = hub(a=2)
-    world.node("small", gpus=1, labels={"node.kubernetes.io/instance-type": "small"})
-    world.settle()
+    world = with_a_small_node()
     (before,) = [each for each in world.snapshot.slices.values() if each.name == "a-gpus"]
     world.snapshot.put(replace(before, resource_slice_count=2))
     assert placement(world, TWO, {} if restarted else None).kind is PlacementKind.SCALE_UP

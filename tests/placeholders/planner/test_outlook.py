@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
-
-import pytest
+from typing import Any
 
 from dra_spawner import names
 from dra_spawner.placeholders.controller.cluster_limits import pending_uids
@@ -26,14 +25,15 @@ STATES = OutlookState
 FOREIGN = ("node", "pod", "claim", "placeholder", "preempt", "schedul", "cluster", "kube", "taint", "slice")
 
 
-def share_of(memory: str) -> Shape:
-    return user_shape({"gpu": share_claim(memory)})
-
-
-def hub(*shapes: Shape, only_these_kinds: bool = False, **targets: int) -> World:
-    known = {each.id: each for each in (PLAIN, GPU, TWO, SHARE, *shapes)}
-    replicas = {GPU.id: ReplicaRange(targets["warm"], 9)} if "warm" in targets else {}
-    return World(Policy(shapes=known, replicas=replicas, node_kinds_are_all=only_these_kinds))
+def hub(*, only_these_kinds: bool = False, warm: int = 0, **node: Any) -> World:
+    """A hub with a node, if anything is said about it."""
+    replicas = {GPU.id: ReplicaRange(warm, 9)} if warm else {}
+    shapes = {each.id: each for each in (PLAIN, GPU, TWO, SHARE)}
+    world = World(Policy(shapes=shapes, replicas=replicas, node_kinds_are_all=only_these_kinds))
+    if node:
+        world.node("machine-0", **node)
+        world.settle()
+    return world
 
 
 def outlook(world: World, shape: Shape, *, user: str = "", more: Mapping[str, int] | None = None) -> Outlook:
@@ -65,32 +65,24 @@ def full(gpus: int = 1, nodes: int = 1) -> World:
 
 
 def test_a_warm_placeholder_is_ready() -> None:
-    world = hub(warm=1)
-    world.node("machine-0", gpus=1)
-    world.settle()
+    world = hub(warm=1, gpus=1)
     assert outlook(world, GPU).state is STATES.READY
 
 
 def test_capacity_is_free() -> None:
-    world = hub()
-    world.node("machine-0", gpus=1)
-    world.settle()
+    world = hub(gpus=1)
     assert outlook(world, GPU).state is STATES.FREE
     assert outlook(world, PLAIN).state is STATES.FREE
 
 
 def test_reserves_are_freed() -> None:
-    world = hub(warm=2)
-    world.node("machine-0", gpus=2)
-    world.settle()
+    world = hub(warm=2, gpus=2)
     assert outlook(world, TWO).state is STATES.AFTER_PREEMPTION
 
 
 def test_a_node_that_was_opened_without_the_image_is_not_free() -> None:
     """Its label has another value. A server would start on it, but only after the image is pulled."""
-    world = hub()
-    world.node("machine-0", gpus=1, images=())
-    world.settle()
+    world = hub(gpus=1, images=())
     world.run(minutes=20, every_seconds=30)
     assert world.snapshot.nodes["machine-0"].node.labels[names.IMAGES_READY] == names.LATE
     found = outlook(world, GPU)
@@ -155,9 +147,7 @@ def test_a_cordoned_node_is_called_closed() -> None:
 
 
 def test_no_node_can_run_the_server_at_present() -> None:
-    world = hub()
-    world.node("machine-0", gpus=1)
-    world.settle()
+    world = hub(gpus=1)
     found = outlook(world, TWO)
     assert (found.state, found.holders) == (STATES.UNKNOWN, ())
 
@@ -175,28 +165,22 @@ def test_a_larger_server_frees_capacity_for_a_smaller_one() -> None:
     assert [each.name for each in outlook(world, GPU).holders] == ["ada"]
 
 
-@pytest.mark.parametrize(
-    ("shape", "memory", "words"),
-    [
+def test_why_never() -> None:
+    nobody = [{"cel": {"expression": "device.driver == 'none'"}}]
+    rows = (
         (user_shape({"gpu": gpu_claim(count=3)}), "", "more devices than any machine has"),
         (user_shape({"gpu": gpu_claim(count=3)}), "40Gi", "than the devices of any machine have together"),
         (user_shape(cpu="11"), "", "more memory or processors"),
         (user_shape(nodeSelector={"zone": "nowhere"}), "", "no machine is of the kind"),
-        (
-            user_shape({"gpu": gpu_claim(selectors=[{"cel": {"expression": "device.driver == 'none'"}}])}),
-            "",
-            "no machine has a device of the kind",
-        ),
-        (share_of("999Gi"), "40Gi", "more than any device has"),
-    ],
-)
-def test_why_never(shape: Shape, memory: str, words: str) -> None:
-    world = hub(only_these_kinds=True)
-    world.node("machine-0", gpus=2, memory=memory, labels=LARGE)
-    world.settle()
-    found = outlook(world, shape)
-    assert found.state is STATES.NEVER
-    assert words in found.sentence
+        (user_shape({"gpu": gpu_claim(selectors=nobody)}), "", "no machine has a device of the kind"),
+        (user_shape({"gpu": share_claim("999Gi")}), "40Gi", "more than any device has"),
+    )
+    found = {
+        words: outlook(hub(only_these_kinds=True, gpus=2, memory=memory, labels=LARGE), shape)
+        for shape, memory, words in rows
+    }
+    assert {each.state for each in found.values()} == {STATES.NEVER}
+    assert {words: each.sentence for words, each in found.items() if words not in each.sentence} == {}
 
 
 def test_new_nodes_count_as_coming_for_a_time_only() -> None:

@@ -10,21 +10,16 @@ import pytest
 from dra_spawner import names
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.placement import PlacementKind
-from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.view import Reservation
 from dra_spawner.simulator.claims import ObjectKey
-from tests.placeholders.planner.device_hub import ended, hub, placement
 from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, gpu_claim, user_shape
-from tests.placeholders.planner.world import World
+from tests.placeholders.planner.world import hub
 from tests.presence import present
 
 
 def test_each_user_that_needs_a_node_has_a_pending_placeholder() -> None:
-    world = hub((GPU, 0, 5))
-    world.node("a", gpus=1)
-    world.settle()
-    for name in ("ada", "bob", "cy"):
-        world.user(name, {"gpu": gpu_claim()})
+    world = hub((GPU, 0, 5), nodes="a", gpus=1)
+    world.users(("ada", "bob", "cy"), {"gpu": gpu_claim()})
     world.settle()
     pending = [name for name in world.pending if name.startswith("placeholder")]
     assert len(pending) == 2
@@ -43,8 +38,7 @@ def test_a_server_without_placeholders_may_ask_for_a_node_too() -> None:
     world.policy = replace(world.policy, shapes={**world.policy.shapes, GPU.id: GPU})
     world.node("a", gpus=1)
     world.settle()
-    for name in ("ada", "bob", "cy"):
-        world.user(name, {"gpu": gpu_claim()})
+    world.users(("ada", "bob", "cy"), {"gpu": gpu_claim()})
     world.settle()
     assert len([each for each in world.view().placeholders.values() if each.shape == GPU.id and each.is_pending]) == 2
     world.leave("bob")
@@ -86,50 +80,22 @@ def test_a_node_is_ready_after_the_deadline_whatever_it_lacks() -> None:
     ids=["one", "two", "three"],
 )
 def test_placement_without_placeholders(claims: dict, kind: PlacementKind) -> None:
-    world = hub((PLAIN, 0, 0))
-    world.node("a", gpus=2)
-    world.settle()
-    assert placement(world, user_shape(claims)).kind is kind
-
-
-def test_placement_never() -> None:
-    world = World(Policy(shapes={PLAIN.id: PLAIN}, node_kinds_are_all=True))
-    world.node("a", gpus=2)
-    world.settle()
-    assert placement(world, user_shape({"gpu": gpu_claim(count=3)})).kind is PlacementKind.NEVER
-
-
-def test_users_fill_the_truly_busiest_node() -> None:
-    """States of the discussion: the right node has more users, the left one more placeholders."""
-    world = hub((PLAIN, 3, 5))
-    world.node("left", cpu="5")
-    world.settle()
-    world.node("right", cpu="5")
-    world.user("one", nodeSelector={"kubernetes.io/hostname": "right"}, requires_ready=False)
-    world.user("two", nodeSelector={"kubernetes.io/hostname": "right"}, requires_ready=False)
-    world.settle()
-    assert world.picture("left", "right") == "PPP++ UU+++"
-    world.policy = Policy(shapes={PLAIN.id: PLAIN}, replicas={})
-    assert placement(world, user_shape(cpu="500m")).node == "right"
+    world = hub((PLAIN, 0, 0), nodes="a", gpus=2)
+    assert world.placement(user_shape(claims)).kind is kind
 
 
 def test_several_users_of_one_shape_at_once() -> None:
-    world = hub((GPU, 3, 6))
-    world.node("a", gpus=3)
-    world.settle()
-    for name in ("ada", "bob", "cy", "dee"):
-        world.user(name, {"gpu": gpu_claim()})
+    world = hub((GPU, 3, 6), nodes="a", gpus=3)
+    world.users(("ada", "bob", "cy", "dee"), {"gpu": gpu_claim()})
     world.schedule()
     world.decide()
-    assert len(ended(world, Cause.PREEMPTED)) == 3
+    assert len(world.ended(Cause.PREEMPTED)) == 3
     assert [each.needs_node for each in world.last.pending] == [False, False, False, True]
 
 
 def test_a_pod_whose_claim_is_not_seen_yet_asks_for_no_node() -> None:
     """The watch of pods may be ahead of the watch of claims."""
-    world = hub((GPU, 1, 5))
-    world.node("a", gpus=1)
-    world.settle()
+    world = hub((GPU, 1, 5), nodes="a", gpus=1)
     world.user("ada", claim_names={"gpu": "not-there-yet"})
     world.log.clear()
     world.settle()
@@ -142,11 +108,9 @@ def test_a_pod_whose_claim_is_not_seen_yet_asks_for_no_node() -> None:
 def test_devices_as_extended_resources_count_and_are_reserved() -> None:
     """Without a handover, the placeholder is preempted for the server it is reserved for, and for no other."""
     shape = user_shape(extended=1)
-    world = hub((shape, 1, 5))
-    world.node("a", gpus=1)
-    world.settle()
+    world = hub((shape, 1, 5), nodes="a", gpus=1)
     assert world.placeholders_on("a") == 1
-    found = placement(world, shape)
+    found = world.placement(shape)
     assert found.kind is PlacementKind.WARM
     reserved = {present(found.placeholder).key: Reservation("ada", world.now + timedelta(seconds=30))}
     world.reserved = reserved
@@ -156,8 +120,8 @@ def test_devices_as_extended_resources_count_and_are_reserved() -> None:
     world.leave("bob")
     world.user("ada", extended=1)
     world.settle()
-    assert world.where("ada") == "a"
-    gone = ended(world, Cause.PREEMPTED)
+    assert world.node_of("ada") == "a"
+    gone = world.ended(Cause.PREEMPTED)
     assert {present(each.pod).name for each in gone} == {"ada"}
     # The other one was pending for bob, and would have got the device.
     assert [each.key == present(found.placeholder).key for each in gone] == [True, False]
@@ -165,55 +129,51 @@ def test_devices_as_extended_resources_count_and_are_reserved() -> None:
 
 def test_a_failed_placeholder_is_replaced() -> None:
     """The kubelet ends pods where a node lacks a resource, and leaves them as objects."""
-    world = hub((GPU, 2, 2))
-    world.node("a", gpus=2)
-    world.settle()
+    world = hub((GPU, 2, 2), nodes="a", gpus=2)
     failed, healthy = world.view().placeholders
-    world.snapshot.put(replace(world.snapshot.pods[failed], phase="Failed"))
+    world.fail(failed)
     world.settle()
-    (end,) = ended(world, Cause.BROKEN)
+    (end,) = world.ended(Cause.BROKEN)
     assert (end.key, end.reason) == (failed, "the kubelet ended it (phase Failed)")
     assert failed not in world.snapshot.pods
     assert healthy in world.view().placeholders
     world.pass_time(seconds=5)
     world.settle()
-    assert len(world.view().warm(GPU.id)) == 2
+    assert len(world.warm(GPU)) == 2
 
 
 def test_a_failed_placeholder_leaves_the_claim_of_a_user() -> None:
-    world = hub((GPU, 1, 1))
-    world.node("a", gpus=1)
-    world.settle()
+    world = hub((GPU, 1, 1), nodes="a", gpus=1)
     (failed,) = world.view().placeholders.values()
     claim = world.snapshot.claims[failed.claims[0]]
     world.snapshot.put(replace(claim, owner_uids=(failed.pod.uid,)))
     world.user("ada", claim_names={"gpu": claim.key.name})
-    world.snapshot.put(replace(world.snapshot.pods[failed.key], phase="Failed"))
+    world.fail(failed.key)
     world.decide()
-    assert not ended(world, Cause.BROKEN)
+    assert not world.ended(Cause.BROKEN)
     ada = world.snapshot.pods[ObjectKey(NAMESPACE, "ada")]
     tracked = world.snapshot.claims[claim.key]
     world.snapshot.put(replace(tracked, owner_uids=(failed.pod.uid, ada.uid)))
     world.decide()
-    assert [each.key for each in ended(world, Cause.BROKEN)] == [failed.key]
+    assert [each.key for each in world.ended(Cause.BROKEN)] == [failed.key]
 
 
 def test_a_placeholder_without_its_claim_is_deleted_after_a_while() -> None:
     """A user or a program deleted the claim; the pod would be pending for ever."""
     world = hub((GPU, 1, 1))
     world.settle()
-    (placeholder,) = world.view().placeholders.values()
+    placeholder = world.only
     world.snapshot.remove_claim(placeholder.claims[0])
     world.pass_time(seconds=50)
     world.settle()
-    assert not ended(world, Cause.BROKEN), "the claim may only not be seen yet"
+    assert not world.ended(Cause.BROKEN), "the claim may only not be seen yet"
     world.pass_time(seconds=20)
     world.settle()
-    (end,) = ended(world, Cause.BROKEN)
+    (end,) = world.ended(Cause.BROKEN)
     assert (end.key, end.reason) == (placeholder.key, f"claim {placeholder.claims[0].name} is gone")
     world.node("a", gpus=1)
     world.settle()
-    assert len(world.view().warm(GPU.id)) == 1
+    assert len(world.warm(GPU)) == 1
 
 
 def test_a_server_that_fits_nowhere_creates_one_placeholder() -> None:
@@ -227,5 +187,5 @@ def test_a_server_that_fits_nowhere_creates_one_placeholder() -> None:
         world.relabel("Pod", ObjectKey(NAMESPACE, name), {names.SHAPE: shape.id})
     world.run(minutes=5)
     assert sorted(name for name in world.pending if not name.startswith("placeholder")) == ["ada", "eve"]
-    assert len(world.view().placeholders_of_shape[PLAIN.id]) == 2, "one is the target, one was created for ada"
-    assert len(world.view().placeholders_of_shape[GPU.id]) == 1
+    assert world.number(PLAIN) == 2, "one is the target, one was created for ada"
+    assert world.number(GPU) == 1

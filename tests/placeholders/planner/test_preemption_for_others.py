@@ -8,11 +8,8 @@ import pytest
 
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.policy import Policy
-from dra_spawner.simulator.claims import ObjectKey
-from tests.placeholders.planner.device_hub import policy_for
-from tests.placeholders.planner.many_hubs import HubService, run_together
 from tests.placeholders.planner.objects import GPU, Json, gpu_claim
-from tests.placeholders.planner.world import World
+from tests.placeholders.planner.world import HubService, World, policy_for, run_together
 
 ONE = {"gpu": gpu_claim()}
 TWO = {"gpu": gpu_claim(count=2)}
@@ -24,18 +21,14 @@ def hubs(*targets: int, gpus: int = 2) -> tuple[World, list[HubService]]:
     world.node("a", "100", gpus=gpus)
     found: list[HubService] = []
     for number, target in enumerate(targets):
-        found.append(HubService(world, policy_for((GPU, target, 50)), f"hub-{number}"))
+        found.append(HubService(world, policy_for((GPU, target, 50)), f"hub-{number}", "dra-spawner"))
         run_together(world, found, 10)
     return world, found
 
 
-def node_of(world: World, name: str, service: HubService) -> str:
-    return world.snapshot.pods[ObjectKey(service.namespace, name)].node_name
-
-
 def preempted(service: HubService) -> list[str]:
     """Reasons of its preemptions."""
-    return [each.reason for each in service.deleted if each.cause is Cause.PREEMPTED]
+    return [each.reason for each in service.ended(Cause.PREEMPTED)]
 
 
 @pytest.mark.parametrize("grace", [0, 7, 14])
@@ -44,21 +37,21 @@ def test_a_server_of_another_hub_gets_the_device_of_a_placeholder(grace: int) ->
     world.grace = timedelta(seconds=grace)
     world.user("ada", ONE, namespace=theirs.namespace)
     run_together(world, (ours, theirs), 4)
-    assert node_of(world, "ada", theirs) == "", "its own service comes first"
+    assert world.node_of("ada", theirs.namespace) == "", "its own service comes first"
     run_together(world, (ours, theirs), 10 + grace)
-    assert node_of(world, "ada", theirs) == "a"
+    assert world.node_of("ada", theirs.namespace) == "a"
     (why,) = preempted(ours)
     assert why == "hub-1/ada, a server of another hub, fits on node a without it"
     run_together(world, (ours, theirs), 120, every=5)
     assert len(preempted(ours)) == 1
-    assert ours.number == 2, "another one is pending"
+    assert ours.count == 2, "another one is pending"
 
 
 def test_also_for_a_hub_without_a_service() -> None:
     world, (ours, theirs) = hubs(2, 0)
     world.user("ada", TWO, namespace=theirs.namespace)
     run_together(world, [ours], 10)
-    assert node_of(world, "ada", theirs) == "a"
+    assert world.node_of("ada", theirs.namespace) == "a"
     assert len(preempted(ours)) == 2
 
 
@@ -68,7 +61,7 @@ def test_its_own_hub_comes_first(grace: int) -> None:
     world.grace = timedelta(seconds=grace)
     world.user("ada", ONE, namespace=theirs.namespace)
     run_together(world, (ours, theirs), 60)
-    assert node_of(world, "ada", theirs) == "a"
+    assert world.node_of("ada", theirs.namespace) == "a"
     assert not preempted(ours)
     assert preempted(theirs)
 
@@ -87,14 +80,14 @@ def test_few_are_preempted_for_a_server_that_the_scheduler_refuses() -> None:
     world.user("ada", ONE, namespace=theirs.namespace)
     run_together(world, (ours, theirs), 1200, every=5)
     assert len(preempted(ours)) == 5, "after 5, 15, 55, 215 and 855 seconds"
-    assert ours.number == 2
+    assert ours.count == 2
 
 
 def test_one_of_several_hubs_helps() -> None:
     world, (first, second, theirs) = hubs(1, 1, 0)
     world.user("ada", ONE, namespace=theirs.namespace)
     run_together(world, (first, second, theirs), 60)
-    assert node_of(world, "ada", theirs) == "a"
+    assert world.node_of("ada", theirs.namespace) == "a"
     assert (len(preempted(first)), len(preempted(second))) == (1, 0)
 
 
@@ -108,7 +101,7 @@ def test_none_is_preempted_for_a_pending_placeholder_of_a_third_hub() -> None:
 
 def test_a_reserved_placeholder_stays() -> None:
     world, (ours, theirs) = hubs(1, 0, gpus=1)
-    (placeholder,) = ours.view().placeholders.values()
+    placeholder = ours.only
     world.reserve(placeholder.claims[0], "bob", world.now.replace(year=2030))
     world.user("ada", ONE, namespace=theirs.namespace)
     run_together(world, (ours,), 60, every=5)

@@ -11,9 +11,8 @@ from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.policy import Renewal
 from dra_spawner.placeholders.planner.view import Placeholder
 from dra_spawner.simulator.pods import Pod
-from tests.placeholders.planner.device_hub import ended, hub, placement
 from tests.placeholders.planner.objects import GPU
-from tests.placeholders.planner.world import World
+from tests.placeholders.planner.world import World, hub
 
 
 def world_with(*nodes: str, broken: tuple[str, ...]) -> World:
@@ -35,9 +34,9 @@ def test_a_placeholder_that_does_not_run_yet_is_not_offered() -> None:
     world = world_with("a", broken=("a",))
     placeholder = only(world)
     assert placeholder.node == "a"
-    assert placement(world, GPU).kind is not PlacementKind.WARM
+    assert world.placement(GPU).kind is not PlacementKind.WARM
     world.snapshot.put(replace(placeholder.pod, phase="Running"))
-    assert placement(world, GPU).kind is PlacementKind.WARM
+    assert world.placement(GPU).kind is PlacementKind.WARM
 
 
 def test_a_placeholder_that_does_not_start_is_replaced_on_another_node() -> None:
@@ -48,16 +47,16 @@ def test_a_placeholder_that_does_not_start_is_replaced_on_another_node() -> None
         world.snapshot.put(replace(placeholder.pod, phase="Pending"))
     node = placeholder.node
     world.run(minutes=1.5)
-    assert not ended(world, Cause.BROKEN), "it may take its time"
+    assert not world.ended(Cause.BROKEN), "it may take its time"
     world.run(minutes=2)
-    (end,) = ended(world, Cause.BROKEN)
+    (end,) = world.ended(Cause.BROKEN)
     assert end.reason.startswith(
         f"its container does not run on node {node} after 2 minutes (gpu.example.com/{node}/gpu-0"
     )
     created = world.actions(CreatePlaceholder)
     assert [each.avoid for each in created] == [(), (node,)]
     assert only(world).node not in ("", node)
-    assert placement(world, GPU).kind is PlacementKind.WARM
+    assert world.placement(GPU).kind is PlacementKind.WARM
 
 
 def test_without_another_node_creation_is_retried_later_and_later() -> None:
@@ -70,7 +69,7 @@ def test_without_another_node_creation_is_retried_later_and_later() -> None:
     assert gaps[-1] > gaps[0], "the delay doubles"
     world.broken_nodes = frozenset()
     world.run(minutes=15)
-    assert placement(world, GPU).kind is PlacementKind.WARM, "it heals"
+    assert world.placement(GPU).kind is PlacementKind.WARM, "it heals"
 
 
 def test_a_pod_that_its_kubelet_has_not_seen_yet_is_not_broken() -> None:
@@ -82,16 +81,16 @@ def test_a_pod_that_its_kubelet_has_not_seen_yet_is_not_broken() -> None:
     world.snapshot.put(replace(pod, start_time=""))
     world.kubelets_start = False
     world.run(minutes=10)
-    assert not ended(world, Cause.BROKEN)
+    assert not world.ended(Cause.BROKEN)
 
 
 def test_an_unhealthy_device_is_not_offered() -> None:
     world = world_with("a", "b", broken=())
     placeholder = only(world)
     world.snapshot.put(replace(placeholder.pod, has_unhealthy_device=True))
-    assert placement(world, GPU).kind is not PlacementKind.WARM
+    assert world.placement(GPU).kind is not PlacementKind.WARM
     world.run(minutes=1)
-    (end,) = ended(world, Cause.BROKEN)
+    (end,) = world.ended(Cause.BROKEN)
     assert "is not healthy (gpu.example.com/" in end.reason
     assert only(world).node != placeholder.node
 

@@ -28,41 +28,35 @@ from tests.placeholders.planner.world import World
 NAMES = ("gpu", "gpu/memory=large", "gpu/image=a,b", "gpu/memory=large,image=torch", "gpu/memory=large,image=a,b")
 
 
-@pytest.mark.parametrize(
-    ("name", "found"),
-    [
-        ("gpu", "gpu"),
-        ("gpu/memory=large", "gpu/memory=large"),
-        ("gpu/image=torch,memory=large", "gpu/memory=large,image=torch"),
-        ("gpu/image=a,b", "gpu/image=a,b"),
-        ("gpu/image=a,b,memory=large", "gpu/memory=large,image=a,b"),
-        ("gpu/memory=large,image=other", None),
-        ("tpu/memory=large", None),
-        ("gpu/", "gpu"),
-        ("", None),
-    ],
-)
-def test_options_come_in_any_order(name: str, found: str | None) -> None:
-    assert find_choice(name, NAMES) == found
+def test_options_come_in_any_order() -> None:
+    expected = {
+        "gpu": "gpu",
+        "gpu/memory=large": "gpu/memory=large",
+        "gpu/image=torch,memory=large": "gpu/memory=large,image=torch",
+        "gpu/image=a,b": "gpu/image=a,b",
+        "gpu/image=a,b,memory=large": "gpu/memory=large,image=a,b",
+        "gpu/memory=large,image=other": None,
+        "tpu/memory=large": None,
+        "gpu/": "gpu",
+        "": None,
+    }
+    assert {name: find_choice(name, NAMES) for name in expected} == expected
 
 
-@pytest.mark.parametrize(
-    ("name", "found"),
-    [
-        ("gpu/memory=small", "gpu"),
-        ("gpu/memory=small,image=torch", "gpu/image=torch"),
-        ("gpu/image=torch,memory=large", "gpu/memory=large,image=torch"),
-        ("gpu/image=a,b,memory=small", "gpu/image=a,b"),
-        ("gpu/memory=huge", None),
-        ("gpu/other=small", None),
-        ("tpu/memory=small", None),
-    ],
-)
-def test_default_options_may_be_spelt_out(name: str, found: str | None) -> None:
+def test_default_options_may_be_spelt_out() -> None:
+    expected = {
+        "gpu/memory=small": "gpu",
+        "gpu/memory=small,image=torch": "gpu/image=torch",
+        "gpu/image=torch,memory=large": "gpu/memory=large,image=torch",
+        "gpu/image=a,b,memory=small": "gpu/image=a,b",
+        "gpu/memory=huge": None,
+        "gpu/other=small": None,
+        "tpu/memory=small": None,
+    }
     shapes = dict.fromkeys(("gpu", "gpu/memory=large", "gpu/image=torch", "gpu/image=a,b", NAMES[3]), GPU)
     published = PublishedShapes(shapes, defaults={"gpu": {"memory": "small", "image": "plain"}})
-    assert published.find(name) == found
-    assert read_config_map(published_config_map(published, "hub", {})).find(name) == found
+    for each in (published, read_config_map(published_config_map(published, "hub", {}))):
+        assert {name: each.find(name) for name in expected} == expected
 
 
 def test_a_hub_of_an_older_version_publishes_no_defaults() -> None:
@@ -74,19 +68,16 @@ def test_a_hub_of_an_older_version_publishes_no_defaults() -> None:
     assert (found.find("gpu"), found.find("gpu/memory=small"), found.problem) == ("gpu", None, "")
 
 
-@pytest.mark.parametrize(
-    ("options", "name", "is_one"),
-    [
-        ({}, "gpu", False),
-        ({"memory": "large"}, "gpu/memory=large", False),
-        ({"image": "a,b"}, "gpu/image=a,b", False),
-        ({"memory": "large", "image": "torch"}, "gpu/memory=large,image=torch", True),
-    ],
-)
-def test_names(options: dict[str, str], name: str, is_one: bool) -> None:
-    assert choice_name("gpu", options) == name
-    assert is_combination(name) is is_one
-    assert options_of(name) == options
+def test_names() -> None:
+    names: dict[str, dict[str, str]] = {
+        "gpu": {},
+        "gpu/memory=large": {"memory": "large"},
+        "gpu/image=a,b": {"image": "a,b"},
+        "gpu/memory=large,image=torch": {"memory": "large", "image": "torch"},
+    }
+    assert {choice_name("gpu", options): options for options in names.values()} == names
+    assert {name: options_of(name) for name in names} == names
+    assert [name for name in names if is_combination(name)] == ["gpu/memory=large,image=torch"]
 
 
 def test_a_combination_has_placeholders_of_its_own() -> None:
@@ -139,7 +130,7 @@ def test_a_shape_that_makes_no_sense_is_left_out_and_the_others_are_kept(bad: Sh
     world = World(policy)
     world.node("a", gpus=1)
     world.settle()
-    assert len(world.view().warm(PLAIN.id)) == 1
+    assert len(world.warm(PLAIN)) == 1
 
 
 @pytest.mark.parametrize("choice", [None, {}, {"shape": []}, {"shape": "other", "images": []}, {"shape": GPU.id}])
@@ -174,28 +165,14 @@ RICH = user_shape(
 )
 WRITTEN = published_config_map(PublishedShapes({"good": PLAIN, "rich": RICH}), "hub", {})
 CONTENT = json.loads(WRITTEN["data"]["shapes.json"])
+EXAMPLES = 150
 OTHERS: tuple[object, ...] = (
-    None,
-    True,
-    0,
-    -1,
-    1.5,
-    2**70,
-    "",
-    "x",
-    "-1",
-    "1e999",
-    "\x00",
-    [],
-    [None],
-    {},
-    {"x": None},
-    {"": "x"},
-)
+    None, True, 0, -1, 1.5, 2**70, "", "x", "-1", "1e999", "\x00", [], [None], {}, {"x": None}, {"": "x"},
+)  # fmt: skip
 
 
 @given(st.sampled_from(paths_in(CONTENT["shapes"][RICH.id])[1:]), st.sampled_from(OTHERS))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 def test_valid_shapes_are_kept_whatever_else_a_hub_publishes(path: tuple[Any, ...], other: Any) -> None:
     """Any value is put at one path of a shape: the shape is left out or valid, and no round fails."""
     shapes = {**CONTENT["shapes"], RICH.id: with_other(CONTENT["shapes"][RICH.id], path, other)}
@@ -206,4 +183,4 @@ def test_valid_shapes_are_kept_whatever_else_a_hub_publishes(path: tuple[Any, ..
     world = World(policy)
     world.node("a", gpus=2, memory="40Gi", labels={"pool": "a", "zone": "x"})
     world.settle()
-    assert len(world.view().warm(PLAIN.id)) == 1
+    assert len(world.warm(PLAIN)) == 1

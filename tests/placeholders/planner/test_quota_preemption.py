@@ -6,21 +6,21 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from random import Random
+from typing import Any
 
 import pytest
 
 from dra_spawner.dra.quantity import NANO_PER_UNIT, Quantity
 from dra_spawner.placeholders.lifecycle import Cause
-from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeletePlaceholder
+from dra_spawner.placeholders.planner.actions import CreatePlaceholder
 from dra_spawner.placeholders.planner.quotas import Quota, quota_of
 from dra_spawner.placeholders.planner.remaining_quotas import needed_amounts
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.placeholders.planner.view import AwaitedServer
 from dra_spawner.simulator.claims import ObjectKey
 from tests.placeholders.planner.counted_quota import CLAIMS, DEVICES, PRIORITY_CLASS, Counting, quota
-from tests.placeholders.planner.device_hub import ended, hub, placement
 from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, Json, gpu_claim, user_shape
-from tests.placeholders.planner.world import World
+from tests.placeholders.planner.world import World, hub
 
 PAIR = user_shape({"gpu": gpu_claim(count=2)})
 TEMPLATES = "count/resourceclaimtemplates.resource.k8s.io"
@@ -31,16 +31,12 @@ OF_PLACEHOLDERS = {
 }
 
 
-def number(world: World, shape: Shape) -> int:
-    return len(world.view().placeholders_of_shape.get(shape.id, ()))
-
-
 def full(*shapes: tuple[Shape, int, int], gpus: int = 20) -> World:
     """A hub whose placeholders are all warm."""
     world = hub(*shapes)
     world.node("a", "40", gpus=gpus)
     world.run(minutes=1)
-    assert [number(world, shape) for shape, _, _ in shapes] == [least for _, least, _ in shapes]
+    assert [world.number(shape) for shape, _, _ in shapes] == [least for _, least, _ in shapes]
     world.log.clear()
     return world
 
@@ -50,14 +46,16 @@ def again(world: World) -> None:
     world.run(minutes=1 / 30, every_seconds=1)
 
 
+def count(world: World, hard: Mapping[str, str], **spec: Any) -> None:
+    """A quota comes, and has its effect."""
+    Counting(world, hard, **spec)
+    again(world)
+
+
 def awaited(world: World, shape: Shape, name: str = "ada", *, has_claims: bool = False) -> AwaitedServer:
     found = AwaitedServer(ObjectKey(NAMESPACE, name), shape, world.now, has_claims)
     world.awaited.append(found)
     return found
-
-
-def deleted_for_quota(world: World) -> list[DeletePlaceholder]:
-    return ended(world, Cause.QUOTA)
 
 
 @pytest.mark.parametrize(
@@ -75,15 +73,14 @@ def deleted_for_quota(world: World) -> list[DeletePlaceholder]:
 )
 def test_a_lowered_quota_has_capacity_for_one_server_at_once(hard: dict[str, str], left: int) -> None:
     world = full((GPU, 6, 9))
-    Counting(world, hard)
-    again(world)
-    assert number(world, GPU) == left
+    count(world, hard)
+    assert world.number(GPU) == left
     world.run(minutes=30)
-    assert number(world, GPU) == left
-    assert len(deleted_for_quota(world)) == 6 - left
+    assert world.number(GPU) == left
+    assert len(world.ended(Cause.QUOTA)) == 6 - left
     assert not world.actions(CreatePlaceholder), "none is created to be deleted again"
     if left < 6:
-        reason = deleted_for_quota(world)[0].reason
+        reason = world.ended(Cause.QUOTA)[0].reason
         assert reason.startswith("ResourceQuota 'q' (at most ")
         assert reason.endswith(" has no capacity for one more server")
 
@@ -93,15 +90,13 @@ def test_the_newest_and_the_least_useful_are_deleted_first() -> None:
     old = set(world.view().placeholders)
     world.policy = replace(world.policy, replicas={GPU.id: replace(world.policy.replicas[GPU.id], min=5)})
     world.run(minutes=1)
-    assert number(world, GPU) == 5
-    Counting(world, {"pods": "4"})
-    again(world)
+    assert world.number(GPU) == 5
+    count(world, {"pods": "4"})
     assert set(world.view().placeholders) == old, "the two without a node are gone"
     for key in old - {min(old)}:
         world.snapshot.put(replace(world.snapshot.pods[key], created="2020-01-01T00:00:00Z"))
     world.run(minutes=0.2)
-    Counting(world, {"pods": "3"})
-    again(world)
+    count(world, {"pods": "3"})
     assert set(world.view().placeholders) == old - {min(old)}
 
 
@@ -112,35 +107,35 @@ def test_users_that_fill_a_quota_are_never_refused() -> None:
     for step in range(8):
         world.user(f"user-{step}", {"gpu": gpu_claim()})
         world.run(minutes=0.2, every_seconds=1)
-        assert number(world, GPU) == min(6, max(8 - (step + 1) - 1, 0))
-    assert len(deleted_for_quota(world)) == 6
+        assert world.number(GPU) == min(6, max(8 - (step + 1) - 1, 0))
+    assert len(world.ended(Cause.QUOTA)) == 6
     assert not world.actions(CreatePlaceholder)
     for step in range(3):
         world.leave(f"user-{step}")
         world.run(minutes=0.2, every_seconds=1)
-    assert number(world, GPU) == 2
-    assert len(deleted_for_quota(world)) == 6
+    assert world.number(GPU) == 2
+    assert len(world.ended(Cause.QUOTA)) == 6
 
 
 def test_a_handover_in_a_full_quota_costs_no_other_placeholder() -> None:
     world = full((GPU, 3, 9))
     Counting(world, {"pods": "4"})
-    found = placement(world, GPU)
+    found = world.placement(GPU)
     claim = world.reservation(found, "ada")
     awaited(world, GPU, has_claims=True)
     world.run(minutes=0.1, every_seconds=1)
     world.slow.add("ada")
     world.user("ada", claim_names={"gpu": claim})
     world.run(minutes=0.5, every_seconds=1)
-    assert (number(world, GPU), deleted_for_quota(world)) == (3, [])
+    assert (world.number(GPU), world.ended(Cause.QUOTA)) == (3, [])
     # The start takes long, and the next user needs the capacity.
     world.run(minutes=1, every_seconds=1)
-    assert (number(world, GPU), len(deleted_for_quota(world))) == (2, 1)
+    assert (world.number(GPU), len(world.ended(Cause.QUOTA))) == (2, 1)
     world.slow.clear()
     world.run(minutes=1)
-    assert len(ended(world, Cause.HANDED_OVER)) == 1
-    assert number(world, GPU) == 2, "of four pods one is a server, and one more fits"
-    assert len(deleted_for_quota(world)) == 1
+    assert len(world.ended(Cause.HANDED_OVER)) == 1
+    assert world.number(GPU) == 2, "of four pods one is a server, and one more fits"
+    assert len(world.ended(Cause.QUOTA)) == 1
 
 
 # --- servers that are about to start ----------------------------------------------------------------------------------
@@ -152,9 +147,9 @@ def test_a_server_whose_pod_does_not_come_gets_capacity() -> None:
     Counting(world, {DEVICES: "5"})
     awaited(world, PAIR)
     again(world)
-    assert not deleted_for_quota(world), "its pod may come at once"
+    assert not world.ended(Cause.QUOTA), "its pod may come at once"
     world.run(minutes=1, every_seconds=1)
-    (action,) = deleted_for_quota(world)
+    (action,) = world.ended(Cause.QUOTA)
     assert action.pod == ObjectKey(NAMESPACE, "ada")
     assert action.reason == (
         f"ResourceQuota 'q' (at most 5 of {DEVICES}) has no capacity for hub/ada, which is about to start"
@@ -162,7 +157,7 @@ def test_a_server_whose_pod_does_not_come_gets_capacity() -> None:
     assert not world.actions(CreatePlaceholder), "the user may try again"
     world.user("ada", {"gpu": gpu_claim(count=2)})
     world.run(minutes=1, every_seconds=1)
-    assert (number(world, GPU), len(deleted_for_quota(world))) == (2, 2), "one more server fits"
+    assert (world.number(GPU), len(world.ended(Cause.QUOTA))) == (2, 2), "one more server fits"
 
 
 def test_a_pending_server_whose_claims_do_not_come_gets_capacity() -> None:
@@ -172,7 +167,7 @@ def test_a_pending_server_whose_claims_do_not_come_gets_capacity() -> None:
     world.refused["ada"] = "waiting for the claim"
     world.user("ada", {"gpu": gpu_claim(count=2)})
     world.run(minutes=1, every_seconds=1)
-    (action,) = deleted_for_quota(world)
+    (action,) = world.ended(Cause.QUOTA)
     assert (action.pod, action.reason) == (
         ObjectKey(NAMESPACE, "ada"),
         f"ResourceQuota 'q' (at most 5 of {DEVICES}) has no capacity for the claims of hub/ada",
@@ -185,11 +180,11 @@ def test_placeholders_come_back_if_the_user_does_not() -> None:
     Counting(world, {DEVICES: "5"})
     awaited(world, PAIR)
     world.run(minutes=2)
-    assert number(world, GPU) == 3
+    assert world.number(GPU) == 3
     world.awaited.clear()
     world.run(minutes=1)
-    assert number(world, GPU) == 4
-    assert len(deleted_for_quota(world)) == 1
+    assert world.number(GPU) == 4
+    assert len(world.ended(Cause.QUOTA)) == 1
 
 
 def test_each_of_several_servers_gets_capacity() -> None:
@@ -198,17 +193,16 @@ def test_each_of_several_servers_gets_capacity() -> None:
     for name in ("ada", "bob", "cy"):
         awaited(world, GPU, name)
     world.run(minutes=0.2, every_seconds=1)
-    assert sorted(str(each.pod) for each in deleted_for_quota(world)) == ["hub/bob", "hub/cy"], "one server fitted"
+    assert sorted(str(each.pod) for each in world.ended(Cause.QUOTA)) == ["hub/bob", "hub/cy"], "one server fitted"
 
 
 def test_a_server_with_warm_claims_needs_no_others() -> None:
     world = full((GPU, 4, 9), (PAIR, 0, 9))
-    Counting(world, {DEVICES: "4", "pods": "40"})
-    again(world)
-    assert len(deleted_for_quota(world)) == 1, "for one more server"
+    count(world, {DEVICES: "4", "pods": "40"})
+    assert len(world.ended(Cause.QUOTA)) == 1, "for one more server"
     awaited(world, PAIR, has_claims=True)
     world.run(minutes=1)
-    assert len(deleted_for_quota(world)) == 1
+    assert len(world.ended(Cause.QUOTA)) == 1
 
 
 def test_no_placeholder_is_deleted_if_that_does_not_help() -> None:
@@ -217,7 +211,7 @@ def test_no_placeholder_is_deleted_if_that_does_not_help() -> None:
     awaited(world, user_shape({"gpu": gpu_claim(count=6)}))
     awaited(world, user_shape({"gpu": gpu_claim(count=2)}), "bob")
     world.run(minutes=1)
-    assert not deleted_for_quota(world), "six devices are more than the quota has, and no placeholder frees a template"
+    assert not world.ended(Cause.QUOTA), "six devices are more than the quota has, and no placeholder frees a template"
 
 
 def test_as_few_placeholders_as_help_are_deleted() -> None:
@@ -230,12 +224,10 @@ def test_as_few_placeholders_as_help_are_deleted() -> None:
         world.pass_time(seconds=10)
     world.run(minutes=1)
     world.log.clear()
-    Counting(world, {"pods": "7", DEVICES: "4"})
-    again(world)
-    assert not deleted_for_quota(world)
-    Counting(world, {"pods": "6", DEVICES: "3"})
-    again(world)
-    assert [(each.cause, "pods" in each.reason) for each in deleted_for_quota(world)] == [(Cause.QUOTA, False)]
+    count(world, {"pods": "7", DEVICES: "4"})
+    assert not world.ended(Cause.QUOTA)
+    count(world, {"pods": "6", DEVICES: "3"})
+    assert [(each.cause, "pods" in each.reason) for each in world.ended(Cause.QUOTA)] == [(Cause.QUOTA, False)]
 
 
 # --- placeholders that stay -------------------------------------------------------------------------------------------
@@ -244,13 +236,12 @@ def test_as_few_placeholders_as_help_are_deleted() -> None:
 def test_a_placeholder_for_a_pending_server_stays() -> None:
     """Without the placeholder the autoscaler adds no node."""
     world = hub((GPU, 0, 9))
-    for name in ("ada", "bob"):
-        world.user(name, {"gpu": gpu_claim()})
+    world.users(("ada", "bob"), {"gpu": gpu_claim()})
     world.run(minutes=0.2, every_seconds=1)
-    assert number(world, GPU) == 2
+    assert world.number(GPU) == 2
     Counting(world, {"pods": "4"})
     world.run(minutes=1)
-    assert (number(world, GPU), deleted_for_quota(world)) == (2, [])
+    assert (world.number(GPU), world.ended(Cause.QUOTA)) == (2, [])
 
 
 @pytest.mark.parametrize(("pods", "left"), [("0", 0), ("1", 0), ("2", 1)])
@@ -258,24 +249,23 @@ def test_an_exceeded_quota_is_respected_again(pods: str, left: int) -> None:
     world = full((GPU, 6, 9))
     Counting(world, {"pods": pods})
     world.run(minutes=5)
-    assert (number(world, GPU), len(deleted_for_quota(world))) == (left, 6 - left)
+    assert (world.number(GPU), len(world.ended(Cause.QUOTA))) == (left, 6 - left)
 
 
 def test_a_quota_for_placeholders_alone_is_respected() -> None:
     world = full((PLAIN, 6, 9))
-    Counting(world, {"pods": "4"}, **OF_PLACEHOLDERS)
-    again(world)
-    assert number(world, PLAIN) == 4
-    assert {each.reason for each in deleted_for_quota(world)} == {"ResourceQuota 'q' (at most 4 of pods) is exceeded"}
+    count(world, {"pods": "4"}, **OF_PLACEHOLDERS)
+    assert world.number(PLAIN) == 4
+    assert {each.reason for each in world.ended(Cause.QUOTA)} == {"ResourceQuota 'q' (at most 4 of pods) is exceeded"}
     world.run(minutes=30)
-    assert (number(world, PLAIN), len(deleted_for_quota(world))) == (4, 2)
+    assert (world.number(PLAIN), len(world.ended(Cause.QUOTA))) == (4, 2)
 
 
 def test_resources_that_are_not_counted_yet_are_ignored() -> None:
     world = full((GPU, 6, 9))
     world.quotas = lambda: (quota_of(quota({"pods": "100", "memory": "1Ti"}, {"pods": "6"}), ""),)
     world.run(minutes=1)
-    assert not deleted_for_quota(world)
+    assert not world.ended(Cause.QUOTA)
 
 
 def test_a_quota_that_is_late_costs_no_second_placeholder() -> None:
@@ -292,7 +282,7 @@ def test_a_quota_that_is_late_costs_no_second_placeholder() -> None:
     for _ in range(100):
         world.decide()
         world.pass_time(seconds=0.1)
-    assert (number(world, GPU), len(deleted_for_quota(world))) == (5, 1)
+    assert (world.number(GPU), len(world.ended(Cause.QUOTA))) == (5, 1)
 
 
 def test_a_momentary_shortage_is_ignored() -> None:
@@ -304,7 +294,7 @@ def test_a_momentary_shortage_is_ignored() -> None:
         world.pass_time(seconds=0.1)
     world.quotas = lambda: (quota_of(quota({DEVICES: "5"}, {DEVICES: "4"}), ""),)
     world.run(minutes=1)
-    assert not deleted_for_quota(world)
+    assert not world.ended(Cause.QUOTA)
 
 
 def test_a_placeholder_that_is_terminating_is_as_good_as_gone() -> None:
@@ -313,10 +303,10 @@ def test_a_placeholder_that_is_terminating_is_as_good_as_gone() -> None:
     world.snapshot.put(replace(victim.pod, is_deleted=True))
     Counting(world, {"pods": "6"})
     world.run(minutes=1)
-    assert not deleted_for_quota(world)
+    assert not world.ended(Cause.QUOTA)
     world.remove_pod(victim.key)
     world.run(minutes=1)
-    assert (number(world, GPU), deleted_for_quota(world)) == (5, [])
+    assert (world.number(GPU), world.ended(Cause.QUOTA)) == (5, [])
 
 
 def test_a_deletion_that_was_refused_is_decided_again() -> None:
@@ -325,14 +315,14 @@ def test_a_deletion_that_was_refused_is_decided_again() -> None:
     before = dict(world.objects)
     view = world.view()
     again(world)
-    (action,) = deleted_for_quota(world)
+    (action,) = world.ended(Cause.QUOTA)
     pod = view.placeholders[action.key].pod
     for key in view.placeholders[action.key].claims:
         world.apply(before["ResourceClaim", key])
     world.apply(before["Pod", action.key])
     world.snapshot.put(pod)
     again(world)
-    assert [each.key for each in deleted_for_quota(world)].count(action.key) == 2
+    assert [each.key for each in world.ended(Cause.QUOTA)].count(action.key) == 2
 
 
 def test_nothing_is_deleted_on_hold() -> None:
@@ -340,10 +330,13 @@ def test_nothing_is_deleted_on_hold() -> None:
     Counting(world, {"pods": "6"})
     world.stale = timedelta(hours=1)
     world.run(minutes=1)
-    assert not deleted_for_quota(world)
+    assert not world.ended(Cause.QUOTA)
 
 
-@pytest.mark.parametrize("seed", range(4))
+SEEDS = 4
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
 def test_no_shape_is_created_and_deleted_in_turn(seed: int) -> None:
     """Users come and go, and a quota changes: after each event a shape is created or deleted, never both."""
     random = Random(seed)
@@ -370,8 +363,8 @@ def test_no_shape_is_created_and_deleted_in_turn(seed: int) -> None:
             world.awaited.clear()
         world.run(minutes=0.5, every_seconds=2)
         created = {each.shape for each in world.actions(CreatePlaceholder)}
-        gone = {before[each.key] for each in deleted_for_quota(world) if each.key in before}
-        assert len(deleted_for_quota(world)) == sum(each.key in before for each in deleted_for_quota(world)), (
+        gone = {before[each.key] for each in world.ended(Cause.QUOTA) if each.key in before}
+        assert len(world.ended(Cause.QUOTA)) == sum(each.key in before for each in world.ended(Cause.QUOTA)), (
             "a new one is deleted"
         )
         assert not created & gone, (step, event, counting.hard)

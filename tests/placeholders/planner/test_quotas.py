@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from dra_spawner.dra.objects import DeviceClass, ResourceClaim
 from dra_spawner.dra.quantity import NANO_PER_UNIT, Quantity
 from dra_spawner.placeholders.lifecycle import Cause
@@ -13,15 +11,14 @@ from dra_spawner.placeholders.planner.actions import CreatePlaceholder
 from dra_spawner.placeholders.planner.quotas import claim_amounts, pod_amounts, quota_of
 from dra_spawner.placeholders.planner.shapes import Shape
 from tests.placeholders.planner.counted_quota import CLAIMS, DEVICES, PRIORITY_CLASS, Counting, quota
-from tests.placeholders.planner.device_hub import ended, hub
 from tests.placeholders.planner.objects import GPU, PLAIN, gpu_claim, user_shape
-from tests.placeholders.planner.world import World
+from tests.placeholders.planner.world import World, hub
 
 PAIR = user_shape({"gpu": gpu_claim(count=2)})
 
 
 def number(world: World, shape: Shape) -> int:
-    return len(world.view().placeholders_of_shape.get(shape.id, ()))
+    return world.number(shape)
 
 
 # --- the rest of a quota, and its scope ------------------------------------------------------------------------------
@@ -42,35 +39,32 @@ def priority(operator: str, *values: str) -> dict[str, Any]:
     return {"scopeSelector": {"matchExpressions": [rule]}}
 
 
-@pytest.mark.parametrize(
-    ("spec", "priority_class", "expected"),
-    [
-        pytest.param({}, PRIORITY_CLASS, "placeholders servers claims", id="no scope"),
-        pytest.param(priority("In", PRIORITY_CLASS), PRIORITY_CLASS, "placeholders", id="the placeholders' class"),
-        pytest.param(priority("In", "other"), PRIORITY_CLASS, "", id="another class"),
-        pytest.param(priority("NotIn", PRIORITY_CLASS), PRIORITY_CLASS, "", id="all other classes"),
-        pytest.param(priority("NotIn", "other"), PRIORITY_CLASS, "placeholders", id="not another class"),
-        pytest.param(priority("Exists"), PRIORITY_CLASS, "placeholders", id="any class"),
-        pytest.param(priority("Exists"), "", "", id="any class, and there is none"),
-        pytest.param(priority("DoesNotExist"), "", "placeholders", id="no class"),
-        pytest.param(priority("Sideways"), "", "", id="an operator of the future"),
-        pytest.param({"scopes": ["PriorityClass"]}, PRIORITY_CLASS, "placeholders", id="any class, in short"),
-        pytest.param({"scopes": ["NotTerminating"]}, "", "placeholders servers", id="without a deadline"),
-        pytest.param({"scopes": ["Terminating"]}, "", "", id="with a deadline"),
-        pytest.param({"scopes": ["BestEffort"]}, "", "placeholders servers", id="best effort"),
-        pytest.param({"scopes": ["BestEffort", "NotBestEffort"]}, "", "", id="both"),
-        pytest.param({"scopes": ["CrossNamespacePodAffinity"]}, "", "", id="affinity across namespaces"),
-        pytest.param({"scopes": ["Future"]}, "", "", id="a scope of the future"),
-    ],
-)
-def test_scopes(spec: dict[str, Any], priority_class: str, expected: str) -> None:
-    found = quota_of(quota({"pods": "1"}, {}, **spec), priority_class)
-    parts = {
-        "placeholders": found.for_placeholders,
-        "servers": found.for_servers,
-        "claims": found.for_claims,
-    }
-    assert " ".join(name for name, counts in parts.items() if counts) == expected
+def test_scopes() -> None:
+    mine = PRIORITY_CLASS
+    rows: tuple[tuple[dict[str, Any], str, str], ...] = (
+        ({}, mine, "placeholders servers claims"),
+        (priority("In", mine), mine, "placeholders"),
+        (priority("In", "other"), mine, ""),
+        (priority("NotIn", mine), mine, ""),
+        (priority("NotIn", "other"), mine, "placeholders"),
+        (priority("Exists"), mine, "placeholders"),
+        (priority("Exists"), "", ""),
+        (priority("DoesNotExist"), "", "placeholders"),
+        (priority("Sideways"), "", ""),  # an operator of the future
+        ({"scopes": ["PriorityClass"]}, mine, "placeholders"),
+        ({"scopes": ["NotTerminating"]}, "", "placeholders servers"),
+        ({"scopes": ["Terminating"]}, "", ""),
+        ({"scopes": ["BestEffort"]}, "", "placeholders servers"),
+        ({"scopes": ["BestEffort", "NotBestEffort"]}, "", ""),
+        ({"scopes": ["CrossNamespacePodAffinity"]}, "", ""),
+        ({"scopes": ["Future"]}, "", ""),
+    )
+    counted = {}
+    for spec, priority_class, _ in rows:
+        found = quota_of(quota({"pods": "1"}, {}, **spec), priority_class)
+        parts = {"placeholders": found.for_placeholders, "servers": found.for_servers, "claims": found.for_claims}
+        counted[f"{spec} {priority_class}"] = " ".join(name for name, counts in parts.items() if counts)
+    assert counted == {f"{spec} {priority_class}": expected for spec, priority_class, expected in rows}
 
 
 def test_best_effort() -> None:
@@ -132,34 +126,32 @@ def test_the_resources_that_claims_count() -> None:
 # --- what is created -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("hard", "expected"),
-    [
-        pytest.param({"pods": "5"}, 4, id="pods"),
-        pytest.param({"count/pods": "5"}, 4, id="count/pods"),
-        pytest.param({"requests.cpu": "3500m"}, 2, id="cpu"),
-        pytest.param({"memory": "4Gi"}, 3, id="memory"),
-        pytest.param({CLAIMS: "4"}, 3, id="claims"),
-        pytest.param({DEVICES: "3"}, 2, id="devices of a class"),
-        pytest.param({"other.deviceclass.resource.k8s.io/devices": "0"}, 6, id="of another class"),
-        pytest.param({"services": "0"}, 6, id="of nothing that it needs"),
-        pytest.param({"pods": "1"}, 0, id="capacity for one server"),
-    ],
-)
-def test_a_quota_limits_placeholders_and_leaves_capacity_for_a_server(hard: dict[str, str], expected: int) -> None:
-    world = hub((GPU, 6, 9))
-    world.node("a", gpus=9)
-    Counting(world, hard)
-    world.run(minutes=1)
-    assert number(world, GPU) == expected
-    assert (GPU.id in world.last.limited) is (expected < 6)
-    if expected < 6:
-        (name,) = hard
-        sentence = world.last.limited[GPU.id].sentence("gpu")
-        assert sentence == (
-            f"Placeholders of gpu: 6 are wanted, {expected} are allowed by ResourceQuota 'q' "
-            f"(at most {hard[name]} of {name}), which leaves capacity for users' servers."
+def test_a_quota_limits_placeholders_and_leaves_capacity_for_a_server() -> None:
+    rows = (
+        ("pods", "5", 4),
+        ("count/pods", "5", 4),
+        ("requests.cpu", "3500m", 2),
+        ("memory", "4Gi", 3),
+        (CLAIMS, "4", 3),
+        (DEVICES, "3", 2),
+        ("other.deviceclass.resource.k8s.io/devices", "0", 6),
+        ("services", "0", 6),
+        ("pods", "1", 0),
+    )
+    found, expected = {}, {}
+    for name, most, allowed in rows:
+        world = hub((GPU, 6, 9))
+        world.node("a", gpus=9)
+        Counting(world, {name: most})
+        world.run(minutes=1)
+        denial = world.last.limited.get(GPU.id)
+        found[name, most] = world.number(GPU), denial and denial.sentence("gpu")
+        sentence = (
+            f"Placeholders of gpu: 6 are wanted, {allowed} are allowed by ResourceQuota 'q' "
+            f"(at most {most} of {name}), which leaves capacity for users' servers."
         )
+        expected[name, most] = allowed, sentence if allowed < 6 else None
+    assert found == expected
 
 
 def test_users_count_and_always_fit() -> None:
@@ -169,13 +161,13 @@ def test_users_count_and_always_fit() -> None:
     Counting(world, {"pods": "8"})
     for step in range(7):
         world.run(minutes=1)
-        assert number(world, GPU) == min(6, 8 - step - 1)
+        assert world.number(GPU) == min(6, 8 - step - 1)
         if step < 6:
             world.user(f"user-{step}", {"gpu": gpu_claim()})
     for step in range(6):
         world.leave(f"user-{step}")
     world.run(minutes=1)
-    assert number(world, GPU) == 6
+    assert world.number(GPU) == 6
 
 
 def test_capacity_for_a_server_of_each_shape_with_pending_users() -> None:
@@ -183,14 +175,14 @@ def test_capacity_for_a_server_of_each_shape_with_pending_users() -> None:
     world.node("a", "40", gpus=20)
     Counting(world, {DEVICES: "8"})
     world.run(minutes=1)
-    assert number(world, GPU) == 6
+    assert world.number(GPU) == 6
     world.user("bob", {"gpu": gpu_claim(count=2)})
     world.refused["bob"] = "0/1 nodes are available"
     for key in list(world.view().placeholders):
         world.remove_pod(key)
     world.run(minutes=0.2, every_seconds=1)
     # Capacity is left for two devices of a server like Bob's and one of a server of this shape.
-    assert number(world, GPU) == 5
+    assert world.number(GPU) == 5
 
 
 def test_a_quota_for_placeholders_alone_is_used_up() -> None:
@@ -198,17 +190,16 @@ def test_a_quota_for_placeholders_alone_is_used_up() -> None:
     world.node("a", "40")
     Counting(world, {"pods": "4"}, **priority("In", PRIORITY_CLASS))
     world.run(minutes=1)
-    assert number(world, PLAIN) == 4
+    assert world.number(PLAIN) == 4
 
 
 def test_placeholders_for_pending_servers_use_the_last_capacity() -> None:
     """Without placeholders the autoscaler adds no node, and the servers are pending for ever."""
     world = hub((GPU, 2, 9))
-    for name in ("ada", "bob", "cy"):
-        world.user(name, {"gpu": gpu_claim()})
+    world.users(("ada", "bob", "cy"), {"gpu": gpu_claim()})
     Counting(world, {"pods": "4"})
     world.run(minutes=1)
-    assert number(world, GPU) == 1
+    assert world.number(GPU) == 1
     (made,) = world.actions(CreatePlaceholder)
     assert made.for_pending_pod is not None
     sentence = world.last.limited[GPU.id].sentence("gpu")
@@ -227,5 +218,5 @@ def test_pods_that_are_not_counted_yet_are_not_forgotten() -> None:
     for _ in range(20):
         world.decide()
         world.pass_time(seconds=0.1)
-    assert number(world, PLAIN) == 3
-    assert not ended(world, Cause.SURPLUS)
+    assert world.number(PLAIN) == 3
+    assert not world.ended(Cause.SURPLUS)

@@ -5,41 +5,20 @@ from __future__ import annotations
 from dra_spawner import names
 from dra_spawner.placeholders.controller.reconciler import in_order
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder, LabelNode
-from dra_spawner.simulator.claims import ObjectKey
-from dra_spawner.simulator.cluster_objects import Kind
-from tests.placeholders.planner.device_hub import hub, placement
 from tests.placeholders.planner.objects import GPU, gpu_slice, user_shape
-from tests.placeholders.planner.world import World
+from tests.placeholders.planner.world import World, hub
 
 
 def ready_node() -> World:
-    world = hub((GPU, 1, 5))
-    world.node("a", gpus=1, labels={"node.kubernetes.io/instance-type": "gpu-node"})
-    world.settle()
+    world = hub((GPU, 1, 5), nodes="a", gpus=1, labels={"node.kubernetes.io/instance-type": "gpu-node"})
     assert world.is_ready("a")
     return world
 
 
-def lose_images(world: World, node: str) -> None:
-    obj = world.objects["Node", ObjectKey("", node)]
-    obj["status"]["images"] = []
-    world.apply(obj)
-
-
-def lose_devices(world: World, node: str) -> None:
-    """As while the driver restarts."""
-    world.snapshot.forget(Kind.RESOURCE_SLICE, ObjectKey("", gpu_slice(node, 1, "")["metadata"]["name"]))
-
-
-def written(world: World) -> list[str | None]:
-    """The label's values, one after the other; None where the label was removed."""
-    return [each.value for each in world.actions(LabelNode) if each.label == names.IMAGES_READY]
-
-
 def test_the_label_is_removed_at_once_and_comes_back_when_nothing_was_missing_for_a_while() -> None:
     world = ready_node()
-    lose_images(world, "a")
-    lose_devices(world, "a")
+    world.pull("a", images=())
+    world.lose_slice("a")
     world.decide()
     assert not world.is_ready("a"), "the first round that sees it"
     world.slice("a", 1)
@@ -51,17 +30,17 @@ def test_the_label_is_removed_at_once_and_comes_back_when_nothing_was_missing_fo
     assert not world.is_ready("a"), "it may be for a moment"
     world.run(minutes=20 / 60)
     assert world.is_ready("a")
-    assert written(world) == [names.TRUE, None, names.TRUE]
+    assert world.written(names.IMAGES_READY) == [names.TRUE, None, names.TRUE]
 
 
 def test_devices_that_come_and_go_change_the_label_once() -> None:
     world = ready_node()
     for _ in range(20):
-        lose_devices(world, "a")
+        world.lose_slice("a")
         world.run(minutes=10 / 60)
         world.slice("a", 1)
         world.run(minutes=10 / 60)
-    assert written(world) == [names.TRUE, None]
+    assert world.written(names.IMAGES_READY) == [names.TRUE, None]
 
 
 def test_a_node_without_a_kind_must_have_the_devices_that_it_had() -> None:
@@ -71,7 +50,7 @@ def test_a_node_without_a_kind_must_have_the_devices_that_it_had() -> None:
     world.node("a", gpus=1, labels={kind: ""})
     world.node("b", labels={kind: ""})
     world.settle()
-    lose_devices(world, "a")
+    world.lose_slice("a")
     world.run(minutes=2)
     assert not world.is_ready("a")
     assert world.is_ready("b"), "it never had any"
@@ -104,7 +83,7 @@ def test_a_pool_of_which_a_part_is_missing_closes_the_node() -> None:
 def test_one_node_is_closed_before_another_is_opened() -> None:
     world = ready_node()
     world.node("b", gpus=1)
-    lose_images(world, "a")
+    world.pull("a", images=())
     decided = world.decide().actions
     values = [each.value for each in decided if isinstance(each, LabelNode) and each.label == names.IMAGES_READY]
     assert values == [None, names.TRUE]
@@ -123,34 +102,34 @@ def test_the_label_stays_where_servers_are() -> None:
     world = ready_node()
     world.user("ada")
     world.settle()
-    lose_images(world, "a")
+    world.pull("a", images=())
     world.run(minutes=1)
-    assert written(world) == [names.TRUE, names.LATE]
+    assert world.written(names.IMAGES_READY) == [names.TRUE, names.LATE]
     world.leave("ada")
     world.run(minutes=1)
-    assert written(world) == [names.TRUE, names.LATE, None], "no server needs it"
+    assert world.written(names.IMAGES_READY) == [names.TRUE, names.LATE, None], "no server needs it"
 
 
 def test_a_late_node_is_ready_again_when_nothing_is_missing() -> None:
     world = ready_node()
     world.user("ada")
     world.settle()
-    lose_images(world, "a")
+    world.pull("a", images=())
     world.run(minutes=1)
     world.pull("a")
     world.run(minutes=5)
-    assert written(world) == [names.TRUE, names.LATE, names.TRUE]
+    assert world.written(names.IMAGES_READY) == [names.TRUE, names.LATE, names.TRUE]
 
 
 def test_a_node_that_is_late_for_long_stays_late() -> None:
     world = ready_node()
     world.user("ada")
     world.settle()
-    lose_images(world, "a")
+    world.pull("a", images=())
     world.run(minutes=20, every_seconds=30)
     world.leave("ada")
     world.run(minutes=5, every_seconds=30)
-    assert written(world) == [names.TRUE, names.LATE], "better slow than never"
+    assert world.written(names.IMAGES_READY) == [names.TRUE, names.LATE], "better slow than never"
 
 
 def test_servers_go_first_where_nothing_is_missing() -> None:
@@ -161,7 +140,7 @@ def test_servers_go_first_where_nothing_is_missing() -> None:
     world.user("ada", nodeSelector={"kubernetes.io/hostname": "a"})
     world.settle()
     plain = user_shape()
-    assert placement(world, plain).node == "a"
-    lose_images(world, "a")
+    assert world.placement(plain).node == "a"
+    world.pull("a", images=())
     world.settle()
-    assert placement(world, plain).node == "b"
+    assert world.placement(plain).node == "b"

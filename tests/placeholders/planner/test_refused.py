@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import Action, CreatePlaceholder, DeletePlaceholder, LabelPod
-from dra_spawner.placeholders.planner.planner_state import PlannerState
 from dra_spawner.placeholders.planner.policy import Grace, Policy
 from dra_spawner.placeholders.planner.preemption import PendingUser
 from dra_spawner.placeholders.planner.preemption_backoff import PreemptionRecord
 from dra_spawner.simulator.claims import ObjectKey
-from tests.placeholders.planner.device_hub import hub
 from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, gpu_claim
 from tests.placeholders.planner.simulated_cluster import START
-from tests.placeholders.planner.world import World
+from tests.placeholders.planner.world import World, hub
+from tests.presence import present
 
 MESSAGE = (
     "0/4 nodes are available: 4 node(s) didn't match PersistentVolume's node affinity. no new claims to deallocate, "
@@ -33,7 +33,15 @@ def full_hub(placeholders_wanted: int = 4) -> World:
     for name in "abcd":
         world.node(name, gpus=1)
     world.settle()
-    assert len(world.view().warm(GPU.id)) == placeholders_wanted
+    assert len(world.warm(GPU)) == placeholders_wanted
+    return world
+
+
+def refused_hub(placeholders_wanted: int = 4, message: str = MESSAGE, **pod: Any) -> World:
+    """A full hub whose scheduler refuses Ada's server."""
+    world = full_hub(placeholders_wanted)
+    world.refused["ada"] = message
+    world.user("ada", **{"claims": {"gpu": gpu_claim()}, **pod})
     return world
 
 
@@ -60,36 +68,30 @@ def preemption_gaps(world: World) -> list[float]:
 
 
 def test_placeholders_are_preempted_a_few_times_and_then_the_scheduler_is_believed() -> None:
-    world = full_hub()
-    world.refused["ada"] = MESSAGE
-    world.user("ada", {"gpu": gpu_claim()})
+    world = refused_hub()
     said = pass_minutes(world, 10)
     assert [round(each / 10) for each in preemption_gaps(world)] == [1, 4, 16]
     assert all(each.needs_node and each.reason.endswith(f"but the scheduler says: {CAUSE}") for each in said[20:])
-    assert len(world.view().warm(GPU.id)) == 4
+    assert len(world.warm(GPU)) == 4
     # All nodes are full, so the pending placeholder for ada asks for one more.
-    (for_pending_pod,) = [each for each in world.view().placeholders.values() if each.is_pending]
+    (for_pending_pod,) = world.pending_placeholders
     assert for_pending_pod.shape == GPU.id
     assert world.actions(CreatePlaceholder)[-1].for_pending_pod == ADA
 
 
 def test_preemptions_are_known_after_a_restart() -> None:
-    world = full_hub()
-    world.refused["ada"] = MESSAGE
-    world.user("ada", {"gpu": gpu_claim()})
+    world = refused_hub()
 
     def restart() -> None:
         if world.now.second % 20 == 0:
-            world.planner_state = PlannerState.fresh(world.now)
+            world.restart()
 
     pass_minutes(world, 10, restart)
     assert [round(each / 10) for each in preemption_gaps(world)] == [1, 4, 16]
 
 
 def test_preemptions_are_known_without_the_right_to_label_the_pod(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = full_hub()
-    world.refused["ada"] = MESSAGE
-    world.user("ada", {"gpu": gpu_claim()})
+    world = refused_hub()
     executor = world.carry_out
 
     def refuse(action: Action) -> None:
@@ -105,9 +107,7 @@ def test_preemptions_are_known_without_the_right_to_label_the_pod(monkeypatch: p
 @pytest.mark.parametrize("node", ["a", "b", "c", "d"])
 def test_each_preemption_is_on_another_node(placeholders_wanted: int, node: str) -> None:
     """The volume is on one of the nodes, and the service does not know which."""
-    world = full_hub(placeholders_wanted)
-    world.refused["ada"] = MESSAGE
-    world.user("ada", {"gpu": gpu_claim()})
+    world = refused_hub(placeholders_wanted)
 
     def schedule_there() -> None:
         ada = world.snapshot.pods[ADA]
@@ -115,13 +115,11 @@ def test_each_preemption_is_on_another_node(placeholders_wanted: int, node: str)
             del world.refused["ada"]
 
     pass_minutes(world, 6, schedule_there)
-    assert world.where("ada") == node
+    assert world.node_of("ada") == node
 
 
 def test_nothing_is_preempted_while_the_scheduler_may_still_place_the_pod() -> None:
-    world = full_hub(2)
-    world.refused["ada"] = ""
-    world.user("ada", {"gpu": gpu_claim()})
+    world = refused_hub(2, "")
     said = pass_minutes(world, 0.25)
     assert {each.reason.split(" on ")[0] for each in said} == {"fits"}
     assert not world.actions(LabelPod)
@@ -129,9 +127,7 @@ def test_nothing_is_preempted_while_the_scheduler_may_still_place_the_pod() -> N
 
 def test_a_scheduler_that_says_nothing_is_not_asked_for_a_node() -> None:
     """The scheduler has many pods to place, or does not run."""
-    world = full_hub(0)
-    world.refused["ada"] = ""
-    world.user("ada", {"gpu": gpu_claim()})
+    world = refused_hub(0, "")
     said = pass_minutes(world, 2)
     assert said[-1].reason == "fits on node a, but the scheduler has not tried it yet"
     assert not any(each.needs_node for each in said)
@@ -139,9 +135,7 @@ def test_a_scheduler_that_says_nothing_is_not_asked_for_a_node() -> None:
 
 
 def test_of_a_server_without_devices_the_scheduler_is_believed_too() -> None:
-    world = full_hub(0)
-    world.refused["ada"] = MESSAGE
-    world.user("ada")
+    world = refused_hub(0, claims={})
     said = pass_minutes(world, 1)
     assert said[-1].reason == f"should fit on node a, but the scheduler says: {CAUSE}"
     assert said[-1].needs_node
@@ -166,9 +160,7 @@ def test_a_refused_server_blocks_no_other_server() -> None:
 
 def test_the_scheduler_has_time_to_try_a_new_node() -> None:
     """A message from before the node came is no reason to ask for another node."""
-    world = full_hub()
-    world.refused["ada"] = MESSAGE
-    world.user("ada", {"gpu": gpu_claim(count=2)})
+    world = refused_hub(claims={"gpu": gpu_claim(count=2)})
     assert pass_minutes(world, 2)[-1].reason == "does not fit on any node, even without placeholders"
     world.node("e", gpus=2)
     world.policy = Policy(shapes=world.policy.shapes)
@@ -195,23 +187,17 @@ def test_no_placeholder_is_created_on_a_device_freed_for_a_user() -> None:
     assert not world.view().placeholders
     world.refused.clear()
     world.schedule()
-    assert world.where("ada") == "a"
+    assert world.node_of("ada") == "a"
 
 
-@pytest.mark.parametrize(
-    ("label", "times"),
-    [("1772442000", 1), ("1772442000-3", 3), ("1772442000-999", 8), ("1772442000-x", 1), ("1772442000-99999", 1)],
-)
-def test_the_label(label: str, times: int) -> None:
-    found = PreemptionRecord.from_label(label)
-    assert found == PreemptionRecord(START, times)
-    assert PreemptionRecord.from_label(found.label) == found
-
-
-@pytest.mark.parametrize("label", ["", "-2", "x-2", "2026-03-02"])
-def test_a_label_that_makes_no_sense(label: str) -> None:
-    found = PreemptionRecord.from_label(label)
-    assert found is None or found.at.year == 1970
+def test_the_label() -> None:
+    times = {"1772442000": 1, "1772442000-3": 3, "1772442000-999": 8, "1772442000-x": 1, "1772442000-99999": 1}
+    found = {label: PreemptionRecord.from_label(label) for label in times}
+    assert found == {label: PreemptionRecord(START, count) for label, count in times.items()}
+    assert all(PreemptionRecord.from_label(present(each).label) == each for each in found.values())
+    for label in ("", "-2", "x-2", "2026-03-02"):
+        senseless = PreemptionRecord.from_label(label)
+        assert senseless is None or senseless.at.year == 1970, label
 
 
 def test_back_off() -> None:

@@ -13,19 +13,15 @@ from dra_spawner.placeholders.planner.placement import PlacementKind, find_place
 from dra_spawner.placeholders.planner.reservation import decide_reservation
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.claims import ObjectKey
-from tests.placeholders.planner.device_hub import hub
 from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN
-from tests.placeholders.planner.world import World
+from tests.placeholders.planner.world import World, hub
 
 ADA = ObjectKey(NAMESPACE, "ada")
 LASTING = timedelta(seconds=30)
 
 
 def world_with(shape: Shape, count: int = 1) -> World:
-    world = hub((shape, count, count))
-    world.node("a", gpus=2)
-    world.settle()
-    return world
+    return hub((shape, count, count), nodes="a", gpus=2)
 
 
 def test_a_warm_placeholder_is_reserved_with_its_claims_as_they_were_seen() -> None:

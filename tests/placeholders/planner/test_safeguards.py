@@ -28,8 +28,7 @@ def world() -> World:
     world = World(Policy(shapes={PLAIN.id: PLAIN}, replicas={PLAIN.id: ReplicaRange(4, 8, floor=0)}))
     world.node("a")
     world.settle()
-    for number in range(4):
-        world.user(f"user-{number}")
+    world.users(4)
     world.settle()
     world.node("b")
     for _ in range(100):

@@ -13,7 +13,7 @@ from dra_spawner.placeholders.planner.shape_definition import (
     definition_of,
     read_definition,
 )
-from dra_spawner.placeholders.planner.shapes import Shape, shape_id
+from dra_spawner.placeholders.planner.shapes import shape_id
 from tests.placeholders.planner.objects import GPU, PLAIN, SHARE, gpu_claim, user_shape
 
 SHAPES = {
@@ -39,13 +39,12 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES.keys())
-def test_the_same_comes_back(shape: Shape) -> None:
-    found = read_definition(definition_of(shape), shape.id)
-    assert found.id == shape.id
-    assert definition_of(found) == definition_of(shape)
-    # Administrators decide which images nodes need: a user's choice of an image makes no node less ready.
-    assert found.images == frozenset()
+def test_the_same_comes_back() -> None:
+    for name, shape in SHAPES.items():
+        found = read_definition(definition_of(shape), shape.id)
+        assert (found.id, definition_of(found)) == (shape.id, definition_of(shape)), name
+        # Administrators decide which images nodes need: a user's choice of an image makes no node less ready.
+        assert found.images == frozenset()
 
 
 def changed(**parts: Any) -> tuple[str, str]:
@@ -69,41 +68,35 @@ def test_deep_definitions_are_refused_at_any_depth() -> None:
             read_definition(deep(levels), GPU.id)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected", "problem"),
-    [
-        pytest.param(definition_of(GPU), PLAIN.id, f"it is of shape {GPU.id}, not of {PLAIN.id}", id="another"),
-        pytest.param("{", GPU.id, "it is not JSON", id="no-json"),
-        pytest.param("[" * 20_000, GPU.id, "it is not JSON", id="deep"),
-        *(
-            pytest.param(deep(levels), GPU.id, "it has more than 64 levels", id=f"{levels}-levels")
-            for levels in (60, 500)
-        ),
-        pytest.param("[]", GPU.id, "it is not an object with claims, containers, node_fields", id="a-list"),
-        pytest.param('{"claims": {}}', GPU.id, "it is not an object with claims, containers, node_fields", id="a-part"),
-        pytest.param(*changed(claims=["gpu"]), "claims: allowed: at most 32 specs of claims by name", id="claims"),
-        pytest.param(
-            *changed(claims={str(number): {} for number in range(33)}), "claims: allowed: at most 32", id="many-claims"
-        ),
-        pytest.param(*changed(containers=[]), "containers: allowed: a list of 1 to 64", id="no-container"),
-        pytest.param(
-            *changed(containers=[{"requests": {}, "image": "evil"}]), "containers: allowed: claims,", id="an-image"
-        ),
-        pytest.param(*changed(containers=[{"requests": {"cpu": "x"}}]), "containers: allowed: ", id="no-quantity"),
-        pytest.param(*changed(containers=[{"requests": {"cpu": "-1"}}]), "containers: allowed: ", id="negative"),
-        pytest.param(
-            *changed(node_fields={"hostNetwork": True}), "node_fields: allowed: affinity, nodeSelector,", id="a-field"
-        ),
-        pytest.param(
-            *changed(node_fields={"affinity": {"nodeAffinity": 3}}), "no pod can be built of it", id="wrong-affinity"
-        ),
-        pytest.param(*changed(claims={"gpu": {"devices": {"requests": 3}}}), "no pod can be built", id="wrong-claim"),
-        pytest.param(
-            *changed(node_fields={"nodeSelector": {"pool": "x" * MAX_BYTES}}), "more than 32768 bytes", id="too-large"
-        ),
-    ],
-)
-def test_invalid_definitions_are_refused(text: str, expected: str, problem: str) -> None:
-    with pytest.raises(DefinitionError) as refused:
+def refusal(text: str, expected: str) -> str:
+    try:
         read_definition(text, expected)
-    assert problem in str(refused.value)
+    except DefinitionError as error:
+        return str(error)
+    return ""
+
+
+PARTS = "it is not an object with claims, containers, node_fields"
+REFUSED = (
+    (definition_of(GPU), PLAIN.id, f"it is of shape {GPU.id}, not of {PLAIN.id}"),
+    ("{", GPU.id, "it is not JSON"),
+    ("[" * 20_000, GPU.id, "it is not JSON"),
+    *((deep(levels), GPU.id, "it has more than 64 levels") for levels in (60, 500)),
+    ("[]", GPU.id, PARTS),
+    ('{"claims": {}}', GPU.id, PARTS),
+    (*changed(claims=["gpu"]), "claims: allowed: at most 32 specs of claims by name"),
+    (*changed(claims={str(number): {} for number in range(33)}), "claims: allowed: at most 32"),
+    (*changed(containers=[]), "containers: allowed: a list of 1 to 64"),
+    (*changed(containers=[{"requests": {}, "image": "evil"}]), "containers: allowed: claims,"),
+    (*changed(containers=[{"requests": {"cpu": "x"}}]), "containers: allowed: "),
+    (*changed(containers=[{"requests": {"cpu": "-1"}}]), "containers: allowed: "),
+    (*changed(node_fields={"hostNetwork": True}), "node_fields: allowed: affinity, nodeSelector,"),
+    (*changed(node_fields={"affinity": {"nodeAffinity": 3}}), "no pod can be built of it"),
+    (*changed(claims={"gpu": {"devices": {"requests": 3}}}), "no pod can be built"),
+    (*changed(node_fields={"nodeSelector": {"pool": "x" * MAX_BYTES}}), "more than 32768 bytes"),
+)
+
+
+def test_invalid_definitions_are_refused() -> None:
+    found = [(text[:200], problem, refusal(text, expected)) for text, expected, problem in REFUSED]
+    assert [each for each in found if each[1] not in each[2]] == []

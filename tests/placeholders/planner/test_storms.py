@@ -11,9 +11,8 @@ from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import DeletePlaceholder, Hold
 from dra_spawner.placeholders.planner.policy import Policy, Renewal, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
-from tests.placeholders.planner.device_hub import ended, hub, made
 from tests.placeholders.planner.objects import GPU, PLAIN, gpu_claim, user_shape
-from tests.placeholders.planner.world import World
+from tests.placeholders.planner.world import World, hub
 
 OTHER = user_shape(cpu="900m")
 
@@ -27,42 +26,40 @@ def test_placeholders_that_fail_at_once_are_recreated_later_and_later() -> None:
     world.policy = replace(world.policy, renewal=Renewal(max_failed=1_000))
     world.node("a")
     world.run(1 / 3, every_seconds=0.2, each_round=world.fail_placeholders)
-    assert made(world) == 15  # at the start, after 5 seconds and after 10 more
+    assert world.made == 15  # at the start, after 5 seconds and after 10 more
     world.run(20, every_seconds=1, each_round=world.fail_placeholders)
-    assert made(world) <= 15 + 5 * 9  # after 20, 40, 80, 160 and then each 300 seconds
-    assert len(ended(world, Cause.BROKEN)) <= made(world)
+    assert world.made <= 15 + 5 * 9  # after 20, 40, 80, 160 and then each 300 seconds
+    assert len(world.ended(Cause.BROKEN)) <= world.made
     (setback,) = world.last.planner_state.creations.setbacks.values()
     assert (setback.count, setback.delay) == (5, timedelta(minutes=5))
     problem = f"5 placeholders of plain failed on their nodes; they are replaced at {setback.until:%H:%M:%S} UTC"
     assert world.last.planner_state.creations.problems(world.now, {PLAIN.id: "plain"}.__getitem__) == (problem,)
     # The nodes work again.
     world.run(minutes=5, every_seconds=5)
-    assert len(world.view().warm(PLAIN.id)) == 5
+    assert len(world.warm(PLAIN)) == 5
     world.run(minutes=6, every_seconds=5)
     world.fail_placeholders()
     world.settle()
     world.run(minutes=0.2, every_seconds=1)
-    assert len(world.view().warm(PLAIN.id)) == 5, "the next time it begins with 5 seconds again"
+    assert len(world.warm(PLAIN)) == 5, "the next time it begins with 5 seconds again"
 
 
 def test_handed_over_placeholders_are_replaced_at_once_while_others_fail() -> None:
-    world = hub((GPU, 3, 5))
-    world.node("a", gpus=10)
-    world.settle()
+    world = hub((GPU, 3, 5), nodes="a", gpus=10)
     failed = next(iter(world.view().placeholders))
     for number in range(3):
-        world.snapshot.put(replace(world.snapshot.pods[failed], phase="Failed"))
+        world.fail(failed)
         world.decide()
-        handed_over = world.view().warm(GPU.id)[0]
+        handed_over = world.warm(GPU)[0]
         world.user(f"user-{number}", claim_names={"gpu": handed_over.claims[0].name})
         world.schedule()
-        before = made(world)
+        before = world.made
         world.pass_time(seconds=4)
         world.decide()
         world.decide()
         world.schedule()
         assert handed_over.key not in world.view().placeholders
-        assert made(world) >= before + 1
+        assert world.made >= before + 1
         failed = next(iter(world.view().placeholders))
 
 
@@ -70,7 +67,7 @@ def test_handed_over_placeholders_are_replaced_at_once_while_others_fail() -> No
 def test_all_wanted_placeholders_are_created_at_once_at_the_start(count: int) -> None:
     world = hub((PLAIN, count, count))
     world.decide()
-    assert made(world) == count
+    assert world.made == count
 
 
 def test_hundred_handovers_at_once_are_refilled_at_once_again_and_again() -> None:
@@ -79,14 +76,14 @@ def test_hundred_handovers_at_once_are_refilled_at_once_again_and_again() -> Non
         world.node(f"node-{number}", cpu="100", gpus=100)
     world.settle()
     for turn in range(3):
-        for number, each in enumerate(world.view().warm(GPU.id)):
+        for number, each in enumerate(world.warm(GPU)):
             world.user(f"user-{turn}-{number}", claim_names={"gpu": each.claims[0].name})
         world.schedule()
         world.pass_time(seconds=6)
         world.decide()
         world.decide()
         world.schedule()
-        assert len(world.view().warm(GPU.id)) == 100, turn
+        assert len(world.warm(GPU)) == 100, turn
 
 
 def test_repeated_deletions_of_all_placeholders_do_not_make_the_service_busy() -> None:
@@ -98,10 +95,10 @@ def test_repeated_deletions_of_all_placeholders_do_not_make_the_service_busy() -
         for key in world.view().placeholders:
             world.remove_pod(key)
         world.pass_time(seconds=0.1)
-    assert made(world) <= 100 + 5 * 100
+    assert world.made <= 100 + 5 * 100
     assert world.last.planner_state.creations.is_exhausted
     world.run(minutes=0.2, every_seconds=1)
-    assert len(world.view().warm(PLAIN.id)) == 20
+    assert len(world.warm(PLAIN)) == 20
     assert not world.last.planner_state.creations.is_exhausted
 
 
@@ -123,9 +120,7 @@ def test_a_policy_that_changes_all_the_time_evicts_no_more_than_the_budget_allow
 
 def test_replacements_are_warm_before_outdated_placeholders_are_deleted() -> None:
     """An administrator changes a profile's memory: the wanted number of placeholders is warm at any time."""
-    world = hub((PLAIN, 5, 5))
-    world.node("a", cpu="20")
-    world.settle()
+    world = hub((PLAIN, 5, 5), nodes="a", cpu="20")
     world.policy = policy(world, OTHER, ReplicaRange(5, 5))
     for number in range(30):
         world.decide()
@@ -139,9 +134,7 @@ def test_replacements_are_warm_before_outdated_placeholders_are_deleted() -> Non
 
 
 def test_on_a_full_node_outdated_placeholders_are_deleted_for_replacements() -> None:
-    world = hub((GPU, 4, 4))
-    world.node("a", gpus=4)
-    world.settle()
+    world = hub((GPU, 4, 4), nodes="a", gpus=4)
     other = user_shape({"gpu": gpu_claim()}, cpu="900m")
     world.policy = policy(world, other, ReplicaRange(4, 4))
     for number in range(12):
@@ -150,17 +143,15 @@ def test_on_a_full_node_outdated_placeholders_are_deleted_for_replacements() -> 
         world.schedule()
         assert number < 2 or any(not each.is_pending for each in world.view().placeholders.values())
         world.pass_time(seconds=1)
-    assert [each.shape for each in world.view().warm(other.id)] == [other.id] * 4
-    assert len(world.view().placeholders) == 4
+    assert [each.shape for each in world.warm(other)] == [other.id] * 4
+    assert world.count == 4
 
 
 def test_outdated_placeholders_are_deleted_after_a_minute_without_replacements() -> None:
-    world = hub((PLAIN, 2, 2))
-    world.node("a", cpu="3")
-    world.settle()
+    world = hub((PLAIN, 2, 2), nodes="a", cpu="3")
     large = user_shape(cpu="50")
     world.policy = policy(world, large, ReplicaRange(1, 1))
     world.run(minutes=0.9)
-    assert len(world.view().placeholders_of_shape[PLAIN.id]) == 2
+    assert world.number(PLAIN) == 2
     world.run(minutes=0.4)
     assert PLAIN.id not in world.view().placeholders_of_shape

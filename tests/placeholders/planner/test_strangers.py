@@ -29,9 +29,8 @@ from dra_spawner.placeholders.planner.view import View, without_label
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.pods import Pod
-from tests.placeholders.planner.device_hub import hub, policy_for
 from tests.placeholders.planner.objects import GPU, IMAGE, NAMESPACE, PLAIN, Json, gpu_claim, user_shape
-from tests.placeholders.planner.world import World
+from tests.placeholders.planner.world import World, hub, policy_for
 
 STRANGER = "stranger"
 OURS = frozenset((NAMESPACE,))
@@ -108,7 +107,7 @@ def test_placeholders_of_other_namespaces_do_not_count() -> None:
         world.create(pod)
     world.settle()
     assert {key.namespace for key in world.view().placeholders} == {NAMESPACE}
-    assert len(world.actions(CreatePlaceholder)) == len(world.view().warm(PLAIN.id)) == 3
+    assert world.made == len(world.warm(PLAIN)) == 3
     assert world.actions(DeletePlaceholder) == []
 
 
@@ -146,64 +145,61 @@ def zone(*names: str) -> Json:
     return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
 
 
-@pytest.mark.parametrize(
-    ("stated", "claims", "asks"),
-    [
-        pytest.param(GPU, None, {"cpu": "100"}, id="no-claim"),
-        pytest.param(GPU, {"other": gpu_claim()}, {}, id="a-claim-of-another-name"),
-        pytest.param(GPU, CLAIM, {"cpu": "1m"}, id="less-cpu"),
-        pytest.param(user_shape({"gpu": gpu_claim(count=4)}), CLAIM, {}, id="fewer-devices"),
-        pytest.param(user_shape({"gpu": gpu_claim(adminAccess=True)}), CLAIM, {}, id="admin-access"),
-        pytest.param(user_shape({"gpu": {**gpu_claim(), "devices": {**gpu_claim()["devices"], "config": [
-            {"opaque": {"driver": "gpu.example.com", "parameters": {"mode": "exclusive"}}}]}}}), CLAIM, {}, id="config"),
-        pytest.param(GPU, CLAIM, {"named": "shared"}, id="a-claim-that-others-have"),
-        pytest.param(user_shape(CLAIM, **POOL), CLAIM, {}, id="a-pool"),
-        pytest.param(user_shape(CLAIM, **POOL), CLAIM, {"nodeSelector": {"pool": "cpu"}}, id="another-pool"),
-        pytest.param(GPU, CLAIM, zone("nowhere"), id="nodes-that-are-not-open-to-it"),
-        pytest.param(user_shape(CLAIM, **zone("a", "b")), CLAIM, zone("a"), id="more-nodes"),
-        pytest.param(user_shape(CLAIM, tolerations=TOLERATED), CLAIM, {}, id="a-taint-it-does-not-tolerate"),
-        pytest.param(user_shape(CLAIM, runtimeClassName="vm"), CLAIM, {}, id="a-runtime-with-overhead"),
-        pytest.param(user_shape(CLAIM, schedulerName="other"), CLAIM, {}, id="another-scheduler"),
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("is_published", [True, False], ids=["published", "stated-by-itself"])
-def test_a_server_that_asks_for_less_than_stated_gets_no_placeholder(
-    stated: Shape, claims: Mapping[str, Json] | None, asks: dict[str, Any], is_published: bool
-) -> None:
-    world = shared_hub(stated if is_published else PLAIN, 0)
-    world.node("a")
-    world.create({"kind": "ResourceClaim", "metadata": {"name": "shared", "namespace": STRANGER}, "spec": CLAIM["gpu"]})
-    world.server("eve", stated, claims, **asks)
-    for _ in range(5):
-        world.schedule()
+CONFIG = {"config": [{"opaque": {"driver": "gpu.example.com", "parameters": {"mode": "exclusive"}}}]}
+LESS: dict[str, tuple[Shape, Mapping[str, Json], dict[str, Any]]] = {
+    "no claim": (GPU, {}, {"cpu": "100"}),
+    "a claim of another name": (GPU, {"other": gpu_claim()}, {}),
+    "less CPU": (GPU, CLAIM, {"cpu": "1m"}),
+    "fewer devices": (user_shape({"gpu": gpu_claim(count=4)}), CLAIM, {}),
+    "admin access": (user_shape({"gpu": gpu_claim(adminAccess=True)}), CLAIM, {}),
+    "config": (user_shape({"gpu": {"devices": {**gpu_claim()["devices"], **CONFIG}}}), CLAIM, {}),
+    "a claim that others have": (GPU, CLAIM, {"named": "shared"}),
+    "a pool": (user_shape(CLAIM, **POOL), CLAIM, {}),
+    "another pool": (user_shape(CLAIM, **POOL), CLAIM, {"nodeSelector": {"pool": "cpu"}}),
+    "nodes that are not open to it": (GPU, CLAIM, zone("nowhere")),
+    "more nodes": (user_shape(CLAIM, **zone("a", "b")), CLAIM, zone("a")),
+    "a taint that it does not tolerate": (user_shape(CLAIM, tolerations=TOLERATED), CLAIM, {}),
+    "a runtime with overhead": (user_shape(CLAIM, runtimeClassName="vm"), CLAIM, {}),
+    "another scheduler": (user_shape(CLAIM, schedulerName="other"), CLAIM, {}),
+}
+OTHER_RUNTIME = {"runtimeClassName": "vm", "schedulerName": "other"}
+AS_STATED: dict[str, tuple[Shape, dict[str, Any]]] = {
+    "as stated": (GPU, {}),
+    "more": (GPU, {"cpu": "2"}),
+    "more tolerant": (GPU, {"tolerations": TOLERATED}),
+    "zones": (user_shape(CLAIM, **zone("b", "a")), zone("b", "a")),
+    "runtime": (user_shape(CLAIM, **OTHER_RUNTIME), OTHER_RUNTIME),
+}
+PUBLISHED = pytest.mark.parametrize("is_published", [True, False], ids=["published", "stated-by-itself"])
+
+
+@PUBLISHED
+def test_a_server_that_asks_for_less_than_stated_gets_no_placeholder(is_published: bool) -> None:
+    found = {}
+    for name, (stated, claims, asks) in LESS.items():
+        world = shared_hub(stated if is_published else PLAIN, 0)
+        world.node("a")
+        shared = {"name": "shared", "namespace": STRANGER}
+        world.create({"kind": "ResourceClaim", "metadata": shared, "spec": CLAIM["gpu"]})
+        world.server("eve", stated, claims, **asks)
+        for _ in range(5):
+            world.schedule()
+            world.decide()
+            world.pass_time(seconds=1)
+        found[name] = world.pending, for_pending_pod(world)
+    assert found == dict.fromkeys(LESS, (["eve"], []))
+
+
+@PUBLISHED
+def test_a_server_that_asks_for_its_stated_shape_gets_a_placeholder(is_published: bool) -> None:
+    found = {}
+    for name, (stated, asks) in AS_STATED.items():
+        world = shared_hub(stated if is_published else PLAIN, 0)
+        world.node("a")
+        world.server("ada", stated, CLAIM, **asks)
         world.decide()
-        world.pass_time(seconds=1)
-    assert world.pending == ["eve"]
-    assert for_pending_pod(world) == []
-
-
-@pytest.mark.parametrize(
-    ("stated", "asks"),
-    [
-        pytest.param(GPU, {}, id="as-stated"),
-        pytest.param(GPU, {"cpu": "2"}, id="more"),
-        pytest.param(GPU, {"tolerations": TOLERATED}, id="more-tolerant"),
-        pytest.param(user_shape(CLAIM, **zone("b", "a")), zone("b", "a"), id="zones"),
-        pytest.param(user_shape(CLAIM, runtimeClassName="vm", schedulerName="other"),
-                     {"runtimeClassName": "vm", "schedulerName": "other"}, id="runtime"),
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("is_published", [True, False], ids=["published", "stated-by-itself"])
-def test_a_server_that_asks_for_its_stated_shape_gets_a_placeholder(
-    stated: Shape, asks: dict[str, Any], is_published: bool
-) -> None:
-    world = shared_hub(stated if is_published else PLAIN, 0)
-    world.node("a")
-    world.server("ada", stated, CLAIM, **asks)
-    world.decide()
-    assert for_pending_pod(world) == [f"{STRANGER}/ada"]
-    (placeholder,) = world.view().placeholders.values()
-    assert (placeholder.key.namespace, placeholder.shape) == (NAMESPACE, stated.id)
+        found[name] = for_pending_pod(world), world.only.key.namespace, world.only.shape
+    assert found == {name: ([f"{STRANGER}/ada"], NAMESPACE, stated.id) for name, (stated, _) in AS_STATED.items()}
 
 
 def test_fewer_nodes_are_open_to_the_placeholder_where_fewer_are_to_the_server() -> None:
@@ -212,12 +208,12 @@ def test_fewer_nodes_are_open_to_the_placeholder_where_fewer_are_to_the_server()
     world.node("a")
     world.server("ada", GPU, CLAIM, nodeSelector={"pool": "nowhere"})
     world.decide()
-    (placeholder,) = world.view().placeholders.values()
+    placeholder = world.only
     assert placeholder.pod.node_selector == {"pool": "nowhere"}
     fields = {**GPU.node_fields, "nodeSelector": {"pool": "nowhere"}}
     assert placeholder.shape == shape_id(GPU.claims, GPU.containers, fields)
     world.run(minutes=1)
-    assert len(world.actions(CreatePlaceholder)) == 1
+    assert world.made == 1
     assert world.actions(DeletePlaceholder) == []
 
 
@@ -308,12 +304,12 @@ def test_placeholders_for_pending_pods_are_limited_and_namespaces_take_turns() -
     for number in range(2):
         world.server(f"ada-{number}", other, CLAIM, namespace="ada", cpu="2")
     world.run(minutes=1)
-    assert len(world.view().placeholders) == len(world.actions(CreatePlaceholder)) == 6
+    assert world.count == world.made == 6
     assert len([each for each in world.view().placeholders.values() if each.shape == other.id]) >= 2
     assert world.actions(DeletePlaceholder) == []
     world.server("bob", GPU, CLAIM, namespace="bob")
     world.settle()
-    assert len(world.view().placeholders) == 6
+    assert world.count == 6
 
 
 def test_placeholders_of_another_hub_in_the_namespace_are_neither_counted_nor_deleted() -> None:

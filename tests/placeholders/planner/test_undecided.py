@@ -10,14 +10,12 @@ import pytest
 
 from dra_spawner.dra.search import Search
 from dra_spawner.placeholders.lifecycle import Cause
-from dra_spawner.placeholders.planner.actions import CreatePlaceholder
 from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.preemption import PendingUser
 from dra_spawner.placeholders.planner.undecided import Unknown
 from dra_spawner.simulator import class_verdicts
-from tests.placeholders.planner.device_hub import ended, hub, placement
 from tests.placeholders.planner.objects import GPU, Json, gpu_claim, user_shape
-from tests.placeholders.planner.world import World
+from tests.placeholders.planner.world import World, hub
 
 #: Kubernetes has a verdict on this expression; here it exceeds the limit of one evaluation.
 EXPENSIVE = 'lists.range(9000).all(i, "%.255f".format([1e300]) != "")'
@@ -42,7 +40,6 @@ def world_with(gpus: int = 1, placeholders: int = 0) -> World:
 def decided(world: World, **pod: Any) -> PendingUser:
     world.user("ada", {"gpu": gpu_claim(deviceClassName=CLASS)}, **pod)
     world.decide()
-    assert world.last is not None
     return next(each for each in world.last.pending if each.pod.name == "ada")
 
 
@@ -50,7 +47,7 @@ def full_of_others(world: World) -> None:
     """Only CPU keeps the pod from the node, and a placeholder has it."""
     world.user("bob", cpu="9")
     world.schedule()
-    assert world.where("bob") == "a"
+    assert world.node_of("bob") == "a"
 
 
 def not_ready(world: World) -> None:
@@ -73,15 +70,15 @@ def test_without_a_verdict_on_devices_nothing_is_said_or_done(
 ) -> None:
     world = world_with(gpus, placeholders)
     change(world)
-    created = len(world.actions(CreatePlaceholder))
+    created = world.made
     pending = decided(world)
     assert pending.unknown is Unknown.NO_VERDICT
     assert pending.reason.startswith("it is not known whether it fits")
     assert f"class {CLASS}" in pending.reason
     assert "evaluating it takes more than" in pending.reason
     assert (pending.needs_node, pending.has_preemption) == (False, False)
-    assert len(world.actions(CreatePlaceholder)) == created
-    assert not ended(world, Cause.PREEMPTED)
+    assert world.made == created
+    assert not world.ended(Cause.PREEMPTED)
 
 
 def test_a_verdict_exists_where_the_devices_do_not_matter() -> None:
@@ -91,10 +88,8 @@ def test_a_verdict_exists_where_the_devices_do_not_matter() -> None:
 
 def test_equal_pods_get_the_same_answer() -> None:
     world = world_with()
-    for name in ("bob", "cy"):
-        world.user(name, {"gpu": gpu_claim(deviceClassName=CLASS)})
+    world.users(("bob", "cy"), {"gpu": gpu_claim(deviceClassName=CLASS)})
     world.decide()
-    assert world.last is not None
     assert [each.unknown for each in world.last.pending] == [Unknown.NO_VERDICT] * 2
 
 
@@ -103,8 +98,8 @@ def test_other_pods_are_served_meanwhile() -> None:
     world.user("bob", {"gpu": gpu_claim()})
     decided(world)
     world.schedule()
-    assert world.where("bob") == "a"
-    assert placement(world, GPU).kind is PlacementKind.WARM
+    assert world.node_of("bob") == "a"
+    assert world.placement(GPU).kind is PlacementKind.WARM
 
 
 def test_a_pod_with_more_conditions_than_are_looked_at_is_undecided() -> None:
@@ -114,7 +109,6 @@ def test_a_pod_with_more_conditions_than_are_looked_at_is_undecided() -> None:
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term] * 3000}}
     world.user("eve", affinity={"nodeAffinity": required})
     world.decide()
-    assert world.last is not None
     (pending,) = world.last.pending
     assert (pending.unknown, pending.needs_node) == (Unknown.NO_VERDICT, False)
     assert "it is not known where the pod may run" in pending.reason
@@ -127,8 +121,8 @@ def test_an_undecided_server_is_not_refused_for_ever() -> None:
     nobody, unknown = (
         user_shape({"gpu": gpu_claim(selectors=selecting(each))}) for each in ("device.driver == 'no'", EXPENSIVE)
     )
-    assert placement(world, nobody).kind is PlacementKind.NEVER
-    assert placement(world, unknown).kind is PlacementKind.SCALE_UP
+    assert world.placement(nobody).kind is PlacementKind.NEVER
+    assert world.placement(unknown).kind is PlacementKind.SCALE_UP
 
 
 def test_one_node_suffices_to_answer_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,6 +143,6 @@ def test_one_node_suffices_to_answer_unknown(monkeypatch: pytest.MonkeyPatch) ->
             world.node(f"n{number}", gpus=1)
         world.settle()
         searches.clear()
-        assert placement(world, wanted).kind is PlacementKind.SCALE_UP
+        assert world.placement(wanted).kind is PlacementKind.SCALE_UP
         counts.append(len(searches))
     assert counts[0] == counts[1]

@@ -9,12 +9,11 @@ import pytest
 from dra_spawner import names
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeletePlaceholder, LabelPod
-from dra_spawner.placeholders.planner.placement import PlacementKind, find_placement
+from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.view import Placeholder, Reservation
 from dra_spawner.simulator.claims import ObjectKey
-from tests.placeholders.planner.device_hub import hub
 from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, gpu_claim
-from tests.placeholders.planner.world import World
+from tests.placeholders.planner.world import World, hub
 
 HALF_A_MINUTE = timedelta(seconds=30)
 
@@ -31,7 +30,7 @@ def hub_with(*nodes: str, count: int = 1) -> World:
 
 def reserved(world: World, pod: str = "ada") -> Placeholder:
     """A placeholder whose claim is reserved for a pod."""
-    placeholder = sorted(world.view().warm(GPU.id), key=lambda each: each.key)[0]
+    placeholder = sorted(world.warm(GPU), key=lambda each: each.key)[0]
     world.reserve(placeholder.claims[0], pod, world.now + HALF_A_MINUTE)
     return placeholder
 
@@ -46,14 +45,14 @@ def test_the_server_gets_the_device_at_once(is_written: bool) -> None:
     if is_written:
         placeholder = reserved(world)
     else:
-        (placeholder,) = world.view().warm(GPU.id)
+        (placeholder,) = world.warm(GPU)
         world.reserved[placeholder.key] = Reservation("ada", world.now + HALF_A_MINUTE, world.now)
     world.user("ada", {"gpu": gpu_claim()})
     world.schedule()
     decided = world.decide()
     assert decided.pending[0].reason == f"{placeholder.pod} preempted for it on node a"
     world.schedule()
-    assert world.where("ada") == "a"
+    assert world.node_of("ada") == "a"
     assert causes(world) == [Cause.PREEMPTED]
     assert not any(each.for_pending_pod for each in world.actions(CreatePlaceholder)), "no node is asked for"
     left = world.snapshot.claims.get(placeholder.claims[0])
@@ -79,14 +78,14 @@ def test_a_reservation_is_released_if_the_pod_fits_elsewhere() -> None:
     world.settle()
     assert [(each.key, each.cause) for each in world.actions(DeletePlaceholder)] == [(placeholder.key, Cause.EXPIRED)]
     assert not world.actions(LabelPod)
-    assert len(world.view().warm(GPU.id)) == 1
+    assert len(world.warm(GPU)) == 1
 
 
 def test_an_unused_claim_is_reserved_for_no_other_server() -> None:
     world = hub_with("a")
     reserved(world)
     world.user("ada", {"gpu": gpu_claim()})
-    assert find_placement(world.view(), world.policy, GPU, NAMESPACE).kind is not PlacementKind.WARM
+    assert world.placement(GPU).kind is not PlacementKind.WARM
 
 
 def test_another_server_may_get_the_device() -> None:
@@ -98,7 +97,7 @@ def test_another_server_may_get_the_device() -> None:
     world.user("ada", {"gpu": gpu_claim()})
     world.user("bob", {"gpu": gpu_claim()})
     world.settle()
-    assert {world.where("ada"), world.where("bob")} == {"a", "b"}
+    assert {world.node_of("ada"), world.node_of("bob")} == {"a", "b"}
 
 
 @pytest.mark.parametrize("before", [1, 10])
@@ -113,7 +112,7 @@ def test_an_older_pod_of_that_name_does_not_release_the_reservation(before: floa
     world.leave("ada")
     world.user("ada", claim_names={"gpu": placeholder.claims[0].name})
     world.settle()
-    assert world.where("ada") == "a"
+    assert world.node_of("ada") == "a"
     assert causes(world) == [Cause.HANDED_OVER]
 
 
@@ -128,13 +127,11 @@ def test_a_reservation_without_a_time_lasts() -> None:
 
 def test_a_reserved_placeholder_without_devices_is_not_deleted() -> None:
     """The placeholder has no claim, so no pod names one."""
-    world = hub((PLAIN, 1, 5))
-    world.node("a")
-    world.settle()
-    (placeholder,) = world.view().warm(PLAIN.id)
+    world = hub((PLAIN, 1, 5), nodes="a")
+    (placeholder,) = world.warm(PLAIN)
     world.reserved[placeholder.key] = Reservation("ada", world.now + HALF_A_MINUTE, world.now)
     world.user("ada")
     world.run(minutes=0.4)
     assert placeholder.key in world.view().placeholders
-    assert world.where("ada") == "a"
+    assert world.node_of("ada") == "a"
     assert ObjectKey(NAMESPACE, "ada") in world.view().users

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from dra_spawner.calendars.occurrences import Counts, Occurrence
 from dra_spawner.placeholders.planner.demand.calendar_entries import awaited_users, calendar_estimate
 from dra_spawner.placeholders.planner.demand.minutes import minute_of
@@ -29,18 +27,10 @@ def placeholders(
     return calendar_estimate(found, usual).assured
 
 
-@pytest.mark.parametrize(
-    ("at", "number"),
-    [
-        pytest.param(-LEAD - MARGIN - 1, 0, id="not yet"),
-        pytest.param(-LEAD - MARGIN, 100, id="a lead time and the margin before"),
-        pytest.param(0, 100, id="at the begin"),
-        pytest.param(RAMP + MARGIN - 1, 100, id="the last may still join"),
-        pytest.param(RAMP + MARGIN, 0, id="the last has joined, long before the end"),
-    ],
-)
-def test_placeholders_are_there_from_the_first_user_to_the_last(at: int, number: int) -> None:
-    assert placeholders(entry(), at=at) == number
+def test_placeholders_are_there_from_the_first_user_to_the_last() -> None:
+    """From a lead time and the margin before the begin until the last has joined, long before the end."""
+    expected = {-LEAD - MARGIN - 1: 0, -LEAD - MARGIN: 100, 0: 100, RAMP + MARGIN - 1: 100, RAMP + MARGIN: 0}
+    assert {at: placeholders(entry(), at=at) for at in expected} == expected
 
 
 def test_an_event_that_ends_early_is_over() -> None:

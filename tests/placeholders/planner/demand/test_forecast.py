@@ -191,13 +191,10 @@ def test_the_forecast_is_never_below_the_need(situation: GroupSituation, number:
     assert (answer.placeholders, answer.decided_by) == (number, source)
 
 
-def test_a_limit_is_shown() -> None:
+def test_a_limit_is_shown_where_it_is_reached() -> None:
     answer = Host().minutes(1, 0, GroupSituation(LEAD, floor=30, most=12))
     assert (answer.placeholders, answer.limited_to) == (12, 12)
     assert answer.reason == "12 placeholders: floor; limited to 12"
-
-
-def test_a_limit_that_is_not_reached_is_not_shown() -> None:
     assert Host().minutes(1, 0, GroupSituation(LEAD, floor=12, most=12)).limited_to is None
 
 
@@ -207,11 +204,8 @@ def test_the_rest_of_a_node_is_filled_where_that_is_wanted() -> None:
     answer = Host(fill_nodes=True).minutes(1, 0, situation)
     assert (answer.placeholders, answer.filled) == (5, 2)
     assert "2 of them fill the last node" in answer.reason
-
-
-def test_no_placeholders_fill_no_node() -> None:
-    situation = GroupSituation(LEAD, present=5, slots_per_node=10)
-    assert Host(fill_nodes=True).minutes(1, 0, situation).placeholders == 0
+    nothing = replace(situation, floor=0)
+    assert Host(fill_nodes=True).minutes(1, 0, nothing).placeholders == 0, "no placeholders fill no node"
 
 
 def shared_nodes(present: int) -> GroupSituation:
@@ -264,17 +258,18 @@ def test_a_limit_goes_before_keeping_a_node() -> None:
     assert (answer.placeholders, answer.limited_to) == (5, 5)
 
 
-@pytest.mark.parametrize("slots", [None, 1])
-def test_nodes_of_one_server_are_not_kept(slots: int | None) -> None:
-    host = Host()
+@pytest.mark.parametrize(
+    ("slots", "settings"),
+    [
+        pytest.param(None, {}, id="unknown slots"),
+        pytest.param(1, {}, id="one slot"),
+        pytest.param(10, {"node_hold": 0.0}, id="not wanted"),
+    ],
+)
+def test_nodes_that_are_not_kept(slots: int | None, settings: dict[str, float]) -> None:
+    host = Host(**settings)
     host.minutes(10, 0, replace(shared_nodes(16), slots_per_node=slots))
     assert host.minutes(1, 0, replace(shared_nodes(12), slots_per_node=slots)).placeholders == 3
-
-
-def test_nodes_need_not_be_kept() -> None:
-    host = Host(node_hold=0.0)
-    host.minutes(10, 0, shared_nodes(16))
-    assert host.minutes(1, 0, shared_nodes(12)).placeholders == 3
 
 
 def test_the_reason_is_one_line_with_the_inputs() -> None:
@@ -312,18 +307,16 @@ def test_the_hit_rate_is_that_of_the_settings() -> None:
     assert high > low
 
 
-@pytest.mark.parametrize(
-    ("settings", "problem"),
-    [
-        pytest.param({"hit_rate": 1.0}, "hit_rate is 1.0", id="hit rate"),
-        pytest.param({"memory": 0.0}, "memory is 0.0", id="memory"),
-        pytest.param({"hold": -1.0}, "hold is -1.0", id="hold"),
-        pytest.param({"node_hold": -1.0}, "node_hold is -1.0", id="node hold"),
-        pytest.param({"weeks": 6}, "at most 5 weeks", id="weeks"),
-        pytest.param({"burstiness": float("nan")}, "burstiness is nan", id="no number"),
-        pytest.param({"calendar_margin": timedelta(-1)}, "calendar_margin", id="margin"),
-    ],
-)
-def test_settings_outside_of_their_range_are_refused(settings: dict[str, Any], problem: str) -> None:
-    with pytest.raises(ValueError, match=problem):
-        DemandSettings(**settings)
+def test_settings_outside_of_their_range_are_refused() -> None:
+    rows: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"hit_rate": 1.0}, "hit_rate is 1.0"),
+        ({"memory": 0.0}, "memory is 0.0"),
+        ({"hold": -1.0}, "hold is -1.0"),
+        ({"node_hold": -1.0}, "node_hold is -1.0"),
+        ({"weeks": 6}, "at most 5 weeks"),
+        ({"burstiness": float("nan")}, "burstiness is nan"),
+        ({"calendar_margin": timedelta(-1)}, "calendar_margin"),
+    )
+    for settings, problem in rows:
+        with pytest.raises(ValueError, match=problem):
+            DemandSettings(**settings)

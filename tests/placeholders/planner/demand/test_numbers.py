@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dra_spawner.placeholders.planner.demand.floor import floor_estimate
@@ -14,6 +14,8 @@ from dra_spawner.placeholders.planner.demand.lead_times import SeenLeadTimes, le
 from dra_spawner.placeholders.planner.demand.pending_spawns import pending_estimate
 from dra_spawner.placeholders.planner.demand.quantile import hit_rate_of_costs
 from dra_spawner.placeholders.planner.demand.whole_nodes import WholeNodes, whole_nodes
+
+EXAMPLES = 100
 
 
 def test_the_floor_is_assured() -> None:
@@ -28,6 +30,7 @@ def test_pending_spawns_and_reservations_add_up() -> None:
         pending_estimate(0, -2)
 
 
+@settings(max_examples=EXAMPLES)
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=60), st.integers(1, 15))
 def test_the_running_maximum_is_the_maximum_of_the_last_minutes(figures: list[int], minutes: int) -> None:
     maximum = RunningMaximum()
@@ -45,21 +48,14 @@ def test_the_running_maximum_rises_at_once_and_falls_after_the_hold() -> None:
     assert (maximum.held(10, 10), maximum.held(11, 10), maximum.held(40, 10)) == (9, 1, 0)
 
 
-@pytest.mark.parametrize(
-    ("seen", "quantile"),
-    [
-        pytest.param([], None, id="nothing seen"),
-        pytest.param([5], 5, id="one"),
-        pytest.param([*range(1, 11)], 9, id="nine of ten keep it"),
-        pytest.param([1] * 19 + [60], 1, id="one slow node of twenty"),
-        pytest.param([1] * 17 + [60] * 3, 60, id="three slow nodes of twenty"),
-    ],
-)
-def test_the_lead_time_is_a_quantile(seen: list[int], quantile: int | None) -> None:
-    expected = None if quantile is None else timedelta(minutes=quantile)
-    assert lead_time_quantile(timedelta(minutes=each) for each in seen) == expected
+def test_the_lead_time_is_a_quantile() -> None:
+    """Nine of ten nodes keep it."""
+    assert lead_time_quantile([]) is None
+    for seen, quantile in (([5], 5), ([*range(1, 11)], 9), ([1] * 19 + [60], 1), ([1] * 17 + [60] * 3, 60)):
+        assert lead_time_quantile(timedelta(minutes=each) for each in seen) == timedelta(minutes=quantile), seen
 
 
+@settings(max_examples=EXAMPLES)
 @given(st.lists(st.integers(1, 9), max_size=120))
 def test_lead_times_that_were_seen_replace_the_configured_one(minutes: list[int]) -> None:
     seen = SeenLeadTimes(timedelta(minutes=30))
@@ -70,17 +66,10 @@ def test_lead_times_that_were_seen_replace_the_configured_one(minutes: list[int]
         assert seen.quantile == lead_time_quantile(last)
 
 
-@pytest.mark.parametrize(
-    ("placeholders", "present", "expected"),
-    [
-        pytest.param(0, 0, WholeNodes(0, 0), id="nothing"),
-        pytest.param(3, 5, WholeNodes(1, 2), id="fit the node that is there"),
-        pytest.param(5, 5, WholeNodes(1, 0), id="exactly"),
-        pytest.param(6, 5, WholeNodes(2, 9), id="one opens a node"),
-    ],
-)
-def test_whole_nodes(placeholders: int, present: int, expected: WholeNodes) -> None:
-    assert whole_nodes(placeholders, present, 10) == expected
+def test_whole_nodes() -> None:
+    """Nothing; they fit the node that is there; exactly; one opens a node."""
+    rows = {(0, 0): WholeNodes(0, 0), (3, 5): WholeNodes(1, 2), (5, 5): WholeNodes(1, 0), (6, 5): WholeNodes(2, 9)}
+    assert {each: whole_nodes(*each, 10) for each in rows} == rows
 
 
 def test_a_node_has_slots() -> None:

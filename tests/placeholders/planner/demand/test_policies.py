@@ -54,17 +54,12 @@ def test_a_buffer_is_always_the_same() -> None:
     assert ask(Buffer(5), present=1000) == 5
 
 
-@pytest.mark.parametrize(
-    ("policy", "present", "number"),
-    [
-        pytest.param(PercentBuffer(10), 0, 0, id="of no server"),
-        pytest.param(PercentBuffer(10), 101, 11, id="rounded up"),
-        pytest.param(PercentBuffer(10, least=3), 5, 3, id="at least"),
-        pytest.param(PercentBuffer(50, most=20), 100, 20, id="at most"),
-    ],
-)
-def test_a_percentage_is_of_servers_that_run(policy: DemandPolicy, present: int, number: int) -> None:
-    assert ask(policy, present=present) == number
+def test_a_percentage_is_of_servers_that_run() -> None:
+    """Of no server; rounded up; at least; at most."""
+    assert ask(PercentBuffer(10), present=0) == 0
+    assert ask(PercentBuffer(10), present=101) == 11
+    assert ask(PercentBuffer(10, least=3), present=5) == 3
+    assert ask(PercentBuffer(50, most=20), present=100) == 20
 
 
 @pytest.mark.parametrize("policy", [Buffer(2), PercentBuffer(0), Webhook()])
@@ -83,31 +78,28 @@ def test_no_policy_is_below_the_floor() -> None:
     assert ask(Buffer(1), floor=4) == 4
 
 
-@pytest.mark.parametrize(
-    ("at", "applies"),
-    [
-        pytest.param(datetime(2026, 11, 24, 15, 59, tzinfo=UTC), False, id="a minute before"),
-        pytest.param(datetime(2026, 11, 24, 16, tzinfo=UTC), True, id="at its begin"),
-        pytest.param(datetime(2026, 11, 24, 18, tzinfo=UTC), False, id="at its end"),
-        pytest.param(datetime(2026, 11, 25, 17, tzinfo=UTC), False, id="another day"),
-        pytest.param(datetime(2026, 11, 26, 17, tzinfo=UTC), True, id="its other day"),
-    ],
-)
-def test_a_schedule_applies_in_its_windows(at: datetime, applies: bool) -> None:
-    assert ask(Scheduled((WORK,), Buffer(8)), at) == (8 if applies else None)
+def november(day: int, hour: int, minute: int = 0) -> datetime:
+    return datetime(2026, 11, day, hour, minute, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
-    ("at", "applies"),
-    [
-        pytest.param(datetime(2026, 11, 24, 23, tzinfo=UTC), True, id="the evening of its day"),
-        pytest.param(datetime(2026, 11, 25, 3, tzinfo=UTC), True, id="the morning after"),
-        pytest.param(datetime(2026, 11, 24, 3, tzinfo=UTC), False, id="the morning before"),
-        pytest.param(datetime(2026, 11, 25, 23, tzinfo=UTC), False, id="the next evening"),
-    ],
-)
-def test_a_window_may_go_over_midnight(at: datetime, applies: bool) -> None:
-    assert Window(frozenset({1}), time(22), time(6)).contains(at) is applies
+def test_a_schedule_applies_in_its_windows() -> None:
+    """A minute before, at its begin, at its end, another day, its other day."""
+    policy = Scheduled((WORK,), Buffer(8))
+    moments = {
+        november(24, 15, 59): None,
+        november(24, 16): 8,
+        november(24, 18): None,
+        november(25, 17): None,
+        november(26, 17): 8,
+    }
+    assert {at: ask(policy, at) for at in moments} == moments
+
+
+def test_a_window_may_go_over_midnight() -> None:
+    """The evening of its day, the morning after, the morning before, the next evening."""
+    window = Window(frozenset({1}), time(22), time(6))
+    moments = {november(24, 23): True, november(25, 3): True, november(24, 3): False, november(25, 23): False}
+    assert {at: window.contains(at) for at in moments} == moments
 
 
 def test_a_window_is_in_local_time() -> None:

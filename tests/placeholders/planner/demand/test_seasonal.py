@@ -58,44 +58,40 @@ def test_without_history_nothing_is_expected() -> None:
     assert recurring_estimate(MinuteCounts(NOW), NOW, BACK, 8, 15, 0.0, INFINITE).assured == 0
 
 
-@pytest.mark.parametrize(
-    ("weeks", "assured"),
-    [
-        pytest.param((), 0, id="never"),
-        pytest.param((1,), 0, id="once is no class"),
-        pytest.param((1, 2), 100, id="the last two weeks"),
-        pytest.param((1, 3), 100, id="every other week"),
-        pytest.param((2, 3, 4), 100, id="not last week"),
-    ],
-)
-def test_a_class_of_at_least_two_weeks_is_expected_again(weeks: tuple[int, ...], assured: int) -> None:
-    assert recurring_estimate(history(classes(weeks)), NOW, BACK, 8, 15, 0.0, INFINITE).assured == assured
+def assured(launches: Mapping[int, int], margin: float = 0.0, starts: float = INFINITE) -> int:
+    return recurring_estimate(history(launches), NOW, BACK, 8, 15, margin, starts).assured
+
+
+def test_a_class_of_at_least_two_weeks_is_expected_again() -> None:
+    """Once is no class; every other week is one, and one that was not there last week."""
+    expected = {(): 0, (1,): 0, (1, 2): 100, (1, 3): 100, (2, 3, 4): 100}
+    assert {weeks: assured(classes(weeks)) for weeks in expected} == expected
 
 
 def test_an_unusual_crowd_changes_nothing() -> None:
     launches = classes((2, 3, 4)) | classes((1,), users=500)
-    assert recurring_estimate(history(launches), NOW, BACK, 8, 15, 0.0, INFINITE).assured == 100
+    assert assured(launches) == 100
 
 
 def test_random_variation_of_usual_launches_is_no_class() -> None:
     launches = steady(2) | classes((1, 2), users=25)
-    assert recurring_estimate(history(launches), NOW, BACK, 8, 15, 0.0, INFINITE).assured == 0
+    assert assured(launches) == 0
 
 
 def test_a_class_may_grow() -> None:
-    assert recurring_estimate(history(classes((1, 2))), NOW, BACK, 8, 15, 0.1, INFINITE).assured == 110
+    assert assured(classes((1, 2)), margin=0.1) == 110
 
 
 @pytest.mark.parametrize("away", [-14, 0, 14])
 def test_a_class_may_be_early_or_late(away: int) -> None:
     launches = classes((1,)) | classes((2,), at=away)
-    assert recurring_estimate(history(launches), NOW, BACK, 8, 15, 0.0, INFINITE).assured == 100
+    assert assured(launches) == 100
 
 
 def test_nodes_that_start_one_after_the_other_are_ordered_earlier() -> None:
     launches = classes((1, 2), at=30)
-    assert recurring_estimate(history(launches), NOW, BACK, 8, 15, 0.0, INFINITE).assured == 0
-    assert recurring_estimate(history(launches), NOW, BACK, 8, 15, 0.0, 5.0).assured == 100
+    assert assured(launches) == 0
+    assert assured(launches, starts=5.0) == 100
 
 
 BERLIN = ZoneInfo("Europe/Berlin")
