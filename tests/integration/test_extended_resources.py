@@ -200,24 +200,23 @@ async def test_a_server_gets_the_resource_by_its_profile_and_the_next_user_reads
     await faulty.cluster.publish(*node_with_gpus("gpus", 1))
     override = {"device_claims": {"gpu": None}, "extra_resource_limits": {RESOURCE: "1"}}
     faulty.side.spawner_config.profile_list = [{"display_name": "GPU", "kubespawner_override": override}]
-    ada, bob = faulty.side.user("ada"), faulty.side.user("bob")
-    await ada.spawn("", {})
+    assert await faulty.spawn() is None
     claim = await special_claim(faulty.cluster, "jupyter-ada")
     assert devices(claim) == ["gpu-0"]
-    assert ada.spawner.attempt.plan.extended_resources.claim_spec([DeviceClass.from_json(existing)]) == claim["spec"]
+    extended = faulty.user().spawner.attempt.plan.extended_resources
+    assert extended.claim_spec([DeviceClass.from_json(existing)]) == claim["spec"]
 
-    faulty.side.spawner_config.start_timeout = 20
-    with pytest.raises(SpawnRefused, match="All devices of this kind are in use"):
-        await bob.spawn("", {})
-    await bob.stop("")
-    await ada.stop("")
+    error = await faulty.give_up("bob", "All devices of this kind are in use")
+    assert isinstance(error, SpawnRefused)
+    assert "All devices of this kind are in use" in str(error)
+    for user in ("bob", "ada"):
+        await faulty.stop(user)
     await faulty.cluster.wait_gone(faulty.cluster.path("resourceclaims"))
 
 
 async def test_an_unknown_resource_is_reported(faulty):
     faulty.side.spawner_config.device_claims = {}
     faulty.side.spawner_config.extra_resource_limits = {"example.com/unknown": "1"}
-    faulty.side.spawner_config.start_timeout = 20
-    error = await faulty.spawn()
+    error = await faulty.give_up(text="No node has example.com/unknown now.")
     assert "No node has example.com/unknown now." in str(error)
     await faulty.stop()

@@ -20,7 +20,7 @@ from tests.cluster.fault_proxy import Fault
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import DRIVER, node_with, shareable, whole
 from tests.integration.faulty_hub import Faulty, faulty_on
-from tests.integration.node_trouble import NodeTrouble, fail_pod, hanging_pod, said, withdraw_device
+from tests.integration.node_trouble import NodeTrouble, fail_pod, hanging_pod, withdraw_device
 from tests.integration.warm_placeholders import IMAGE, node, warm_placeholders
 from tests.polling import eventually
 from tests.presence import present
@@ -53,14 +53,10 @@ async def hub_sees_node(faulty: Faulty) -> None:
     """Wait until the start has seen on which node its pod is."""
 
     def node_is_seen() -> bool:
-        watch = faulty.user.spawner.attempt.step(PodWatch)
+        watch = faulty.user().spawner.attempt.step(PodWatch)
         return bool(watch and watch.seen.get("spec", {}).get("nodeName"))
 
     await eventually(node_is_seen, "the start sees the pod's node")
-
-
-async def pod_of(faulty: Faulty) -> dict[str, Any]:
-    return await faulty.cluster.admin.get(faulty.cluster.path("pods", "jupyter-ada"))
 
 
 def named(pod: dict[str, Any]) -> tuple[str, str]:
@@ -85,15 +81,15 @@ async def test_a_server_is_made_again_on_another_node(cluster, kind, sentence):
         first = await hanging_pod(cluster)
         await fail_pod(cluster, first, kind)
         assert await starting is None
-        second = await pod_of(faulty)
+        second = await faulty.pod()
         assert second["metadata"]["uid"] != first["metadata"]["uid"]
         assert second["spec"]["nodeName"] != first["spec"]["nodeName"]
         assert faulty.requests().count("create pods") == 2
         assert more_than(before) == {KIND_OF.get(kind, kind): 1.0}
         device, node = named(first)
         expected = sentence.format(node=node, device=device)
-        assert said(faulty).count(f"{expected} It is started again, on another node.") == 1
-        claims = (await cluster.admin.list(cluster.path("resourceclaims")))["items"]
+        assert faulty.messages().count(f"{expected} It is started again, on another node.") == 1
+        claims = await faulty.items("resourceclaims")
         owners = {owner["uid"] for claim in claims for owner in claim["metadata"]["ownerReferences"]}
         assert second["metadata"]["uid"] in owners
         await faulty.stop()
@@ -109,13 +105,13 @@ async def test_devices_that_are_not_prepared(cluster):
             cluster.path("pods", "jupyter-ada"), lambda pod: bool(pod["spec"].get("nodeName"))
         )
         assert await starting is None
-        assert (await pod_of(faulty))["spec"]["nodeName"] != first["spec"]["nodeName"]
+        assert (await faulty.pod())["spec"]["nodeName"] != first["spec"]["nodeName"]
         assert more_than(before) == {"preparation-failed": 1.0}
         device, node = named(first)
         sentence = (
             f"Node {node} could not make device {device} ready for this server. It is started again, on another node."
         )
-        assert sentence in said(faulty)
+        assert sentence in faulty.messages()
         await faulty.stop()
         await faulty.nothing_is_left()
 
@@ -128,7 +124,7 @@ async def test_a_device_that_is_withdrawn(cluster):
         await hub_sees_node(faulty)
         await withdraw_device(cluster, first)
         assert await starting is None
-        assert (await pod_of(faulty))["spec"]["nodeName"] != first["spec"]["nodeName"]
+        assert (await faulty.pod())["spec"]["nodeName"] != first["spec"]["nodeName"]
         assert more_than(before) == {"device-withdrawn": 1.0}
         await faulty.stop()
         await faulty.nothing_is_left()
@@ -155,8 +151,10 @@ async def test_the_only_node_gets_the_server_again(cluster):
         first = await hanging_pod(cluster)
         await fail_pod(cluster, first, "claim-lost")
         assert await starting is None
-        assert (await pod_of(faulty))["metadata"]["uid"] != first["metadata"]["uid"]
-        assert any(each.endswith("It is started again, with another device if there is one.") for each in said(faulty))
+        assert (await faulty.pod())["metadata"]["uid"] != first["metadata"]["uid"]
+        assert any(
+            each.endswith("It is started again, with another device if there is one.") for each in faulty.messages()
+        )
         await faulty.stop()
         await faulty.nothing_is_left()
 
@@ -245,7 +243,7 @@ async def test_the_user_stops_the_server_meanwhile(cluster, when):
             await cluster.wait_gone(cluster.path("pods", "jupyter-ada"))
         else:
             await hanging_pod(cluster, other_than=first["metadata"]["uid"])
-        cancel_start(faulty.user.spawner)
+        cancel_start(faulty.user().spawner)
         with contextlib.suppress(asyncio.CancelledError):
             await starting
         await faulty.stop()
@@ -260,7 +258,7 @@ async def test_the_first_pod_cannot_be_removed_at_once(cluster):
         first = await hanging_pod(cluster)
         await fail_pod(cluster, first, "claim-lost")
         assert await starting is None
-        assert (await pod_of(faulty))["metadata"]["uid"] != first["metadata"]["uid"]
+        assert (await faulty.pod())["metadata"]["uid"] != first["metadata"]["uid"]
         await faulty.stop()
         await faulty.nothing_is_left()
 
@@ -277,10 +275,10 @@ async def test_the_controller_withdraws_a_device(real_cluster):
         path = resource_path(names.RESOURCE_API, "resourceslices", None, f"{node}-{DRIVER}")
         await real_cluster.admin.patch(path, {"spec": {"devices": [{**shareable(device), "taints": [taint]}]}})
         assert await starting is None
-        assert (await pod_of(faulty))["spec"]["nodeName"] != node
+        assert (await faulty.pod())["spec"]["nodeName"] != node
         assert more_than(before) == {"device-withdrawn": 1.0}
-        assert any(f"on node {node} was withdrawn while this server started." in each for each in said(faulty)), said(
-            faulty
+        assert any(f"on node {node} was withdrawn while this server started." in each for each in faulty.messages()), (
+            said(faulty)
         )
         await faulty.stop()
         await faulty.nothing_is_left()

@@ -39,7 +39,7 @@ async def test_a_pod_that_somebody_deletes(waiting):
 async def test_a_pod_that_the_reflector_lost(waiting):
     """KubeSpawner replaces a reflector that failed by one that is empty until it has listed the pods."""
 
-    spawner = waiting.user.spawners[""]
+    spawner = waiting.user().spawner
 
     def is_asked_for() -> bool:
         spawner.pod_reflector.resources.clear()  # again and again, as it lists the pods after some seconds

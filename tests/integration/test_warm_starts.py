@@ -15,17 +15,12 @@ from dra_spawner.spawner.server_record import ServerRecord
 from dra_spawner.spawner.steps import placement
 from tests.cluster.fault_proxy import Fault, Request
 from tests.integration.devices import shareable, whole
+from tests.integration.faulty_hub import OLDER_POD, with_a_user_each, without_patience
 from tests.integration.warm_placeholders import SHARE, node, pods_of, warm_placeholders
 from tests.polling import PATIENCE_SECONDS, eventually
 from tests.spawner.hub_side import cancel_start
 
 CLAIMS = "resourceclaims"
-OLDER_POD = {
-    "apiVersion": "v1",
-    "kind": "Pod",
-    "metadata": {"name": "jupyter-ada", "labels": {"component": "singleuser-server"}},
-    "spec": {"containers": [{"name": "notebook", "image": "example/notebook:1", "command": ["x"]}]},
-}
 
 
 class ClockAhead(datetime):
@@ -166,40 +161,45 @@ async def test_a_hub_is_killed_after_a_start_acquired_a_warm_claim(warm_hub):
         await warm_hub.only_placeholders_are_left()
 
 
-FAULTS = [
-    pytest.param(Fault.refuse(), id="refused connection"),
-    pytest.param(Fault.lose_answer(), id="lost answer"),
-    pytest.param(Fault.hold_answer(), id="done without answer"),
-    pytest.param(Fault.answer(403, "Forbidden", "no"), id="forbidden"),
-    pytest.param(Fault.answer(409, "Conflict"), id="conflict"),
-    pytest.param(Fault.answer(422, "Invalid"), id="invalid"),
-    pytest.param(Fault.answer(500, "InternalError"), id="internal error"),
-]
+FAULTS = {
+    "refused connection": Fault.refuse(),
+    "lost answer": Fault.lose_answer(),
+    "done without answer": Fault.hold_answer(),
+    "forbidden": Fault.answer(403, "Forbidden", "no"),
+    "conflict": Fault.answer(409, "Conflict"),
+    "invalid": Fault.answer(422, "Invalid"),
+    "internal error": Fault.answer(500, "InternalError"),
+}
+REQUESTS = {
+    "acquire claim": ("patch", CLAIMS, 1),
+    "create pod": ("create", "pods", 1),
+    "set owner": ("patch", CLAIMS, 2),
+}
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize(
-    ("verb", "resource", "nth"),
-    [("patch", CLAIMS, 1), ("create", "pods", 1), ("patch", CLAIMS, 2)],
-    ids=["acquire claim", "create pod", "set owner"],
-)
-async def test_one_failed_request(warm_hub, verb, resource, nth, fault):
-    await warm_hub.cluster.publish(*node("node-a", whole("gpu-0"), whole("gpu-1")))
-    async with warm_hub.with_placeholders(1, reservation_seconds=15) as world:
-        warm_hub.proxy.fail(fault, verb=verb, resource=resource, nth=nth)
-        error = await warm_hub.spawn()
-        assert warm_hub.proxy.count(verb, resource) >= nth, "the fault must occur"
-        if error is None:
-            await warm_hub.stop()
-        else:
-            assert getattr(error, "jupyterhub_message", ""), f"no sentence for the user: {error!r}"
-        warm_hub.proxy.heal()
-        await warm_hub.only_placeholders_are_left()
-        await world.until(lambda: len(world.warm(warm_hub.shape)) == 1)
+async def test_one_failed_request(warm_hub):
+    """Each fault at each request: users of one hub at the same time, with a placeholder each."""
+    rows = {
+        f"{name} at {step}": (fault, *request) for name, fault in FAULTS.items() for step, request in REQUESTS.items()
+    }
+    without_patience(warm_hub.side)
+    await warm_hub.cluster.publish(*node("node-a", *(whole(f"gpu-{number}") for number in range(2 * len(rows)))))
 
-        assert await warm_hub.spawn() is None, "the next start works"
-        await warm_hub.stop()
-        await warm_hub.only_placeholders_are_left()
+    async def start(user, fault, verb, resource, nth):
+        met = warm_hub.fail_for(user, fault, verb, resource, nth=nth)
+        await warm_hub.start_and_stop(user)
+        assert len(met) >= nth, "the fault must occur"
+
+    async def start_again(user, *_):
+        assert await warm_hub.spawn(user) is None, "the next start works"
+        await warm_hub.stop(user)
+
+    async with warm_hub.with_placeholders(len(rows), reservation_seconds=15) as world:
+        for work in (start, start_again):
+            await with_a_user_each(rows, work)
+            warm_hub.proxy.heal()
+            await warm_hub.only_placeholders_are_left()
+            await world.until(lambda: len(world.warm(warm_hub.shape)) == len(rows))
 
 
 async def test_a_reservation_that_has_ended_is_not_used(warm_hub):
