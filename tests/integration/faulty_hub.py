@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 from aiohttp import web
@@ -36,12 +36,8 @@ _CHANGES = ("create", "get", "patch", "delete", "update")
 async def hub_behind_proxy(
     cluster: ClusterUnderTest, proxy_class: Callable[..., FaultProxy] = FaultProxy, **kubelet_options: Any
 ) -> AsyncIterator[tuple[FaultProxy, HubSide]]:
-    """The proxy, and the hub's side behind it; pods only pretend to run, and all servers answer at once.
-
-    A further hub on the same cluster has the kubelet of the first.
-    """
-    if cluster.kubelet is None:
-        await cluster.start_kubelet(fake=True, addresses=OneAddress("127.0.0.1"), **kubelet_options)
+    """The proxy, and the hub's side behind it; pods only pretend to run, and all servers answer at once."""
+    await cluster.start_kubelet(fake=True, addresses=OneAddress("127.0.0.1"), **kubelet_options)
     async with serving(_answer) as url, proxy_class(cluster.url, cluster.certificate_authority) as proxy:
         kubeconfig = cluster.hub_kubeconfig_for(proxy.url)
         with kubernetes_of(kubeconfig):
@@ -73,6 +69,14 @@ class Faulty:
         self.proxy = proxy
         self.side = side
         self._users: dict[str, User] = {}
+
+    async def restart(self) -> None:
+        """Be a new hub with the same configuration, which knows no user."""
+        await end_hub_side()
+        config = self.side.config
+        self.side = HubSide(self.side.kubeconfig, self.cluster.namespace)
+        self.side.config = config
+        self._users.clear()
 
     def user(self, name: str = "ada", *groups: str) -> User:
         """Return the user of a name: the same object each time, as in a hub."""
@@ -204,9 +208,9 @@ def advance_clock(seconds: float) -> None:
     setattr(loop, "time", lambda: time() + seconds)  # noqa: B010 - a method, for mypy
 
 
-async def hurried(work: Coroutine[Any, Any, T]) -> T:
+async def hurried(work: Awaitable[T]) -> T:
     """Do work while the event loop's time passes more quickly: for work that waits between its tries."""
-    task = asyncio.create_task(work)
+    task = asyncio.ensure_future(work)
 
     def is_done() -> bool:
         advance_clock(0.2)

@@ -25,14 +25,21 @@ Json = dict[str, Any]
 class Hub(HubProcess):
     """A hub that manages the service as the shipped configuration says."""
 
-    def __init__(self, cluster: ClusterUnderTest, kubeconfig: Path, more: str = "", lease_seconds: int = 15) -> None:
+    def __init__(
+        self,
+        cluster: ClusterUnderTest,
+        kubeconfig: Path,
+        more: str = "",
+        lease_seconds: int = 15,
+        reservation_seconds: int = 30,
+    ) -> None:
         directory = cluster.directory / "hub"
         directory.mkdir()
         settings = directory / "service_config.py"
         settings.write_text(
             f"c.DRASpawnerService.placeholders = {{'gpu-slice': {{'min': {WANTED}, 'max': 20}}}}\n"
             f"c.DRASpawnerService.lease_seconds = {lease_seconds}\n"
-            "c.DRASpawnerService.reservation_seconds = 30\n"
+            f"c.DRASpawnerService.reservation_seconds = {reservation_seconds}\n"
         )
         self.service_url = free_url()
         text = f"""

@@ -6,7 +6,6 @@ Every example has a node of its own in one cluster, to which its pod is bound.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +14,7 @@ from dra_spawner.kube.api import resource_path
 from dra_spawner.profiles import ClaimPlan, compile_device_claims, template_manifest
 from tests.cluster.claim_names import own_claim_names
 from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.compiled_pods import claims_of, results
 from tests.profiles.drivers.bed import device_classes
 from tests.profiles.drivers.beds import BEDS
 from tests.profiles.drivers.choices import TOLERATIONS
@@ -58,18 +58,6 @@ def without_namespace(obj: JsonObject) -> JsonObject:
     return obj
 
 
-async def allowed_devices(cluster: ClusterUnderTest, pod: JsonObject) -> dict[str, list[str]]:
-    """Request -> devices of the pod's claims."""
-    names = [status["resourceClaimName"] for status in pod["status"].get("resourceClaimStatuses", ())]
-    names += [entry["resourceClaimName"] for entry in pod["spec"]["resourceClaims"] if entry.get("resourceClaimName")]
-    devices: dict[str, list[str]] = defaultdict(list)
-    for name in names:
-        claim = await cluster.admin.get(cluster.path("resourceclaims", name))
-        for result in claim["status"]["allocation"]["devices"]["results"]:
-            devices[result["request"]].append(result["device"])
-    return {request: sorted(found) for request, found in devices.items()}
-
-
 async def allocate(cluster: ClusterUnderTest, documented: DocumentedClaim, node: str) -> dict[str, list[str]]:
     """Devices that the scheduler gives the example on its node; nothing while the pod is pending."""
     plan = compile_device_claims(documented.device_claims, admin_access=True)
@@ -83,7 +71,7 @@ async def allocate(cluster: ClusterUnderTest, documented: DocumentedClaim, node:
         return WAITS
     path = cluster.path("pods", name)
     scheduled = await cluster.wait_for(path, lambda each: bool(each["spec"].get("nodeName")))
-    return await allowed_devices(cluster, scheduled)
+    return results(await claims_of(cluster, scheduled))
 
 
 async def _allow_admin_access(cluster: ClusterUnderTest) -> None:

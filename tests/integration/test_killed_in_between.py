@@ -23,15 +23,15 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from dra_spawner import names
-from dra_spawner.kube.api import KubernetesError, resource_path
+from dra_spawner.kube.api import resource_path
 from dra_spawner.spawner.objects.leftovers import Sweep
 from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.fault_proxy import Fault, FaultProxy, Request
 from tests.cluster.under_test import RESOURCE_API, ClusterUnderTest
 from tests.integration.devices import priority_class, shareable
-from tests.integration.faulty_hub import advance_clock
+from tests.integration.faulty_hub import hurried
 from tests.integration.handover_hub import PROFILE, Hub, items, placeholders_of, prepare
+from tests.integration.hub_process import let_starts_end
 from tests.integration.node_trouble import NodeTrouble, fail_pod, hanging_pod
 from tests.integration.warm_placeholders import SHARE, WarmPlaceholders, node, warm_placeholders
 from tests.polling import PATIENCE_SECONDS, eventually
@@ -87,6 +87,11 @@ class KillingProxy(FaultProxy):
         self.kill()
         return self._break(request)
 
+    def begin_again(self) -> None:
+        """Let a new hub and a new service make requests."""
+        self.heal()
+        self.kill_at, self.writes, self.killed = 0, [], asyncio.Event()
+
     def kill(self) -> None:
         for process in self.processes:
             os.kill(process, signal.SIGKILL)
@@ -138,9 +143,9 @@ async def killed(
     if not proxy.killed.is_set():
         proxy.kill()
     spawning.cancel()
-    if not proxy.processes:
-        advance_clock(30)  # the clean-up, which gets no answer, is waited for
-    await asyncio.wait({spawning}, timeout=PATIENCE_SECONDS)
+    over = asyncio.wait({spawning}, timeout=PATIENCE_SECONDS)
+    # In this process, the clean-up and the stop get no answers and try again.
+    await (over if proxy.processes else hurried(over))
 
 
 async def is_settled(cluster: ClusterUnderTest, placeholders: int) -> bool:
@@ -226,34 +231,43 @@ async def test_a_claim_that_hangs_is_found(real_cluster: ClusterUnderTest):
 
 @contextlib.asynccontextmanager
 async def warm_hub_behind(
-    cluster: ClusterUnderTest, placeholders: int = PLACEHOLDERS, *, cpu: float = 0, **kubelet_options: Any
-) -> AsyncIterator[tuple[WarmPlaceholders, KillingProxy]]:
-    """Hub and reconciler in this process, both behind one proxy, with a number of warm placeholders."""
-    is_first = cluster.kubelet is None
+    cluster: ClusterUnderTest, *, cpu: float = 0, **kubelet_options: Any
+) -> AsyncIterator[WarmPlaceholders]:
+    """A hub in this process behind a proxy that can kill it."""
     async with warm_placeholders(cluster, KillingProxy, **kubelet_options) as warm_hub:
-        proxy = warm_hub.proxy
-        assert isinstance(proxy, KillingProxy)
-        for name in ("node-a", "node-b", "node-c") if is_first else ():
+        for name in ("node-a", "node-b", "node-c"):
             await cluster.publish(*node(name, shareable("gpu-0")))
         config = warm_hub.side.spawner_config
         config.device_claims = SHARE
+        config.k8s_api_request_retry_timeout = 1  # of the stop, which gets no answer
         if cpu:
             config.cpu_guarantee = cpu
             config.priority_class_name = "server"
-        if not placeholders:
-            config.placement_service = ""
-            yield warm_hub, proxy
-            return
-        async with warm_hub.with_placeholders(placeholders, kubeconfig=cluster.admin_kubeconfig_for(proxy.url)):
-            yield warm_hub, proxy
+        yield warm_hub
 
 
-async def at_each(steps: Iterable[int], row: Callable[[int], Awaitable[None]]) -> None:
-    """Run a row for each step, one after the other on the same nodes; fail with the problems of all."""
-    problems = []
+async def at_each(
+    steps: Iterable[int],
+    warm_hub: WarmPlaceholders,
+    placeholders: int,
+    row: Callable[[KillingProxy, int], Awaitable[None]],
+) -> None:
+    """Run a row for each step, one after the other; fail with the problems of all.
+
+    Each time hub and reconciler are new ones, with a number of warm placeholders.
+    """
+    proxy, cluster, problems = warm_hub.proxy, warm_hub.cluster, []
+    assert isinstance(proxy, KillingProxy)
+    if not placeholders:
+        warm_hub.side.spawner_config.placement_service = ""
     for step in steps:
+        proxy.begin_again()
+        await warm_hub.restart()
+        service = warm_hub.with_placeholders(placeholders, kubeconfig=cluster.admin_kubeconfig_for(proxy.url))
         try:
-            await row(step)
+            async with service if placeholders else contextlib.nullcontext():
+                await row(proxy, step)
+                await all_goes(cluster, proxy.writes)
         except AssertionError as error:
             problems.append(f"step {step}: {error} {getattr(error, '__notes__', '')}")
     assert not problems, "\n".join(problems)
@@ -264,13 +278,12 @@ async def at_each(steps: Iterable[int], row: Callable[[int], Awaitable[None]]) -
     [pytest.param(PLACEHOLDERS, range(1, 9), id="warm claim"), pytest.param(0, range(1, 4), id="own claim")],
 )
 async def test_at_each_step_of_a_start(real_cluster: ClusterUnderTest, placeholders: int, steps: range):
-    async def row(step: int) -> None:
-        async with warm_hub_behind(real_cluster, placeholders) as (warm_hub, proxy):
-            proxy.kill_at = step
-            await killed(real_cluster, proxy, asyncio.create_task(warm_hub.spawn()), placeholders)
-            await all_goes(real_cluster, proxy.writes)
+    async def row(proxy: KillingProxy, step: int) -> None:
+        proxy.kill_at = step
+        await killed(real_cluster, proxy, asyncio.create_task(warm_hub.spawn()), placeholders)
 
-    await at_each(steps, row)
+    async with warm_hub_behind(real_cluster) as warm_hub:
+        await at_each(steps, warm_hub, placeholders, row)
 
 
 @pytest.mark.parametrize(
@@ -286,16 +299,15 @@ async def test_in_a_handover_on_a_full_node(real_cluster: ClusterUnderTest, pree
     """The service makes the pod a consumer of the claim first, and deletes the placeholder then."""
     await real_cluster.publish(priority_class("server", 0, preemptionPolicy=preemption))
 
-    async def row(step: int) -> None:
-        async with warm_hub_behind(real_cluster, cpu=5) as (warm_hub, proxy):  # of 8
-            proxy.kill_at = step
-            await killed(real_cluster, proxy, asyncio.create_task(warm_hub.spawn()))
-            if (preemption, step) == ("Never", 10):
-                kinds = [each.rpartition(" ")[0] for each in proxy.writes]
-                assert kinds.index("patch resourceclaims/status") < kinds.index("delete pods")
-            await all_goes(real_cluster, proxy.writes)
+    async def row(proxy: KillingProxy, step: int) -> None:
+        proxy.kill_at = step
+        await killed(real_cluster, proxy, asyncio.create_task(warm_hub.spawn()))
+        if (preemption, step) == ("Never", 10):
+            kinds = [each.rpartition(" ")[0] for each in proxy.writes]
+            assert kinds.index("patch resourceclaims/status") < kinds.index("delete pods")
 
-    await at_each(steps, row)
+    async with warm_hub_behind(real_cluster, cpu=5) as warm_hub:  # of 8
+        await at_each(steps, warm_hub, PLACEHOLDERS, row)
 
 
 async def killed_in_second_try(
@@ -313,7 +325,7 @@ async def killed_in_second_try(
     await eventually(
         first_try_is_written, "all of the first try is written", shows=lambda: (warm, spawning, proxy.requests[-20:])
     )
-    proxy.counted_from, proxy.kill_at = "delete pods jupyter-ada", step
+    proxy.writes, proxy.counted_from, proxy.kill_at = [], "delete pods jupyter-ada", step
     await fail_pod(cluster, first, "claim-lost")
     await killed(cluster, proxy, spawning, warm)
     if step == SECOND_TRY[-1]:
@@ -321,23 +333,14 @@ async def killed_in_second_try(
 
 
 async def all_belongs_to_pods(cluster: ClusterUnderTest) -> bool:
+    """Whether a pod owns each object that is not being deleted."""
     pods = {each["metadata"]["uid"] for each in await items(cluster, "pods")}
     objects = [*await items(cluster, "resourceclaims"), *await items(cluster, "resourceclaimtemplates")]
-    return all(pods & {owner["uid"] for owner in each["metadata"].get("ownerReferences", ())} for each in objects)
-
-
-async def let_starts_end(cluster: ClusterUnderTest) -> None:
-    """Mark the starts of all objects as over. A hub that is away for longer than a start finds the same."""
-    for plural in ("resourceclaims", "resourceclaimtemplates"):
-        for each in await items(cluster, plural):
-            metadata = each["metadata"]
-            if names.START_ENDS in metadata.get("annotations", {}):
-                over = {"metadata": {"annotations": {names.START_ENDS: metadata["creationTimestamp"]}}}
-                try:
-                    await cluster.admin.patch(cluster.path(plural, metadata["name"]), over)
-                except KubernetesError as error:
-                    if not error.not_found:  # else Kubernetes has just removed it
-                        raise
+    return all(
+        "deletionTimestamp" in each["metadata"]
+        or pods & {owner["uid"] for owner in each["metadata"].get("ownerReferences", ())}
+        for each in objects
+    )
 
 
 @pytest.mark.parametrize(
@@ -352,16 +355,15 @@ async def test_where_a_server_is_made_again(real_cluster: ClusterUnderTest, plac
     """The sweep of a hub that is started again deletes all objects that belong to no pod; then the rest can go."""
     trouble = NodeTrouble(hanging=1)
 
-    async def row(step: int) -> None:
+    async def row(proxy: KillingProxy, step: int) -> None:
         trouble.begin_again()
-        async with warm_hub_behind(real_cluster, placeholders, **trouble.options) as (warm_hub, proxy):
-            await killed_in_second_try(real_cluster, proxy, step, warm_hub.spawn)
+        await killed_in_second_try(real_cluster, proxy, step, warm_hub.spawn)
         await let_starts_end(real_cluster)
         await Sweep(real_cluster.admin, real_cluster.namespace, timedelta(0), datetime.now(UTC)).run()
         await eventually(lambda: all_belongs_to_pods(real_cluster), f"no leftovers after {proxy.writes}")
-        await all_goes(real_cluster, proxy.writes)
 
-    await at_each(steps, row)
+    async with warm_hub_behind(real_cluster, **trouble.options) as warm_hub:
+        await at_each(steps, warm_hub, placeholders, row)
 
 
 @pytest.mark.parametrize("step", [2, 5])

@@ -16,9 +16,18 @@ OPTIONAL = {"first_available": {"whole": GPU, "none": {}}}
 
 
 @pytest.fixture
-def starts(faulty):
+def starts(embedded_faulty):
+    return with_optional_device(embedded_faulty)
+
+
+@pytest.fixture
+def starts_on_either(faulty):
+    return with_optional_device(faulty)
+
+
+def with_optional_device(faulty: Faulty) -> Faulty:
     faulty.side.spawner_config.device_claims = {"gpu": OPTIONAL}
-    faulty.side.spawner_config.optional_devices_wait_seconds = 2
+    faulty.side.spawner_config.optional_devices_wait_seconds = 1
     return faulty
 
 
@@ -46,7 +55,8 @@ async def test_a_server_starts_without_the_device_where_there_is_none(starts):
     await starts.nothing_is_left()
 
 
-async def test_a_server_starts_without_the_device_while_all_are_in_use_and_with_it_later(starts):
+async def test_a_server_starts_without_the_device_while_all_are_in_use_and_with_it_later(starts_on_either):
+    starts = starts_on_either
     await starts.cluster.publish(*node_with("node-b", whole("gpu-1")))
     starts.side.spawner_config.device_claims = {"gpu": {**GPU, "optional": True}}
     for user in ("ada", "bob"):
@@ -87,8 +97,9 @@ async def test_a_request_that_is_not_optional_stays(starts):
     await starts.nothing_is_left()
 
 
-async def test_the_device_is_taken_in_between(starts):
+async def test_the_device_is_taken_in_between(starts_on_either):
     """The look at the devices fails, so the pod asks for one. No device is free: the pod is made again without it."""
+    starts = starts_on_either
     starts.proxy.fail(Fault.answer(500), verb="list", resource="resourceslices")
     assert await starts.spawn() is None
     assert await claims_of(starts) == []

@@ -14,11 +14,11 @@ from tests.polling import eventually
 
 
 @pytest.fixture
-def waiting(faulty: Faulty) -> Faulty:
+def waiting(embedded_faulty: Faulty) -> Faulty:
     """A start that waits long for a device."""
-    faulty.side.spawner_config.device_claims = {"gpu": {"device_class": "gpu.example.com"}}
-    faulty.side.spawner_config.start_timeout = 180
-    return faulty
+    embedded_faulty.side.spawner_config.device_claims = {"gpu": {"device_class": "gpu.example.com"}}
+    embedded_faulty.side.spawner_config.start_timeout = 180
+    return embedded_faulty
 
 
 async def ended_by(waiting: Faulty, work: Any) -> str:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import jupyterhub
 import pytest
 
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
-from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.devices import classes, node_with, shareable, whole
+from tests.integration.devices import node_with, whole
 from tests.integration.faulty_hub import Faulty
-from tests.integration.hub_process import HubProcess
 
 IN_USE = "All devices of this kind are in use."
 
@@ -37,29 +33,22 @@ async def test_a_device_of_a_cordoned_node(waiting: Faulty):
 
 async def test_a_failure_does_not_say_that_the_server_still_waits(waiting: Faulty):
     assert await waiting.spawn() is None
+    spawner = waiting.user("eve").spawner
     error = await waiting.give_up("eve", IN_USE)
     assert isinstance(error, SpawnRefused)
     assert error.jupyterhub_message == f"Gave up after 90 seconds. {IN_USE} The server does not wait any more."
-    assert f"{IN_USE} The server starts as soon as one is free." in waiting.messages("eve")
+    assert f"{IN_USE} The server starts as soon as one is free." in [event["message"] for event in spawner.events]
 
 
-async def test_shortage_does_not_end_the_hub(embedded_cluster: ClusterUnderTest):
-    """Hubs end after ``consecutive_failure_limit`` failed starts; z2jh sets five."""
-    cluster = embedded_cluster
-    await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
-    more = """
-c.Spawner.consecutive_failure_limit = 1
-c.DRASpawner.start_timeout = 8
-c.DRASpawner.apply_user_options = {"image_input": "image"}
-"""
-    async with HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, more) as hub:
-        users = [f"user-{number}" for number in range(2)]
-        answers = await asyncio.gather(*(hub.spawn(user, {"profile": "gpu-whole"}) for user in users))
-        assert {status for status, _ in answers} == {202}
-        for events in await asyncio.gather(*(hub.progress(user) for user in users)):
-            assert events[-1]["failed"]
-            assert "Gave up after 8 seconds." in events[-1]["message"]
-        log = hub.log.read_text()
-        assert "Aborting due to" not in log
-        # Options of profiles cause no warning about unhandled options.
-        assert "nhandled user" not in log
+async def test_a_share_that_rounds_above_every_device(waiting: Faulty):
+    share = {"device_class": "gpu-share.example.com", "capacity": {"memory": "42Gi"}}
+    waiting.side.spawner_config.device_claims = {"gpu": share}
+    spawner = waiting.user().spawner
+    error = await waiting.give_up(text="45 GiB of memory")
+    assert isinstance(error, SpawnRefused)
+    assert "Gave up after 90 seconds." in error.jupyterhub_message
+    said = [event["message"] for event in spawner.events]
+    for message in (error.jupyterhub_message, next(each for each in said if "45 GiB" in each)):
+        assert "45 GiB of memory" in message
+        assert "Please tell your administrator." in message
+    await waiting.nothing_is_left()

@@ -179,14 +179,12 @@ def node(name: str, *devices: dict[str, Any]) -> list[dict[str, Any]]:
 async def warm_placeholders(
     cluster: ClusterUnderTest, proxy_class: Callable[..., FaultProxy] = FaultProxy, **kubelet_options: Any
 ) -> AsyncIterator[WarmPlaceholders]:
-    """A hub's side on a cluster that gets classes, and no nodes yet; a further hub there finds the classes."""
-    is_first = cluster.kubelet is None
+    """A hub's side on a cluster that has classes and no nodes yet."""
     async with (
         hub_behind_proxy(cluster, proxy_class, **kubelet_options) as (proxy, side),
         ServiceStandIn().listening() as service,
     ):
-        if is_first:
-            await cluster.publish(*classes(), priority_class())
+        await cluster.publish(*classes(), priority_class())
         with service_of_the_hub(service.url):
             config = side.spawner_config
             config.image = IMAGE
