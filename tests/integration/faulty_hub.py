@@ -95,6 +95,11 @@ class Faulty:
     async def stop(self, user: str = "ada", server: str = "") -> None:
         await self.user(user).stop(server)
 
+    async def stop_last(self) -> None:
+        """Stop ada's server, of which nothing stays, nor of any other."""
+        await self.stop()
+        await self.nothing_is_left()
+
     async def start_and_stop(self, user: str = "ada", **options: Any) -> None:
         """Start a server that runs, or fails with a sentence for the user; stop it."""
         error = await self.spawn(user, **options)

@@ -175,8 +175,7 @@ async def test_a_pod_of_that_name_is_there_already(faulty):
     """KubeSpawner removes it and tries again; the templates of this start must survive that."""
     await faulty.cluster.publish(OLDER_POD)
     assert await faulty.spawn() is None
-    await faulty.stop()
-    await faulty.nothing_is_left()
+    await faulty.stop_last()
 
 
 async def test_start_timeout_names_what_it_waited_for(waiting):

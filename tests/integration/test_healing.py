@@ -92,8 +92,7 @@ async def test_a_server_is_made_again_on_another_node(embedded_cluster, kind, se
         claims = await faulty.items("resourceclaims")
         owners = {owner["uid"] for claim in claims for owner in claim["metadata"]["ownerReferences"]}
         assert second["metadata"]["uid"] in owners
-        await faulty.stop()
-        await faulty.nothing_is_left()
+        await faulty.stop_last()
 
 
 async def test_devices_that_are_not_prepared(cluster):
@@ -112,8 +111,7 @@ async def test_devices_that_are_not_prepared(cluster):
             f"Node {node} could not make device {device} ready for this server. It is started again, on another node."
         )
         assert sentence in faulty.messages()
-        await faulty.stop()
-        await faulty.nothing_is_left()
+        await faulty.stop_last()
 
 
 async def test_a_device_that_is_withdrawn(embedded_cluster):
@@ -126,8 +124,7 @@ async def test_a_device_that_is_withdrawn(embedded_cluster):
         assert await starting is None
         assert (await faulty.pod())["spec"]["nodeName"] != first["spec"]["nodeName"]
         assert more_than(before) == {"device-withdrawn": 1.0}
-        await faulty.stop()
-        await faulty.nothing_is_left()
+        await faulty.stop_last()
 
 
 async def test_a_device_is_withdrawn_and_the_hub_watches_no_events(embedded_cluster):
@@ -141,8 +138,7 @@ async def test_a_device_is_withdrawn_and_the_hub_watches_no_events(embedded_clus
         await withdraw_device(embedded_cluster, first, is_marked=False)
         assert await starting is None
         assert more_than(before) == {"device-withdrawn": 1.0}
-        await faulty.stop()
-        await faulty.nothing_is_left()
+        await faulty.stop_last()
 
 
 async def test_the_only_node_gets_the_server_again(embedded_cluster):
@@ -155,8 +151,7 @@ async def test_the_only_node_gets_the_server_again(embedded_cluster):
         assert any(
             each.endswith("It is started again, with another device if there is one.") for each in faulty.messages()
         )
-        await faulty.stop()
-        await faulty.nothing_is_left()
+        await faulty.stop_last()
 
 
 async def test_the_second_failure_ends_the_start(cluster):
@@ -246,8 +241,7 @@ async def test_the_user_stops_the_server_meanwhile(embedded_cluster, when):
         cancel_start(faulty.user().spawner)
         with contextlib.suppress(asyncio.CancelledError):
             await starting
-        await faulty.stop()
-        await faulty.nothing_is_left()
+        await faulty.stop_last()
         assert faulty.requests().count("create pods") <= 2
 
 
@@ -259,8 +253,7 @@ async def test_the_first_pod_cannot_be_removed_at_once(embedded_cluster):
         await fail_pod(embedded_cluster, first, "claim-lost")
         assert await starting is None
         assert (await faulty.pod())["metadata"]["uid"] != first["metadata"]["uid"]
-        await faulty.stop()
-        await faulty.nothing_is_left()
+        await faulty.stop_last()
 
 
 async def test_the_controller_withdraws_a_device(real_cluster):
@@ -280,8 +273,7 @@ async def test_the_controller_withdraws_a_device(real_cluster):
         assert any(f"on node {node} was withdrawn while this server started." in each for each in faulty.messages()), (
             faulty.messages()
         )
-        await faulty.stop()
-        await faulty.nothing_is_left()
+        await faulty.stop_last()
 
 
 async def test_a_warm_claim_that_fails_is_deleted(cluster):
@@ -303,5 +295,4 @@ async def test_a_warm_claim_that_fails_is_deleted(cluster):
             assert await starting is None
             await world.until(lambda: len(world.warm(warm_hub.shape)) == 1)
             assert any("lost track of device" in each for each in warm_hub.said())
-            await warm_hub.stop()
-            await warm_hub.only_placeholders_are_left()
+            await warm_hub.stop_last()

@@ -42,8 +42,7 @@ async def test_a_server_starts_with_the_device_where_there_is_one(starts):
     assert await starts.spawn() is None
     assert len(await claims_of(starts)) == 1
     assert not any("without" in message for message in starts.messages())
-    await starts.stop()
-    await starts.nothing_is_left()
+    await starts.stop_last()
 
 
 async def test_a_server_starts_without_the_device_where_there_is_none(starts):
@@ -51,8 +50,7 @@ async def test_a_server_starts_without_the_device_where_there_is_none(starts):
     assert await claims_of(starts) == []
     assert "create resourceclaimtemplates" not in starts.requests()
     assert any("This server starts without an optional device. No node has" in m for m in starts.messages())
-    await starts.stop()
-    await starts.nothing_is_left()
+    await starts.stop_last()
 
 
 async def test_a_server_starts_without_the_device_while_all_are_in_use_and_with_it_later(starts_on_either):
@@ -93,8 +91,7 @@ async def test_a_request_that_is_not_optional_stays(starts):
     assert await starts.spawn() is None
     (claim,) = await starts.items("resourceclaims")
     assert [result["request"] for result in claim["status"]["allocation"]["devices"]["results"]] == ["share"]
-    await starts.stop()
-    await starts.nothing_is_left()
+    await starts.stop_last()
 
 
 async def test_the_device_is_taken_in_between(starts_on_either):
@@ -107,8 +104,7 @@ async def test_the_device_is_taken_in_between(starts_on_either):
     assert any(
         "No device is free any more for this choice; this server starts without it." in m for m in starts.messages()
     )
-    await starts.stop()
-    await starts.nothing_is_left()
+    await starts.stop_last()
 
 
 async def test_nothing_can_be_found_out(starts):
@@ -118,8 +114,7 @@ async def test_nothing_can_be_found_out(starts):
         starts.proxy.fail(Fault.answer(403, "Forbidden"), verb="list", resource=resource, times=None)
         assert await starts.spawn() is None, resource
         assert await claims_of(starts) == [], resource
-        await starts.stop()
-        await starts.nothing_is_left()
+        await starts.stop_last()
         starts.proxy.heal()
 
 
@@ -128,8 +123,7 @@ async def test_the_first_pod_cannot_be_removed_at_once(starts):
     starts.proxy.fail(Fault.answer(500), verb="delete", resource="pods", times=3)
     assert await starts.spawn() is None
     assert await claims_of(starts) == []
-    await starts.stop()
-    await starts.nothing_is_left()
+    await starts.stop_last()
 
 
 async def test_a_start_that_fits_neither_with_nor_without_the_device_gives_up(starts):

@@ -260,7 +260,9 @@ async def test_a_cluster_that_cannot_be_asked_refuses_nobody(embedded_cluster):
     await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0"), whole("gpu-1")))
     async with cluster.fault_proxy() as proxy:
         proxy.fail(Fault.answer(500, "InternalError"), verb="list", resource="deviceclasses", times=None)
-        hub = HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig_for(proxy.url), cluster.namespace, MORE)
+        soon = 'c.JupyterHub.tornado_settings = {"slow_spawn_timeout": 1}\n'
+        kubeconfig = cluster.hub_kubeconfig_for(proxy.url)
+        hub = HubProcess(cluster.directory / "hub", kubeconfig, cluster.namespace, MORE + soon)
         async with hub:
             await logged(hub, "Profiles are not checked against the cluster, which does not answer")
             status, body = await hub.spawn("ada", {"profile": "gpu-slice"})

@@ -61,8 +61,7 @@ async def test_the_second_alternative_is_taken_where_the_first_is_not_free(fault
     (claim,) = await faulty.items("resourceclaims")
     (result,) = claim["status"]["allocation"]["devices"]["results"]
     assert (result["request"], result["consumedCapacity"]) == ("gpu/share", {"memory": "10Gi"})
-    await faulty.stop()
-    await faulty.nothing_is_left()
+    await faulty.stop_last()
 
 
 async def test_the_reason_why_no_alternative_is_free_is_shown(faulty: Faulty):

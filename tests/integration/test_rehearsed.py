@@ -87,6 +87,7 @@ async def test_a_cluster_that_is_scaled_to_zero(embedded_cluster: ClusterUnderTe
         await service.until(lambda: "gpu-whole" in service.controller.published.shapes, "the hub's choices")
         await service.until(lambda: service.context.role is Role.LEADER, "it leads")
         ahead.begin(datetime.now(UTC) - timedelta(minutes=2))  # the first minute is over
+        service.controller.advance_forecasts()
         await service.until(lambda: ahead.demand_of("gpu-whole") is not None, "the first minute")
         await cluster.admin.delete(
             resource_path(names.RESOURCE_API, "resourceslices", None, devices["metadata"]["name"])

@@ -19,11 +19,20 @@ GPU = {"device_class": "gpu-share.example.com"}
 
 
 @pytest.fixture
-def team(faulty: Faulty) -> Faulty:
+def team(embedded_faulty: Faulty) -> Faulty:
+    return of_physicists(embedded_faulty)
+
+
+@pytest.fixture
+def team_on_either(faulty: Faulty) -> Faulty:
+    """Where Kubernetes itself ends the use of claims, and removes them."""
+    return of_physicists(faulty)
+
+
+def of_physicists(faulty: Faulty) -> Faulty:
     """Servers of a group share a claim; ada and bob are in the same group."""
-    faulty.side.spawner_config.device_claims = {
-        "gpu": {**GPU, "shared": {"by": "group", "group": ["physics", "chemistry"]}}
-    }
+    shared = {"by": "group", "group": ["physics", "chemistry"]}
+    faulty.side.spawner_config.device_claims = {"gpu": {**GPU, "shared": shared}}
     for user in ("ada", "bob"):
         faulty.user(user, "physics")
     return faulty
@@ -43,26 +52,26 @@ async def one_user_is_left(team: Faulty) -> None:
     await eventually(is_left, "one user is left")
 
 
-async def test_servers_of_a_group_share_one_claim_until_the_last_has_gone(team):
-    ada, bob = team.user("ada"), team.user("bob")
+async def test_servers_of_a_group_share_one_claim_until_the_last_has_gone(team_on_either):
+    ada, bob = team_on_either.user("ada"), team_on_either.user("bob")
     await ada.spawn("", {})
-    assert sorted(team.requests()) == sorted([f"create {CLAIMS}", "create pods", f"patch {CLAIMS}"])
+    assert sorted(team_on_either.requests()) == sorted([f"create {CLAIMS}", "create pods", f"patch {CLAIMS}"])
     await bob.spawn("", {})
-    assert sorted(team.requests()[3:]) == sorted(["create pods", f"patch {CLAIMS}"])
-    claim = await the_claim(team)
+    assert sorted(team_on_either.requests()[3:]) == sorted(["create pods", f"patch {CLAIMS}"])
+    claim = await the_claim(team_on_either)
     assert claim["metadata"]["name"].startswith("shared-physics-gpu-")
     assert claim["metadata"]["labels"]["hub.jupyter.org/shared-by-group"] == "physics"
     assert "hub.jupyter.org/username" not in claim["metadata"]["labels"]
     pods = {entry["name"] for entry in claim["status"]["reservedFor"]}
     assert pods == {"jupyter-ada", "jupyter-bob"}
     for name in pods:
-        pod = await team.cluster.admin.get(team.cluster.path("pods", name))
+        pod = await team_on_either.cluster.admin.get(team_on_either.cluster.path("pods", name))
         assert pod["spec"]["resourceClaims"] == [{"name": "gpu", "resourceClaimName": claim["metadata"]["name"]}]
 
     await ada.stop("")
-    assert (await the_claim(team))["metadata"]["uid"] == claim["metadata"]["uid"]
+    assert (await the_claim(team_on_either))["metadata"]["uid"] == claim["metadata"]["uid"]
     await bob.stop("")
-    await team.nothing_is_left()
+    await team_on_either.nothing_is_left()
 
 
 async def test_a_user_shares_with_oneself_and_everybody_with_all(team):
@@ -105,12 +114,12 @@ async def test_each_group_has_a_claim_of_its_own_and_a_changed_profile_a_new_one
     await team.nothing_is_left()
 
 
-async def test_first_starts_at_the_same_time(team):
-    users = [team.user(f"u{number}", "physics") for number in range(5)]
+async def test_first_starts_at_the_same_time(team_on_either):
+    users = [team_on_either.user(f"u{number}", "physics") for number in range(5)]
     await asyncio.gather(*(user.spawn("", {}) for user in users))
-    assert len((await the_claim(team))["status"]["reservedFor"]) == 5
+    assert len((await the_claim(team_on_either))["status"]["reservedFor"]) == 5
     await asyncio.gather(*(user.stop("") for user in users))
-    await team.nothing_is_left()
+    await team_on_either.nothing_is_left()
 
 
 async def test_the_last_stops_while_another_starts(team):
@@ -136,27 +145,27 @@ async def test_the_last_stops_while_another_starts(team):
     await team.nothing_is_left()
 
 
-async def test_a_start_right_after_the_last_stop(team):
+async def test_a_start_right_after_the_last_stop(team_on_either):
     """The claim may be terminating: Kubernetes removes it after its deallocation."""
-    ada, bob = team.user("ada"), team.user("bob")
+    ada, bob = team_on_either.user("ada"), team_on_either.user("bob")
     for user in (ada, bob, ada):
         await user.spawn("", {})
         await user.stop("")
-    await team.nothing_is_left()
+    await team_on_either.nothing_is_left()
 
 
-async def test_a_claim_that_somebody_deletes_is_made_anew_for_a_pending_pod(team):
-    team.side.spawner_config.device_claims["gpu"]["device_class"] = "gpu.example.com"
-    ada = team.user("ada")
+async def test_a_claim_that_somebody_deletes_is_made_anew_for_a_pending_pod(team_on_either):
+    team_on_either.side.spawner_config.device_claims["gpu"]["device_class"] = "gpu.example.com"
+    ada = team_on_either.user("ada")
     starting = asyncio.create_task(ada.spawn("", {}))
-    await team.cluster.wait_event("jupyter-ada", "FailedScheduling")
-    claim = await the_claim(team)
-    await team.cluster.admin.delete(team.cluster.path(CLAIMS, claim["metadata"]["name"]))
-    await team.cluster.publish(*node_with("node-b", whole("gpu-9")))
+    await team_on_either.cluster.wait_event("jupyter-ada", "FailedScheduling")
+    claim = await the_claim(team_on_either)
+    await team_on_either.cluster.admin.delete(team_on_either.cluster.path(CLAIMS, claim["metadata"]["name"]))
+    await team_on_either.cluster.publish(*node_with("node-b", whole("gpu-9")))
     await starting
-    assert (await the_claim(team))["metadata"]["uid"] != claim["metadata"]["uid"]
+    assert (await the_claim(team_on_either))["metadata"]["uid"] != claim["metadata"]["uid"]
     await ada.stop("")
-    await team.nothing_is_left()
+    await team_on_either.nothing_is_left()
 
 
 FAULTS = {

@@ -309,18 +309,6 @@ async def test_a_hub_that_was_restarted_gives_back_at_the_stop(hub: Hub):
     await hub.until_account({})
 
 
-async def test_an_account_that_somebody_removed_is_made_anew(hub: Hub):
-    assert await hub.spawn() is None
-    before = await hub.account()
-    await hub.cluster.admin.delete(hub.cluster.path(MAPS, names.VLANS_CONFIG_MAP))
-    assert await hub.spawn("bob") is None
-    after = await hub.account()
-    assert before.items() <= after.items()
-    assert len(after) == 2
-    await asyncio.gather(hub.stop(), hub.stop("bob"))
-    await hub.until_account({})
-
-
 async def test_the_sweep_runs_with_the_hub(hub: Hub):
     hub.user().spawner.begin_sweeping()
     await eventually(lambda: hub.proxy.count("get", MAPS), "the sweep reads the account")

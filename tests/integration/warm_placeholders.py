@@ -17,7 +17,7 @@ from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.spawner.placement.pod import manifest_of, shape_of_pod
 from tests.cluster.fault_proxy import FaultProxy, Request
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.devices import classes, node_with, priority_class
+from tests.integration.devices import classes, node_with, priority_class, whole
 from tests.integration.faulty_hub import LEFT_BEHIND, TEMPLATES, Faulty, hub_behind_proxy
 from tests.placeholders.controller.world import PlaceholderWorld, at_work
 from tests.polling import eventually
@@ -66,17 +66,26 @@ class WarmPlaceholders(Faulty):
 
     @contextlib.asynccontextmanager
     async def with_placeholders(
-        self, number: int, most: int | None = None, kubeconfig: Path | None = None, reservation_seconds: float = 30
+        self,
+        number: int,
+        most: int | None = None,
+        kubeconfig: Path | None = None,
+        reservation_seconds: float = 30,
+        gpus: int = 0,
     ) -> AsyncIterator[PlaceholderWorld]:
         """Run the service with a number of warm placeholders for the current configuration; it answers the hub.
 
         Parameters
         ----------
+        gpus
+            Whole GPUs of a node that is added.
         kubeconfig
             Kubeconfig of the reconciler; by default the administrator's, without the proxy.
         reservation_seconds
             Length of a reservation; short where a test waits for its end.
         """
+        if gpus:
+            await self.cluster.publish(*node("node-a", *(whole(f"gpu-{each}") for each in range(gpus))))
         shape = self._shape = await self.shape_of_servers()
         replicas = ReplicaRange(number, most or number + 20)
         async with at_work(self.cluster, (shape, replicas), kubeconfig=kubeconfig) as world:
@@ -140,6 +149,10 @@ class WarmPlaceholders(Faulty):
 
         await eventually(is_only_its, f"only jupyter-{user} uses its claim", shows=lambda: claim)
         return claim
+
+    async def stop_last(self) -> None:
+        await self.stop()
+        await self.only_placeholders_are_left()
 
     async def only_placeholders_are_left(self) -> None:
         """Wait until there is no user's pod, no template, and no claim except the warm claims that are not reserved."""
