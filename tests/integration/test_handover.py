@@ -53,6 +53,9 @@ async def a_user_gets_a_warm_claim(hub: Hub) -> None:
     assert "Published the shapes of profiles: choices=2 combinations=0 skipped=0" in hub.log.read_text()
 
 
+SOON_OVER = "c.DRASpawnerService.reservation_seconds = 8\n"
+
+
 async def start_ten(hub: Hub, meanwhile: Callable[[], Awaitable[None]] | None = None) -> list[Json]:
     """Start the servers of ten users at once; their claims. Each user gets a server of their own."""
     users = [f"user-{number}" for number in range(10)]
@@ -91,8 +94,9 @@ async def test_users_get_warm_claims(cluster: ClusterUnderTest):
 async def test_a_service_is_killed_between_reservations(real_cluster: ClusterUnderTest):
     """Some claims are reserved by then. Later starts ask no service, or the next process."""
     await prepare(real_cluster)
-    impatient = "c.DRASpawner.placement_wait_seconds = 2\n"
-    hub = Hub(real_cluster, await service_kubeconfig(real_cluster), impatient, lease_seconds=6, reservation_seconds=8)
+    # The hub looks each second whether the service is alive.
+    impatient = "c.DRASpawner.placement_wait_seconds = 2\nc.Spawner.poll_interval = 1\n"
+    hub = Hub(real_cluster, await service_kubeconfig(real_cluster), impatient, lease_seconds=6, settings=SOON_OVER)
     async with hub:
         await hub.until_warm()
         process = await hub.service_process()

@@ -56,9 +56,8 @@ async def test_a_user_of_two_options_gets_a_warm_claim_or_preempts_a_placeholder
 ) -> None:
     cluster = real_cluster
     await cluster.publish(*classes(), priority_class(), *node_with("node-a", shareable("gpu-0"), images=[IMAGE]))
-    hub = Hub(cluster, await service_kubeconfig(cluster), PROFILES)
-    settings = hub.directory / "service_config.py"
-    settings.write_text(f"{settings.read_text()}c.DRASpawnerService.placeholders = {REPLICAS!r}\n")
+    settings = f"c.DRASpawnerService.placeholders = {REPLICAS!r}\n"
+    hub = Hub(cluster, await service_kubeconfig(cluster), PROFILES, settings=settings)
     async with hub:
         await hub.until_warm(2)
         # The warm claim of a combination is handed over.

@@ -86,6 +86,12 @@ async def either_hub(cluster: ClusterUnderTest) -> AsyncIterator[Hub]:
 
 
 @pytest.fixture
+async def real_hub(real_cluster: ClusterUnderTest) -> AsyncIterator[Hub]:
+    async with hub_on(real_cluster) as found:
+        yield found
+
+
+@pytest.fixture
 async def hub(embedded_cluster: ClusterUnderTest) -> AsyncIterator[Hub]:
     """For what the control plane has no part in: the account is a ConfigMap that is read and written."""
     async with hub_on(embedded_cluster) as found:
@@ -193,39 +199,38 @@ FAULTS = {
 NOT_BEGUN = {name: FAULTS[name] for name in ("lost answer", "forbidden")}
 
 
-async def test_one_failed_request_of_a_start(real_cluster: ClusterUnderTest):
+async def test_one_failed_request_of_a_start(real_hub: Hub):
     """Users one after the other, as they write the same account. `test_faults` has all faults of a pod's creation."""
 
     async def start(user: str, fault: Fault, verb: str, resource: str) -> None:
-        await hub.cluster.admin.delete(hub.cluster.path(MAPS, names.VLANS_CONFIG_MAP), missing_ok=True)
+        await real_hub.cluster.admin.delete(real_hub.cluster.path(MAPS, names.VLANS_CONFIG_MAP), missing_ok=True)
         if verb == "update":
-            await hub.set_account({"777": '[{"owner": "nobody"}]'})
-        before, known = await hub.account(), len(hub.proxy.requests)
-        hub.proxy.fail(fault, verb=verb, resource=resource)
+            await real_hub.set_account({"777": '[{"owner": "nobody"}]'})
+        before, known = await real_hub.account(), len(real_hub.proxy.requests)
+        real_hub.proxy.fail(fault, verb=verb, resource=resource)
         try:
-            starting = asyncio.create_task(hub.start_and_stop(user))
+            starting = asyncio.create_task(real_hub.start_and_stop(user))
 
             def is_met() -> bool:
-                return (verb, resource) in [(each.verb, each.resource) for each in hub.proxy.requests[known:]]
+                return (verb, resource) in [(each.verb, each.resource) for each in real_hub.proxy.requests[known:]]
 
             await eventually(lambda: starting.done() or is_met(), "the fault is met")
             if fault == FAULTS["done without answer"]:
                 advance_clock(6)
             await starting
         finally:
-            hub.proxy.heal()
+            real_hub.proxy.heal()
         assert is_met(), "the fault has to be met"
-        await hub.nothing_is_left()
-        await hub.leases(later=timedelta(minutes=5)).reconcile()
-        await hub.until_account(before)
-        assert await hub.spawn(user) is None, "the next start works"
-        await hub.stop(user)
-        await hub.until_account(before)
+        await real_hub.nothing_is_left()
+        await real_hub.leases(later=timedelta(minutes=5)).reconcile()
+        await real_hub.until_account(before)
+        assert await real_hub.spawn(user) is None, "the next start works"
+        await real_hub.stop(user)
+        await real_hub.until_account(before)
 
-    async with hub_on(real_cluster) as hub:
-        without_patience(hub.side)
-        rows = faults_at(FAULTS, [("get", MAPS), ("create", MAPS), ("update", MAPS)])
-        await with_a_user_each(rows | faults_at(NOT_BEGUN, [("create", "pods")]), start, at_once=1)
+    without_patience(real_hub.side)
+    rows = faults_at(FAULTS, [("get", MAPS), ("create", MAPS), ("update", MAPS)])
+    await with_a_user_each(rows | faults_at(NOT_BEGUN, [("create", "pods")]), start, at_once=1)
 
 
 async def test_an_api_that_is_away_is_reported(hub: Hub):
