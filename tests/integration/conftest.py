@@ -20,6 +20,13 @@ async def faulty(cluster: ClusterUnderTest) -> AsyncIterator[Faulty]:
 
 
 @pytest.fixture
+async def embedded_faulty(embedded_cluster: ClusterUnderTest) -> AsyncIterator[Faulty]:
+    """The same, for what the control plane has no part in."""
+    async with faulty_on(embedded_cluster) as found:
+        yield found
+
+
+@pytest.fixture
 async def script(cluster: ClusterUnderTest) -> Script:
     """The demo's nodes, with pods that only pretend to run."""
     await cluster.start_kubelet(fake=True)

@@ -23,22 +23,30 @@ Json = dict[str, Any]
 
 
 class Hub(HubProcess):
-    """A hub that manages the service as the shipped configuration says."""
+    """A hub that manages the service as the shipped configuration says, with more configuration and settings of it."""
 
-    def __init__(self, cluster: ClusterUnderTest, kubeconfig: Path, more: str = "", lease_seconds: int = 15) -> None:
+    def __init__(
+        self,
+        cluster: ClusterUnderTest,
+        kubeconfig: Path,
+        more: str = "",
+        lease_seconds: int = 15,
+        settings: str = "",
+    ) -> None:
         directory = cluster.directory / "hub"
         directory.mkdir()
-        settings = directory / "service_config.py"
-        settings.write_text(
+        service_config = directory / "service_config.py"
+        service_config.write_text(
             f"c.DRASpawnerService.placeholders = {{'gpu-slice': {{'min': {WANTED}, 'max': 20}}}}\n"
             f"c.DRASpawnerService.lease_seconds = {lease_seconds}\n"
             "c.DRASpawnerService.reservation_seconds = 30\n"
+            f"{settings}"
         )
         self.service_url = free_url()
         text = f"""
 load_subconfig({str(CONFIG)!r})
 c.JupyterHub.services[-1]["url"] = {self.service_url!r}
-c.JupyterHub.services[-1]["command"] += ["--config", {str(settings)!r}]
+c.JupyterHub.services[-1]["command"] += ["--config", {str(service_config)!r}]
 c.JupyterHub.services[-1]["environment"] |= {{"KUBECONFIG": {str(kubeconfig)!r}, "POD_NAMESPACE": {cluster.namespace!r}}}
 c.Authenticator.admin_users = {{"admin"}}
 # This machine may be busy with other things.

@@ -15,6 +15,9 @@ from typing import Any, Self
 
 import aiohttp
 
+from dra_spawner import names
+from dra_spawner.kube.api import KubernetesError
+from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.fork_server import ForkedProcess, fork_program
 from tests.polling import PATIENCE_SECONDS, eventually
 from tests.ports import free_port
@@ -309,3 +312,21 @@ def _children_of(process: int) -> list[int]:
         for child in Path(f"/proc/{process}/task/{process}/children").read_text().split():
             children.append(os.pidfd_open(int(child)))
     return children
+
+
+async def let_starts_end(cluster: ClusterUnderTest) -> None:
+    """Mark the starts of all objects as over. A hub that is away for longer than a start finds the same."""
+    for plural in ("resourceclaims", "resourceclaimtemplates"):
+        for each in (await cluster.admin.list(cluster.path(plural)))["items"]:
+            metadata = each["metadata"]
+            annotations = {
+                name: metadata["creationTimestamp"]
+                for name in metadata.get("annotations", {})
+                if name == names.START_ENDS or name.startswith(names.START_PREFIX)
+            }
+            try:
+                path = cluster.path(plural, metadata["name"])
+                await cluster.admin.patch(path, {"metadata": {"annotations": annotations}})
+            except KubernetesError as error:
+                if not error.not_found:  # else Kubernetes has just removed it
+                    raise

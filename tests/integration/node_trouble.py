@@ -9,7 +9,6 @@ from typing import Any
 from dra_spawner import names
 from dra_spawner.json_types import JsonObject
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.faulty_hub import Faulty
 
 
 class NodeTrouble:
@@ -34,6 +33,10 @@ class NodeTrouble:
         self.seconds = seconds
         self._order: list[str] = []
         self._tried: dict[str, int] = {}
+
+    def begin_again(self) -> None:
+        """Count from the next pod on."""
+        self._order.clear()
 
     @property
     def options(self) -> dict[str, Any]:
@@ -135,8 +138,3 @@ async def withdraw_device(cluster: ClusterUnderTest, pod: JsonObject, *, is_mark
         path = cluster.path("pods", metadata["name"], "status")
         await cluster.admin.patch(path, {"metadata": {"uid": metadata["uid"]}, "status": status})
     await cluster.admin.delete(cluster.path("pods", metadata["name"]), uid=metadata["uid"])
-
-
-def said(faulty: Faulty) -> list[str]:
-    """The messages on the progress page."""
-    return [event["message"] for event in faulty.user.spawner.events]

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from dra_spawner.kube.api import resource_path
 from dra_spawner.spawner.objects.leftovers import Sweep
 from dra_spawner.spawner.objects.start_objects import utc_now
 from tests.cluster.access import HUB_ACCOUNT, RBAC_API
 from tests.cluster.fault_proxy import Fault
-from tests.integration.faulty_hub import Faulty, faulty_on
+from tests.integration.faulty_hub import Faulty, faults_at, faulty_on, with_a_user_each
 from tests.integration.network_definitions import NETWORKS, networks_served
 from tests.polling import eventually
 
@@ -66,7 +64,7 @@ async def companions(faulty: Faulty, **entries: Any) -> None:
 
 
 async def config_maps(faulty: Faulty) -> dict[str, dict[str, Any]]:
-    items = (await faulty.cluster.admin.list(faulty.cluster.path("configmaps")))["items"]
+    items = await faulty.items("configmaps")
     return {item["metadata"]["name"]: item for item in items if item["metadata"]["name"] != "kube-root-ca.crt"}
 
 
@@ -79,17 +77,12 @@ async def test_a_companion_of_the_start_goes_with_its_pod(faulty):
     assert found["metadata"]["name"].startswith("jupyter-ada-gpu-settings-")
     assert (found["data"], found["metadata"]["labels"]["hub.jupyter.org/username"]) == (OWN["data"], "ada")
     await faulty.stop()
-    await faulty.nothing_is_left()
-    await eventually(lambda: _none(faulty), "the companion is gone")
-
-
-async def _none(faulty: Faulty) -> bool:
-    return await config_maps(faulty) == {}
+    await faulty.nothing_is_left("configmaps")
 
 
 async def test_a_shared_companion_goes_with_the_last_server(faulty):
     await companions(faulty, vlan=SHARED)
-    ada, bob = faulty.side.user("ada"), faulty.side.user("bob")
+    ada, bob = faulty.user("ada"), faulty.user("bob")
     await ada.spawn("", {})
     await bob.spawn("", {})
     found = (await config_maps(faulty))["vlan-42"]
@@ -98,8 +91,7 @@ async def test_a_shared_companion_goes_with_the_last_server(faulty):
     await ada.stop("")
     assert (await config_maps(faulty))["vlan-42"]["metadata"]["uid"] == found["metadata"]["uid"]
     await bob.stop("")
-    await eventually(lambda: _none(faulty), "the companion is gone")
-    await faulty.nothing_is_left()
+    await faulty.nothing_is_left("configmaps")
 
 
 async def test_an_administrators_own_object_is_used_and_stays(faulty):
@@ -112,22 +104,34 @@ async def test_an_administrators_own_object_is_used_and_stays(faulty):
     await faulty.nothing_is_left()
 
 
-@pytest.mark.parametrize("manifest", [OWN, SHARED], ids=["own", "shared"])
-@pytest.mark.parametrize("resource", ["configmaps", "pods"])
-@pytest.mark.parametrize(
-    "fault", [Fault.refuse(), Fault.lose_answer(), Fault.answer(403, "Forbidden", "no")], ids=["refused", "lost", "403"]
-)
-async def test_one_failed_request(faulty, manifest, resource, fault):
-    await companions(faulty, entry=manifest)
-    faulty.proxy.fail(fault, verb="create", resource=resource)
-    error = await faulty.spawn()
-    assert faulty.proxy.count("create", resource), "the fault has to be met"
-    if error is None:
-        await faulty.stop()
-    else:
-        assert getattr(error, "jupyterhub_message", "")
-    await faulty.nothing_is_left()
-    await eventually(lambda: _none(faulty), "the companion is gone")
+async def test_one_failed_request(real_cluster):
+    """Each fault at the creation of the companion and of the pod, for a companion of one start and for a shared one."""
+    faults = {"refused": Fault.refuse(), "lost": Fault.lose_answer(), "403": Fault.answer(403, "Forbidden", "no")}
+    shared = {**SHARED, "metadata": {"name": "vlan-{username}"}}
+    async with faulty_on(real_cluster, gpus=8) as hub:
+        await companions(hub)
+        claim = hub.side.spawner_config.device_claims["gpu"]
+        hub.side.spawner_config.profile_list = [
+            {
+                "display_name": kind,
+                "slug": kind,
+                "kubespawner_override": {
+                    "device_claims": {"gpu": {**claim, "companions": {"entry": {"manifest": manifest}}}}
+                },
+            }
+            for kind, manifest in (("own", OWN), ("shared", shared))
+        ]
+
+        async def start(user, kind, fault, verb, resource):
+            met = hub.fail_for(user, fault, verb, resource)
+            await hub.start_and_stop(user, profile=kind)
+            assert met, "the fault has to be met"
+
+        rows = faults_at(faults, [("create", "configmaps"), ("create", "pods")])
+        await with_a_user_each(
+            {f"{kind}: {row}": (kind, *values) for row, values in rows.items() for kind in ("own", "shared")}, start
+        )
+        await hub.nothing_is_left("configmaps")
 
 
 async def test_a_hub_that_was_killed_leaves_companions_to_the_sweep(faulty):
@@ -148,7 +152,7 @@ async def test_a_hub_that_was_killed_leaves_companions_to_the_sweep(faulty):
 
     assert await sweep(utc_now()) == []
     assert len(await sweep(max(ends, utc_now()).replace(year=ends.year + 1))) == 3
-    assert await _none(faulty)
+    assert await config_maps(faulty) == {}
     await faulty.nothing_is_left()
 
 

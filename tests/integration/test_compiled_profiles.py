@@ -7,8 +7,9 @@ import asyncio
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from dra_spawner.kube.api import KubernetesError, resource_path
+from dra_spawner.kube.api import KubernetesError
 from dra_spawner.profiles import compile_device_claims, template_manifest
+from tests.integration.compiled_pods import allow_admin_access
 from tests.profiles import strategies
 
 EXAMPLES = 300
@@ -84,11 +85,6 @@ def lost(sent, answer, path=""):
             yield from lost(own, other, f"{path}[{index}]")
     elif sent != answer:
         yield f"{path}: {sent!r} became {answer!r}"
-
-
-async def allow_admin_access(cluster):
-    label = {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
-    await cluster.admin.patch(resource_path("v1", "namespaces", name=cluster.namespace), label)
 
 
 async def test_a_real_api_server_takes_what_the_language_accepts(real_cluster):

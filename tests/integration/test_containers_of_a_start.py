@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import sys
 
-import pytest
-
 from tests.integration.devices import classes, node_with, shareable, whole
 from tests.integration.hub_process import HubProcess
 from tests.polling import eventually
@@ -37,15 +35,6 @@ c.DRASpawner.profile_list = [
 """
 
 
-@pytest.fixture
-async def hub(cluster):
-    await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0"), whole("gpu-1")))
-    values = {"PYTHON": sys.executable, "DIRECTORY": str(cluster.directory), "REPORT": REPORT, "WAIT": WAIT}
-    more = "".join(f"{name} = {value!r}\n" for name, value in values.items()) + CONFIG
-    async with HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, more) as hub:
-        yield hub
-
-
 async def devices(cluster, hub):
     """Container -> the devices in its environment."""
     seen = {"notebook": await hub.server_environment("ada")}
@@ -53,6 +42,7 @@ async def devices(cluster, hub):
         # The other containers may start later than the notebook answers.
         await eventually((cluster.directory / name).exists, f"the report of {name}")
         seen[name] = json.loads((cluster.directory / name).read_text())
+        (cluster.directory / name).unlink()
     return {
         name: sorted(
             device
@@ -64,20 +54,22 @@ async def devices(cluster, hub):
     }
 
 
-async def test_by_default_only_the_notebook_gets_devices(cluster, hub):
-    await hub.spawn("ada", {"profile": "plain"})
-    await hub.until_ready("ada")
-    assert await devices(cluster, hub) == {"notebook": ["node-a/gpu-0"], "prepare": [], "proxy": [], "helper": []}
-    await hub.stop_server("ada")
-
-
-async def test_containers_that_are_named_get_devices(cluster, hub):
-    await hub.spawn("ada", {"profile": "spread"})
-    await hub.until_ready("ada")
-    assert await devices(cluster, hub) == {
-        "notebook": ["node-a/gpu-1"],
-        "prepare": ["node-a/gpu-1"],
-        "proxy": ["node-a/gpu-0"],
-        "helper": ["node-a/gpu-0", "node-a/gpu-1"],
-    }
-    await hub.stop_server("ada")
+async def test_only_the_notebook_and_the_containers_that_are_named_get_devices(embedded_cluster):
+    cluster = embedded_cluster
+    await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0"), whole("gpu-1")))
+    values = {"PYTHON": sys.executable, "DIRECTORY": str(cluster.directory), "REPORT": REPORT, "WAIT": WAIT}
+    more = "".join(f"{name} = {value!r}\n" for name, value in values.items()) + CONFIG
+    async with HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, more) as hub:
+        for profile, expected in {
+            "plain": {"notebook": ["node-a/gpu-0"], "prepare": [], "proxy": [], "helper": []},
+            "spread": {
+                "notebook": ["node-a/gpu-1"],
+                "prepare": ["node-a/gpu-1"],
+                "proxy": ["node-a/gpu-0"],
+                "helper": ["node-a/gpu-0", "node-a/gpu-1"],
+            },
+        }.items():
+            await hub.spawn("ada", {"profile": profile})
+            await hub.until_ready("ada")
+            assert await devices(cluster, hub) == expected, profile
+            await hub.stop_server("ada")

@@ -6,76 +6,28 @@ Every example has a node of its own in one cluster, to which its pod is bound.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from dataclasses import replace
 from typing import Any
 
-from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import resource_path
-from dra_spawner.profiles import ClaimPlan, compile_device_claims, template_manifest
+from dra_spawner.profiles import compile_device_claims
 from tests.cluster.claim_names import own_claim_names
 from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.compiled_pods import allow_admin_access, claims_of, manifests, pod_of, results, send
 from tests.profiles.drivers.bed import device_classes
 from tests.profiles.drivers.beds import BEDS
 from tests.profiles.drivers.choices import TOLERATIONS
 from tests.profiles.drivers.documented_claims import DOCUMENTED, DocumentedClaim
 
-ADMIN_LABEL = {"resource.kubernetes.io/admin-access": "true"}
-CONTAINERS = ("notebook", "sidecar", "warm-up")
 WAITS: dict[str, list[str]] = {}
-
-
-def templates(plan: ClaimPlan, prefix: str) -> list[JsonObject]:
-    return [
-        template_manifest(claim, name=f"{prefix}-{claim.name}", namespace="", labels={}, annotations={})
-        for claim in plan.claims
-        if claim.spec is not None
-    ]
-
-
-def pod_of(plan: ClaimPlan, prefix: str, node: str) -> JsonObject:
-    """A pod with the claims, for one node; ``warm-up`` is an init container."""
-    claims = plan.container_claims()
-    containers: dict[bool, list[JsonObject]] = {True: [], False: []}
-    for name in CONTAINERS:
-        if name == "notebook" or name in claims:
-            resources = {"claims": claims.get(name, [])}
-            container = {"name": name, "image": "example.com/image:1", "resources": resources}
-            containers[name == "warm-up"].append(container)
-    spec = {
-        "containers": containers[False],
-        "initContainers": containers[True],
-        "resourceClaims": [claim.pod_entry(f"{prefix}-{claim.name}") for claim in plan.claims],
-        "nodeSelector": {"kubernetes.io/hostname": node},
-        "tolerations": TOLERATIONS,
-        "terminationGracePeriodSeconds": 0,
-    }
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"{prefix}-server"}, "spec": spec}
-
-
-def without_namespace(obj: JsonObject) -> JsonObject:
-    obj.get("metadata", {}).pop("namespace", None)
-    return obj
-
-
-async def allowed_devices(cluster: ClusterUnderTest, pod: JsonObject) -> dict[str, list[str]]:
-    """Request -> devices of the pod's claims."""
-    names = [status["resourceClaimName"] for status in pod["status"].get("resourceClaimStatuses", ())]
-    names += [entry["resourceClaimName"] for entry in pod["spec"]["resourceClaims"] if entry.get("resourceClaimName")]
-    devices: dict[str, list[str]] = defaultdict(list)
-    for name in names:
-        claim = await cluster.admin.get(cluster.path("resourceclaims", name))
-        for result in claim["status"]["allocation"]["devices"]["results"]:
-            devices[result["request"]].append(result["device"])
-    return {request: sorted(found) for request, found in devices.items()}
 
 
 async def allocate(cluster: ClusterUnderTest, documented: DocumentedClaim, node: str) -> dict[str, list[str]]:
     """Devices that the scheduler gives the example on its node; nothing while the pod is pending."""
     plan = compile_device_claims(documented.device_claims, admin_access=True)
-    pod = pod_of(plan, node, node)
+    where = {"nodeSelector": {"kubernetes.io/hostname": node}, "tolerations": TOLERATIONS}
+    pod = pod_of(plan, node, f"{node}-server", **where)
     standing = () if documented.standing is None else (documented.standing,)
-    created = await cluster.publish(*standing, *map(without_namespace, templates(plan, node)), pod)
+    created = await send(cluster, *standing, *manifests(plan, node), pod)
     await own_claim_names(cluster, created[-1:])
     name = pod["metadata"]["name"]
     if documented.devices is None:
@@ -83,22 +35,17 @@ async def allocate(cluster: ClusterUnderTest, documented: DocumentedClaim, node:
         return WAITS
     path = cluster.path("pods", name)
     scheduled = await cluster.wait_for(path, lambda each: bool(each["spec"].get("nodeName")))
-    return await allowed_devices(cluster, scheduled)
-
-
-async def _allow_admin_access(cluster: ClusterUnderTest) -> None:
-    path = resource_path("v1", "namespaces", name=cluster.namespace)
-    await cluster.admin.patch(path, {"metadata": {"labels": ADMIN_LABEL}})
+    return results(await claims_of(cluster, scheduled))
 
 
 async def test_every_documented_claim_is_taken(cluster: ClusterUnderTest):
     """By the API server, whether there is a device or not."""
-    await _allow_admin_access(cluster)
+    await allow_admin_access(cluster)
     sent = 0
     for number, documented in enumerate(DOCUMENTED.values()):
         for value in filter(None, (documented.device_claims, documented.words)):
-            for manifest in templates(compile_device_claims(value, admin_access=True), f"c{number}-{sent}"):
-                (created,) = await cluster.publish(without_namespace(manifest))
+            for manifest in manifests(compile_device_claims(value, admin_access=True), f"c{number}-{sent}"):
+                (created,) = await send(cluster, manifest)
                 assert created["spec"]["spec"] == manifest["spec"]["spec"]
                 sent += 1
     assert sent > len(DOCUMENTED)
@@ -106,7 +53,7 @@ async def test_every_documented_claim_is_taken(cluster: ClusterUnderTest):
 
 async def test_every_documented_claim_gets_its_devices(cluster: ClusterUnderTest):
     """Each example has a suitable node of its own, so that no example uses devices of another one."""
-    await _allow_admin_access(cluster)
+    await allow_admin_access(cluster)
     await cluster.start_kubelet(fake=True)
     examples = {f"{each.bed}-{number}": each for number, each in enumerate(DOCUMENTED.values()) if each.bed}
     beds = [replace(BEDS[each.bed], name=node) for node, each in examples.items()]

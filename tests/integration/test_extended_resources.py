@@ -10,36 +10,25 @@ from dra_spawner.devcluster.kubelet.node_agent import node_manifest
 from dra_spawner.dra.objects import DeviceClass
 from dra_spawner.kube.api import resource_path
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
-from tests.integration.devices import DRIVER, whole
-from tests.integration.scheduling_script import Script
+from tests.integration.devices import device_class, node_with, whole
+from tests.integration.scheduling_script import Script, request
+from tests.integration.scheduling_script import claim as claim_named
 
 RESOURCE = "example.com/gpu"
 IMPLICIT = "deviceclass.resource.kubernetes.io/gpu.example.com"
 GPU_CLASS = "gpu.example.com"
 
 
-def gpu_class(name: str = GPU_CLASS, **spec: Any) -> dict[str, Any]:
-    selector = {"cel": {"expression": f'device.driver == "{DRIVER}"'}}
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "DeviceClass",
-        "metadata": {"name": name},
-        "spec": {"selectors": [selector], **spec},
-    }
+def gpu_class(**spec: Any) -> dict[str, Any]:
+    made = device_class(GPU_CLASS, "true")
+    made["spec"] |= spec
+    return made
 
 
 def node_with_gpus(name: str, count: int, **capacity: str) -> list[dict[str, Any]]:
-    manifest = node_manifest(name, capacity={"cpu": "4", "memory": "8Gi", "pods": "20", **capacity})
-    pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
-    spec = {"driver": DRIVER, "nodeName": name, "pool": pool, "devices": [whole(f"gpu-{n}") for n in range(count)]}
-    node = {"apiVersion": "v1", "kind": "Node", **manifest}
-    if not count:
-        return [node]
-    metadata = {"name": f"{name}-{DRIVER}"}
-    return [
-        node,
-        {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": metadata, "spec": spec},
-    ]
+    node, *slices = node_with(name, *(whole(f"gpu-{n}") for n in range(count)))
+    node["status"] = node_manifest(name, capacity={"cpu": "4", "memory": "8Gi", "pods": "20", **capacity})["status"]
+    return [node, *slices]
 
 
 def container(name: str, amount: str = "", resource: str = RESOURCE, **more: Any) -> dict[str, Any]:
@@ -112,15 +101,7 @@ async def test_every_class_stands_for_a_resource_of_its_own(cluster, script):
 async def test_containers_init_containers_and_claims_of_its_own(cluster, script):
     """An init container uses devices of later containers; devices that it needs beyond them are in the claim, too."""
     await cluster.publish(gpu_class(extendedResourceName=RESOURCE), *node_with_gpus("a", 5))
-    exactly = {"deviceClassName": GPU_CLASS}
-    await cluster.publish(
-        {
-            "apiVersion": "resource.k8s.io/v1",
-            "kind": "ResourceClaim",
-            "metadata": {"name": "own"},
-            "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}},
-        }
-    )
+    await cluster.publish(claim_named("own", request(GPU_CLASS)))
     init = [
         container("first", "2"),
         container("sidecar", "1", restartPolicy="Always"),
@@ -179,9 +160,7 @@ async def test_a_pod_with_a_claim_and_a_resource_of_a_device_plugin(cluster, scr
     """kube-scheduler 1.36.3 makes a claim for no devices there, fails on it, and never schedules the pod."""
     node, part = node_with_gpus("a", 1, **{RESOURCE: "1"})
     await cluster.publish(gpu_class(extendedResourceName=RESOURCE), node, part)
-    spec = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": GPU_CLASS}}]}}
-    claim = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "own"}, "spec": spec}
-    await cluster.publish(claim)
+    await cluster.publish(claim_named("own", request(GPU_CLASS)))
     entries = [{"name": "own", "resourceClaimName": "own"}]
     notebook = pod("notebook", container("notebook", "1"), resourceClaims=entries)
     refused = await script.waits(notebook, "nil or empty request mappings")
@@ -200,24 +179,23 @@ async def test_a_server_gets_the_resource_by_its_profile_and_the_next_user_reads
     await faulty.cluster.publish(*node_with_gpus("gpus", 1))
     override = {"device_claims": {"gpu": None}, "extra_resource_limits": {RESOURCE: "1"}}
     faulty.side.spawner_config.profile_list = [{"display_name": "GPU", "kubespawner_override": override}]
-    ada, bob = faulty.side.user("ada"), faulty.side.user("bob")
-    await ada.spawn("", {})
+    assert await faulty.spawn() is None
     claim = await special_claim(faulty.cluster, "jupyter-ada")
     assert devices(claim) == ["gpu-0"]
-    assert ada.spawner.attempt.plan.extended_resources.claim_spec([DeviceClass.from_json(existing)]) == claim["spec"]
+    extended = faulty.user().spawner.attempt.plan.extended_resources
+    assert extended.claim_spec([DeviceClass.from_json(existing)]) == claim["spec"]
 
-    faulty.side.spawner_config.start_timeout = 20
-    with pytest.raises(SpawnRefused, match="All devices of this kind are in use"):
-        await bob.spawn("", {})
-    await bob.stop("")
-    await ada.stop("")
+    error = await faulty.give_up("bob", "All devices of this kind are in use")
+    assert isinstance(error, SpawnRefused)
+    assert "All devices of this kind are in use" in str(error)
+    for user in ("bob", "ada"):
+        await faulty.stop(user)
     await faulty.cluster.wait_gone(faulty.cluster.path("resourceclaims"))
 
 
 async def test_an_unknown_resource_is_reported(faulty):
     faulty.side.spawner_config.device_claims = {}
     faulty.side.spawner_config.extra_resource_limits = {"example.com/unknown": "1"}
-    faulty.side.spawner_config.start_timeout = 20
-    error = await faulty.spawn()
+    error = await faulty.give_up(text="No node has example.com/unknown now.")
     assert "No node has example.com/unknown now." in str(error)
     await faulty.stop()

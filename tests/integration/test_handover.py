@@ -1,15 +1,14 @@
-"""Handovers as users have them: a real hub, the real service as its child, both clusters."""
+"""Handovers as users have them: a real hub, and the real service as its child."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
 import aiohttp
-import pytest
 
 from dra_spawner import names
 from dra_spawner.placeholders.planner.published_shapes import read_config_map
@@ -20,20 +19,7 @@ from tests.integration.handover_hub import PROFILE, WANTED, Hub, Json, messages,
 from tests.polling import eventually
 
 
-@pytest.fixture
-async def hub(cluster: ClusterUnderTest, request: pytest.FixtureRequest) -> AsyncIterator[Hub]:
-    """A hub whose service has a Lease for 15 s, or as long as the parameter says."""
-    await prepare(cluster)
-    async with Hub(cluster, await service_kubeconfig(cluster), lease_seconds=getattr(request, "param", 15)) as hub:
-        yield hub
-
-
-#: Of a service that leads to the end of a test, on a busy machine too.
-long_lease = pytest.mark.parametrize("hub", [60], indirect=True, ids=["long lease"])
-
-
-@long_lease
-async def test_a_user_gets_a_warm_claim(hub: Hub):
+async def a_user_gets_a_warm_claim(hub: Hub) -> None:
     await hub.until_warm()
     warm_claims = {
         entry["resourceClaimName"] for pod in await hub.placeholders() for entry in pod["spec"]["resourceClaims"]
@@ -67,6 +53,9 @@ async def test_a_user_gets_a_warm_claim(hub: Hub):
     assert "Published the shapes of profiles: choices=2 combinations=0 skipped=0" in hub.log.read_text()
 
 
+SOON_OVER = "c.DRASpawnerService.reservation_seconds = 8\n"
+
+
 async def start_ten(hub: Hub, meanwhile: Callable[[], Awaitable[None]] | None = None) -> list[Json]:
     """Start the servers of ten users at once; their claims. Each user gets a server of their own."""
     users = [f"user-{number}" for number in range(10)]
@@ -87,34 +76,49 @@ async def start_ten(hub: Hub, meanwhile: Callable[[], Awaitable[None]] | None = 
     return claims
 
 
-@long_lease
-async def test_ten_users_at_once_with_three_placeholders(hub: Hub):
+async def ten_users_at_once_with_three_placeholders(hub: Hub) -> None:
     await hub.until_warm()
     claims = await start_ten(hub)
     assert len([claim for claim in claims if names.RESERVED_FOR in claim["metadata"]["labels"]]) >= WANTED
     await hub.only_placeholders_are_left()
 
 
-async def test_a_service_is_killed_between_reservations(hub: Hub):
+async def test_users_get_warm_claims(cluster: ClusterUnderTest):
+    await prepare(cluster)
+    # The service leads to the end of the test, on a busy machine too.
+    async with Hub(cluster, await service_kubeconfig(cluster), lease_seconds=60) as hub:
+        await a_user_gets_a_warm_claim(hub)
+        await ten_users_at_once_with_three_placeholders(hub)
+
+
+async def test_a_service_is_killed_between_reservations(real_cluster: ClusterUnderTest):
     """Some claims are reserved by then. Later starts ask no service, or the next process."""
-    await hub.until_warm()
-    process = await hub.service_process()
+    await prepare(real_cluster)
+    # The hub looks each second whether the service is alive.
+    impatient = "c.DRASpawner.placement_wait_seconds = 2\nc.Spawner.poll_interval = 1\n"
+    hub = Hub(real_cluster, await service_kubeconfig(real_cluster), impatient, lease_seconds=6, settings=SOON_OVER)
+    async with hub:
+        await hub.until_warm()
+        process = await hub.service_process()
 
-    async def kill() -> None:
-        async def is_reserved() -> bool:
-            return any(names.RESERVED_FOR in each["metadata"]["labels"] for each in await hub.items("resourceclaims"))
+        async def kill() -> None:
+            async def is_reserved() -> bool:
+                return any(
+                    names.RESERVED_FOR in each["metadata"]["labels"] for each in await hub.items("resourceclaims")
+                )
 
-        await eventually(is_reserved, "a claim is reserved")
-        os.kill(process, signal.SIGKILL)
+            await eventually(is_reserved, "a claim is reserved")
+            os.kill(process, signal.SIGKILL)
 
-    await start_ten(hub, kill)
-    assert await hub.service_process() != process
-    await hub.only_placeholders_are_left()
-    await hub.until_warm()
+        await start_ten(hub, kill)
+        assert await hub.service_process() != process
+        await hub.only_placeholders_are_left()
+        await hub.until_warm()
 
 
-async def test_a_standby_reserves_nothing(cluster: ClusterUnderTest):
+async def test_a_standby_reserves_nothing(embedded_cluster: ClusterUnderTest):
     """Another replica leads: the standby answers so, and servers start with claims of their own."""
+    cluster = embedded_cluster
     await prepare(cluster)
     now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
     lease = {

@@ -19,8 +19,8 @@ from dra_spawner.spawner.steps.pod_watch import PodWatch
 from tests.cluster.fault_proxy import Fault
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import DRIVER, node_with, shareable, whole
-from tests.integration.faulty_hub import Faulty, faulty_on
-from tests.integration.node_trouble import NodeTrouble, fail_pod, hanging_pod, said, withdraw_device
+from tests.integration.faulty_hub import Faulty, faulty_on, hurried
+from tests.integration.node_trouble import NodeTrouble, fail_pod, hanging_pod, withdraw_device
 from tests.integration.warm_placeholders import IMAGE, node, warm_placeholders
 from tests.polling import eventually
 from tests.presence import present
@@ -53,14 +53,10 @@ async def hub_sees_node(faulty: Faulty) -> None:
     """Wait until the start has seen on which node its pod is."""
 
     def node_is_seen() -> bool:
-        watch = faulty.user.spawner.attempt.step(PodWatch)
+        watch = faulty.user().spawner.attempt.step(PodWatch)
         return bool(watch and watch.seen.get("spec", {}).get("nodeName"))
 
     await eventually(node_is_seen, "the start sees the pod's node")
-
-
-async def pod_of(faulty: Faulty) -> dict[str, Any]:
-    return await faulty.cluster.admin.get(faulty.cluster.path("pods", "jupyter-ada"))
 
 
 def named(pod: dict[str, Any]) -> tuple[str, str]:
@@ -78,26 +74,25 @@ def named(pod: dict[str, Any]) -> tuple[str, str]:
         ("device-unhealthy", "Device {device} on node {node} does not work any more."),
     ],
 )
-async def test_a_server_is_made_again_on_another_node(cluster, kind, sentence):
-    async with on_nodes(cluster, NodeTrouble(hanging=1), "node-b") as faulty:
+async def test_a_server_is_made_again_on_another_node(embedded_cluster, kind, sentence):
+    async with on_nodes(embedded_cluster, NodeTrouble(hanging=1), "node-b") as faulty:
         before = counted()
         starting = asyncio.create_task(faulty.spawn())
-        first = await hanging_pod(cluster)
-        await fail_pod(cluster, first, kind)
+        first = await hanging_pod(embedded_cluster)
+        await fail_pod(embedded_cluster, first, kind)
         assert await starting is None
-        second = await pod_of(faulty)
+        second = await faulty.pod()
         assert second["metadata"]["uid"] != first["metadata"]["uid"]
         assert second["spec"]["nodeName"] != first["spec"]["nodeName"]
         assert faulty.requests().count("create pods") == 2
         assert more_than(before) == {KIND_OF.get(kind, kind): 1.0}
         device, node = named(first)
         expected = sentence.format(node=node, device=device)
-        assert said(faulty).count(f"{expected} It is started again, on another node.") == 1
-        claims = (await cluster.admin.list(cluster.path("resourceclaims")))["items"]
+        assert faulty.messages().count(f"{expected} It is started again, on another node.") == 1
+        claims = await faulty.items("resourceclaims")
         owners = {owner["uid"] for claim in claims for owner in claim["metadata"]["ownerReferences"]}
         assert second["metadata"]["uid"] in owners
-        await faulty.stop()
-        await faulty.nothing_is_left()
+        await faulty.stop_last()
 
 
 async def test_devices_that_are_not_prepared(cluster):
@@ -109,56 +104,54 @@ async def test_devices_that_are_not_prepared(cluster):
             cluster.path("pods", "jupyter-ada"), lambda pod: bool(pod["spec"].get("nodeName"))
         )
         assert await starting is None
-        assert (await pod_of(faulty))["spec"]["nodeName"] != first["spec"]["nodeName"]
+        assert (await faulty.pod())["spec"]["nodeName"] != first["spec"]["nodeName"]
         assert more_than(before) == {"preparation-failed": 1.0}
         device, node = named(first)
         sentence = (
             f"Node {node} could not make device {device} ready for this server. It is started again, on another node."
         )
-        assert sentence in said(faulty)
-        await faulty.stop()
-        await faulty.nothing_is_left()
+        assert sentence in faulty.messages()
+        await faulty.stop_last()
 
 
-async def test_a_device_that_is_withdrawn(cluster):
-    async with on_nodes(cluster, NodeTrouble(hanging=1), "node-b") as faulty:
+async def test_a_device_that_is_withdrawn(embedded_cluster):
+    async with on_nodes(embedded_cluster, NodeTrouble(hanging=1), "node-b") as faulty:
         before = counted()
         starting = asyncio.create_task(faulty.spawn())
-        first = await hanging_pod(cluster)
+        first = await hanging_pod(embedded_cluster)
         await hub_sees_node(faulty)
-        await withdraw_device(cluster, first)
+        await withdraw_device(embedded_cluster, first)
         assert await starting is None
-        assert (await pod_of(faulty))["spec"]["nodeName"] != first["spec"]["nodeName"]
+        assert (await faulty.pod())["spec"]["nodeName"] != first["spec"]["nodeName"]
         assert more_than(before) == {"device-withdrawn": 1.0}
-        await faulty.stop()
-        await faulty.nothing_is_left()
+        await faulty.stop_last()
 
 
-async def test_a_device_is_withdrawn_and_the_hub_watches_no_events(cluster):
+async def test_a_device_is_withdrawn_and_the_hub_watches_no_events(embedded_cluster):
     """As where its watch of events is behind the watch of pods: the API server is asked for the pod's events."""
-    async with on_nodes(cluster, NodeTrouble(hanging=1), "node-b") as faulty:
+    async with on_nodes(embedded_cluster, NodeTrouble(hanging=1), "node-b") as faulty:
         faulty.side.spawner_config.events_enabled = False
         before = counted()
         starting = asyncio.create_task(faulty.spawn())
-        first = await hanging_pod(cluster)
+        first = await hanging_pod(embedded_cluster)
         await hub_sees_node(faulty)
-        await withdraw_device(cluster, first, is_marked=False)
+        await withdraw_device(embedded_cluster, first, is_marked=False)
         assert await starting is None
         assert more_than(before) == {"device-withdrawn": 1.0}
-        await faulty.stop()
-        await faulty.nothing_is_left()
+        await faulty.stop_last()
 
 
-async def test_the_only_node_gets_the_server_again(cluster):
-    async with on_nodes(cluster, NodeTrouble(hanging=1)) as faulty:
+async def test_the_only_node_gets_the_server_again(embedded_cluster):
+    async with on_nodes(embedded_cluster, NodeTrouble(hanging=1)) as faulty:
         starting = asyncio.create_task(faulty.spawn())
-        first = await hanging_pod(cluster)
-        await fail_pod(cluster, first, "claim-lost")
+        first = await hanging_pod(embedded_cluster)
+        await fail_pod(embedded_cluster, first, "claim-lost")
         assert await starting is None
-        assert (await pod_of(faulty))["metadata"]["uid"] != first["metadata"]["uid"]
-        assert any(each.endswith("It is started again, with another device if there is one.") for each in said(faulty))
-        await faulty.stop()
-        await faulty.nothing_is_left()
+        assert (await faulty.pod())["metadata"]["uid"] != first["metadata"]["uid"]
+        assert any(
+            each.endswith("It is started again, with another device if there is one.") for each in faulty.messages()
+        )
+        await faulty.stop_last()
 
 
 async def test_the_second_failure_ends_the_start(cluster):
@@ -183,30 +176,30 @@ async def test_the_second_failure_ends_the_start(cluster):
         await faulty.nothing_is_left()
 
 
-async def test_slow_preparation_is_left_alone(cluster):
+async def test_slow_preparation_is_left_alone(embedded_cluster):
     """Longer than the limit, but nothing fails."""
-    async with on_nodes(cluster, NodeTrouble(seconds=4.0), "node-b") as faulty:
+    async with on_nodes(embedded_cluster, NodeTrouble(seconds=2.0), "node-b") as faulty:
         faulty.side.spawner_config.heal_after_seconds = 1
         assert await faulty.spawn() is None
         assert faulty.requests().count("create pods") == 1
         await faulty.stop()
 
 
-async def test_preparation_that_fails_for_a_moment_is_left_alone(cluster):
-    async with on_nodes(cluster, NodeTrouble(undevised=1, tries=4), "node-b") as faulty:
+async def test_preparation_that_fails_for_a_moment_is_left_alone(embedded_cluster):
+    async with on_nodes(embedded_cluster, NodeTrouble(undevised=1, tries=4), "node-b") as faulty:
         faulty.side.spawner_config.heal_after_seconds = 10
         assert await faulty.spawn() is None
-        assert await cluster.wait_event("jupyter-ada", "FailedPrepareDynamicResources")
+        assert await embedded_cluster.wait_event("jupyter-ada", "FailedPrepareDynamicResources")
         assert faulty.requests().count("create pods") == 1
         await faulty.stop()
 
 
-async def test_no_time_left(cluster):
-    async with on_nodes(cluster, NodeTrouble(hanging=1), "node-b") as faulty:
+async def test_no_time_left(embedded_cluster):
+    async with on_nodes(embedded_cluster, NodeTrouble(hanging=1), "node-b") as faulty:
         # Ten seconds are left when it begins, and a second pod needs ten.
         faulty.side.spawner_config.start_timeout = 12
         starting = asyncio.create_task(faulty.spawn())
-        await fail_pod(cluster, await hanging_pod(cluster), "claim-lost")
+        await fail_pod(embedded_cluster, await hanging_pod(embedded_cluster), "claim-lost")
         error = str(await starting)
         assert "lost track of device" in error
         assert error.endswith("No time was left for a second try. Please try again.")
@@ -214,55 +207,53 @@ async def test_no_time_left(cluster):
         await faulty.nothing_is_left()
 
 
-async def test_switched_off(cluster):
-    async with on_nodes(cluster, NodeTrouble(hanging=1), "node-b") as faulty:
+async def test_switched_off(embedded_cluster):
+    async with on_nodes(embedded_cluster, NodeTrouble(hanging=1), "node-b") as faulty:
         faulty.side.spawner_config.heal_after_seconds = 0
         starting = asyncio.create_task(faulty.spawn())
-        await fail_pod(cluster, await hanging_pod(cluster), "not-admitted")
+        await fail_pod(embedded_cluster, await hanging_pod(embedded_cluster), "not-admitted")
         assert "The server's pod has failed: UnexpectedAdmissionError" in str(await starting)
         await faulty.nothing_is_left()
 
 
-async def test_servers_without_devices_are_not_made_again(cluster):
-    async with on_nodes(cluster, NodeTrouble(hanging=1), "node-b") as faulty:
+async def test_servers_without_devices_are_not_made_again(embedded_cluster):
+    async with on_nodes(embedded_cluster, NodeTrouble(hanging=1), "node-b") as faulty:
         faulty.side.spawner_config.device_claims = {}
         faulty.side.spawner_config.start_timeout = 15
         starting = asyncio.create_task(faulty.spawn())
-        await fail_pod(cluster, await hanging_pod(cluster), "not-admitted")
-        assert await starting is not None
+        await fail_pod(embedded_cluster, await hanging_pod(embedded_cluster), "not-admitted")
+        assert await hurried(starting) is not None
         assert faulty.requests().count("create pods") == 1
         await faulty.nothing_is_left()
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_the_user_stops_the_server_meanwhile(cluster, when):
+async def test_the_user_stops_the_server_meanwhile(embedded_cluster, when):
     """Before the second pod is there, and after."""
-    async with on_nodes(cluster, NodeTrouble(hanging=2), "node-b") as faulty:
+    async with on_nodes(embedded_cluster, NodeTrouble(hanging=2), "node-b") as faulty:
         starting = asyncio.create_task(faulty.spawn())
-        first = await hanging_pod(cluster)
-        await fail_pod(cluster, first, "claim-lost")
+        first = await hanging_pod(embedded_cluster)
+        await fail_pod(embedded_cluster, first, "claim-lost")
         if when == "before":
-            await cluster.wait_gone(cluster.path("pods", "jupyter-ada"))
+            await embedded_cluster.wait_gone(embedded_cluster.path("pods", "jupyter-ada"))
         else:
-            await hanging_pod(cluster, other_than=first["metadata"]["uid"])
-        cancel_start(faulty.user.spawner)
+            await hanging_pod(embedded_cluster, other_than=first["metadata"]["uid"])
+        cancel_start(faulty.user().spawner)
         with contextlib.suppress(asyncio.CancelledError):
             await starting
-        await faulty.stop()
-        await faulty.nothing_is_left()
+        await faulty.stop_last()
         assert faulty.requests().count("create pods") <= 2
 
 
-async def test_the_first_pod_cannot_be_removed_at_once(cluster):
-    async with on_nodes(cluster, NodeTrouble(hanging=1), "node-b") as faulty:
+async def test_the_first_pod_cannot_be_removed_at_once(embedded_cluster):
+    async with on_nodes(embedded_cluster, NodeTrouble(hanging=1), "node-b") as faulty:
         faulty.proxy.fail(Fault.answer(500), verb="delete", resource="pods", times=3)
         starting = asyncio.create_task(faulty.spawn())
-        first = await hanging_pod(cluster)
-        await fail_pod(cluster, first, "claim-lost")
+        first = await hanging_pod(embedded_cluster)
+        await fail_pod(embedded_cluster, first, "claim-lost")
         assert await starting is None
-        assert (await pod_of(faulty))["metadata"]["uid"] != first["metadata"]["uid"]
-        await faulty.stop()
-        await faulty.nothing_is_left()
+        assert (await faulty.pod())["metadata"]["uid"] != first["metadata"]["uid"]
+        await faulty.stop_last()
 
 
 async def test_the_controller_withdraws_a_device(real_cluster):
@@ -277,13 +268,12 @@ async def test_the_controller_withdraws_a_device(real_cluster):
         path = resource_path(names.RESOURCE_API, "resourceslices", None, f"{node}-{DRIVER}")
         await real_cluster.admin.patch(path, {"spec": {"devices": [{**shareable(device), "taints": [taint]}]}})
         assert await starting is None
-        assert (await pod_of(faulty))["spec"]["nodeName"] != node
+        assert (await faulty.pod())["spec"]["nodeName"] != node
         assert more_than(before) == {"device-withdrawn": 1.0}
-        assert any(f"on node {node} was withdrawn while this server started." in each for each in said(faulty)), said(
-            faulty
+        assert any(f"on node {node} was withdrawn while this server started." in each for each in faulty.messages()), (
+            faulty.messages()
         )
-        await faulty.stop()
-        await faulty.nothing_is_left()
+        await faulty.stop_last()
 
 
 async def test_a_warm_claim_that_fails_is_deleted(cluster):
@@ -305,5 +295,4 @@ async def test_a_warm_claim_that_fails_is_deleted(cluster):
             assert await starting is None
             await world.until(lambda: len(world.warm(warm_hub.shape)) == 1)
             assert any("lost track of device" in each for each in warm_hub.said())
-            await warm_hub.stop()
-            await warm_hub.only_placeholders_are_left()
+            await warm_hub.stop_last()

@@ -1,4 +1,4 @@
-"""Intel GPUs of the device-plugin age: from a profile to a pod on the node with the chosen cards, on both clusters."""
+"""Intel GPUs of the device-plugin age: from a profile to a pod on the node with the chosen cards."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ from dra_spawner.spawner.accounts.intel_gas_ledger import AssignedCards, GpuLedg
 from dra_spawner.spawner.hub_wide import forget_hub
 from tests.cluster.fault_proxy import Fault, FaultProxy, Request
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.faulty_hub import hub_behind_proxy
+from tests.integration.faulty_hub import Faulty, faults_at, hub_behind_proxy, with_a_user_each
 from tests.presence import present
 from tests.profiles.intel_gas.gpus import gpu_node
-from tests.spawner.hub_side import HubSide
 
 
 def node(name: str, cards: str = "0.1", **options: Any) -> dict[str, Any]:
@@ -38,11 +37,8 @@ def node(name: str, cards: str = "0.1", **options: Any) -> dict[str, Any]:
     }
 
 
-class GpuHub:
+class GpuHub(Faulty):
     """A hub's side on a cluster whose nodes have Intel GPUs."""
-
-    def __init__(self, cluster: ClusterUnderTest, proxy: FaultProxy, side: HubSide) -> None:
-        self.cluster, self.proxy, self.side = cluster, proxy, side
 
     async def start(self, name: str, intel_gas: dict[str, Any] | None = None) -> dict[str, Any]:
         """Start a user's server; its pod."""
@@ -50,16 +46,6 @@ class GpuHub:
             self.side.spawner_config.intel_gas = intel_gas
         await self.side.user(name).spawn("", {})
         return await self.pod(name)
-
-    async def stop(self, name: str) -> None:
-        await self.side.user(name).stop("")
-        await self.cluster.wait_gone(self.cluster.path("pods", f"jupyter-{name}"))
-
-    async def pod(self, name: str) -> dict[str, Any]:
-        return await self.cluster.admin.get(self.cluster.path("pods", f"jupyter-{name}"))
-
-    async def pods(self) -> list[dict[str, Any]]:
-        return (await self.cluster.admin.list(self.cluster.path("pods")))["items"]
 
 
 @contextlib.asynccontextmanager
@@ -71,12 +57,10 @@ async def faulty_api(cluster: ClusterUnderTest) -> AsyncIterator[tuple[FaultProx
 
 
 @pytest.fixture
-async def gpus(cluster: ClusterUnderTest) -> AsyncIterator[GpuHub]:
-    async with hub_behind_proxy(cluster) as (proxy, side):
-        config = side.spawner_config
-        config.start_timeout = 90
-        yield GpuHub(cluster, proxy, side)
-        forget_hub()
+async def gpus(embedded_cluster: ClusterUnderTest) -> AsyncIterator[GpuHub]:
+    """Without a device plugin a control plane counts these cards only: `test_the_scheduler_counts_extended_resources`."""
+    async with hub_behind_proxy(embedded_cluster) as (proxy, side):
+        yield GpuHub(embedded_cluster, proxy, side)
 
 
 def annotations_of(pod: dict[str, Any]) -> dict[str, str]:
@@ -126,13 +110,14 @@ async def test_servers_share_cards_until_they_are_full_even_after_the_hub_restar
     assert annotations_of(await gpus.start("eve"))["gas-container-cards"] == "card1"
     forget_hub()
     assert annotations_of(await gpus.start("dan"))["gas-container-cards"] == "card1", "rebuilt from the pods"
-    rebuilt = rebuild(await gpus.pods())
+    rebuilt = rebuild(await gpus.items("pods"))
     assert rebuilt.warnings == ()
     assert {card: use.millicores for card, use in rebuilt.ledger.uses()["node-a"].items()} == {
         "card0": 1000,
         "card1": 1000,
     }
-    await gpus.stop("bob")
+    await gpus.side.user("bob").stop("")
+    await gpus.cluster.wait_gone(gpus.cluster.path("pods", "jupyter-bob"))
     forget_hub()
     assert annotations_of(await gpus.start("zoe"))["gas-container-cards"] == "card0", "given back"
 
@@ -211,43 +196,40 @@ async def test_where_gas_chose_for_a_pod_it_chooses_for_all(gpus: GpuHub):
     assert annotations_of(pod)["gas-container-cards"] == "card0"
 
 
-async def test_the_scheduler_counts_extended_resources(gpus: GpuHub):
+async def test_the_scheduler_counts_extended_resources(cluster: ClusterUnderTest):
     """Also on the embedded cluster: a pod whose limits fit on no node is pending."""
-    await gpus.cluster.publish(node("node-a", "0"))
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "large"},
-        "spec": {
-            "containers": [
-                {"name": "main", "image": "a:1", "resources": {"limits": {"gpu.intel.com/millicores": "1001"}}}
-            ]
-        },
-    }
-    await gpus.cluster.publish(pod)
-    await gpus.cluster.wait_event("large", "FailedScheduling", text="Insufficient gpu.intel.com/millicores")
+    await cluster.start_kubelet(fake=True)
+    large = {"name": "main", "image": "a:1", "resources": {"limits": {"gpu.intel.com/millicores": "1001"}}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "large"}, "spec": {"containers": [large]}}
+    await cluster.publish(node("node-a", "0"), pod)
+    await cluster.wait_event("large", "FailedScheduling", text="Insufficient gpu.intel.com/millicores")
 
 
-@pytest.mark.parametrize("resource", ["nodes", "pods"])
-@pytest.mark.parametrize("fault", [Fault.answer(500), Fault.answer(403), Fault.hold()], ids=["500", "403", "no answer"])
-async def test_a_start_works_when_the_ledger_cannot_be_read(gpus: GpuHub, resource, fault):
+async def test_a_start_works_when_the_ledger_cannot_be_read(gpus: GpuHub):
     await gpus.cluster.publish(node("node-a"))
     first = await gpus.start("first", {"count": 1, "scheduler": "gas"})
     assert "gas-ts" not in annotations_of(first)
-    forget_hub()
-    failed: list[Request] = []
+    faults = {"500": Fault.answer(500), "403": Fault.answer(403), "no answer": Fault.hold()}
+    gpus.side.spawner_config.intel_gas = {"millicores": 50, "scheduler": "none"}
 
-    def is_of_ledger(request: Request) -> bool:
-        """KubeSpawner's reflector lists pods with a selector, again and again; without an answer it would see none."""
-        found = "labelSelector" not in request.path
-        failed.extend([request] * found)
-        return found
+    async def start(user: str, fault: Fault, verb: str, resource: str) -> None:
+        forget_hub()
+        failed: list[Request] = []
 
-    gpus.proxy.fail(fault, verb="list", resource=resource, times=None, matching=is_of_ledger)
-    pod = await gpus.start("ada", {"millicores": 500, "scheduler": "none"})
-    assert failed
-    assert pod["spec"]["containers"][0]["resources"]["limits"]["gpu.intel.com/millicores"] == "500"
-    assert "gas-container-cards" not in annotations_of(pod)
+        def is_of_ledger(request: Request) -> bool:
+            """KubeSpawner's reflector lists pods with a selector, again and again; without an answer it would see none."""
+            found = "labelSelector" not in request.path
+            failed.extend([request] * found)
+            return found
+
+        gpus.proxy.fail(fault, verb=verb, resource=resource, times=None, matching=is_of_ledger)
+        pod = await gpus.start(user)
+        gpus.proxy.heal()
+        assert failed
+        assert pod["spec"]["containers"][0]["resources"]["limits"]["gpu.intel.com/millicores"] == "50"
+        assert "gas-container-cards" not in annotations_of(pod)
+
+    await with_a_user_each(faults_at(faults, [("list", "nodes"), ("list", "pods")]), start, at_once=1)
 
 
 async def test_a_hook_that_replaces_annotations_does_not_lose_the_cards(gpus: GpuHub):

@@ -20,36 +20,36 @@ from tests.polling import PATIENCE_SECONDS
 from .kubelet_pods import NODE, container_status, waiting_reason
 
 
-async def test_crash_loop_backs_off(cluster: ClusterUnderTest):
-    await cluster.publish(NODE)
-    await cluster.publish(pod("loop", [sys.executable, "-c", "raise SystemExit(1)"], restartPolicy="Always"))
-    body = await cluster.wait_for(
-        cluster.path("pods", "loop"),
+async def test_crash_loop_backs_off(embedded_cluster: ClusterUnderTest):
+    await embedded_cluster.publish(NODE)
+    await embedded_cluster.publish(pod("loop", [sys.executable, "-c", "raise SystemExit(1)"], restartPolicy="Always"))
+    body = await embedded_cluster.wait_for(
+        embedded_cluster.path("pods", "loop"),
         lambda obj: waiting_reason(obj) == "CrashLoopBackOff",
     )
     status = body["status"]["containerStatuses"][0]
     assert "back-off 10s restarting failed container=main" in status["state"]["waiting"]["message"]
     assert status["lastState"]["terminated"]["exitCode"] == 1
     assert body["status"]["phase"] == "Running"
-    await cluster.wait_event("loop", "BackOff", text="Back-off restarting failed container main in pod loop_")
+    await embedded_cluster.wait_event("loop", "BackOff", text="Back-off restarting failed container main in pod loop_")
 
 
-async def test_back_off_doubles_and_runs_on_the_clusters_clock(cluster: ClusterUnderTest):
+async def test_back_off_doubles_and_runs_on_the_clusters_clock(embedded_cluster: ClusterUnderTest):
     """A minute and more of back-off in a few seconds; a container that runs for ten minutes would begin anew."""
-    await cluster.start_kubelet(fake=True, clock=ScaledClock(speed=20))
-    assert cluster.fake_runtime is not None
-    await cluster.publish(NODE)
-    await cluster.publish(pod("loop", [], restartPolicy="Always"))
+    await embedded_cluster.start_kubelet(fake=True, clock=ScaledClock(speed=20))
+    assert embedded_cluster.fake_runtime is not None
+    await embedded_cluster.publish(NODE)
+    await embedded_cluster.publish(pod("loop", [], restartPolicy="Always"))
     waited = []
     async with asyncio.timeout(PATIENCE_SECONDS):
-        async for _, obj in cluster.admin.watch(cluster.path("pods")):
+        async for _, obj in embedded_cluster.admin.watch(embedded_cluster.path("pods")):
             state = container_status(obj).get("state", {})
             if "waiting" in state and state["waiting"]["reason"] == "CrashLoopBackOff":
                 waited.append(state["waiting"]["message"].partition(" restarting")[0])
             if "running" in state:
                 if container_status(obj)["restartCount"] == 4:
                     break
-                cluster.fake_runtime.exit(cluster.namespace, "loop", "main", 1)
+                embedded_cluster.fake_runtime.exit(embedded_cluster.namespace, "loop", "main", 1)
     # The first restart is at once.
     assert list(dict.fromkeys(waited)) == ["back-off 10s", "back-off 20s", "back-off 40s"]
 

@@ -78,7 +78,7 @@ async def test_a_server_learns_of_its_own_devices_only(embedded_cluster):
             await log_in(session, hub, "ada")
             assert (await ask(hub, session=session))[0] == 403, "a page that the user has open"
 
-        short = await new_token(hub, "ada", expires_in=5, **of_ada)
+        short = await new_token(hub, "ada", expires_in=1, **of_ada)
 
         async def has_expired() -> bool:
             return (await ask(hub, short))[0] == 403
@@ -95,7 +95,8 @@ async def test_a_server_learns_of_its_own_devices_only(embedded_cluster):
         await eventually(is_served, "the hub answers after a restart, too")
 
 
-async def test_share_protection_network_and_health_are_shown(cluster):
+async def test_share_protection_network_and_health_are_shown(real_cluster):
+    cluster = real_cluster
     await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
     async with HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, CONFIG) as hub:
         await hub.spawn("ada", {"profile": "half"})

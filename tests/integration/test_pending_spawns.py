@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable
 
 import yaml
 
@@ -15,7 +12,7 @@ from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.handover_hub import prepare
 from tests.integration.hub_process import ROOT, HubProcess
 from tests.polling import eventually
-from tests.service.replica import Replica, replica
+from tests.service.replica import replica
 
 SHARE = {"profile": "gpu-slice"}
 WHOLE = {"profile": "gpu-whole"}
@@ -39,40 +36,23 @@ COUNTS = "dra-spawner"
 TOKENS = {COUNTS: SCOPES["scopes"], "only-lists": ["list:users"], "may-nothing": []}
 
 
-@dataclass
-class _World:
-    hub: HubProcess
-    service: Replica
-    file: Path
-
-    def spawns(self, token: str) -> HubSpawns:
-        controller = self.service.controller
-        return HubSpawns(
-            f"{self.hub.url}/hub/api", token * 4, lambda: controller.published, lambda: known_servers(controller)
-        )
-
-
-@contextlib.asynccontextmanager
-async def hub_beside_service(cluster: ClusterUnderTest) -> AsyncIterator[_World]:
+async def test_spawns_count_until_the_cluster_shows_them(embedded_cluster: ClusterUnderTest) -> None:
     """A hub whose servers wait for a file, and a service with one placeholder for its shares."""
+    cluster = embedded_cluster
     await prepare(cluster)
     file = cluster.directory / "go"
     more = MORE.format(file=str(file), tokens=TOKENS)
-    placeholders = {"gpu-slice": {"min": 1}}
     async with (
         HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, more) as hub,
-        replica(cluster, placeholders=placeholders) as service,
+        replica(cluster, placeholders={"gpu-slice": {"min": 1}}) as service,
     ):
-        await service.until(lambda: "gpu-slice" in service.controller.published.shapes, "the hub's choices")
-        try:
-            yield _World(hub, service, file)
-        finally:
-            file.touch()
+        controller = service.controller
 
+        def spawns_seen_with(token: str, known: Callable[[], KnownServers]) -> HubSpawns:
+            return HubSpawns(f"{hub.url}/hub/api", token * 4, lambda: controller.published, known)
 
-async def test_spawns_count_until_the_cluster_shows_them(embedded_cluster: ClusterUnderTest) -> None:
-    async with hub_beside_service(embedded_cluster) as world:
-        hub, service, spawns = world.hub, world.service, world.spawns(COUNTS)
+        await service.until(lambda: "gpu-slice" in controller.published.shapes, "the hub's choices")
+        spawns = spawns_seen_with(COUNTS, lambda: known_servers(controller))
         for user, options in (("ada", SHARE), ("bob", SHARE), ("cem", WHOLE)):
             status, _ = await hub.spawn(user, options)
             assert status == 202
@@ -81,34 +61,29 @@ async def test_spawns_count_until_the_cluster_shows_them(embedded_cluster: Clust
         assert (spawns.pending("gpu-slice"), spawns.pending("gpu-whole")) == (2, 1)
         assert spawns.pending_of_profile("gpu-slice") == 2
 
-        shape = service.controller.published.shapes["gpu-slice"]
+        # Without the scopes nothing counts, and a sentence says why.
+        for token in ("only-lists", "may-nothing", "unknown"):
+            blind = spawns_seen_with(token, lambda: known_servers(controller))
+            await blind.refresh()
+            (problem,) = blind.problems()
+            assert "needs the scopes list:users and read:servers" in problem, token
+            assert blind.pending("gpu-slice") == 0
+
+        shape = controller.published.shapes["gpu-slice"]
         await service.until_warm(shape, 1)
         assert (await service.place(shape, "jupyter-ada"))["kind"] == "warm"
         await service.until(lambda: spawns.pending("gpu-slice") == 1, "the reserved placeholder stands for a spawn")
 
-        world.file.touch()
+        file.touch()
 
         # The hub is not asked again: the pods show it.
         await service.until(lambda: spawns.pending("gpu-slice") == 0, "the pods stand for all")
         for user in ("ada", "bob"):
             await hub.until_ready(user)
-        alone = HubSpawns(
-            f"{hub.url}/hub/api", COUNTS * 4, lambda: service.controller.published, lambda: KnownServers()
-        )
+        alone = spawns_seen_with(COUNTS, KnownServers)
 
         async def ready_ones_do_not_count() -> bool:
             await alone.refresh()
             return alone.pending("gpu-slice") == 0
 
         await eventually(ready_ones_do_not_count, "the hub says that they run")
-
-
-async def test_without_the_scopes_nothing_counts_and_a_sentence_says_why(embedded_cluster: ClusterUnderTest) -> None:
-    async with hub_beside_service(embedded_cluster) as world:
-        await world.hub.spawn("ada", SHARE)
-        for token in ("only-lists", "may-nothing", "unknown"):
-            spawns = world.spawns(token)
-            await spawns.refresh()
-            (problem,) = spawns.problems()
-            assert "needs the scopes list:users and read:servers" in problem, token
-            assert spawns.pending("gpu-slice") == 0

@@ -87,7 +87,8 @@ async def test_an_account_that_may_do_little_knows_little(real_cluster):
         assert getattr(facts, name) is None
 
 
-async def test_the_command_asks_a_cluster(cluster, capsys):
+async def test_the_command_asks_a_cluster(real_cluster, capsys):
+    cluster = real_cluster
     await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0"), whole("gpu-1")))
     file = cluster.directory / "profiles.yaml"
     file.write_text(yaml.safe_dump(PROFILES))
@@ -230,7 +231,8 @@ async def test_a_broken_choice_is_logged_refused_and_heals(cluster):
         await hub.stop_server("ada")
 
 
-async def test_a_choice_that_fits_no_present_node_is_refused_where_no_others_come(cluster):
+async def test_a_choice_that_fits_no_present_node_is_refused_where_no_others_come(embedded_cluster):
+    cluster = embedded_cluster
     await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
     async with hub_on(cluster, "c.DRASpawner.nodes_may_be_added = False\n") as hub:
         # Before its first look at the cluster, the hub refuses no choice because of the cluster.
@@ -242,7 +244,8 @@ async def test_a_choice_that_fits_no_present_node_is_refused_where_no_others_com
             assert "45Gi of memory is more than any device gives; most is 40Gi." in body["message"]
 
 
-async def test_rules_can_be_ignored(cluster):
+async def test_rules_can_be_ignored(embedded_cluster):
+    cluster = embedded_cluster
     await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
     more = "c.DRASpawner.nodes_may_be_added = False\nc.DRASpawner.ignored_profile_rules = ['share-too-large', 'never-fits']\n"
     async with hub_on(cluster, more + "c.DRASpawner.start_timeout = 8\n") as hub:
@@ -252,11 +255,14 @@ async def test_rules_can_be_ignored(cluster):
         assert body["message"].startswith("Gave up after 8 seconds.")
 
 
-async def test_a_cluster_that_cannot_be_asked_refuses_nobody(cluster):
+async def test_a_cluster_that_cannot_be_asked_refuses_nobody(embedded_cluster):
+    cluster = embedded_cluster
     await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0"), whole("gpu-1")))
     async with cluster.fault_proxy() as proxy:
         proxy.fail(Fault.answer(500, "InternalError"), verb="list", resource="deviceclasses", times=None)
-        hub = HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig_for(proxy.url), cluster.namespace, MORE)
+        soon = 'c.JupyterHub.tornado_settings = {"slow_spawn_timeout": 1}\n'
+        kubeconfig = cluster.hub_kubeconfig_for(proxy.url)
+        hub = HubProcess(cluster.directory / "hub", kubeconfig, cluster.namespace, MORE + soon)
         async with hub:
             await logged(hub, "Profiles are not checked against the cluster, which does not answer")
             status, body = await hub.spawn("ada", {"profile": "gpu-slice"})

@@ -29,7 +29,7 @@ async def test_objects_of_others_are_used_and_stay(faulty: Faulty):
     faulty.side.spawner_config.device_claims = {"channel": {"template": "imex-channel"}, "team": {"claim": "team-gpu"}}
     assert await faulty.spawn() is None
     assert faulty.requests() == ["create pods"]
-    pod = await cluster.admin.get(cluster.path("pods", "jupyter-ada"))
+    pod = await faulty.pod()
     assert pod["spec"]["resourceClaims"] == [
         {"name": "channel", "resourceClaimTemplateName": "imex-channel"},
         {"name": "team", "resourceClaimName": "team-gpu"},
@@ -37,10 +37,9 @@ async def test_objects_of_others_are_used_and_stay(faulty: Faulty):
     await faulty.stop()
     await cluster.wait_gone(cluster.path("pods"))
     assert faulty.requests() == ["create pods", "delete pods"]
-    left = [await cluster.admin.list(cluster.path(f"resourceclaim{plural}")) for plural in ("s", "templates")]
-    assert "team-gpu" in {item["metadata"]["name"] for item in left[0]["items"]}
-    assert [item["metadata"]["name"] for item in left[1]["items"]] == ["imex-channel"]
-    assert not left[1]["items"][0]["metadata"].get("ownerReferences")
+    assert "team-gpu" in {item["metadata"]["name"] for item in await faulty.items("resourceclaims")}
+    (left,) = await faulty.items("resourceclaimtemplates")
+    assert (left["metadata"]["name"], left["metadata"].get("ownerReferences")) == ("imex-channel", None)
 
 
 async def test_an_alternative_without_class_is_refused_with_a_sentence(faulty: Faulty):
@@ -59,11 +58,10 @@ async def test_the_second_alternative_is_taken_where_the_first_is_not_free(fault
     }
     faulty.side.spawner_config.device_claims = {"gpu": {"first_available": alternatives}}
     assert await faulty.spawn() is None
-    (claim,) = (await faulty.cluster.admin.list(faulty.cluster.path("resourceclaims")))["items"]
+    (claim,) = await faulty.items("resourceclaims")
     (result,) = claim["status"]["allocation"]["devices"]["results"]
     assert (result["request"], result["consumedCapacity"]) == ("gpu/share", {"memory": "10Gi"})
-    await faulty.stop()
-    await faulty.nothing_is_left()
+    await faulty.stop_last()
 
 
 async def test_the_reason_why_no_alternative_is_free_is_shown(faulty: Faulty):
@@ -72,10 +70,9 @@ async def test_the_reason_why_no_alternative_is_free_is_shown(faulty: Faulty):
         "huge": {"device_class": SHARE_CLASS, "capacity": {"memory": "400Gi"}},
     }
     faulty.side.spawner_config.device_claims = {"gpu": {"first_available": alternatives}}
-    faulty.side.spawner_config.start_timeout = 60
-    error = await faulty.spawn()
-    assert "Gave up after 60 seconds." in str(error)
-    assert "needs" in str(error) or "more than a device allows" in str(error)
+    error = await faulty.give_up(text="No device gives a share of this size: ")
+    assert "Gave up after 90 seconds." in str(error)
+    assert "No device gives a share of this size: " in str(error)
     await faulty.nothing_is_left()
 
 
@@ -86,7 +83,7 @@ async def test_one_template_under_two_names_gives_two_claims(faulty: Faulty):
     starting = asyncio.create_task(faulty.spawn())
     await own_claim_names(cluster, [await cluster.wait_for(cluster.path("pods", "jupyter-ada"))])
     assert await starting is None
-    claims = (await cluster.admin.list(cluster.path("resourceclaims")))["items"]
+    claims = await faulty.items("resourceclaims")
     assert [len(claim["status"]["reservedFor"]) for claim in claims] == [1, 1]
     await faulty.stop()
     await cluster.wait_gone(cluster.path("resourceclaims"))

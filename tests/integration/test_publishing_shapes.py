@@ -1,4 +1,4 @@
-"""The shapes that the hub writes for the service, and its message where it may not; on both clusters."""
+"""The shapes that the hub writes for the service, and its message where it may not."""
 
 from __future__ import annotations
 
@@ -21,6 +21,12 @@ from tests.running import running
 from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of
 
 CONFIG_MAPS = "configmaps"
+
+
+@pytest.fixture
+def cluster(embedded_cluster):
+    """Rights that are missing are injected, so the control plane has no part in it."""
+    return embedded_cluster
 
 
 @pytest.fixture

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+from datetime import UTC, datetime, timedelta
 
 import aiohttp
 
 from dra_spawner import names
 from dra_spawner.kube.api import resource_path
 from dra_spawner.rehearsal_commands.rehearse_command import RehearseOptions, run_rehearse
+from dra_spawner.service.context import Role
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.placeholders.controller.objects import WHOLE, node, prepare, shape
-from tests.polling import PATIENCE_SECONDS
 from tests.service.replica import Json, Replica, publish_shapes, replica
 
 LINE = "5 of gpu-whole tomorrow at 17:00"
@@ -83,7 +84,11 @@ async def test_a_cluster_that_is_scaled_to_zero(embedded_cluster: ClusterUnderTe
     settings: Json = {"placeholders": {"gpu-whole": {"min": 0, "max": 50}}, "history": {"keep_days": 0}}
     async with replica(cluster, **settings) as service:
         ahead = service.controller.scale_ahead
-        await service.until(lambda: ahead.demand_of("gpu-whole") is not None, "the first minute", 60 + PATIENCE_SECONDS)
+        await service.until(lambda: "gpu-whole" in service.controller.published.shapes, "the hub's choices")
+        await service.until(lambda: service.context.role is Role.LEADER, "it leads")
+        ahead.begin(datetime.now(UTC) - timedelta(minutes=2))  # the first minute is over
+        service.controller.advance_forecasts()
+        await service.until(lambda: ahead.demand_of("gpu-whole") is not None, "the first minute")
         await cluster.admin.delete(
             resource_path(names.RESOURCE_API, "resourceslices", None, devices["metadata"]["name"])
         )

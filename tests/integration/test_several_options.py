@@ -1,4 +1,4 @@
-"""Users choose several options of a profile: a real hub, the real service as its child, both clusters."""
+"""Users choose several options of a profile: a real hub, the real service as its child, the real scheduler."""
 
 from __future__ import annotations
 
@@ -51,11 +51,13 @@ def capacity(claim: Json) -> str:
     return str(result["consumedCapacity"]["memory"])
 
 
-async def test_a_user_of_two_options_gets_a_warm_claim_or_preempts_a_placeholder(cluster: ClusterUnderTest) -> None:
+async def test_a_user_of_two_options_gets_a_warm_claim_or_preempts_a_placeholder(
+    real_cluster: ClusterUnderTest,
+) -> None:
+    cluster = real_cluster
     await cluster.publish(*classes(), priority_class(), *node_with("node-a", shareable("gpu-0"), images=[IMAGE]))
-    hub = Hub(cluster, await service_kubeconfig(cluster), PROFILES)
-    settings = hub.directory / "service_config.py"
-    settings.write_text(f"{settings.read_text()}c.DRASpawnerService.placeholders = {REPLICAS!r}\n")
+    settings = f"c.DRASpawnerService.placeholders = {REPLICAS!r}\n"
+    hub = Hub(cluster, await service_kubeconfig(cluster), PROFILES, settings=settings)
     async with hub:
         await hub.until_warm(2)
         # The warm claim of a combination is handed over.

@@ -14,11 +14,11 @@ from tests.polling import eventually
 
 
 @pytest.fixture
-def waiting(faulty: Faulty) -> Faulty:
+def waiting(embedded_faulty: Faulty) -> Faulty:
     """A start that waits long for a device."""
-    faulty.side.spawner_config.device_claims = {"gpu": {"device_class": "gpu.example.com"}}
-    faulty.side.spawner_config.start_timeout = 180
-    return faulty
+    embedded_faulty.side.spawner_config.device_claims = {"gpu": {"device_class": "gpu.example.com"}}
+    embedded_faulty.side.spawner_config.start_timeout = 180
+    return embedded_faulty
 
 
 async def ended_by(waiting: Faulty, work: Any) -> str:
@@ -39,7 +39,7 @@ async def test_a_pod_that_somebody_deletes(waiting):
 async def test_a_pod_that_the_reflector_lost(waiting):
     """KubeSpawner replaces a reflector that failed by one that is empty until it has listed the pods."""
 
-    spawner = waiting.user.spawners[""]
+    spawner = waiting.user().spawner
 
     def is_asked_for() -> bool:
         spawner.pod_reflector.resources.clear()  # again and again, as it lists the pods after some seconds

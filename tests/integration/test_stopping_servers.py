@@ -16,6 +16,10 @@ c.DRASpawnerService.placeholders = {"gpu": {"min": 0, "max": 1}}
 """
 
 
+#: The hub answers soon that a server is on its way.
+SOON = """
+c.JupyterHub.tornado_settings = {"slow_spawn_timeout": 1}
+"""
 #: JupyterHub gives an interrupted start one second to end, and then fails.
 SLOW_CLEAN_UP = """
 import asyncio
@@ -51,7 +55,7 @@ async def statuses_of_browser(service: Service, user: str) -> set[int]:
 
 
 async def test_a_start_that_takes_its_time_to_clean_up_is_stopped(embedded_cluster: ClusterUnderTest) -> None:
-    async with hub_with_service(embedded_cluster, SETTINGS, SLOW_CLEAN_UP) as service:
+    async with hub_with_service(embedded_cluster, SETTINGS, SOON + SLOW_CLEAN_UP) as service:
         await service.ready()
         started, _ = await service.hub.request("POST", "/users/user/server", {"profile": "gpu-whole"})
         assert started in (201, 202)
@@ -65,7 +69,7 @@ async def test_a_start_that_takes_its_time_to_clean_up_is_stopped(embedded_clust
 
 
 async def test_a_server_is_stopped_with_the_rights_of_the_caller(embedded_cluster: ClusterUnderTest) -> None:
-    async with hub_with_service(embedded_cluster, SETTINGS) as service:
+    async with hub_with_service(embedded_cluster, SETTINGS, SOON) as service:
         await service.ready()
         started, _ = await service.hub.request("POST", "/users/user/server", {"profile": "gpu-whole"})
         assert started in (201, 202)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from dra_spawner.devcluster.kubelet.node_agent import node_manifest
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.scheduling_script import (
@@ -44,50 +42,42 @@ WHOLE_ONLY = {
 }
 
 
-@pytest.mark.parametrize(
-    ("refused", "message"),
-    [
-        pytest.param(
-            pod("user", cpu="17"),
-            f"0/4 nodes are available: 4 Insufficient cpu. no new claims to deallocate, {NOT_HELPFUL}",
-            id="cpu",
-        ),
-        pytest.param(
-            pod("user", nodeSelector={"no": "node"}),
-            "0/4 nodes are available: 4 node(s) didn't match Pod's node affinity/selector. "
-            f"no new claims to deallocate, {NOT_HELPFUL}",
-            id="selector",
-        ),
-        pytest.param(
-            pod("user", cpu="17", affinity=WHOLE_ONLY),
-            "0/4 nodes are available: 1 Insufficient cpu, 3 node(s) didn't satisfy plugin(s) [NodeAffinity]. "
-            f"no new claims to deallocate, {NOT_HELPFUL}",
-            id="one node by name",
-        ),
-        pytest.param(
-            pod("user", template="missing-class"),
-            "0/4 nodes are available: request r: device class missing.example.com does not exist. "
-            f"no new claims to deallocate, {NOT_HELPFUL}",
-            id="class",
-        ),
-        pytest.param(pod("user", template="too-large"), NO_DEVICES, id="share beyond the device"),
-        pytest.param(
-            pod("user", template="too-large", cpu="17"),
-            f"0/4 nodes are available: 4 Insufficient cpu. still not schedulable, {NOT_HELPFUL}",
-            id="cpu before devices",
-        ),
-        pytest.param(
-            pod("user", volumes=[{"name": "home", "persistentVolumeClaim": {"claimName": "home"}}]),
-            '0/4 nodes are available: persistentvolumeclaim "home" not found. not found',
-            id="volume",
-        ),
-    ],
-)
-async def test_why_a_pod_is_pending(script: Script, refused: dict[str, Any], message: str):
+#: Row -> the pod without its name, and the scheduler's message.
+PENDING: dict[str, tuple[dict[str, Any], str]] = {
+    "cpu": ({"cpu": "17"}, f"0/4 nodes are available: 4 Insufficient cpu. no new claims to deallocate, {NOT_HELPFUL}"),
+    "selector": (
+        {"nodeSelector": {"no": "node"}},
+        "0/4 nodes are available: 4 node(s) didn't match Pod's node affinity/selector. "
+        f"no new claims to deallocate, {NOT_HELPFUL}",
+    ),
+    "one-node-by-name": (
+        {"cpu": "17", "affinity": WHOLE_ONLY},
+        "0/4 nodes are available: 1 Insufficient cpu, 3 node(s) didn't satisfy plugin(s) [NodeAffinity]. "
+        f"no new claims to deallocate, {NOT_HELPFUL}",
+    ),
+    "class": (
+        {"template": "missing-class"},
+        "0/4 nodes are available: request r: device class missing.example.com does not exist. "
+        f"no new claims to deallocate, {NOT_HELPFUL}",
+    ),
+    "share-beyond-the-device": ({"template": "too-large"}, NO_DEVICES),
+    "cpu-before-devices": (
+        {"template": "too-large", "cpu": "17"},
+        f"0/4 nodes are available: 4 Insufficient cpu. still not schedulable, {NOT_HELPFUL}",
+    ),
+    "volume": (
+        {"volumes": [{"name": "home", "persistentVolumeClaim": {"claimName": "home"}}]},
+        '0/4 nodes are available: persistentvolumeclaim "home" not found. not found',
+    ),
+}
+
+
+async def test_why_a_pod_is_pending(script: Script):
     await script.publish(
         template("missing-class", request("missing.example.com")), template("too-large", share("41Gi"))
     )
-    assert await script.waits(refused, message) == message
+    found = {row: await script.waits(pod(row, **options), message) for row, (options, message) in PENDING.items()}
+    assert found == {row: message for row, (_, message) in PENDING.items()}
 
 
 async def test_no_nodes(cluster: ClusterUnderTest):
@@ -95,19 +85,20 @@ async def test_no_nodes(cluster: ClusterUnderTest):
     assert await script.waits(pod("user")) == "no nodes available to schedule pods"
 
 
-@pytest.mark.parametrize("broken", ["claim", "class"])
-async def test_error_in_a_selector_is_reported(script: Script, broken: str):
+async def test_error_in_a_selector_is_reported(script: Script):
     """One device without the attribute stops the pod everywhere."""
     where = [{"cel": {"expression": text}} for text in ("true", 'device.attributes["gpu.example.com"].missing == "x"')]
-    of_class, of_claim = (where, where[:1]) if broken == "class" else (where[:1], where)
-    name = f"{script.cluster.namespace}-class"
-    device_class = {"apiVersion": RESOURCE_API, "kind": "DeviceClass", "metadata": {"name": name}}
-    await script.publish(
-        {**device_class, "spec": {"selectors": of_class}}, claim("wanted", request(name, selectors=of_claim))
-    )
-    owner = f"class {name}" if broken == "class" else f"claim {script.cluster.namespace}/wanted"
-    message = f'running "DynamicResources" filter plugin: {owner}: selector #1: CEL runtime error: no such key: missing'
-    assert await script.waits(pod("user", claim="wanted"), message) == message
+    for broken, of_class, of_claim in (("claim", where[:1], where), ("class", where, where[:1])):
+        name = f"{script.cluster.namespace}-{broken}"
+        device_class = {"apiVersion": RESOURCE_API, "kind": "DeviceClass", "metadata": {"name": name}}
+        await script.publish(
+            {**device_class, "spec": {"selectors": of_class}}, claim(broken, request(name, selectors=of_claim))
+        )
+        owner = f"class {name}" if broken == "class" else f"claim {script.cluster.namespace}/{broken}"
+        message = (
+            f'running "DynamicResources" filter plugin: {owner}: selector #1: CEL runtime error: no such key: missing'
+        )
+        assert await script.waits(pod(broken, claim=broken), message) == message
 
 
 async def test_taints_and_tolerations(cluster: ClusterUnderTest):

@@ -33,13 +33,7 @@ OTHER = BLOCKS["A driver that is not known here", 0]["device_claims"]
 def server(value: dict[str, Any], name: str) -> list[dict[str, Any]]:
     """A pod with these claims, and its templates."""
     plan = compile_claims(expand_claims(parse_device_claims(value), {}))
-    *templates, pod = (*manifests(plan), pod_of(plan))
-    for template in templates:
-        template["metadata"]["name"] += f"-{name}"
-    for entry in pod["spec"]["resourceClaims"]:
-        entry["resourceClaimTemplateName"] += f"-{name}"
-    pod["metadata"]["name"] = name
-    return [*templates, pod]
+    return [*manifests(plan, name), pod_of(plan, name, name)]
 
 
 async def allocated(cluster: ClusterUnderTest, name: str) -> list[dict[str, Any]]:

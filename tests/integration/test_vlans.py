@@ -10,16 +10,22 @@ from typing import Any
 
 import jupyterhub
 import pytest
-from jupyterhub import orm
 
 from dra_spawner import names
 from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.profiles.vlans import leases_from_data
-from dra_spawner.spawner import DRASpawner
 from dra_spawner.spawner.accounts.vlan_leases import VlanLeases
 from tests.cluster.fault_proxy import Fault
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.faulty_hub import Faulty, hub_behind_proxy, without_patience
+from tests.integration.faulty_hub import (
+    Faulty,
+    advance_clock,
+    faults_at,
+    hub_behind_proxy,
+    hurried,
+    with_a_user_each,
+    without_patience,
+)
 from tests.integration.vlan_devices import VLAN_CLASS, vlan_devices
 from tests.polling import PATIENCE_SECONDS, eventually
 
@@ -28,33 +34,13 @@ CLAIMS = {"nic": {"device_class": VLAN_CLASS, "capacity": {"bandwidth": "100M"},
 
 
 class Hub(Faulty):
-    """A hub's side on the cluster with the cards; ``ada`` is its user."""
-
-    @property
-    def spawner(self) -> DRASpawner:
-        """Made when it is first asked for, as the configuration is then."""
-        return self.user.spawner
-
-    def person(self, name: str, *groups: str) -> Any:
-        user = self.side.user(name)
-        for group in groups:
-            found = orm.Group.find(self.side.db, group) or orm.Group(name=group)
-            self.side.db.add(found)
-            found.users.append(user.orm_user)
-        self.side.db.commit()
-        return user
-
-    async def start(self, user: Any) -> BaseException | None:
-        try:
-            await user.spawn("", {})
-        except Exception as error:
-            return error
-        return None
+    """A hub's side on the cluster with the cards."""
 
     async def account(self) -> dict[int, set[str]]:
         """VLAN -> owners, as the ConfigMap has it."""
-        maps = (await self.cluster.admin.list(self.cluster.path(MAPS)))["items"]
-        found: dict[str, Any] = next((each for each in maps if each["metadata"]["name"] == names.VLANS_CONFIG_MAP), {})
+        found: dict[str, Any] = next(
+            (each for each in await self.items(MAPS) if each["metadata"]["name"] == names.VLANS_CONFIG_MAP), {}
+        )
         leases = leases_from_data(found.get("data"))
         return {vlan: {holder.owner for holder in holders} for vlan, holders in leases.items()}
 
@@ -73,8 +59,8 @@ class Hub(Faulty):
         await eventually(is_so, f"the account is {expected}", shows=lambda: found)
 
     async def vlans_of_pods(self) -> dict[str, str]:
-        pods = (await self.cluster.admin.list(self.cluster.path("pods")))["items"]
-        return {pod["metadata"]["name"]: pod["metadata"]["labels"].get("hub.jupyter.org/vlan", "") for pod in pods}
+        labels = {pod["metadata"]["name"]: pod["metadata"]["labels"] for pod in await self.items("pods")}
+        return {name: found.get("hub.jupyter.org/vlan", "") for name, found in labels.items()}
 
     def leases(self, *, later: timedelta = timedelta()) -> VlanLeases:
         """The account as an administrator's program would keep it, at another time."""
@@ -82,8 +68,8 @@ class Hub(Faulty):
         return VlanLeases(self.cluster.admin, namespace, namespace, now=lambda: datetime.now(UTC) + later)
 
 
-@pytest.fixture
-async def hub(cluster: ClusterUnderTest) -> AsyncIterator[Hub]:
+@contextlib.asynccontextmanager
+async def hub_on(cluster: ClusterUnderTest) -> AsyncIterator[Hub]:
     async with hub_behind_proxy(cluster) as (proxy, side):
         await cluster.publish(*vlan_devices())
         config = side.spawner_config
@@ -93,77 +79,94 @@ async def hub(cluster: ClusterUnderTest) -> AsyncIterator[Hub]:
         yield Hub(cluster, proxy, side)
 
 
-async def test_a_start_takes_a_vlan_and_a_stop_gives_it_back(hub: Hub):
-    assert await hub.spawn() is None
-    ((vlan, owners),) = (await hub.account()).items()
+@pytest.fixture
+async def either_hub(cluster: ClusterUnderTest) -> AsyncIterator[Hub]:
+    async with hub_on(cluster) as found:
+        yield found
+
+
+@pytest.fixture
+async def real_hub(real_cluster: ClusterUnderTest) -> AsyncIterator[Hub]:
+    async with hub_on(real_cluster) as found:
+        yield found
+
+
+@pytest.fixture
+async def hub(embedded_cluster: ClusterUnderTest) -> AsyncIterator[Hub]:
+    """For what the control plane has no part in: the account is a ConfigMap that is read and written."""
+    async with hub_on(embedded_cluster) as found:
+        yield found
+
+
+async def test_a_start_takes_a_vlan_and_a_stop_gives_it_back(either_hub: Hub):
+    assert await either_hub.spawn() is None
+    ((vlan, owners),) = (await either_hub.account()).items()
     assert vlan in (100, 101, 102)
     assert owners == {"user:ada"}
-    assert await hub.vlans_of_pods() == {"jupyter-ada": str(vlan)}
-    (claim,) = (await hub.cluster.admin.list(hub.cluster.path("resourceclaims")))["items"]
+    assert await either_hub.vlans_of_pods() == {"jupyter-ada": str(vlan)}
+    (claim,) = await either_hub.items("resourceclaims")
     (entry,) = claim["status"]["allocation"]["devices"]["config"]
     assert entry["opaque"]["parameters"]["config"]["plugins"] == [{"type": "vlan", "vlanId": vlan, "ipam": {}}]
-    assert hub.proxy.count("create", MAPS) == 1
-    await hub.stop()
-    await hub.until_account({})
-    await hub.nothing_is_left()
-    assert await hub.spawn() is None
-    assert set(await hub.account()) == {vlan}, "mostly the same again"
-    await hub.stop()
+    assert either_hub.proxy.count("create", MAPS) == 1
+    await either_hub.stop()
+    await either_hub.until_account({})
+    await either_hub.nothing_is_left()
+    assert await either_hub.spawn() is None
+    assert set(await either_hub.account()) == {vlan}, "mostly the same again"
+    await either_hub.stop()
 
 
 async def test_a_second_server_shares_the_vlan_and_the_last_server_gives_it_back(hub: Hub):
     assert await hub.spawn() is None
-    hub.side.spawner(hub.user, "second")
-    await hub.user.spawn("second", {})
+    hub.side.spawner(hub.user(), "second")
+    assert await hub.spawn(server="second") is None
     assert len(await hub.account()) == 1
     assert len(set((await hub.vlans_of_pods()).values())) == 1
     await hub.stop()
     assert len(await hub.account()) == 1
-    await hub.user.stop("second")
+    await hub.stop(server="second")
     await hub.until_account({})
 
 
 @pytest.mark.parametrize("hubs", ["one hub", "hubs of their own"])
-async def test_many_starts_at_once(hub: Hub, hubs: str, monkeypatch: pytest.MonkeyPatch):
+async def test_many_starts_at_once(either_hub: Hub, hubs: str, monkeypatch: pytest.MonkeyPatch):
     """Six users want three VLANs. Where each is another hub's, nothing but compare-and-swap keeps them apart."""
     if hubs != "one hub":
         monkeypatch.setattr("dra_spawner.spawner.steps.vlan.vlan_lock", lambda _: contextlib.nullcontext())
-    people = [hub.person(f"user-{number}") for number in range(6)]
-    errors = await asyncio.gather(*map(hub.start, people))
+    people = [f"user-{number}" for number in range(6)]
+    errors = await asyncio.gather(*map(either_hub.spawn, people))
     running = [person for person, error in zip(people, errors, strict=True) if error is None]
     assert len(running) == 3, errors
     for error in filter(None, errors):
         assert str(error) == "All 3 VLANs are in use. Please try again when another server has stopped."
         # JupyterHub 5 replaces the reason of any failure during a start.
         assert getattr(error, "reason", None) == ("error" if jupyterhub.version_info < (6,) else "no-vlan")
-    assert sorted((await hub.vlans_of_pods()).values()) == ["100", "101", "102"]
-    assert await hub.account() == {
-        int(vlan): {f"user:{name.removeprefix('jupyter-')}"} for name, vlan in (await hub.vlans_of_pods()).items()
+    assert sorted((await either_hub.vlans_of_pods()).values()) == ["100", "101", "102"]
+    assert await either_hub.account() == {
+        int(vlan): {f"user:{name.removeprefix('jupyter-')}"}
+        for name, vlan in (await either_hub.vlans_of_pods()).items()
     }
-    await asyncio.gather(*(person.stop("") for person in running))
-    await hub.until_account({})
-    await hub.nothing_is_left()
+    await asyncio.gather(*map(either_hub.stop, running))
+    await either_hub.until_account({})
+    await either_hub.nothing_is_left()
 
 
 async def test_vlans_of_groups(hub: Hub):
     hub.side.spawner_config.vlans = {"by": "group", "groups": ["maths", "physics"], "range": "100-102"}
-    ada, bob, eve, dan = (
-        hub.person("ada", "physics"),
-        hub.person("bob", "physics", "maths"),
-        hub.person("eve", "maths"),
-        hub.person("dan", "art"),
-    )
-    for person in (ada, bob, eve):
-        assert await hub.start(person) is None
-    refused = await hub.start(dan)
+    groups = {"ada": ["physics"], "bob": ["physics", "maths"], "eve": ["maths"], "dan": ["art"]}
+    for user, names_of_groups in groups.items():
+        hub.user(user, *names_of_groups)
+    for user in ("ada", "bob", "eve"):
+        assert await hub.spawn(user) is None
+    refused = await hub.spawn("dan")
     assert str(refused) == "This choice is for members of groups maths or physics; you are not a member."
     assert getattr(refused, "status_code", None) == 403
     pods = await hub.vlans_of_pods()
     assert pods["jupyter-bob"] == pods["jupyter-eve"] != pods["jupyter-ada"]
     assert {owner for owners in (await hub.account()).values() for owner in owners} == {"group:maths", "group:physics"}
-    await bob.stop("")
+    await hub.stop("bob")
     assert len(await hub.account()) == 2, "one of the group is still there"
-    await asyncio.gather(ada.stop(""), eve.stop(""))
+    await asyncio.gather(hub.stop("ada"), hub.stop("eve"))
     await hub.until_account({})
 
 
@@ -175,55 +178,64 @@ async def test_a_mapping_alone_needs_no_account(hub: Hub):
     }
     assert await hub.spawn() is None
     assert await hub.vlans_of_pods() == {"jupyter-ada": "42"}
-    (claim,) = (await hub.cluster.admin.list(hub.cluster.path("resourceclaims")))["items"]
+    (claim,) = await hub.items("resourceclaims")
     plugin = claim["spec"]["devices"]["config"][0]["opaque"]["parameters"]["config"]["plugins"][0]
     assert plugin["ipam"]["addresses"] == [{"address": "10.42.0.7/24"}]
-    refused = await hub.start(hub.person("bob"))
+    refused = await hub.spawn("bob")
     assert str(refused) == "No VLAN is set up for you. An administrator can do that."
     await hub.stop()
     # Companions of earlier tests in this process were ConfigMaps, too: the sweep lists ConfigMaps.
     assert [each for each in hub.proxy.requests if each.resource == MAPS and each.verb != "list"] == []
 
 
-@pytest.mark.parametrize(
-    ("verb", "resource"),
-    [("get", MAPS), ("create", MAPS), ("update", MAPS), ("create", "pods")],
-    ids=lambda value: value,
-)
-@pytest.mark.parametrize(
-    "fault",
-    [
-        pytest.param(Fault.refuse(), id="refused connection"),
-        pytest.param(Fault.lose_answer(), id="lost answer"),
-        pytest.param(Fault.hold_answer(), id="done without answer"),
-        pytest.param(Fault.answer(409, "Conflict"), id="conflict"),
-        pytest.param(Fault.answer(403, "Forbidden", "is forbidden"), id="forbidden"),
-        pytest.param(Fault.answer(500, "InternalError"), id="internal error"),
-    ],
-)
-async def test_one_failed_request_of_a_start(hub: Hub, verb: str, resource: str, fault: Fault):
-    without_patience(hub.side)
-    if verb == "update":
-        await hub.set_account({"777": '[{"owner": "nobody"}]'})
-    before = await hub.account()
-    hub.proxy.fail(fault, verb=verb, resource=resource)
-    error = await hub.spawn()
-    assert hub.proxy.count(verb, resource), "the fault has to be met"
-    if error is None:
-        await hub.stop()
-    else:
-        assert getattr(error, "jupyterhub_message", ""), f"no sentence for the user: {error!r}"
-        await hub.nothing_is_left()
-    await hub.leases(later=timedelta(minutes=5)).reconcile()
-    await hub.until_account(before)
-    assert await hub.spawn() is None, "the next start works"
-    await hub.stop()
-    await hub.until_account(before)
+FAULTS = {
+    "refused connection": Fault.refuse(),
+    "lost answer": Fault.lose_answer(),
+    "done without answer": Fault.hold_answer(),
+    "conflict": Fault.answer(409, "Conflict"),
+    "forbidden": Fault.answer(403, "Forbidden", "is forbidden"),
+    "internal error": Fault.answer(500, "InternalError"),
+}
+NOT_BEGUN = {name: FAULTS[name] for name in ("lost answer", "forbidden")}
+
+
+async def test_one_failed_request_of_a_start(real_hub: Hub):
+    """Users one after the other, as they write the same account. `test_faults` has all faults of a pod's creation."""
+
+    async def start(user: str, fault: Fault, verb: str, resource: str) -> None:
+        await real_hub.cluster.admin.delete(real_hub.cluster.path(MAPS, names.VLANS_CONFIG_MAP), missing_ok=True)
+        if verb == "update":
+            await real_hub.set_account({"777": '[{"owner": "nobody"}]'})
+        before, known = await real_hub.account(), len(real_hub.proxy.requests)
+        real_hub.proxy.fail(fault, verb=verb, resource=resource)
+        try:
+            starting = asyncio.create_task(real_hub.start_and_stop(user))
+
+            def is_met() -> bool:
+                return (verb, resource) in [(each.verb, each.resource) for each in real_hub.proxy.requests[known:]]
+
+            await eventually(lambda: starting.done() or is_met(), "the fault is met")
+            if fault == FAULTS["done without answer"]:
+                advance_clock(6)
+            await starting
+        finally:
+            real_hub.proxy.heal()
+        assert is_met(), "the fault has to be met"
+        await real_hub.nothing_is_left()
+        await real_hub.leases(later=timedelta(minutes=5)).reconcile()
+        await real_hub.until_account(before)
+        assert await real_hub.spawn(user) is None, "the next start works"
+        await real_hub.stop(user)
+        await real_hub.until_account(before)
+
+    without_patience(real_hub.side)
+    rows = faults_at(FAULTS, [("get", MAPS), ("create", MAPS), ("update", MAPS)])
+    await with_a_user_each(rows | faults_at(NOT_BEGUN, [("create", "pods")]), start, at_once=1)
 
 
 async def test_an_api_that_is_away_is_reported(hub: Hub):
     hub.proxy.fail(Fault.refuse(), resource=MAPS, times=None)
-    error = await hub.spawn()
+    error = await hurried(hub.spawn())
     assert str(error) == "The cluster does not answer, so no VLAN can be assigned. Please try again later."
     hub.proxy.heal()
     await hub.nothing_is_left()
@@ -233,7 +245,7 @@ async def test_an_api_that_is_away_is_reported(hub: Hub):
 async def test_a_storm_of_conflicts_is_reported(hub: Hub):
     await hub.set_account({"777": '[{"owner": "nobody"}]'})
     hub.proxy.fail(Fault.answer(409, "Conflict"), verb="update", resource=MAPS, times=None)
-    error = await hub.spawn()
+    error = await hurried(hub.spawn())
     assert str(error) == "Too many servers with VLANs start at the moment. Please try again."
     hub.proxy.heal()
     assert await hub.account() == {777: {"nobody"}}
@@ -253,11 +265,12 @@ async def test_a_corrupt_account_is_reported_and_left_alone(hub: Hub):
 
 async def test_a_hub_that_is_killed_between_the_vlan_and_the_pod(hub: Hub):
     """As the cluster sees it: the account was written, and no further request came."""
-    await hub.spawner.load_user_options()
+    spawner = hub.user().spawner
+    await spawner.load_user_options()
     (vlan,) = await hub.account()
     await hub.leases().reconcile()
     assert set(await hub.account()) == {vlan}, "the start may still be under way"
-    await hub.leases(later=hub.spawner.longest_start + timedelta(seconds=61)).reconcile()
+    await hub.leases(later=spawner.longest_start + timedelta(seconds=61)).reconcile()
     assert await hub.account() == {}
 
 
@@ -294,44 +307,31 @@ async def test_a_stop_goes_on_giving_back_until_the_api_answers(hub: Hub):
 async def test_a_hub_that_was_restarted_gives_back_at_the_stop(hub: Hub):
     assert await hub.spawn() is None
     again = hub.side.user("ada")
-    assert again.spawner is not hub.spawner
-    again.spawner.load_state(hub.spawner.get_state())
+    assert again.spawner is not hub.user().spawner
+    again.spawner.load_state(hub.user().spawner.get_state())
     assert again.spawner.attempt.steps == []
     await again.spawner.stop()
     await hub.until_account({})
 
 
-async def test_an_account_that_somebody_removed_is_made_anew(hub: Hub):
-    assert await hub.spawn() is None
-    before = await hub.account()
-    await hub.cluster.admin.delete(hub.cluster.path(MAPS, names.VLANS_CONFIG_MAP))
-    bob = hub.person("bob")
-    assert await hub.start(bob) is None
-    after = await hub.account()
-    assert before.items() <= after.items()
-    assert len(after) == 2
-    await asyncio.gather(hub.stop(), bob.stop(""))
-    await hub.until_account({})
-
-
 async def test_the_sweep_runs_with_the_hub(hub: Hub):
-    hub.spawner.begin_sweeping()
+    hub.user().spawner.begin_sweeping()
     await eventually(lambda: hub.proxy.count("get", MAPS), "the sweep reads the account")
 
 
-async def test_a_hub_without_the_right_says_so(hub: Hub, caplog: pytest.LogCaptureFixture):
-    if hub.cluster.kind == "embedded":
-        hub.proxy.fail(Fault.answer(403, "Forbidden", "cannot get"), verb="get", resource=MAPS, times=None)
+async def test_a_hub_without_the_right_says_so(either_hub: Hub, caplog: pytest.LogCaptureFixture):
+    if either_hub.cluster.kind == "embedded":
+        either_hub.proxy.fail(Fault.answer(403, "Forbidden", "cannot get"), verb="get", resource=MAPS, times=None)
     else:
-        async with await KubernetesApi.from_kubeconfig(hub.cluster.admin_kubeconfig) as api:
+        async with await KubernetesApi.from_kubeconfig(either_hub.cluster.admin_kubeconfig) as api:
             await api.delete(
-                f"/apis/rbac.authorization.k8s.io/v1/namespaces/{hub.cluster.namespace}/rolebindings/dra-spawner"
+                f"/apis/rbac.authorization.k8s.io/v1/namespaces/{either_hub.cluster.namespace}/rolebindings/dra-spawner"
             )
         async with asyncio.timeout(PATIENCE_SECONDS):
             error = None
             while not (error and "lacks a right in the cluster" in str(error)):
                 if error is None:
-                    await hub.stop()
-                error = await hub.spawn()
-    assert "lacks a right in the cluster" in str(await hub.spawn())
+                    await either_hub.stop()
+                error = await either_hub.spawn()
+    assert "lacks a right in the cluster" in str(await either_hub.spawn())
     assert "helm-values/rbac.yaml" in caplog.text

@@ -15,17 +15,12 @@ from dra_spawner.spawner.server_record import ServerRecord
 from dra_spawner.spawner.steps import placement
 from tests.cluster.fault_proxy import Fault, Request
 from tests.integration.devices import shareable, whole
+from tests.integration.faulty_hub import OLDER_POD, advance_clock, with_a_user_each, without_patience
 from tests.integration.warm_placeholders import SHARE, node, pods_of, warm_placeholders
 from tests.polling import PATIENCE_SECONDS, eventually
 from tests.spawner.hub_side import cancel_start
 
 CLAIMS = "resourceclaims"
-OLDER_POD = {
-    "apiVersion": "v1",
-    "kind": "Pod",
-    "metadata": {"name": "jupyter-ada", "labels": {"component": "singleuser-server"}},
-    "spec": {"containers": [{"name": "notebook", "image": "example/notebook:1", "command": ["x"]}]},
-}
 
 
 class ClockAhead(datetime):
@@ -39,21 +34,22 @@ class ClockAhead(datetime):
 
 
 @pytest.fixture
-def cluster(real_cluster):
-    """The real control plane alone: only the requests to it fail here."""
-    return real_cluster
+async def warm_hub(real_cluster):
+    """On the real control plane alone, as mostly the requests to it fail here."""
+    async with warm_placeholders(real_cluster) as found:
+        yield found
 
 
 @pytest.fixture
-async def warm_hub(cluster):
+async def warm_hub_on_either(cluster):
     async with warm_placeholders(cluster) as found:
         yield found
 
 
-async def test_a_start_gets_a_warm_claim(warm_hub):
+async def test_a_start_gets_a_warm_claim(warm_hub_on_either):
     """As many requests as any other start; the claim goes with the server, and a new placeholder gets warm."""
-    await warm_hub.cluster.publish(*node("node-a", whole("gpu-0"), whole("gpu-1")))
-    async with warm_hub.with_placeholders(1) as world:
+    warm_hub = warm_hub_on_either
+    async with warm_hub.with_placeholders(1, gpus=2) as world:
         (placeholder,) = world.warm(warm_hub.shape)
         (warm_claim,) = placeholder.claims
         assert await warm_hub.spawn() is None
@@ -77,20 +73,17 @@ async def test_a_start_gets_a_warm_claim(warm_hub):
         owners = [(each["kind"], each["uid"]) for each in claim["metadata"]["ownerReferences"]]
         assert owners == [("Pod", pod["metadata"]["uid"])]
         await world.until(lambda: len(world.warm(warm_hub.shape)) == 1)
-        await warm_hub.stop()
-        await warm_hub.only_placeholders_are_left()
+        await warm_hub.stop_last()
 
 
 async def test_without_placeholders_a_start_makes_its_own_claim(warm_hub):
-    await warm_hub.cluster.publish(*node("node-a", whole("gpu-0")))
-    async with warm_hub.with_placeholders(0):
+    async with warm_hub.with_placeholders(0, gpus=1):
         assert await warm_hub.spawn() is None
         pod = await warm_hub.pod()
         assert "resourceClaimTemplateName" in pod["spec"]["resourceClaims"][0]
         terms = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
         assert names.IMAGES_READY in str(terms)
-        await warm_hub.stop()
-        await warm_hub.only_placeholders_are_left()
+        await warm_hub.stop_last()
 
 
 async def test_a_draining_node_gets_a_server_only_if_no_other_node_fits_it(warm_hub):
@@ -146,8 +139,7 @@ async def test_ten_starts_at_once_with_three_placeholders(warm_hub):
 
 async def test_a_hub_is_killed_after_a_start_acquired_a_warm_claim(warm_hub):
     """After the end of the start, the next hub's sweep deletes the claim that the start acquired, and nothing else."""
-    await warm_hub.cluster.publish(*node("node-a", whole("gpu-0"), whole("gpu-1")))
-    async with warm_hub.with_placeholders(2):
+    async with warm_hub.with_placeholders(2, gpus=2):
         answer = await warm_hub.reserve_for("jupyter-ada")
         user = warm_hub.user()
         await user.spawner.load_user_options()
@@ -166,45 +158,48 @@ async def test_a_hub_is_killed_after_a_start_acquired_a_warm_claim(warm_hub):
         await warm_hub.only_placeholders_are_left()
 
 
-FAULTS = [
-    pytest.param(Fault.refuse(), id="refused connection"),
-    pytest.param(Fault.lose_answer(), id="lost answer"),
-    pytest.param(Fault.hold_answer(), id="done without answer"),
-    pytest.param(Fault.answer(403, "Forbidden", "no"), id="forbidden"),
-    pytest.param(Fault.answer(409, "Conflict"), id="conflict"),
-    pytest.param(Fault.answer(422, "Invalid"), id="invalid"),
-    pytest.param(Fault.answer(500, "InternalError"), id="internal error"),
-]
+FAULTS = {
+    "refused connection": Fault.refuse(),
+    "lost answer": Fault.lose_answer(),
+    "done without answer": Fault.hold_answer(),
+    "forbidden": Fault.answer(403, "Forbidden", "no"),
+    "conflict": Fault.answer(409, "Conflict"),
+    "invalid": Fault.answer(422, "Invalid"),
+    "internal error": Fault.answer(500, "InternalError"),
+}
+REQUESTS = {
+    "acquire claim": ("patch", CLAIMS, 1),
+    "create pod": ("create", "pods", 1),
+    "set owner": ("patch", CLAIMS, 2),
+}
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize(
-    ("verb", "resource", "nth"),
-    [("patch", CLAIMS, 1), ("create", "pods", 1), ("patch", CLAIMS, 2)],
-    ids=["acquire claim", "create pod", "set owner"],
-)
-async def test_one_failed_request(warm_hub, verb, resource, nth, fault):
-    await warm_hub.cluster.publish(*node("node-a", whole("gpu-0"), whole("gpu-1")))
-    async with warm_hub.with_placeholders(1, reservation_seconds=15) as world:
-        warm_hub.proxy.fail(fault, verb=verb, resource=resource, nth=nth)
-        error = await warm_hub.spawn()
-        assert warm_hub.proxy.count(verb, resource) >= nth, "the fault must occur"
-        if error is None:
-            await warm_hub.stop()
-        else:
-            assert getattr(error, "jupyterhub_message", ""), f"no sentence for the user: {error!r}"
-        warm_hub.proxy.heal()
-        await warm_hub.only_placeholders_are_left()
-        await world.until(lambda: len(world.warm(warm_hub.shape)) == 1)
+async def test_one_failed_request(warm_hub):
+    """Each fault at each request: users of one hub at the same time, with a placeholder each."""
+    rows = {
+        f"{name} at {step}": (fault, *request) for name, fault in FAULTS.items() for step, request in REQUESTS.items()
+    }
+    without_patience(warm_hub.side)
 
-        assert await warm_hub.spawn() is None, "the next start works"
-        await warm_hub.stop()
-        await warm_hub.only_placeholders_are_left()
+    async def start(user, fault, verb, resource, nth):
+        met = warm_hub.fail_for(user, fault, verb, resource, nth=nth)
+        await warm_hub.start_and_stop(user)
+        assert len(met) >= nth, "the fault must occur"
+
+    async def start_again(user, *_):
+        assert await warm_hub.spawn(user) is None, "the next start works"
+        await warm_hub.stop(user)
+
+    async with warm_hub.with_placeholders(len(rows), reservation_seconds=15, gpus=2 * len(rows)) as world:
+        for work in (start, start_again):
+            await with_a_user_each(rows, work)
+            warm_hub.proxy.heal()
+            await warm_hub.only_placeholders_are_left()
+            await world.until(lambda: len(world.warm(warm_hub.shape)) == len(rows))
 
 
 async def test_a_reservation_that_has_ended_is_not_used(warm_hub):
-    await warm_hub.cluster.publish(*node("node-a", whole("gpu-0"), whole("gpu-1")))
-    async with warm_hub.with_placeholders(1):
+    async with warm_hub.with_placeholders(1, gpus=2):
         reserve = warm_hub.service.answer
 
         async def ended(question):
@@ -220,14 +215,14 @@ async def test_a_reservation_that_has_ended_is_not_used(warm_hub):
 
 async def test_a_reservation_ends_before_the_pod_is_made(warm_hub, monkeypatch):
     """An older pod of the same name ends slowly; meanwhile the reservation ends. The server gets a claim of its own."""
-    await warm_hub.cluster.publish(*node("node-a", whole("gpu-0"), whole("gpu-1")))
-    async with warm_hub.with_placeholders(1) as world:
+    async with warm_hub.with_placeholders(1, gpus=2) as world:
         monkeypatch.setattr(placement, "datetime", ClockAhead)
 
         def is_slow(request: Request) -> bool:
             is_older = (request.verb, request.resource) == ("delete", "pods")
             if is_older:
                 monkeypatch.setattr(ClockAhead, "ahead", 2 * world.reservations.lasting)
+                asyncio.get_running_loop().call_later(0.1, advance_clock, 25)  # longer than a request may take
             return is_older
 
         await warm_hub.cluster.publish(OLDER_POD)
@@ -239,30 +234,25 @@ async def test_a_reservation_ends_before_the_pod_is_made(warm_hub, monkeypatch):
         ]
         pod = await warm_hub.pod()
         assert "resourceClaimTemplateName" in pod["spec"]["resourceClaims"][0]
-        await warm_hub.stop()
-        await warm_hub.only_placeholders_are_left()
+        await warm_hub.stop_last()
 
 
 async def test_a_pod_of_that_name_is_there_already(warm_hub):
     """KubeSpawner removes the older pod and tries again, with the warm claim."""
-    await warm_hub.cluster.publish(*node("node-a", whole("gpu-0")))
-    async with warm_hub.with_placeholders(1):
+    async with warm_hub.with_placeholders(1, gpus=1):
         await warm_hub.cluster.publish(OLDER_POD)
         assert await warm_hub.spawn() is None
         assert names.RESERVED_FOR in (await warm_hub.claim_of())["metadata"]["labels"]
-        await warm_hub.stop()
-        await warm_hub.only_placeholders_are_left()
+        await warm_hub.stop_last()
 
 
 async def test_the_pod_after_a_lost_answer_has_a_claim_of_its_own(warm_hub):
     """The answer to the creation of a pod is lost. The next pod has a claim of its own; the warm claim is deleted."""
-    await warm_hub.cluster.publish(*node("node-a", whole("gpu-0"), whole("gpu-1")))
-    async with warm_hub.with_placeholders(1):
+    async with warm_hub.with_placeholders(1, gpus=2):
         warm_hub.proxy.fail(Fault.lose_answer(), verb="create", resource="pods")
         assert await warm_hub.spawn() is None
         assert "resourceClaimTemplateName" in (await warm_hub.pod())["spec"]["resourceClaims"][0]
-        await warm_hub.stop()
-        await warm_hub.only_placeholders_are_left()
+        await warm_hub.stop_last()
 
 
 @pytest.mark.parametrize("reserved_for", ["", "jupyter-eve"], ids=["not reserved", "reserved for another"])
@@ -291,8 +281,7 @@ async def test_a_claim_that_is_not_reserved_for_the_server_is_left_alone(warm_hu
 
 async def test_claims_stay_in_their_namespace(warm_hub):
     """With a namespace for each user there is no handover, whatever the service answers."""
-    await warm_hub.cluster.publish(*node("node-a", whole("gpu-0"), whole("gpu-1")))
-    async with warm_hub.with_placeholders(1):
+    async with warm_hub.with_placeholders(1, gpus=2):
         spawner = warm_hub.user().spawner
         spawner.enable_user_namespaces = True
         await spawner.load_user_options()
@@ -305,8 +294,7 @@ async def test_claims_stay_in_their_namespace(warm_hub):
 
 @pytest.mark.parametrize("when", ["patch", "create"])
 async def test_a_start_that_is_cancelled(warm_hub, when):
-    await warm_hub.cluster.publish(*node("node-a", whole("gpu-0")))
-    async with warm_hub.with_placeholders(1):
+    async with warm_hub.with_placeholders(1, gpus=1):
         reached = asyncio.Event()
 
         def cancel(_) -> bool:
@@ -332,8 +320,7 @@ async def test_a_start_that_is_cancelled(warm_hub, when):
 async def test_a_service_that_ends_after_a_reservation(warm_hub, cpu):
     """The server starts with its claim and does not wait. No object stays that only a service could delete."""
     warm_hub.side.spawner_config.cpu_guarantee = cpu  # of 8
-    await warm_hub.cluster.publish(*node("node-a", whole("gpu-0")))
-    async with warm_hub.with_placeholders(1, most=1):
+    async with warm_hub.with_placeholders(1, most=1, gpus=1):
         answer = await warm_hub.reserve_for("jupyter-ada")
     # From here on no reconciler decides, but the service still answers.
     warm_hub.service.always(answer)
@@ -360,8 +347,7 @@ async def test_a_handover_on_a_node_that_a_placeholder_fills(warm_hub, monkeypat
     # The scheduler preempts the placeholder, too. It ends late, so that the service is in time on a busy machine.
     monkeypatch.setattr(FakeContainer, "terminate", terminate)
     warm_hub.side.spawner_config.cpu_guarantee = 5
-    await warm_hub.cluster.publish(*node("node-a", whole("gpu-0")))
-    async with warm_hub.with_placeholders(1) as world:
+    async with warm_hub.with_placeholders(1, gpus=1) as world:
         (placeholder,) = world.warm(warm_hub.shape)
         (warm_claim,) = placeholder.claims
         before = await warm_hub.cluster.admin.get(warm_hub.cluster.path(CLAIMS, warm_claim.name))
@@ -372,16 +358,14 @@ async def test_a_handover_on_a_node_that_a_placeholder_fills(warm_hub, monkeypat
         assert "patch pods" not in warm_hub.requests()
         assert "schedulingGates" not in (await warm_hub.pod())["spec"]
         await warm_hub.only_the_pod_uses_it()
-        await warm_hub.stop()
-        await warm_hub.only_placeholders_are_left()
+        await warm_hub.stop_last()
 
 
 @pytest.mark.parametrize("fault", [Fault.lose_answer(), Fault.answer(403, "Forbidden", "no")], ids=["lost", "refused"])
 async def test_a_failed_start_on_a_full_node_releases_its_device(warm_hub, fault):
     """The claim is deleted. Its reservation does not block the only device for the next server."""
     warm_hub.side.spawner_config.cpu_guarantee = 5
-    await warm_hub.cluster.publish(*node("node-a", whole("gpu-0")))
-    async with warm_hub.with_placeholders(1) as world:
+    async with warm_hub.with_placeholders(1, gpus=1) as world:
         warm_hub.proxy.fail(fault, verb="create", resource="pods")
         error = await warm_hub.spawn()
         assert warm_hub.proxy.count("create", "pods") >= 1
@@ -392,5 +376,4 @@ async def test_a_failed_start_on_a_full_node_releases_its_device(warm_hub, fault
         await warm_hub.only_placeholders_are_left()
         await world.until(lambda: len(world.warm(warm_hub.shape)) == 1)
         assert await warm_hub.spawn() is None
-        await warm_hub.stop()
-        await warm_hub.only_placeholders_are_left()
+        await warm_hub.stop_last()

@@ -10,16 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
-from jupyterhub.user import User
 
 from dra_spawner import names
 from dra_spawner.placeholders.planner.policy import Grace, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.spawner.placement.pod import manifest_of, shape_of_pod
-from tests.cluster.fault_proxy import FaultProxy
+from tests.cluster.fault_proxy import FaultProxy, Request
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.devices import classes, node_with, priority_class
-from tests.integration.faulty_hub import hub_behind_proxy
+from tests.integration.devices import classes, node_with, priority_class, whole
+from tests.integration.faulty_hub import LEFT_BEHIND, TEMPLATES, Faulty, hub_behind_proxy
 from tests.placeholders.controller.world import PlaceholderWorld, at_work
 from tests.polling import eventually
 from tests.presence import present
@@ -32,37 +31,28 @@ WHOLE = {"gpu": {"device_class": "gpu.example.com"}}
 SHARE = {"gpu": {"device_class": "gpu-share.example.com", "capacity": {"memory": "10Gi"}}}
 
 
-class WarmPlaceholders:
-    """A hub's side, and placeholders for its servers.
+class WarmPlaceholders(Faulty):
+    """A hub's side, and placeholders for its servers; the reconciler's requests do not go through the proxy.
 
     Attributes
     ----------
-    proxy
-        Proxy of the hub's requests; the reconciler does not use it.
     world
         The reconciler and its view of the cluster; None before `with_placeholders`.
-    shape
-        Shape of the servers that have placeholders; there is none before `with_placeholders`.
+    reserved
+        Warm claims that were reserved, by the name of a pod.
     """
 
     def __init__(self, cluster: ClusterUnderTest, proxy: FaultProxy, side: HubSide, service: ServiceStandIn) -> None:
-        self.cluster = cluster
-        self.proxy = proxy
-        self.side = side
+        super().__init__(cluster, proxy, side)
         self.service = service
         self.world: PlaceholderWorld | None = None
+        self.reserved: dict[str, set[str]] = {}
         self._shape: Shape | None = None
-        self._users: dict[str, User] = {}
 
     @property
     def shape(self) -> Shape:
+        """Shape of the servers that have placeholders; there is none before `with_placeholders`."""
         return present(self._shape)
-
-    def user(self, name: str = "ada") -> User:
-        """Return the user of a name: the same object each time, as in a hub."""
-        if name not in self._users:
-            self._users[name] = self.side.user(name)
-        return self._users[name]
 
     async def shape_of_servers(self) -> Shape:
         """Return the shape of a server that a user would start now."""
@@ -76,17 +66,26 @@ class WarmPlaceholders:
 
     @contextlib.asynccontextmanager
     async def with_placeholders(
-        self, number: int, most: int | None = None, kubeconfig: Path | None = None, reservation_seconds: float = 30
+        self,
+        number: int,
+        most: int | None = None,
+        kubeconfig: Path | None = None,
+        reservation_seconds: float = 30,
+        gpus: int = 0,
     ) -> AsyncIterator[PlaceholderWorld]:
         """Run the service with a number of warm placeholders for the current configuration; it answers the hub.
 
         Parameters
         ----------
+        gpus
+            Whole GPUs of a node that is added.
         kubeconfig
             Kubeconfig of the reconciler; by default the administrator's, without the proxy.
         reservation_seconds
             Length of a reservation; short where a test waits for its end.
         """
+        if gpus:
+            await self.cluster.publish(*node("node-a", *(whole(f"gpu-{each}") for each in range(gpus))))
         shape = self._shape = await self.shape_of_servers()
         replicas = ReplicaRange(number, most or number + 20)
         async with at_work(self.cluster, (shape, replicas), kubeconfig=kubeconfig) as world:
@@ -108,6 +107,7 @@ class WarmPlaceholders:
         assert self.world is not None
         reservation = await self.world.reservations.place(self.shape, namespace or self.cluster.namespace, pod)
         self.world.reconciler.wake()
+        self.reserved.setdefault(pod, set()).update(reservation.claims.values())
         placement = reservation.placement
         return {
             "kind": placement.kind,
@@ -117,18 +117,8 @@ class WarmPlaceholders:
             "until": reservation.until.isoformat() if reservation.until else None,
         }
 
-    # --- actions of users ---------------------------------------------------------------------------------------------
-
-    async def spawn(self, user: str = "ada") -> BaseException | None:
-        """Start as JupyterHub does; the error if it failed."""
-        try:
-            await self.user(user).spawn("", {})
-        except Exception as error:
-            return error
-        return None
-
-    async def stop(self, user: str = "ada") -> None:
-        await self.user(user).stop("")
+    def is_about(self, user: str, request: Request) -> bool:
+        return super().is_about(user, request) or request.name in self.reserved.get(f"jupyter-{user}", ())
 
     def said(self, user: str = "ada") -> list[str]:
         """The messages of this project on the progress page."""
@@ -136,9 +126,6 @@ class WarmPlaceholders:
         return [
             event["message"] for event in spawner.messages.with_events([]) if event.get("reason") == "WaitingForDevices"
         ]
-
-    async def pod(self, user: str = "ada") -> dict[str, Any]:
-        return await self.cluster.admin.get(self.cluster.path("pods", f"jupyter-{user}"))
 
     async def claim_of(self, user: str = "ada") -> dict[str, Any]:
         """The claim that the only entry of a pod names, or that was made for it."""
@@ -163,10 +150,9 @@ class WarmPlaceholders:
         await eventually(is_only_its, f"only jupyter-{user} uses its claim", shows=lambda: claim)
         return claim
 
-    def requests(self) -> list[str]:
-        """Requests of the hub, in order, that change an object or read a single one."""
-        verbs = ("create", "get", "patch", "delete", "update")
-        return [f"{r.verb} {r.resource}" for r in self.proxy.requests if r.verb in verbs]
+    async def stop_last(self) -> None:
+        await self.stop()
+        await self.only_placeholders_are_left()
 
     async def only_placeholders_are_left(self) -> None:
         """Wait until there is no user's pod, no template, and no claim except the warm claims that are not reserved."""
@@ -175,10 +161,8 @@ class WarmPlaceholders:
 
         async def are_gone() -> bool:
             found.clear()
-            lists = {}
-            for plural in ("pods", "resourceclaims", "resourceclaimtemplates"):
-                lists[plural] = (await self.cluster.admin.list(self.cluster.path(plural)))["items"]
-            found.extend(f"template {each['metadata']['name']}" for each in lists["resourceclaimtemplates"])
+            lists = {plural: await self.items(plural) for plural in LEFT_BEHIND}
+            found.extend(f"template {each['metadata']['name']}" for each in lists[TEMPLATES])
             warm_claims = set()
             for pod in lists["pods"]:
                 if pod["metadata"]["labels"].get(names.COMPONENT) == names.PLACEHOLDER:
@@ -219,6 +203,5 @@ async def warm_placeholders(
             config.image = IMAGE
             # A second is little on a busy machine.
             config.placement_wait_seconds = 30
-            config.start_timeout = 90
             config.device_claims = WHOLE
             yield WarmPlaceholders(cluster, proxy, side, service)
