@@ -8,6 +8,7 @@ import aiohttp
 import pytest
 
 from . import tiers
+from .chart.rendering import helm
 from .cluster.fixtures import (
     background_loop,
     cluster,
@@ -18,6 +19,7 @@ from .cluster.fixtures import (
     real_cluster,
 )
 from .no_authorities import trust_no_authorities
+from .oracle.binary import oracle
 
 trust_no_authorities()
 
@@ -36,6 +38,8 @@ __all__ = [
     "control_plane_path",
     "control_plane_report",
     "embedded_cluster",
+    "helm",
+    "oracle",
     "real_cluster",
 ]
 

@@ -109,6 +109,7 @@ def defect(monkeypatch):
     monkeypatch.setattr("dra_spawner.fit.fit_arguments._fit", fail)
 
 
+@pytest.mark.promise("A defect is reported in one sentence.")
 @pytest.mark.usefixtures("defect")
 def test_a_defect_is_reported_in_one_sentence_that_asks_for_a_report(capsys, monkeypatch):
     monkeypatch.delenv("DRA_SPAWNER_DEBUG", raising=False)

@@ -10,8 +10,8 @@ import pytest
 from dra_spawner.cli import main
 from dra_spawner.completion import SHELLS, command_tree, completion_script
 
-needs_fish = pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
-needs_zsh = pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
+needs_fish = pytest.mark.needs_program("fish")
+needs_zsh = pytest.mark.needs_program("zsh")
 
 
 @pytest.fixture

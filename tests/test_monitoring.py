@@ -30,7 +30,7 @@ DOCUMENTS = "".join(
 OF_THE_HUB = {"dra_spawner_pods_recreated_total"}
 SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}
 
-needs_promtool = pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+needs_promtool = pytest.mark.needs_program("promtool")
 
 
 def promtool(*arguments: str, text: str = "") -> None:

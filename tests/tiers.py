@@ -6,6 +6,7 @@ named by its id always runs. ``pytest --tiers`` lists the tiers.
 
 from __future__ import annotations
 
+import re
 import resource
 import shutil
 import time
@@ -13,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +26,29 @@ __all__ = ["Tier", "TierReporter", "tier_of"]
 
 TESTS: Final = Path(__file__).parent
 #: A test must be worth its time in every change; these are worth it once a night. Each has its reason.
-LONG: Final[dict[str, str]] = {}
+LONG: Final = {
+    "browser/test_start_pages.py": "70 s of a real start's time limit",
+    "service/test_chaos.py": "half an hour of anything, on real schedulers",
+    "placeholders/planner/test_storms.py": "storms",
+    "placeholders/planner/test_waits.py": "a calibration that needs its whole sample",
+    "node/test_drivers.py": "facts about drivers on a real kubelet, not about the product",
+    "node/test_handover_facts.py": "facts about kubelet, not about the product",
+    "node/test_outage.py": "two minutes without an API server",
+    "node/test_restarts.py": "restarts of kubelet and container runtime",
+    "integration/test_handover.py::test_a_service_is_killed_between_reservations": "over a minute of Leases and reservations",
+    "integration/test_killed_in_between.py::test_in_a_handover_on_a_full_node": "another 18 rows of one mechanism",
+    "integration/test_killed_in_between.py::test_where_a_server_is_made_again": "another 7 rows of one mechanism",
+    "integration/test_vlans.py::test_one_failed_request_of_a_start": "another 20 rows of test_faults.py",
+    "integration/test_warm_starts.py::test_one_failed_request": "another 21 rows of test_faults.py",
+    "integration/test_several_options.py": "half a minute of a hub and a service",
+    "placeholders/planner/test_refused.py::test_each_preemption_is_on_another_node": "days of rounds, each second",
+    "placeholders/planner/test_capped.py::test_creation_is_retried_at_longer_and_longer_intervals": "hours of rounds",
+    "adversary/test_largest_objects.py": "objects of the largest size that etcd takes",
+}
+#: Packages of the extra ``gate``: a module that imports one is of the tier system.
+_GATE_PACKAGES: Final = re.compile(
+    r"^(?:from|import) (?:cel_expr_python|check_jsonschema|importlinter|openapi_spec_validator|schemathesis)\b", re.MULTILINE
+)
 _CACHE_KEY = "dra-spawner/tiers"
 
 
@@ -49,7 +73,7 @@ _SYSTEM_DIRECTORIES: Final = frozenset(("browser", "chart", "images", "node", "o
 _CLUSTER_DIRECTORIES: Final = frozenset(("integration",))
 #: Fixtures that start something, and the tier of a test that needs one of them.
 _FIXTURES: Final = (
-    (Tier.SYSTEM, frozenset(("binaries", "chromium", "postgresql"))),
+    (Tier.SYSTEM, frozenset(("helm", "machine", "oracle", "postgresql"))),
     (Tier.REAL, frozenset(("control_plane", "control_plane_path", "real_cluster"))),
     (Tier.EMBEDDED, frozenset(("background_loop", "cluster", "embedded_cluster"))),
 )
@@ -70,7 +94,7 @@ def tier_of(item: pytest.Item) -> Tier:
     if path.as_posix() in LONG or name in LONG:
         return Tier.LONG
     directory = path.parts[0]
-    if directory in _SYSTEM_DIRECTORIES or item.get_closest_marker("needs_program"):
+    if directory in _SYSTEM_DIRECTORIES or needs_gate_package(item.path) or item.get_closest_marker("needs_program"):
         return Tier.SYSTEM
     callspec = getattr(item, "callspec", None)
     values = {value for value in callspec.params.values() if isinstance(value, str)} if callspec else set()
@@ -86,16 +110,22 @@ def tier_of(item: pytest.Item) -> Tier:
     return found
 
 
+@cache
+def needs_gate_package(path: Path) -> bool:
+    """Whether a module of tests imports a package that the default tier does without."""
+    return bool(_GATE_PACKAGES.search(path.read_text()))
+
+
 def has_random_examples(item: pytest.Item) -> bool:
     """Whether the tier *long* runs the test, too: with random examples, and ten times as many."""
-    callspec = getattr(item, "callspec", None)
     is_hypothesis = getattr(getattr(item, "function", None), "is_hypothesis_test", False)
-    return is_hypothesis or (callspec is not None and "seed" in callspec.params)
+    return is_hypothesis or getattr(item, "module", None).__dict__.get("examples") is examples.examples
 
 
 def may_hold(path: Path, arguments: list[str]) -> bool:
-    """Whether a directory can hold tests of the tier *default*, or is named on the command line."""
-    if path.name not in _SYSTEM_DIRECTORIES or path.parent != TESTS:
+    """Whether a path can hold tests of the tier *default*, or is named on the command line."""
+    is_other = path.parent == TESTS and path.name in _SYSTEM_DIRECTORIES
+    if not is_other and not (path.name.startswith("test_") and path.suffix == ".py" and needs_gate_package(path)):
         return True
     return any(path == Path(each).absolute() or path in Path(each).absolute().parents for each in arguments)
 
@@ -138,6 +168,7 @@ class TierReporter:
         self._processors: Counter[str] = Counter()
         self._left: Counter[Tier] = Counter()
         self._all_processor_seconds = 0.0
+        self._has_workers = False
 
     # In each process that runs tests:
 
@@ -169,9 +200,14 @@ class TierReporter:
         if output is not None:
             output["tiers"] = (dict(self._processors), processor_seconds(), dict(self._left))
             return
-        self._add(self._processors, processor_seconds())
+        # Workers have told their own.
+        self._add(self._processors, processor_seconds(with_children=not self._has_workers))
         if session.config.cache:
-            session.config.cache.set(_CACHE_KEY, self._remembered(session.config.cache))
+            session.config.cache.set(#: Packages of the extra ``gate``: a module that imports one is of the tier system.
+_GATE_PACKAGES: Final = re.compile(
+    r"^(?:from|import) (?:cel_expr_python|check_jsonschema|importlinter|openapi_spec_validator|schemathesis)\b", re.MULTILINE
+)
+_CACHE_KEY, self._remembered(session.config.cache))
         budget = session.config.getoption("processor_seconds")
         if budget and self._all_processor_seconds > budget:
             print(
@@ -181,7 +217,11 @@ class TierReporter:
 
     def _remembered(self, cache: pytest.Cache) -> dict[str, list[int]]:
         """What the tiers took last, with this run's."""
-        found: dict[str, list[int]] = cache.get(_CACHE_KEY, {})
+        found: dict[str, list[int]] = cache.get(#: Packages of the extra ``gate``: a module that imports one is of the tier system.
+_GATE_PACKAGES: Final = re.compile(
+    r"^(?:from|import) (?:cel_expr_python|check_jsonschema|importlinter|openapi_spec_validator|schemathesis)\b", re.MULTILINE
+)
+_CACHE_KEY, {})
         for tier, cost in self.costs.items():
             if cost.tests:
                 found[tier.value] = [cost.tests, round(cost.seconds), round(cost.processor_seconds)]
@@ -191,6 +231,7 @@ class TierReporter:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
+        self._has_workers = True
         processors, total, left = getattr(node, "workeroutput", {}).get("tiers", ({}, 0.0, {}))
         self._add(processors, total)
         self._left = Counter(left)
@@ -231,7 +272,11 @@ class TierList:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         numbers = Counter(dict(item.user_properties)["tier"] for item in session.items)
         more = sum(has_random_examples(item) for item in session.items)
-        last = session.config.cache.get(_CACHE_KEY, {}) if session.config.cache else {}
+        last = session.config.cache.get(#: Packages of the extra ``gate``: a module that imports one is of the tier system.
+_GATE_PACKAGES: Final = re.compile(
+    r"^(?:from|import) (?:cel_expr_python|check_jsonschema|importlinter|openapi_spec_validator|schemathesis)\b", re.MULTILINE
+)
+_CACHE_KEY, {}) if session.config.cache else {}
         print(
             f"\n{'tier':10}{'tests':>7}{'seconds':>9}{'processors':>12}  what its tests need (seconds: of the last run here)"
         )
@@ -244,10 +289,10 @@ class TierList:
         return True
 
 
-def processor_seconds() -> float:
+def processor_seconds(*, with_children: bool = True) -> float:
     """Seconds of processors that this process, and the ended processes that it has waited for, have used."""
-    used = (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
-    return sum(each.ru_utime + each.ru_stime for each in used)
+    of = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN) if with_children else (resource.RUSAGE_SELF,)
+    return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, of))
 
 
 def configure(config: pytest.Config) -> None:

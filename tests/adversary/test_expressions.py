@@ -25,7 +25,7 @@ from tests.adversary.expressions import ACCEPTED, bound, listed
 from tests.all_of_them import all_of_them
 from tests.dra.builders import request
 from tests.fit.inputs import claim, device_class, fit, gpu, gpu_slice, node
-from tests.oracle.binary import ask, oracle
+from tests.oracle.binary import ask
 from tests.simulator.small_cluster import cluster, template, with_template
 from tests.simulator.small_cluster import gpu_slice as gpu_slice_of
 from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of

@@ -19,7 +19,7 @@ from dra_spawner.kube.api import KubernetesError
 from tests.adversary.quantities import CAPACITIES, OVERFLOWING, claim, objects, request, texts
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.scheduling_script import pod, scheduled
-from tests.oracle.binary import ask, oracle
+from tests.oracle.binary import ask
 from tests.oracle.comparison import differences, verdicts
 
 __all__ = ["oracle"]

@@ -46,6 +46,12 @@ def helm_or_skip() -> Path:
         pytest.skip(str(reason))
 
 
+@pytest.fixture(scope="session")
+def helm() -> Path:
+    """Helm, built before a test's time begins."""
+    return helm_or_skip()
+
+
 def run_helm(*arguments: str, values: JsonObject | None = None) -> str:
     """The output of a command of Helm, with values that it reads from its input.
 

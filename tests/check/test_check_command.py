@@ -62,6 +62,7 @@ def paths(output):
     return [finding["path"] for choice in json.loads(output)["choices"] for finding in choice["findings"]]
 
 
+@pytest.mark.promise("`dra-spawner check` finds nothing wrong where nothing is wrong.")
 def test_the_demos_profiles_are_sound_on_its_cluster(run, cluster):
     code, output, _ = run("--objects", cluster, "--format", "json", profiles=list(EXAMPLE_PROFILES))
     assert code == 0
@@ -157,6 +158,7 @@ def test_standard_input(run):
     assert (code, paths(output)) == (1, ["device_claims.g.device_class"])
 
 
+@pytest.mark.promise("`dra-spawner check` reads several files of Helm values as Helm does.")
 def test_helm_values_are_merged_as_helm_does(run, tmp_path):
     first, second = tmp_path / "values.yaml", tmp_path / "prod.yaml"
     first.write_text(

@@ -64,6 +64,7 @@ def documents(text):
     return list(yaml.safe_load_all(text))
 
 
+@pytest.mark.promise("`dra-spawner render` prints the objects that a choice would create.")
 def test_one_choice(render):
     code, output, _ = render("--profile", "gpu-slice", "--choose", "memory=10Gi", "--user", "ada", "--namespace", "hub")
     template, pod = documents(output)
@@ -145,6 +146,7 @@ def test_placeholders_have_the_users_values(tmp_path, capsys):
     assert template["spec"]["spec"]["devices"]["config"][0]["opaque"]["parameters"] == {"user": "ada", "vlan": 42}
 
 
+@pytest.mark.promise("`dra-spawner schema` prints the schema of the profile language.")
 def test_the_schema_is_that_of_the_language(capsys):
     assert main(["schema", "device_claims"]) == 0
     assert json.loads(capsys.readouterr().out) == json_schema()

@@ -115,6 +115,7 @@ async def test_pods_run_as_processes_that_end_with_the_cluster(tmp_path):
         await bystander.wait()
 
 
+@pytest.mark.promise("The embedded cluster puts devices into the environment of its pods.")
 async def test_devices_are_in_the_environment(tmp_path):
     exactly = {"deviceClassName": "gpu-share.example.com", "capacity": {"requests": {"memory": "12Gi"}}}
     template = {
@@ -174,6 +175,7 @@ async def test_invalid_objects_are_not_published(tmp_path):
         cluster.publish([node("a")])
 
 
+@pytest.mark.promise("The embedded cluster that cannot start leaves nothing behind.")
 async def test_failed_start_leaves_nothing(tmp_path):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

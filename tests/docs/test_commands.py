@@ -92,7 +92,7 @@ def help_of_helm(*command: str) -> str:
 
 
 @all_of_them("command", of("helm"))
-def test_helm_has_it(command: CommandLine) -> None:
+def test_helm_has_it(helm: Path, command: CommandLine) -> None:
     text = help_of_helm(*command.words[1 : 3 if command.words[1] == "get" else 2])
     assert [each for each in options_of(command.words) if not re.search(rf"{each}\b", text)] == []
     if any("/chart" in word for word in command.words):
@@ -100,7 +100,7 @@ def test_helm_has_it(command: CommandLine) -> None:
 
 
 @pytest.mark.parametrize("command", [each for each in of("helm") if each.words[1] == "install"], ids=ids)
-def test_helm_renders_what_it_installs(command: CommandLine, directory: Any) -> None:
+def test_helm_renders_what_it_installs(helm: Path, command: CommandLine, directory: Any) -> None:
     """With the options of the page, and the files that it describes."""
     directory(command)
     words = [str(CHART) if word == "helm-values/chart" else word for word in command.words[2:]]

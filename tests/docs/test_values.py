@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
@@ -50,7 +51,7 @@ def test_there_are_some() -> None:
 
 
 @all_of_them("values", CHART_VALUES)
-def test_values_fit_the_chart_and_its_service(values: dict[str, Any]) -> None:
+def test_values_fit_the_chart_and_its_service(helm: Path, values: dict[str, Any]) -> None:
     """The schema, Helm's rendering, and the service that reads the settings."""
     whole = {**IMAGE, **values}
     jsonschema.validate(whole, SCHEMA)

@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from aiohttp import web
 
 from dra_spawner.doctor.examination import examine
@@ -113,6 +114,7 @@ async def test_an_account_of_another_name(real_cluster: ClusterUnderTest) -> Non
     assert users == {f"{prefix}:somebody", f"{prefix}:{SERVICE_ACCOUNT}"}
 
 
+@pytest.mark.promise("`dra-spawner doctor` examines a cluster, and says what it could not examine.")
 async def test_the_embedded_cluster_has_no_reviews(embedded_cluster: ClusterUnderTest) -> None:
     namespace = embedded_cluster.namespace
     code, output, _ = await doctor(embedded_cluster.admin_kubeconfig, namespace=namespace, **ACCOUNTS)
@@ -138,6 +140,7 @@ async def test_hostile_texts_do_not_reach_the_terminal(embedded_cluster: Cluster
     assert f"{url}/services/x/readyz is not ready" in text
 
 
+@pytest.mark.promise("`dra-spawner doctor` reports wrong input in a sentence.")
 @all_of_them(
     "options, message",
     {

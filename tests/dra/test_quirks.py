@@ -12,7 +12,7 @@ from typing import Any
 
 from dra_spawner.dra.features import QUIRKS_1_36, QUIRKS_OFF, Quirks
 from tests.all_of_them import all_of_them
-from tests.oracle.binary import ask, binary_or_skip
+from tests.oracle.binary import ask
 from tests.oracle.comparison import verdicts
 
 FILES = sorted((Path(__file__).parent / "quirks").glob("*.json"))
@@ -50,8 +50,7 @@ def test_every_switch_has_a_scenario() -> None:
     assert {case["quirk"] for case in SWITCHED.values()} == {field.name for field in dataclasses.fields(Quirks)}
 
 
-def test_kube_scheduler_decides_as_the_scenarios_expect() -> None:
-    oracle = binary_or_skip()
+def test_kube_scheduler_decides_as_the_scenarios_expect(oracle: Path) -> None:
     cases = list(CASES.values())
     for case, (_, answer) in zip(cases, ask(oracle, [case["scenario"] for case in cases]), strict=True):
         assert [outcome(item) for item in answer["verdicts"]] == case["expected"], case["what"]

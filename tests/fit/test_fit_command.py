@@ -21,6 +21,7 @@ CLUSTER = [
 ]
 
 
+@pytest.mark.promise("`dra-spawner fit` says on which nodes a claim fits, and why not on others.")
 def test_the_table_groups_nodes_by_reason():
     code, output, messages = fit(stdin=json.dumps([*CLUSTER, claim(memory="15Gi")]))
     assert (code, messages) == (0, "")

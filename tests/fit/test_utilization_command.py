@@ -90,6 +90,7 @@ CLUSTER = [
 ]
 
 
+@pytest.mark.promise("`dra-spawner utilization` prints how full each node is.")
 @all_of_them("slices, results, autoscaler, ours", EXAMPLES)
 def test_worked_examples(slices, results, autoscaler, ours):
     held = claim("c")

@@ -68,6 +68,7 @@ def command(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkey
 # --- import -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.promise("`dra-spawner history import` can be repeated.")
 def test_an_import_that_is_repeated_adds_nothing(command: Command) -> None:
     file = command.file(TABLE)
     assert command("import", "--from", "csv", file) == (0, "2 launches imported\n", "")
@@ -173,6 +174,7 @@ def test_lines_of_json_of_all_records(command: Command) -> None:
 # --- forget -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.promise("`dra-spawner history forget` removes a user.")
 def test_a_user_is_forgotten(command: Command) -> None:
     fill(command.url)
     assert command("forget", "ada") == (0, "1 launches and 1 decisions deleted\n", "")

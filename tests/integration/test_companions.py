@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from dra_spawner.kube.api import resource_path
 from dra_spawner.spawner.objects.leftovers import Sweep
 from dra_spawner.spawner.objects.start_objects import utc_now
@@ -68,6 +70,7 @@ async def config_maps(faulty: Faulty) -> dict[str, dict[str, Any]]:
     return {item["metadata"]["name"]: item for item in items if item["metadata"]["name"] != "kube-root-ca.crt"}
 
 
+@pytest.mark.promise("An object that a profile adds to a server goes with the server.")
 async def test_a_companion_of_the_start_goes_with_its_pod(faulty):
     await companions(faulty, settings=OWN)
     assert await faulty.spawn() is None

@@ -9,10 +9,11 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from dra_spawner.kube.api import KubernetesError
 from dra_spawner.profiles import compile_device_claims, template_manifest
+from tests.examples import examples
 from tests.integration.compiled_pods import allow_admin_access
 from tests.profiles import strategies
 
-EXAMPLES = 300
+EXAMPLES = examples(300)
 AT_ONCE = 20
 #: Text that a user may type to break out of a literal; all of it must be printable to be a product.
 HOSTILE = [
@@ -31,7 +32,7 @@ HOSTILE = [
 ]
 
 
-def examples(strategy, number, label):
+def generated(strategy, number, label):
     """Some values of a strategy, the same ones each time."""
     found = []
 
@@ -112,6 +113,6 @@ async def test_text_stays_inside_its_literal(real_cluster, key):
 
 
 def test_examples_are_many_kinds():
-    values = examples(strategies.device_claims, 100, 1)
+    values = generated(strategies.device_claims, 100, 1)
     text = repr(values)
     assert all(f"'{word}'" in text for word in ("product", "first_available", "config", "constraints", "count"))

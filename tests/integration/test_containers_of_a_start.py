@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import sys
 
+import pytest
+
 from tests.integration.devices import classes, node_with, shareable, whole
 from tests.integration.hub_process import HubProcess
 from tests.polling import eventually
@@ -54,6 +56,7 @@ async def devices(cluster, hub):
     }
 
 
+@pytest.mark.promise("Only the notebook, and containers that a profile names, get devices.")
 async def test_only_the_notebook_and_the_containers_that_are_named_get_devices(embedded_cluster):
     cluster = embedded_cluster
     await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0"), whole("gpu-1")))

@@ -171,6 +171,7 @@ async def test_a_pod_with_a_claim_and_a_resource_of_a_device_plugin(cluster, scr
     )
 
 
+@pytest.mark.promise("A profile can ask for an extended resource that DRA provides.")
 async def test_a_server_gets_the_resource_by_its_profile_and_the_next_user_reads_why_a_server_waits(faulty):
     """The hub of `faulty` has only the rights of the chart and of this project's rules."""
     existing = await faulty.cluster.admin.get(resource_path("resource.k8s.io/v1", "deviceclasses", name=GPU_CLASS))

@@ -45,6 +45,7 @@ def waiting(faulty: Faulty) -> Faulty:
     return faulty
 
 
+@pytest.mark.promise("A start with one claim makes two requests more than KubeSpawner.")
 async def test_without_faults_a_start_makes_two_requests_more_than_kubespawner(faulty):
     assert await faulty.spawn() is None
     assert sorted(faulty.requests()) == sorted([f"create {TEMPLATES}", "create pods", f"patch {TEMPLATES}"])
@@ -66,6 +67,9 @@ FAILED_ONCE = {
 }
 
 
+@pytest.mark.promise(
+    "Whichever request of a start fails: the user gets a server or a sentence, and nothing stays behind."
+)
 async def test_one_failed_request_of_a_start(faulty):
     rows = faults_at(FAILED_ONCE, STARTS)
 
@@ -97,6 +101,7 @@ async def test_a_request_that_goes_on_failing(faulty):
     await faulty.nothing_is_left()
 
 
+@pytest.mark.promise("A failed request of a clean-up leaves nothing behind.")
 async def test_a_failed_request_of_the_clean_up(faulty):
     """The pod is made but the answer never comes, so the start fails; one request of its clean-up fails as well."""
     faults = {"500": Fault.answer(500), "lost answer": Fault.lose_answer()}
@@ -150,6 +155,7 @@ async def test_an_api_server_that_goes_away_during_the_clean_up(faulty):
     await faulty.nothing_is_left()
 
 
+@pytest.mark.promise("A start that is cancelled at any request leaves nothing behind.")
 async def test_a_start_that_is_cancelled_at_a_request(faulty):
     async def start(user, fault, verb, resource):
         spawning = asyncio.create_task(faulty.spawn(user))

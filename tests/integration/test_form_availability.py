@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator
 
 import aiohttp
+import pytest
 
 from tests.integration.hub_process import HubProcess
 from tests.polling import eventually
@@ -46,6 +47,7 @@ async def asked(hub, session, query="", **headers):
         return answer.status, json.loads(text) if answer.status == 200 else None
 
 
+@pytest.mark.promise("The form shows availability of a user's own choices, and of no others.")
 async def test_users_learn_of_their_own_choices_only(embedded_cluster, tmp_path):
     async def answer(query):
         if query:

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
 import aiohttp
+import pytest
 
 from dra_spawner import names
 from dra_spawner.placeholders.planner.published_shapes import read_config_map
@@ -83,6 +84,7 @@ async def ten_users_at_once_with_three_placeholders(hub: Hub) -> None:
     await hub.only_placeholders_are_left()
 
 
+@pytest.mark.promise("Ten users at once get warm claims, each claim once.")
 async def test_users_get_warm_claims(cluster: ClusterUnderTest):
     await prepare(cluster)
     # The service leads to the end of the test, on a busy machine too.
@@ -91,6 +93,7 @@ async def test_users_get_warm_claims(cluster: ClusterUnderTest):
         await ten_users_at_once_with_three_placeholders(hub)
 
 
+@pytest.mark.promise("A service that is killed while it reserves loses no claim and gives none twice.")
 async def test_a_service_is_killed_between_reservations(real_cluster: ClusterUnderTest):
     """Some claims are reserved by then. Later starts ask no service, or the next process."""
     await prepare(real_cluster)
@@ -116,6 +119,7 @@ async def test_a_service_is_killed_between_reservations(real_cluster: ClusterUnd
         await hub.until_warm()
 
 
+@pytest.mark.promise("A standby reserves nothing.")
 async def test_a_standby_reserves_nothing(embedded_cluster: ClusterUnderTest):
     """Another replica leads: the standby answers so, and servers start with claims of their own."""
     cluster = embedded_cluster

@@ -65,6 +65,7 @@ def named(pod: dict[str, Any]) -> tuple[str, str]:
     return {"node-a": "gpu-0", "node-b": "gpu-1"}[node], node
 
 
+@pytest.mark.promise("A server whose node fails it is made again on another node.")
 @pytest.mark.parametrize(
     ("kind", "sentence"),
     [
@@ -114,6 +115,7 @@ async def test_devices_that_are_not_prepared(cluster):
         await faulty.stop_last()
 
 
+@pytest.mark.promise("A server whose device is withdrawn while it starts is made again.")
 async def test_a_device_that_is_withdrawn(embedded_cluster):
     async with on_nodes(embedded_cluster, NodeTrouble(hanging=1), "node-b") as faulty:
         before = counted()
@@ -154,6 +156,7 @@ async def test_the_only_node_gets_the_server_again(embedded_cluster):
         await faulty.stop_last()
 
 
+@pytest.mark.promise("A server that fails twice is not made again, and the user reads why.")
 async def test_the_second_failure_ends_the_start(cluster):
     async with on_nodes(cluster, NodeTrouble(hanging=2), "node-b") as faulty:
         before = counted()

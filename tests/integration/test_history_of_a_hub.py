@@ -6,6 +6,8 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+
 from dra_spawner.history.jupyterhub_import import JupyterHubSource
 from dra_spawner.history.records import Launch
 from dra_spawner.history.user_names import UserNames
@@ -14,6 +16,7 @@ from tests.integration.devices import classes, node_with, shareable
 from tests.integration.hub_process import HubProcess
 
 _EVENTS = """
+import pytest
 import logging
 c.EventLogger.handlers = [logging.FileHandler("events.log")]
 """
@@ -27,6 +30,7 @@ def launches(source: Path | str, token_file: str = "") -> list[Launch]:
     return [each for each in found if isinstance(each, Launch)]
 
 
+@pytest.mark.promise("Launches can be imported from the hub's REST API, database or event log.")
 async def test_rest_api_database_and_event_log_show_the_same_servers(embedded_cluster: ClusterUnderTest) -> None:
     cluster = embedded_cluster
     await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))

@@ -70,6 +70,7 @@ async def names(cluster, plural):
     return sorted(item["metadata"]["name"] for item in (await cluster.admin.list(cluster.path(plural)))["items"])
 
 
+@pytest.mark.promise("A user picks a profile, gets a server with its devices, stops it, and starts it again.")
 async def test_spawn_stop_and_start_again(cluster, hub):
     await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
     for _ in range(2):
@@ -115,6 +116,7 @@ async def test_spawn_stop_and_start_again(cluster, hub):
     await nothing_left(cluster)
 
 
+@pytest.mark.promise("Users share a device until it is full, and the next user reads why the server waits.")
 async def test_two_servers_of_a_user_two_users_of_a_device_and_one_too_many(cluster, hub):
     await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0"), whole("gpu-1")))
     await hub.spawn("ada", {"profile": "half"})
@@ -169,6 +171,7 @@ async def test_two_servers_of_a_user_two_users_of_a_device_and_one_too_many(clus
     await nothing_left(cluster)
 
 
+@pytest.mark.promise("A wrong choice of one user harms no other user.")
 async def test_failures_of_users_do_not_end_the_hub(embedded_cluster):
     """JupyterHub ends after ``consecutive_failure_limit`` failed starts in a row, of any users; z2jh sets five."""
     cluster = embedded_cluster
@@ -210,6 +213,7 @@ async def last_message(hub, profile):
     return last["message"]
 
 
+@pytest.mark.promise("A hub that is killed leaves no objects behind for long.")
 async def test_a_hub_that_was_killed_leaves_nothing_for_long(real_cluster):
     """The hub is killed between template and pod: the template exists without an owner."""
     cluster = real_cluster
@@ -246,6 +250,7 @@ if os.path.exists("die"):
     await nothing_left(cluster)
 
 
+@pytest.mark.promise("A hub with wrong profiles refuses to start, and says where they are wrong.")
 async def test_wrong_profiles_end_the_hub_at_its_start(embedded_cluster):
     """Before that it names an old chart, and a setting with two values."""
     cluster = embedded_cluster

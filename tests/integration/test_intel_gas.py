@@ -68,6 +68,7 @@ def annotations_of(pod: dict[str, Any]) -> dict[str, str]:
     return found
 
 
+@pytest.mark.promise("A profile in Intel's older form gets its cards, tiles and mask.")
 async def test_a_server_gets_limits_cards_tiles_mask_and_its_node(gpus: GpuHub):
     await gpus.cluster.publish(node("node-a", "0.1"), node("node-b", "3.5"))
     gpus.side.spawner_config.node_affinity_required = [

@@ -194,6 +194,7 @@ async def all_goes(cluster: ClusterUnderTest, writes: list[str], within_seconds:
     await no_device_is_taken(cluster)
 
 
+@pytest.mark.promise("A hub and a service that are killed during a handover leave no device in use.")
 @pytest.mark.parametrize("step", [2, 6])
 async def test_in_a_start_that_gets_a_warm_claim(real_cluster: ClusterUnderTest, step: int):
     """Two of the steps, as processes; `test_at_each_step_of_a_start` has all of them."""

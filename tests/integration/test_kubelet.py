@@ -20,6 +20,7 @@ from tests.polling import eventually
 from .kubelet_pods import NODE, REPORT, is_running, report, reporting_pod, waiting_reason
 
 
+@pytest.mark.promise("In the embedded cluster, the process in a pod sees its share.")
 async def test_share_reaches_the_process_and_everything_goes_with_the_pod(cluster: ClusterUnderTest, tmp_path: Path):
     await cluster.publish(NODE, gpu_class(), gpu_slice("node-a"), share_template("share", "12Gi"))
     await cluster.publish(reporting_pod("user", tmp_path, template="share"))

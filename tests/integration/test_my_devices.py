@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import aiohttp
+import pytest
 
 from dra_spawner.kube.api import resource_path
 from dra_spawner.user_server.own_devices import devices_of_server
@@ -42,6 +43,7 @@ def devices(answer: Answer) -> list[str]:
     return [each["name"] for each in body["devices"]]
 
 
+@pytest.mark.promise("A server learns which devices it has, and nothing of other servers.")
 async def test_a_server_learns_of_its_own_devices_only(embedded_cluster):
     cluster = embedded_cluster
     await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0"), whole("gpu-1")))

@@ -22,6 +22,7 @@ from tests.integration.node_choices import (
 STEPS = 50
 
 
+@pytest.mark.promise("The service expects a server on the node that the scheduler picks.")
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_real_scheduler_picks_one_of_our_best_nodes(real_cluster: ClusterUnderTest, seed: int):
     cluster, chance = real_cluster, random.Random(seed)

@@ -53,6 +53,7 @@ async def test_a_server_starts_without_the_device_where_there_is_none(starts):
     await starts.stop_last()
 
 
+@pytest.mark.promise("An optional device never prevents a server.")
 async def test_a_server_starts_without_the_device_while_all_are_in_use_and_with_it_later(starts_on_either):
     starts = starts_on_either
     await starts.cluster.publish(*node_with("node-b", whole("gpu-1")))

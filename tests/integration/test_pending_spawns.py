@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 import yaml
 
 from dra_spawner.placeholders.planner.spawn_counts import KnownServers
@@ -20,6 +21,7 @@ SCOPES = yaml.safe_load((ROOT / "helm-values" / "full.yaml").read_text())["hub"]
 #: Servers do not get their pods before a file exists. The hub answers at once that they are on their way.
 MORE = """
 import asyncio
+import pytest
 from pathlib import Path
 async def wait_for_the_file(spawner):
     while not Path({file!r}).exists():
@@ -36,6 +38,7 @@ COUNTS = "dra-spawner"
 TOKENS = {COUNTS: SCOPES["scopes"], "only-lists": ["list:users"], "may-nothing": []}
 
 
+@pytest.mark.promise("Servers that are being started count as demand at once.")
 async def test_spawns_count_until_the_cluster_shows_them(embedded_cluster: ClusterUnderTest) -> None:
     """A hub whose servers wait for a file, and a service with one placeholder for its shares."""
     cluster = embedded_cluster

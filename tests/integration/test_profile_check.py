@@ -6,6 +6,7 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
 import yaml
 
 from dra_spawner import names
@@ -87,6 +88,7 @@ async def test_an_account_that_may_do_little_knows_little(real_cluster):
         assert getattr(facts, name) is None
 
 
+@pytest.mark.promise("`dra-spawner check` says which choices cannot work on this cluster.")
 async def test_the_command_asks_a_cluster(real_cluster, capsys):
     cluster = real_cluster
     await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0"), whole("gpu-1")))
@@ -202,6 +204,7 @@ async def logged(hub, text):
     await eventually(lambda: text in hub.log.read_text(), f"the hub logs {text!r}")
 
 
+@pytest.mark.promise("A choice that cannot work is refused at once, and works again when its cause is gone.")
 async def test_a_broken_choice_is_logged_refused_and_heals(cluster):
     await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0"), whole("gpu-1")))
     twice = "c.KubeSpawner.delete_grace_period, c.DRASpawner.delete_grace_period = 2, 1"

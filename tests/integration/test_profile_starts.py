@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from tests.cluster.claim_names import own_claim_names
 from tests.integration.faulty_hub import Faulty
 
@@ -51,6 +53,7 @@ async def test_an_alternative_without_class_is_refused_with_a_sentence(faulty: F
     await faulty.nothing_is_left()
 
 
+@pytest.mark.promise("Where the first alternative is not free, a server gets the second.")
 async def test_the_second_alternative_is_taken_where_the_first_is_not_free(faulty: Faulty):
     alternatives = {
         "big": {"device_class": SHARE_CLASS, "min_memory": "200Gi"},

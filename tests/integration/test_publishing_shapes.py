@@ -50,6 +50,7 @@ def profile(slug, memory, **more):
     return {"display_name": slug, "slug": slug, "kubespawner_override": {"device_claims": claims}, **more}
 
 
+@pytest.mark.promise("The hub publishes what its choices need, and writes only changes.")
 async def test_shapes_are_written_only_if_they_have_changed(cluster, hub):
     publication = ShapePublication(hub.new_spawner)
     first = await published_shapes(hub.new_spawner)

@@ -60,6 +60,7 @@ def limited(service: Replica) -> list[dict[str, Any]]:
     return [{"wanted": each.wanted, "allowed": each.allowed} for each in latest.limited.values()] if latest else []
 
 
+@pytest.mark.promise("Placeholders use only the quota that users leave.")
 async def test_placeholders_use_the_quota_that_users_leave(real_cluster: ClusterUnderTest) -> None:
     """Pods, claims and devices of a class, as Kubernetes itself counts them."""
     cluster = real_cluster

@@ -8,6 +8,7 @@ import json
 from datetime import UTC, datetime, timedelta
 
 import aiohttp
+import pytest
 
 from dra_spawner import names
 from dra_spawner.kube.api import resource_path
@@ -44,6 +45,7 @@ async def by_post(service: Replica, line: str) -> Json:
         return found
 
 
+@pytest.mark.promise("A cluster does what a rehearsal of a class says.")
 async def test_a_cluster_does_what_was_rehearsed(embedded_cluster: ClusterUnderTest) -> None:
     cluster, gpu = embedded_cluster, shape(WHOLE)
     devices = (whole("gpu-0"), whole("gpu-1"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dra_spawner.devcluster.demo.example_nodes import (
     GPU_SHARE_CLASS,
 )
@@ -67,6 +69,7 @@ async def test_handover_preempts_the_placeholder_for_cpu(script: Script):
     await script.cluster.wait_event("placeholder", "Preempted", text=message)
 
 
+@pytest.mark.promise("The scheduler's own preemption frees no device, as on a real cluster.")
 async def test_preemption_never_frees_devices(script: Script):
     low, high = (f"{script.cluster.namespace}-{name}" for name in ("low", "high"))
     await script.publish(priority_class(low, -10), priority_class(high, 10), template("all", request(GPU_SHARE_CLASS)))

@@ -40,6 +40,7 @@ async def test_whole_devices(script: Script):
     assert await script.devices_of("late") == [("whole-gpus", "gpu-2")]
 
 
+@pytest.mark.promise("Shares of a device are given until it is full.")
 async def test_shares(script: Script):
     """Steps of 5 GiB: a request for 12 GiB consumes 15 GiB."""
     await script.publish(
@@ -63,6 +64,7 @@ async def test_shares(script: Script):
     assert await script.devices_of("greedy") == [("shared-gpus", "gpu-1", {"memory": "40Gi"})]
 
 
+@pytest.mark.promise("Partitions of a device are given as its counters allow.")
 async def test_partitions_draw_on_shared_counters(script: Script):
     first_gpu = resource_slices()[2]
     parent = first_gpu["spec"]["devices"][0]["attributes"]["uuid"]["string"]
@@ -92,6 +94,7 @@ async def test_partitions_draw_on_shared_counters(script: Script):
     assert await script.devices_of("more") == [("partitioned-gpus", "gpu-0-mig-1g5gb-19-0")]
 
 
+@pytest.mark.promise("A profile can ask for a network interface in a VLAN.")
 async def test_a_network_interface_in_a_vlan(script: Script):
     wanted = {"requests": {"bandwidth": "950M", "vlans": "1"}}
     await script.publish(template("nic", request(VLAN_NIC_CLASS, capacity=wanted)))

@@ -8,6 +8,7 @@ import socket
 from pathlib import Path
 
 import aiohttp
+import pytest
 
 from dra_spawner.kube.api import KubernetesApi, resource_path
 from tests.cluster.access import service_token
@@ -145,6 +146,7 @@ BESIDE_A_HUB = (
 )
 
 
+@pytest.mark.promise("The service runs beside a hub, with its pages in the hub's menu.")
 async def test_beside_a_hub(embedded_cluster: ClusterUnderTest):
     problems = []
     async with hub_with_service(embedded_cluster) as service:
@@ -157,6 +159,7 @@ async def test_beside_a_hub(embedded_cluster: ClusterUnderTest):
     assert not problems, "\n".join(problems)
 
 
+@pytest.mark.promise("When a leader ends, the other replica leads, with the rights that are shipped.")
 async def test_with_the_rights_that_are_shipped_two_replicas_lead_one_after_the_other(real_cluster: ClusterUnderTest):
     cluster = real_cluster
     token_file = cluster.directory / "token"

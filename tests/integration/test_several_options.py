@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dra_spawner import names
 from dra_spawner.placeholders.planner.shape_definition import read_definition
 from tests.cluster.accounts import service_kubeconfig
@@ -51,6 +53,7 @@ def capacity(claim: Json) -> str:
     return str(result["consumedCapacity"]["memory"])
 
 
+@pytest.mark.promise("A choice of several options gets a warm claim, too.")
 async def test_a_user_of_two_options_gets_a_warm_claim_or_preempts_a_placeholder(
     real_cluster: ClusterUnderTest,
 ) -> None:

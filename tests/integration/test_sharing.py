@@ -52,6 +52,7 @@ async def one_user_is_left(team: Faulty) -> None:
     await eventually(is_left, "one user is left")
 
 
+@pytest.mark.promise("Servers of a group share one device until the last of them has gone.")
 async def test_servers_of_a_group_share_one_claim_until_the_last_has_gone(team_on_either):
     ada, bob = team_on_either.user("ada"), team_on_either.user("bob")
     await ada.spawn("", {})
@@ -90,6 +91,7 @@ async def test_a_user_shares_with_oneself_and_everybody_with_all(team):
     await team.nothing_is_left()
 
 
+@pytest.mark.promise("A user in no group gets no device that groups share.")
 async def test_a_user_in_no_group_is_refused(team):
     with pytest.raises(Exception, match="The device of this choice is for members of physics or chemistry") as caught:
         await team.user("eve", "history").spawn("", {})
@@ -122,6 +124,7 @@ async def test_first_starts_at_the_same_time(team_on_either):
     await team_on_either.nothing_is_left()
 
 
+@pytest.mark.promise("A shared device stays when the last server stops while another starts.")
 async def test_the_last_stops_while_another_starts(team):
     """The pod does not exist yet, only the note of its start on the claim: the claim must stay."""
     ada, bob = team.user("ada"), team.user("bob")

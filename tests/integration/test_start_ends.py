@@ -54,6 +54,7 @@ async def test_a_pod_that_the_reflector_lost(waiting):
     assert message == "The server's pod was deleted while it started."
 
 
+@pytest.mark.promise("A start that fails ends with a sentence for the user.")
 async def test_a_pod_that_fails(waiting):
     status = {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}
     pod = waiting.cluster.path("pods", "jupyter-ada", "status")

@@ -6,6 +6,7 @@ from typing import Any
 
 import aiohttp
 import jupyterhub
+import pytest
 
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.hub_with_service import Service, hub_with_service, log_in
@@ -23,6 +24,7 @@ c.JupyterHub.tornado_settings = {"slow_spawn_timeout": 1}
 #: JupyterHub gives an interrupted start one second to end, and then fails.
 SLOW_CLEAN_UP = """
 import asyncio
+import pytest
 from dra_spawner.spawner.spawner import DRASpawner
 class SlowCleanUp(DRASpawner):
     async def start(self):
@@ -54,6 +56,7 @@ async def statuses_of_browser(service: Service, user: str) -> set[int]:
     return found - {401}
 
 
+@pytest.mark.promise("A user can stop a server that is still starting.")
 async def test_a_start_that_takes_its_time_to_clean_up_is_stopped(embedded_cluster: ClusterUnderTest) -> None:
     async with hub_with_service(embedded_cluster, SETTINGS, SOON + SLOW_CLEAN_UP) as service:
         await service.ready()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from dra_spawner.devcluster.kubelet.node_agent import node_manifest
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.scheduling_script import (
@@ -72,6 +74,7 @@ PENDING: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.promise("The scheduler's reason for a pending server is a real cluster's.")
 async def test_why_a_pod_is_pending(script: Script):
     await script.publish(
         template("missing-class", request("missing.example.com")), template("too-large", share("41Gi"))

@@ -48,6 +48,7 @@ async def items(spread, kind, namespace):
     return (await spread.cluster.admin.list(resource_path(group, plural, namespace)))["items"]
 
 
+@pytest.mark.promise("Servers in a namespace of their own get devices, too.")
 async def test_start_and_stop(spread):
     users = [spread.side.user(name) for name in ("ada", "bob")]
     await asyncio.gather(*(user.spawn("", {}) for user in users))

@@ -98,6 +98,7 @@ async def hub(embedded_cluster: ClusterUnderTest) -> AsyncIterator[Hub]:
         yield found
 
 
+@pytest.mark.promise("A start takes a VLAN, and a stop gives it back.")
 async def test_a_start_takes_a_vlan_and_a_stop_gives_it_back(either_hub: Hub):
     assert await either_hub.spawn() is None
     ((vlan, owners),) = (await either_hub.account()).items()
@@ -128,6 +129,7 @@ async def test_a_second_server_shares_the_vlan_and_the_last_server_gives_it_back
     await hub.until_account({})
 
 
+@pytest.mark.promise("No two of many starts at once get the same VLAN.")
 @pytest.mark.parametrize("hubs", ["one hub", "hubs of their own"])
 async def test_many_starts_at_once(either_hub: Hub, hubs: str, monkeypatch: pytest.MonkeyPatch):
     """Six users want three VLANs. Where each is another hub's, nothing but compare-and-swap keeps them apart."""
@@ -251,6 +253,7 @@ async def test_a_storm_of_conflicts_is_reported(hub: Hub):
     assert await hub.account() == {777: {"nobody"}}
 
 
+@pytest.mark.promise("A corrupt account of VLANs is reported and never overwritten.")
 async def test_a_corrupt_account_is_reported_and_left_alone(hub: Hub):
     data = {"100": "[{]"}
     await hub.set_account(data)

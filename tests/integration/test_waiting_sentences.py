@@ -20,6 +20,7 @@ async def waiting(faulty: Faulty) -> Faulty:
     return faulty
 
 
+@pytest.mark.promise("A user whose server waits reads the reason in plain words.")
 async def test_a_device_of_a_cordoned_node(waiting: Faulty):
     await waiting.cluster.admin.patch("/api/v1/nodes/node-w", {"spec": {"unschedulable": True}})
     sentence = "its node is cordoned: an administrator has closed it for new servers."

@@ -46,6 +46,7 @@ async def warm_hub_on_either(cluster):
         yield found
 
 
+@pytest.mark.promise("A start gets the warm claim of a placeholder, and names it.")
 async def test_a_start_gets_a_warm_claim(warm_hub_on_either):
     """As many requests as any other start; the claim goes with the server, and a new placeholder gets warm."""
     warm_hub = warm_hub_on_either
@@ -76,6 +77,7 @@ async def test_a_start_gets_a_warm_claim(warm_hub_on_either):
         await warm_hub.stop_last()
 
 
+@pytest.mark.promise("Without placeholders, a start makes its own claim.")
 async def test_without_placeholders_a_start_makes_its_own_claim(warm_hub):
     async with warm_hub.with_placeholders(0, gpus=1):
         assert await warm_hub.spawn() is None
@@ -198,6 +200,7 @@ async def test_one_failed_request(warm_hub):
             await world.until(lambda: len(world.warm(warm_hub.shape)) == len(rows))
 
 
+@pytest.mark.promise("A reservation that has ended is not used.")
 async def test_a_reservation_that_has_ended_is_not_used(warm_hub):
     async with warm_hub.with_placeholders(1, gpus=2):
         reserve = warm_hub.service.answer
@@ -338,6 +341,7 @@ async def test_a_service_that_ends_after_a_reservation(warm_hub, cpu):
         await warm_hub.only_placeholders_are_left()
 
 
+@pytest.mark.promise("A handover works on a node that the placeholder fills.")
 async def test_a_handover_on_a_node_that_a_placeholder_fills(warm_hub, monkeypatch):
     """The placeholder is deleted when the pod exists. The claim stays allocated during the handover."""
 

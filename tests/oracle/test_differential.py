@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.oracle.binary import ask, oracle
+from tests.oracle.binary import ask
 from tests.oracle.comparison import differences, verdicts
 from tests.oracle.scenarios import FAMILIES, make_scenario, scenarios
 

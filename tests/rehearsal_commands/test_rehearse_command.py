@@ -70,6 +70,7 @@ def verdict(run: Run, line: str, *options: str, **more: Any) -> tuple[int, Json]
     return code, json.loads(out)
 
 
+@pytest.mark.promise("`dra-spawner rehearse` says whether a class can start in time.")
 def test_yes_and_no(run: Run) -> None:
     code, out, err = run("16 of gpu-slice tomorrow at 17:00")
     assert (code, err) == (0, "")

@@ -81,6 +81,7 @@ def test_a_description_may_have_fields_of_a_rehearsal() -> None:
         parse_cluster(document)
 
 
+@pytest.mark.promise("`dra-spawner simulate` shows that an announced class waits less.")
 def test_an_announced_class_waits_less(capsys: pytest.CaptureFixture[str], files: tuple[str, str]) -> None:
     arguments = (*files, "--policy", "forecast", "--format", "json")
     announced, unannounced = (

@@ -23,6 +23,7 @@ PLAIN = shape({})
 SHAPES = {"gpu-whole": GPU, "plain": PLAIN}
 
 
+@pytest.mark.promise("A cluster without devices keeps its other placeholders.")
 async def test_without_devices_other_placeholders_stay_and_the_cause_is_logged_once(
     embedded_cluster: ClusterUnderTest, caplog: Any
 ) -> None:
@@ -59,6 +60,7 @@ async def test_a_leader_that_has_not_read_the_shapes_yet_says_so(embedded_cluste
             assert (await service.place(GPU, "ada"))["kind"] == "warm"
 
 
+@pytest.mark.promise("While the API server is away, nothing is decided; then all goes on.")
 async def test_while_the_api_server_is_away_nothing_is_decided_and_then_all_goes_on(
     embedded_cluster: ClusterUnderTest,
 ) -> None:
@@ -89,6 +91,7 @@ async def test_while_the_api_server_is_away_nothing_is_decided_and_then_all_goes
             )
 
 
+@pytest.mark.promise("Where nothing changes, nothing is written.")
 async def test_with_no_change_in_the_cluster_nothing_is_written(cluster: ClusterUnderTest) -> None:
     await set_up(cluster, SHAPES, *node("node-a", whole("gpu-0")))
     async with cluster.fault_proxy() as proxy:
@@ -187,6 +190,7 @@ def owned(service: Replica) -> bool:
     return {tracked.key for tracked in view.warm_claims()} == named
 
 
+@pytest.mark.promise("A reservation outlives the leader that made it.")
 async def test_a_reservation_outlives_its_leader(cluster: ClusterUnderTest) -> None:
     await set_up(cluster, SHAPES, *node("node-a", whole("gpu-0"), whole("gpu-1")))
     traits: JsonObject = {"placeholders": {"gpu-whole": {"min": 2, "max": 2}}, "reservation_seconds": 300.0}

@@ -91,6 +91,7 @@ def is_ready(service: Replica) -> bool:
     return service.context.readiness().ready
 
 
+@pytest.mark.promise("Requests reach the leader.")
 async def test_the_service_selects_the_leader_alone(cluster: ClusterUnderTest) -> None:
     await prepared(cluster)
     a, b = [await make_pod(cluster, name) for name in ("dra-spawner-a", "dra-spawner-b")]

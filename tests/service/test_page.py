@@ -34,6 +34,7 @@ def text_of(page: str) -> str:
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
 
 
+@pytest.mark.promise("The page and the API show who uses which device.")
 async def test_page_and_answers(embedded_cluster: ClusterUnderTest) -> None:
     cluster = embedded_cluster
     await prepare(cluster, *node("node-a", whole("gpu-0"), whole("gpu-1"), shareable("gpu-2")))
@@ -149,6 +150,7 @@ async def test_combinations_with_placeholders_or_servers_are_listed(embedded_clu
         assert "a=2,b=1" not in metrics
 
 
+@pytest.mark.promise("The page says why a placeholder is not warm yet.")
 async def test_why_a_placeholder_is_not_warm_yet(embedded_cluster: ClusterUnderTest) -> None:
     cluster = embedded_cluster
     await set_up(cluster, {"gpu-whole": GPU}, *node("node-a", whole("gpu-0"), images=()))
@@ -172,6 +174,7 @@ async def test_why_a_placeholder_is_not_warm_yet(embedded_cluster: ClusterUnderT
         assert "node-a ready" in text_of(await service.get("page"))
 
 
+@pytest.mark.promise("The page names each pending server with its cause.")
 async def test_pending_servers_are_named_with_their_causes(cluster: ClusterUnderTest) -> None:
     await set_up(cluster, {"gpu-whole": GPU}, *node("node-a", whole("gpu-0")))
     placeholders = {"gpu-whole": {"min": 0, "max": 1}}

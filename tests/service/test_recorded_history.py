@@ -159,6 +159,7 @@ async def test_launches_on_a_cluster_are_there_after_a_restart_and_not_twice(
     assert kinds.count("reserve-placeholder") == 2
 
 
+@pytest.mark.promise("Without its database, the service does all else.")
 async def test_without_its_database_the_service_does_all_else_and_says_so_once(
     embedded_cluster: ClusterUnderTest, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

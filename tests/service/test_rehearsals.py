@@ -77,6 +77,7 @@ def entry(profile: str = "gpu-slice", users: int = 20) -> Occurrence:
     return Occurrence("physics", profile, IN_AN_HOUR, IN_AN_HOUR + timedelta(hours=1), users)
 
 
+@pytest.mark.promise("Each class of a calendar is rehearsed, and its problems are reported.")
 async def test_entries_are_rehearsed_and_their_problems_are_reported() -> None:
     entries = read_calendar_entries(
         [

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from dra_spawner.placeholders.planner.policy import Renewal
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
@@ -24,6 +26,7 @@ async def fail_placeholders(service: Replica) -> None:
         await service.cluster.admin.patch(path, {"status": {"phase": "Failed"}})
 
 
+@pytest.mark.promise("An administrator resumes a choice whose placeholders failed.")
 async def test_an_administrator_resumes_a_choice(embedded_cluster: ClusterUnderTest) -> None:
     cluster = embedded_cluster
     await set_up(cluster, {"gpu-whole": GPU}, *node("node-a", whole("gpu-0"), whole("gpu-1")))

@@ -10,6 +10,8 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
+import pytest
+
 from dra_spawner.kube.api import resource_path
 from dra_spawner.placeholders.controller.demand_settings import read_calendar_entries, read_demand
 from dra_spawner.placeholders.lifecycle import ActionKind
@@ -202,6 +204,7 @@ async def test_the_page_and_the_api_show_the_advice(embedded_cluster: ClusterUnd
         assert 'dra_spawner_placeholders_target{profile="cpu",source="forecast"} 25.0' in text
 
 
+@pytest.mark.promise("A restart in the middle of a class removes no placeholder.")
 async def test_a_restart_in_the_middle_of_a_class_removes_nothing(embedded_cluster: ClusterUnderTest) -> None:
     time = VirtualTime()
     soon = {**ENTRY, "users": "25 of cpu", "begins": "2026-03-02 09:10"}
@@ -217,6 +220,7 @@ async def test_a_restart_in_the_middle_of_a_class_removes_nothing(embedded_clust
         assert set(running.running.placeholders()) == before
 
 
+@pytest.mark.promise("An administrator adds a class on the page, and the service prepares it.")
 async def test_an_entry_that_an_administrator_adds(embedded_cluster: ClusterUnderTest) -> None:
     """It outlives the replica without a database."""
     time = VirtualTime()

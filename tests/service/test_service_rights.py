@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
+import pytest
+
 from dra_spawner.kube.api import KubernetesApi, resource_path
 from dra_spawner.kube.api_errors import KubernetesError, RequestTarget
 from dra_spawner.kube.rights import missing_right
@@ -77,6 +79,7 @@ async def test_a_handover_on_a_full_node_with_the_rights_that_are_shipped(real_c
         assert outcomes == {"done"}
 
 
+@pytest.mark.promise("A right that is missing is named.")
 async def test_missing_rules_are_named(real_cluster: ClusterUnderTest) -> None:
     """Without any of the placeholders' rules, then with some of them taken away."""
     cluster = real_cluster

@@ -21,6 +21,7 @@ PLAIN = shape({})
 SHAPES = {"gpu-whole": GPU, "gpu-slice": PART, "plain": PLAIN}
 
 
+@pytest.mark.promise("From five lines of configuration to a handover.")
 async def test_from_the_configuration_to_a_handover(cluster: ClusterUnderTest) -> None:
     await prepare(cluster, *node("node-a", whole("gpu-0"), whole("gpu-1"), shareable("gpu-2")))
     await publish_shapes(cluster, SHAPES, {"broken": "count must be from 1 to 32"})
@@ -71,6 +72,7 @@ async def test_from_the_configuration_to_a_handover(cluster: ClusterUnderTest) -
         assert metric_value(service, "dra_spawner_on_hold") == 0
 
 
+@pytest.mark.promise("While decisions are on hold, no placeholder is reserved.")
 async def test_no_placeholder_is_reserved_while_decisions_are_on_hold(
     embedded_cluster: ClusterUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,6 +191,7 @@ async def test_questions_that_make_no_sense(embedded_cluster: ClusterUnderTest) 
     assert [(status, answer["detail"]) for status, answer in found] == [(400, message) for _, message in questions]
 
 
+@pytest.mark.promise("Only the hub may ask for placements.")
 async def test_only_the_hub_may_ask_for_placements(embedded_cluster: ClusterUnderTest) -> None:
     question = {"shape": "0" * 16, "pod": "ada", "namespace": "default"}
     async with replica(embedded_cluster, placeholders={"gpu-whole": {"min": 1}}) as service:

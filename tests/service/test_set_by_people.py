@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from dra_spawner import names
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
@@ -21,6 +23,7 @@ async def two_nodes(cluster: ClusterUnderTest) -> None:
     await publish_settings(cluster)
 
 
+@pytest.mark.promise("A number of placeholders that an administrator sets survives a restart.")
 async def test_numbers_are_set_and_survive_a_restart(cluster: ClusterUnderTest) -> None:
     await two_nodes(cluster)
     path = "settings/placeholders/gpu-whole"
@@ -79,6 +82,7 @@ async def test_a_setting_ends_by_itself(embedded_cluster: ClusterUnderTest) -> N
         assert (await service.get_json("settings"))["items"] == []
 
 
+@pytest.mark.promise("While an administrator pauses the service, it decides nothing.")
 async def test_pause_and_observe(embedded_cluster: ClusterUnderTest) -> None:
     cluster = embedded_cluster
     await two_nodes(cluster)
@@ -144,6 +148,7 @@ async def test_a_reservation_is_released(embedded_cluster: ClusterUnderTest) -> 
         await service.until_warm(GPU, 1)
 
 
+@pytest.mark.promise("An administrator drains a node, and uses it again.")
 async def test_a_node_is_drained_and_used_again(embedded_cluster: ClusterUnderTest) -> None:
     cluster = embedded_cluster
     await two_nodes(cluster)

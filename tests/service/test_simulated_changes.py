@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.placeholders.controller.objects import WHOLE, node, shape
@@ -16,6 +18,7 @@ async def ask(service: Replica, **question: Any) -> tuple[int, Any]:
     return (await service.send("POST", "simulations", {"profile": "gpu-whole", **question}))[:2]
 
 
+@pytest.mark.promise("A what-if question is answered without a change of the cluster.")
 async def test_users_and_nodes_that_may_come_and_go(embedded_cluster: ClusterUnderTest) -> None:
     cluster = embedded_cluster
     nodes = [node(name, whole("gpu-0"), whole("gpu-1")) for name in ("node-a", "node-b")]

@@ -75,6 +75,7 @@ async def test_a_standby_reserves_nothing_and_names_the_leader(embedded_cluster:
             assert (answer["kind"], answer["node"]) == ("warm", "node-a")
 
 
+@pytest.mark.promise("A standby answers reads from its own view.")
 async def test_a_standby_answers_reads_from_its_own_view(embedded_cluster: ClusterUnderTest) -> None:
     cluster = embedded_cluster
     await set_up(cluster, {"gpu-whole": GPU}, *node("node-a", whole("gpu-0")))

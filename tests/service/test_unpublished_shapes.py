@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
+
 from dra_spawner import names
 from dra_spawner.placeholders.planner.shape_definition import definition_of
 from dra_spawner.placeholders.planner.shapes import Shape
@@ -37,6 +39,7 @@ async def start(cluster: ClusterUnderTest, wanted: Shape, name: str, claims: Map
     await cluster.publish(*templates, pod)
 
 
+@pytest.mark.promise("Placeholders are preempted for a server with any shape.")
 async def test_placeholders_are_preempted_for_unpublished_shapes(cluster: ClusterUnderTest) -> None:
     await set_up(cluster, {"gpu-slice": PART}, *node("node-a", shareable("gpu-0")))
     async with replica(cluster, placeholders={"gpu-slice": {"min": 2}}) as service:

@@ -43,6 +43,7 @@ async def ask(service: Replica, namespace: str) -> dict[str, object]:
     return answer
 
 
+@pytest.mark.promise("Placeholders are preempted for servers in namespaces of their own.")
 async def test_placeholders_are_preempted_with_the_rights_that_are_shipped(
     cluster: ClusterUnderTest, users_namespace: str
 ) -> None:

@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.records import Launch, NodeLeadTime
 from dra_spawner.kube.api import resource_path
@@ -32,6 +34,7 @@ async def availability(service: Replica) -> dict[str, Any]:
     return answer
 
 
+@pytest.mark.promise("The service estimates a wait, and compares it with the real one.")
 async def test_a_wait_is_estimated_and_compared(embedded_cluster: ClusterUnderTest) -> None:
     cluster = embedded_cluster
     await set_up(cluster, {"gpu": GPU, "plain": PLAIN}, *node("node-a", whole("gpu-0")))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from dra_spawner.dra.allocator import AllocatedState
 from dra_spawner.dra.objects import DeviceClass, ResourceClaim, ResourceSlice
 from dra_spawner.dra.pools import SliceIndex
@@ -255,6 +257,7 @@ def test_equals_are_not_preempted():
     assert NO_VICTIMS in message_of(tried)
 
 
+@pytest.mark.promise("The simulator knows that preemption frees no device.")
 def test_preemption_never_frees_devices():
     """The victim's claim counts as allocated, so clearing its node would not help."""
     taken = claim("taken", on="a", reserved_for=("holder",))

@@ -46,6 +46,7 @@ def utilization(
     return Utilization(snapshot_of(slices, *results, more=more), weights).of("n1")
 
 
+@pytest.mark.promise("The utilization of a node is the autoscaler's.")
 @all_of_them("slices, results, autoscaler, ours", EXAMPLES)
 def test_worked_examples(slices, results, autoscaler, ours):
     found = utilization(slices, *results)

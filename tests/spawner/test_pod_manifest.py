@@ -31,6 +31,7 @@ def test_the_entry_point_names_the_spawner():
     assert entry.load() is DRASpawner
 
 
+@pytest.mark.promise("Five lines of a profile become a claim, and a pod that names it.")
 async def test_short_form(nowhere):
     nowhere.spawner_config.device_claims = {"gpu": GPU}
     nowhere.spawner_config.cpu_guarantee = 1
@@ -140,6 +141,7 @@ async def test_placeholders_of_parameters_are_expanded(nowhere):
     }
 
 
+@pytest.mark.promise("Admin access is for administrators of the hub.")
 async def test_admin_access_is_for_administrators_of_the_hub(nowhere):
     nowhere.spawner_config.profile_list = [
         profile("all", {"gpu": {"device_class": "gpu.example.com", "count": "all", "admin_access": True}})
@@ -155,6 +157,7 @@ async def test_admin_access_is_for_administrators_of_the_hub(nowhere):
     assert ada.spawner.configuration_problems() == []
 
 
+@pytest.mark.promise("Without claims, a pod is KubeSpawner's own.")
 async def test_without_claims_the_pod_is_kubespawners(nowhere):
     pod, objects = await manifest(nowhere.user("ada").spawner)
     assert "resourceClaims" not in pod["spec"]
@@ -210,6 +213,7 @@ async def test_choices_merge_into_the_profile(nowhere):
         await memory(**{"memory--unlisted-choice": "0Gi"})
 
 
+@pytest.mark.promise("A wrong claim is refused before any request, with its path.")
 async def test_a_wrong_claim_is_refused_before_any_request_with_its_path(nowhere):
     nowhere.spawner_config.profile_list = lambda spawner: [profile("gpu", {"gpu": {**GPU, "count": 0}})]
     spawner = nowhere.user("ada").spawner
@@ -223,6 +227,7 @@ async def test_a_wrong_claim_is_refused_before_any_request_with_its_path(nowhere
     assert caught.value.status_code == 400
 
 
+@pytest.mark.promise("No option brings a claim that no profile offers.")
 @all_of_them(
     "options",
     [

@@ -1,5 +1,7 @@
 """Which claims are smaller than others, and which smaller choice is offered."""
 
+import pytest
+
 from dra_spawner.spawner.smaller_choice import claims_size, free_smaller_choice, is_smaller
 from tests.all_of_them import all_of_them
 from tests.integration.devices import classes, node_with, shareable
@@ -82,6 +84,7 @@ FREE_CHOICES = {
 }
 
 
+@pytest.mark.promise("A user who waits is offered a smaller choice that is free.")
 async def test_the_service_is_asked_for_free_choices(embedded_cluster):
     """According to the hub itself, all 40Gi are free."""
     await embedded_cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))

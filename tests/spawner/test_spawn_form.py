@@ -111,6 +111,7 @@ async def test_a_choice_of_unknown_sizes_is_refused_with_a_sentence(nowhere):
             await chosen(spawner, **options)
 
 
+@pytest.mark.promise("Hostile names and options stay text in the form.")
 async def test_hostile_names_of_devices_and_hostile_options_stay_text(nowhere, monkeypatch):
     """A later API server may accept names that the present one refuses."""
     hostile = "</select><script>alert(1)</script>"
@@ -166,6 +167,7 @@ def shown_in(form):
     }
 
 
+@pytest.mark.promise("The form says how soon each choice runs.")
 async def test_the_form_says_how_soon_each_choice_runs(nowhere, service):
     async def answer(_):
         return profile_items(cpu="free", gpu="after-preemption", **{"gpu/size=l": "never"})
@@ -182,6 +184,7 @@ async def test_the_form_says_how_soon_each_choice_runs(nowhere, service):
     assert list((await nowhere.user("bob").spawner.choices_of_form()).names()) == ["cpu", "gpu", "gpu/size=l"]
 
 
+@pytest.mark.promise("The form is there whatever the service does.")
 @pytest.mark.parametrize("fault", ["slow", "away", "older"])
 async def test_a_form_is_there_whatever_the_service_does(nowhere, service, fault):
     """A service that never answers, too."""
@@ -237,6 +240,7 @@ async def test_an_administrators_template_gets_the_labels_as_text(nowhere, servi
     assert form == ("[cpu: Availability: not known.][gpu: Availability: not known. S · not known, L · not known,]")
 
 
+@pytest.mark.promise("The form of jupyterhub-fancy-profiles shows availability, too.")
 async def test_fancy_profiles_get_texts_and_the_script(nowhere, service):
     fancy_profiles = pytest.importorskip("jupyterhub_fancy_profiles")
     nowhere.spawner_config.additional_profile_form_template_paths = fancy_profiles.TEMPLATE_PATHS

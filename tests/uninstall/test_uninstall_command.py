@@ -131,6 +131,7 @@ STARTING = {
 }
 
 
+@pytest.mark.promise("`dra-spawner uninstall` removes what the project made, and reports what is left.")
 async def test_only_reported_objects_are_left(hub: Hub):
     cluster = hub.cluster
     claim = await a_server_with_a_warm_claim(hub)
@@ -198,6 +199,7 @@ async def nothing_is_removed_while_a_service_leads(cluster: ClusterUnderTest) ->
     assert {name for name in before if OURS.search(name)} <= after.keys()
 
 
+@pytest.mark.promise("`dra-spawner uninstall` leaves objects of other hubs alone.")
 async def test_objects_of_another_hub_are_not_named(cluster: ClusterUnderTest):
     """Names of cluster-wide objects have the namespace of their hub."""
     path = resource_path("scheduling.k8s.io/v1", "priorityclasses")

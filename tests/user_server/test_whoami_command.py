@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import dra_spawner
 from dra_spawner.user_server.shown_devices import ShownDevices
 from dra_spawner.user_server.whoami_command import lines
@@ -41,6 +43,7 @@ nic: nic-0
 """
 
 
+@pytest.mark.promise("`dra-spawner whoami` shows a server's devices.")
 def test_the_devices_are_shown():
     with hub_that(json_answer(ANSWER)) as environment:
         text, found = whoami(environment), whoami(environment, "--format", "json")

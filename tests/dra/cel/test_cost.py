@@ -30,7 +30,6 @@ from dra_spawner.dra.quantity import Quantity
 from tests.all_of_them import all_of_them
 from tests.dra.cel.expensive_selectors import ExpensiveSelectors
 from tests.dra.cel.random_selectors import RandomSelectors
-from tests.oracle.binary import binary_or_skip
 
 ATTRIBUTES: dict[str, dict[str, Any]] = {
     "product": {"string": "A100"},
@@ -49,11 +48,6 @@ GO_DEVICE = {
     "attributes": ATTRIBUTES,
     "capacity": {"memory": {"value": "40Gi"}},
 }
-
-
-@pytest.fixture(scope="module")
-def oracle() -> Path:
-    return binary_or_skip()
 
 
 def kubernetes(oracle: Path, expressions: list[str]) -> list[dict[str, Any]]:

@@ -115,6 +115,7 @@ async def test_a_buffer_instead_of_placeholders_without_devices(real_cluster: Cl
             assert await listed(cluster, "v1", "podtemplates") == []
 
 
+@pytest.mark.promise("Where the cluster serves no capacity buffers, placeholders do their work.")
 async def test_where_they_are_not_served_placeholders_are_used(embedded_cluster: ClusterUnderTest, caplog: Any) -> None:
     await prepare(embedded_cluster, *node("node-a", shareable("gpu-0")))
     await publish_shapes(embedded_cluster, SHAPES)

@@ -60,6 +60,7 @@ async def test_a_server_whose_hub_never_saw_the_answer(prepared: ClusterUnderTes
         assert not [each for each in decisions if each.details.get("beside")]
 
 
+@pytest.mark.promise("A reservation that the cluster refuses leaves the placeholder warm.")
 async def test_a_refused_reservation_leaves_the_placeholder_warm(prepared: ClusterUnderTest) -> None:
     """This pod name is too long for a label."""
     gpu = shape(WHOLE)
@@ -71,6 +72,7 @@ async def test_a_refused_reservation_leaves_the_placeholder_warm(prepared: Clust
         assert reservation.placement.kind is PlacementKind.WARM
 
 
+@pytest.mark.promise("Nothing is reserved while the view of the cluster is old.")
 async def test_nothing_is_reserved_on_a_stale_view(prepared: ClusterUnderTest) -> None:
     """A reservation on a stale view may be as wrong as a decision."""
     gpu = shape(WHOLE)

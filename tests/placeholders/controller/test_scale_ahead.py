@@ -33,6 +33,7 @@ from tests.placeholders.planner.objects import GPU, NAMESPACE, gpu_claim
 from tests.placeholders.planner.simulated_cluster import START
 
 
+@pytest.mark.promise("A class of a calendar has its placeholders before it begins, and not long after.")
 def test_a_class_has_its_placeholders_before_it_begins_and_not_long_after() -> None:
     found = Following(entry("30 of gpu within 10 min", START + timedelta(minutes=40)))
     found.world.node("a", cpu="100", gpus=40)
@@ -111,6 +112,7 @@ def test_a_placeholder_says_why_it_is_there() -> None:
     assert any("target 30 (30 placeholders: calendar (physics: 30 to come)), present" in each for each in reasons)
 
 
+@pytest.mark.promise("A mode that does not act changes nothing.")
 @pytest.mark.parametrize("mode", [ScaleAheadMode.OBSERVE, ScaleAheadMode.ADVISE])
 def test_a_mode_that_does_not_act_changes_nothing(mode: ScaleAheadMode) -> None:
     found = Following(entry("30 of gpu", START + timedelta(minutes=10)), mode=mode)
@@ -300,6 +302,7 @@ def test_a_webhook_that_is_down_counts_until_its_answer_is_too_old_and_then_the_
     assert found.minutes(1) == [9]
 
 
+@pytest.mark.promise("A calendar that cannot be read lowers no target.")
 @pytest.mark.parametrize("down_from", [0, 15, 35, 50])
 async def test_a_calendar_that_is_down_lowers_nothing(down_from: int) -> None:
     """Before a class, while its placeholders come, and during the class: the targets equal those with the calendar."""

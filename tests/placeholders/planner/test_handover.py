@@ -29,6 +29,7 @@ def world_with_placeholder(*, most: int = 5, gpus: int = 1) -> tuple[World, Plac
     return world, placeholder
 
 
+@pytest.mark.promise("A claim that is reserved for one server is given to no other.")
 def test_a_reserved_claim_is_given_to_no_other_server() -> None:
     world, placeholder = world_with_placeholder()
     world.reserve(placeholder.claims[0], "ada")
@@ -123,6 +124,7 @@ def refuse(world: World) -> None:
     world.refused["ada"] = NO_CAPACITY
 
 
+@pytest.mark.promise("A placeholder stays until the containers of the user's server run.")
 def test_the_placeholder_stays_until_the_containers_run() -> None:
     """A kubelet may lose a pod that joins a claim while its last consumer ends, however long the start takes."""
     world = one_node("20")

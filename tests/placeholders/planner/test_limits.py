@@ -7,6 +7,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.limited_targets import DenialCause
@@ -71,6 +73,7 @@ def denied(world: World, shape: Shape) -> tuple[str, int, int]:
 # --- what is limited -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.promise("A limit of placeholders holds.")
 def test_a_number_of_placeholders() -> None:
     few = Limit("few", placeholders=3, shapes=frozenset((GPU.id,)))
     world = limited((GPU, 4), (PLAIN, 2), limits=(few,), gpus=6)

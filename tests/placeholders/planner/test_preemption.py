@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dra_spawner import names
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeletePlaceholder, LabelPod
@@ -10,6 +12,7 @@ from tests.placeholders.planner.objects import GPU, NAMESPACE, SHARE, gpu_claim,
 from tests.placeholders.planner.world import hub
 
 
+@pytest.mark.promise("A placeholder that holds a device makes way for a user at once.")
 def test_a_placeholder_that_holds_the_device_is_preempted() -> None:
     """kube-scheduler would not preempt it (fact 1 of the design)."""
     world = hub((GPU, 1, 5), nodes="a", gpus=1)
@@ -22,6 +25,7 @@ def test_a_placeholder_that_holds_the_device_is_preempted() -> None:
     assert [each.pod for each in world.ended(Cause.PREEMPTED)] == [ObjectKey(NAMESPACE, "ada")]
 
 
+@pytest.mark.promise("No placeholder is preempted where that would not help.")
 def test_no_placeholder_is_preempted_if_that_would_not_help() -> None:
     world = hub((GPU, 1, 5), nodes="a", gpus=1)
     world.user("greedy", {"gpu": gpu_claim(count=2)})
@@ -30,6 +34,7 @@ def test_no_placeholder_is_preempted_if_that_would_not_help() -> None:
     assert not world.ended(Cause.PREEMPTED)
 
 
+@pytest.mark.promise("The fewest placeholders are preempted.")
 def test_the_fewest_placeholders_are_preempted() -> None:
     """A share of 10 GiB fits without one of the two placeholders, whichever it is; the other stays."""
     world = hub((SHARE, 2, 5), nodes="a", gpus=1, memory="20Gi")

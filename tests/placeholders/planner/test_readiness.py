@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dra_spawner import names
 from dra_spawner.placeholders.controller.reconciler import in_order
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder, LabelNode
@@ -71,6 +73,7 @@ def test_a_node_that_comes_again_owes_nothing() -> None:
     assert not world.planner_state.drivers
 
 
+@pytest.mark.promise("A node is open to users only while all its devices are published.")
 def test_a_pool_of_which_a_part_is_missing_closes_the_node() -> None:
     world = ready_node()
     part = gpu_slice("a", 1, "")
@@ -97,6 +100,7 @@ def test_a_node_is_closed_before_anything_is_created() -> None:
     assert in_order([], [opened, made, closed]) == [[(closed,)], [(opened,), (made,)]]
 
 
+@pytest.mark.promise("Readiness never strands a running server.")
 def test_the_label_stays_where_servers_are() -> None:
     """A restart of the kubelet would end them (tests/node/test_readiness.py)."""
     world = ready_node()

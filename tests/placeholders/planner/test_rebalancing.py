@@ -34,6 +34,7 @@ def strange_user(world: World, name: str, node: str) -> None:
     world.schedule()
 
 
+@pytest.mark.promise("A placeholder evicts itself only where its replacement lands on a new, empty node.")
 def test_placeholders_are_rebalanced_to_a_new_empty_node() -> None:
     """Then there is capacity for new users on nodes with users."""
     world = busy(4)
@@ -129,6 +130,7 @@ def test_the_floor_stays_and_is_the_reason() -> None:
     assert world.placeholders_on("b") >= 2, "one after the other was rebalanced"
 
 
+@pytest.mark.promise("Placeholders settle down: there is no churn.")
 def test_placeholders_settle_down() -> None:
     """Without a change in the cluster nothing is decided any more: zero writes."""
     world = busy(4)
@@ -139,6 +141,7 @@ def test_placeholders_settle_down() -> None:
     assert world.log == []
 
 
+@pytest.mark.promise("Evictions stay within their budget in any storm.")
 def test_evictions_stay_within_the_bucket_in_any_storm() -> None:
     world = hub((PLAIN, 20, 40), policy={"budget": Budget(per_second=0.1, burst=3, per_node=1)}, nodes="a", cpu="30")
     world.users(8)

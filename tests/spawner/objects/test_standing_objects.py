@@ -122,6 +122,7 @@ async def test_first_starts_at_the_same_time_make_one(cluster):
     assert set(users_of(present(await there(cluster, shared)))) == set(nonces)
 
 
+@pytest.mark.promise("No server loses the claim that it shares.")
 async def test_no_server_ever_loses_the_object(cluster):
     """Many servers come and go: while a server uses the object, the object stays and is not being removed."""
     shared, chance = config_map(), random.Random(1)

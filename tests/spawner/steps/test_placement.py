@@ -169,6 +169,7 @@ async def test_sentences_for_the_user(nowhere, service, answer, sentences):
     assert required(after) == {"nodeSelectorTerms": [{"matchExpressions": [READY]}]}
 
 
+@pytest.mark.promise("A server that can never run is refused at once, with the reason.")
 async def test_never_is_refused_at_once_with_the_reason(nowhere, service):
     service.always({"kind": "never", "reason": "no node of this cluster can run it: too much CPU (3 nodes)"})
     with pytest.raises(SpawnRefused) as refused:
@@ -245,6 +246,7 @@ async def test_the_service_has_a_second(nowhere, service, answer):
     assert after["spec"] == before["spec"]
 
 
+@pytest.mark.promise("A start works while the service is away.")
 async def test_a_service_that_is_away(nowhere):
     with service_of_the_hub("http://127.0.0.1:1"):
         _, before, after = await placed(nowhere)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import pytest
+
 from dra_spawner.spawner.placement.pod import without_node
 from dra_spawner.spawner.steps.pod_failures import (
     PodFailure,
@@ -168,6 +170,7 @@ def test_a_pod_that_is_gone_was_withdrawn_if_an_event_says_so():
     assert withdrawn(pod({}), []) is None
 
 
+@pytest.mark.promise("Each failure of a pod has a sentence without Kubernetes' words.")
 @all_of_them(
     "kind, devices, node", itertools.product(PodFailureKind, ([], ["gpu-0"], ["gpu-0", "gpu-1"]), ("node-a", ""))
 )

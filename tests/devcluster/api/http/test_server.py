@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-import shutil
 import sys
 import weakref
 from collections.abc import AsyncIterator
@@ -312,7 +311,7 @@ async def test_logs(session: aiohttp.ClientSession, store: Store) -> None:
             assert text in (None, await response.text())
 
 
-@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+@pytest.mark.needs_program("kubectl")
 async def test_kubectl(server: ApiServer, store: Store, tmp_path: Path) -> None:
     kubeconfig = tmp_path / "kubeconfig"
     config = {
