@@ -47,7 +47,8 @@ LONG: Final = {
 }
 #: Packages of the extra ``gate``: a module that imports one is of the tier system.
 _GATE_PACKAGES: Final = re.compile(
-    r"^(?:from|import) (?:cel_expr_python|check_jsonschema|importlinter|openapi_spec_validator|schemathesis)\b", re.MULTILINE
+    r"^(?:from|import) (?:cel_expr_python|check_jsonschema|importlinter|openapi_spec_validator|schemathesis)\b",
+    re.MULTILINE,
 )
 _CACHE_KEY = "dra-spawner/tiers"
 
@@ -203,11 +204,7 @@ class TierReporter:
         # Workers have told their own.
         self._add(self._processors, processor_seconds(with_children=not self._has_workers))
         if session.config.cache:
-            session.config.cache.set(#: Packages of the extra ``gate``: a module that imports one is of the tier system.
-_GATE_PACKAGES: Final = re.compile(
-    r"^(?:from|import) (?:cel_expr_python|check_jsonschema|importlinter|openapi_spec_validator|schemathesis)\b", re.MULTILINE
-)
-_CACHE_KEY, self._remembered(session.config.cache))
+            session.config.cache.set(_CACHE_KEY, self._remembered(session.config.cache))
         budget = session.config.getoption("processor_seconds")
         if budget and self._all_processor_seconds > budget:
             print(
@@ -217,11 +214,7 @@ _CACHE_KEY, self._remembered(session.config.cache))
 
     def _remembered(self, cache: pytest.Cache) -> dict[str, list[int]]:
         """What the tiers took last, with this run's."""
-        found: dict[str, list[int]] = cache.get(#: Packages of the extra ``gate``: a module that imports one is of the tier system.
-_GATE_PACKAGES: Final = re.compile(
-    r"^(?:from|import) (?:cel_expr_python|check_jsonschema|importlinter|openapi_spec_validator|schemathesis)\b", re.MULTILINE
-)
-_CACHE_KEY, {})
+        found: dict[str, list[int]] = cache.get(_CACHE_KEY, {})
         for tier, cost in self.costs.items():
             if cost.tests:
                 found[tier.value] = [cost.tests, round(cost.seconds), round(cost.processor_seconds)]
@@ -272,11 +265,7 @@ class TierList:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         numbers = Counter(dict(item.user_properties)["tier"] for item in session.items)
         more = sum(has_random_examples(item) for item in session.items)
-        last = session.config.cache.get(#: Packages of the extra ``gate``: a module that imports one is of the tier system.
-_GATE_PACKAGES: Final = re.compile(
-    r"^(?:from|import) (?:cel_expr_python|check_jsonschema|importlinter|openapi_spec_validator|schemathesis)\b", re.MULTILINE
-)
-_CACHE_KEY, {}) if session.config.cache else {}
+        last = session.config.cache.get(_CACHE_KEY, {}) if session.config.cache else {}
         print(
             f"\n{'tier':10}{'tests':>7}{'seconds':>9}{'processors':>12}  what its tests need (seconds: of the last run here)"
         )

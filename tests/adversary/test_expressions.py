@@ -30,8 +30,6 @@ from tests.simulator.small_cluster import cluster, template, with_template
 from tests.simulator.small_cluster import gpu_slice as gpu_slice_of
 from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of
 
-__all__ = ["oracle"]
-
 DEVICE = CelDevice.from_device(
     "gpu.example.com",
     {"text": {"string": "x" * 64}, "index": {"int": 7}, "version": {"version": "1.2.3"}},

@@ -22,8 +22,6 @@ from tests.integration.scheduling_script import pod, scheduled
 from tests.oracle.binary import ask
 from tests.oracle.comparison import differences, verdicts
 
-__all__ = ["oracle"]
-
 #: One batch of many quantities; a failing one is shown as it is, for each try costs a cluster.
 ONE_BATCH = settings(
     max_examples=1, suppress_health_check=list(HealthCheck), database=None, phases=[Phase.explicit, Phase.generate]

@@ -12,8 +12,6 @@ from tests.oracle.binary import ask
 from tests.oracle.comparison import differences, verdicts
 from tests.oracle.scenarios import FAMILIES, make_scenario, scenarios
 
-__all__ = ["oracle"]
-
 PARTS = 4
 SCENARIOS_PER_PART = 500
 
