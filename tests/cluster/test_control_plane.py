@@ -114,7 +114,7 @@ def test_what_is_missing_skips_visibly_and_fails_where_it_must_not(tmp_path: Pat
         "PATH": "/nowhere",
         "XDG_CACHE_HOME": str(tmp_path),
     }
-    command = [sys.executable, "-c", WITHOUT, "-p", "no:cacheprovider", *tests]
+    command = [sys.executable, "-c", WITHOUT, "-p", "no:cacheprovider", "-rs", *tests]
     skipped = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240)
     assert "2 skipped" in skipped.stdout
     assert "no real control plane: no Go toolchain" in skipped.stdout

@@ -102,10 +102,10 @@ async def hub_with_service(
         yield Service(hub, url)
 
 
-async def log_in(session: aiohttp.ClientSession, hub: HubProcess, user: str) -> None:
-    async with session.get(f"{hub.url}/hub/login") as page:
+async def log_in(session: aiohttp.ClientSession, url: str, user: str, password: str = "") -> None:
+    async with session.get(f"{url}/hub/login") as page:
         xsrf = re.search(r'name="_xsrf"\s+value="([^"]+)"', await page.text())
         assert xsrf is not None
-    form = {"username": user, "password": "", "_xsrf": xsrf[1]}
-    async with session.post(f"{hub.url}/hub/login", data=form, allow_redirects=False) as answer:
+    form = {"username": user, "password": password, "_xsrf": xsrf[1]}
+    async with session.post(f"{url}/hub/login", data=form, allow_redirects=False) as answer:
         assert answer.status == 302, await answer.text()

@@ -77,7 +77,7 @@ async def test_a_server_learns_of_its_own_devices_only(embedded_cluster):
             status, message = await ask(hub, token)
             assert (status, message.startswith(SERVER_ONLY)) == (403, True), caller
         async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
-            await log_in(session, hub, "ada")
+            await log_in(session, hub.url, "ada")
             assert (await ask(hub, session=session))[0] == 403, "a page that the user has open"
 
         short = await new_token(hub, "ada", expires_in=1, **of_ada)

@@ -110,7 +110,7 @@ async def people_log_in_by_the_hub(service: Service) -> None:
     for user, status in (("admin", 200), ("watcher", 200), ("user", 403)):
         jar = aiohttp.CookieJar(unsafe=True)
         async with aiohttp.ClientSession(cookie_jar=jar) as session:
-            await log_in(session, service.hub, user)
+            await log_in(session, service.hub.url, user)
             # To the hub and back, with a code that becomes a token that becomes a cookie.
             async with session.get(service.url, headers={"Sec-Fetch-Mode": "navigate"}) as page:
                 text = await page.text()

@@ -47,7 +47,7 @@ async def statuses_of_browser(service: Service, user: str) -> set[int]:
     jar = aiohttp.CookieJar(unsafe=True)
     found = set()
     async with aiohttp.ClientSession(cookie_jar=jar, headers={"Sec-Fetch-Site": "same-origin"}) as session:
-        await log_in(session, service.hub, user)
+        await log_in(session, service.hub.url, user)
         async with session.get(service.url, headers={"Sec-Fetch-Mode": "navigate"}) as page:
             assert page.status == 200
         for token in [each.value for each in jar if each.key == "_xsrf"]:

@@ -131,7 +131,6 @@ STARTING = {
 }
 
 
-@pytest.mark.promise("`dra-spawner uninstall` removes what the project made, and reports what is left.")
 async def test_only_reported_objects_are_left(hub: Hub):
     cluster = hub.cluster
     claim = await a_server_with_a_warm_claim(hub)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import aiohttp
 import pytest
 
 from dra_spawner.devcluster.demo import demo
+from tests.integration.hub_with_service import log_in
+from tests.polling import eventually
 
 
 def test_ports_differ_and_are_none_that_outgoing_connections_get(tmp_path: Path) -> None:
@@ -38,6 +41,26 @@ async def test_the_reason_is_told_when_the_hub_does_not_start(monkeypatch: pytes
     assert f"Failed to bind hub to http://127.0.0.1:{port}" in told
     assert "Address already in use" in told
     assert "/hub/health" not in told
+
+
+@pytest.mark.promise("The demo starts by one command, serves its form, and keeps two placeholders warm.")
+async def test_the_demo_serves_a_form_and_has_warm_placeholders() -> None:
+    async with (
+        demo.demo(demo.DemoOptions(port=0), lambda _: None, asyncio.Event()) as running,
+        aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session,
+    ):
+        await log_in(session, running.address, running.admin, running.password)
+
+        async def form() -> str:
+            async with session.get(f"{running.address}/hub/spawn") as answer:
+                assert answer.status == 200
+                return await answer.text()
+
+        async def has_ready_choice() -> bool:
+            return re.search(r"GPU slice.*?>ready", await form(), re.DOTALL) is not None
+
+        await eventually(has_ready_choice, "a choice is ready", shows=form)
+        assert "Whole GPU" in await form()
 
 
 #: Python runs it at the start of each process: the first proxy waits until JupyterHub ends it.
