@@ -7,6 +7,9 @@ of JSON as an API server sends it; the time is that from this line to what is de
 difference decided on by itself, as if none came together. What was done when it was recorded is done when it was, so the
 same is decided until then; decisions to do nothing are counted separately. Aims: 100 ms at p99, 500 MB. Before that,
 it is asked thirty times at once for a placement without any placeholder: 0.3 s for all of them.
+
+With ``--generated`` no control plane is needed: another process makes up the events, larger and of more kinds, and does
+with each decision what a cluster would do.
 """
 
 from __future__ import annotations
@@ -39,6 +42,7 @@ from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.planner_state import PlannerState
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.view import View
+from tests.bench.busy_hub import HubProcess
 from tests.bench.event_stream import NAMESPACE, idle_watch, take_in
 from tests.bench.figures import options_parser, peak_megabytes, resident_megabytes, times
 from tests.bench.recorded_cluster import Event, Recording, record
@@ -47,7 +51,7 @@ from tests.bench.recorded_cluster import Event, Recording, record
 class Follower:
     """Takes in events, decides, and keeps the times."""
 
-    def __init__(self, recording: Recording, placeholders: int) -> None:
+    def __init__(self, recording: HubProcess | Recording, placeholders: int) -> None:
         self.recording = recording
         replicas = {shape: ReplicaRange(placeholders, 2 * placeholders) for shape in recording.shapes}
         self.policy = Policy(shapes=recording.shapes, replicas=replicas)
@@ -69,6 +73,10 @@ class Follower:
         self.decided = decide(view, self.policy, self.planner_state)
         self.planner_state = self.decided.planner_state
         self.actions.update(type(each).__name__ for each in self.decided.actions)
+
+    def executor(self) -> None:
+        """What the decision does to the cluster; not timed."""
+        self.recording.executor(self.decided.actions)
 
 
 ASKERS = 30
@@ -113,7 +121,11 @@ def main() -> int:
     parser.add_argument("--placeholders", type=int, default=50, help="of each of two shapes")
     parser.add_argument("--coming", type=int, default=300, help="users who come, and as many go, while it is recorded")
     parser.add_argument("--profile", action="store_true", help="print where the time goes")
+    parser.add_argument("--generated", action="store_true", help="make the events up, without a control plane")
+    parser.add_argument("--events", type=int, default=5000, help="generated ones")
     options = parser.parse_args()
+    if options.generated:
+        return follow(HubProcess(options.nodes, options.pods, options.events, options.seed), options)
     with tempfile.TemporaryDirectory() as directory:
         recording = multiprocessing.get_context("spawn").Process(
             target=record,
@@ -126,7 +138,7 @@ def main() -> int:
         return follow(Recording(Path(directory)), options)
 
 
-def follow(recording: Recording, options: argparse.Namespace) -> int:
+def follow(recording: HubProcess | Recording, options: argparse.Namespace) -> int:
     """Follow the events, and print the times."""
     follower = Follower(recording, options.placeholders)
     spent_on: dict[str, list[float]] = defaultdict(list)
@@ -144,12 +156,13 @@ def follow(recording: Recording, options: argparse.Namespace) -> int:
             started = time.perf_counter()
             follower.decide()
             print(f"{listed} objects listed; first decision after {time.perf_counter() - started:.2f} s")
+            follower.executor()
             gc.collect()
             gc.freeze()  # as `dra-spawner service` does once everything was seen
         if profile:
             profile.enable()
         started = time.perf_counter()
-        decides = follower.take_in(event)
+        decides = follower.take_in(event) and not event.more
         if decides:
             follower.decide()
         spent = time.perf_counter() - started
@@ -159,6 +172,7 @@ def follow(recording: Recording, options: argparse.Namespace) -> int:
             spent_on[event.label].append(spent)
             if not follower.decided.actions:
                 idle.append(spent)
+            follower.executor()
         else:
             rest.append(spent)
     everything = [each for values in spent_on.values() for each in values]

@@ -25,6 +25,7 @@ from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, resource_path
 from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.placeholders.controller.reservations import Reservations
+from dra_spawner.placeholders.planner.actions import Action
 from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
@@ -64,6 +65,8 @@ class Event:
     label: str
     kind: Kind
     line: bytes
+    more: bool = False
+    """Whether more results of one decision are about to come: the next decision waits for them."""
 
 
 SHAPES = {size: shape(_claims(size)) for size in SIZES}
@@ -225,6 +228,9 @@ class Recording:
         self.now = datetime.now(UTC)
         """Time of the last event."""
         self._file = directory / _FILE
+
+    def executor(self, actions: tuple[Action, ...]) -> None:
+        """The cluster that was recorded has decided for itself."""
 
     def __iter__(self) -> Iterator[Event]:
         with self._file.open() as lines:
