@@ -66,7 +66,7 @@ def _named(rows: _Rows, count: int) -> Iterator[tuple[object, tuple[Any, ...]]]:
         if isinstance(rows, Mapping):
             name, value = row
         elif isinstance(row, type(pytest.param())):
-            yield row.id or row.values, row.values
+            yield row.id or row.values, tuple(row.values)
             continue
         else:
             name, value = repr(row)[:200], row

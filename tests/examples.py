@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import HealthCheck, settings
 
-__all__ = ["choose", "examples"]
+__all__ = ["choose", "example_count"]
 
 # How long one example takes says nothing on a machine that does other things, too.
 settings.register_profile("tenth", deadline=None, derandomize=True, max_examples=10, database=None)
@@ -19,6 +19,6 @@ def choose(*, all_of_them: bool) -> None:
     settings.load_profile("all" if all_of_them else "tenth")
 
 
-def examples(number: int) -> int:
+def example_count(number: int) -> int:
     """Return how many of a test's examples this run takes."""
     return number if _all_of_them else max(1, number // 10)

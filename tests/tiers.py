@@ -6,17 +6,19 @@ named by its id always runs. ``pytest --tiers`` lists the tiers.
 
 from __future__ import annotations
 
+import heapq
 import os
 import re
 import resource
 import shutil
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -126,7 +128,7 @@ def needs_gate_package(path: Path) -> bool:
 def has_random_examples(item: pytest.Item) -> bool:
     """Whether the tier *long* runs the test, too: with random examples, and ten times as many."""
     is_hypothesis = getattr(getattr(item, "function", None), "is_hypothesis_test", False)
-    return is_hypothesis or getattr(item, "module", None).__dict__.get("examples") is examples.examples
+    return is_hypothesis or getattr(item, "module", None).__dict__.get("example_count") is examples.example_count
 
 
 def may_hold(path: Path, arguments: list[str]) -> bool:
@@ -156,7 +158,7 @@ class TierCost:
     tests: int = 0
     seconds: float = 0.0
     processor_seconds: float = 0.0
-    slowest: Counter[str] = field(default_factory=Counter)
+    slowest: dict[str, float] = field(default_factory=lambda: defaultdict(float))
 
 
 class TierReporter:
@@ -172,8 +174,8 @@ class TierReporter:
         self.costs = {tier: TierCost() for tier in Tier}
         self._config = config
         self._began = time.monotonic()
-        self._processors: Counter[str] = Counter()
-        self._left: Counter[Tier] = Counter()
+        self._processors: dict[str, float] = defaultdict(float)
+        self._left: Counter[str] = Counter()
         self._all_processor_seconds = 0.0
         self._has_workers = False
 
@@ -192,7 +194,7 @@ class TierReporter:
                     item.add_marker(pytest.mark.skip(reason=f"{mark.args[0]} is not installed"))
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
-        self._left.update(dict(item.user_properties)["tier"] for item in items)
+        self._left.update(str(dict(item.user_properties)["tier"]) for item in items)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
@@ -200,7 +202,7 @@ class TierReporter:
         try:
             return (yield)
         finally:
-            self._processors[dict(item.user_properties)["tier"]] += processor_seconds() - before
+            self._processors[str(dict(item.user_properties)["tier"])] += processor_seconds() - before
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         output = getattr(session.config, "workeroutput", None)
@@ -241,7 +243,7 @@ class TierReporter:
         self._all_processor_seconds += total
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        cost = self.costs[Tier(dict(report.user_properties).get("tier", Tier.DEFAULT))]
+        cost = self.costs[Tier(str(dict(report.user_properties).get("tier", Tier.DEFAULT)))]
         cost.tests += report.when == "call"
         cost.seconds += report.duration
         cost.slowest[report.nodeid] += report.duration
@@ -254,7 +256,7 @@ class TierReporter:
             terminalreporter.write_line(
                 f"tier {tier}: {cost.tests} tests, {cost.seconds:.0f} s in them, {cost.processor_seconds:.0f} s of processors"
             )
-            for name, seconds in cost.slowest.most_common(slowest):
+            for name, seconds in heapq.nlargest(slowest, cost.slowest.items(), key=itemgetter(1)):
                 terminalreporter.write_line(f"  {seconds:6.1f} s {name}")
         terminalreporter.write_line(
             f"all: {time.monotonic() - self._began:.0f} s, {self._all_processor_seconds:.0f} s of processors"
@@ -269,7 +271,7 @@ class TierList:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        numbers = Counter(dict(item.user_properties)["tier"] for item in session.items)
+        numbers = Counter(str(dict(item.user_properties)["tier"]) for item in session.items)
         more = sum(has_random_examples(item) for item in session.items)
         last = session.config.cache.get(_CACHE_KEY, {}) if session.config.cache else {}
         print(

@@ -25,13 +25,13 @@ from tests.adversary.examples import EXAMPLES
 from tests.adversary.hostile_objects import annotated, large_pods, largest_claim, largest_template
 from tests.adversary.hostile_values import HOSTILE, deep, positions
 from tests.adversary.pod_examples import user_pod
-from tests.examples import examples
+from tests.examples import example_count
 from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, node_objects
 from tests.placeholders.planner.simulated_cluster import START
 
 Json = dict[str, Any]
 
-MUTATIONS: Final = examples(1200)
+MUTATIONS: Final = example_count(1200)
 """Of each kind."""
 
 

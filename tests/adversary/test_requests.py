@@ -18,7 +18,7 @@ from tests.adversary.hostile_requests import PARAMETERS
 from tests.adversary.raw_client import RawClient, request
 from tests.api_table import TABLE
 from tests.cluster.under_test import ClusterUnderTest
-from tests.examples import examples
+from tests.examples import example_count
 from tests.integration.hub_with_service import TOKEN, Service, hub_with_service, log_in
 from tests.polling import eventually
 
@@ -123,7 +123,7 @@ async def test_requests_at_the_service_of_a_hub(embedded_cluster: ClusterUnderTe
         await check_redirects(callers)
         await check_secrets_are_not_logged(callers)
         await check_strange_text(callers)
-        found = await fuzz(callers, examples(1_220))
+        found = await fuzz(callers, example_count(1_220))
         assert found[200]
         assert "Traceback" not in service.hub.log.read_text()
         assert "Uncaught exception" not in service.hub.log.read_text()

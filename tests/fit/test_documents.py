@@ -14,7 +14,7 @@ from dra_spawner.fit.documents import read_documents
 from dra_spawner.fit.input_errors import InputError
 from dra_spawner.fit.limits import CLUSTER_FILES
 from tests.all_of_them import all_of_them
-from tests.examples import examples
+from tests.examples import example_count
 
 EXAMPLES = 150
 LIMITS = replace(CLUSTER_FILES, levels=5, repeated_characters=1_000)
@@ -37,7 +37,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=examples(EXAMPLES))
+@settings(max_examples=example_count(EXAMPLES))
 @given(st.dictionaries(st.text(max_size=5), JSON, min_size=1))
 def test_written_documents_are_read(value):
     deep = replace(LIMITS, levels=100)

@@ -9,11 +9,11 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from dra_spawner.kube.api import KubernetesError
 from dra_spawner.profiles import compile_device_claims, template_manifest
-from tests.examples import examples
+from tests.examples import example_count
 from tests.integration.compiled_pods import allow_admin_access
 from tests.profiles import strategies
 
-EXAMPLES = examples(300)
+EXAMPLES = example_count(300)
 AT_ONCE = 20
 #: Text that a user may type to break out of a literal; all of it must be printable to be a product.
 HOSTILE = [
@@ -90,7 +90,7 @@ def lost(sent, answer, path=""):
 
 async def test_a_real_api_server_takes_what_the_language_accepts(real_cluster):
     await allow_admin_access(real_cluster)
-    values = await asyncio.to_thread(examples, strategies.device_claims, EXAMPLES, 1)
+    values = await asyncio.to_thread(generated, strategies.device_claims, EXAMPLES, 1)
     answers = await dry_run(real_cluster, values)
     assert len(answers) > EXAMPLES
     wrong = [(spec, answer) for spec, answer in answers if isinstance(answer, str) or list(lost(spec, answer))]
@@ -100,7 +100,7 @@ async def test_a_real_api_server_takes_what_the_language_accepts(real_cluster):
 @pytest.mark.parametrize("key", ["product", "parameters"])
 async def test_text_stays_inside_its_literal(real_cluster, key):
     """In words it is a literal of CEL, in parameters a text of JSON."""
-    texts = HOSTILE + await asyncio.to_thread(examples, strategies.printable, 100, 2)
+    texts = HOSTILE + await asyncio.to_thread(generated, strategies.printable, 100, 2)
     texts = [text for text in texts if text.isprintable() and text.strip()]
     if key == "product":
         values = [{"g": {"device_class": "x", "product": text}} for text in texts]

@@ -14,12 +14,12 @@ import pytest
 from dra_spawner.placeholders.planner.outlook import OutlookState
 from dra_spawner.placeholders.planner.placement import Placement
 from tests.cluster.under_test import ClusterUnderTest
-from tests.examples import examples
+from tests.examples import example_count
 from tests.integration.devices import classes
 from tests.integration.random_states import PRIORITY_CLASS, States, random_state
 from tests.polling import eventually
 
-STATES = int(os.environ.get("DRA_SPAWNER_OUTLOOK_STATES", examples(500)))
+STATES = int(os.environ.get("DRA_SPAWNER_OUTLOOK_STATES", example_count(500)))
 SEED = int(os.environ.get("DRA_SPAWNER_OUTLOOK_SEED", "16"))
 AT_ONCE = 125
 #: States in which a server starts without anything else.

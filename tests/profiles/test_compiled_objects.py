@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from dra_spawner.devcluster.api import resource_types as types
 from dra_spawner.devcluster.api.store import Store
 from dra_spawner.profiles import ProfileError, compile_device_claims, template_manifest
-from tests.examples import examples
+from tests.examples import example_count
 from tests.profiles import strategies
 from tests.profiles.accepted import ACCEPTED
 
@@ -28,7 +28,7 @@ def create_all(plan):
     return created
 
 
-@settings(max_examples=examples(100))
+@settings(max_examples=example_count(100))
 @given(strategies.device_claims)
 def test_compiled_claims_pass_the_api_servers_validation(value):
     plan = compile_device_claims(value, admin_access=True)
@@ -44,7 +44,7 @@ def test_accepted_claims_pass_validation():
         assert len(create_all(plan)) == len(plan.specs), case
 
 
-@settings(max_examples=examples(300))
+@settings(max_examples=example_count(300))
 @given(strategies.broken_device_claims())
 def test_junk_is_refused_with_a_path_or_makes_no_difference(value):
     try:

@@ -23,7 +23,7 @@ from dra_spawner.replay.replay import Scenario, replay
 from dra_spawner.replay.traces import Durations, Trace
 from dra_spawner.reports.misses import MissCause
 from tests.all_of_them import all_of_them
-from tests.examples import examples
+from tests.examples import example_count
 
 BEGIN = minute_of(datetime(2026, 11, 2, tzinfo=UTC))  # a Monday
 LEAD = 8
@@ -40,7 +40,7 @@ def scenario(launches: list[int], lengths: list[int] | None = None, nodes: NodeK
     return Scenario(Trace(BEGIN, array("L", launches), known), nodes or kind())
 
 
-@settings(max_examples=examples(EXAMPLES))
+@settings(max_examples=example_count(EXAMPLES))
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=60), st.integers(0, 12), st.integers(1, 9))
 def test_a_fixed_number_is_a_base_stock_policy(launches: list[int], number: int, lead: int) -> None:
     """A launch is a hit if fewer than the number came within the lead time before it (inventory theory)."""

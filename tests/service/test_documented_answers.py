@@ -18,7 +18,7 @@ from schemathesis.specs.openapi.checks import (
 from dra_spawner.service.http.openapi import openapi_document
 from dra_spawner.service.http.web_application import ADDRESSES
 from tests.cluster.under_test import ClusterUnderTest
-from tests.examples import examples
+from tests.examples import example_count
 from tests.integration.devices import whole
 from tests.placeholders.controller.objects import WHOLE, node, shape
 from tests.service.open_service import open_to_all
@@ -58,7 +58,7 @@ def ask_all(document: Any, url: str) -> tuple[set[int], list[str]]:
 
         @given(case=right | wrong if has_input(operation) else right)
         @settings(
-            max_examples=examples(100),
+            max_examples=example_count(100),
             deadline=None,
             derandomize=True,
             database=None,

@@ -14,7 +14,7 @@ from dra_spawner.service.node_figures import NodeFigures
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim, allocated_devices
 from dra_spawner.simulator.cluster_objects import BrokenObject, Kind
 from dra_spawner.simulator.snapshot import Snapshot
-from tests.examples import examples
+from tests.examples import example_count
 from tests.service.unstarted_watch import UnstartedWatch
 from tests.simulator import strategies as some
 
@@ -67,7 +67,7 @@ def present(snapshot: Snapshot) -> list[tuple[Kind, ObjectKey]]:
     ]
 
 
-@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
+@settings(max_examples=example_count(60), suppress_health_check=list(HealthCheck))
 @given(cluster=some.clusters(), data=st.data())
 def test_figures_follow_any_changes(cluster: list[Any], data: st.DataObject):
     watch = UnstartedWatch()

@@ -14,7 +14,7 @@ from dra_spawner.dra.allocator import AllocatedState, AllocationError, Allocator
 from dra_spawner.dra.features import Features
 from dra_spawner.dra.objects import DeviceClass, Node, ResourceClaim, ResourceSlice
 from dra_spawner.simulator.device_state import DeviceState
-from tests.examples import examples
+from tests.examples import example_count
 from tests.oracle.comparison import features_of
 from tests.oracle.scenarios import FAMILIES, make_scenario
 
@@ -224,5 +224,5 @@ def is_fit(verdict: Any) -> bool:
 
 TestDeviceState = DeviceStateMachine.TestCase
 TestDeviceState.settings = settings(
-    max_examples=examples(EXAMPLES), stateful_step_count=20, suppress_health_check=list(HealthCheck)
+    max_examples=example_count(EXAMPLES), stateful_step_count=20, suppress_health_check=list(HealthCheck)
 )

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dra_spawner.simulator.journal import Journal
 from tests.all_of_them import all_of_them
-from tests.examples import examples
+from tests.examples import example_count
 
 EXAMPLES = 100
 
@@ -99,7 +99,7 @@ def test_all_or_nothing():
     assert log.journal.depth == 0
 
 
-@settings(max_examples=examples(EXAMPLES))
+@settings(max_examples=example_count(EXAMPLES))
 @given(st.lists(st.sampled_from(["append", "mark", "revert", "forget"]), max_size=60))
 def test_any_sequence_agrees_with_copies(steps):
     log = Log()

@@ -21,7 +21,7 @@ from dra_spawner.simulator.node_templates import TemplateError, add_node, templa
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.scheduling import ClusterView, SchedulingAttempt, SchedulingQuestion
 from dra_spawner.simulator.snapshot import Snapshot, SnapshotError
-from tests.examples import examples
+from tests.examples import example_count
 from tests.simulator import strategies as some
 from tests.simulator.changes import reserve, take_down_node
 from tests.simulator.dump import dump
@@ -221,7 +221,7 @@ class Snapshots(RuleBasedStateMachine):
 TestSnapshots = Snapshots.TestCase
 # To explain a failure line by line takes minutes, and the time limit ends the test before the failure is shown.
 TestSnapshots.settings = settings(
-    max_examples=examples(EXAMPLES),
+    max_examples=example_count(EXAMPLES),
     stateful_step_count=50,
     phases=[phase for phase in Phase if phase is not Phase.explain],
     deadline=None,

@@ -21,7 +21,7 @@ from dra_spawner.devcluster.api.json_values import mutable_copy
 from dra_spawner.devcluster.api.resource_types import CONFIGMAPS, NAMESPACES
 from dra_spawner.devcluster.api.selectors import object_filter
 from dra_spawner.devcluster.api.store import Store
-from tests.examples import examples
+from tests.examples import example_count
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])
 NAMESPACE_NAMES = st.sampled_from(["default", "other"])
@@ -230,4 +230,4 @@ def _key(obj: Any) -> Key:
 
 
 TestStoreMachine = StoreMachine.TestCase
-TestStoreMachine.settings = settings(max_examples=examples(60), stateful_step_count=30)
+TestStoreMachine.settings = settings(max_examples=example_count(60), stateful_step_count=30)

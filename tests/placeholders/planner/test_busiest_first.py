@@ -15,7 +15,7 @@ from dra_spawner.placeholders.planner.hypothetical_pods import simulated_user
 from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.placeholders.planner.view import is_labelled
-from tests.examples import examples
+from tests.examples import example_count
 from tests.placeholders.planner.chaos import Chaos
 from tests.placeholders.planner.objects import GPU, NAMESPACE, gpu_claim
 from tests.placeholders.planner.world import World, hub
@@ -38,7 +38,7 @@ SEEDS = 6
 
 
 @pytest.mark.promise("Servers go to the busiest node where they fit.")
-@pytest.mark.parametrize("seed", range(examples(SEEDS)))
+@pytest.mark.parametrize("seed", range(example_count(SEEDS)))
 def test_a_server_is_sent_to_the_busiest_node_where_it_fits(seed: int) -> None:
     """After each random step of a quarter of an hour. A cached busyness equals a fresh one."""
     chaos, found, figures = Chaos(200 + seed), 0, set[object]()

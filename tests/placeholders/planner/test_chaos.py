@@ -6,13 +6,13 @@ from datetime import timedelta
 
 import pytest
 
-from tests.examples import examples
+from tests.examples import example_count
 from tests.placeholders.planner.chaos import Chaos
 
 SEEDS = 25
 
 
-@pytest.mark.parametrize("seed", range(examples(SEEDS)))
+@pytest.mark.parametrize("seed", range(example_count(SEEDS)))
 def test_chaos(seed: int) -> None:
     chaos = Chaos(seed)
     while chaos.world.now - chaos.begun < timedelta(minutes=30):

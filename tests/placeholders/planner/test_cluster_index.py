@@ -11,7 +11,7 @@ from dra_spawner.placeholders.planner.cluster_index import ClusterIndex
 from dra_spawner.placeholders.planner.decide import decide
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.simulator.claims import ObjectKey
-from tests.examples import examples
+from tests.examples import example_count
 from tests.placeholders.planner.chaos import Chaos
 from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, gpu_claim
 from tests.placeholders.planner.world import World, hub
@@ -34,7 +34,7 @@ class Compared(World):
 SEEDS = 8
 
 
-@pytest.mark.parametrize("seed", range(examples(SEEDS)))
+@pytest.mark.parametrize("seed", range(example_count(SEEDS)))
 def test_decisions_with_the_index_equal_those_without(seed: int) -> None:
     chaos = Chaos(100 + seed)
     chaos.world.__class__ = Compared

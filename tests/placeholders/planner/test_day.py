@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.examples import examples
+from tests.examples import example_count
 from tests.placeholders.planner.day import Outcome, both
 
 SEEDS = 5
@@ -16,7 +16,7 @@ SEEDS = 5
 def days(request: pytest.FixtureRequest) -> dict[str, list[Outcome]]:
     """Outcome of the same days by system."""
     found: dict[str, list[Outcome]] = {"ours": [], "recipe": []}
-    for seed in range(examples(SEEDS)):
+    for seed in range(example_count(SEEDS)):
         for name, outcome in both(request.param, seed=1 + seed):
             found[name].append(outcome)
     return found

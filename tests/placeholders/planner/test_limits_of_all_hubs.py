@@ -13,7 +13,7 @@ from dra_spawner.dra.quantity import Quantity
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.limits import Limit
 from dra_spawner.placeholders.planner.shapes import Shape
-from tests.examples import examples
+from tests.examples import example_count
 from tests.placeholders.planner.objects import GPU, PLAIN, SHARE, gpu_claim
 from tests.placeholders.planner.world import HubService, World, policy_for, run_together
 
@@ -199,7 +199,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=examples(EXAMPLES))
+@settings(max_examples=example_count(EXAMPLES))
 @given(steps=STEPS, grace=st.sampled_from((0, 3)))
 def test_the_sum_never_stays_above_the_limit_and_nothing_flaps(steps: list[tuple[str, int, int]], grace: int) -> None:
     world, services = hubs(3, 3, 3)

@@ -22,7 +22,7 @@ from dra_spawner.placeholders.planner.operator_settings import (
 )
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.simulator.claims import ObjectKey
-from tests.examples import examples
+from tests.examples import example_count
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 NUMBERS = OperatorSetting(SettingKind.PLACEHOLDERS, "gpu", "user ada", NOW, None, "exam", ReplicaRange(2, 3))
@@ -102,7 +102,7 @@ def test_entries_are_kept_while_they_fit() -> None:
 EXAMPLES = 100
 
 
-@of_hypothesis(max_examples=examples(EXAMPLES))
+@of_hypothesis(max_examples=example_count(EXAMPLES))
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text() | st.sampled_from(["paused", "placeholders"]),

@@ -21,7 +21,7 @@ from dra_spawner.placeholders.planner.published_shapes import (
     within_bounds,
 )
 from dra_spawner.placeholders.planner.shapes import Shape
-from tests.examples import examples
+from tests.examples import example_count
 from tests.placeholders.planner.nonsense_shapes import NONSENSE, node_terms
 from tests.placeholders.planner.objects import GPU, PLAIN, SHARE, user_shape
 from tests.placeholders.planner.world import World
@@ -173,7 +173,7 @@ OTHERS: tuple[object, ...] = (
 
 
 @given(st.sampled_from(paths_in(CONTENT["shapes"][RICH.id])[1:]), st.sampled_from(OTHERS))
-@settings(max_examples=examples(EXAMPLES))
+@settings(max_examples=example_count(EXAMPLES))
 def test_valid_shapes_are_kept_whatever_else_a_hub_publishes(path: tuple[Any, ...], other: Any) -> None:
     """Any value is put at one path of a shape: the shape is left out or valid, and no round fails."""
     shapes = {**CONTENT["shapes"], RICH.id: with_other(CONTENT["shapes"][RICH.id], path, other)}

@@ -18,7 +18,7 @@ from dra_spawner.placeholders.planner.remaining_quotas import needed_amounts
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.placeholders.planner.view import AwaitedServer
 from dra_spawner.simulator.claims import ObjectKey
-from tests.examples import examples
+from tests.examples import example_count
 from tests.placeholders.planner.counted_quota import CLAIMS, DEVICES, PRIORITY_CLASS, Counting, quota
 from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, Json, gpu_claim, user_shape
 from tests.placeholders.planner.world import World, hub
@@ -337,7 +337,7 @@ def test_nothing_is_deleted_on_hold() -> None:
 SEEDS = 4
 
 
-@pytest.mark.parametrize("seed", range(examples(SEEDS)))
+@pytest.mark.parametrize("seed", range(example_count(SEEDS)))
 def test_no_shape_is_created_and_deleted_in_turn(seed: int) -> None:
     """Users come and go, and a quota changes: after each event a shape is created or deleted, never both."""
     random = Random(seed)

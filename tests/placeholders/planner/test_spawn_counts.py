@@ -15,7 +15,7 @@ from dra_spawner.placeholders.planner.spawn_counts import (
     ServerName,
     count_spawns,
 )
-from tests.examples import examples
+from tests.examples import example_count
 
 PUBLISHED = ("gpu", "gpu/memory=large", "gpu/image=torch", "gpu/memory=large,image=torch", "cpu")
 CHOICES = Choices(PUBLISHED, ("gpu/memory=mine", "vlan"))
@@ -80,7 +80,7 @@ EXAMPLES = 100
 NAMES = st.sampled_from([*PUBLISHED, "gpu/*", UNKNOWN])
 
 
-@settings(max_examples=examples(EXAMPLES))
+@settings(max_examples=example_count(EXAMPLES))
 @given(st.lists(NAMES), st.sets(st.integers(0, 9)), st.lists(st.lists(NAMES, max_size=3), max_size=5))
 def test_each_server_counts_at_most_once(chosen: list[str], with_pod: set[int], reserved: list[list[str]]) -> None:
     known = KnownServers({ServerName(f"user-{number}", "") for number in with_pod}, reserved)

@@ -11,7 +11,7 @@ from dra_spawner.profiles.choices import list_choices
 from dra_spawner.profiles.drivers import DRIVER_RULES, driver_findings, known_drivers
 from dra_spawner.profiles.facts import ClusterFacts
 from tests.all_of_them import all_of_them
-from tests.examples import examples
+from tests.examples import example_count
 from tests.profiles import strategies
 from tests.profiles.drivers.beds import BEDS, FACTS
 from tests.profiles.drivers.choices import TOLERATIONS, choice_of, found
@@ -104,7 +104,7 @@ def test_each_drivers_own_findings_are_all_findings_together():
             assert set(driver_findings(choice, facts_of(case))) == set(alone)
 
 
-@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
+@settings(max_examples=example_count(60), suppress_health_check=list(HealthCheck))
 @given(strategies.device_claims)
 def test_any_claims_can_be_checked(value: Json):
     (listed,) = list_choices([], {"device_claims": value})

@@ -17,7 +17,7 @@ from dra_spawner.profiles.intel_gas.ledger import CardAssignment, CardUse, Conta
 from dra_spawner.profiles.intel_gas.names import CardPolicy, GpuResource
 from dra_spawner.profiles.intel_gas.pod_changes import changes_with_cards
 from dra_spawner.profiles.intel_gas.pods import node_of, read_pod, rebuild
-from tests.examples import examples
+from tests.examples import example_count
 from tests.presence import present
 from tests.profiles.intel_gas.gpus import container, gpu_node, gpu_pod
 
@@ -161,7 +161,7 @@ def created_pod(name, request, chosen, names, time) -> JsonObject:
     return {"metadata": {"name": name, "namespace": "lab", "annotations": dict(changes.annotations)}, "spec": spec}
 
 
-@settings(max_examples=examples(150))
+@settings(max_examples=example_count(150))
 @given(st.lists(starts | stops, max_size=25))
 def test_updated_and_rebuilt_ledgers_are_equal_and_no_card_is_overcommitted(steps):
     updated = Ledger()

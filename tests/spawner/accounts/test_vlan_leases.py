@@ -16,13 +16,13 @@ from dra_spawner.kube.api_errors import KubernetesError, KubernetesUnavailable
 from dra_spawner.profiles.vlans import LeasesCorrupt, VlanRefusal
 from dra_spawner.spawner.accounts.vlan_leases import MAX_TRIES, pod_marks, vlan_pods
 from tests.all_of_them import all_of_them
-from tests.examples import examples
+from tests.examples import example_count
 from tests.spawner.accounts.vlan_machine import BEGIN, NAMESPACE, POLICY, START_SECONDS, Outcome, VlanMachine
 
 EXAMPLES = 150
 
 VlanMachine.TestCase.settings = settings(
-    max_examples=examples(EXAMPLES), stateful_step_count=50, suppress_health_check=list(HealthCheck)
+    max_examples=example_count(EXAMPLES), stateful_step_count=50, suppress_health_check=list(HealthCheck)
 )
 TestVlans = VlanMachine.TestCase
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dra_spawner.spawner.availability.service_answer import InvalidProfiles, read_profiles
 from dra_spawner.spawner.availability.shown import UNKNOWN, AvailabilityState, ShownAvailability
 from tests.all_of_them import all_of_them
-from tests.examples import examples
+from tests.examples import example_count
 
 NEEDS_NODE = {"state": "needs-node", "sentence": "A node comes.", "wait": {"low_seconds": 240, "high_seconds": 360}}
 EXAMPLES = 100
@@ -61,7 +61,7 @@ def test_items_without_a_name_are_left_out():
     assert read_profiles({"items": [None, 5, {}, {"name": 5}, {"name": "cpu"}]}) == {"cpu": UNKNOWN}
 
 
-@settings(max_examples=examples(EXAMPLES))
+@settings(max_examples=example_count(EXAMPLES))
 @given(JSON)
 def test_every_answer_has_a_label(availability):
     assert read(availability).label

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.spawner.placement.answer import InvalidAnswer, PlacementAnswer, read_answer
 from tests.all_of_them import all_of_them
-from tests.examples import examples
+from tests.examples import example_count
 
 NOW = datetime(2026, 8, 20, 12, tzinfo=UTC)
 SOON = NOW + timedelta(seconds=30)
@@ -126,7 +126,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=examples(EXAMPLES))
+@settings(max_examples=example_count(EXAMPLES))
 @given(st.dictionaries(st.sampled_from([*WARM, "gates"]), json_values) | json_values)
 def test_any_json_is_an_answer_or_nonsense(answer):
     try:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dra_spawner.placeholders.planner.demand.arrivals import MinuteCounts
-from tests.examples import examples
+from tests.examples import example_count
 
 EXAMPLES = 100
 MINUTES = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=60)
@@ -20,7 +20,7 @@ def counted(minutes: list[tuple[int, int]], begin: int = 100, retained: int = 10
     return counts
 
 
-@settings(max_examples=examples(EXAMPLES))
+@settings(max_examples=example_count(EXAMPLES))
 @given(MINUTES, st.integers(90, 170), st.integers(0, 70))
 def test_sums_are_those_of_the_known_minutes(minutes: list[tuple[int, int]], begin: int, length: int) -> None:
     counts = counted(minutes)
@@ -29,7 +29,7 @@ def test_sums_are_those_of_the_known_minutes(minutes: list[tuple[int, int]], beg
     assert counts.growth(begin, begin + length) == sum(arrivals - left for arrivals, left in span)
 
 
-@settings(max_examples=examples(EXAMPLES))
+@settings(max_examples=example_count(EXAMPLES))
 @given(MINUTES, st.integers(0, 20))
 def test_the_largest_growth_is_over_any_span_that_ends_now(minutes: list[tuple[int, int]], most: int) -> None:
     counts = counted(minutes)
@@ -37,7 +37,7 @@ def test_the_largest_growth_is_over_any_span_that_ends_now(minutes: list[tuple[i
     assert counts.largest_growth(counts.end, most) == max(sum(came - left for came, left in span) for span in spans)
 
 
-@settings(max_examples=examples(EXAMPLES))
+@settings(max_examples=example_count(EXAMPLES))
 @given(MINUTES, st.integers(0, 40), st.integers(0, 30), st.integers(1, 10))
 def test_the_peak_is_that_of_spans_of_one_length(
     minutes: list[tuple[int, int]], first: int, more: int, length: int

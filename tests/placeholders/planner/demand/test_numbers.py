@@ -14,7 +14,7 @@ from dra_spawner.placeholders.planner.demand.lead_times import SeenLeadTimes, le
 from dra_spawner.placeholders.planner.demand.pending_spawns import pending_estimate
 from dra_spawner.placeholders.planner.demand.quantile import hit_rate_of_costs
 from dra_spawner.placeholders.planner.demand.whole_nodes import WholeNodes, whole_nodes
-from tests.examples import examples
+from tests.examples import example_count
 
 EXAMPLES = 100
 
@@ -31,7 +31,7 @@ def test_pending_spawns_and_reservations_add_up() -> None:
         pending_estimate(0, -2)
 
 
-@settings(max_examples=examples(EXAMPLES))
+@settings(max_examples=example_count(EXAMPLES))
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=60), st.integers(1, 15))
 def test_the_running_maximum_is_the_maximum_of_the_last_minutes(figures: list[int], minutes: int) -> None:
     maximum = RunningMaximum()
@@ -56,7 +56,7 @@ def test_the_lead_time_is_a_quantile() -> None:
         assert lead_time_quantile(timedelta(minutes=each) for each in seen) == timedelta(minutes=quantile), seen
 
 
-@settings(max_examples=examples(EXAMPLES))
+@settings(max_examples=example_count(EXAMPLES))
 @given(st.lists(st.integers(1, 9), max_size=120))
 def test_lead_times_that_were_seen_replace_the_configured_one(minutes: list[int]) -> None:
     seen = SeenLeadTimes(timedelta(minutes=30))
