@@ -1,0 +1,64 @@
+"""The tier of a test follows from what it needs, and what is run at night only exists."""
+
+from __future__ import annotations
+
+import ast
+from types import SimpleNamespace
+from typing import Any
+
+from tests.all_of_them import all_of_them
+from tests.tiers import LONG, TESTS, Tier, may_hold, tier_of
+
+MODULE = "kube/test_api.py"
+
+
+def tier(module: str = MODULE, *, fixtures: str = "", marks: str = "", **parameters: Any) -> Tier:
+    """The tier of a test with these fixtures, marks and values of parameters."""
+    item: Any = SimpleNamespace(
+        path=TESTS / module,
+        name="test_something",
+        fixturenames=fixtures.split(),
+        callspec=SimpleNamespace(params=parameters) if parameters else None,
+        get_closest_marker=lambda name: name in marks.split(),
+    )
+    return tier_of(item)
+
+
+def test_the_tier_follows_from_fixtures_parameters_and_directories() -> None:
+    assert tier() is Tier.DEFAULT
+    assert tier(fixtures="tmp_path embedded_cluster") is Tier.EMBEDDED
+    assert tier(fixtures="cluster", cluster="embedded") is Tier.EMBEDDED
+    assert tier(fixtures="cluster", cluster="real") is Tier.REAL
+    assert tier(fixtures="background_loop control_plane real_cluster") is Tier.REAL
+    assert tier("integration/test_hub.py") is Tier.EMBEDDED
+    assert tier("browser/test_form.py", fixtures="embedded_cluster") is Tier.SYSTEM
+    assert tier("history/test_database.py", url="postgresql") is Tier.SYSTEM
+    assert tier("docs/test_commands.py", fixtures="helm") is Tier.SYSTEM
+    assert tier("test_monitoring.py", marks="needs_program") is Tier.SYSTEM
+    assert tier("service/http/test_openapi.py") is Tier.SYSTEM, "its packages are not in the extra `test`"
+    assert tier("service/test_chaos.py", fixtures="cluster", cluster="real") is Tier.LONG
+
+
+def test_a_promise_on_the_embedded_cluster_is_of_the_default_tier() -> None:
+    assert tier(fixtures="cluster", marks="promise", cluster="embedded") is Tier.DEFAULT
+    assert tier(fixtures="cluster", marks="promise", cluster="real") is Tier.REAL
+    assert tier("browser/test_form.py", marks="promise") is Tier.SYSTEM
+
+
+@all_of_them("name", list(LONG))
+def test_tests_of_the_night_exist(name: str) -> None:
+    path, _, function = name.partition("::")
+    defined = [getattr(each, "name", "") for each in ast.parse((TESTS / path).read_text()).body]
+    assert not function or function in defined
+
+
+def test_a_directory_that_is_named_is_collected() -> None:
+    assert not may_hold(TESTS / "browser", [str(TESTS)])
+    assert may_hold(TESTS / "browser", [str(TESTS / "browser" / "test_form.py")])
+    assert may_hold(TESTS / "kube", [])
+    assert not may_hold(TESTS / "service" / "http" / "test_openapi.py", [])
+
+
+def test_each_tier_is_documented() -> None:
+    table = (TESTS.parent / "CONTRIBUTING.md").read_text()
+    assert [each for each in Tier if f"| `{each}` |" not in table] == []
