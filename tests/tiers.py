@@ -58,6 +58,8 @@ _GATE_PACKAGES: Final = re.compile(
 )
 #: This environment's programs come first, also where it is not activated.
 _PROGRAMS: Final = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
+#: Of a module, say: so many are listed one by one.
+_FEW_TESTS: Final = 100
 _CACHE_KEY = "dra-spawner/tiers"
 
 
@@ -267,7 +269,7 @@ class TierReporter:
 
 
 class TierList:
-    """``pytest --tiers``: prints each tier with its number of tests, and runs none."""
+    """``pytest --tiers``: prints each tier with its number of tests, and of few tests each one's; it runs none."""
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -281,6 +283,10 @@ class TierList:
             number = numbers[tier.value] + (more if tier is Tier.LONG else 0)
             _, seconds, processors = last.get(tier.value, ("", "-", "-"))
             print(f"{tier:10}{number:7}{seconds:>9}{processors:>12}  {MEANINGS[tier]}")
+
+        if len(session.items) <= _FEW_TESTS:
+            for item in session.items:
+                print(f"{tier_of(item):10}{item.nodeid}")
 
     def pytest_runtestloop(self) -> bool:
         return True
