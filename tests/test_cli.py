@@ -26,6 +26,7 @@ def test_version(capsys):
     assert run(capsys, "--version") == (0, f"dra-spawner {__version__}\n", "")
 
 
+@pytest.mark.promise("`dra-spawner` alone lists all commands.")
 def test_help_has_commands_options_and_examples(capsys):
     helps = {
         (): ("demo", "manage warm placeholders"),

@@ -103,6 +103,7 @@ async def asked(proxy: FaultProxy) -> None:
     await eventually(lambda: len(proxy.requests) > before, "a request")
 
 
+@pytest.mark.promise("One replica leads, and the next one leads when it ends.")
 async def test_one_replica_leads_and_releases_the_lease_at_its_end(cluster: ClusterUnderTest):
     stage = Stage()
     async with replicas(stage, cluster, "a", "b") as (first, second):
@@ -139,6 +140,7 @@ async def test_a_renewal_under_way_does_not_keep_the_lease_from_being_released(e
         await eventually(lambda: stage.acting == {"b"}, "b leads")
 
 
+@pytest.mark.promise("A leader without a connection stops before another one begins.")
 async def test_leader_without_connection_stops_before_another_begins(embedded_cluster: ClusterUnderTest):
     stage = Stage()
     async with (

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
 from dra_spawner import names
 from dra_spawner.uninstall import marks
 from dra_spawner.uninstall.found_objects import (
@@ -95,6 +97,7 @@ def test_capacity_buffers_and_their_templates_go_and_those_of_others_stay(kind: 
     assert left(plan).keys() == {"of-an-administrator"}
 
 
+@pytest.mark.promise("`dra-spawner uninstall` removes placeholders, and leaves the device of a running server.")
 def test_a_claim_that_a_server_runs_with_stays_and_its_placeholder_goes():
     claim = found(CLAIMS, "placeholder-1-gpu", {**WARM, **MADE}, consumers=of_pods("placeholder-1", "jupyter-ada"))
     plan = decide(claim, pods=(placeholder("placeholder-1-gpu"), pod("jupyter-ada", "placeholder-1-gpu")))

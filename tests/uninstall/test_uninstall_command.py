@@ -345,6 +345,7 @@ async def test_a_cluster_that_does_not_answer(cluster: ClusterUnderTest):
     assert logged.startswith("dra-spawner uninstall: the cluster cannot be read: ")
 
 
+@pytest.mark.promise("`dra-spawner uninstall` removes what an older version made, too.")
 async def test_a_claim_that_an_older_service_reserved_goes(cluster: ClusterUnderTest):
     """A consumer that no controller knows would block the claim, its device and its namespace for ever."""
     await prepare(cluster)
