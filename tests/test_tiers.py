@@ -39,7 +39,7 @@ def test_the_tier_follows_from_fixtures_parameters_and_directories() -> None:
     assert tier("service/test_chaos.py", fixtures="cluster", cluster="real") is Tier.LONG
 
 
-def test_a_promise_on_the_embedded_cluster_is_of_the_default_tier() -> None:
+def test_what_users_count_on_is_of_the_default_tier() -> None:
     assert tier(fixtures="cluster", marks="promise", cluster="embedded") is Tier.DEFAULT
     assert tier(fixtures="cluster", marks="promise", cluster="real") is Tier.REAL
     assert tier("browser/test_form.py", marks="promise") is Tier.SYSTEM
