@@ -35,7 +35,7 @@ LONG: Final = {
     "placeholders/planner/test_day.py::test_no_more_is_paid_for": "a sum over all days: on a single one it is chance",
     "browser/test_start_pages.py": "70 s of a real start's time limit",
     "service/test_chaos.py": "half an hour of anything, on real schedulers",
-    "placeholders/planner/test_storms.py": "storms",
+    "placeholders/planner/test_storms.py": "storms of users over hours",
     "placeholders/planner/test_waits.py": "a calibration that needs its whole sample",
     "node/test_drivers.py": "facts about drivers on a real kubelet, not about the product",
     "node/test_handover_facts.py": "facts about kubelet, not about the product",
@@ -129,8 +129,9 @@ def needs_gate_package(path: Path) -> bool:
 
 def has_random_examples(item: pytest.Item) -> bool:
     """Whether the tier *long* runs the test, too: with random examples, and ten times as many."""
-    is_hypothesis = getattr(getattr(item, "function", None), "is_hypothesis_test", False)
-    return is_hypothesis or getattr(item, "module", None).__dict__.get("example_count") is examples.example_count
+    if getattr(getattr(item, "function", None), "is_hypothesis_test", False):
+        return True
+    return vars(getattr(item, "module", examples)).get("example_count") is examples.example_count
 
 
 def may_hold(path: Path, arguments: list[str]) -> bool:
@@ -213,7 +214,7 @@ class TierReporter:
             return
         # Workers have told their own.
         self._add(self._processors, processor_seconds(with_children=not self._has_workers))
-        if session.config.cache:
+        if session.config.cache and session.config.args == session.config.getini("testpaths"):
             session.config.cache.set(_CACHE_KEY, self._remembered(session.config.cache))
         budget = session.config.getoption("processor_seconds")
         if budget and self._all_processor_seconds > budget:
@@ -311,5 +312,6 @@ def configure(config: pytest.Config) -> None:
         config.option.verbose = -2
         config.pluginmanager.register(TierList())
     expression = config.option.markexpr
-    examples.choose(all_of_them=not expression or Tier.LONG in expression.replace(f"not {Tier.LONG}", ""))
+    is_long = not expression or Tier.LONG in expression.replace(f"not {Tier.LONG}", "")
+    examples.choose(all_of_them=is_long and not config.getoption("tiers"))
     config.pluginmanager.register(TierReporter(config), "tier-reporter")
