@@ -131,7 +131,8 @@ def has_random_examples(item: pytest.Item) -> bool:
     """Whether the tier *long* runs the test, too: with random examples, and ten times as many."""
     if getattr(getattr(item, "function", None), "is_hypothesis_test", False):
         return True
-    return vars(getattr(item, "module", examples)).get("example_count") is examples.example_count
+    module = getattr(item, "module", None)
+    return module is not None and vars(module).get("example_count") is examples.example_count
 
 
 def may_hold(path: Path, arguments: list[str]) -> bool:
