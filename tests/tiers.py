@@ -215,8 +215,9 @@ class TierReporter:
             return
         # Workers have told their own.
         self._add(self._processors, processor_seconds(with_children=not self._has_workers))
-        if session.config.cache and session.config.args == session.config.getini("testpaths"):
-            session.config.cache.set(_CACHE_KEY, self._remembered(session.config.cache))
+        cache = getattr(session.config, "cache", None)  # it is a plugin of pytest that can be switched off
+        if cache is not None and session.config.args == session.config.getini("testpaths"):
+            cache.set(_CACHE_KEY, self._remembered(cache))
         budget = session.config.getoption("processor_seconds")
         if budget and self._all_processor_seconds > budget:
             print(
@@ -277,7 +278,8 @@ class TierList:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         numbers = Counter(str(dict(item.user_properties)["tier"]) for item in session.items)
         more = sum(has_random_examples(item) for item in session.items)
-        last = session.config.cache.get(_CACHE_KEY, {}) if session.config.cache else {}
+        cache = getattr(session.config, "cache", None)
+        last = cache.get(_CACHE_KEY, {}) if cache is not None else {}
         print(
             f"\n{'tier':10}{'tests':>7}{'seconds':>9}{'processors':>12}  what its tests need (seconds: of the last run here)"
         )
