@@ -29,14 +29,21 @@ from tests import examples
 __all__ = ["Tier", "TierReporter", "tier_of"]
 
 TESTS: Final = Path(__file__).parent
-#: A test must be worth its time in every change; these are worth it once a night. Each has its reason.
+#: Modules, tests, and tests with one parameter that are worth their time once a night, not in each change; and why.
 LONG: Final = {
     "devcluster/demo/test_demo.py::test_a_hub_whose_proxy_is_late_is_started_again": "20 s until JupyterHub gives a proxy up",
     "placeholders/planner/test_day.py::test_no_more_is_paid_for": "a sum over all days: on a single one it is chance",
-    "browser/test_start_pages.py": "70 s of a real start's time limit",
     "service/test_chaos.py": "half an hour of anything, on real schedulers",
     "placeholders/planner/test_storms.py": "storms of users over hours",
     "placeholders/planner/test_waits.py": "a calibration that needs its whole sample",
+    "adversary/test_device_classes.py::test_the_service_answers_and_decides_beside_hostile_device_classes[real]": "as embedded",
+    "adversary/test_sizes.py::test_no_user_gets_more_than_a_device_has[real]": "as embedded",
+    "browser/test_demo.py::test_an_existing_cluster_is_used_instead": "half a minute of a second kind of demo",
+    "chart/test_whole_chart.py::test_two_hubs_in_one_namespace_and_a_third_elsewhere": "half a minute for each hub more",
+    "integration/test_documented_claims.py::test_every_documented_claim_gets_its_devices[real]": "as embedded",
+    "node/test_handovers.py::test_a_restart_in_the_middle_of_a_handover": "restarts of kubelet, driver and node, one by one",
+    "node/test_healing.py::test_a_claim_that_the_kubelet_loses": "a minute of kubelet's own retries",
+    "node/test_readiness.py::test_an_image_is_removed_and_comes_back": "a minute of kubelet's own reports",
     "node/test_drivers.py": "facts about drivers on a real kubelet, not about the product",
     "node/test_handover_facts.py": "facts about kubelet, not about the product",
     "node/test_outage.py": "two minutes without an API server",
@@ -101,8 +108,8 @@ def tier_of(item: pytest.Item) -> Tier:
         Its fixtures, the values of its parameters, its directory and its marks ``promise`` and ``needs_program`` decide.
     """
     path = item.path.relative_to(TESTS)
-    name = f"{path.as_posix()}::{getattr(item, 'originalname', item.name)}"
-    if path.as_posix() in LONG or name in LONG:
+    names = (item.name, getattr(item, "originalname", item.name))
+    if path.as_posix() in LONG or any(f"{path.as_posix()}::{name}" in LONG for name in names):
         return Tier.LONG
     directory = path.parts[0]
     if directory in _SYSTEM_DIRECTORIES or needs_gate_package(item.path) or item.get_closest_marker("needs_program"):
