@@ -51,6 +51,8 @@ LONG: Final = {
     "integration/test_handover.py::test_a_service_is_killed_between_reservations": "over a minute of Leases and reservations",
     "integration/test_killed_in_between.py::test_in_a_handover_on_a_full_node": "another 18 rows of one mechanism",
     "integration/test_killed_in_between.py::test_where_a_server_is_made_again": "another 7 rows of one mechanism",
+    "integration/test_killed_in_between.py::test_a_hub_that_is_started_again_where_a_server_is_made_again": "two minutes of hubs",
+    "uninstall/test_uninstall_command.py::test_only_reported_objects_are_left[real]": "as embedded",
     "integration/test_vlans.py::test_one_failed_request_of_a_start": "another 20 rows of test_faults.py",
     "integration/test_warm_starts.py::test_one_failed_request": "another 21 rows of test_faults.py",
     "integration/test_several_options.py": "half a minute of a hub and a service",

@@ -95,13 +95,19 @@ def test_no_rebalancing_to_a_node(node: Callable[[World], None]) -> None:
 
 
 def test_no_rebalancing_if_the_scheduler_would_choose_another_node() -> None:
-    """A third node is emptier than the new node; a replacement would go there, so nothing is evicted."""
+    """It avoids the new, empty node for its taint while an older one is as empty: replacements would go there."""
     world = busy(4)
-    world.node("b", cpu="2")
-    world.node("big", cpu="2000")
+    world.node("older", images=())
+    world.run(minutes=1)
+    (new,) = world.node_objects("new")
+    world.apply(new | {"spec": {"taints": [{"key": "slow", "effect": "PreferNoSchedule"}]}})
+    world.decide()
+    world.pull("older")
     world.run(minutes=5)
-    where = {each.reason.split("node ")[1].split(",")[0] for each in world.ended(Cause.REBALANCE)}
-    assert where <= {"big"}, "the newest node by name attracts; nothing is rebalanced to the other"
+    assert world.labelled(names.ATTRACT) == ["new"]
+    assert not world.ended(Cause.REBALANCE)
+    assert Hold.LANDING in world.last.denied.values()
+    assert world.placeholders_on("a") == 4
 
 
 def test_the_newest_node_attracts_and_nothing_leaves_a_node_without_users() -> None:
