@@ -76,12 +76,18 @@ class CalendarBook:
     async def run(self, now: Callable[[], datetime], seconds: float = _INTERVAL_SECONDS) -> None:
         """Read the calendars periodically, until cancelled."""
         while self.sources:
-            await self.refresh(now())
+            try:
+                await self.refresh(now())
+            except Exception:  # the next round may be better
+                log.exception("Calendars are not read.")
             await asyncio.sleep(seconds)
 
     async def refresh(self, now: datetime) -> None:
-        """Read all calendars once, concurrently, and log new problems."""
-        await asyncio.gather(*(source.refresh(now) for source in self.sources))
+        """Read all calendars once, and log new problems. They are read at once, and computed one after the other."""
+        turn = asyncio.Lock()
+        async with asyncio.TaskGroup() as tasks:
+            for source in self.sources:
+                tasks.create_task(source.refresh(now, turn), name=f"calendar {source.name}")
         problems = frozenset(self.problems(now))
         for problem in sorted(problems - self._told):
             log.warning("Scale-ahead: %s", problem)

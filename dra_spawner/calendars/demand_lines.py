@@ -22,6 +22,7 @@ __all__ = ["MAX_USERS", "DemandLine", "looks_like_demand", "read_demand_line"]
 #: Limit of users in one line; no hub has more.
 MAX_USERS: Final = 100_000
 _MAX_RAMP_MINUTES: Final = 24 * 60
+_LONGEST: Final = 1_000
 _ALLOWED: Final = 'a line like "350 of gpu-slice", then "in total" or "additional", and "within 20 min" if needed'
 _LINE: Final = re.compile(
     r'(?P<users>\d{1,9})\s+of\s+(?:"(?P<quoted>[^"]{1,250})"|(?P<plain>[^\s"]{1,250}))'
@@ -67,9 +68,11 @@ def read_demand_line(line: str) -> DemandLine:
     ValueError
         If the line is invalid; with the found and the allowed value.
     """
-    found = _LINE.fullmatch(line.strip())
+    # Also the spaces that web calendars write. Longer lines are no announcement.
+    line = " ".join(line[:_LONGEST].split())
+    found = _LINE.fullmatch(line) if line.isprintable() else None
     if found is None:
-        raise ValueError(f"found {line.strip()[:100]!r}; allowed is {_ALLOWED}")
+        raise ValueError(f"found {line[:100]!r}; allowed is {_ALLOWED}")
     users, ramp = int(found["users"]), found["ramp"]
     if users > MAX_USERS:
         raise ValueError(f"found {users} users; allowed are at most {MAX_USERS}")

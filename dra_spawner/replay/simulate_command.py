@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import TextIO
 
-from dra_spawner.calendars.ical_events import CalendarUnreadable, read_ical
+from dra_spawner.calendars.calendar_file import read_file
+from dra_spawner.calendars.ical_events import CalendarReading, CalendarUnreadable
+from dra_spawner.calendars.ical_process import read_in_process
 from dra_spawner.calendars.occurrences import Occurrence
 from dra_spawner.fit.documents import read_documents
 from dra_spawner.fit.input_errors import InputError
@@ -201,18 +204,20 @@ def _events(
     known = {profile for kind in cluster.kinds for profile in kind.profiles}
     for file in options.calendars:
         try:
-            text = Path(file).read_text("utf-8-sig")
-            found = read_ical(text, datetime_of(begin), datetime_of(end), source=file, zone=cluster.zone)
+            found = asyncio.run(_calendar(file, datetime_of(begin), datetime_of(end), cluster.zone))
         except CalendarUnreadable as error:
             raise InputError(file, 0, "", str(error)) from None
-        except (OSError, UnicodeDecodeError) as error:
-            problem = getattr(error, "strerror", None) or "it is not UTF-8 text"
-            raise InputError(file, 0, "", f"cannot be read: {problem}") from None
+        except OSError as error:
+            raise InputError(file, 0, "", f"cannot be read: {error.strerror or error}") from None
         occurrences += found.occurrences
         problems += (f"{file}: {each}" for each in found.problems)
         unknown = {each.profile for each in found.occurrences} - known if known else ()
         problems += (f"{file}: no node has profile {each!r}; its events are left out" for each in sorted(unknown))
     return tuple(occurrences), tuple(problems)
+
+
+async def _calendar(file: str, begins: datetime, ends: datetime, zone: tzinfo) -> CalendarReading:
+    return await read_in_process(await read_file(file), begins, ends, source=file, zone=zone)
 
 
 def _check_classes(options: SimulateOptions, cluster: ClusterFile, rows: TraceRows) -> None:

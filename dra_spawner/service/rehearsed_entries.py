@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
-from datetime import timedelta
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from operator import itemgetter
 from typing import Final
 
 from dra_spawner.calendars.occurrences import Occurrence
@@ -55,7 +57,7 @@ class RehearsedEntries:
             ahead.settings.options.node_lead, margin=ahead.settings.options.settings.calendar_margin
         )
         found = {}
-        for each in coming[:_MAX]:
+        for each in _by_turns(coming)[:_MAX]:
             try:
                 result = await self._rehearsals.of_occurrence(each, assumptions)
             except TooManyRehearsals:
@@ -80,6 +82,20 @@ class RehearsedEntries:
             for entry, result in self.results.items()
             if not result.is_possible and entry.begins > now
         )
+
+
+def _by_turns(entries: Sequence[Occurrence]) -> list[Occurrence]:
+    """Entries in the order of their begin, but all calendars and all their events take turns: none uses up a limit."""
+    of_event: Counter[tuple[str, str, datetime]] = Counter()
+    of_source: Counter[tuple[str, int]] = Counter()
+    ranked: list[tuple[int, int, Occurrence]] = []
+    for each in entries:
+        event = each.source, each.name, each.begins
+        line = of_event[event]
+        ranked.append((line, of_source[each.source, line], each))
+        of_event[event] += 1
+        of_source[each.source, line] += 1
+    return [each for _, _, each in sorted(ranked, key=itemgetter(0, 1))]
 
 
 def _told(result: Rehearsal) -> str:

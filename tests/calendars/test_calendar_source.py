@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import aiohttp
 import pytest
-from aiohttp import web
 
 from dra_spawner.calendars.calendar_source import CalendarSource, read_location
-from dra_spawner.calendars.ical_events import MAX_BYTES
+from dra_spawner.calendars.ical_events import CalendarReading, read_ical
+from dra_spawner.calendars.ical_text import MAX_BYTES
 from tests.calendars.ics_text import calendar, event
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -39,6 +39,29 @@ def source(server: Server) -> CalendarSource:
     return CalendarSource("courses", "https://calendar.example.com/secret.ics", BERLIN, read=server.read)
 
 
+async def test_an_unchanged_calendar_is_computed_once_a_day() -> None:
+    """Servers write new times into each answer; a calendar that cannot be computed is tried again later."""
+    server, parsed = Server(), list[datetime]()
+
+    async def parse(text: str, begins: datetime, ends: datetime, *, source: str, zone: tzinfo) -> CalendarReading:
+        parsed.append(begins)
+        return read_ical(text, begins, ends, source=source, zone=zone)
+
+    courses = CalendarSource("courses", "/courses.ics", BERLIN, read=server.read, parse=parse)
+    for minutes in range(0, 26 * 60, 5):
+        server.answer = CLASS.replace("DTSTAMP:20260101T000000Z", f"DTSTAMP:20260101T{minutes:06}Z")
+        now = NOW + timedelta(minutes=minutes)
+        await courses.refresh(now)
+        assert courses.read_at == now
+    assert len(parsed) == 2
+    server.answer = "BEGIN:VCALENDAR"
+    for minutes in range(0, 60, 5):
+        await courses.refresh(now + timedelta(minutes=minutes))
+        assert courses.occurrences()
+        assert courses.problems == ("calendar courses cannot be read: it ends before its last line (END:VCALENDAR)",)
+    assert len(parsed) == 2 + 4
+
+
 async def test_a_calendar_that_is_down_keeps_its_occurrences_for_a_week() -> None:
     server = Server()
     courses = source(server)
@@ -46,7 +69,7 @@ async def test_a_calendar_that_is_down_keeps_its_occurrences_for_a_week() -> Non
     assert [each.users for each in courses.occurrences()] == [200, 200]
     assert not courses.problems
     server.answer = OSError(111, "Connection refused")
-    for days in range(1, 7):
+    for days in (1, 2, 6):
         now = NOW + timedelta(days=days)
         await courses.refresh(now)
         assert courses.occurrences()[-1].begins > now, "it is computed anew from the last good copy"
@@ -115,33 +138,3 @@ async def test_files(tmp_path: Path) -> None:
         await read_location(str(path))
     with pytest.raises(FileNotFoundError):
         await read_location(str(tmp_path / "none.ics"))
-
-
-async def test_addresses() -> None:
-    async def answer(request: web.Request) -> web.StreamResponse:
-        match request.path:
-            case "/good.ics":
-                return web.Response(text=CLASS)
-            case "/endless.ics":
-                stream = web.StreamResponse()
-                await stream.prepare(request)
-                for _ in range(50):
-                    await stream.write(b"x" * 100_000)
-                return stream
-        raise web.HTTPNotFound
-
-    app = web.Application()
-    app.router.add_get("/{path:.*}", answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    base = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    try:
-        assert (await read_location(f"{base}/good.ics")).startswith("BEGIN:VCALENDAR")
-        with pytest.raises(ValueError, match="more than"):
-            await read_location(f"{base}/endless.ics")
-        with pytest.raises(aiohttp.ClientResponseError):
-            await read_location(f"{base}/missing.ics")
-    finally:
-        await runner.cleanup()

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -102,6 +103,21 @@ async def test_entries_are_rehearsed_and_their_problems_are_reported() -> None:
     assert "only 100 servers can be prepared in advance" in problem
     rehearsed.forget()
     assert rehearsed.problems() == ()
+
+
+async def test_no_calendar_and_no_event_uses_up_all_rehearsals() -> None:
+    def entries(name: str, number: int, minute: int) -> list[dict[str, str]]:
+        begins = [f"2026-03-02 10:{minute if name == 'lines' else minute + each:02}" for each in range(number)]
+        return [{"users": f"{each + 1} of gpu-slice", "begins": at, "name": name} for each, at in enumerate(begins)]
+
+    service = controller()
+    book = CalendarBook(read_calendar_entries([*entries("lines", 30, 0), *entries("many", 30, 1)], UTC))
+    book.added = read_calendar_entries(entries("physics", 2, 40), UTC)
+    service.scale_ahead.calendars = book
+    rehearsed = RehearsedEntries(service, Rehearsals(service))
+    await rehearsed.refresh()
+    names = Counter(each.name for each in rehearsed.results)
+    assert names == {"lines": 1, "many": 17, "physics": 2}
 
 
 async def test_an_entry_of_a_calendar() -> None:

@@ -74,7 +74,7 @@ class CalendarLocation:
     """
 
     name: str
-    location: str
+    location: str = field(repr=False)
     zone: tzinfo
     longest_age: timedelta = timedelta(days=7)
 

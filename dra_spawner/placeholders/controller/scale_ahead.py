@@ -35,6 +35,7 @@ __all__ = ["LONGEST_LEAD", "CountedMinute", "GroupForecast", "ProfileGroup", "Sc
 LONGEST_LEAD: Final = timedelta(hours=12)
 #: Entries of which it is told that they are about no choice.
 _TOLD_AHEAD: Final = timedelta(days=7)
+_MAX_TOLD: Final = 20
 _REMEMBERED_NODES: Final = 1_000
 #: Answers about later minutes that are kept until the next forecasts: many pages ask the same.
 _MAX_AHEAD: Final = 500
@@ -335,7 +336,7 @@ class ScaleAhead:
             else:
                 which = f"calendar entry {each.name!r} of {each.source}"
                 problems.append(f"{which} is about {each.profile!r}, which has no placeholders")
-        return {name: tuple(entries) for name, entries in found.items()}, list(dict.fromkeys(problems))
+        return {name: tuple(entries) for name, entries in found.items()}, _first(list(dict.fromkeys(problems)))
 
     def _situation(
         self,
@@ -444,3 +445,10 @@ def _cut(made: GroupForecast) -> str:
         return ""
     wanted = max(each.assured for each in made.forecast.estimates)
     return f"the calendar needs {wanted} placeholders of {made.group.name}, but its max is {limit}"
+
+
+def _first(problems: list[str]) -> list[str]:
+    """The first problems of entries, and the number of the others."""
+    if len(problems) <= _MAX_TOLD:
+        return problems
+    return [*problems[:_MAX_TOLD], f"{len(problems) - _MAX_TOLD} more calendar entries are about other such choices"]

@@ -40,8 +40,12 @@ def find_choice(name: str, names: Iterable[str]) -> str | None:
     known = list(names)
     if name in known:
         return name
-    wanted = (profile_of(name), sorted(_parts(name)))
-    return next((each for each in known if (profile_of(each), sorted(_parts(each))) == wanted), None)
+    parts = _parts(name)
+    if len(parts) < 2:  # calendars name what nobody publishes, a thousand times
+        return None
+    wanted = (profile_of(name), sorted(parts))
+    same_length = (each for each in known if len(each) == len(name))
+    return next((each for each in same_length if (profile_of(each), sorted(_parts(each))) == wanted), None)
 
 
 def without_defaults(name: str, defaults: Mapping[str, str]) -> str:

@@ -25,6 +25,8 @@ MAX_HOURS: Final = 7 * 24
 #: Durations of a step in minutes; each divides an hour or is whole hours.
 _STEPS: Final = (5, 15, 30, 60, 120)
 _MAX_STEPS: Final = 100
+#: Begins of calendar entries for which the forecast is asked, beside regular minutes: each answer takes time.
+_MAX_OPENING: Final = 100
 #: Minutes between questions about later placeholders, at most: a forecast looks as far before and after a minute. The
 #: begin of each calendar entry is asked about, too.
 _ASKED_EVERY: Final = 30
@@ -239,7 +241,8 @@ async def _coming(
     now = controller.now()
     entries = ahead.calendars.occurrences(now, datetime_of(steps[-1] + length) - now + LONGEST_LEAD)
     opening = {begins for each in entries if starts[0] <= (begins := minute_of(each.begins)) < starts[-1] + length}
-    minutes = sorted({*range(starts[0], starts[-1] + length, min(length, _ASKED_EVERY)), *opening})
+    regular = range(starts[0], starts[-1] + length, min(length, _ASKED_EVERY))
+    minutes = sorted({*regular, *sorted(opening)[:_MAX_OPENING]})
     wanted: Counter[int] = Counter()
     usual: dict[int, float] = {}
     is_known = False

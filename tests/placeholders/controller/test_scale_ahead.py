@@ -235,6 +235,14 @@ def test_an_entry_of_a_choice_without_placeholders_is_a_problem() -> None:
     )
 
 
+def test_a_thousand_entries_of_choices_without_placeholders_are_a_few_problems() -> None:
+    found = Following(*(entry(f"1 of x{each}", START + timedelta(minutes=10)) for each in range(1_000)))
+    found.minutes(1)
+    problems = found.ahead.problems(found.world.now)
+    assert len(problems) == 21
+    assert problems[-1] == "980 more calendar entries are about other such choices"
+
+
 def test_an_entry_that_a_limit_cuts_is_a_problem() -> None:
     found = Following(entry("30 of gpu", START + timedelta(minutes=10)), replicas=ReplicaRange(0, 8))
     assert found.minutes(1) == [8]

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import ceil
+from typing import Final
 
 from dra_spawner.calendars.occurrences import IN_TOTAL, Occurrence
 from dra_spawner.placeholders.planner.demand.estimates import Estimate, Source
 from dra_spawner.placeholders.planner.demand.minutes import minute_of, whole_minutes
 
 __all__ = ["AwaitedUsers", "awaited_users", "calendar_estimate"]
+
+#: Entries that a forecast's line names.
+_MAX_NAMED: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +90,9 @@ def calendar_estimate(awaited: Iterable[AwaitedUsers], usual: int) -> Estimate:
     additional = sum(each.users for each in entries if each.occurrence.counts != IN_TOTAL)
     in_total = max((each.users for each in entries if each.occurrence.counts == IN_TOTAL), default=0)
     assured = max(additional + usual if additional else 0, in_total)
-    note = ", ".join(f"{each.occurrence.name}: {each.users} to come" for each in entries)
+    note = ", ".join(f"{each.occurrence.name}: {each.users} to come" for each in entries[:_MAX_NAMED])
+    if len(entries) > _MAX_NAMED:
+        note += f", and {len(entries) - _MAX_NAMED} more entries"
     return Estimate(Source.CALENDAR, assured=assured, note=note)
 
 

@@ -77,3 +77,11 @@ def test_of_totals_the_largest_counts() -> None:
 def test_the_note_names_the_entries() -> None:
     found = awaited_users((entry(),), START, LEAD, MARGIN, float("inf"), lambda since: 25.0, 0)
     assert calendar_estimate(found, 0).note == "physics: 75 to come"
+
+
+def test_a_line_names_the_first_entries() -> None:
+    entries = [entry(name=f"class {each}") for each in range(300)]
+    awaited = awaited_users(entries, START, LEAD, MARGIN, float("inf"), lambda since: 0.0, 0)
+    note = calendar_estimate(awaited, 0).note
+    assert note.startswith("class 0: 100 to come, class 1: 100 to come, ")
+    assert note.endswith(", and 290 more entries")
