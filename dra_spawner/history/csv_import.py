@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Final, TextIO, TypeVar
 
 from dra_spawner.history.imported_rows import BadRow, SourceError, misordered, parsed_time, quoted
+from dra_spawner.history.limited_lines import TooManyLines, limited_lines
 from dra_spawner.history.records import Launch, WaitCause
 from dra_spawner.history.user_names import UserNameMode, UserNames
 
@@ -95,8 +97,10 @@ class CsvSource:
         csv.field_size_limit(_LONGEST_FIELD)
         try:
             with self._opened() as stream:
-                yield from self._rows(csv.reader(stream, strict=True))
-        except (OSError, EOFError) as error:
+                yield from self._rows(csv.reader(limited_lines(stream), strict=True))
+        except TooManyLines as error:
+            raise SourceError(f"{self.path}: {error}") from None
+        except (OSError, EOFError, zlib.error) as error:
             raise SourceError(f"{self.path}: {getattr(error, 'strerror', None) or error}") from None
         except UnicodeDecodeError:
             raise SourceError(f"{self.path}: is not UTF-8 text") from None

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import json
-from http.client import HTTPException
+import re
+from http.client import HTTPException, InvalidURL
 from pathlib import Path
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
-from urllib.request import Request, urlopen
+from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from dra_spawner.history.imported_rows import SourceError
 
-__all__ = ["get_json", "is_http", "read_json", "read_token"]
+__all__ = ["get_json", "is_http", "read_json", "read_token", "shown_source"]
 
 _SECONDS: Final = 60
 _MAX_BYTES: Final = 256 * 2**20
@@ -40,24 +43,58 @@ def read_token(path: str) -> str:
         ) from None
 
 
+def shown_source(source: str) -> str:
+    """A source for messages: a URL without its user, password and query, which may be secret."""
+    scheme, separator, rest = source.partition("://")
+    if not separator:
+        return source
+    # A password may have any character: what is before the last @ is left out.
+    return scheme + separator + re.split(r"[?#]", rest.rpartition("@")[2], maxsplit=1)[0]
+
+
+class _NoRedirects(HTTPRedirectHandler):
+    """The token is for the named server only."""
+
+    def redirect_request(self, *arguments: Any) -> None:
+        """Let the redirect be an error."""
+
+
 def get_json(url: str, headers: dict[str, str]) -> Any:
-    """The JSON that a server answers.
+    """The JSON that a server answers. Redirects are not followed, as the headers may have a token.
 
     Raises
     ------
     SourceError
-        If the server cannot be reached, answers with an error, or does not answer with JSON.
+        If the server cannot be reached, answers with an error, or does not answer with JSON. It shows no password.
     """
-    request = Request(url, headers=headers)  # noqa: S310 (`is_http`)
+    shown = shown_source(url)
     try:
-        with urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310
+        request = _request(url, headers)
+        with build_opener(_NoRedirects).open(request, timeout=_SECONDS) as answer:
             content = answer.read(_MAX_BYTES + 1)
     except HTTPError as error:
+        if 300 <= error.code < 400:
+            what = f"answered {error.code}, a redirect, which is not followed; name the address to which it redirects"
+            raise SourceError(f"{shown}: {what}") from None
         detail = error.read(300).decode(errors="replace")
-        raise SourceError(f"{url}: answered {error.code} {error.reason}: {' '.join(detail.split())}") from None
-    except (URLError, OSError, HTTPException, ValueError) as error:
-        raise SourceError(f"{url}: cannot be reached: {getattr(error, 'reason', error)}") from None
-    return _decoded(url, content)
+        raise SourceError(f"{shown}: answered {error.code} {error.reason}: {' '.join(detail.split())}") from None
+    except (InvalidURL, ValueError):  # their messages have parts of the URL
+        raise SourceError(f"{shown}: is not a valid URL") from None
+    except (URLError, OSError, HTTPException) as error:
+        raise SourceError(f"{shown}: cannot be reached: {getattr(error, 'reason', error)}") from None
+    return _decoded(shown, content)
+
+
+def _request(url: str, headers: dict[str, str]) -> Request:
+    """A request. User and password of the URL become a header, as Python takes them for a part of the host."""
+    parts = urlsplit(url)
+    if "@" not in parts.netloc:
+        return Request(url, headers=headers)  # noqa: S310 (`is_http`)
+    host = parts.netloc.rpartition("@")[2]
+    user = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+    basic = base64.b64encode(user.encode()).decode()
+    bare = urlunsplit((parts.scheme, host, parts.path, parts.query, ""))
+    return Request(bare, headers={"Authorization": f"Basic {basic}", **headers})  # noqa: S310
 
 
 def read_json(path: str) -> Any:

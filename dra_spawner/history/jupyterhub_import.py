@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from sqlalchemy import column, create_engine, select, table
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import SQLAlchemyError
 
 from dra_spawner.history.connecting import HistoryUrlError, parsed_url
-from dra_spawner.history.http_source import get_json, is_http, read_json, read_token
+from dra_spawner.history.http_source import get_json, is_http, read_json, read_token, shown_source
 from dra_spawner.history.imported_rows import BadRow, SourceError, misordered, parsed_time, quoted
+from dra_spawner.history.limited_lines import TooManyLines, limited_lines
 from dra_spawner.history.records import Launch
 from dra_spawner.history.user_names import UserNames
 
@@ -96,7 +96,7 @@ class JupyterHubSource:
             answer = get_json(url, headers)
             items = answer.get("items") if isinstance(answer, dict) else answer
             if not isinstance(items, list):
-                raise SourceError(f"{url}: found {quoted(answer)}; allowed: a list of users")
+                raise SourceError(f"{shown_source(url)}: found {quoted(answer)}; allowed: a list of users")
             for user in items:
                 number += 1
                 yield number, user
@@ -140,7 +140,7 @@ class JupyterHubSource:
                     yield self._launch(f"spawner {number}", user, server or "", f"{started}+00:00", options)
         except SQLAlchemyError as error:
             cause = " ".join(str(getattr(error, "orig", None) or error).split())
-            raise SourceError(f"{_shown(url)}: JupyterHub's tables cannot be read: {cause}") from None
+            raise SourceError(f"{shown_source(url)}: JupyterHub's tables cannot be read: {cause}") from None
 
     def _launch(self, location: str, user: str, server: str, started: Any, options: Any) -> Launch | BadRow:
         try:
@@ -163,7 +163,7 @@ class JupyterHubSource:
         latest: dict[tuple[str, str], datetime] = {}
         try:
             with path.open(encoding="utf-8") as stream:
-                for number, line in enumerate(stream, 1):
+                for number, line in enumerate(limited_lines(stream), 1):
                     if not line.strip():
                         continue
                     try:
@@ -184,6 +184,8 @@ class JupyterHubSource:
                         launched[server] = replace(self._new(*server, at), running=at)
         except UnicodeDecodeError:
             raise SourceError(f"{path}: is not UTF-8 text") from None
+        except TooManyLines as error:
+            raise SourceError(f"{path}: {error}") from None
         yield from launched.values()
 
 
@@ -220,19 +222,12 @@ def _connected(url: str) -> Any:
     try:
         parsed = parsed_url(url)
     except HistoryUrlError as error:
-        raise SourceError(f"{_shown(url)}: allowed: {error}") from None
+        raise SourceError(f"{shown_source(url)}: allowed: {error}") from None
     if parsed.get_backend_name() == "sqlite":
         if not parsed.database or not Path(parsed.database).is_file():
-            raise SourceError(f"{_shown(url)}: the file does not exist")
+            raise SourceError(f"{shown_source(url)}: the file does not exist")
         parsed = parsed.set(database=f"file:{parsed.database}", query={"mode": "ro", "uri": "true"})
     return create_engine(parsed, hide_parameters=True).connect()
-
-
-def _shown(url: str) -> str:
-    try:
-        return make_url(url).render_as_string(hide_password=True)
-    except (ArgumentError, ValueError):
-        return url.partition(":")[0]
 
 
 def _profile_of(options: Any) -> str:

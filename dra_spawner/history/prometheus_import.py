@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from dra_spawner.history.http_source import get_json, is_http, read_json, read_token
+from dra_spawner.history.http_source import get_json, is_http, read_json, read_token, shown_source
 from dra_spawner.history.imported_rows import BadRow, SourceError, quoted
 from dra_spawner.history.records import Launch
 from dra_spawner.history.user_names import UserNames
@@ -148,12 +148,16 @@ def _series(answers: Iterator[Any], source: str) -> dict[_Labels, list[Any]]:
         data = answer.get("data") if isinstance(answer, dict) else None
         result = data.get("result") if isinstance(data, dict) else None
         if not isinstance(data, dict) or data.get("resultType") != "matrix" or not isinstance(result, list):
-            raise SourceError(f"{source}: found {quoted(answer)}; allowed: the answer to a range query (a matrix)")
+            raise SourceError(
+                f"{shown_source(source)}: found {quoted(answer)}; allowed: the answer to a range query (a matrix)"
+            )
         for each in result:
             labels = each.get("metric") if isinstance(each, dict) else None
             values = each.get("values") if isinstance(each, dict) else None
             if not isinstance(labels, dict) or not isinstance(values, list):
-                raise SourceError(f"{source}: found the series {quoted(each)}; allowed: metric and values")
+                raise SourceError(
+                    f"{shown_source(source)}: found the series {quoted(each)}; allowed: metric and values"
+                )
             found.setdefault(tuple(sorted((str(name), str(value)) for name, value in labels.items())), []).extend(
                 values
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
@@ -22,7 +22,7 @@ IN_MEMORY: Final = "sqlite://"
 class HistorySettings:
     """Database, retention and names of users."""
 
-    url: str = ""
+    url: str = field(default="", repr=False)
     """SQLAlchemy's URL of the database; empty for `default_url`."""
     keep: timedelta = timedelta(days=365)
     """Age after which launches and lead times are deleted; 0 records nothing."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 from pathlib import Path
 from typing import Final, TextIO
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -13,6 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from dra_spawner.fit.reading import Progress
 from dra_spawner.history.csv_import import CsvSource
 from dra_spawner.history.database import HistoryDatabase
+from dra_spawner.history.http_source import shown_source
 from dra_spawner.history.imported_rows import BadRow, Rows, SourceError
 from dra_spawner.history.jupyterhub_import import JupyterHubSource
 from dra_spawner.history.prometheus_import import DEFAULT_QUERY, PrometheusSource
@@ -78,8 +78,8 @@ def _import(
     messages: TextIO,
     progress: Progress,
 ) -> int:
-    rows = _source(options, database, now)
-    if not options.skip_bad and _has_bad_rows(options.source, rows, messages, progress):
+    rows, source = _source(options, database, now), shown_source(options.source)
+    if not options.skip_bad and _has_bad_rows(source, rows, messages, progress):
         return 2
     until = database.service_began()
     written = known = overlapping = bad = 0
@@ -93,14 +93,14 @@ def _import(
         known += len(present)
         written += len(new)
         launches.clear()
-        progress.show(f"{options.source}: {written:,} launches written")
+        progress.show(f"{source}: {written:,} launches written")
 
     for row in rows():
         if isinstance(row, BadRow):
             bad += 1
             if bad <= _SHOWN_BAD:
                 progress.clear()
-                messages.write(f"{options.source}: {row} (skipped)\n")
+                messages.write(f"{source}: {row} (skipped)\n")
         elif until is not None and row.asked >= until:
             overlapping += 1
         else:
@@ -123,23 +123,25 @@ def _import(
 
 def _has_bad_rows(source: str, rows: Rows, messages: TextIO, progress: Progress) -> bool:
     """Whether any row is bad; the first bad rows are printed."""
-    found: list[BadRow] = []
-    number = 0
+    shown: list[BadRow] = []
+    bad = number = 0
     for number, row in enumerate(rows(), 1):
         if isinstance(row, BadRow):
-            found.append(row)
+            bad += 1
+            if bad <= _SHOWN_BAD:
+                shown.append(row)
         progress.show(f"{source}: {number:,} rows checked")
     progress.clear()
-    for row in islice(found, _SHOWN_BAD):
-        messages.write(f"{source}: {row}\n")
-    if len(found) > _SHOWN_BAD:
-        messages.write(f"{source}: {len(found) - _SHOWN_BAD:,} more bad rows\n")
-    if found:
+    for each in shown:
+        messages.write(f"{source}: {each}\n")
+    if bad > _SHOWN_BAD:
+        messages.write(f"{source}: {bad - _SHOWN_BAD:,} more bad rows\n")
+    if bad:
         messages.write(
-            f"dra-spawner history import: nothing is imported, as {len(found):,} of {number:,} rows are bad; with"
+            f"dra-spawner history import: nothing is imported, as {bad:,} of {number:,} rows are bad; with"
             " --skip-bad the others are imported\n"
         )
-    return bool(found)
+    return bad > 0
 
 
 def _source(options: ImportOptions, database: HistoryDatabase, now: datetime) -> Rows:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import zlib
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from dra_spawner.fit.input_errors import InputError
+from dra_spawner.history.limited_lines import TooManyLines, limited_lines
 from dra_spawner.placeholders.planner.demand.minutes import MINUTES_A_DAY, minute_of
 from dra_spawner.replay.traces import Trace
 
@@ -29,6 +31,9 @@ _BEGIN_AND_END: Final = ("running", "ended")
 _USER: Final = "user"
 _LONGEST: Final = 20 * 366 * MINUTES_A_DAY
 _MAX_AT_ONCE: Final = 1_000_000
+#: Limit of the memory for all launches of a file.
+_MAX_LAUNCHES: Final = 50_000_000
+_MAX_SKIPPED: Final = 100_000
 _NEVER: Final = -1
 _GZIP: Final = b"\x1f\x8b"
 
@@ -89,7 +94,7 @@ def read_trace(
 
     def bad(line: int, problem: str) -> None:
         error = InputError(file, line, "", problem)
-        if not skip_bad:
+        if not skip_bad or len(found.skipped) >= _MAX_SKIPPED:
             raise error
         found.skipped.append(str(error))
 
@@ -117,8 +122,12 @@ def read_trace(
                 if row.key is not None:
                     at_this_time.add(row.key)
                 builder.add(row)
+                if builder.launches > _MAX_LAUNCHES:
+                    raise InputError(file, row.line, "", f"brings more than {_MAX_LAUNCHES:,} launches, the limit")
                 last = row
-    except (OSError, EOFError) as error:
+    except TooManyLines as error:
+        raise InputError(file, 0, "", str(error)) from None
+    except (OSError, EOFError, zlib.error) as error:
         raise InputError(file, 0, "", f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
     except UnicodeDecodeError:
         raise InputError(file, 0, "", "is not UTF-8 text") from None
@@ -137,6 +146,7 @@ class _Builder:
     def __init__(self) -> None:
         self.first = 0
         self.rows = 0
+        self.launches = 0
         self._last = 0
         self._launches: dict[str, array[int]] = {}
         self._lengths: dict[str, array[int]] = {}
@@ -147,6 +157,7 @@ class _Builder:
         if not self.rows:
             self.first = row.minute
         self.rows += 1
+        self.launches += row.launches
         self._last = row.minute
         launches = self._launches.setdefault(row.group, array("L"))
         missing = row.minute - self.first + 1 - len(launches)
@@ -178,7 +189,7 @@ def _rows(file: str, raw: BinaryIO, group_of: Mapping[str, str], bad: Callable[[
     is_compressed = raw.read(2) == _GZIP
     raw.seek(0)
     stream = gzip.GzipFile(fileobj=raw) if is_compressed else raw
-    reader = csv.reader(io.TextIOWrapper(stream, "utf-8", newline=""))
+    reader = csv.reader(limited_lines(io.TextIOWrapper(stream, "utf-8", newline="")))
     header = next(reader, None)
     if not header:
         raise InputError(file, 0, "", "is empty; its first row must name the columns")

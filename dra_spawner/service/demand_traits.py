@@ -19,6 +19,7 @@ from dra_spawner.placeholders.controller.policy_settings import read_policies
 from dra_spawner.placeholders.controller.scale_ahead import ScaleAhead, ScaleAheadSettings
 from dra_spawner.profiles.settings_reader import SettingsError
 from dra_spawner.service.node_kind_settings import read_node_kinds
+from dra_spawner.service.secret_traits import SecretDict
 
 __all__ = ["DemandTraits"]
 
@@ -64,7 +65,7 @@ class DemandTraits(HasTraits):
         """
     ).tag(config=True)
 
-    calendars = Dict(
+    calendars = SecretDict(
         help="""
         iCal calendars by name: an address or a file. Each line like `200 of gpu-slice` in the title or description of
         an event announces users::
@@ -76,7 +77,7 @@ class DemandTraits(HasTraits):
         """
     ).tag(config=True)
 
-    demand_policies = Dict(
+    demand_policies = SecretDict(
         help="""
         Rules that replace the forecast's number of placeholders (docs/reference/demand-policies.md). For each
         choice, as in `placeholders`, or `*` for all others: a policy, or a list of policies. The first policy

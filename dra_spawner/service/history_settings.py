@@ -47,6 +47,7 @@ def read_history(value: object, path: str = "history") -> HistorySettings:
 
 def _without_password(url: str) -> str:
     try:
-        return make_url(url).render_as_string(hide_password=True)
+        # The query may have a password, too.
+        return make_url(url).set(query={}).render_as_string(hide_password=True)
     except (ArgumentError, ValueError):
         return url.partition(":")[0]

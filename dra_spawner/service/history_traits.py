@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from traitlets import Dict, HasTraits, TraitError, validate
+from traitlets import HasTraits, TraitError, validate
 
 from dra_spawner.history.settings import HistorySettings
 from dra_spawner.profiles.settings_reader import SettingsError
 from dra_spawner.service.history_settings import read_history
+from dra_spawner.service.secret_traits import SecretDict
 
 __all__ = ["HistoryTraits"]
 
@@ -16,7 +17,7 @@ __all__ = ["HistoryTraits"]
 class HistoryTraits(HasTraits):
     """Mixed into the application."""
 
-    history = Dict(
+    history = SecretDict(
         help="""
         Where launches, lead times of nodes and decisions are recorded, and for how long (docs/reference/history.md)::
 

@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import sys
+from types import TracebackType
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from jupyterhub.handlers import BaseHandler
 from jupyterhub.utils import url_path_join
-from tornado.web import Application
+from tornado.web import Application, HTTPError
 
-__all__ = ["running_hub", "serve_in_hub"]
+__all__ = ["QuietHandler", "running_hub", "serve_in_hub"]
 
 #: Addresses that are served, as tests run several hubs in a process.
 _serving: WeakKeyDictionary[Application, set[str]] = WeakKeyDictionary()
+
+
+class QuietHandler(BaseHandler):
+    """A handler that logs no query, in which somebody may send a token."""
+
+    def _request_summary(self) -> str:
+        return f"{self.request.method} {self.request.path} ({self.request.remote_ip})"
+
+    def log_exception(
+        self, typ: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        """Log an error. The parent's method logs the whole request of an unexpected one."""
+        if isinstance(value, HTTPError):
+            super().log_exception(typ, value, tb)
+        else:
+            self.log.error("Uncaught exception: %s", self._request_summary(), exc_info=value)
 
 
 def running_hub() -> Any | None:
@@ -26,7 +43,7 @@ def running_hub() -> Any | None:
     return hub.instance() if hub is not None and hub.initialized() else None
 
 
-def serve_in_hub(address: str, handler: type[BaseHandler]) -> bool:
+def serve_in_hub(address: str, handler: type[QuietHandler]) -> bool:
     """Add a handler to the hub that runs in this process, once.
 
     Parameters

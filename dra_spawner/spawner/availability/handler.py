@@ -12,14 +12,13 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, Final, Protocol, runtime_checkable
 
-from jupyterhub.handlers import BaseHandler
 from jupyterhub.user import User
 from tornado.web import HTTPError
 
 from dra_spawner.spawner.availability.client import AvailabilityClient, AvailabilityView
 from dra_spawner.spawner.availability.form_choices import FormChoices
 from dra_spawner.spawner.availability.shown import UNKNOWN, ShownAvailability
-from dra_spawner.spawner.hub_handlers import serve_in_hub
+from dra_spawner.spawner.hub_handlers import QuietHandler, serve_in_hub
 from dra_spawner.spawner.hub_wide import hub_wide
 
 __all__ = ["ADDRESS", "AvailabilityHandler", "HasAvailability", "serve_availability"]
@@ -44,7 +43,7 @@ class HasAvailability(Protocol):
         """The choices of the user's own form."""
 
 
-class AvailabilityHandler(BaseHandler):
+class AvailabilityHandler(QuietHandler):
     """Answers the form's script; only a login cookie of the hub is accepted."""
 
     async def get(self) -> None:

@@ -13,7 +13,7 @@ from jupyterhub.user import User
 from tornado.web import HTTPError
 
 from dra_spawner.kube.api import KubernetesError
-from dra_spawner.spawner.hub_handlers import serve_in_hub
+from dra_spawner.spawner.hub_handlers import QuietHandler, serve_in_hub
 from dra_spawner.spawner.my_devices.own_devices import OwnDevices
 
 __all__ = ["ADDRESS", "DevicesHandler", "KnowsOwnDevices", "serve_devices"]
@@ -40,7 +40,7 @@ class KnowsOwnDevices(Protocol):
         """The devices of the running server; None if the hub does not see the server."""
 
 
-class DevicesHandler(APIHandler):
+class DevicesHandler(QuietHandler, APIHandler):
     """Answers a server; login cookies are not accepted, so no page can ask on a user's behalf."""
 
     _accept_cookie_auth = False
