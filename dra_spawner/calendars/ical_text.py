@@ -81,9 +81,12 @@ class EventText:
         first = _day_of(written.get("DTSTART", ""))
         if first is None or "RDATE" in written:
             return True
-        last: date | None = first
-        if (rule := written.get("RRULE", "")) and (last := _day_of(rule.upper().rpartition("UNTIL=")[2])) is None:
-            return first <= ends + _MARGIN
+        last = first
+        if rule := written.get("RRULE", ""):
+            until = _day_of(rule.upper().rpartition("UNTIL=")[2])
+            if until is None:
+                return first <= ends + _MARGIN
+            last = until
         if (end := _day_of(written.get("DTEND", ""))) is not None:
             length = end - first
         elif "DURATION" not in written or _DAYS.search(written["DURATION"]):

@@ -18,6 +18,8 @@ __all__ = ["get_json", "is_http", "read_json", "read_token", "shown_source"]
 
 _SECONDS: Final = 60
 _MAX_BYTES: Final = 256 * 2**20
+#: Host and port, at the beginning of an address without its scheme.
+_AUTHORITY: Final = re.compile(r"(?:\[[^\]/]*\]|[^:/]*)(?::\d*)?(?:/|$)")
 
 
 def is_http(source: str) -> bool:
@@ -48,8 +50,12 @@ def shown_source(source: str) -> str:
     scheme, separator, rest = source.partition("://")
     if not separator:
         return source
-    # A password may have any character: what is before the last @ is left out.
-    return scheme + separator + re.split(r"[?#]", rest.rpartition("@")[2], maxsplit=1)[0]
+    head = re.split(r"[?#]", rest, maxsplit=1)[0]
+    shown = head.rpartition("@")[2]
+    has_more = "@" in rest and "@" not in head
+    if not _AUTHORITY.match(shown) or (has_more and ":" in shown):
+        return f"{scheme}{separator}..."  # a password may have any character
+    return scheme + separator + shown
 
 
 class _NoRedirects(HTTPRedirectHandler):

@@ -9,7 +9,7 @@ from traitlets import Dict, TraitError
 __all__ = ["SecretDict"]
 
 
-class SecretDict(Dict[Any, Any]):
+class SecretDict(Dict):  # type: ignore[misc]
     """A mapping that no error message shows."""
 
     def error(self, obj: Any, value: Any, error: Exception | None = None, info: str | None = None) -> NoReturn:

@@ -18,6 +18,7 @@ from tests.adversary.cpu_limit import cpu_limit
 from tests.adversary.hostile_calendars import EVENTS, NOW, UNREADABLE, announced
 from tests.all_of_them import all_of_them
 from tests.calendars.ics_text import calendar, event
+from tests.polling import eventually
 
 UTC = ZoneInfo("UTC")
 BEGIN, END = NOW - timedelta(days=1), NOW + timedelta(days=8)
@@ -106,9 +107,7 @@ async def test_a_process_ends_with_its_time_and_with_its_caller() -> None:
         await read_in_process(SLOW, BEGIN, END, source="courses", zone=UTC, timeout_seconds=0.5)
     assert children() == before
     cancelled = asyncio.create_task(read_in_process(SLOW, BEGIN, END, source="courses", zone=UTC))
-    async with asyncio.timeout(60):
-        while children() == before:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await eventually(lambda: children() != before or None, "it has begun")
     cancelled.cancel()
     with pytest.raises(asyncio.CancelledError):
         await cancelled

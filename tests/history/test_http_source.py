@@ -34,7 +34,7 @@ def test_user_and_password_of_an_address(servers: tuple[Server, Server]) -> None
     for wrong in (
         url,
         "http://anna:a/secret@127.0.0.1:1/",
-        "http://anna:secret@127.0.0.1:secret/",
+        "http://anna:secret@127.0.0.1:port/",
         "http://a:secret@[/",
     ):
         with pytest.raises(SourceError) as refused:
@@ -48,7 +48,10 @@ def test_user_and_password_of_an_address(servers: tuple[Server, Server]) -> None
         ("launches.csv", "launches.csv"),
         ("http://prometheus:9090/x", "http://prometheus:9090/x"),
         ("https://anna:secret@hub.example.com/hub/api?token=secret#secret", "https://hub.example.com/hub/api"),
-        ("postgresql://anna:s/e?c#r@et@db:5432/hub?password=secret", "postgresql://db:5432/hub"),
+        ("postgresql://anna:s@ec/r@et@db:5432/hub?password=secret", "postgresql://db:5432/hub"),
+        ("postgresql://anna:sec?r@db:5432/hub", "postgresql://..."),
+        ("postgresql://anna:12?3@db:5432/hub", "postgresql://..."),
+        ("http://[::1]:8081/hub/api", "http://[::1]:8081/hub/api"),
         ("postgresql://db/hub?user=anna&password=s@ecret", "postgresql://db/hub"),
         ("sqlite:////var/lib/hub.sqlite", "sqlite:////var/lib/hub.sqlite"),
     ],

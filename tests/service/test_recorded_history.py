@@ -100,6 +100,14 @@ def test_refused(value: Any, problem: str) -> None:
             DRASpawnerService(history=value)
 
 
+@all_of_them("name", ["history", "calendars", "demand_policies"])
+def test_no_message_shows_an_address_in_place_of_a_mapping(name: str) -> None:
+    for value in ("postgresql://dra:secret@db/h", ["https://calendar.example.com/secret.ics"]):
+        with pytest.raises(TraitError, match=f"{name} must be a mapping") as refused:
+            DRASpawnerService(**{name: value})
+        assert "secret" not in str(refused.value)
+
+
 def test_settings_causes_and_metrics_are_documented() -> None:
     text = (Path(__file__).parents[2] / "docs" / "reference" / "history.md").read_text()
     metrics = (Path(__file__).parents[2] / "docs" / "reference" / "service.md").read_text()

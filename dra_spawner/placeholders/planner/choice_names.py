@@ -42,7 +42,7 @@ def find_choice(name: str, names: Iterable[str]) -> str | None:
         return name
     parts = _parts(name)
     if len(parts) < 2:  # calendars name what nobody publishes, a thousand times
-        return None
+        return profile_of(name) if not parts and profile_of(name) in known else None
     wanted = (profile_of(name), sorted(parts))
     same_length = (each for each in known if len(each) == len(name))
     return next((each for each in same_length if (profile_of(each), sorted(_parts(each))) == wanted), None)
