@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import yaml
@@ -47,6 +48,30 @@ def test_nothing_else_is_fetched_or_cached(containerfile: Containerfile) -> None
             assert "apt-get" not in command
     words = " ".join([*containerfile.arguments, *last_stage(containerfile).texts("ENV")]).lower()
     assert not re.search("password|token|secret", words)
+
+
+@each_file
+def test_what_builds_the_wheel_is_locked_with_hashes(containerfile: Containerfile) -> None:
+    """An isolated build would fetch the newest release of everything that builds."""
+    (command,) = containerfile.stages[0].commands()
+    tools, wheel = command.split("&&")
+    assert "--require-hashes" in tools
+    assert "-r /src/requirements/build.lock" in tools
+    assert {"--no-index", "--no-deps", "--find-links"} <= set(wheel.split())
+
+
+def test_the_locks_of_tools_have_all_that_is_needed() -> None:
+    requires = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    for name, wanted in (
+        ("build", requires),
+        ("release", ["build", "twine", "cyclonedx-bom", *requires]),
+        ("publish", ["uv"]),
+    ):
+        text = (ROOT / "requirements" / f"{name}.lock").read_text()
+        entries = re.findall(r"^([\w.-]+)==\S+.*\n((?: +--hash=sha256:[0-9a-f]{64}.*\n)+)", text, re.MULTILINE)
+        assert {each for each, _ in entries} >= set(wanted), name
+        assert len(entries) == len(re.findall(r"^\w", text, re.MULTILINE)), name
+        assert "http" not in text
 
 
 @each_file

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -231,6 +232,48 @@ def test_only_the_jobs_that_publish_may_write() -> None:
     }
     versions = {each.get("arguments") for each in jobs["images"]["strategy"]["matrix"]["include"]}
     assert versions == {"", "HUB_VERSION=4.0.0", "HUB_VERSION=4.4.0"}
+
+
+def test_a_release_needs_a_gate_of_a_push_to_main() -> None:
+    """A run for a pull request, also of a fork, is for the same commit and may have another gate."""
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yaml").read_text())
+    assert workflow[True] == {"push": {"tags": ["v*"]}}, "YAML 1.1 reads the key `on` as true"
+    (gate,) = [each for each in workflow["jobs"]["build"]["steps"] if each.get("name", "").startswith("The gate")]
+    query = dict(each.split("=", 1) for each in gate["env"]["RUNS"].partition("?")[2].split("&"))
+    assert {key: query.pop(key) for key in ("status", "event", "branch")} == {
+        "status": "success",
+        "event": "push",
+        "branch": "main",
+    }
+    (expression,) = re.findall(r"--jq '([^']+)'", gate["run"])
+    home = {"event": "push", "head_branch": "main", "head_repository": {"full_name": "example/x"}}
+    others = (
+        {**home, "event": "pull_request"},
+        {**home, "event": "workflow_dispatch"},
+        {**home, "head_branch": "theirs"},
+        {**home, "head_repository": {"full_name": "fork/x"}},
+    )
+    for runs, expected in (([home, *others], "1"), (others, "0")):
+        if shutil.which("jq"):
+            done = subprocess.run(
+                ["jq", expression],
+                input=json.dumps({"workflow_runs": runs}),
+                env={**os.environ, "GITHUB_REPOSITORY": "example/x"},
+                capture_output=True,
+                text=True,
+                check=True,
+                timeout=60,
+            )
+            assert done.stdout.strip() == expected
+
+
+def test_every_tool_of_the_release_is_locked_with_hashes() -> None:
+    text = (ROOT / ".github" / "workflows" / "release.yaml").read_text()
+    installs = re.findall(r"pip install (.*)", text)
+    assert len(installs) == 2
+    assert all(re.search(r"--require-hashes -r requirements/\w+\.lock$", each) for each in installs)
+    # An isolated build would fetch tools of its own.
+    assert re.findall(r"python -m build\b(.*)", text) == [" --no-isolation"]
 
 
 def test_nothing_is_published_that_was_not_tested_and_the_package_is_last() -> None:
