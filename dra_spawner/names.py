@@ -65,6 +65,8 @@ SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 #: On a namespace: its claims may ask for administrative access.
 ADMIN_ACCESS: Final = "resource.kubernetes.io/admin-access"
+#: On a namespace: the Pod Security Standard that its pods must meet.
+POD_SECURITY: Final = "pod-security.kubernetes.io/enforce"
 #: Finalizer of an allocated claim.
 DELETE_PROTECTION: Final = "resource.kubernetes.io/delete-protection"
 #: On a claim that was made from a template: the pod's name for it.
@@ -107,6 +109,9 @@ NODE_POOL: Final = "hub.jupyter.org/node-pool"
 NODE_PURPOSE: Final = "hub.jupyter.org/node-purpose"
 
 # Names of this project.
+
+#: On the namespace of a user's servers: namespace of the hub that made it. The chart's policies go by this label.
+HUB_NAMESPACE: Final = "hub.jupyter.org/hub-namespace"
 
 #: API group of consumers of a claim that are not pods.
 CONSUMER_GROUP: Final = "hub.jupyter.org"

@@ -52,7 +52,7 @@ def test_rules_of_user_namespaces_are_the_ones_that_are_used():
     """As tests/chart/test_whole_chart.py uses them."""
     assert granted(HUB_USERS_RULES) == sorted(
         [
-            ("", "namespaces", "create"),
+            *(("", "namespaces", verb) for verb in ("create", "list")),
             *(("", "events", verb) for verb in ("list", "watch")),
             *(("", "persistentvolumeclaims", verb) for verb in ("create", "delete", "get")),
             *(("", "pods", verb) for verb in ("create", "delete", "get", "list", "watch")),

@@ -57,12 +57,19 @@ Leases = Mapping[int, tuple[Holder, ...]]
 
 @dataclass(frozen=True, slots=True)
 class VlanPod:
-    """A pod that exists and is marked as one in a VLAN; as `Holder`."""
+    """A pod that exists and is marked as one in a VLAN; as `Holder`.
+
+    Attributes
+    ----------
+    is_own
+        Whether it is in a namespace of the hub's servers. Anybody may mark a pod elsewhere.
+    """
 
     vlan: int
     owner: str
     server: str
     start: str
+    is_own: bool = True
 
     def is_of(self, vlan: int, holder: Holder) -> bool:
         """Whether it is the pod of this holder's start."""
@@ -182,8 +189,8 @@ def release(leases: Leases, server: str, start: str, pods: Collection[VlanPod]) 
 def reconcile(leases: Leases, pods: Collection[VlanPod], now: datetime) -> Leases:
     """The account as the pods show that it should be.
 
-    Starts that are over and have no pod go, as those of a hub that was killed. Pods that have no entry, because
-    it or the whole account was removed, get one.
+    Starts that are over and have no pod go, as those of a hub that was killed. The hub's own pods that have no entry,
+    because it or the whole account was removed, get one.
     """
 
     def goes(vlan: int, holder: Holder) -> bool:
@@ -192,7 +199,7 @@ def reconcile(leases: Leases, pods: Collection[VlanPod], now: datetime) -> Lease
 
     kept = _without(leases, goes)
     for pod in pods:
-        if not any(pod.is_of(pod.vlan, holder) for holder in kept.get(pod.vlan, ())):
+        if pod.is_own and not any(pod.is_of(pod.vlan, holder) for holder in kept.get(pod.vlan, ())):
             kept = _with(kept, pod.vlan, Holder(pod.owner, pod.server, pod.start))
     return kept
 

@@ -229,7 +229,7 @@ class Rehearsals:
     def _rehearse(self, expected: ExpectedUsers, copy: _Copy, assumptions: RehearsalAssumptions) -> Rehearsal:
         end = time.monotonic() + _MAX_SECONDS
         settings = self._controller.settings
-        view = View(Snapshot(copy.objects), copy.now, namespaces=settings.namespaces)
+        view = View(Snapshot(copy.objects), copy.now, namespaces=self._controller.server_namespaces.present)
         supplies = self._supplies(view, expected.profile, copy, assumptions)
         return rehearse(
             expected,
@@ -252,12 +252,12 @@ class Rehearsals:
         snapshot = Snapshot(copy.objects)
         supplies: tuple[NodeSupply, ...] = ()
         if question.added_of_kind:
-            view = View(snapshot, copy.now, namespaces=settings.namespaces)
+            view = View(snapshot, copy.now, namespaces=self._controller.server_namespaces.present)
             supplies = self._supplies(view, question.profile, copy, RehearsalAssumptions())
         return simulate(
             snapshot,
             copy.now,
-            settings.namespaces,
+            self._controller.server_namespaces.present,
             settings.placeholders.namespace,
             {each.id: each for each in shapes.values()},
             question,

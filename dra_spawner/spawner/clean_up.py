@@ -56,7 +56,13 @@ def begin_sweeping(spawner: SpawnerSettings) -> None:
 
 async def _sweep(spawner: SpawnerSettings) -> None:
     # Younger objects without an end may belong to a running start.
-    sweep = Sweep(spawner.kubernetes, spawner.servers_namespace, spawner.longest_start, utc_now())
+    sweep = Sweep(
+        spawner.kubernetes,
+        spawner.servers_namespace,
+        spawner.longest_start,
+        utc_now(),
+        hub_namespace=spawner.hub_namespace,
+    )
     await sweep.run(companion_kinds())
     for done in sweep.done:
         spawner.log.info("Swept leftovers: %s", done)

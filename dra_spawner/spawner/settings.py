@@ -20,6 +20,8 @@ from dra_spawner.spawner.devices.reader import DeviceReader, device_reader
 
 __all__ = ["SpawnerSettings"]
 
+#: Of namespaces of users, unless the configuration sets another. It allows what servers of JupyterHub usually need.
+_POD_SECURITY_LEVEL: Final = "baseline"
 #: Dicts into which a profile's overrides are merged, in place.
 _MERGED: Final = ("device_claims", "intel_gas", "vlans")
 
@@ -269,6 +271,17 @@ class SpawnerSettings(KubeSpawner):
     def servers_namespace(self) -> str | None:
         """Namespace of all servers of this hub; None if each user has one."""
         return None if self.enable_user_namespaces else self.namespace
+
+    @property
+    def hub_namespace(self) -> str:
+        """Namespace of the hub; outside of a cluster, the label in ``user_namespace_labels``."""
+        return str(self.user_namespace_labels.get(names.HUB_NAMESPACE) or self._namespace_default())
+
+    async def _ensure_namespace(self) -> None:
+        """Create the user's namespace as KubeSpawner does, with the labels by which the chart's policies know it."""
+        ours = {names.HUB_NAMESPACE: self.hub_namespace, names.POD_SECURITY: _POD_SECURITY_LEVEL}
+        self.set_trait("user_namespace_labels", {**ours, **self.user_namespace_labels})
+        await super()._ensure_namespace()
 
     @property
     def user_groups(self) -> list[str]:

@@ -95,7 +95,7 @@ class ShapePublication:
         self._devices = spawner.devices
         # The hub's namespace, or outside of a pod the namespace of its servers.
         self._namespace = own_namespace(
-            default=spawner._namespace_default() if spawner.enable_user_namespaces else spawner.namespace
+            default=spawner.hub_namespace if spawner.enable_user_namespaces else spawner.namespace
         )
         self._name = spawner.shapes_config_map
         # A restarted hub replaces the content that the previous process wrote.

@@ -50,6 +50,8 @@ HUBS_NAMES: Final = (
     names.DEDICATED_UNDERSCORE,
     names.NODE_POOL,
     names.NODE_PURPOSE,
+    # Of namespaces, which the hub makes and nobody deletes.
+    names.HUB_NAMESPACE,
 )
 
 #: Kinds of `dra-spawner manifests` and helm-values/, by apiVersion and plural; object names begin with `names.MANAGER`.

@@ -288,7 +288,10 @@ EXAMPLES: Final[Mapping[str, Callable[[], list[Json]]]] = {
     "events": events,
     "leases": leases,
     "namespaces": lambda: [
-        {"kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": {names.ADMIN_ACCESS: "true"}}}
+        {
+            "kind": "Namespace",
+            "metadata": {"name": NAMESPACE, "labels": {names.ADMIN_ACCESS: "true", names.HUB_NAMESPACE: NAMESPACE}},
+        }
     ],
     "network-attachment-definitions": lambda: [
         {"kind": "NetworkAttachmentDefinition", "metadata": {"name": "vlan", "namespace": NAMESPACE}}

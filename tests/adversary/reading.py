@@ -27,6 +27,8 @@ from dra_spawner.kube.cluster_watch import RESOURCES, ClusterWatch
 from dra_spawner.kube.leader import LeaderElector
 from dra_spawner.kube.observed import ObservedObject
 from dra_spawner.placeholders.controller.cluster_limits import ClusterLimits
+from dra_spawner.placeholders.controller.server_namespaces import ServerNamespaces
+from dra_spawner.placeholders.controller.settings import ControllerSettings
 from dra_spawner.placeholders.controller.settings_store import SettingsStore
 from dra_spawner.placeholders.controller.shapes_source import ShapesSource
 from dra_spawner.placeholders.planner.capacity_buffers import decide_buffers
@@ -46,6 +48,7 @@ from dra_spawner.spawner.devices.other_nodes import devices_of, fits_elsewhere
 from dra_spawner.spawner.devices.reader import DeviceReader
 from dra_spawner.spawner.my_devices.reader import read_own_devices
 from dra_spawner.spawner.objects.leftovers import Sweep
+from dra_spawner.spawner.own_namespaces import own_namespaces
 from tests.adversary.examples import EXAMPLES
 from tests.adversary.recorded import Json, Recorded
 from tests.cluster.access import CHART_RULES, manifests
@@ -197,7 +200,7 @@ async def _devices(api: ExamplesApi) -> None:
 
 
 async def _intel(api: ExamplesApi) -> None:
-    ledger = GpuLedger(None, logging.getLogger(__name__))
+    ledger = GpuLedger(None, logging.getLogger(__name__), hub_namespace=NAMESPACE)
     pod = {"metadata": {"name": "n", "namespace": NAMESPACE}, "spec": {"containers": [{"name": "notebook"}]}}
     await ledger.assign(api, GpuRequest(), pod, timedelta(minutes=1))
 
@@ -214,13 +217,13 @@ async def _leader(api: ExamplesApi) -> None:
 
 
 async def _leftovers(api: ExamplesApi) -> None:
-    sweep = Sweep(api, None, timedelta(0), datetime.now(UTC))
+    sweep = Sweep(api, None, timedelta(0), datetime.now(UTC), hub_namespace=NAMESPACE)
     await sweep.run()
     assert not [error for error in sweep.errors if "is invalid" in error], sweep.errors
 
 
 async def _vlans(api: ExamplesApi) -> None:
-    leases = VlanLeases(api, NAMESPACE, NAMESPACE)
+    leases = VlanLeases(api, NAMESPACE, None)
     policy = parse_vlan_policy({"range": "100-100"})
     assert policy is not None
     await leases.acquire(policy, "eve", server=f"{NAMESPACE}/eve", start="s", until=datetime.now(UTC))
@@ -241,6 +244,17 @@ async def _settings(api: ExamplesApi) -> None:
     assert store.present.audit
     assert store.present.orders
     assert store.present.entries
+
+
+async def _server_namespaces(api: ExamplesApi) -> None:
+    followed = ServerNamespaces(api, ControllerSettings(NAMESPACE, user_namespaces=True))
+    for obj in (await api.list("/api/v1/namespaces"))["items"]:
+        followed.put(obj)
+    assert followed.present.servers
+
+
+async def _own_namespaces(api: ExamplesApi) -> None:
+    assert await own_namespaces(api, NAMESPACE)
 
 
 async def _buffers(api: ExamplesApi) -> None:
@@ -289,6 +303,8 @@ FLOWS: Final[Mapping[str, Callable[[ExamplesApi], Awaitable[None]]]] = {
     "dra_spawner.spawner.accounts.vlan_leases": _vlans,
     "dra_spawner.placeholders.controller.shapes_source": _shapes,
     "dra_spawner.placeholders.controller.settings_store": _settings,
+    "dra_spawner.placeholders.controller.server_namespaces": _server_namespaces,
+    "dra_spawner.spawner.own_namespaces": _own_namespaces,
     "dra_spawner.placeholders.controller.capacity_buffers": _buffers,
     "dra_spawner.placeholders.controller.cluster_limits": _cluster_limits,
     "dra_spawner.rehearsal_commands.cluster_sources": _rehearse,

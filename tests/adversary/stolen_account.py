@@ -145,6 +145,18 @@ def metadata_with(**parts: Any) -> Attempt:
     return attempt
 
 
+def metadata_and_claim(name: str, claim: str, entry: str = "gpu") -> Attempt:
+    """A placeholder with a name that consumes a claim with another one."""
+
+    async def attempt(thief: Thief) -> None:
+        manifest = a_pod(thief, name)
+        manifest["spec"]["resourceClaims"] = [{"name": entry, "resourceClaimName": claim}]
+        manifest["spec"]["containers"][0]["resources"]["claims"] = [{"name": entry}]
+        await thief.make(thief.path("pods"), manifest)
+
+    return attempt
+
+
 def put(obj: Json, parts: Json) -> Json:
     for key, value in parts.items():
         if value is None:
@@ -170,6 +182,10 @@ OWNERS = "metadata: a placeholder has no owners, no finalizers"
 ONE = "spec.containers: a placeholder has one"
 VOLUMES = "spec.volumes: a placeholder has none"
 CLAIMS = "spec.resourceClaims: a placeholder names its own claims only"
+USERS = "spec.securityContext: a placeholder has neither users nor groups for its pod"
+ANNOTATIONS = (
+    "metadata.annotations: a placeholder has cluster-autoscaler.kubernetes.io/safe-to-evict, hub.jupyter.org/reason"
+)
 NODE_CHOICE = "spec: a placeholder does not choose its node itself"
 
 PODS: dict[str, tuple[Attempt, str]] = {
@@ -193,6 +209,21 @@ PODS: dict[str, tuple[Attempt, str]] = {
         OF_NODE,
     ),
     "no confinement of the pod": (pod_with(securityContext={"seLinuxOptions": {"type": "spc_t"}}), OF_NODE),
+    "the role of the node's programs": (
+        pod_with(securityContext={"seLinuxOptions": {"role": "sysadm_r", "user": "system_u", "level": "s0"}}),
+        OF_NODE,
+    ),
+    "no AppArmor of the pod": (pod_with(securityContext={"appArmorProfile": {"type": "Unconfined"}}), OF_NODE),
+    "an AppArmor profile of the node": (
+        pod_with(securityContext={"appArmorProfile": {"type": "Localhost", "localhostProfile": "x"}}),
+        OF_NODE,
+    ),
+    "no seccomp of the pod": (pod_with(securityContext={"seccompProfile": {"type": "Unconfined"}}), OF_NODE),
+    "the pod as root": (pod_with(securityContext={"runAsUser": 0}), USERS),
+    "the group of root": (pod_with(securityContext={"runAsGroup": 0}), USERS),
+    "more groups": (pod_with(securityContext={"supplementalGroups": [0]}), USERS),
+    "the image's groups": (pod_with(securityContext={"supplementalGroupsPolicy": "Merge"}), USERS),
+    "the group of files": (pod_with(securityContext={"fsGroup": 0}), USERS),
     "one more container": (
         lambda thief: pod_with(containers=[*a_pod(thief)["spec"]["containers"], CONTAINER])(thief),
         ONE,
@@ -219,6 +250,8 @@ PODS: dict[str, tuple[Attempt, str]] = {
     "no seccomp": (security_with(seccompProfile={"type": "Unconfined"}), PRIVILEGES),
     "no AppArmor": (security_with(appArmorProfile={"type": "Unconfined"}), PRIVILEGES),
     "no confinement": (security_with(seLinuxOptions={"type": "spc_t"}), PRIVILEGES),
+    "another role": (security_with(seLinuxOptions={"role": "sysadm_r"}), PRIVILEGES),
+    "the container's group": (security_with(runAsGroup=0), PRIVILEGES),
     "no security at all": (container_with(securityContext=None), PRIVILEGES),
     "no labels": (metadata_with(labels=None), LABELS),
     "the hub's labels": (
@@ -233,8 +266,29 @@ PODS: dict[str, tuple[Attempt, str]] = {
     ),
     "the hub's owner": (metadata_with(ownerReferences=[HUB]), OWNERS),
     "a finalizer": (metadata_with(finalizers=["example.com/forever"]), OWNERS),
+    **{
+        f"annotation {key}": (metadata_with(annotations={**SAFE, key: value}), ANNOTATIONS)
+        for key, value in {
+            "container.apparmor.security.beta.kubernetes.io/placeholder": "unconfined",
+            "cdi.k8s.io/x_y": "nvidia.com/gpu=all",
+            "k8s.v1.cni.cncf.io/networks": "kube-system/host",
+            names.VLAN_OWNER: "user:ada",
+        }.items()
+    },
     "a node that must stay": (metadata_with(annotations=dict.fromkeys(SAFE, "false")), OWNERS),
     "a server's claim": (pod_with(resourceClaims=[{"name": "gpu", "resourceClaimName": "jupyter-ada-gpu"}]), CLAIMS),
+    "a claim of a placeholder whose name is longer": (
+        metadata_and_claim("placeholder-0123abcd", "placeholder-0123abcd-feedbeef-gpu"),
+        CLAIMS,
+    ),
+    "the same, as its entry is called": (
+        metadata_and_claim("placeholder-0123abcd", "placeholder-0123abcd-feedbeef-gpu", entry="feedbeef-gpu"),
+        CLAIMS,
+    ),
+    "a claim that another entry has": (
+        metadata_and_claim("placeholder-0123abcd-feedbeef", "placeholder-0123abcd-feedbeef-nic"),
+        CLAIMS,
+    ),
     "a claim of a template": (
         pod_with(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "any"}]),
         CLAIMS,

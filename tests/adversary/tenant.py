@@ -44,6 +44,14 @@ class Tenant:
         async with self._session.post(self._url + path, data=data, headers=headers) as answer:
             return answer.status, (await answer.read()).decode("utf-8", "replace")
 
+    async def trial(self, method: str, path: str, body: dict[str, Any]) -> str:
+        """Try to write without doing so; the refusal, or an empty text."""
+        patch = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        address, headers = f"{self._url}{path}?dryRun=All", {"Content-Type": patch}
+        async with self._session.request(method, address, data=json.dumps(body), headers=headers) as answer:
+            text = (await answer.read()).decode("utf-8", "replace")
+            return "" if answer.status < 300 else str(json.loads(text)["message"])
+
     async def create(self, kind: str, body: bytes | dict[str, Any]) -> None:
         """Create an object."""
         status, answer = await self.post(kind, body)
@@ -66,11 +74,15 @@ async def editor_of(cluster: ClusterUnderTest) -> AsyncIterator[Tenant]:
 
 
 @contextlib.asynccontextmanager
-async def tenant_of(cluster: ClusterUnderTest) -> AsyncIterator[Tenant]:
-    """A tenant of the cluster; on the embedded one, which has no RBAC, all may do all."""
-    namespace = f"{cluster.namespace}-stranger"
+async def tenant_of(cluster: ClusterUnderTest, present: str = "") -> AsyncIterator[Tenant]:
+    """A tenant of the cluster, in a namespace of its own or in one that is there.
+
+    On the embedded cluster, which has no RBAC, all may do all.
+    """
+    namespace = present or f"{cluster.namespace}-stranger"
     is_real = cluster.kind == "real"
-    await cluster.admin.create(resource_path("v1", "namespaces"), {"metadata": {"name": namespace}})
+    if not present:
+        await cluster.admin.create(resource_path("v1", "namespaces"), {"metadata": {"name": namespace}})
     token = await _token(cluster.admin, namespace) if is_real else _admin_token(cluster)
     try:
         async with _session(cluster, token) as session:

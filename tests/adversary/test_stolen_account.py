@@ -16,6 +16,7 @@ from dra_spawner.kube.api import KubernetesApi, KubernetesError, PatchType, reso
 from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings, placeholder_claims
 from tests.adversary.stolen_account import (
     DRA,
+    DRY,
     GPU,
     HUB,
     OURS,
@@ -150,6 +151,8 @@ async def test_claims_that_are_not_warm_claims(thief: Thief) -> None:
         "one label more": (claim_with(labels={**OURS, "a": "b"}), labels_rule),
         "another hub's": (claim_with(labels={**OURS, names.INSTALLATION: "theirs"}), labels_rule),
         "the name of a claim that servers share": (claim_with(name="jupyter-shared-gpu"), name_rule),
+        "a name that could be of two placeholders": (claim_with(name="placeholder-0123abcd-gpu"), name_rule),
+        "an annotation": (claim_with(annotations={names.DIGEST: "0"}), name_rule),
         "an owner": (claim_with(ownerReferences=[HUB]), name_rule),
         "a finalizer": (claim_with(finalizers=["example.com/forever"]), name_rule),
         "devices that others have": (admin_access, "spec.devices.requests: a warm claim has no adminAccess"),
@@ -175,6 +178,8 @@ async def test_claims_of_servers(thief: Thief) -> None:
         user_pod("eve", {"gpu": {"resourceClaimName": "placeholder-0123abcd-2-gpu"}}),
         a_claim(thief, "placeholder-0123abcd-3"),
         theirs,
+        # As a hub whose pods have the names of users could call it.
+        user_pod("placeholder-0123abcd", {}),
     )
     for pod in ("ada", "eve"):
         await cluster.wait_running(pod)
@@ -186,7 +191,9 @@ async def test_claims_of_servers(thief: Thief) -> None:
         names.RESERVED_SINCE: "1790000000",
         names.RESERVED_UNTIL: "1790000030",
     }
-    changed = await admin.patch(eve, {"metadata": {"labels": reserved_labels, "ownerReferences": [owner]}})
+    short = await admin.get(thief.path("pods", "placeholder-0123abcd"))
+    alike = {**owner, "name": "placeholder-0123abcd", "uid": short["metadata"]["uid"]}
+    changed = await admin.patch(eve, {"metadata": {"labels": reserved_labels, "ownerReferences": [owner, alike]}})
     allocation = changed["status"]["allocation"]
     forged = copy.deepcopy(allocation)
     forged["devices"]["results"][0]["device"] = "gpu-1"
@@ -227,8 +234,12 @@ async def test_claims_of_servers(thief: Thief) -> None:
             lambda t: t.merge(eve, {"metadata": {"ownerReferences": None}}),
             "metadata.ownerReferences: of a warm claim",
         ),
+        "a server whose name begins like its placeholder's": (
+            lambda t: t.merge(eve, {"metadata": {"ownerReferences": [owner]}}),
+            "metadata.ownerReferences: of a warm claim",
+        ),
         "an owner that is no pod": (
-            lambda t: t.merge(eve, {"metadata": {"ownerReferences": [owner, {**HUB, "controller": False}]}}),
+            lambda t: t.merge(eve, {"metadata": {"ownerReferences": [owner, alike, {**HUB, "controller": False}]}}),
             "metadata.ownerReferences: of a warm claim",
         ),
         "an annotation": (
@@ -300,6 +311,49 @@ async def test_leases(thief: Thief) -> None:
     }
     await refused_by_the_policy_alone(thief, "makes-leases", attempts)
     await thief.make(path, lease("dra-spawner"))
+
+
+async def test_the_lease_and_the_settings_keep_their_metadata(thief: Thief) -> None:
+    """Finalizers and owners decide when an object goes, and nobody changes an immutable one."""
+    namespace = thief.cluster.namespace
+    lease = resource_path("coordination.k8s.io/v1", "leases", namespace, "dra-spawner")
+    settings = resource_path("v1", "configmaps", namespace, names.SETTINGS_CONFIG_MAP)
+    for path, kind, version in ((lease, "Lease", "coordination.k8s.io/v1"), (settings, "ConfigMap", "v1")):
+        name = path.rpartition("/")[2]
+        manifest = {"apiVersion": version, "kind": kind, "metadata": {"name": name}}
+        await thief.cluster.admin.create(path.rpartition("/")[0], manifest)
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "nobody", "uid": "1"}
+    metadata = {
+        "labels": {"grafana_dashboard": "1"},
+        "annotations": {"a": "b"},
+        "finalizers": ["example.com/forever"],
+        "ownerReferences": [owner],
+    }
+
+    def replaced(path: str, **parts: Any) -> Attempt:
+        async def attempt(t: Thief) -> None:
+            found = await t.api.get(path)
+            body = put({**found}, {key: value for key, value in parts.items() if key not in metadata})
+            body["metadata"] = {**found["metadata"], **{k: v for k, v in parts.items() if k in metadata}}
+            await t.api.replace(path, body, params=DRY)
+
+        return attempt
+
+    contents = "of a ConfigMap with settings its data are written"
+    for path, rule, sentence in (
+        (lease, "changes-leases", "metadata: of the Lease its spec is written"),
+        (settings, "changes-settings", f"metadata: {contents}"),
+    ):
+        attempts: dict[str, tuple[Attempt, str]] = {
+            key: (replaced(path, **{key: value}), sentence) for key, value in metadata.items()
+        }
+        if path == settings:
+            attempts["immutable"] = (replaced(path, immutable=True), f"immutable, binaryData: {contents}")
+            attempts["binaryData"] = (replaced(path, binaryData={"a": "YQ=="}), f"immutable, binaryData: {contents}")
+        await refused_by_the_policy_alone(thief, rule, attempts)
+    # As the service writes them.
+    await replaced(lease, spec={"holderIdentity": "a", "leaseDurationSeconds": 15})(thief)
+    await replaced(settings, data={"placeholders": "{}"})(thief)
 
 
 async def test_the_api_server_finds_nothing_wrong_with_the_policy(thief: Thief) -> None:

@@ -7,6 +7,7 @@ import sys
 from datetime import timedelta
 from pathlib import Path
 
+from dra_spawner import names
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, resource_path
 from dra_spawner.spawner import DRASpawner
@@ -47,6 +48,8 @@ async def _with_account(hub: HubRelease, kubeconfig: Path, directory: Path) -> N
         config.k8s_api_request_timeout, config.start_timeout = 20, 60
         config.enable_user_namespaces = bool(hub.values.get("userNamespaces"))
         config.user_namespace_template = f"{hub.namespace}-{{username}}"
+        # In a pod the hub knows its namespace.
+        config.user_namespace_labels = {names.HUB_NAMESPACE: hub.namespace}
         networks = {
             name: {"manifest": _network(name if name != "own" else "")} for name in ("own", "shared", "foreign")
         }
@@ -65,7 +68,7 @@ async def _with_account(hub: HubRelease, kubeconfig: Path, directory: Path) -> N
 async def _start_and_stop(hub: HubRelease, api: KubernetesApi, spawner: DRASpawner, directory: Path) -> None:
     namespace = spawner.namespace
     if namespace != hub.namespace:
-        await api.create(resource_path("v1", "namespaces"), {"metadata": {"name": namespace}})
+        await spawner._ensure_namespace()
     await api.create(resource_path(*NETWORKS, namespace), _network("foreign"))
     if hub.values["rbac"]["hub"].get("userSecrets"):
         _use_certificates(spawner, directory)
@@ -99,7 +102,9 @@ async def _leave_and_sweep(spawner: DRASpawner) -> None:
     await objects.ensure(claims | {each.object.name for each in objects.standing.values()})
     await objects.end_pod(spawner.pod_name, 0)
     later = utc_now() + timedelta(hours=1)
-    sweep = Sweep(spawner.kubernetes, spawner.servers_namespace, timedelta(), later)
+    sweep = Sweep(
+        spawner.kubernetes, spawner.servers_namespace, timedelta(), later, hub_namespace=spawner.hub_namespace
+    )
     await sweep.run({NETWORKS})
     assert sweep.errors == []
     deleted = [each for each in sweep.done if each.startswith("deleted ") and f" {spawner.namespace}/" in each]

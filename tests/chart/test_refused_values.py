@@ -125,6 +125,11 @@ def test_a_typo_is_refused_at_each_level(values: JsonObject) -> None:
             "image.tag .* image.digest",
             id="two-images",
         ),
+        pytest.param({"admissionPolicy": {"podSecurityLevels": []}}, "podSecurityLevels", id="no-level"),
+        pytest.param({"admissionPolicy": {"podSecurityLevels": ["none"]}}, "podSecurityLevels", id="another-level"),
+        pytest.param(
+            {"admissionPolicy": {"placeholderAnnotations": ["a'] || ['"]}}, "placeholderAnnotations", id="cel"
+        ),
     ],
 )
 def test_values_that_exclude_each_other(values: JsonObject, message: str) -> None:

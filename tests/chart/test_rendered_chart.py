@@ -88,6 +88,19 @@ def test_the_service_reads_its_settings(tmp_path: Any, monkeypatch: pytest.Monke
     assert expressions["priorityClasses"] == f"['{service.placeholder_priority_class}']"
 
 
+def test_the_policies_take_what_administrators_allow_besides() -> None:
+    more = {"placeholderAnnotations": ["mesh.example.com/inject"], "podSecurityLevels": ["restricted", "privileged"]}
+    objects = rendered({**IMAGE, "userNamespaces": True, "admissionPolicy": more})
+    found = {
+        each["name"]: each["expression"]
+        for ending in ("-makes-pods", "-hub-users")
+        for each in of_kind(objects, "ValidatingAdmissionPolicy", ending)["spec"]["variables"]
+    }
+    assert found["levels"] == "['restricted', 'privileged']"
+    assert found["annotations"].endswith(", 'mesh.example.com/inject']")
+    assert not [each for each in rendered({**IMAGE, "userNamespaces": False}) if "of-users" in each["metadata"]["name"]]
+
+
 @all_of_them(
     "image, expected",
     [

@@ -126,6 +126,9 @@ def test_both_charts_fit(version: str, chart: JsonObject, theirs: JsonObject) ->
         exec("\n".join(settings["hub"]["extraConfig"].values()), {"c": config})
         assert config.JupyterHub.hub_connect_url == f"http://{hub_name}.hub:8081"
         assert settings["hub"]["config"]["KubeSpawner"]["user_namespace_template"] == "hub-{username}"
+        labels = {"hub.jupyter.org/hub-namespace": "hub", "pod-security.kubernetes.io/enforce": "baseline"}
+        assert settings["hub"]["config"]["KubeSpawner"]["user_namespace_labels"] == labels
+        assert settings["singleuser"]["cloudMetadata"]["blockWithIptables"] is False
 
 
 def named(objects: list[JsonObject], kind: str, name: str) -> Any:

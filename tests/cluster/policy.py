@@ -41,9 +41,9 @@ def policy_objects() -> list[JsonObject]:
 
 
 def hub_policy_objects(namespace: str) -> list[JsonObject]:
-    """The policy of the hub's account, with user namespaces."""
+    """The policies about the hub's account and the namespaces of its users; a binding is after its policy."""
     found = _policies(manifest_text(Installation(namespace, "hub:1", user_namespaces=True)))
-    return [obj for obj in found if obj["metadata"]["name"].endswith("-hub-users")]
+    return [obj for obj in found if obj["metadata"]["name"].endswith(("-hub-users", "-of-users"))]
 
 
 def _policies(text: str) -> list[JsonObject]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from dra_spawner import names
 from dra_spawner.devcluster.kubelet.container_runtime import FakeRuntime, ProcessRuntime
 from dra_spawner.devcluster.kubelet.kubelet import Kubelet
 from dra_spawner.json_types import JsonObject
@@ -83,11 +84,16 @@ class ClusterUnderTest:
     def _kubeconfig(self, account: str, server: str, token: str) -> Path:
         return self.kubeconfig_with(token, f"{account}-at-{server.rpartition(':')[2]}", server)
 
+    @property
+    def users_labels(self) -> dict[str, str]:
+        """Labels that a hub in this test's namespace gives the namespaces of its users."""
+        return {names.HUB_NAMESPACE: self.namespace, names.POD_SECURITY: "baseline"}
+
     @contextlib.asynccontextmanager
-    async def another_namespace(self, suffix: str) -> AsyncIterator[str]:
-        """A further namespace, such as that of one user."""
+    async def another_namespace(self, suffix: str, labels: dict[str, str] | None = None) -> AsyncIterator[str]:
+        """A further namespace; that of a user of the hub in this one has the labels of `users_labels`."""
         path, name = resource_path("v1", "namespaces"), f"{self.namespace}-{suffix}"
-        await self.admin.create(path, {"metadata": {"name": name}})
+        await self.admin.create(path, {"metadata": {"name": name, "labels": labels or {}}})
         yield name
         await self.admin.delete(f"{path}/{name}", missing_ok=True)
 

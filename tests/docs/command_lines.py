@@ -19,6 +19,7 @@ KUBECTL: Final = {
     "cordon": (),
     "create": ("-f", "--dry-run", "--as", "-n"),
     "delete": ("--namespace",),
+    "label": ("--overwrite", "--dry-run"),
     "describe": ("--namespace",),
     "exec": ("--namespace",),
     "get": ("-o", "-A", "--all-namespaces", "--namespace", "--selector", "--watch"),

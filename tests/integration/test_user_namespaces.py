@@ -53,6 +53,9 @@ async def test_start_and_stop(spread):
     users = [spread.side.user(name) for name in ("ada", "bob")]
     await asyncio.gather(*(user.spawn("", {}) for user in users))
     for namespace in spread.namespaces:
+        made = await spread.cluster.admin.get(resource_path("v1", "namespaces", name=namespace))
+        labels = {"hub.jupyter.org/hub-namespace": "default", "pod-security.kubernetes.io/enforce": "baseline"}
+        assert labels.items() <= made["metadata"]["labels"].items()
         assert [len(await items(spread, kind, namespace)) for kind in KINDS] == [1, 1, 1]
     for user in users:
         await user.stop("")
@@ -87,7 +90,11 @@ async def test_the_sweep_finds_leftovers_in_all_namespaces(spread):
         objects = spawner.attempt.objects
         names = {template["metadata"]["name"] for template in objects.templates.values()}
         await objects.ensure(names | {each.object.name for each in objects.standing.values()})
-    sweep = Sweep(spawner.kubernetes, None, timedelta(), utc_now() + timedelta(hours=1))
+    later = utc_now() + timedelta(hours=1)
+    of_another_hub = Sweep(spawner.kubernetes, None, timedelta(), later, hub_namespace="another")
+    await of_another_hub.run()
+    assert (of_another_hub.done, of_another_hub.errors) == ([], [])
+    sweep = Sweep(spawner.kubernetes, None, timedelta(), later, hub_namespace=spawner.hub_namespace)
     await sweep.run()
     assert sweep.errors == []
     assert len([done for done in sweep.done if spread.cluster.namespace in done]) == 2

@@ -40,7 +40,12 @@ def test_only_requested_rights_are_granted() -> None:
     users = {each["metadata"]["name"] for each in objects(Installation("hub", "hub:1", user_namespaces=True))}
     buffers = {each["metadata"]["name"] for each in objects(Installation("hub", "hub:1", capacity_buffers=True))}
     prefix = "dra-spawner-hub.dra-spawner"
-    assert users - least == {f"{prefix}-hub-users", f"{prefix}-placeholders-users"}
+    assert users - least == {
+        f"{prefix}-hub-users",
+        f"{prefix}-namespaces-of-users",
+        f"{prefix}-placeholders-users",
+        f"{prefix}-pods-of-users",
+    }
     assert buffers - least == {"dra-spawner-capacity-buffers"}
     assert least < users
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -279,6 +280,14 @@ def test_pods_that_are_missing_are_entered():
     assert found == {100: (Holder("user:ada", "hub/ada", "1"),)}
     assert reconcile(found, (POD,), NOW) == found
     assert reconcile(found, (), NOW) == {}
+
+
+def test_strangers_pods_are_not_entered_and_keep_what_the_hub_entered():
+    """With a namespace for each user, anybody may mark pods elsewhere; a namespace may not have its label yet."""
+    stranger, old = replace(POD, server="stranger/p", is_own=False), replace(POD, is_own=False)
+    assert reconcile({}, (stranger,), NOW) == {}
+    leases = {100: (holder("user:ada", "hub/ada", until=LONG_AGO),)}
+    assert reconcile(leases, (stranger, old), NOW) == leases
 
 
 def test_contested_vlans_are_reported_once():

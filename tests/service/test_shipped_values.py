@@ -79,7 +79,11 @@ def test_rules_of_placeholders_are_the_ones_that_are_used() -> None:
 
 def test_rules_of_user_namespaces_are_the_ones_that_are_used() -> None:
     """Besides the others, as tests/service/test_user_namespaces.py uses them."""
-    assert rules_of(USER_NAMESPACES_RULES) == {("ClusterRole", "", "pods", "patch")}
+    assert rules_of(USER_NAMESPACES_RULES) == {
+        ("ClusterRole", "", "pods", "patch"),
+        ("ClusterRole", "", "namespaces", "list"),
+        ("ClusterRole", "", "namespaces", "watch"),
+    }
 
 
 def test_rules_of_capacity_buffers_are_the_ones_that_are_used() -> None:
@@ -117,7 +121,7 @@ def test_the_policy_knows_the_defaults_of_the_service() -> None:
     ]
     policies = {each["metadata"]["name"]: each["spec"] for each in found if each["kind"] == kinds[0]}
     bindings = [each["spec"] for each in found if each["kind"] == kinds[1]]
-    assert len(policies) == 6
+    assert len(policies) == 8
     assert sorted(each["policyName"] for each in bindings) == sorted(policies)
     assert all(each["validationActions"] == ["Deny"] for each in bindings)
     account = of_kind("ServiceAccount")["metadata"]["name"]

@@ -66,11 +66,16 @@ class LaunchWaits:
     ----------
     namespaces
         Of users' servers.
+
+    Attributes
+    ----------
+    namespaces
+        May be replaced.
     """
 
     def __init__(self, watch: ClusterWatch, namespaces: Namespaces, *, now: Callable[[], datetime]) -> None:
         self._watch = watch
-        self._namespaces = namespaces.servers
+        self.namespaces = namespaces
         self._now = now
         self._waiting: dict[ObjectKey, _Waits] = {}
         self._reserved: dict[ObjectKey, datetime] = {}
@@ -135,5 +140,5 @@ class LaunchWaits:
     def is_server(self, pod: Pod) -> bool:
         """Whether a pod is a user's server."""
         return pod.labels.get(names.COMPONENT) == names.USER_SERVER and (
-            self._namespaces is None or pod.namespace in self._namespaces
+            self.namespaces.servers is None or pod.namespace in self.namespaces.servers
         )

@@ -33,6 +33,7 @@ from dra_spawner.placeholders.controller.reconciler import Reconciler, Reconcile
 from dra_spawner.placeholders.controller.reservation_log import ReservationLog
 from dra_spawner.placeholders.controller.reservations import OnHold, Reservations, ReservedPlacement
 from dra_spawner.placeholders.controller.scale_ahead import ProfileGroup, ScaleAhead, ScaleAheadSettings
+from dra_spawner.placeholders.controller.server_namespaces import ServerNamespaces
 from dra_spawner.placeholders.controller.session_records import SessionRecords
 from dra_spawner.placeholders.controller.settings import ControllerSettings
 from dra_spawner.placeholders.controller.settings_store import SettingsStore
@@ -87,6 +88,7 @@ class PlaceholderController:
         self.operators = SettingsStore(
             api, settings.hub_namespace, settings.settings_config_map, now=self.now, on_change=self.wake
         )
+        self.server_namespaces = ServerNamespaces(api, settings, on_change=self._note_namespaces)
         self.watch = watch
         self.handover_times = HandoverTimes(watch)
         self.launch_waits = LaunchWaits(watch, settings.namespaces, now=self.now)
@@ -123,6 +125,12 @@ class PlaceholderController:
         )
         self.counts = ControllerCounts()
         decisions.on_append(self.counts.note)
+
+    def _note_namespaces(self) -> None:
+        self.launch_waits.namespaces = self.server_namespaces.present
+        if self._reconciler is not None:
+            self._reconciler.namespaces = self.server_namespaces.present
+            self._reconciler.wake()
 
     @property
     def is_on(self) -> bool:
@@ -224,7 +232,7 @@ class PlaceholderController:
         return View(
             self.watch.snapshot,
             self.now(),
-            namespaces=self.settings.namespaces,
+            namespaces=self.server_namespaces.present,
             stale=timedelta(seconds=stale),
             index=self._found_out,
             scheduler_message=self.watch.scheduler_message,
@@ -260,7 +268,8 @@ class PlaceholderController:
             lambda: self.policy,
             executor,
             self._decisions,
-            self.settings.namespaces,
+            self.server_namespaces.present,
+            trusts_servers=not self.settings.user_namespaces,
             now=self.now,
             times=self._times,
             name_of=self.name_of,
@@ -414,7 +423,8 @@ class PlaceholderController:
     async def wait_ended(self) -> None:
         """Wait until the informer of the published shapes ends, and raise the cause; return if there is none."""
         if self.is_on:
-            informers = [asyncio.create_task(each.wait_ended()) for each in (self.shapes, self.operators)]
+            followed = (self.shapes, self.operators, self.server_namespaces)
+            informers = [asyncio.create_task(each.wait_ended()) for each in followed]
             try:
                 await asyncio.wait(informers, return_when=asyncio.FIRST_COMPLETED)
                 for each in informers:
@@ -429,12 +439,14 @@ class PlaceholderController:
         if self.is_on:
             await self.shapes.__aenter__()
             await self.operators.__aenter__()
+            await self.server_namespaces.__aenter__()
         return self
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self.is_on:
+            await self.server_namespaces.__aexit__(exc_type, exc, traceback)
             await self.operators.__aexit__(exc_type, exc, traceback)
             await self.shapes.__aexit__(exc_type, exc, traceback)
 

@@ -104,6 +104,8 @@ class Reconciler:
         Carries out actions.
     namespaces
         Namespaces that are read; None means all.
+    trusts_servers
+        Whether the labels of servers' pods are believed; not where users may write them.
     name_of
         Returns the name of a choice with a shape; empty if there is none.
     on_denial
@@ -122,6 +124,7 @@ class Reconciler:
     name_of: Callable[[str], str] = lambda shape: ""
     on_denial: Callable[[Hold], None] = lambda denial: None
     cluster_limits: ClusterLimits | None = None
+    trusts_servers: bool = True
     latest: Decisions | None = None
     """The last decisions."""
     expectations: Expectations = field(default_factory=Expectations)
@@ -144,7 +147,7 @@ class Reconciler:
     def __post_init__(self) -> None:
         self.planner_state = PlannerState.fresh(self.now())
         self.backoff = Backoff(self.times.first_refusal, self.times.longest_refusal, self.times.pause)
-        trusts_servers = Namespaces.of(self.namespaces).servers is not None
+        trusts_servers = self.trusts_servers and Namespaces.of(self.namespaces).servers is not None
         self._pending_shapes = PendingShapes(self.watch, trusts_servers=trusts_servers)
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,13 +81,33 @@ def gpu_count(container: Mapping[str, Any]) -> int:
     return sum(_amount(container, resource.full_name) for resource in GpuResource)
 
 
-def rebuild(pods: Iterable[PodObject]) -> RebuiltLedger:
+def counts(pod: PodObject, own: Collection[str] | None) -> bool:
+    """Whether a pod's cards count: a stranger's only on a node that runs it, and only as many as the pod asks for.
+
+    Parameters
+    ----------
+    own
+        Namespaces of the hub's servers; None for all.
+    """
+    if own is None or pod_key(pod)[0] in own:
+        return True
+    if not (pod.get("spec") or {}).get("nodeName"):
+        return False
+    cards = read_pod(pod).assignment
+    return cards is None or all(
+        len(each.cards) <= gpu_count(container)
+        for container, each in zip(containers_of(pod), cards.containers, strict=True)
+    )
+
+
+def rebuild(pods: Iterable[PodObject], own: Collection[str] | None = None) -> RebuiltLedger:
+    """The ledger of pods whose cards count (`counts`); only the hub's own pods prove that GAS runs."""
     found: dict[PodKey, CardAssignment] = {}
     gas_runs = False
     warnings: list[str] = []
     for pod in pods:
         read = read_pod(pod)
-        gas_runs = gas_runs or read.chosen_by_gas
+        gas_runs = gas_runs or (read.chosen_by_gas and (own is None or pod_key(pod)[0] in own))
         warnings += read.warnings
         if read.assignment is not None and not is_finished(pod):
             found[pod_key(pod)] = read.assignment

@@ -22,9 +22,18 @@ from dra_spawner.profiles.intel_gas.labels import NodeGpus, node_gpus
 from dra_spawner.profiles.intel_gas.language import GpuRequest
 from dra_spawner.profiles.intel_gas.ledger import CardAssignment, CardUse, Ledger, PodKey, add_use
 from dra_spawner.profiles.intel_gas.names import CardScheduler
-from dra_spawner.profiles.intel_gas.pods import RebuiltLedger, containers_of, is_finished, node_of, pod_key, rebuild
+from dra_spawner.profiles.intel_gas.pods import (
+    RebuiltLedger,
+    containers_of,
+    counts,
+    is_finished,
+    node_of,
+    pod_key,
+    rebuild,
+)
 from dra_spawner.simulator.suitable_nodes import SuitableNodes
 from dra_spawner.spawner.hub_wide import hub_wide, run_once
+from dra_spawner.spawner.own_namespaces import own_namespaces
 
 #: Maximum age in seconds of data that several starts share.
 _PODS_SECONDS = 1.0
@@ -64,12 +73,21 @@ class NoCards:
 
 @dataclass
 class _View:
-    """Data and their time (seconds of the event loop's clock)."""
+    """Data and their time (seconds of the event loop's clock).
+
+    Attributes
+    ----------
+    pods
+        Pods whose cards count.
+    own
+        Namespaces of the hub's servers; None for all.
+    """
 
     nodes: list[JsonObject] = field(default_factory=list)
     nodes_at: float = float("-inf")
     pods: list[JsonObject] = field(default_factory=list)
     pods_at: float = float("-inf")
+    own: frozenset[str] | None = None
 
 
 class GpuLedger:
@@ -78,9 +96,12 @@ class GpuLedger:
     Parameters
     ----------
     namespace
-        Namespace of the servers; ``None`` for several namespaces.
+        Namespace of the servers; ``None`` if each user has one.
     log
         Logger of errors; no error fails a start.
+    hub_namespace
+        Namespace of the hub, by whose label the namespaces of its users are known; empty: cards of pods in all
+        namespaces count alike.
     now, time_ns, jitter
         Clocks, and a source of random numbers from 0 to 1.
     """
@@ -90,11 +111,13 @@ class GpuLedger:
         namespace: str | None,
         log: logging.Logger | logging.LoggerAdapter[logging.Logger],
         *,
+        hub_namespace: str = "",
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         time_ns: Callable[[], int] = time.time_ns,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self._namespace = namespace
+        self._hub_namespace = hub_namespace
         self._log = log
         self._now = now
         self._time_ns = time_ns
@@ -172,12 +195,21 @@ class GpuLedger:
                 )
                 self._view.nodes, self._view.nodes_at = listed["items"], clock()
             if refresh or clock() - self._view.pods_at > _PODS_SECONDS:
-                self._view.pods, self._view.pods_at = await self._list_pods(api), clock()
+                own = await self._own_namespaces(api)
+                pods = [pod for pod in await self._list_pods(api) if counts(pod, own)]
+                self._view.own, self._view.pods, self._view.pods_at = own, pods, clock()
                 self._rebuild()
         except (KubernetesError, TimeoutError) as error:
             if clock() - min(self._view.nodes_at, self._view.pods_at) > _OLDEST_SECONDS:
                 raise LedgerUnavailable(str(error)) from error
             self._log.warning("Cards of Intel GPUs are chosen from older data: %s", error)
+
+    async def _own_namespaces(self, api: KubernetesApi) -> frozenset[str] | None:
+        if self._namespace is not None:
+            return frozenset((self._namespace,))
+        if not self._hub_namespace:
+            return None
+        return await own_namespaces(api, self._hub_namespace, timeout_seconds=_LIST_SECONDS)
 
     async def _list_pods(self, api: KubernetesApi) -> list[JsonObject]:
         """Pods of all namespaces if the hub may list them, else of the servers' namespace."""
@@ -197,7 +229,7 @@ class GpuLedger:
         return [pod for pod in listed["items"] if not is_finished(pod)]
 
     def _rebuild(self) -> None:
-        self._rebuilt = rebuild(self._view.pods)
+        self._rebuilt = rebuild(self._view.pods, self._view.own)
         # Pods that are pinned to a node count there before they are bound.
         self._suitable_nodes.read(self._view.nodes, [(pod, node_of(pod)) for pod in self._view.pods])
         self._gpus = tuple(gpus for node in self._view.nodes if (gpus := node_gpus(node)) is not None)
@@ -269,7 +301,10 @@ class GpuLedger:
 
 
 def ledger_of(
-    api: KubernetesApi, namespace: str | None, log: logging.Logger | logging.LoggerAdapter[logging.Logger]
+    api: KubernetesApi,
+    namespace: str | None,
+    log: logging.Logger | logging.LoggerAdapter[logging.Logger],
+    hub_namespace: str = "",
 ) -> GpuLedger:
-    """The hub's ledger for a cluster and a namespace (``None``: several)."""
-    return hub_wide((GpuLedger, api.server, namespace), lambda: GpuLedger(namespace, log))
+    """The hub's ledger for a cluster; parameters as of `GpuLedger`."""
+    return hub_wide((GpuLedger, api.server, namespace), lambda: GpuLedger(namespace, log, hub_namespace=hub_namespace))

@@ -34,6 +34,7 @@ from dra_spawner.profiles.vlans import (
     release,
 )
 from dra_spawner.spawner.hub_wide import hub_wide
+from dra_spawner.spawner.own_namespaces import own_namespaces
 
 #: Maximum tries of a change.
 MAX_TRIES = 12
@@ -78,7 +79,8 @@ class VlanLeases:
     namespace
         Namespace of the ConfigMap.
     pods_namespace
-        Namespace of servers; ``None`` means every namespace (``enable_user_namespaces``).
+        Namespace of servers; ``None`` means the namespaces of the users of the hub in ``namespace``
+        (``enable_user_namespaces``). An entry is made only for pods in the hub's own namespaces.
     turn
         Lock of each try of a change; see `vlan_lock`.
     now, sleep, jitter
@@ -207,7 +209,9 @@ class VlanLeases:
 
     async def _pods(self) -> tuple[VlanPod, ...]:
         answer = await self._api.list(resource_path("v1", "pods", self.pods_namespace), label_selector=names.VLAN)
-        return vlan_pods(answer["items"])
+        items = answer["items"]
+        own = await own_namespaces(self._api, self.namespace) if self.pods_namespace is None and items else None
+        return vlan_pods(items, own)
 
 
 def pod_marks(vlan: int, owner: str, start: str) -> tuple[dict[str, str], dict[str, str]]:
@@ -215,8 +219,14 @@ def pod_marks(vlan: int, owner: str, start: str) -> tuple[dict[str, str], dict[s
     return {names.VLAN: str(vlan)}, {names.VLAN_OWNER: owner, names.VLAN_LEASE: start}
 
 
-def vlan_pods(pods: Collection[JsonObject]) -> tuple[VlanPod, ...]:
-    """Pods in a VLAN, without pods that have ended."""
+def vlan_pods(pods: Collection[JsonObject], own: Collection[str] | None = None) -> tuple[VlanPod, ...]:
+    """Pods in a VLAN, without pods that have ended.
+
+    Parameters
+    ----------
+    own
+        Namespaces of the hub's servers; None for all.
+    """
     found = []
     for pod in pods:
         metadata = pod["metadata"]
@@ -226,7 +236,8 @@ def vlan_pods(pods: Collection[JsonObject]) -> tuple[VlanPod, ...]:
         ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
         if not ended and owner and vlan.isascii() and vlan.isdigit() and 1 <= int(vlan) <= 4094:
             server = f"{metadata['namespace']}/{metadata['name']}"
-            found.append(VlanPod(int(vlan), owner, server, annotations.get(names.VLAN_LEASE, "")))
+            is_own = own is None or metadata["namespace"] in own
+            found.append(VlanPod(int(vlan), owner, server, annotations.get(names.VLAN_LEASE, ""), is_own))
     return tuple(found)
 
 

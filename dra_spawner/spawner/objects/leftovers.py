@@ -19,6 +19,7 @@ from dra_spawner.spawner.objects.api_objects import (
 )
 from dra_spawner.spawner.objects.standing_objects import remove_if_unused, remove_users, users_of
 from dra_spawner.spawner.objects.start_objects import adopt
+from dra_spawner.spawner.own_namespaces import own_namespaces
 
 #: apiVersion and plural of a kind.
 Kind = tuple[str, str]
@@ -112,6 +113,8 @@ class Sweep:
         Namespace of the sweep; ``None`` means every namespace (``enable_user_namespaces``).
     older_than
         Minimum age of objects that do not state the end of their start; younger objects may belong to a running start.
+    hub_namespace
+        Namespace of the hub: of all namespaces, those with its label are swept. Empty: all are.
 
     Attributes
     ----------
@@ -119,13 +122,23 @@ class Sweep:
         Sentences about what was done, and about errors.
     """
 
-    def __init__(self, api: KubernetesApi, namespace: str | None, older_than: timedelta, now: datetime) -> None:
+    def __init__(
+        self,
+        api: KubernetesApi,
+        namespace: str | None,
+        older_than: timedelta,
+        now: datetime,
+        *,
+        hub_namespace: str = "",
+    ) -> None:
         self.done: list[str] = []
         self.errors: list[str] = []
         self._api = api
         self._namespace = namespace
         self._older_than = older_than
         self._now = now
+        self._hub_namespace = hub_namespace
+        self._own: frozenset[str] | None = None
         self._pods: list[JsonObject] | None = None
 
     async def run(self, companion_kinds: Collection[Kind] = ()) -> None:
@@ -136,6 +149,12 @@ class Sweep:
         companion_kinds
             Kinds of companion objects that profiles of this hub use.
         """
+        if self._namespace is None and self._hub_namespace:
+            try:
+                self._own = await own_namespaces(self._api, self._hub_namespace)
+            except KubernetesError as error:
+                self.errors.append(str(error))
+                return
         # Pods own claims from templates, but a claim after a handover may have no owner yet.
         own = [(_TEMPLATE_KIND, TEMPLATE_LABELS), (_CLAIM_KIND, TEMPLATE_LABELS)]
         own += [(kind, COMPANION_LABELS) for kind in sorted(companion_kinds)]
@@ -148,10 +167,11 @@ class Sweep:
     async def _list(self, kind: Kind, selector: str) -> list[JsonObject]:
         """The objects of a kind; after an error an empty list, and the error is recorded."""
         try:
-            return list((await self._api.list(resource_path(*kind, self._namespace), label_selector=selector))["items"])
+            found = await self._api.list(resource_path(*kind, self._namespace), label_selector=selector)
         except KubernetesError as error:
             self.errors.append(str(error))
             return []
+        return [each for each in found["items"] if self._own is None or each["metadata"]["namespace"] in self._own]
 
     async def _list_all_pods(self) -> list[JsonObject]:
         """All pods; they are listed once, at the first call.

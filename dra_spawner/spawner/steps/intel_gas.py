@@ -110,7 +110,7 @@ class IntelGas(Step):
 
     async def _changes(self, pod: dict[str, Any], names: list[str]) -> PodChanges:
         spawner = self.spawner
-        ledger = ledger_of(spawner.kubernetes, spawner.servers_namespace, self.log)
+        ledger = ledger_of(spawner.kubernetes, spawner.servers_namespace, self.log, spawner.hub_namespace)
         ledger.begin_cleaning(spawner.kubernetes, timedelta(seconds=spawner.intel_gas_cleanup_interval_seconds))
         # Cards stay reserved for this time even if no pod is created.
         lifetime = timedelta(seconds=spawner.start_timeout)

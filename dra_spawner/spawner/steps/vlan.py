@@ -207,7 +207,7 @@ def _give_back(spawner: SpawnerSettings, lease: _Lease) -> asyncio.Task[None]:
 def leases_of(spawner: SpawnerSettings) -> VlanLeases:
     """Return the list of VLANs of a spawner's hub."""
     # If each user has a namespace, the list is in the hub's namespace.
-    namespace = spawner._namespace_default() if spawner.enable_user_namespaces else spawner.namespace
+    namespace = spawner.hub_namespace if spawner.enable_user_namespaces else spawner.namespace
     return VlanLeases(spawner.kubernetes, namespace, spawner.servers_namespace, turn=vlan_lock(namespace))
 
 

@@ -89,6 +89,15 @@ app.kubernetes.io/component: service
 {{- merge $settings .Values.service.config | toJson -}}
 {{- end -}}
 
+{{- /* CEL: whether an update leaves the metadata that people write as they are. */ -}}
+{{- define "dra-spawner.sameMetadata" -}}
+>-
+        object.metadata.?labels.orValue({}) == oldObject.metadata.?labels.orValue({}) &&
+        object.metadata.?annotations.orValue({}) == oldObject.metadata.?annotations.orValue({}) &&
+        object.metadata.?ownerReferences.orValue([]) == oldObject.metadata.?ownerReferences.orValue([]) &&
+        object.metadata.?finalizers.orValue([]) == oldObject.metadata.?finalizers.orValue([])
+{{- end -}}
+
 {{- /* The ConfigMap with what people set by the API. */ -}}
 {{- define "dra-spawner.settingsName" -}}
 {{ printf "%s-settings" (include "dra-spawner.fullname" .) }}
@@ -156,6 +165,10 @@ hub:
     KubeSpawner:
       enable_user_namespaces: true
       user_namespace_template: "{{ .Release.Namespace }}-{username}"
+      # The hub's policies go by them.
+      user_namespace_labels:
+        hub.jupyter.org/hub-namespace: {{ .Release.Namespace }}
+        pod-security.kubernetes.io/enforce: {{ first .Values.admissionPolicy.podSecurityLevels }}
     {{- end }}
     JupyterHub:
       custom_scopes:
@@ -202,6 +215,12 @@ proxy:
     networkPolicy:
       # The proxy passes requests for the page on.
       egress: *dra-spawner
+{{- if .Values.userNamespaces }}
+singleuser:
+  cloudMetadata:
+    # Its container is privileged, which the Pod Security Standard of the users' namespaces refuses.
+    blockWithIptables: false
+{{- end }}
 scheduling:
   # Up to chart 4.4 of zero-to-jupyterhub it binds pods without their devices.
   userScheduler:

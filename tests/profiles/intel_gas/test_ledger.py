@@ -16,7 +16,7 @@ from dra_spawner.profiles.intel_gas.language import ContainerGpuRequest, GpuRequ
 from dra_spawner.profiles.intel_gas.ledger import CardAssignment, CardUse, ContainerCards, Ledger, Need
 from dra_spawner.profiles.intel_gas.names import CardPolicy, GpuResource
 from dra_spawner.profiles.intel_gas.pod_changes import changes_with_cards
-from dra_spawner.profiles.intel_gas.pods import node_of, read_pod, rebuild
+from dra_spawner.profiles.intel_gas.pods import counts, node_of, read_pod, rebuild
 from tests.examples import example_count
 from tests.presence import present
 from tests.profiles.intel_gas.gpus import container, gpu_node, gpu_pod
@@ -114,18 +114,34 @@ def test_annotations_show_whether_gas_chose(annotations, by_gas):
 
 
 @pytest.mark.parametrize(
-    ("phase", "counts"),
+    ("phase", "is_counted"),
     [("Pending", True), ("Running", True), ("Unknown", True), ("Succeeded", False), ("Failed", False)],
 )
-def test_which_pods_count(phase, counts):
+def test_which_pods_count(phase, is_counted):
     ledger = rebuild([gpu_pod(phase=phase, gas_container_cards="card0")]).ledger
-    assert (("lab", "ada") in ledger) is counts
+    assert (("lab", "ada") in ledger) is is_counted
 
 
 def test_a_pod_that_is_being_deleted_counts_until_it_is_gone():
     pod = gpu_pod(gas_container_cards="card0")
     pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     assert ("lab", "ada") in rebuild([pod]).ledger
+
+
+def test_strangers_cards_count_where_they_run_and_as_many_as_they_ask_for():
+    own = frozenset({"hub"})
+    pinned = gpu_pod(node="", gas_container_cards="card0")
+    fields = [{"key": "metadata.name", "operator": "In", "values": ["node-a"]}]
+    required = {"nodeSelectorTerms": [{"matchFields": fields}]}
+    pinned["spec"]["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    two_cards = gpu_pod("eve", container(i915=1), gas_container_cards="card0,card1")
+    runs = gpu_pod(gas_container_cards="card0", gas_ts="5")
+    for pod, expected in ((pinned, False), (two_cards, False), (runs, True), (gpu_pod(), True)):
+        assert counts(pod, own) is expected
+        assert counts(pod, own | {"lab"})
+        assert counts(pod, None)
+    assert not rebuild([runs], own).gas_runs, "a stranger does not turn the hub's choice off"
+    assert rebuild([runs], own | {"lab"}).gas_runs
 
 
 def test_use_adds_up_with_tiles_known_and_unknown():
