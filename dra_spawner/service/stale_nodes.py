@@ -33,6 +33,8 @@ class StaleNodes:
         self._slices: dict[str, PoolId] = {}
         self._pools: dict[PoolId, dict[str, frozenset[str]]] = {}
         self._claims: dict[ObjectKey, frozenset[PoolId]] = {}
+        self._withdrawn: dict[PoolId, frozenset[str]] = {}
+        """Nodes of pools that had slices, as claims may still have their devices."""
         for name in snapshot.slices:
             self.note(Kind.RESOURCE_SLICE, ObjectKey("", name))
         for key in snapshot.claims:
@@ -93,18 +95,22 @@ class StaleNodes:
         before = self._slices.pop(name, None)
         if before is not None:
             self._add_nodes_of(before)
-            del self._pools[before][name]
+            nodes = self._pools[before].pop(name)
             if not self._pools[before]:
                 del self._pools[before]
+                self._withdrawn[before] = nodes
+                if len(self._withdrawn) > SPARE:
+                    del self._withdrawn[next(iter(self._withdrawn))]
         item = self._snapshot.slices.get(name)
         if item is not None:
             self._slices[name] = item.pool_id
             self._pools.setdefault(item.pool_id, {})[name] = _nodes_of(item)
+            self._withdrawn.pop(item.pool_id, None)
             self._add_nodes_of(item.pool_id)
 
     def _add_nodes_of(self, pool_id: PoolId) -> None:
         """Collect the nodes with local devices in a pool; devices for all nodes are not in any node's figures."""
-        self._names.update(*self._pools.get(pool_id, {}).values())
+        self._names.update(*self._pools.get(pool_id, {}).values(), self._withdrawn.get(pool_id, ()))
 
 
 def _nodes_of(item: ResourceSlice) -> frozenset[str]:

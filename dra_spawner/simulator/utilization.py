@@ -8,11 +8,20 @@ from fractions import Fraction
 from typing import Final
 
 from dra_spawner.dra.features import SCHEDULER_1_36, Features
-from dra_spawner.dra.objects import Device, DeviceClass, DeviceDescription, PoolId, ResourceClaim, ResourceSlice
+from dra_spawner.dra.objects import (
+    Device,
+    DeviceClass,
+    DeviceDescription,
+    PoolId,
+    ResourceClaim,
+    ResourceSlice,
+)
 from dra_spawner.dra.selectors import SelectorCache
 from dra_spawner.simulator.autoscaler_utilization import AutoscalerUtilization, autoscaler_utilization
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.simulator.device_doubts import DeviceDoubts, Held, find_doubts
+from dra_spawner.simulator.node_fit import named_nodes
 from dra_spawner.simulator.snapshot import Snapshot
 from dra_spawner.simulator.snapshot_errors import find
 from dra_spawner.simulator.weighted_utilization import DeviceUse, WeightedUtilization, device_uses, weighted_utilization
@@ -44,6 +53,17 @@ class NodeUtilization:
     weighted: WeightedUtilization
 
 
+@dataclass(slots=True)
+class _HeldDevices:
+    """Allocated devices, each with its claim."""
+
+    of_pool: dict[PoolId, list[Held]] = field(default_factory=dict)
+    of_node: dict[str, list[Held]] = field(default_factory=dict)
+    """Of pools that nobody publishes, by the node that the allocation names."""
+    of_claim: dict[ObjectKey, list[Held]] = field(default_factory=dict)
+    """The same of claims whose allocation names no node: they are where their pods are."""
+
+
 class Utilization:
     """Utilization of the nodes of a snapshot.
 
@@ -66,6 +86,7 @@ class Utilization:
         self._of_pool: dict[PoolId, list[ResourceSlice]] = {}
         self._of_node: dict[str, list[ResourceSlice]] = {}
         self._pools_of_node: dict[str, set[PoolId]] = {}
+        self._held: tuple[int, _HeldDevices] = (-1, _HeldDevices())
         for item in snapshot.state.devices.in_order()[0]:
             self._of_pool.setdefault(item.pool_id, []).append(item)
             if item.node_name:
@@ -88,6 +109,7 @@ class Utilization:
             self._snapshot.state.devices.allocated,
             self._features,
             self._weight,
+            self.doubts_of(node_name),
         )
         unreadable = tuple(self._unreadable(node_name))
         if unreadable:
@@ -107,12 +129,48 @@ class Utilization:
             If the node does not exist.
         """
         node = find(self._snapshot.nodes, node_name, "node").node.identity
-        allocated = self._snapshot.state.devices.allocated
+        allocated, doubts = self._snapshot.state.devices.allocated, self.doubts_of(node_name)
         return tuple(
             use
             for pool_id in sorted(self._pools_of_node.get(node_name, ()))
-            for use in device_uses(node, self._of_pool[pool_id], allocated, self._features)
+            for use in device_uses(node, self._of_pool[pool_id], allocated, self._features, doubts)
         )
+
+    def doubts_of(self, node_name: str) -> DeviceDoubts:
+        """Doubts about the devices of a node."""
+        held, pools = self._present_held(), self._pools_of_node.get(node_name, ())
+        of_pools = [each for pool_id in pools for each in held.of_pool.get(pool_id, ())]
+        keys = {
+            ObjectKey(pod.namespace, reference.claim or "")
+            for pod in self._snapshot.nodes[node_name].pods
+            for reference in (pod.claims if held.of_claim else ())
+        }
+        of_pods = [each for key in sorted(keys) for each in held.of_claim.get(key, ())]
+        return find_doubts(
+            node_name,
+            {pool_id: self._of_pool[pool_id] for pool_id in pools},
+            (*of_pools, *held.of_node.get(node_name, ()), *of_pods),
+        )
+
+    def _present_held(self) -> _HeldDevices:
+        """Devices of all claims, collected again only after a claim has changed."""
+        claims = self._snapshot.state.claims
+        if self._held[0] != claims.changes:
+            found = _HeldDevices()
+            for key, tracked in claims.items():
+                for part in tracked.claim.status.devices or ():
+                    pool_id = PoolId(part.id.driver, part.id.pool)
+                    if pool_id in self._of_pool:
+                        found.of_pool.setdefault(pool_id, []).append((str(key), part))
+                        continue
+                    selector = tracked.claim.status.node_selector
+                    named = named_nodes(selector) if selector is not None else None
+                    for node in named or ():
+                        found.of_node.setdefault(node, []).append((str(key), part))
+                    if not named:
+                        found.of_claim.setdefault(key, []).append((str(key), part))
+            self._held = claims.changes, found
+        return self._held[1]
 
     def classes_of(self, device: Device) -> tuple[str, ...]:
         """Names of the device classes that select a device; a class whose selectors fail on it does not select it."""

@@ -13,8 +13,12 @@ hardware behind partitions). Of a unit
 A pool's figure is the weighted mean of its units' use, and the node's figure that of all units: a small pool counts
 little. Admin access uses nothing. A device that may be shared and has no capacity is never full, and not a unit.
 
-The node's figure is unknown while one of its pools is incomplete or invalid, and while a share consumes nothing or a
-negative amount: the device is fuller than it seems, as kube-scheduler counts in 64 bits.
+The node's figure is unknown while one of its pools is incomplete or invalid, while an allocated device is not published
+any more, and while a share consumes nothing or a negative amount: the device is fuller than it seems, as kube-scheduler
+counts in 64 bits.
+
+A device that its driver withdraws while a pod has it is a unit in full use. A device that is not offered, as it is the
+same hardware as others (`device_doubts`), is no unit.
 """
 
 from __future__ import annotations
@@ -29,6 +33,7 @@ from dra_spawner.dra.features import QUIRKS_1_36, Features
 from dra_spawner.dra.node_selector import NodeSelectorError
 from dra_spawner.dra.objects import Device, Node, PoolId, ResourceSlice
 from dra_spawner.dra.pools import Pool, PoolState, SliceIndex, gather_pools
+from dra_spawner.simulator.device_doubts import NO_DOUBTS, DeviceDoubts
 
 __all__ = ["DeviceUse", "PoolUtilization", "WeightedUtilization", "device_uses", "used_units", "weighted_utilization"]
 
@@ -81,6 +86,7 @@ def weighted_utilization(
     allocated: AllocatedState,
     features: Features,
     weight_of: WeightOf,
+    doubts: DeviceDoubts = NO_DOUBTS,
 ) -> WeightedUtilization:
     """Utilization of one node.
 
@@ -92,8 +98,16 @@ def weighted_utilization(
         Devices of all claims.
     weight_of
         Weight of a device; not negative.
+    doubts
+        Doubts about the node's devices.
     """
-    found = tuple(_pool(node, pool_id, pools[pool_id], allocated, features, weight_of) for pool_id in sorted(pools))
+    unknown = doubts.pools
+    found = tuple(
+        PoolUtilization(pool_id, problem=unknown[pool_id])
+        if pool_id in unknown
+        else _pool(node, pool_id, pools.get(pool_id, ()), allocated, features, weight_of, doubts)
+        for pool_id in sorted({*pools, *unknown, *doubts.withdrawn})
+    )
     return WeightedUtilization(found, tuple(f"pool {pool.id}: {pool.problem}" for pool in found if pool.problem))
 
 
@@ -104,7 +118,11 @@ def _pool(
     allocated: AllocatedState,
     features: Features,
     weight_of: WeightOf,
+    doubts: DeviceDoubts,
 ) -> PoolUtilization:
+    withdrawn = doubts.withdrawn.get(pool_id, 0)
+    if not slices:
+        return PoolUtilization(pool_id, Fraction(withdrawn), Fraction(withdrawn))
     pool = _complete_pool(node, slices, features)
     if isinstance(pool, str):
         return PoolUtilization(pool_id, problem=pool)
@@ -112,6 +130,7 @@ def _pool(
         candidate.device
         for candidate in pool.candidates()
         if node.name in (candidate.slice.node_name, candidate.device.node_name)
+        and candidate.device.id not in doubts.not_offered
     ]
     for device in devices:
         if allocated.is_miscounted(device.id):
@@ -120,7 +139,9 @@ def _pool(
     sizes = _sizes(units)
     weights = [unit.weight * size for unit, size in zip(units, sizes, strict=True)]
     used = sum((weight * unit.use for unit, weight in zip(units, weights, strict=True)), _ZERO)
-    return PoolUtilization(pool_id, used, sum(weights, _ZERO))
+    # Nothing is known of a withdrawn device but that it was like the others.
+    others = withdrawn * max((unit.weight for unit in units), default=_ONE)
+    return PoolUtilization(pool_id, used + others, sum(weights, _ZERO) + others)
 
 
 def _complete_pool(node: Node, slices: Sequence[ResourceSlice], features: Features) -> Pool | str:
@@ -211,7 +232,8 @@ class DeviceUse:
     use: Fraction
     """The part that is in use, from 0 to 1."""
     is_blocked: bool = False
-    """Whether it is free, but too little is left of counters that it draws on."""
+    """Whether it is free, but too little is left of counters that it draws on, or it is not offered: other devices are
+    the same hardware."""
     counters: tuple[tuple[str, str, Fraction], ...] = ()
     """Counters that it draws on: set, name without the number at its end, and the part that it takes now."""
 
@@ -222,7 +244,11 @@ class DeviceUse:
 
 
 def device_uses(
-    node: Node, slices: Sequence[ResourceSlice], allocated: AllocatedState, features: Features
+    node: Node,
+    slices: Sequence[ResourceSlice],
+    allocated: AllocatedState,
+    features: Features,
+    doubts: DeviceDoubts = NO_DOUBTS,
 ) -> tuple[DeviceUse, ...]:
     """How far each of a node's own devices in a pool is in use; empty while the pool is incomplete or invalid.
 
@@ -245,9 +271,12 @@ def device_uses(
         device = candidate.device
         if node.name not in (candidate.slice.node_name, device.node_name):
             continue
-        is_blocked = not allocated.is_allocated(device.id) and any(
-            taken.get(counter, _ZERO) + amount > pool.counters.get(counter, 0)
-            for counter, amount in device.consumes_counters
+        is_blocked = not allocated.is_allocated(device.id) and (
+            device.id in doubts.not_offered
+            or any(
+                taken.get(counter, _ZERO) + amount > pool.counters.get(counter, 0)
+                for counter, amount in device.consumes_counters
+            )
         )
         use = _use(device, allocated)
         counters = tuple(
@@ -278,7 +307,7 @@ def used_units(uses: Iterable[DeviceUse]) -> tuple[Fraction, int]:
         for set_name, counter, part in each.counters:
             of_set = taken.setdefault((each.device.id.driver, each.device.id.pool, set_name), {})
             of_set[counter] = of_set.get(counter, _ZERO) + part
-        if not each.counters:
+        if not each.counters and not each.is_blocked:
             whole, number = whole + each.use, number + 1
     fullest = (_bounded(max(of_set.values())) for of_set in taken.values())
     return whole + sum(fullest, _ZERO), number + len(taken)

@@ -290,3 +290,51 @@ def test_nothing_is_known_while_a_share_consumes_nothing_or_less(consumed):
     assert found.weighted.figure is None
     uses_of = device_uses([shared], share("d0", memory=consumed))
     assert [each.use for each in uses_of] == [1], "in full use, as far as anybody knows"
+
+
+MIG = {"parentUUID": {"string": "GPU-1"}, "type": {"string": "mig"}, "profile": {"string": "2g.20gb"}}
+WHOLE_AND_PARTS = make_slice(
+    devices=[
+        device_json("mig-1", attributes={**MIG, "uuid": {"string": "MIG-1"}}),
+        device_json("mig-2", attributes={**MIG, "uuid": {"string": "MIG-2"}}),
+        device_json("gpu", attributes={"uuid": {"string": "GPU-1"}, "type": {"string": "gpu"}}),
+    ]
+)
+DRANET = "dra.net"
+
+
+@all_of_them(
+    "slices, results, figure, problem",
+    {
+        "a whole device": (
+            [gpus(2)],
+            [result("gone")],
+            None,
+            "pool gpu.example.com/p: device gone of claim default/c is not published any more",
+        ),
+        "a share": ([gpus(2)], [share("gone", memory="1Gi")], None, "device gone of claim default/c"),
+        "a driver that publishes nothing": ([], [result("d0")], None, "device d0 of claim default/c"),
+        "a slice without devices": ([make_slice(devices=[])], [result("d0")], None, "device d0 of claim default/c"),
+        "with admin access": ([gpus(2)], [result("gone", adminAccess=True)], Fraction(0), ""),
+        # An interface is withdrawn while a pod has it: one of two is in use.
+        "an interface": (
+            [make_slice("nic", [device_json("n1")], driver=DRANET)],
+            [result("n0", driver=DRANET)],
+            Fraction(1, 2),
+            "",
+        ),
+        "the only interface": ([], [result("n0", driver=DRANET)], Fraction(1), ""),
+        # One of two parts is in use; the whole GPU is no third device.
+        "a whole GPU beside its parts": ([WHOLE_AND_PARTS], [result("mig-1")], Fraction(1, 2), ""),
+    },
+)
+def test_devices_that_nobody_can_count_on(slices, results, figure, problem):
+    found = utilization(slices, *results).weighted
+    assert problem in "; ".join(found.problems)
+    assert bool(found.problems) is bool(problem)
+    assert found.figure == figure
+
+
+def test_a_whole_device_beside_its_parts_is_not_free():
+    assert uses([WHOLE_AND_PARTS], result("mig-1")) == {"mig-1": 1, "mig-2": 0, "gpu": 1}
+    assert used_units(device_uses([WHOLE_AND_PARTS], result("mig-1"))) == (1, 2)
