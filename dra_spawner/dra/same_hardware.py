@@ -119,7 +119,7 @@ def _differ(key: _Key, identity: _Identity, other: _Identity) -> bool:
 
 
 def _pci_address(value: str) -> str:
-    """A PCI address with a domain of four digits: tools write ``00000000:3b:00.0``, ``0000:3b:00.0`` and ``3b:00.0``."""
+    """A PCI address with a domain of four digits; tools also write ``00000000:3b:00.0`` or ``3b:00.0``."""
     domain, _, rest = value.partition(":") if value.count(":") > 1 else ("0", "", value)
     try:
         return f"{int(domain, 16):04x}:{rest}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -15,14 +15,13 @@ from dra_spawner.dra.reasons import RefusalKind
 from dra_spawner.placeholders.planner.hypothetical_pods import simulated_user
 from dra_spawner.placeholders.planner.placement import summarize_refusals
 from dra_spawner.placeholders.planner.readiness import image_name, images_on
-from dra_spawner.placeholders.planner.scale_up_estimate import alike_key, complete_nodes
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.placeholders.planner.view import View, is_labelled, is_open, without_label
+from dra_spawner.rehearsal.node_looks import NodeLook, looks_of_kind
 from dra_spawner.rehearsal.node_supply import NodeSupply
-from dra_spawner.rehearsal.seen_nodes import SeenNode
 from dra_spawner.simulator.failed_fits import FailedFits
 from dra_spawner.simulator.fitting import NodeAnswer
-from dra_spawner.simulator.node_templates import NodeTemplate, TemplateError, add_node, template_of
+from dra_spawner.simulator.node_templates import NodeTemplate, add_node
 from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.search_limits import CommonBudget
@@ -30,8 +29,6 @@ from dra_spawner.simulator.snapshot import Undecided
 
 __all__ = ["Capacity", "NewNodes", "measure_capacity"]
 
-#: Limit of distinct nodes of a kind that are tried as templates.
-_MAX_TEMPLATES: Final = 5
 #: Limit of other pending servers that are placed first.
 _MAX_PENDING: Final = 500
 #: Cost of one attempt to place a server, without the search for devices, in steps of the search's budget.
@@ -55,6 +52,8 @@ class NewNodes:
         Why no server fits on them; empty if servers fit.
     refusal_kind
         Why the nearest device was refused, if devices are the reason.
+    servers_on_nodes
+        The fewest and the most servers on one node, if nodes of the kind differ; None if they do not.
     """
 
     supply: NodeSupply
@@ -63,6 +62,7 @@ class NewNodes:
     last_seen: datetime | None = None
     refusal: str = ""
     refusal_kind: RefusalKind | None = None
+    servers_on_nodes: tuple[int, int] | None = None
 
     @property
     def servers(self) -> int:
@@ -165,6 +165,15 @@ class _Placing:
         self._images = frozenset(map(image_name, shape.images))
         for template in templates:
             self._snapshot.put(template)
+        for name in self._present:
+            self._without_doubtful_devices(name)
+
+    def _without_doubtful_devices(self, name: str) -> None:
+        """Remove devices that the scheduler gives away and that no server surely gets."""
+        doubts = self._view.doubts_of(name)
+        for item in self._view.index.slices_of_node.get(name, ()) if doubts else ():
+            devices = tuple(each for each in item.devices if not doubts.because(each.id))
+            self._snapshot.put(replace(item, devices=devices))
 
     def place_pending(self, are_included: bool) -> None:
         """Place pending servers first: they wait already."""
@@ -188,23 +197,41 @@ class _Placing:
         return counts[True], counts[False]
 
     def on_new_nodes(self, supply: NodeSupply, number: int, wanted: int) -> NewNodes:
-        """Place servers on new nodes of a kind."""
+        """Place servers on new nodes of a kind.
+
+        If nodes of the kind differ, the described number of servers decides between them, else the fewest servers.
+        """
         if not (supply.nodes or supply.past):
             return _as_described(supply, wanted)
         refusal = ""
         kind: RefusalKind | None = None
-        for name, past in self._models(supply):
-            try:
-                template = past.template if past is not None else template_of(self._snapshot, name)
-            except TemplateError as error:
-                refusal = refusal or str(error)
-                continue
-            slots, answer = self._add(template, f"{_NEW}-{number}", wanted, supply.max_new)
-            if slots or answer is None:
-                return NewNodes(supply, slots, name, past.at if past is not None else None)
-            refusal = str(answer)
-            kind = answer.reason.nearest.kind if answer.reason is not None else None
+        for looks in looks_of_kind(self._view, supply.nodes, supply.past):
+            if looks and not looks[0].shows_all and supply.slots:
+                break  # the administrator knows more
+            counts: dict[str, int] = {}
+            for look in looks:
+                if look.template is None:
+                    refusal = refusal or look.problem
+                    continue
+                counts[look.name], answer = self._servers_on(look.template, f"{_NEW}-{number}", wanted)
+                if answer is not None:
+                    refusal = str(answer)
+                    kind = answer.reason.nearest.kind if answer.reason is not None else None
+            if any(counts.values()):
+                return self._on_nodes_like(_look(looks, counts, supply, wanted), supply, number, wanted, counts)
+        if supply.slots and not refusal:
+            return _as_described(supply, wanted)
         return NewNodes(supply, refusal=refusal, refusal_kind=kind)
+
+    def _on_nodes_like(
+        self, look: NodeLook, supply: NodeSupply, number: int, wanted: int, counts: Mapping[str, int]
+    ) -> NewNodes:
+        assert look.template is not None
+        slots = self._add(look.template, f"{_NEW}-{number}", wanted, supply.max_new)
+        last_seen = look.past.at if look.past is not None else None
+        fewest, most = min(counts.values()), max(counts.values())
+        differ = (fewest, most) if fewest < most else None
+        return NewNodes(supply, slots, look.name, last_seen, servers_on_nodes=differ)
 
     def refusal(self) -> str:
         """Why a server fits on no node at present."""
@@ -216,34 +243,15 @@ class _Placing:
     def _has_images(self, state: NodeState) -> bool:
         return is_labelled(state, names.IMAGES_READY) or self._images <= images_on(self._view, state)
 
-    def _models(self, supply: NodeSupply) -> Iterator[tuple[str, SeenNode | None]]:
-        """Distinct nodes of a kind: present nodes with all devices of their kind, past nodes, other present nodes."""
-        complete = complete_nodes(self._view, supply.nodes, frozenset())
-        # If there were nodes of the kind, it is known how a complete one looks: it has the label.
-        shown = [
-            each for each in complete if not supply.past or is_labelled(self._snapshot.nodes[each], names.IMAGES_READY)
-        ]
-        rest = [each for each in (*complete, *supply.nodes) if each not in shown]
-        tried: set[Hashable] = set()
-        for name, past in (
-            *((each, None) for each in shown),
-            *((each.name, each) for each in supply.past),
-            *((each, None) for each in dict.fromkeys(rest)),
-        ):
-            key = past.key if past is not None else alike_key(self._view, self._snapshot.nodes[name])
-            if key not in tried and len(tried) < _MAX_TEMPLATES:
-                tried.add(key)
-                yield name, past
+    def _servers_on(self, template: NodeTemplate, suffix: str, wanted: int) -> tuple[int, NodeAnswer | None]:
+        """How many servers a new node takes, and why it takes none."""
+        with self._snapshot.trial():
+            name = add_node(self._snapshot, template, suffix).name
+            count = self._fill(name, wanted)
+            return count, None if count else self._snapshot.fits_on(self._next_pod(), name, explain=True)
 
-    def _add(
-        self, template: NodeTemplate, suffix: str, wanted: int, most: int | None
-    ) -> tuple[tuple[int, ...], NodeAnswer | None]:
-        """Add nodes until all servers have one; returns the servers by node, and why a node takes no server."""
-        if most == 0:
-            with self._undone_without_servers():
-                name = add_node(self._snapshot, template, suffix).name
-                answer = self._snapshot.fits_on(self._next_pod(), name, explain=True)
-            return (), None if answer.fits else answer
+    def _add(self, template: NodeTemplate, suffix: str, wanted: int, most: int | None) -> tuple[int, ...]:
+        """Add nodes until all servers have one; returns the servers by node."""
         slots: list[int] = []
         left = wanted
         while left and (most is None or len(slots) < most):
@@ -251,11 +259,11 @@ class _Placing:
                 name = add_node(self._snapshot, template, f"{suffix}-{len(slots)}").name
                 count = self._fill(name, left)
                 if not count:
-                    return tuple(slots), self._snapshot.fits_on(self._next_pod(), name, explain=True)
+                    return tuple(slots)
                 keep.append(name)
             slots.append(count)
             left -= count
-        return tuple(slots), None
+        return tuple(slots)
 
     @contextmanager
     def _undone_without_servers(self) -> Iterator[list[str]]:
@@ -282,6 +290,13 @@ class _Placing:
         self._number += 1
         name = f"{self._pod.name}-{self._number}"
         return replace(self._pod, name=name, uid=name)
+
+
+def _look(looks: Sequence[NodeLook], counts: Mapping[str, int], supply: NodeSupply, wanted: int) -> NodeLook:
+    """The look that counts: the one with the described number of servers, or the fewest."""
+    described = min(supply.slots or 0, wanted)
+    fitting = [each for each in looks if counts.get(each.name)]
+    return min(fitting, key=lambda each: (abs(counts[each.name] - described), counts[each.name]))
 
 
 def _as_described(supply: NodeSupply, wanted: int) -> NewNodes:

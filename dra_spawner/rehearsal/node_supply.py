@@ -28,7 +28,7 @@ class NodeSupply:
     lead: timedelta
     """Time from the order of a node until it has its devices."""
     nodes: tuple[str, ...] = ()
-    """Names of present nodes of the kind; one of them is the template of new nodes."""
+    """Names of present nodes of the kind; one of them is the template of new nodes (`node_looks`)."""
     past: tuple[SeenNode, ...] = ()
     """Past nodes of the kind; one is the template if no present node has all devices of the kind."""
     image_time: timedelta = timedelta(0)
@@ -38,7 +38,7 @@ class NodeSupply:
     starts_per_minute: float | None = None
     """Limit of started nodes in a minute; None for no limit."""
     slots: int | None = None
-    """Servers on a node, as described; None if unknown. They count only if no node of the kind proves them."""
+    """Servers on a node, as described; None if unknown. They count if no node of the kind proves another number."""
     lead_is_known: bool = True
     """Whether the lead time was recorded or described, not assumed."""
 
@@ -155,8 +155,12 @@ def _supply(
     labels = dict(kind.labels) or {kind_label: kind.name}
     nodes = tuple(name for name, state in sorted(view.snapshot.nodes.items()) if _has_labels(state.node, labels))
     gone = tuple(each for each in past if _has_labels(each.template.node, labels))
-    named = (*(view.snapshot.nodes[name].node.labels.get(kind_label, "") for name in nodes), *(e.kind for e in gone))
-    lead = lead_time_quantile(seen.get(labels.get(kind_label) or next(iter(named), ""), ()))
+    named = {
+        labels.get(kind_label, ""),
+        *(view.snapshot.nodes[name].node.labels.get(kind_label, "") for name in nodes),
+        *(each.kind for each in gone),
+    }
+    lead = lead_time_quantile([lead for each in sorted(named - {""}) for lead in seen.get(each, ())])
     described = lead_time_quantile(kind.lead_times)
     assert described is not None
     takes_profile = not kind.profiles or not {profile, profile_of(profile)}.isdisjoint(kind.profiles)

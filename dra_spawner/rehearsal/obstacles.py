@@ -206,13 +206,22 @@ def _notes_of_kind(situation: RehearsalSituation, new: NewNodes) -> Iterator[Reh
     if slots and not new.template_node:
         yield _note(
             ProblemCode.NOT_KNOWN,
-            f"no node of {supply.name} is present: {supply.slots} servers on each are described, not proved",
+            f"no node of {supply.name} {'shows all of its devices' if supply.nodes else 'is present'}: "
+            f"{supply.slots} servers on each are described, not proved",
             new.servers,
         )
     elif supply.slots and len(slots) > 1 and slots[0] != supply.slots:
         yield _note(
             ProblemCode.NOT_KNOWN,
             f"a new node of {supply.name} runs {slots[0]} servers; the description says {supply.slots}",
+        )
+    if slots and new.servers_on_nodes is not None:
+        fewest, most = new.servers_on_nodes
+        yield _note(
+            ProblemCode.NOT_KNOWN,
+            f"nodes of {supply.name} differ: {fewest} to {most} servers fit on one. New nodes are assumed to be like "
+            f"{new.template_node}",
+            new.servers,
         )
     if slots and not supply.lead_is_known:
         yield _note(

@@ -72,7 +72,7 @@ class SeenNodes:
                 if self._is_due(kind, view.now):
                     due.setdefault(kind, []).append(name)
         for kind, nodes in due.items():
-            seen = {each.key: each for each in self._of_kind(view, kind, sorted(nodes)[:_MAX_COMPARED])}
+            seen = {each.key: each for each in self._of_kind(view, kind, _fullest(view, nodes))}
             old = [each for each in self._kinds.get(kind, {}).values() if each.key not in seen]
             newest = sorted((*seen.values(), *old), key=lambda each: each.at, reverse=True)
             self._kinds[kind] = {each.key: each for each in newest[:_MAX_DISTINCT]}
@@ -103,3 +103,10 @@ class SeenNodes:
             except TemplateError:
                 continue  # it is changing at this moment
         return list(found.values())
+
+
+def _fullest(view: View, nodes: Iterable[str]) -> list[str]:
+    """The nodes with the most devices, which show most of what their kind has."""
+    slices = view.index.slices_of_node
+    counts = {name: sum(len(item.devices) for item in slices.get(name, ())) for name in nodes}
+    return sorted(counts, key=lambda name: (-counts[name], name))[:_MAX_COMPARED]

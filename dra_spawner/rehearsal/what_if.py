@@ -18,6 +18,7 @@ from dra_spawner.placeholders.planner.preemption import find_preemption
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.placeholders.planner.view import View, without_label
 from dra_spawner.rehearsal.capacity import measure_capacity
+from dra_spawner.rehearsal.node_looks import looks_of_kind
 from dra_spawner.rehearsal.node_supply import NodeSupply
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
@@ -76,6 +77,8 @@ class Simulation:
     on_free_capacity, after_preemption
         Those of them that would fit elsewhere if they were started again, before the further users: on free capacity,
         or when placeholders are preempted for them.
+    differing
+        Kinds whose nodes differ, each with the node that the added ones are like.
     """
 
     question: WhatIf
@@ -86,6 +89,7 @@ class Simulation:
     lost_servers: int
     on_free_capacity: int
     after_preemption: int
+    differing: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def starting(self) -> int:
@@ -111,6 +115,9 @@ class Simulation:
             parts.append(
                 f"{self.moved_servers} of {self.lost_servers} servers on lost nodes fit elsewhere{self._preempting}."
             )
+        parts += [
+            f"Nodes of {kind} differ; the added ones are like {node}." for kind, node in sorted(self.differing.items())
+        ]
         return " ".join(parts) or "Nothing was asked."
 
     @property
@@ -150,8 +157,12 @@ def simulate(
     snapshot.limit_searches(CommonBudget(lambda: budget))
     for name, count in sorted(question.added.items()):
         _add_nodes(snapshot, _template_of_node(snapshot, name), count, "what-if")
+    differing: dict[str, str] = {}
     for kind, count in sorted(question.added_of_kind.items()):
-        _add_nodes(snapshot, _template_of_kind(snapshot, kind, supplies), count, "what-if-kind")
+        template, differs = _template_of_kind(View(snapshot, now, namespaces=namespaces), kind, supplies)
+        if differs:
+            differing[kind] = template.node.name
+        _add_nodes(snapshot, template, count, "what-if-kind")
     before = View(snapshot, now, namespaces=namespaces)
     lost = Counter(before.shape_of(pod) for name in question.lost for pod in before.users_of_node.get(name, ()))
     for name in question.lost:
@@ -180,6 +191,7 @@ def simulate(
         lost.total(),
         sum(moved.values()),
         preempting,
+        differing,
     )
 
 
@@ -197,12 +209,17 @@ def _template_of_node(snapshot: Snapshot, name: str) -> NodeTemplate:
         raise ImpossibleChange(str(error)) from None
 
 
-def _template_of_kind(snapshot: Snapshot, kind: str, supplies: Sequence[NodeSupply]) -> NodeTemplate:
+def _template_of_kind(view: View, kind: str, supplies: Sequence[NodeSupply]) -> tuple[NodeTemplate, bool]:
+    """The fullest of the most frequent nodes of a kind, and whether other nodes of the kind differ."""
     supply = next((each for each in supplies if each.name == kind), None)
-    if supply is not None and supply.past:
-        return supply.past[0].template  # it had all of its devices
-    if supply is not None and supply.nodes:
-        return _template_of_node(snapshot, supply.nodes[0])
+    problem = ""
+    for looks in looks_of_kind(view, supply.nodes, supply.past) if supply is not None else ():
+        for look in looks:
+            if look.template is not None:
+                return look.template, len(looks) > 1
+            problem = problem or look.problem
+    if problem:
+        raise ImpossibleChange(problem)
     raise ImpossibleChange(f"no node of the kind {kind} is present or remembered")
 
 

@@ -80,9 +80,7 @@ def withdraws_held_devices(driver: str) -> bool:
     return driver in _WITHDRAWING
 
 
-def find_doubts(
-    node_name: str, pools: Mapping[PoolId, Sequence[ResourceSlice]], held: Iterable[Held]
-) -> DeviceDoubts:
+def find_doubts(node_name: str, pools: Mapping[PoolId, Sequence[ResourceSlice]], held: Iterable[Held]) -> DeviceDoubts:
     """Doubts about one node.
 
     Parameters

@@ -19,8 +19,18 @@ from dra_spawner.dra.objects import (
     PoolId,
     Requirement,
     ResourceSlice,
+    Taint,
 )
-from dra_spawner.names import CLOUD_PROVIDER_PREFIX, HOSTNAME, NODE_PREFIX, STARTUP_TAINT_PREFIX
+from dra_spawner.names import (
+    ATTRACT,
+    CLOUD_PROVIDER_PREFIX,
+    DRAINING,
+    HOSTNAME,
+    IMAGES_READY,
+    LATE,
+    NODE_PREFIX,
+    STARTUP_TAINT_PREFIX,
+)
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.fitting import NodeAnswer
 from dra_spawner.simulator.nodes import SchedulableNode
@@ -28,7 +38,7 @@ from dra_spawner.simulator.pods import ClaimReference, Pod
 from dra_spawner.simulator.snapshot import Snapshot
 from dra_spawner.simulator.snapshot_errors import SnapshotError, SnapshotProblem, find
 
-__all__ = ["AddedNode", "NodeTemplate", "TemplateError", "add_node", "template_of"]
+__all__ = ["AddedNode", "NodeTemplate", "TemplateError", "add_node", "lasting_taints", "template_of"]
 
 _NODE_NAME_FIELD: Final = "metadata.name"
 _MAX_LABEL: Final = 63
@@ -87,7 +97,10 @@ class AddedNode:
 
 
 def template_of(snapshot: Snapshot, node_name: str) -> NodeTemplate:
-    """Make a template from a node, without a cordon and taints of its present state.
+    """Make a template from a node, without its present state.
+
+    Its state is a cordon, readiness, labels of draining, attraction and a late image, and taints of the node and of its
+    devices: drivers taint devices that are broken.
 
     Raises
     ------
@@ -104,9 +117,16 @@ def template_of(snapshot: Snapshot, node_name: str) -> NodeTemplate:
     pods = tuple(pod for pod in state.pods if pod.controller in (_DAEMON_SET, _STATIC) and not pod.is_deleted)
     pools = frozenset(item.pool_id for item in slices)
     claims = [_own_claim(tracked, node_name, pools) for pod in pods for tracked in _created_for(pod, snapshot)]
-    taints = tuple(taint for taint in state.node.taints if not taint.key.startswith(_PASSING_TAINTS))
-    node = replace(state.node, is_unschedulable=False, taints=taints)
+    labels = {key: value for key, value in state.node.labels.items() if key not in (DRAINING, ATTRACT)}
+    if labels.get(IMAGES_READY) == LATE:
+        del labels[IMAGES_READY]
+    node = replace(state.node, is_unschedulable=False, is_ready=True, taints=lasting_taints(state.node), labels=labels)
     return NodeTemplate(node, slices, pods, tuple(claims), notes)
+
+
+def lasting_taints(node: SchedulableNode) -> tuple[Taint, ...]:
+    """Taints of a node that are no state of this one node."""
+    return tuple(taint for taint in node.taints if not taint.key.startswith(_PASSING_TAINTS))
 
 
 def add_node(snapshot: Snapshot, template: NodeTemplate, suffix: str) -> AddedNode:
@@ -165,7 +185,7 @@ def _own_slices(snapshot: Snapshot, node_name: str) -> tuple[tuple[ResourceSlice
                 f"node {node_name}: pool {pool_id} is incomplete, or not the node's own: "
                 f"generation {newest} has {len(current)} of {count} slices here"
             )
-        own += current
+        own += [replace(item, devices=tuple(replace(each, taints=()) for each in item.devices)) for item in current]
     return tuple(own), tuple(notes)
 
 

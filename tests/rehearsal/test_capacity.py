@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from dra_spawner import names
 from dra_spawner.calendars.occurrences import IN_TOTAL
+from dra_spawner.dra.devices import Taint
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.rehearsal.node_supply import NodeSupply, present_kinds
 from dra_spawner.rehearsal.rehearsal_problems import ProblemCode
@@ -185,3 +186,63 @@ def test_another_node_of_the_kind_is_the_template_where_the_first_does_not_do() 
         world.node(f"in-{zone}", cpu="2", labels={names.INSTANCE_TYPE: "std", "zone": zone})
     found = answer(world, expect(6, user_shape(nodeSelector={"zone": "b"})))
     assert (found.free, found.orders[0].template_node, found.orders[0].nodes) == (2, "in-b", 2)
+
+
+def _broken(world: World, node: str, how: str) -> None:
+    """A node that shows less than its kind has."""
+    (item,) = (each for each in world.snapshot.slices.values() if each.node_name == node)
+    if how == "tainted":
+        taint = Taint("example.com/broken", "", "NoExecute")
+        devices = tuple(replace(each, taints=(taint,)) for each in item.devices)
+        world.snapshot.put(replace(item, devices=devices))
+    elif how == "withdrawn":
+        world.snapshot.put(replace(item, devices=item.devices[:1]))
+    else:
+        labels = {**world.snapshot.nodes[node].node.labels, names.DRAINING: names.ORDERED}
+        world.snapshot.put(
+            replace(world.snapshot.nodes[node].node, is_unschedulable=True, is_ready=False, labels=labels)
+        )
+
+
+@all_of_them(
+    "broken, how",
+    {f"{how} {name}": (name, how) for how in ("tainted", "withdrawn", "drained and not ready") for name in ("a", "b")},
+)
+def test_the_state_of_one_node_is_not_its_kind(broken: str, how: str) -> None:
+    """Which of the nodes sorts first does not matter."""
+    world = hub("a", "b")
+    _broken(world, broken, how)
+    given = [replace(each, max_nodes=8) for each in supplies(world)]
+    found = answer(world, expect(48), given)
+    assert found.is_possible, found.verdict
+    assert {each.slots[0] for each in found.orders} == {8}
+    assert not any("differ" in each.message for each in found.problems)
+
+
+@all_of_them(
+    "small, slots, servers", {"the first": ("a", None, 3), "the last": ("c", None, 3), "described": ("a", 8, 8)}
+)
+def test_nodes_of_a_kind_that_differ_are_named(small: str, slots: int | None, servers: int) -> None:
+    world = hub(*({"a", "b", "c"} - {small}))
+    world.node(small, gpus=2, memory="40Gi", cpu="3")
+    found = answer(world, expect(60), [replace(each, slots=slots) for each in supplies(world)])
+    (order,) = found.orders
+    assert order.slots[0] == servers
+    (note,) = (each.message for each in found.problems if "differ" in each.message)
+    like = small if slots is None else min({"a", "b", "c"} - {small})
+    assert note == f"nodes of g2 differ: 3 to 8 servers fit on one. New nodes are assumed to be like {like}"
+
+
+def test_devices_in_doubt_count_for_nobody() -> None:
+    """A server has a GPU that its driver does not publish any more: what else is there is not known."""
+    world = hub("a", "b")
+    world.user("ada", {"gpu": gpu_claim()}, requires_ready=False)
+    world.settle()
+    node = world.node_of("ada")
+    (item,) = (each for each in world.snapshot.slices.values() if each.node_name == node)
+    (claim,) = world.snapshot.claims.values()
+    (held,) = claim.claim.status.devices or ()
+    assert answer(world, expect(12)).free == 12
+    world.snapshot.put(replace(item, devices=tuple(each for each in item.devices if each.id != held.id)))
+    found = answer(world, expect(12))
+    assert (found.free, [each.slots for each in found.orders]) == (8, [(4,)])

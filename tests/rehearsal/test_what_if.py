@@ -9,7 +9,7 @@ import pytest
 from dra_spawner import names
 from dra_spawner.dra.budget import SearchBudget
 from dra_spawner.placeholders.planner.cluster_index import Namespaces
-from dra_spawner.rehearsal.node_supply import supplies_of_known_kinds
+from dra_spawner.rehearsal.node_supply import NodeSupply, supplies_of_known_kinds
 from dra_spawner.rehearsal.seen_nodes import SeenNodes
 from dra_spawner.rehearsal.what_if import ImpossibleChange, Simulation, WhatIf, simulate
 from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, SHARE, gpu_claim
@@ -61,3 +61,24 @@ def test_servers_of_a_lost_node_use_free_capacity_first_and_then_placeholders() 
     found = lost(world, "b", users=1)
     assert (found.lost_servers, found.moved_servers, found.starting) == (0, 0, 0)
     assert len(world.view().placeholders) == 1, "the cluster itself is as before"
+
+
+def test_a_node_of_a_kind_is_like_the_fullest_of_its_nodes() -> None:
+    """Whichever of them sorts first."""
+    for small in ("a", "c"):
+        world = hub("b")
+        world.node(small, gpus=1, memory="40Gi")
+        supplies = supplies_of_known_kinds(world.view(), names.INSTANCE_TYPE, timedelta())
+
+        def asked(world: World, given: tuple[NodeSupply, ...], kind: str) -> Simulation:
+            view, question = world.view(), WhatIf("gpu", GPU, 9, added_of_kind={kind: 2})
+            with world.snapshot.trial():
+                budget, shapes = SearchBudget(100_000), {GPU.id: GPU}
+                return simulate(world.snapshot, view.now, Namespaces(), NAMESPACE, shapes, question, budget, given)
+
+        found = asked(world, supplies, "g2")
+        assert found.starting == 3 + 2 * 2
+        assert "differ" not in found.sentence, "one GPU is missing there"
+        world.node("d", gpus=2, memory="40Gi", cpu="4")
+        found = asked(world, supplies_of_known_kinds(world.view(), names.INSTANCE_TYPE, timedelta()), "g2")
+        assert found.sentence.endswith("Nodes of g2 differ; the added ones are like b.")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dra_spawner import names
 from dra_spawner.dra.node_selector import node_name_selector
 from dra_spawner.dra.objects import DeviceClass
 from dra_spawner.simulator.claims import ClaimTemplate, ObjectKey, TrackedClaim
@@ -222,10 +223,17 @@ def test_state_of_one_node_is_not_its_kind():
         {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"},
         {"key": "gpu", "effect": "NoSchedule"},
     ]
-    snapshot = Snapshot([node("n1", taints=taints, unschedulable=True)])
-    new = template_of(snapshot, "n1").node
+    labels = {"zone": "a", names.DRAINING: names.ORDERED, names.ATTRACT: names.TRUE, names.IMAGES_READY: names.LATE}
+    broken = make_slice(devices=[device_json("d0", taints=[{"key": "broken", "effect": "NoExecute"}])])
+    old = replace(node("n1", taints=taints, unschedulable=True, labels=labels), is_ready=False)
+    template = template_of(Snapshot([old, broken]), "n1")
+    new = template.node
     assert [taint.key for taint in new.taints] == ["gpu"]
     assert not new.is_unschedulable
+    assert new.is_ready
+    assert names.LATE not in new.labels.values()
+    assert not {names.DRAINING, names.ATTRACT} & new.labels.keys()
+    assert [each.taints for item in template.slices for each in item.devices] == [()]
 
 
 def test_static_pods_are_present_on_new_nodes():

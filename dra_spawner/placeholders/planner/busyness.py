@@ -75,7 +75,8 @@ class NodesBusyness:
             return Busyness(len(users), _figure(state, others, pools, claims)), [*named, *pools]
 
         found: Busyness = view.index.busyness.of(name, (state, users), compute)
-        return found
+        # What is not published is no measure of what is in use.
+        return Busyness(found.users, None) if view.doubts_of(name).missing else found
 
 
 def _figure(

@@ -16,6 +16,7 @@ from dra_spawner.dra.objects import PoolId, ResourceSlice
 from dra_spawner.placeholders.planner.device_memo import DeviceMemo
 from dra_spawner.placeholders.planner.node_memo import NodeMemo
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
+from dra_spawner.simulator.device_doubts import DeviceDoubts
 from dra_spawner.simulator.failed_fits import FailedFits
 from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pods import Pod
@@ -136,6 +137,8 @@ class ClusterIndex:
         By pending pod: as it is, and as if all nodes were ready.
     busyness
         `Busyness` of nodes.
+    doubts
+        `DeviceDoubts` of nodes.
     of_devices
         Results that follow from all slices and device classes.
     """
@@ -171,6 +174,7 @@ class ClusterIndex:
         self._touched: dict[str, int] = {}
         self.fit_memos: dict[ObjectKey, tuple[Pod, FitMemos, FitMemos]] = {}
         self.busyness: NodeMemo[Any] = NodeMemo()
+        self.doubts: NodeMemo[DeviceDoubts] = NodeMemo()
         self.of_devices = DeviceMemo()
 
     def refresh(self, snapshot: Snapshot, namespaces: Namespaces | Collection[str] | None) -> None:
@@ -184,6 +188,7 @@ class ClusterIndex:
             self._add_pod(key, pod)
         for key, claim_before, claim in self._claims.changes(snapshot.state.claims):
             self.busyness.object_changed(key)
+            self.doubts.object_changed(key)
             if claim_before is not None:
                 self.warm_claims.pop(key, None)
             if claim is not None and _is_warm(claim) and within.is_own(key, claim.labels):
@@ -225,7 +230,8 @@ class ClusterIndex:
         nodes = self._nodes.items
         if len(self._touched) > len(nodes) + SPARE:
             self._touched = {name: number for name, number in self._touched.items() if name in nodes}
-        self.busyness.trim(len(self._claims.items) + len(self.slices_of_pool) + SPARE)
+        for memo in (self.busyness, self.doubts):
+            memo.trim(len(self._claims.items) + len(self.slices_of_pool) + SPARE)
 
     def fit_memos_of(self, pod: Pod) -> FitMemos:
         """Memos for a pending pod, empty unless they are for this very object."""
@@ -306,6 +312,7 @@ class ClusterIndex:
             self._touch(name)
             del self.created[name]
             self.busyness.forget(name)
+            self.doubts.forget(name)
             for names in self.labelled.values():
                 names.discard(name)
             for _, *memos in self.fit_memos.values():
@@ -323,8 +330,9 @@ class ClusterIndex:
             if item is not None:
                 if item.node_name:
                     self._touch(item.node_name)
-                self.busyness.object_changed(item.pool_id)
-                self.busyness.forget(item.node_name or "")
+                for memo in (self.busyness, self.doubts):
+                    memo.object_changed(item.pool_id)
+                    memo.forget(item.node_name or "")
         if before is not None:
             _remove(self.slices_of_node, before.node_name or "", before)
             _remove(self.slices_of_pool, before.pool_id, before)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import islice
+from typing import Final
 
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import Action, CreatePlaceholder, DeletePlaceholder, Hold, LabelNode
@@ -37,6 +39,9 @@ from dra_spawner.placeholders.planner.token_bucket import Tokens
 from dra_spawner.placeholders.planner.undecided import Unknown
 from dra_spawner.placeholders.planner.view import View
 from dra_spawner.simulator.claims import ObjectKey
+
+#: Limit of nodes with doubtful devices that a new placeholder names.
+_MAX_AVOIDED: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +143,7 @@ def decide(view: View, policy: Policy, planner_state: PlannerState) -> Decisions
     numbers, planner_state, denied, limited = _numbers(
         view, policy, planner_state, servers, ending, keeps_free=keeps_free
     )
-    numbers = tuple(_elsewhere(each, policy, planner_state) for each in numbers)
+    numbers = _elsewhere(view, policy, planner_state, numbers)
     # Without all shapes it is unknown which nodes are for users.
     attraction: tuple[LabelNode, ...] = ()
     if policy.is_complete:
@@ -177,10 +182,20 @@ def _avoided(
     return {**found, **{pod.node_name: view.now for pod in failed if pod.claims and has_failed(pod)}}
 
 
-def _elsewhere(action: Action, policy: Policy, planner_state: PlannerState) -> Action:
-    if isinstance(action, CreatePlaceholder) and planner_state.avoided and policy.shapes[action.shape].wants_devices:
-        return replace(action, avoid=tuple(sorted(planner_state.avoided)))
-    return action
+def _elsewhere(
+    view: View, policy: Policy, planner_state: PlannerState, actions: tuple[Action, ...]
+) -> tuple[Action, ...]:
+    """The same with new placeholders with devices on other nodes than those with broken or doubtful devices."""
+    if not any(isinstance(each, CreatePlaceholder) and policy.shapes[each.shape].wants_devices for each in actions):
+        return actions
+    doubtful = (name for name in view.snapshot.nodes if view.doubts_of(name).missing)
+    avoid = tuple(sorted({*planner_state.avoided, *islice(doubtful, _MAX_AVOIDED)}))
+    return tuple(
+        replace(each, avoid=avoid)
+        if isinstance(each, CreatePlaceholder) and policy.shapes[each.shape].wants_devices
+        else each
+        for each in actions
+    )
 
 
 def _numbers(

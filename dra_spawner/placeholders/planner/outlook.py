@@ -95,6 +95,9 @@ _IN_USE: Final = "Everything that it needs is in use; it starts when another ser
 _IN_USE_AND_AWAITED: Final = (
     "Everything that it needs is in use, and other servers wait for it; it starts when enough servers stop."
 )
+_IN_DOUBT: Final = Outlook(
+    OutlookState.UNKNOWN, "It is not known whether it can start: a machine does not show all that is in use there."
+)
 _NOT_POSSIBLE_NOW: Final = Outlook(
     OutlookState.UNKNOWN, "No machine can run it at present, and it is not known when one can."
 )
@@ -198,7 +201,7 @@ class _WithoutCapacity:
             kind = self._kind(placement.like) if placement.like in snapshot.nodes else None
             if kind is not None and self._is_certain(kind, placement.like):
                 return self._with_node(busy(), kind)
-            return self._when_stopped(busy())
+            return _IN_DOUBT if placement.doubt else self._when_stopped(busy())
 
     def _with_node(self, busy: BusyServers, kind: str, coming: str = "") -> Outlook:
         sentence = _COMES if coming else _IS_ADDED

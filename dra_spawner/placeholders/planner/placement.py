@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,6 +13,7 @@ from dra_spawner import names
 from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.placeholders.planner.busyness import NodesBusyness
 from dra_spawner.placeholders.planner.hypothetical_pods import simulated_user
+from dra_spawner.placeholders.planner.node_doubts import why_in_doubt
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.preemption import Preemption, find_preemption
 from dra_spawner.placeholders.planner.scale_up_estimate import ScaleUpEstimate, estimate_scale_up
@@ -57,6 +58,8 @@ class Placement:
         A present node of the kind that is needed, if the server fits on one more of it.
     refusals
         Why it fits on no kind of node, if it never can.
+    doubt
+        Why it may not get the devices that the scheduler would give it on a present node; empty if there is none.
     """
 
     kind: PlacementKind
@@ -66,6 +69,7 @@ class Placement:
     preemption: Preemption | None = None
     like: str = ""
     refusals: tuple[NodeAnswer, ...] = ()
+    doubt: str = ""
 
 
 def find_placement(
@@ -96,13 +100,28 @@ def find_placement(
     pod, templates = simulated_user(shape, namespace)
     with view.snapshot.trial():
         _add(view.snapshot, templates)
-        node = view.snapshot.first_fitting(pod, lambda names: _in_order(view, busyness, names))
+        doubts: dict[str, str] = {}
+
+        def without_doubt(names: Iterable[str]) -> Iterator[str]:
+            for name in _in_order(view, busyness, names):
+                if doubt := why_in_doubt(view.doubts_of(name), view.snapshot, pod, name):
+                    doubts[name] = doubt
+                else:
+                    yield name
+
+        node = view.snapshot.first_fitting(pod, without_doubt)
         if node:
             return Placement(PlacementKind.FRESH, f"free on node {node}", node)
         # Without devices, free capacity serves equally well, and may be on a busier node.
         if not shape.wants_devices and (warm := _warm(view, shape, namespace, busyness)) is not None:
             return warm
-        free = [each for each in view.placeholders.values() if each.is_free]
+        free = [
+            each
+            for each in view.placeholders.values()
+            if each.is_free
+            and each.node not in doubts
+            and not (shape.wants_devices and view.doubts_of(each.node).missing)
+        ]
         preemption = None
         with suppress(Undecided):  # the reasons below say why
             preemption = find_preemption(view.snapshot, pod, free, busyness)
@@ -114,7 +133,11 @@ def find_placement(
                 preemption=preemption,
             )
         scale_up = estimate_scale_up(view, policy, shape, pod, drivers_of_kind, kinds_first)
-        return _with_more_nodes(scale_up, policy, view.snapshot.fits(pod, explain=True))
+        if not doubts:
+            return _with_more_nodes(scale_up, policy, view.snapshot.fits(pod, explain=True))
+        name, doubt = min(doubts.items())
+        reason = f"node {name} is not counted on: {doubt}"
+        return Placement(PlacementKind.SCALE_UP, reason, like=scale_up.like, doubt=doubt)
 
 
 def group_alike_nodes(view: View, shape: Shape) -> bool:

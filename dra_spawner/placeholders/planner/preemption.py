@@ -243,6 +243,9 @@ class _Preemptions:
     def _preemption_among(
         self, placeholders: Iterable[Placeholder], pod: Pod, failed_fits: FailedFits | None = None
     ) -> Preemption | None:
+        if wants_devices(pod):
+            # A device that is freed there may not be free.
+            placeholders = [each for each in placeholders if not self._view.doubts_of(each.node).missing]
         return find_preemption(self._view.snapshot, pod, placeholders, self._busyness, failed_fits)
 
     def _fitting(self, pod: Pod, node: str, done: str = "") -> PendingUser:

@@ -18,6 +18,7 @@ from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import DeletePlaceholder, Hold, LabelNode, delete_placeholder
 from dra_spawner.placeholders.planner.busyness import DAEMONS, NodesBusyness
 from dra_spawner.placeholders.planner.hypothetical_pods import pods_by_kind, simulated_placeholder
+from dra_spawner.placeholders.planner.node_doubts import why_in_doubt
 from dra_spawner.placeholders.planner.planner_state import PlannerState, TrackedLabel
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.safeguards import safeguard_of
@@ -259,7 +260,11 @@ def _all_fit_elsewhere(view: View, policy: Policy, name: str, held: Collection[P
             pod = _replacement(view, policy, placeholder, number)
             if pod is None:
                 return False
-            fitting = [each for each in snapshot.fits(pod, explain=False).fitting if each not in closed]
+            fitting = [
+                each
+                for each in snapshot.fits(pod, explain=False).fitting
+                if each not in closed and not why_in_doubt(view.doubts_of(each), snapshot, pod, each)
+            ]
             if not fitting:
                 return False
             snapshot.schedule(pod, fitting[0])

@@ -18,7 +18,7 @@ from dra_spawner.placeholders.planner.view import View, allows, without_label
 from dra_spawner.simulator.claims import ClaimTemplate
 from dra_spawner.simulator.fitting import NodeAnswer
 from dra_spawner.simulator.node_fit import FitCode
-from dra_spawner.simulator.node_templates import TemplateError, add_node, template_of
+from dra_spawner.simulator.node_templates import TemplateError, add_node, lasting_taints, template_of
 from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pods import Pod
 
@@ -109,7 +109,7 @@ def complete_nodes(view: View, names: Collection[str], drivers: frozenset[str]) 
     return [
         name
         for name, (complete, _) in found.items()
-        if view.snapshot.nodes[name].node.is_ready and complete >= expected
+        if view.snapshot.nodes[name].node.is_ready and complete >= expected and not view.doubts_of(name).missing
     ]
 
 
@@ -118,8 +118,7 @@ def alike_key(view: View, state: NodeState) -> Hashable:
     node = state.node
     marks = {key: value for key, value in node.labels.items() if key not in _OUR_LABELS and value != node.name}
     devices = sorted((each.pool_id.driver, len(each.devices)) for each in view.index.slices_of_node.get(node.name, ()))
-    taints = tuple(each for each in node.taints if not each.key.startswith(names.NODE_PREFIX))
-    return frozenset(marks.items()), tuple(sorted(node.allocatable.items())), taints, tuple(devices)
+    return frozenset(marks.items()), tuple(sorted(node.allocatable.items())), lasting_taints(node), tuple(devices)
 
 
 _Probe = tuple[Pod, ClaimTemplate | None]

@@ -15,11 +15,13 @@ from dra_spawner.dra.node_selector import NodeSelector
 from dra_spawner.dra.taints import tolerates
 from dra_spawner.placeholders.lifecycle import PLACEHOLDER, Cause, PlaceholderState, seen_state
 from dra_spawner.placeholders.planner.cluster_index import ClusterIndex, Namespaces
+from dra_spawner.placeholders.planner.node_doubts import doubts_of, is_held_in_doubt
 from dra_spawner.placeholders.planner.quotas import Quota
 from dra_spawner.placeholders.planner.search_ledger import SearchLedger
 from dra_spawner.placeholders.planner.shapes import Shape, is_extended_resource
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.simulator.device_doubts import DeviceDoubts
 from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot
@@ -325,11 +327,17 @@ class View:
         reservation = next((each for each in reservations if each is not None), None) or reserved
         state = seen_state(
             is_scheduled=bool(pod.node_name),
-            is_started=_is_proven(pod) and is_ready_for_users(self.snapshot.nodes.get(pod.node_name)),
+            is_started=_is_proven(pod)
+            and is_ready_for_users(self.snapshot.nodes.get(pod.node_name))
+            and not is_held_in_doubt(self.index, self.snapshot, pod, keys),
             is_reserved=reservation is not None,
             is_ended=False,
         )
         return Placeholder(pod, pod.labels.get(names.SHAPE, ""), state, keys, reservation)
+
+    def doubts_of(self, name: str) -> DeviceDoubts:
+        """Doubts about the devices of a node."""
+        return doubts_of(self.index, self.snapshot, name)
 
     def age_of_node(self, name: str) -> timedelta:
         """Age of a node; zero if that is not known."""
