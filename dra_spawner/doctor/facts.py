@@ -9,6 +9,7 @@ from enum import StrEnum
 from dra_spawner import names
 from dra_spawner.dra.objects import DeviceClass, ResourceSlice
 from dra_spawner.json_types import JsonObject
+from dra_spawner.simulator.claims import TrackedClaim
 
 __all__ = ["Account", "DoctorFacts", "HttpAnswer", "NeededRight", "RightAnswer", "ServiceSettings", "Unseen"]
 
@@ -151,6 +152,7 @@ class DoctorFacts:
     packages: Mapping[str, str] = field(default_factory=dict)
     classes: tuple[DeviceClass, ...] | None = None
     slices: tuple[ResourceSlice, ...] | None = None
+    claims: tuple[TrackedClaim, ...] | None = None
     nodes: tuple[JsonObject, ...] | None = None
     hub_namespace_pods: tuple[JsonObject, ...] | None = None
     server_namespaces: frozenset[str] | None = None

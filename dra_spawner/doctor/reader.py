@@ -32,6 +32,7 @@ from dra_spawner.dra.objects import DeviceClass, ObjectError, ResourceSlice
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.kube.rights import missing_rule
+from dra_spawner.simulator.claims import TrackedClaim
 from dra_spawner.versions import own_packages
 
 __all__ = ["DoctorReader", "Questions"]
@@ -135,7 +136,7 @@ class DoctorReader:
         in_hub = f"of namespace {namespace}"
         groups = await self._try("The APIs of the API server", self._groups())
         (
-            (gates, classes, slices, other_policies),
+            (gates, classes, slices, claims, other_policies),
             (nodes, pods, servers, control_plane),
             (deployments, daemon_sets, services, policies),
             (priority_classes, shapes, lease, user, _),
@@ -144,6 +145,7 @@ class DoctorReader:
                 self._try("The feature gates of the API server", self._gates()),
                 self._list("The device classes", names.RESOURCE_API, "deviceclasses"),
                 self._list("The devices", names.RESOURCE_API, "resourceslices"),
+                self._list("The claims of all namespaces", names.RESOURCE_API, "resourceclaims"),
                 self._other_policies(groups or {}),
             ),
             _gathered(
@@ -186,6 +188,7 @@ class DoctorReader:
             classes=self._decoded(classes, DeviceClass.from_json),
             # In a thread: a service answers meanwhile, and there may be 40,000 devices.
             slices=await asyncio.to_thread(self._decoded, slices, ResourceSlice.from_json),
+            claims=await asyncio.to_thread(self._decoded, claims, TrackedClaim.from_json),
             nodes=nodes,
             hub_namespace_pods=pods,
             server_namespaces=frozenset(map(_namespace_of, servers)) if servers is not None else None,

@@ -7,13 +7,13 @@ parent (``parentUUID``, ``parentPciAddr``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from dra_spawner.dra.devices import Device
+from dra_spawner.dra.devices import Device, PoolId, ResourceSlice
 
-__all__ = ["SameHardware", "same_hardware"]
+__all__ = ["SameHardware", "pairs_by_node", "same_hardware"]
 
 _PARENT: Final = "parent"
 _PCI: Final = frozenset({"pcibusid", "pciaddr", "pciaddress", "pcibusaddress"})
@@ -77,6 +77,28 @@ def same_hardware(devices: Iterable[Device]) -> tuple[SameHardware, ...]:
                 if is_part or pair[0] < pair[1]:
                     found.setdefault(pair, SameHardware(other, device, is_part))
     return tuple(found[pair] for pair in sorted(found))
+
+
+def pairs_by_node(slices: Iterable[ResourceSlice]) -> Iterator[SameHardware]:
+    """One pair for each device of each node that is the same hardware as others.
+
+    Parameters
+    ----------
+    slices
+        All slices; of each pool, those of the newest generation count.
+    """
+    slices = tuple(slices)
+    newest: dict[PoolId, int] = {}
+    for item in slices:
+        newest[item.pool_id] = max(item.generation, newest.get(item.pool_id, item.generation))
+    devices: dict[str, list[Device]] = {}
+    for item in slices:
+        for device in item.devices if item.generation == newest[item.pool_id] else ():
+            if node := item.node_name or device.node_name:
+                devices.setdefault(node, []).append(device)
+    for node in sorted(devices):
+        first = {pair.device.id: pair for pair in reversed(same_hardware(devices[node]))}
+        yield from (first[device] for device in sorted(first))
 
 
 def _identity(device: Device) -> _Identity | None:

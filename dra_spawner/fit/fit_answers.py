@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dra_spawner.dra.allocator import AllocationError, DoesNotFit
@@ -11,8 +11,10 @@ from dra_spawner.dra.errors import FatalReason
 from dra_spawner.dra.features import Features, Quirks
 from dra_spawner.dra.miscounts import miscounts
 from dra_spawner.dra.objects import ResourceClaim
+from dra_spawner.dra.same_hardware import pairs_by_node
 from dra_spawner.dra.verdicts import NodeVerdict, VerdictKind, error_verdict, fitting_verdict
 from dra_spawner.fit.questions import ClusterObjects, FitInput, FitQuestion
+from dra_spawner.simulator.device_doubts import missing_devices
 from dra_spawner.simulator.device_state import DeviceState, Verdict, Verdicts
 from dra_spawner.simulator.search_limits import CommonBudget
 
@@ -163,9 +165,26 @@ def _answer(state: DeviceState, common: ClusterObjects, question: FitQuestion) -
         except AllocationError as error:
             general.append(str(error))
     problems = {name: problem for name, problem in problems.items() if name in nodes}
-    warnings = tuple(text for claim in claims.values() for text in miscounts(claim, claim.status.devices or ()))
+    warnings = (
+        *(text for claim in claims.values() for text in miscounts(claim, claim.status.devices or ())),
+        *_doubts(state, claims.values()),
+    )
     problem = general[0] if general else ""
     return Answer(question.name, wanted, nodes, problem, problems, verdicts, warnings, refused_object)
+
+
+def _doubts(state: DeviceState, claims: Iterable[ResourceClaim]) -> Iterator[str]:
+    """Why a server may not get devices that kube-scheduler gives away."""
+    slices = state.slices.values()
+    held = [(str(claim), part) for claim in claims for part in claim.status.devices or ()]
+    for missing in missing_devices(slices, held):
+        yield (
+            f"{missing}: kube-scheduler does not count what it takes of pool {missing.device.driver}/"
+            f"{missing.device.pool}, so no verdict on this pool is certain"
+        )
+    for pair in pairs_by_node(slices):
+        part = "as its parts, too" if pair.is_part else f"as {pair.other.id}, too"
+        yield f"device {pair.device.id} is published {part}, without shared counters: it may be given away twice"
 
 
 def _add(state: DeviceState, own: ClusterObjects) -> None:

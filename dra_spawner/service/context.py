@@ -195,6 +195,8 @@ class ServiceContext:
             found.append(self.leader_label.problem)
         if self.controller is not None:
             found += self.controller.problems()
+        if self.figures is not None:
+            found += self.figures.problems()
         if self.chart_parts is not None:
             found += self.chart_parts.problems()
         if self.scale_ahead is not None:

@@ -134,7 +134,17 @@ def _device_bar(
         # Nobody has a part of it, so that each claim is shown as wide as what is left.
         share = Fraction(1, len(parts) + 1)
         parts = tuple(replace(each, share=share) for each in parts)
-    return Bar(device.id.driver, device.id.pool, device.id.device, product_of(device), parts, is_boundless=is_boundless)
+    # A device that is the same hardware as others, and not offered.
+    blocked = _ONE if use.is_blocked and not parts else _ZERO
+    return Bar(
+        device.id.driver,
+        device.id.pool,
+        device.id.device,
+        product_of(device),
+        parts,
+        blocked,
+        is_boundless=is_boundless,
+    )
 
 
 def _counter_bar(

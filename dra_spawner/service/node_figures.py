@@ -18,6 +18,7 @@ from dra_spawner.service.device_bars import Bar, HolderKind, device_bars
 from dra_spawner.service.stale_nodes import StaleNodes
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.simulator.device_doubts import MissingDevice, withdraws_held_devices
 from dra_spawner.simulator.utilization import NodeUtilization, Utilization
 from dra_spawner.simulator.weighted_utilization import DeviceUse, WeightedUtilization, used_units
 
@@ -27,6 +28,11 @@ _TURN_SECONDS: Final = 0.005
 """Limit of the time for which the event loop is blocked."""
 _UTILIZATION_KINDS: Final = frozenset({Kind.RESOURCE_SLICE, Kind.DEVICE_CLASS})
 """Kinds that a `Utilization` caches."""
+
+#: Limit of the vanished devices and nodes that a problem names.
+_NAMED: Final = 3
+#: Nodes and drivers from which those of nodes that do not exist are forgotten.
+_MAX_PUBLISHED: Final = 50_000
 
 _Holders = dict[DeviceId, list[tuple[ObjectKey, AllocatedDevice]]]
 
@@ -44,6 +50,8 @@ class ClassFigures:
     """Whole devices, and counter sets behind partitions: see `used_units`."""
     used: float = 0.0
     """Sum of the parts of the units that devices of the class use, each from 0 to 1."""
+    missing: int = 0
+    """Allocated devices that are not published any more; while there are any, it is not known how much is in use."""
 
     def add(self, other: ClassFigures) -> None:
         self.devices += other.devices
@@ -51,6 +59,7 @@ class ClassFigures:
         self.blocked_devices += other.blocked_devices
         self.units += other.units
         self.used += other.used
+        self.missing += other.missing
 
     @property
     def idle_devices(self) -> int:
@@ -74,6 +83,7 @@ def class_figures(uses: Sequence[DeviceUse]) -> ClassFigures:
 class _NodeSummary:
     classes: Mapping[tuple[str, str], ClassFigures]
     is_unknown: bool
+    missing: tuple[MissingDevice, ...] = ()
 
 
 class NodeFigures:
@@ -101,6 +111,10 @@ class NodeFigures:
         self._of_node: dict[str, _NodeSummary] = {}
         self._stale = StaleNodes(watch.snapshot)
         self._working = asyncio.Lock()
+        self._published: set[tuple[str, str]] = set()
+        """Nodes and drivers that have published devices of them."""
+        for slice_name in watch.snapshot.slices:
+            self._note_driver(slice_name)
         watch.on_change(self._note)
 
     async def nodes(self, *, after: str = "", limit: int = 100, name: str = "") -> tuple[list[dict[str, Any]], str]:
@@ -256,7 +270,51 @@ class NodeFigures:
             for device_class in utilization.classes_of(use.device):
                 of_class.setdefault(device_class, []).append(use)
         classes = {(device_class, node_pool): class_figures(uses) for device_class, uses in of_class.items()}
-        return _NodeSummary(classes, bool(utilization.of(name).weighted.problems))
+        missing = utilization.doubts_of(name).missing
+        for each in missing:
+            for device_class in self._classes_asked(each):
+                classes.setdefault((device_class, node_pool), ClassFigures()).missing += 1
+        return _NodeSummary(classes, bool(utilization.of(name).weighted.problems), missing)
+
+    def _classes_asked(self, missing: MissingDevice) -> set[str]:
+        """The device classes by which a claim asked for a device."""
+        tracked = self._watch.snapshot.claims.get(ObjectKey(*missing.claim.split("/", 1)))
+        if tracked is None:
+            return set()
+        requests = {part.request for part in tracked.claim.status.devices or () if part.id == missing.device}
+        return {
+            each.device_class_name
+            for request in tracked.claim.requests
+            for each in request.alternatives
+            if (f"{request.name}/{each.name}" if request.first_available else request.name) in requests
+        }
+
+    @property
+    def missing(self) -> tuple[MissingDevice, ...]:
+        """Allocated devices of all nodes that are not published any more, as of the last `refresh`."""
+        return tuple(each for name in sorted(self._of_node) for each in self._of_node[name].missing)
+
+    def problems(self) -> tuple[str, ...]:
+        """Devices and drivers that have vanished, as sentences; devices as of the last `refresh`."""
+        missing = self.missing
+        more = f" {len(missing) - _NAMED:,} more devices are missing." if len(missing) > _NAMED else ""
+        told = [f"{str(each)[0].upper()}{str(each)[1:]} (driver {each.device.driver})." for each in missing[:_NAMED]]
+        return (*told, *([more.strip()] if more else []), *self._lost_drivers())
+
+    def _lost_drivers(self) -> list[str]:
+        """Drivers that published devices of present nodes, and publish none."""
+        nodes = self._watch.snapshot.nodes
+        present = {
+            (item.node_name, item.pool_id.driver) for item in self._watch.snapshot.slices.values() if item.devices
+        }
+        lost: dict[str, list[str]] = {}
+        for node, driver in sorted(self._published - present):
+            if node in nodes and not withdraws_held_devices(driver):
+                lost.setdefault(driver, []).append(node)
+        return [
+            f"The driver {driver} published devices of {_listed(names)}, and publishes none there now."
+            for driver, names in lost.items()
+        ]
 
     def node_pool(self, labels: Mapping[str, str]) -> str:
         """The pool of a node with these labels; empty if no label names one."""
@@ -272,6 +330,23 @@ class NodeFigures:
             self._stale.note(change.kind, change.key)
             if change.kind in _UTILIZATION_KINDS:
                 self._utilization = None
+            if change.kind is Kind.RESOURCE_SLICE:
+                self._note_driver(change.key.name)
+            elif change.kind is Kind.NODE and change.key.name not in self._watch.snapshot.nodes:
+                self._published = {each for each in self._published if each[0] != change.key.name}
+
+    def _note_driver(self, slice_name: str) -> None:
+        item = self._watch.snapshot.slices.get(slice_name)
+        if item is not None and item.node_name and item.devices:
+            self._published.add((item.node_name, item.pool_id.driver))
+            if len(self._published) > _MAX_PUBLISHED:
+                nodes = self._watch.snapshot.nodes
+                self._published = {each for each in self._published if each[0] in nodes}
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED:,} more nodes" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more}"
 
 
 class TimeSlice:

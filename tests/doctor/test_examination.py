@@ -8,6 +8,8 @@ from typing import Any
 from dra_spawner.doctor.examination import ALL_RULES, examine, report_json
 from dra_spawner.doctor.facts import Account, DoctorFacts, HttpAnswer, NeededRight, RightAnswer, ServiceSettings, Unseen
 from dra_spawner.doctor.findings import Severity
+from dra_spawner.json_types import JsonObject
+from dra_spawner.simulator.claims import TrackedClaim
 from tests.all_of_them import all_of_them
 from tests.doctor.objects import (
     HUB_LABELS,
@@ -57,6 +59,17 @@ class Case:
     fix: str = ""
 
 
+def physical(name: str, **attributes: str) -> JsonObject:
+    return gpu(name, attributes={key: {"string": value} for key, value in attributes.items()})
+
+
+def claim_with(device: str, driver: str = NVIDIA) -> TrackedClaim:
+    results = [{"request": "gpu", "driver": driver, "pool": "node-a", "device": device}]
+    status = {"allocation": {"devices": {"results": results}}}
+    spec = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": driver}}]}}
+    return TrackedClaim.from_json(named("ada", spec=spec, status=status))
+
+
 CASES = [
     Case("kubernetes-version", "error", {"kubernetes": (1, 33)}, {"kubernetes": (1, 34)}, "Kubernetes 1.33 is not supported", "Upgrade the cluster"),
     Case("kubernetes-version", "info", {"kubernetes": (1, 38)}, {"kubernetes": None}, "newer than 1.36"),
@@ -73,6 +86,9 @@ CASES = [
     Case("no-devices", "warning", {"slices": ()}, {"slices": None}, "No driver publishes", "kubectl get pods"),
     Case("class-without-devices", "warning", {"classes": (device_class("gpu.amd.com"),)}, {"classes": (device_class("mine", "strange.example.com"),)}, "gpu.amd.com publishes no devices", "driver's pods"),
     Case("incomplete-pool", "warning", {"slices": (resource_slice("node-a", NVIDIA, gpu(), count=2),)}, {"slices": (resource_slice("node-a", NVIDIA, gpu()),)}, "1 of 2 slices", "log"),
+    Case("missing-devices", "error", {"claims": (claim_with("gpu-7"),)}, {"claims": (claim_with("gpu-0"), claim_with("eth1", "dra.net"))}, "gpu.nvidia.com/node-a/gpu-7 of claim jupyterhub/ada", "driver's pod for node-a"),
+    Case("same-hardware-twice", "error", {"slices": (resource_slice("node-a", NVIDIA, physical("gpu-0", uuid="GPU-1"), physical("mig-0", uuid="MIG-1", parentUUID="GPU-1")),)}, {"slices": (resource_slice("node-a", NVIDIA, physical("mig-0", parentUUID="GPU-1", pciBusID="1"), physical("mig-1", parentUUID="GPU-1", pciBusID="1")), resource_slice("node-b", NVIDIA, physical("gpu-0", pciBusID="1")))}, "whole and as its parts (mig-0)", "divide"),
+    Case("same-hardware-twice", "error", {"slices": (resource_slice("node-a", NVIDIA, physical("gpu-0", pciBusID="0000:3b:00.0")), resource_slice("node-a", "hami-core-gpu.project-hami.io", physical("hami-0", pciBusID="00000000:3B:00.0")))}, {"slices": (resource_slice("node-a", "dra.net", physical("eth0", pciAddress="0000:3b:00.0", ifName="eth0"), physical("eth1", pciAddress="0000:3b:00.0", ifName="eth1")),)}, "are the same hardware", "one driver"),
     Case("tainted-devices", "warning", {"slices": (resource_slice("node-a", NVIDIA, gpu(taints=[{"key": "gpu.nvidia.com/xid", "effect": "NoSchedule"}])),)}, {"slices": (resource_slice("node-a", NVIDIA, gpu(taints=[{"key": "gpu.nvidia.com/unmonitored", "effect": "None"}])),)}, "gpu.nvidia.com/xid (NoSchedule)", "Repair"),
     Case("device-plugin-beside-driver", "error", {"nodes": (node("node-a", allocatable={"nvidia.com/gpu": "8"}),)}, {"nodes": (node("node-a", allocatable={"nvidia.com/gpu": "0"}), node("node-b", allocatable={"nvidia.com/gpu": "8"}))}, "two servers may be given one GPU", "Disable"),
     Case("node-without-driver", "warning", {"nodes": (node("node-b", labels={"nvidia.com/gpu.present": "true"}),)}, {"nodes": (node("node-b", labels={"nvidia.com/gpu.present": "false"}),)}, "1 node with the label", "spec.nodeName=node-b"),

@@ -11,9 +11,11 @@ from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Sub
 from dra_spawner.doctor.node_clocks import seconds_of
 from dra_spawner.doctor.objects import labels_of, name_of, pod_spec
 from dra_spawner.dra.devices import Device, PoolId, ResourceSlice
+from dra_spawner.dra.same_hardware import pairs_by_node
 from dra_spawner.profiles.drivers import driver_of_class
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.project_links import where
+from dra_spawner.simulator.device_doubts import MissingDevice, missing_devices
 
 __all__ = ["DEVICE_RULES", "device_findings"]
 
@@ -48,6 +50,20 @@ INCOMPLETE_POOL: Final = DoctorRule(
     (Severity.WARNING,),
     "a driver has not published all slices of a pool, whose devices are not allocated until then",
     "look at the driver's log on this node",
+)
+MISSING_DEVICES: Final = DoctorRule(
+    "missing-devices",
+    _SUBJECT,
+    (Severity.ERROR,),
+    "a claim has a device that no driver publishes any more, so no server is promised what is left of its pool",
+    "look at the driver's pod on this node; stop the server when the device does not come back",
+)
+SAME_HARDWARE: Final = DoctorRule(
+    "same-hardware-twice",
+    _SUBJECT,
+    (Severity.ERROR,),
+    "two published devices are the same hardware, and no counters say so: two servers may be given it",
+    "let only one of them be published, for example by a driver that divides GPUs itself",
 )
 TAINTED_DEVICES: Final = DoctorRule(
     "tainted-devices",
@@ -112,6 +128,8 @@ def device_findings(facts: DoctorFacts) -> Iterator[DoctorFinding]:
     else:
         yield from _empty_classes(facts, facts.slices)
     yield from _incomplete_pools(facts.slices)
+    yield from _missing(facts, facts.slices)
+    yield from _same_hardware(facts.slices)
     yield from _tainted(facts.slices)
     yield from _nodes(facts, facts.slices)
 
@@ -146,6 +164,44 @@ def _incomplete_pools(slices: Sequence[ResourceSlice]) -> Iterator[DoctorFinding
                 "so the scheduler does not allocate the pool's devices.",
                 f"If it stays so for minutes, look at the log of the driver's pod for {pool_id.pool}.",
                 f"pool {pool_id}",
+            )
+
+
+def _missing(facts: DoctorFacts, slices: Sequence[ResourceSlice]) -> Iterator[DoctorFinding]:
+    held = [(str(each.key), part) for each in facts.claims or () for part in each.claim.status.devices or ()]
+    by_driver: dict[str, list[MissingDevice]] = defaultdict(list)
+    for missing in missing_devices(slices, held):
+        by_driver[missing.device.driver].append(missing)
+    for driver, found in sorted(by_driver.items()):
+        is_one = len(found) == 1
+        yield MISSING_DEVICES.finding(
+            f"The driver {driver} does not publish {_counted(len(found), 'device')} any more that "
+            f"{'a claim has' if is_one else 'claims have'}: "
+            f"{_listed([f'{each.device} of claim {each.claim}' for each in found])}. What their pools have in use is "
+            "not known, so no server is promised their other devices.",
+            f"Look at the driver's pod for {found[0].device.pool}. If the device does not come back, stop the servers "
+            "with these claims.",
+            f"ResourceClaim {found[0].claim}",
+        )
+
+
+def _same_hardware(slices: Sequence[ResourceSlice]) -> Iterator[DoctorFinding]:
+    for pair in pairs_by_node(slices):
+        device, other = pair.device.id, pair.other.id
+        if pair.is_part:
+            yield SAME_HARDWARE.finding(
+                f"Device {device} is published whole and as its parts ({other.device}), and no shared counters say so: "
+                "a server that is given the whole device does not start, or takes what others use.",
+                "Let the driver divide the device itself, with counters, or do not publish it whole. Select parts in "
+                "profiles until then.",
+                f"device {device}",
+            )
+        else:
+            yield SAME_HARDWARE.finding(
+                f"The devices {device} and {other} are the same hardware, and no shared counters say so: two servers "
+                "may be given it.",
+                "Let only one driver publish it.",
+                f"device {device}",
             )
 
 

@@ -12,7 +12,14 @@ from dra_spawner.profiles.lint.inventory import Inventory
 from dra_spawner.profiles.lint.wants import Want, WantedClaim
 from dra_spawner.versions import KUBERNETES
 
-__all__ = ["GATES", "class_findings", "field_findings", "has_no_devices", "version_findings"]
+__all__ = [
+    "GATES",
+    "class_findings",
+    "field_findings",
+    "has_no_devices",
+    "same_hardware_findings",
+    "version_findings",
+]
 
 #: Gate of each field that an API server drops when it is off, and the first release that has it on by default.
 GATES: Mapping[str, tuple[str, tuple[int, int]]] = {
@@ -105,6 +112,28 @@ def class_findings(want: Want, inventory: Inventory, level: Level = Level.ERROR)
             want.path_of("device_class"),
             f"no node publishes a device of class {name} now; a server waits until one does",
         )
+
+
+def same_hardware_findings(want: Want, inventory: Inventory) -> Iterator[Finding]:
+    """Of devices of one request that are the same hardware as others, or whole beside their parts."""
+    if not inventory.same_hardware:
+        return
+    candidates = inventory.all_candidates(inventory.expressions(want.devices.device_class_name, want.selectors))
+    pairs = [pair for each in candidates if (pair := inventory.same_hardware.get(each.id)) is not None]
+    if not pairs:
+        return
+    device, other = pairs[0].device.id, pairs[0].other.id
+    if pairs[0].is_part:
+        what = (
+            f"{device} is published whole and as its parts ({other.device}); a server with it does not start"
+        )
+    else:
+        what = f"{device} and {other} are one device; two servers may be given it"
+    yield rules.SAME_HARDWARE.finding(
+        want.path_of("device_class"),
+        f"{len(pairs)} of the {len(candidates)} devices that this selects are published twice, and no shared counters "
+        f"say so: {what}",
+    )
 
 
 def has_no_devices(want: Want, inventory: Inventory) -> bool:

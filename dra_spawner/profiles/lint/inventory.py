@@ -19,6 +19,7 @@ from dra_spawner.dra.node_selector import NodeSelectorError
 from dra_spawner.dra.objects import Node, ObjectError
 from dra_spawner.dra.pools import SliceIndex, gather_pools
 from dra_spawner.dra.quantity import Quantity
+from dra_spawner.dra.same_hardware import SameHardware, pairs_by_node
 from dra_spawner.profiles.device_kinds import Candidates, kinds_of
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.simulator.device_state import DeviceState, Verdicts
@@ -77,6 +78,11 @@ class Inventory:
     def all_published(self) -> frozenset[str]:
         """The same of all drivers together."""
         return frozenset().union(*self.published.values())
+
+    @cached_property
+    def same_hardware(self) -> Mapping[DeviceId, SameHardware]:
+        """Devices that are the same hardware as others without shared counters: whole ones, or the first of equals."""
+        return {pair.device.id: pair for pair in pairs_by_node(self.facts.slices or ())}
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:

@@ -14,7 +14,7 @@ from dra_spawner.profiles.intel_gas.findings import findings as intel_gas_findin
 from dra_spawner.profiles.lint import rules
 from dra_spawner.profiles.lint.access import admin_findings, alternative_findings, config_findings
 from dra_spawner.profiles.lint.capacity import capacity_findings
-from dra_spawner.profiles.lint.cluster import class_findings, field_findings, version_findings
+from dra_spawner.profiles.lint.cluster import class_findings, field_findings, same_hardware_findings, version_findings
 from dra_spawner.profiles.lint.constraints import constraint_findings
 from dra_spawner.profiles.lint.fit import extended_findings, fit_findings, unselected_findings
 from dra_spawner.profiles.lint.inventory import Inventory
@@ -161,6 +161,7 @@ def _single_findings(choice: Choice, claims: Sequence[WantedClaim], inventory: I
             if inventory.is_known and inventory.device_class(want.devices.device_class_name) is not None:
                 is_only_one = len(claim.requests[want.request]) == 1
                 yield from capacity_findings(want, inventory, level if is_only_one else Level.WARNING)
+                yield from same_hardware_findings(want, inventory)
         yield from config_findings(claim, inventory)
         if inventory.is_known:
             yield from unselected_findings(claim, inventory, level)

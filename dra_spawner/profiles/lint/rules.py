@@ -125,6 +125,12 @@ NEVER_FITS: Final = LintRule(
 )
 NO_DEVICES: Final = LintRule("no-devices", (_W,), True, "A device class of which nothing is published now")
 
+SAME_HARDWARE: Final = LintRule(
+    "same-hardware-twice",
+    (_W,),
+    True,
+    "Devices that are published twice without shared counters, such as a GPU beside its slices",
+)
 EXTENDED_RESOURCE: Final = LintRule(
     "extended-resource", (_W,), True, "An extended resource for which no device class stands and which no node has"
 )

@@ -63,6 +63,8 @@ class StatusHandler(ApiHandler):
         context = self.context
         readiness = context.readiness()
         watch, elector = context.watch, context.elector
+        if context.figures is not None:
+            await context.figures.refresh()
         self.write_json(
             {
                 "version": __version__,

@@ -109,7 +109,7 @@ def _described(device: Mapping[str, Any]) -> str:
         said.append(f"{who} {part['share']:.0%}{f' ({amounts})' if amounts else ''}")
     blocked = device.get("blocked", 0)
     free = 1 - sum(part["share"] for part in device["parts"]) - blocked
-    said += [f"blocked by partitions {blocked:.0%}"] if blocked else []
+    said += [f"blocked by other devices {blocked:.0%}"] if blocked else []
     said += [f"free {free:.0%}"] if free > _LEAST_SHARE else []
     return f"{device['name']}: {'; '.join(said)}"
 

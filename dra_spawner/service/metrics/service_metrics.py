@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from prometheus_client import GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -10,10 +11,13 @@ from prometheus_client.registry import Collector
 
 from dra_spawner.kube.informers import InformerStatus
 from dra_spawner.service.context import Role, ServiceContext
+from dra_spawner.service.node_figures import ClassFigures
 
 __all__ = ["register"]
 
 _PREFIX = "dra_spawner_"
+#: Limit of classes and node pools whose series stay.
+_MAX_SERIES: Final = 1_000
 
 
 def register(context: ServiceContext) -> None:
@@ -74,6 +78,8 @@ class _DeviceCollector(Collector):
 
     def __init__(self, context: ServiceContext) -> None:
         self._context = context
+        self._seen: dict[tuple[str, str], None] = {}
+        """Classes and node pools with a series: it stays when their devices vanish."""
 
     def collect(self) -> Iterator[Metric]:
         figures = self._context.figures
@@ -88,12 +94,26 @@ class _DeviceCollector(Collector):
             labels=[*labels, "kind"],
         )
         devices = GaugeMetricFamily(f"{_PREFIX}devices", "Devices of a class in complete pools", labels=labels)
-        for (device_class, pool), found in sorted(figures.by_class.items()):
+        missing = GaugeMetricFamily(
+            f"{_PREFIX}missing_devices",
+            "Devices of claims that no driver publishes any more, by the class that was asked for",
+            labels=labels,
+        )
+        self._seen |= dict.fromkeys(figures.by_class)
+        while len(self._seen) > _MAX_SERIES:
+            del self._seen[next(iter(self._seen))]
+        for device_class, pool in sorted({*self._seen, *figures.by_class}):
+            found = figures.by_class.get((device_class, pool), ClassFigures())
             devices.add_metric([device_class, pool], found.devices)
-            ratio.add_metric([device_class, pool, "share"], found.used / found.units)
-            ratio.add_metric([device_class, pool, "device"], found.used_devices / found.devices)
-            ratio.add_metric([device_class, pool, "blocked"], found.blocked_devices / found.devices)
-        yield from (ratio, devices)
+            missing.add_metric([device_class, pool], found.missing)
+            for kind, used, number in (
+                ("share", found.used, found.units),
+                ("device", found.used_devices, found.devices),
+                ("blocked", found.blocked_devices, found.devices),
+            ):
+                is_known = number and not found.missing
+                ratio.add_metric([device_class, pool, kind], used / number if is_known else float("nan"))
+        yield from (ratio, devices, missing)
         yield GaugeMetricFamily(
             f"{_PREFIX}nodes_with_unknown_utilization",
             "Nodes with unknown utilization; they are never drained",

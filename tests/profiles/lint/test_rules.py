@@ -318,3 +318,25 @@ def test_every_rule_is_in_these_tests():
     untested = [rule.name for rule in RULES if f'"{rule.name}"' not in text]
     # Of the command; see tests/check.
     assert set(untested) <= {"profile-function", "free-text"}
+
+
+def _physical(name: str, **attributes: str) -> JsonObject:
+    values = {key: {"string": value} for key, value in attributes.items()}
+    return {"name": name, "attributes": values, "capacity": {"memory": {"value": "40Gi"}}}
+
+
+def test_a_gpu_that_is_published_beside_its_slices():
+    slices = [
+        _physical(f"mig-{number}", type="mig", profile="2g.20gb", uuid=f"MIG-{number}", parentUUID="GPU-1")
+        for number in range(2)
+    ]
+    whole = _physical("gpu-0", type="gpu", uuid="GPU-1", productName="A100")
+    other = _physical("gpu-1", type="gpu", uuid="GPU-2", productName="A100")
+    facts = Bed("a", {"gpu.nvidia.com": ({"devices": [*slices, whole, other]},)}).facts()
+    (finding,) = check([profile({"gpu": GPU})], facts)
+    assert (finding.level, finding.rule) == (Level.WARNING, "same-hardware-twice")
+    assert "1 of the 2 devices" in finding.message
+    assert "gpu.nvidia.com/a/gpu-0 is published whole and as its parts (mig-0)" in finding.message
+    assert found({"gpu": {"device_class": "mig.nvidia.com"}}, facts) == []
+    sound = Bed("a", {"gpu.nvidia.com": ({"devices": [*slices, other]},)}).facts()
+    assert found({"gpu": GPU}, sound) == []
