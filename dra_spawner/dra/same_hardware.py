@@ -20,6 +20,8 @@ _PCI: Final = frozenset({"pcibusid", "pciaddr", "pciaddress", "pcibusaddress"})
 _UUID: Final = "uuid"
 #: Names of network interfaces: one card with one PCI address may have several.
 _INTERFACES: Final = frozenset({"ifname", "interfacename", "mac", "macaddress"})
+#: Limit of equal devices to which each one is compared: a driver may give thousands of them one UUID.
+_MAX_EQUAL: Final = 8
 
 _Key = tuple[str, str]
 
@@ -65,7 +67,7 @@ def same_hardware(devices: Iterable[Device]) -> tuple[SameHardware, ...]:
     places = {id(device): place for place, (device, _) in enumerate(identities)}
     for device, identity in identities:
         for key in sorted(identity.own | identity.parents):
-            for other, its in owners.get(key, ()):
+            for other, its in owners.get(key, ())[:_MAX_EQUAL]:
                 is_part = key in identity.parents
                 if other is device or _exclude_each_other(device, other):
                     continue

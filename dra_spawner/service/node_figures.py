@@ -6,7 +6,7 @@ import asyncio
 import bisect
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from dra_spawner.dra.objects import AllocatedDevice, DeviceId
 from dra_spawner.kube.cluster_watch import Change, ClusterWatch
 from dra_spawner.placeholders.planner.view import reservation_of
 from dra_spawner.service.device_bars import Bar, HolderKind, device_bars
-from dra_spawner.service.stale_nodes import StaleNodes
+from dra_spawner.service.stale_nodes import SPARE, StaleNodes
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.device_doubts import MissingDevice, withdraws_held_devices
@@ -31,8 +31,6 @@ _UTILIZATION_KINDS: Final = frozenset({Kind.RESOURCE_SLICE, Kind.DEVICE_CLASS})
 
 #: Limit of the vanished devices and nodes that a problem names.
 _NAMED: Final = 3
-#: Nodes and drivers from which those of nodes that do not exist are forgotten.
-_MAX_PUBLISHED: Final = 50_000
 
 _Holders = dict[DeviceId, list[tuple[ObjectKey, AllocatedDevice]]]
 
@@ -111,8 +109,8 @@ class NodeFigures:
         self._of_node: dict[str, _NodeSummary] = {}
         self._stale = StaleNodes(watch.snapshot)
         self._working = asyncio.Lock()
-        self._published: set[tuple[str, str]] = set()
-        """Nodes and drivers that have published devices of them."""
+        self._published: dict[str, dict[str, set[str]]] = {}
+        """By node and driver: names of the last slices that had devices."""
         for slice_name in watch.snapshot.slices:
             self._note_driver(slice_name)
         watch.on_change(self._note)
@@ -151,7 +149,17 @@ class NodeFigures:
 
     def utilization_of(self, name: str) -> WeightedUtilization:
         """The utilization of a node by capacity and counters."""
-        return self._present().of(name).weighted
+        return self._known_utilization(name).weighted
+
+    def _known_utilization(self, name: str) -> NodeUtilization:
+        """The utilization of a node, unknown while a driver does not publish what it published there."""
+        found = self._present().of(name)
+        lost = self._lost_of(name)
+        if not lost:
+            return found
+        problems = (f"the driver {driver} published devices, and publishes none now" for driver in lost)
+        weighted = WeightedUtilization(found.weighted.pools, (*found.weighted.problems, *problems))
+        return replace(found, weighted=weighted)
 
     def _holder_kind(self, key: ObjectKey) -> HolderKind:
         """Who has a claim: a placeholder until a server's pod has it, too."""
@@ -168,7 +176,7 @@ class NodeFigures:
         snapshot, utilization = self._watch.snapshot, self._present()
         state = snapshot.nodes[name]
         observed = self._watch.observed(Kind.NODE, ObjectKey("", name))
-        figures = utilization.of(name)
+        figures = self._known_utilization(name)
         return {
             "name": name,
             "labels": dict(state.node.labels),
@@ -303,18 +311,28 @@ class NodeFigures:
 
     def _lost_drivers(self) -> list[str]:
         """Drivers that published devices of present nodes, and publish none."""
-        nodes = self._watch.snapshot.nodes
-        present = {
-            (item.node_name, item.pool_id.driver) for item in self._watch.snapshot.slices.values() if item.devices
-        }
         lost: dict[str, list[str]] = {}
-        for node, driver in sorted(self._published - present):
-            if node in nodes and not withdraws_held_devices(driver):
+        for node in sorted(self._published.keys() & self._watch.snapshot.nodes.keys()):
+            for driver in self._lost_of(node):
                 lost.setdefault(driver, []).append(node)
         return [
             f"The driver {driver} published devices of {_listed(names)}, and publishes none there now."
             for driver, names in lost.items()
         ]
+
+    def _lost_of(self, node: str) -> list[str]:
+        """Drivers that published devices of a node, and publish none; DRANET's may all be in use."""
+        slices = self._watch.snapshot.slices
+
+        def has_devices(name: str) -> bool:
+            item = slices.get(name)
+            return item is not None and item.node_name == node and bool(item.devices)
+
+        return sorted(
+            driver
+            for driver, names in self._published.get(node, {}).items()
+            if not withdraws_held_devices(driver) and not any(map(has_devices, names))
+        )
 
     def node_pool(self, labels: Mapping[str, str]) -> str:
         """The pool of a node with these labels; empty if no label names one."""
@@ -333,15 +351,19 @@ class NodeFigures:
             if change.kind is Kind.RESOURCE_SLICE:
                 self._note_driver(change.key.name)
             elif change.kind is Kind.NODE and change.key.name not in self._watch.snapshot.nodes:
-                self._published = {each for each in self._published if each[0] != change.key.name}
+                self._published.pop(change.key.name, None)
 
     def _note_driver(self, slice_name: str) -> None:
         item = self._watch.snapshot.slices.get(slice_name)
-        if item is not None and item.node_name and item.devices:
-            self._published.add((item.node_name, item.pool_id.driver))
-            if len(self._published) > _MAX_PUBLISHED:
-                nodes = self._watch.snapshot.nodes
-                self._published = {each for each in self._published if each[0] in nodes}
+        if item is None or not item.node_name or not item.devices:
+            return
+        known = self._published.setdefault(item.node_name, {})
+        slices = self._watch.snapshot.slices
+        before = {name for name in known.get(item.pool_id.driver, ()) if name in slices}
+        known[item.pool_id.driver] = before | {slice_name}
+        if len(self._published) > len(self._watch.snapshot.nodes) + SPARE:
+            nodes = self._watch.snapshot.nodes
+            self._published = {name: drivers for name, drivers in self._published.items() if name in nodes}
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from dra_spawner.devcluster.demo.example_nodes import PARTITIONED_NODE
-from dra_spawner.kube.cluster_watch import ClusterWatch
+from dra_spawner.kube.cluster_watch import Change, ChangeType, ClusterWatch
 from dra_spawner.service.node_figures import NodeFigures
 from dra_spawner.service.node_summaries import NodeSummaries
+from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from tests.dra.builders import device_json
 from tests.integration.devices import node_with, shareable
@@ -107,3 +108,35 @@ async def test_pages_of_nodes():
     assert ([each.content["name"] for each in found], after) == (["a", "b"], "b")
     found, after = await summaries.nodes(after=after, limit=2)
     assert ([each.content["name"] for each in found], after) == (["c"], "")
+
+
+async def test_a_driver_that_withdraws_all_devices():
+    """Nothing is known then of what is in use: it is not idle, and not without devices."""
+    watch = some_of_all()
+    figures = NodeFigures(watch, ("pool",))
+    summaries = NodeSummaries(watch, figures)
+    await figures.refresh()
+    assert (await contents(summaries))["shared-1"]["utilization"]
+    assert figures.problems() == ()
+    for name in list(watch.snapshot.slices):
+        watch.snapshot.forget(Kind.RESOURCE_SLICE, ObjectKey("", name))
+        watch.notify(Change(ChangeType.REMOVED, Kind.RESOURCE_SLICE, ObjectKey("", name), decides=True))
+    await figures.refresh()
+    nodes = await contents(summaries)
+    assert (nodes["shared-1"]["utilization"], nodes["whole-2"]["utilization"]) == (None, None)
+    assert "of claim jupyterhub/jupyter-0-gpu is not published any more" in nodes["shared-1"]["unknown_because"]
+    assert "published devices, and publishes none now" in nodes["whole-2"]["unknown_because"]
+    assert figures.by_class["gpu.example.com", "shared"].missing > 0
+    problems = " ".join(figures.problems())
+    assert "is not published any more (driver gpu.example.com)." in problems
+    assert "more devices are missing." in problems
+    assert "The driver gpu.example.com published devices of " in problems
+
+
+async def test_a_gpu_beside_its_slices_is_not_free():
+    watch = UnstartedWatch()
+    slices = [device_json("mig-0", attributes={"parentUUID": {"string": "GPU-1"}})]
+    whole = device_json("gpu-0", attributes={"uuid": {"string": "GPU-1"}})
+    put_all(watch, *node_with("n1", *slices, whole))
+    part, gpu = (await contents(summaries_of(watch)))["n1"]["devices"]
+    assert (part.get("blocked"), gpu["blocked"]) == (None, 1.0)

@@ -124,9 +124,7 @@ def same_hardware_findings(want: Want, inventory: Inventory) -> Iterator[Finding
         return
     device, other = pairs[0].device.id, pairs[0].other.id
     if pairs[0].is_part:
-        what = (
-            f"{device} is published whole and as its parts ({other.device}); a server with it does not start"
-        )
+        what = f"{device} is published whole and as its parts ({other.device}); a server with it does not start"
     else:
         what = f"{device} and {other} are one device; two servers may be given it"
     yield rules.SAME_HARDWARE.finding(

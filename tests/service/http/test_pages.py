@@ -12,12 +12,15 @@ import aiohttp
 import pytest
 
 from dra_spawner.history.decision_log import Decision, DecisionLog
+from dra_spawner.kube.cluster_watch import Change, ChangeType
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http import handlers, nodes_page
 from dra_spawner.service.web_settings import WebSettings, cookie_secret
+from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from tests.cluster.example_objects import gpu_class, gpu_slice
 from tests.local_server import get
+from tests.service.device_board import some_of_all
 from tests.service.open_service import open_to_all, web_service
 from tests.service.unstarted_watch import UnstartedWatch
 
@@ -149,6 +152,23 @@ async def test_metrics_for_anybody(url: str, context: ServiceContext):
     assert "dra_spawner_nodes_with_unknown_utilization 1.0" in text
     escaped = EVIL
     assert f'dra_spawner_devices{{class="gpu.example.com",pool="{escaped}"}} 1.0' in text
+
+
+async def test_series_of_devices_stay_when_the_devices_vanish(url: str, context: ServiceContext):
+    context.web = WebSettings("/", authenticate_metrics=False)
+    watch = some_of_all()
+    context.follow(watch)
+    series = 'class="gpu.example.com",pool="whole"'
+    _, text = await get(f"{url}/metrics")
+    assert f"dra_spawner_missing_devices{{{series}}} 0.0" in text
+    for name in list(watch.snapshot.slices):
+        watch.snapshot.forget(Kind.RESOURCE_SLICE, ObjectKey("", name))
+        watch.notify(Change(ChangeType.REMOVED, Kind.RESOURCE_SLICE, ObjectKey("", name), decides=True))
+    _, text = await get(f"{url}/metrics")
+    assert f"dra_spawner_devices{{{series}}} 0.0" in text
+    assert 'dra_spawner_device_utilization_ratio{class="gpu.example.com",kind="share",pool="whole"} NaN' in text
+    (missing,) = (line for line in text.splitlines() if line.startswith(f"dra_spawner_missing_devices{{{series}}}"))
+    assert float(missing.split()[-1]) > 0
 
 
 async def test_first_figures_are_computed_once_for_all_callers(context: ServiceContext):
