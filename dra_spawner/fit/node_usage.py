@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Final
@@ -13,6 +13,7 @@ from dra_spawner.fit.object_checks import check_object
 from dra_spawner.fit.questions import READABLE, has_kind
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import BrokenObject, ClusterObject, Kind, decode
+from dra_spawner.simulator.device_doubts import missing_devices
 from dra_spawner.simulator.pods import ClaimReference, Pod
 from dra_spawner.simulator.snapshot import Snapshot
 from dra_spawner.simulator.utilization import ClassWeights, NodeUtilization, Utilization
@@ -178,6 +179,7 @@ def usage(snapshot: Snapshot, name: str, weights: Mapping[str, Fraction]) -> Clu
     nodes = sorted(_with_broken(snapshot, nodes), key=_order)
     shown = {problem for node in nodes for problem in (node.autoscaler_problem, *node.weighted_problems)}
     notes += [str(broken) for broken in snapshot.broken if str(broken) not in shown]
+    notes += _missing_elsewhere(snapshot, shown)
     return ClusterUsage(name, tuple(nodes), tuple(notes))
 
 
@@ -227,6 +229,17 @@ def _stand_ins(snapshot: Snapshot) -> Iterator[Pod]:
         for node in sorted(nodes & snapshot.nodes.keys()):
             reference = ClaimReference("claim", claim=key.name)
             yield Pod(f"{key.name} on {node}", key.namespace, "", node_name=node, claims=(reference,))
+
+
+def _missing_elsewhere(snapshot: Snapshot, shown: Collection[str]) -> Iterator[str]:
+    """Allocated devices that are not published, and of which it is not known on which node they were."""
+    holders = snapshot.state.devices.holders
+    held = [(str(key), part) for key, parts in holders.items() for part in parts]
+    text = "; ".join(shown)
+    elsewhere = [each for each in missing_devices(snapshot.slices.values(), held) if str(each) not in text]
+    if elsewhere:
+        more = f", and {len(elsewhere) - 3:,} more" if len(elsewhere) > 3 else ""
+        yield f"Not counted on any node: {'; '.join(map(str, elsewhere[:3]))}{more}"
 
 
 def _missing_pods(snapshot: Snapshot) -> Iterator[str]:

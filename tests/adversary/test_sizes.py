@@ -12,6 +12,7 @@ import pytest
 from dra_spawner.cli import main
 from dra_spawner.devcluster.demo.example_nodes import example_objects
 from dra_spawner.dra.quantity import Quantity
+from dra_spawner.dra.same_hardware import same_hardware
 from dra_spawner.placeholders.planner.shape_definition import DefinitionError, shape_from
 from dra_spawner.profiles import ProfileError, compile_device_claims
 from dra_spawner.spawner import DRASpawner
@@ -20,6 +21,7 @@ from tests.adversary.quantities import OVERFLOWING
 from tests.all_of_them import all_of_them
 from tests.chart.browser_session import BrowserSession, error_in
 from tests.cluster.under_test import ClusterUnderTest
+from tests.dra.builders import device_json, make_slice
 from tests.integration.devices import classes, node_with, shareable
 from tests.integration.faulty_hub import LEFT_BEHIND, Faulty, faulty_on
 from tests.integration.hub_process import HubProcess
@@ -257,3 +259,19 @@ async def test_limits_apply_to_the_reserved_amount(cluster: ClusterUnderTest) ->
             spawner.clear_state()
             await spawner.load_user_options()
         await end_hub_side()
+
+
+def test_a_driver_that_says_that_all_devices_are_one() -> None:
+    """They are compared to a few only: the pairs grow as the devices do, not with their square."""
+    names = [f"d{number}" for number in range(2_000)]
+    same = {"uuid": {"string": "1"}, "parentUUID": {"string": "1"}}
+    whole = {"uuid": {"string": "1"}}
+    for attributes in (same, whole):
+        devices = [
+            device
+            for begin in range(0, len(names), 100)
+            for device in make_slice(
+                devices=[device_json(name, attributes=attributes) for name in names[begin : begin + 100]]
+            ).devices
+        ]
+        assert len(same_hardware(devices)) <= 8 * len(devices)

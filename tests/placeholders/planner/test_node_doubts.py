@@ -31,7 +31,7 @@ def withdraw(world: World, *devices: str) -> None:
     world.snapshot.put(replace(item, devices=left))
 
 
-def test_a_placeholder_whose_device_is_gone_is_not_promised() -> None:
+def test_a_placeholder_whose_device_is_gone_is_not_warm() -> None:
     world = hub()
     (placeholder,) = world.view().placeholders.values()
     assert placeholder.state is PlaceholderState.WARM
@@ -62,7 +62,7 @@ def test_no_placement_counts_on_a_pool_with_a_missing_device() -> None:
     assert world.node_of("bob") == "a"
 
 
-def test_a_whole_device_beside_its_parts_is_not_promised() -> None:
+def test_a_whole_device_beside_its_parts_is_not_free() -> None:
     world = World(policy_for((GPU, 0, 0)))
     world.node("a", gpus=2, memory="40Gi", labels={names.IMAGES_READY: names.TRUE})
     (item,) = world.snapshot.slices.values()
