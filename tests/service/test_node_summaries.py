@@ -113,6 +113,7 @@ async def test_pages_of_nodes():
 async def test_a_driver_that_withdraws_all_devices():
     """Nothing is known then of what is in use: it is not idle, and not without devices."""
     watch = some_of_all()
+    assert isinstance(watch, UnstartedWatch)
     figures = NodeFigures(watch, ("pool",))
     summaries = NodeSummaries(watch, figures)
     await figures.refresh()

@@ -157,6 +157,7 @@ async def test_metrics_for_anybody(url: str, context: ServiceContext):
 async def test_series_of_devices_stay_when_the_devices_vanish(url: str, context: ServiceContext):
     context.web = WebSettings("/", authenticate_metrics=False)
     watch = some_of_all()
+    assert isinstance(watch, UnstartedWatch)
     context.follow(watch)
     series = 'class="gpu.example.com",pool="whole"'
     _, text = await get(f"{url}/metrics")
