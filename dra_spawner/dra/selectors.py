@@ -132,11 +132,11 @@ class SelectorCache:
             verdicts = self._verdicts[expression] = {}
         verdict = verdicts.get(description)
         if verdict is None:
-            verdict = verdicts[description] = self._evaluate(expression, description)
+            verdict = verdicts[description] = self._evaluate(expression, description, len(verdicts))
             self.kept += 1
         return verdict
 
-    def _evaluate(self, expression: str, description: DeviceDescription) -> bool | SelectorFailure:
+    def _evaluate(self, expression: str, description: DeviceDescription, known: int) -> bool | SelectorFailure:
         try:
             selector = compile_selector(expression, list_attributes=self._list_attributes)
         except CelUnsupportedError as error:
@@ -146,7 +146,7 @@ class SelectorCache:
         device = self._devices.get(description)
         if device is None:
             device = self._devices[description] = self._prepare(description)
-        if self._steps[expression] > STEPS + STEPS_EACH * len(self._verdicts[expression]):
+        if self._steps[expression] > STEPS + STEPS_EACH * known:
             text = "no verdict on CEL expression: evaluating it on all devices takes too many steps"
             return SelectorFailure(FatalReason.SELECTOR_UNSUPPORTED, text)
         outcome, steps = selector.evaluate(device)

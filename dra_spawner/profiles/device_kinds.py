@@ -147,13 +147,16 @@ class DeviceKinds:
         return kinds
 
 
-_recent: list[tuple[Sequence[ResourceSlice], DeviceKinds]] = []
+#: Replaced as a whole, and read once in a call: threads share it.
+_recent: tuple[Sequence[ResourceSlice], DeviceKinds] | None = None
 
 
 def kinds_of(slices: Sequence[ResourceSlice]) -> DeviceKinds:
     """The kinds of devices in these slices, cached for the last slices."""
     if len(slices) < 2:
         return DeviceKinds(slices)  # the cache is for a whole cluster's
-    if not _recent or _recent[0][0] is not slices:
-        _recent[:] = [(slices, DeviceKinds(slices))]
-    return _recent[0][1]
+    global _recent
+    recent = _recent
+    if recent is None or recent[0] is not slices:
+        recent = _recent = (slices, DeviceKinds(slices))
+    return recent[1]

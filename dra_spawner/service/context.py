@@ -203,4 +203,6 @@ class ServiceContext:
             found += self.scale_ahead.problems()
         if self.history is not None:
             found += self.history.problems()
+        if self.waits is not None:
+            found += self.waits.problems()
         return tuple(found)

@@ -13,6 +13,7 @@ from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.history.recorder import Recorder
 from dra_spawner.history.settings import IN_MEMORY, HistorySettings, default_url
+from dra_spawner.owned_tasks import OwnedTasks
 from dra_spawner.placeholders.controller.history_feed import HistoryFeed, RecordSinks
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 
@@ -43,6 +44,7 @@ class HistoryRecording:
         self._watch = controller.watch
         self._loop: asyncio.AbstractEventLoop | None = None
         self._has_warned = False
+        self._tasks = OwnedTasks()
         self.recorder = Recorder(self._open, settings.keep, on_gap=self._on_gap, now=controller.now)
         # Scale-ahead learns from the same records, also where no history is recorded.
         recorders = (self.recorder,) if self.is_on else ()
@@ -56,9 +58,9 @@ class HistoryRecording:
 
     def problems(self) -> tuple[str, ...]:
         """Why nothing is recorded, as sentences."""
-        if not self.recorder.problem:
-            return ()
-        return (f"The history is not recorded; all else works: {self.recorder.problem}.",)
+        problem = self.recorder.problem
+        found = (f"The history is not recorded; all else works: {problem}.",) if problem else ()
+        return (*found, *self._tasks.problems())
 
     @contextlib.asynccontextmanager
     async def leading(self) -> AsyncIterator[None]:
@@ -66,15 +68,12 @@ class HistoryRecording:
         if self.is_on:
             self._loop = asyncio.get_running_loop()
             self.recorder.resume()
-        tasks = [
-            asyncio.create_task(self._begin(), name="history"),
-            asyncio.create_task(self._tell(), name="history's database"),
-        ]
         try:
-            yield
+            async with self._tasks as tasks:
+                tasks.begin("history", self._begin)
+                tasks.begin("history's database", self._tell)
+                yield
         finally:
-            for each in tasks:
-                each.cancel()
             self.feed.end()
             if self.is_on:
                 self.recorder.pause()

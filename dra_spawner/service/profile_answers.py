@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from dra_spawner.owned_tasks import begin_task
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 
 __all__ = ["ProfileAnswer", "ProfileAnswers"]
@@ -81,7 +82,7 @@ class ProfileAnswers:
         Parameters
         ----------
         name
-            Of one choice; empty for all.
+            Of one published choice; empty for all.
         """
         known = self._known.get(name)
         if known is not None:
@@ -91,9 +92,9 @@ class ProfileAnswers:
                 return known
         work = self._working.get(name)
         if work is None or work.done():
-            work = asyncio.create_task(self._compute(controller, name, compute), name="availability")
+            work = begin_task(self._compute(controller, name, compute), "availability")
             self._working[name] = work
-            work.add_done_callback(self._note_end)
+            work.add_done_callback(lambda done: self._note_end(name, done))
         if known is not None and age < 2 * rest:
             return known
         return await asyncio.shield(work)
@@ -110,14 +111,19 @@ class ProfileAnswers:
         problem = _problem_of(controller)
         body = {"items": items, "continue": "", "total": len(items), "problem": problem}
         encoded = json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
-        if len(self._known) >= _MAX_NAMES and name not in self._known:
-            self._known.clear()
-        found = self._known[name] = ProfileAnswer(items, encoded, began, self._seconds() - began, problem, ground)
+        found = ProfileAnswer(items, encoded, began, self._seconds() - began, problem, ground)
+        self._known.pop(name, None)
+        # A name that nobody publishes is not remembered: anybody can invent any number.
+        if items or not name:
+            self._known[name] = found
+        if len(self._known) > _MAX_NAMES:
+            # All forms share the answer about all choices.
+            del self._known[next(each for each in self._known if each)]
         return found
 
-    def _note_end(self, work: asyncio.Task[ProfileAnswer]) -> None:
-        if not work.cancelled():
-            work.exception()  # its callers have it, and without one the next call tries again
+    def _note_end(self, name: str, work: asyncio.Task[ProfileAnswer]) -> None:
+        if self._working.get(name) is work:
+            del self._working[name]
 
 
 def _problem_of(controller: PlaceholderController) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import gc
 import logging
@@ -39,6 +38,7 @@ from dra_spawner.rehearsal.what_if import Simulation, WhatIf, simulate
 from dra_spawner.service.blocking_calls import BlockingCalls
 from dra_spawner.simulator.cluster_objects import BrokenObject, ClusterObject
 from dra_spawner.simulator.snapshot import Snapshot
+from dra_spawner.thread_turns import ThreadTurns, Turn
 
 __all__ = ["RehearsalAssumptions", "Rehearsals", "TooManyRehearsals"]
 
@@ -87,6 +87,19 @@ class _Copy:
     leads: SeenLeads
 
 
+@contextlib.contextmanager
+def _without_collections() -> Iterator[None]:
+    """Disable garbage collection: while the copy is built, it would stop all threads many times."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
 class Rehearsals:
     """Rehearses the users that administrators or calendars announce.
 
@@ -117,7 +130,7 @@ class Rehearsals:
         self._quotas = quotas
         self._kinds = tuple(kinds)
         self._seen = SeenNodes(controller.settings.policy.readiness.kind_label)
-        self._working = asyncio.Lock()
+        self._turns = ThreadTurns()
         self._waiting = 0
         self._ask = BlockingCalls("lead times", timeout_seconds)
         self._is_told = False
@@ -160,7 +173,7 @@ class Rehearsals:
         TooManyRehearsals
             If the limit of waiting rehearsals is reached.
         """
-        async with self._turn():
+        async with self._turn() as turn:
             self.look()
             controller = self._controller
             replicas = controller.policy.replicas.get(expected.shape.id)
@@ -168,8 +181,7 @@ class Rehearsals:
             now = controller.now()
             leads = await self._seen_leads(now - _LOOK_BACK)
             copy = _Copy(controller.watch.snapshot.items(), now, most, self._seen.found(now), leads)
-            with _without_collections():
-                return await asyncio.to_thread(self._rehearse, expected, copy, assumptions or RehearsalAssumptions())
+            return await turn.run(self._rehearse, expected, copy, assumptions or RehearsalAssumptions())
 
     async def what_if(self, question: WhatIf) -> Simulation:
         """Simulate a change of the present cluster. It takes turns with rehearsals.
@@ -182,12 +194,11 @@ class Rehearsals:
         SearchStopped
             If the search takes too long.
         """
-        async with self._turn():
+        async with self._turn() as turn:
             self.look()
             now = self._controller.now()
             copy = _Copy(self._controller.watch.snapshot.items(), now, MAX_PLACEHOLDERS, self._seen.found(now), {})
-            with _without_collections():
-                return await asyncio.to_thread(self._simulate, question, copy)
+            return await turn.run(self._simulate, question, copy)
 
     def kinds(self) -> tuple[str, ...]:
         """Names of the kinds of nodes that `what_if` can add: described, present and past ones."""
@@ -199,13 +210,13 @@ class Rehearsals:
         return tuple(sorted(each.name for each in supplies))
 
     @contextlib.asynccontextmanager
-    async def _turn(self) -> AsyncIterator[None]:
+    async def _turn(self) -> AsyncIterator[Turn]:
         if self._waiting >= _MAX_WAITING:
             raise TooManyRehearsals
         self._waiting += 1
         try:
-            async with self._working:
-                yield
+            async with self._turns.turn() as turn:
+                yield turn
         finally:
             self._waiting -= 1
 
@@ -226,6 +237,7 @@ class Rehearsals:
 
     # --- in a thread --------------------------------------------------------------------------------------------------
 
+    @_without_collections()
     def _rehearse(self, expected: ExpectedUsers, copy: _Copy, assumptions: RehearsalAssumptions) -> Rehearsal:
         end = time.monotonic() + _MAX_SECONDS
         settings = self._controller.settings
@@ -246,6 +258,7 @@ class Rehearsals:
             is_over=lambda: time.monotonic() > end,
         )
 
+    @_without_collections()
     def _simulate(self, question: WhatIf, copy: _Copy) -> Simulation:
         end = time.monotonic() + _MAX_SECONDS
         settings, shapes = self._controller.settings, self._controller.published.shapes
@@ -272,16 +285,3 @@ class Rehearsals:
         if self._kinds:
             return described_supplies(view, self._kinds, profile, label, copy.leads, copy.past)
         return supplies_of_known_kinds(view, label, assumptions.lead, assumptions.image_time, copy.leads, copy.past)
-
-
-@contextlib.contextmanager
-def _without_collections() -> Iterator[None]:
-    """Disable garbage collection: while the copy is built, it would stop all threads many times."""
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -13,6 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.records import NodeLeadTime
+from dra_spawner.owned_tasks import OwnedTasks
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.controller.policy_settings import unknown_choices
 from dra_spawner.placeholders.controller.policy_webhooks import PolicyWebhooks
@@ -67,6 +68,8 @@ class ScaleAheadRunner:
         self._rehearsals = rehearsals
         self._reading = BlockingCalls("past launches", _READING_SECONDS)
         self._spawns = spawns
+        self._tasks = OwnedTasks()
+        self._has_learned = False
         self.rehearsed = RehearsedEntries(controller, rehearsals)
         self.added = AddedEntries(controller, lambda: history.recorder.database, has_history=history.is_on)
         self.samples = PlaceholderSamples()
@@ -82,7 +85,7 @@ class ScaleAheadRunner:
         unknown = unknown_choices(policies, shapes) if shapes else ()
         spawns = self._spawns.problems() if self._spawns is not None else ()
         policy = (f"Scale-ahead: {each}." for each in unknown)
-        return (*policy, *self.rehearsed.problems(), *self._webhooks.problems(), *spawns)
+        return (*policy, *self.rehearsed.problems(), *self._webhooks.problems(), *spawns, *self._tasks.problems())
 
     @contextlib.asynccontextmanager
     async def leading(self) -> AsyncIterator[None]:
@@ -93,45 +96,51 @@ class ScaleAheadRunner:
         ahead = self._controller.scale_ahead
         ahead.begin(self._controller.now())
         self.added.begin()
-        work = asyncio.create_task(self._run(), name="scale-ahead")
+        self._has_learned = False
         try:
-            yield
+            async with self._tasks as tasks:
+                tasks.begin("scale-ahead", self._forecast)
+                self._begin("calendars", lambda: ahead.calendars.run(self._controller.now))
+                self._begin("webhooks", self._webhooks.run)
+                self._begin("rehearsals of calendar entries", self.rehearsed.run)
+                if self._spawns is not None:
+                    self._begin("pending spawns", self._spawns.run)
+                yield
         finally:
-            work.cancel()
-            await asyncio.gather(work, return_exceptions=True)
             ahead.end()
             self.added.end()
             self.rehearsed.forget()
 
-    async def _run(self) -> None:
+    def _begin(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
+        """Begin a task that needs the cluster."""
+
+        async def when_synced() -> None:
+            await self._wait_synced()
+            await work()
+
+        self._tasks.begin(name, when_synced)
+
+    async def _wait_synced(self) -> None:
         controller = self._controller
         await controller.watch.wait_synced()
         await controller.shapes.wait_synced()
         await controller.operators.wait_synced()
-        ahead = controller.scale_ahead
-        tasks = [
-            asyncio.create_task(ahead.calendars.run(controller.now), name="calendars"),
-            asyncio.create_task(self._webhooks.run(), name="webhooks"),
-            asyncio.create_task(self.rehearsed.run(), name="rehearsals of calendar entries"),
-        ]
-        if self._spawns is not None:
-            tasks.append(asyncio.create_task(self._spawns.run(), name="pending spawns"))
-        try:
+
+    async def _forecast(self) -> None:
+        await self._wait_synced()
+        if not self._has_learned:
+            self._has_learned = True  # once in a term: what is learned twice counts twice
             try:
                 await self._learn()
             except Exception:  # forecasts then learn from what they see
                 log.exception("Scale-ahead learns nothing from the history.")
-            while True:
-                try:
-                    await self.added.move()
-                except Exception:  # they count where they are, and are moved later
-                    log.exception("Calendar entries of an earlier version are not moved.")
-                self._advance()
-                await asyncio.sleep(_seconds_left(controller.now()) + _SETTLE_SECONDS)
-        finally:
-            for each in tasks:
-                each.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        while True:
+            try:
+                await self.added.move()
+            except Exception:  # they count where they are, and are moved later
+                log.exception("Calendar entries of an earlier version are not moved.")
+            self._advance()
+            await asyncio.sleep(_seconds_left(self._controller.now()) + _SETTLE_SECONDS)
 
     def _advance(self) -> None:
         """Forecast, and remember nodes. After a defect there, the last targets stay and everything else goes on."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from dra_spawner.doctor.facts import Account, ServiceSettings
 from dra_spawner.doctor.reader import DoctorReader, Questions
 from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.placeholders.controller.settings import ControllerSettings
+from dra_spawner.thread_turns import ThreadTurns
 
 __all__ = ["SelfExamination", "questions_of_service"]
 
@@ -41,7 +41,7 @@ class SelfExamination:
         self._questions = questions
         self._seconds = seconds
         self._last: _Report | None = None
-        self._working = asyncio.Lock()
+        self._turns = ThreadTurns()
 
     async def report(self) -> Mapping[str, Any]:
         """The report as JSON, with the time of the examination.
@@ -51,11 +51,11 @@ class SelfExamination:
         KubernetesError
             If the API server does not answer.
         """
-        async with self._working:
+        async with self._turns.turn() as turn:
             if self._last is None or self._seconds() - self._last.read_at > _KEPT_SECONDS:
                 facts = await DoctorReader(self._api, self._questions).read()
                 # In a thread: there may be 40,000 devices.
-                findings = await asyncio.to_thread(examine, facts)
+                findings = await turn.run(examine, facts)
                 answer = {"examined_at": datetime.now(UTC).isoformat(), **report_json(facts, findings)}
                 self._last = _Report(answer, self._seconds())
             return self._last.answer

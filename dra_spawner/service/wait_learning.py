@@ -13,6 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.history.records import Launch, NodeLeadTime
+from dra_spawner.owned_tasks import OwnedTasks
 from dra_spawner.placeholders.controller.availability import Availability
 from dra_spawner.placeholders.controller.launch_waits import BoundServer
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
@@ -47,6 +48,8 @@ class WaitLearning:
         self._controller = controller
         self._availability = availability
         self._history = history
+        self._tasks = OwnedTasks()
+        self._has_learned = False
         self._reading = BlockingCalls("lengths of sessions", _READING_SECONDS)
         controller.launch_waits.on_launch(self._note_bound)
 
@@ -56,20 +59,24 @@ class WaitLearning:
         if not self._controller.is_on:
             yield
             return
-        work = asyncio.create_task(self._run(), name="estimates of waits")
-        try:
+        self._has_learned = False
+        async with self._tasks as tasks:
+            tasks.begin("estimates of waits", self._run)
             yield
-        finally:
-            work.cancel()
-            await asyncio.gather(work, return_exceptions=True)
+
+    def problems(self) -> tuple[str, ...]:
+        """Why waits are not estimated, as sentences."""
+        return self._tasks.problems()
 
     async def _run(self) -> None:
         await self._controller.watch.wait_synced()
         await self._controller.shapes.wait_synced()
-        try:
-            await self._learn()
-        except Exception:
-            log.exception("Waits are not estimated by the history.")
+        if not self._has_learned:
+            self._has_learned = True  # once in a term
+            try:
+                await self._learn()
+            except Exception:
+                log.exception("Waits are not estimated by the history.")
         while True:
             try:
                 await self.look()

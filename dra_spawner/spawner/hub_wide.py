@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from dra_spawner.kube.api import KubernetesError
+from dra_spawner.owned_tasks import begin_task, run_again
 
 __all__ = [
     "CLEAN_UP_WAIT_SECONDS",
@@ -43,19 +44,29 @@ def hub_wide(key: Hashable, make: Callable[[], T]) -> T:
     return cast(T, found[key])
 
 
-def in_background(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-    """Begin a task that runs in the background."""
-    task = asyncio.create_task(work)
+def in_background(work: Coroutine[Any, Any, T], name: str = "") -> asyncio.Task[T]:
+    """Begin a task that runs in the background. A defect is logged with the task's name.
+
+    Parameters
+    ----------
+    name
+        By default that of the work's function.
+    """
+    task = begin_task(work, name or getattr(work, "__qualname__", "background work"))
     _tasks.add(task)
     task.add_done_callback(_tasks.discard)
     return task
 
 
 def run_once(key: Hashable, work: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
-    """Begin a background task that a hub runs only once at a time; a task that has ended is started again."""
+    """Begin a background task that a hub runs only once at a time; a task that has ended is started again.
+
+    After a defect `work` is called again, with back-off.
+    """
     running: dict[Hashable, asyncio.Task[None]] = hub_wide("running", dict)
     if key not in running or running[key].done():
-        running[key] = in_background(work())
+        name = " ".join(map(str, key)) if isinstance(key, tuple) else str(key)
+        running[key] = in_background(run_again(work, name), name)
     return running[key]
 
 

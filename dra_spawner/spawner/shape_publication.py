@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from dra_spawner.kube.api import KubernetesError, resource_path
 from dra_spawner.kube.connect import own_namespace
+from dra_spawner.owned_tasks import run_again
 from dra_spawner.placeholders.planner.choice_names import choice_name, is_combination
 from dra_spawner.placeholders.planner.published_shapes import (
     PublishedShapes,
@@ -111,7 +112,7 @@ class ShapePublication:
 
     def begin(self) -> None:
         """Publish in the background."""
-        in_background(self.run())
+        in_background(run_again(self.run, "publication of shapes", self._log), "publication of shapes")
 
     async def run(self) -> None:
         """Publish periodically; each problem is logged once."""

@@ -197,7 +197,7 @@ class StartPage(SpawnForm):
     def begin_search_for_smaller(self) -> asyncio.Task[SmallerChoice | None]:
         """Begin to look for something smaller that is free."""
         watch = self.attempt.step(PodWatch)
-        return asyncio.create_task(free_smaller_choice(self, self.attempt.plan.specs, watch.seen))
+        return in_background(free_smaller_choice(self, self.attempt.plan.specs, watch.seen))
 
     async def explain_failure(
         self, refusal: SpawnRefused, search: asyncio.Task[SmallerChoice | None] | None, ends: float

@@ -77,3 +77,23 @@ async def test_a_failed_computation_is_tried_again() -> None:
         with pytest.raises(ZeroDivisionError):
             await service.answers.answer(service.controller, "", fail)
     assert await service.ask() == 1
+
+
+async def test_invented_names_are_not_kept_and_evict_nothing() -> None:
+    service = Asking()
+
+    async def nothing() -> list[dict[str, Any]]:
+        return []
+
+    await service.ask()
+    tasks = len(asyncio.all_tasks())
+    for number in range(200):
+        await service.answers.answer(service.controller, f"no-such-choice-{number}", nothing)
+    await service.ask()
+    assert service.computed == [""], "all forms share it"
+    for number in range(200):
+        await service.ask(f"choice-{number}")
+    await service.ask()
+    assert service.computed.count("") == 1, "nor do names that exist evict it"
+    assert all(len(each) <= 64 for each in vars(service.answers).values() if isinstance(each, dict))
+    assert len(asyncio.all_tasks()) == tasks

@@ -19,6 +19,7 @@ from dra_spawner.kube.api_errors import KubernetesError
 from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.kube.leader import NotLeading
 from dra_spawner.kube.rights import missing_right
+from dra_spawner.owned_tasks import OwnedTasks
 from dra_spawner.placeholders.controller.capacity_buffers import CapacityBuffers
 from dra_spawner.placeholders.controller.cluster_limits import ClusterLimits, pending_uids
 from dra_spawner.placeholders.controller.controller_counts import ControllerCounts
@@ -123,6 +124,7 @@ class PlaceholderController:
             name_of=self.name_of,
             is_on=settings.capacity_buffers,
         )
+        self._tasks = OwnedTasks()
         self.counts = ControllerCounts()
         decisions.on_append(self.counts.note)
 
@@ -187,9 +189,10 @@ class PlaceholderController:
         return next(iter(self.names_of(shape)), "")
 
     def problems(self) -> tuple[str, ...]:
+        tasks = self._tasks.problems()
         if not self.is_on:
-            return ()
-        found = [f"{each}." for each in self._wanted.problems]
+            return tasks
+        found = [*(f"{each}." for each in self._wanted.problems), *tasks]
         if self.shapes.problem:
             found.insert(0, f"Placeholders: {self.shapes.problem}.")
         if self.operators.problem:
@@ -277,23 +280,20 @@ class PlaceholderController:
         )
         # Before the first round, which would create placeholders instead.
         await self._buffers.refresh(may_act)
-        tasks = (
-            asyncio.create_task(self._buffers.run(may_act), name="capacity buffers"),
-            asyncio.create_task(events.run(), name="events"),
-            asyncio.create_task(forget_done_orders(self.operators, self.view, may_act), name="orders"),
-        )
         self._reconciler = reconciler
         self._reservations = Reservations(reconciler, self.settings.reservation)
         try:
-            if self.is_on:
-                async with self._cluster_limits(reconciler) as reconciler.cluster_limits:
+            async with self._tasks as tasks:
+                tasks.begin("capacity buffers", lambda: self._buffers.run(may_act))
+                tasks.begin("events", events.run)
+                tasks.begin("orders", lambda: forget_done_orders(self.operators, self.view, may_act))
+                if self.is_on:
+                    async with self._cluster_limits(reconciler) as reconciler.cluster_limits:
+                        await reconciler.run()
+                else:
                     await reconciler.run()
-            else:
-                await reconciler.run()
         finally:
             self._reconciler = self._reservations = None
-            for task in tasks:
-                task.cancel()
 
     @property
     def quotas(self) -> tuple[Quota, ...] | None:

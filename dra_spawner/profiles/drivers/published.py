@@ -118,11 +118,14 @@ def _texts(pattern: re.Pattern[str], expressions: Iterable[str | None]) -> list[
     return [double or single for each in expressions if each for double, single in pattern.findall(each)]
 
 
-_recent: list[Published] = []
+#: Replaced as a whole, and read once in a call: threads share it.
+_recent: Published | None = None
 
 
 def published(facts: ClusterFacts | None) -> Published:
     """What is published by these facts; the last ones asked about are remembered."""
-    if not _recent or facts is None or _recent[0].facts is not facts:
-        _recent[:] = [Published(facts)]
-    return _recent[0]
+    global _recent
+    recent = _recent
+    if recent is None or facts is None or recent.facts is not facts:
+        recent = _recent = Published(facts)
+    return recent

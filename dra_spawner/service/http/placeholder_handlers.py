@@ -103,6 +103,13 @@ class ProfilesHandler(PlaceholderHandler):
     async def get(self) -> None:
         controller = self.controller
         name = self.get_query_argument("name", "")
+        if name:
+            # First: a name that somebody invents reaches no cache and no task.
+            published = controller.published
+            found_name = published.find(name) or (name if name in published.skipped else None)
+            if found_name is None:
+                raise HTTPError(404, "The hub publishes no choice of this name.")
+            name = found_name
         answers = self.context.profile_answers
         answer = await answers.answer(controller, name, lambda: profiles_json(self.context, name))
         if name and not answer.items:

@@ -17,6 +17,7 @@ from dra_spawner.profiles.lint import CheckReport, Inventory, check_choice, chec
 from dra_spawner.project_links import where
 from dra_spawner.spawner.devices.facts import read_facts
 from dra_spawner.spawner.devices.reader import NOW, DeviceReader, Reading
+from dra_spawner.thread_turns import ThreadTurns
 
 __all__ = ["CheckedFacts"]
 
@@ -55,7 +56,7 @@ class CheckedFacts:
         self._ignored = frozenset(ignored)
         self._reading: Reading[Inventory] = Reading(self._read)
         # An inventory caches results; use it in one thread at a time.
-        self._turn = asyncio.Lock()
+        self._turns = ThreadTurns()
 
     @property
     def _inventory(self) -> Inventory:
@@ -70,8 +71,8 @@ class CheckedFacts:
         """Check all choices of a list, with new facts."""
         with suppress(KubernetesError):
             await self._reading.get(NOW)
-        async with self._turn:
-            return await asyncio.to_thread(check_choices, tuple(listed), self._inventory, (), self._ignored)
+        async with self._turns.turn() as turn:
+            return await turn.run(check_choices, tuple(listed), self._inventory, (), self._ignored)
 
     async def error_in(self, choice: Choice) -> Finding | None:
         """Return why a choice cannot work here, by facts that are read after this call; None if it can."""
@@ -92,8 +93,7 @@ class CheckedFacts:
         return await self._first_error(choice, inventory)
 
     async def _first_error(self, choice: Choice, inventory: Inventory) -> Finding | None:
-        async with self._turn:
-            found = await asyncio.to_thread(check_choice, choice, inventory, self._ignored)
+        found = await self._turns.run(check_choice, choice, inventory, self._ignored)
         return next((each for each in found if each.level is Level.ERROR), None)
 
     async def _read(self) -> Inventory:

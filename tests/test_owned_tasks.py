@@ -1,0 +1,140 @@
+"""Tasks have an owner; one that fails is logged, reported and begun again."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import itertools
+from pathlib import Path
+
+import pytest
+
+from dra_spawner.owned_tasks import OwnedTasks, begin_task
+from tests.jumping_loop import run_jumping
+
+PACKAGE = Path(__file__).parents[1] / "dra_spawner"
+
+OTHERS = {
+    "owned_tasks.py": "the helper itself",
+    "devcluster": "the embedded cluster and the demo: for tests and trials",
+    "kube/cluster_watch.py": "informers, whose end `wait_ended` passes on: the process ends",
+    "kube/leader.py": "the term and its renewal, which the elector awaits",
+    "placeholders/controller/cluster_limits.py": "its problems name a task that has ended",
+    "placeholders/controller/placeholder_controller.py": "`wait_ended` awaits the ends of informers",
+    "placeholders/controller/settings_store.py": "an informer, whose end `wait_ended` passes on",
+    "placeholders/controller/shapes_source.py": "an informer, whose end `wait_ended` passes on",
+    "service/application.py": "the service itself, which `run` awaits",
+}
+"""Modules that may begin a task that is not in a group, each with who awaits it."""
+
+
+def bare_tasks(tree: ast.AST) -> list[int]:
+    """Lines that begin a task in no group."""
+    names = (
+        "asyncio.create_task",
+        "asyncio.ensure_future",
+        "asyncio.get_running_loop().create_task",
+        "loop.create_task",
+    )
+    return [each.lineno for each in ast.walk(tree) if isinstance(each, ast.Call) and ast.unparse(each.func) in names]
+
+
+def test_no_task_is_begun_without_an_owner() -> None:
+    found = [
+        f"{path.relative_to(PACKAGE)}:{line}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if not any(path.is_relative_to(PACKAGE / other) for other in OTHERS)
+        for line in bare_tasks(ast.parse(path.read_text()))
+    ]
+    assert not found, "use dra_spawner.owned_tasks"
+    assert bare_tasks(ast.parse("asyncio.create_task(work())\ngroup.create_task(work())")) == [1]
+
+
+def test_a_failed_task_is_begun_again_with_back_off_and_harms_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    async def scene() -> None:
+        loop, begun = asyncio.get_running_loop(), list[float]()
+
+        async def failing() -> None:
+            begun.append(loop.time())
+            if len(begun) < 9:
+                raise RuntimeError("a defect")
+            await asyncio.Event().wait()
+
+        async def stay() -> None:
+            await asyncio.Event().wait()
+
+        owner = OwnedTasks()
+        async with owner as tasks:
+            tasks.begin("failing", failing)
+            tasks.begin("other", stay)
+            await asyncio.sleep(0.5)
+            assert owner.problems() == ("The task 'failing' has failed, and is begun again: RuntimeError: a defect.",)
+            await asyncio.sleep(300)
+            assert len(begun) == 9
+            pauses = [round(later - earlier) for earlier, later in itertools.pairwise(begun)]
+            assert pauses == [1, 2, 4, 8, 16, 32, 60, 60]
+            await asyncio.sleep(120)
+            assert owner.problems() == (), "it runs well"
+        async with owner:
+            assert owner.problems() == (), "a new term"
+
+    run_jumping(scene())
+    assert "task=failing" in caplog.text
+    assert "task=other" not in caplog.text
+
+
+def test_an_end_is_clean(caplog: pytest.LogCaptureFixture) -> None:
+    async def scene() -> None:
+        ended = list[str]()
+
+        async def work() -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await asyncio.sleep(1)
+                ended.append("work")
+
+        async def body(error: Exception | None) -> None:
+            async with OwnedTasks() as tasks:
+                tasks.begin("work", work)
+                await asyncio.sleep(1)
+                if error is not None:
+                    raise error
+                await asyncio.Event().wait()
+
+        with pytest.raises(KeyError):  # itself, in no group of errors
+            await body(KeyError("body"))
+        cancelled = asyncio.ensure_future(body(None))
+        await asyncio.sleep(2)
+        cancelled.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+        assert ended == ["work", "work"], "the owner awaits its tasks"
+
+    run_jumping(scene())
+    assert not caplog.records
+
+
+def test_a_cancellation_by_nobody_is_a_defect_and_a_result_is_given(caplog: pytest.LogCaptureFixture) -> None:
+    async def scene() -> None:
+        times = list[int]()
+
+        async def cancelled_within() -> None:
+            times.append(1)
+            if len(times) == 1:
+                raise asyncio.CancelledError
+            await asyncio.Event().wait()
+
+        async with OwnedTasks() as tasks:
+            tasks.begin("strange", cancelled_within)
+            await asyncio.sleep(5)
+            assert len(times) == 2
+
+        async def defect() -> None:
+            raise RuntimeError("a defect")
+
+        await asyncio.wait((begin_task(defect(), "once"),))
+
+    run_jumping(scene())
+    assert "task=strange" in caplog.text
+    assert "task=once" in caplog.text
