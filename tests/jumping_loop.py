@@ -36,3 +36,8 @@ class JumpingLoop(asyncio.SelectorEventLoop):
 def run_jumping(work: Coroutine[Any, Any, T]) -> T:
     with asyncio.Runner(loop_factory=JumpingLoop) as runner:
         return runner.run(work)
+
+
+async def let_pass(seconds: float) -> None:
+    """Let virtual seconds pass."""
+    await asyncio.sleep(seconds)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dra_spawner.owned_tasks import OwnedTasks, begin_task
-from tests.jumping_loop import run_jumping
+from tests.jumping_loop import let_pass, run_jumping
 
 PACKAGE = Path(__file__).parents[1] / "dra_spawner"
 
@@ -67,13 +67,13 @@ def test_a_failed_task_is_begun_again_with_back_off_and_harms_no_other(caplog: p
         async with owner as tasks:
             tasks.begin("failing", failing)
             tasks.begin("other", stay)
-            await asyncio.sleep(0.5)
+            await let_pass(0.5)
             assert owner.problems() == ("The task 'failing' has failed, and is begun again: RuntimeError: a defect.",)
-            await asyncio.sleep(300)
+            await let_pass(300)
             assert len(begun) == 9
             pauses = [round(later - earlier) for earlier, later in itertools.pairwise(begun)]
             assert pauses == [1, 2, 4, 8, 16, 32, 60, 60]
-            await asyncio.sleep(120)
+            await let_pass(120)
             assert owner.problems() == (), "it runs well"
         async with owner:
             assert owner.problems() == (), "a new term"
@@ -91,13 +91,13 @@ def test_an_end_is_clean(caplog: pytest.LogCaptureFixture) -> None:
             try:
                 await asyncio.Event().wait()
             finally:
-                await asyncio.sleep(1)
+                await let_pass(1)
                 ended.append("work")
 
         async def body(error: Exception | None) -> None:
             async with OwnedTasks() as tasks:
                 tasks.begin("work", work)
-                await asyncio.sleep(1)
+                await let_pass(1)
                 if error is not None:
                     raise error
                 await asyncio.Event().wait()
@@ -105,7 +105,7 @@ def test_an_end_is_clean(caplog: pytest.LogCaptureFixture) -> None:
         with pytest.raises(KeyError):  # itself, in no group of errors
             await body(KeyError("body"))
         cancelled = asyncio.ensure_future(body(None))
-        await asyncio.sleep(2)
+        await let_pass(2)
         cancelled.cancel()
         with pytest.raises(asyncio.CancelledError):
             await cancelled
@@ -127,7 +127,7 @@ def test_a_cancellation_by_nobody_is_a_defect_and_a_result_is_given(caplog: pyte
 
         async with OwnedTasks() as tasks:
             tasks.begin("strange", cancelled_within)
-            await asyncio.sleep(5)
+            await let_pass(5)
             assert len(times) == 2
 
         async def defect() -> None:

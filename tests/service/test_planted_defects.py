@@ -30,7 +30,7 @@ from dra_spawner.service.rehearsals import Rehearsals
 from dra_spawner.service.rehearsed_entries import RehearsedEntries
 from dra_spawner.service.scale_ahead_runner import ScaleAheadRunner
 from dra_spawner.service.wait_learning import WaitLearning
-from tests.jumping_loop import run_jumping
+from tests.jumping_loop import let_pass, run_jumping
 from tests.service.unstarted_watch import UnstartedWatch, unstarted_controller
 
 OF_CONTROLLER: dict[str, tuple[Any, str]] = {
@@ -109,7 +109,7 @@ def test_it_is_logged_reported_and_begun_again(
         parts = Parts(is_on=name in OF_SERVICE)
         async with parts.leading():
             lead = asyncio.ensure_future(parts.controller.lead(lambda: None)) if name in OF_CONTROLLER else None
-            await asyncio.sleep(10)
+            await let_pass(10)
             found = {each for each in EACH if any(f"task {each!r} has failed" in one for one in parts.problems())}
             assert name in found
             assert len({round(each) for each in calls}) >= 3, "it is begun again"

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from dra_spawner.spawner.hub_wide import forget_hub, in_background, run_once
-from tests.jumping_loop import run_jumping
+from tests.jumping_loop import let_pass, run_jumping
 
 
 def test_a_defect_is_logged_and_periodic_work_is_begun_again(caplog: pytest.LogCaptureFixture) -> None:
@@ -21,7 +21,7 @@ def test_a_defect_is_logged_and_periodic_work_is_begun_again(caplog: pytest.LogC
         await asyncio.wait((in_background(defect()),))
         assert "defect" in caplog.text
         run_once(("sweep", "users"), defect)
-        await asyncio.sleep(10)
+        await let_pass(10)
         assert len(begun) >= 4
         assert "task=sweep users" in caplog.text
         forget_hub()

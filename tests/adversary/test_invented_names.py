@@ -1,0 +1,122 @@
+"""Names that somebody invents, at every address of the service: nothing of them is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections import deque
+from collections.abc import Mapping
+from types import FunctionType, ModuleType
+from typing import Any, Final
+
+import aiohttp
+from prometheus_client import generate_latest
+
+from dra_spawner.history.decision_log import DecisionLog
+from dra_spawner.placeholders.controller.settings import ControllerSettings
+from dra_spawner.placeholders.planner.policy import ReplicaRange
+from dra_spawner.placeholders.planner.published_shapes import PublishedShapes, published_config_map
+from dra_spawner.service.context import ServiceContext
+from dra_spawner.service.http.web_application import ADDRESSES
+from dra_spawner.service.web_settings import WebSettings
+from tests.examples import example_count
+from tests.placeholders.controller.objects import shape
+from tests.service.device_board import some_of_all
+from tests.service.open_service import whole_service
+from tests.service.unstarted_watch import unstarted_controller
+
+NAMES: Final = 10_000 if example_count(100) == 100 else 15
+"""For each address; the whole number in the tier `long`."""
+WARM: Final = 3
+"""Requests before the first measurement, which fill what is made once."""
+NOT_ASKED: Final = ("api/events",)
+"""A stream of 45 s; the number of streams is limited."""
+PARAMETERS: Final = (
+    "name",
+    "profile",
+    "choice",
+    "node",
+    "user",
+    "server",
+    "kind",
+    "continue",
+    "subject",
+    "state",
+    "code",
+)
+BODIES: Final[dict[str, dict[str, Any]]] = {
+    "api/placements": {"shape": "{}", "namespace": "{}", "pod": "{}"},
+    "api/placeholders/resume": {"name": "{}"},
+    "api/rehearsals": {"line": "3 of {} at 17:00"},
+    "api/simulations": {"profile": "{}", "servers": 1},
+    "api/calendar-entries": {"name": "{}", "profile": "{}"},
+}
+
+
+def entries(root: object) -> int:
+    """Members of all containers that an object holds, itself or by others."""
+    found, seen, stack = 0, set[int](), [root]
+    while stack:
+        each = stack.pop()
+        if id(each) in seen or isinstance(each, (type, ModuleType, FunctionType, asyncio.AbstractEventLoop)):
+            continue
+        seen.add(id(each))
+        if isinstance(each, (dict, list, set, deque)):
+            found += len(each)
+        stack += gc.get_referents(each)
+    return found
+
+
+def measured(context: ServiceContext) -> tuple[int, int, int]:
+    """Entries, tasks and series of metrics."""
+    gc.collect()
+    series = [line for line in generate_latest(context.registry).decode().splitlines() if not line.startswith("#")]
+    return entries(context), len(asyncio.all_tasks()), len(series)
+
+
+async def ask(session: aiohttp.ClientSession, url: str, method: str, address: str, name: str) -> int:
+    path, body = address, None
+    for part in ("{name}", "{id}", "{user}", "{node}"):
+        path = path.replace(part, name)
+    if method in ("POST", "PUT"):
+        body = filled(BODIES.get(address, {"min": 1, "name": "{}"}), name)
+    query = dict.fromkeys(PARAMETERS, name) if method == "GET" and path == address else {}
+    async with session.request(method, url + path, params=query, json=body, allow_redirects=False) as answer:
+        await answer.read()
+        return answer.status
+
+
+def filled(body: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {key: value.format(name) if isinstance(value, str) else value for key, value in body.items()}
+
+
+async def ask_all(session: aiohttp.ClientSession, url: str, address: str, name: str) -> set[int]:
+    """Each method, with a name among all parameters, and with a name alone."""
+    found = {await ask(session, url, method, address, name) for method in ("GET", "POST", "PUT", "DELETE")}
+    async with session.get(f"{url}{address}", params={"name": name}) as answer:
+        await answer.read()
+    return found
+
+
+async def test_nothing_of_an_invented_name_is_kept() -> None:
+    controller = unstarted_controller(
+        ControllerSettings("hub", replicas={"gpu": ReplicaRange(1, 1)}), some_of_all("", "")
+    )
+    controller.shapes.put(published_config_map(PublishedShapes({"gpu": shape({})}), "hub", {}))
+    context = ServiceContext(WebSettings("/"), DecisionLog(5), max_staleness_seconds=60)
+    context.follow(controller.watch, controller)
+    problems, statuses = list[str](), set[int]()
+    async with whole_service(context) as url, aiohttp.ClientSession() as session:
+        for address, _ in ADDRESSES:
+            if address in NOT_ASKED:
+                continue
+            for number in range(WARM):
+                await ask_all(session, url, address, f"warm-{number}")
+            before = measured(context)
+            for number in range(NAMES):
+                statuses |= await ask_all(session, url, address, f"invented-{number}")
+            after = measured(context)
+            if any(later > earlier + NAMES // 3 for earlier, later in zip(before, after, strict=True)):
+                problems.append(f"{address}: {before} -> {after}")
+    assert problems == []
+    assert {400, 404, 405} <= statuses, "requests arrive"
