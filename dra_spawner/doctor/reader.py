@@ -31,6 +31,7 @@ from dra_spawner.doctor.objects import hub_deployment, name_of, pod_spec, servic
 from dra_spawner.dra.objects import DeviceClass, ObjectError, ResourceSlice
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.kube.discovery import is_absent
 from dra_spawner.kube.rights import missing_rule
 from dra_spawner.simulator.claims import TrackedClaim
 from dra_spawner.versions import own_packages
@@ -249,15 +250,20 @@ class DoctorReader:
         self, what: str, version: str, plural: str, namespace: str | None = None, selector: str = ""
     ) -> tuple[JsonObject, ...] | None:
         async def listed() -> tuple[JsonObject, ...]:
-            found = await self._api.list(
-                resource_path(version, plural, namespace),
-                label_selector=selector,
-                page_size=_PAGE_SIZE,
-                timeout_seconds=_TIMEOUT_SECONDS,
-            )
+            try:
+                found = await self._api.list(
+                    resource_path(version, plural, namespace),
+                    label_selector=selector,
+                    page_size=_PAGE_SIZE,
+                    timeout_seconds=_TIMEOUT_SECONDS,
+                )
+            except KubernetesError as error:
+                if error.status == 404 and await is_absent(self._api, version, plural):
+                    return ()
+                raise
             return tuple(found["items"])
 
-        return await self._try(what, listed(), missing=())
+        return await self._try(what, listed())
 
     async def _try(self, what: str, work: Awaitable[T], missing: T | None = None) -> T | None:
         """The result; None if it cannot be read, and `missing` if there is no such thing."""

@@ -22,10 +22,12 @@ from dra_spawner.kube.api_errors import (
     KubernetesError,
     KubernetesTimeout,
     KubernetesUnavailable,
+    RequestTarget,
     ResourceExpired,
     error_from_status,
 )
 from dra_spawner.kube.api_requests import PatchType, WatchEventType, resource_path
+from dra_spawner.kube.versions import OLDER_STATE, is_older
 
 __all__ = [
     "KubernetesApi",
@@ -73,6 +75,7 @@ class KubernetesApi:
     ) -> None:
         self.connection = ApiConnection(api_client, timeout_seconds)
         self._owns_client = owns_client
+        self._newest_lists: dict[str, str] = {}
         self.max_page_bytes = _MAX_PAGE_BYTES
 
     @classmethod
@@ -199,6 +202,9 @@ class KubernetesApi:
 
         A page larger than `max_page_bytes` is requested again with fewer objects: an object may have 3 MB, and
         parsing blocks the event loop.
+
+        Without a `resource_version` the API server answers with its newest state. So an answer that is older than one
+        that came before the request is an error, as what it lacks may exist.
         """
         params: dict[str, str | int | bool] = {}
         if label_selector:
@@ -210,6 +216,7 @@ class KubernetesApi:
         limit = page_size
         if limit is not None:
             params["limit"] = limit
+        newest = self._newest_lists.get(path, "") if resource_version is None else ""
         while True:
             try:
                 page = await self.connection.read_json(
@@ -225,7 +232,10 @@ class KubernetesApi:
             except AnswerTooLarge:
                 limit = params["limit"] = max(1, (limit or _MAX_OBJECTS) // _FEWER_OBJECTS)
                 continue
-            next_page = page.setdefault("metadata", {}).pop("continue", None)
+            version = _checked_version(path, page, newest)
+            if resource_version is None and not is_older(version, self._newest_lists.get(path, "")):
+                self._newest_lists[path] = version
+            next_page = page["metadata"].pop("continue", None)
             page["metadata"].pop("remainingItemCount", None)
             yield page
             if not next_page:
@@ -354,6 +364,8 @@ class KubernetesApi:
             total=watch_seconds + _WATCH_GRACE_SECONDS, sock_connect=self.connection.timeout_seconds
         )
         async with self.connection.send(request, timeout) as response:
+            if response.content_type.startswith("text/"):
+                raise _bad_answer(request.target, f"a watch begins with {response.content_type}")
             on_open()
             async for line in lines_of(response.content):
                 try:
@@ -366,3 +378,25 @@ class KubernetesApi:
                 if event_type == "ERROR":
                     raise error_from_status(request.target, 200, obj)
                 yield WatchEventType(event_type), obj
+
+
+def _checked_version(path: str, page: JsonObject, newest: str) -> str:
+    """The version of a page.
+
+    Raises
+    ------
+    KubernetesUnavailable
+        If it is no list, as a proxy's JSON, or older than `newest`: it must not count as a collection without objects.
+    """
+    target, kind, metadata = RequestTarget.from_path("list", path), page.get("kind"), page.setdefault("metadata", {})
+    is_list = kind is None or (isinstance(kind, str) and kind.endswith("List"))
+    if not is_list or not isinstance(page.get("items"), list) or not isinstance(metadata, dict):
+        raise _bad_answer(target, f"the answer is no list of objects (kind {kind!s:.100})")
+    version = str(metadata.get("resourceVersion") or "")
+    if is_older(version, newest):
+        raise _bad_answer(target, OLDER_STATE.format(version=version, newest=newest))
+    return version
+
+
+def _bad_answer(target: RequestTarget, message: str) -> KubernetesError:
+    return KubernetesUnavailable(target, status=0, reason="BadAnswer", message=message)

@@ -69,6 +69,8 @@ class KubernetesError(Exception):
         Of the object; see `RequestTarget`.
     retry_after_seconds
         Seconds that the server asks to wait before the next try; None if it names none.
+    missing
+        Name of the object of which the API server says that it does not exist; empty for any other answer.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class KubernetesError(Exception):
         reason: str,
         message: str,
         retry_after_seconds: float | None = None,
+        missing: str = "",
     ) -> None:
         self.status = status
         self.reason = reason
@@ -88,12 +91,26 @@ class KubernetesError(Exception):
         self.namespace = target.namespace
         self.name = target.name
         self.retry_after_seconds = retry_after_seconds
+        self.missing = missing
         answer = f"{status} {reason}" if status else reason
         super().__init__(f"{target}: {answer}: {message}")
 
     @property
     def not_found(self) -> bool:
-        return self.status == 404
+        """Whether the object does not exist: a 404 that names it.
+
+        Any other 404 is a failure (`is_unserved`).
+        """
+        return self.status == 404 and bool(self.missing)
+
+    @property
+    def is_unserved(self) -> bool:
+        """Whether a 404 names no object.
+
+        It says nothing of objects: the replica that answered may not serve the kind yet, or a load balancer has lost
+        its route.
+        """
+        return self.status == 404 and not self.missing
 
     @property
     def already_exists(self) -> bool:
@@ -113,7 +130,7 @@ class KubernetesError(Exception):
     @property
     def retryable(self) -> bool:
         """Whether the same request may succeed later though nothing is changed."""
-        return self.status in (0, 408, 429) or self.status >= 500
+        return self.status in (0, 408, 429) or self.status >= 500 or self.is_unserved
 
 
 class KubernetesUnavailable(KubernetesError):
@@ -144,12 +161,14 @@ def error_from_status(target: RequestTarget, status: int, body: Mapping[str, Any
     details = body.get("details")
     retry_after = details.get("retryAfterSeconds") if isinstance(details, Mapping) else None
     error_class = ResourceExpired if code == 410 else KubernetesError
+    missing = details.get("name") if isinstance(details, Mapping) and body.get("reason") == "NotFound" else None
     return error_class(
         target,
         status=code,
         reason=body.get("reason") or _REASONS.get(code, "Unknown"),
         message=body.get("message") or "the API server gave no message",
         retry_after_seconds=float(retry_after) if retry_after else None,
+        missing=missing if isinstance(missing, str) else "",
     )
 
 

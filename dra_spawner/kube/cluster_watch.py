@@ -26,7 +26,7 @@ from dra_spawner.kube.informers import (
 from dra_spawner.kube.observed import ObservedObject, share_strings, without_parameters
 from dra_spawner.names import RESOURCE_API
 from dra_spawner.simulator.claims import ObjectKey
-from dra_spawner.simulator.cluster_objects import BrokenObject, ClusterObject, Kind, decode
+from dra_spawner.simulator.cluster_objects import BrokenObject, ClusterObject, Kind, Knowledge, decode
 from dra_spawner.simulator.nodes import SchedulableNode
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot, SnapshotError
@@ -103,6 +103,7 @@ class ClusterWatch:
                 settings=settings,
                 clock=clock,
                 random=random,
+                may_be_absent=kind in DEVICE_KINDS,
                 on_absent=self._note_absence,
             )
             for kind, resource in RESOURCES.items()
@@ -123,7 +124,11 @@ class ClusterWatch:
     @property
     def has_devices(self) -> bool:
         """Whether the cluster serves Dynamic Resource Allocation; true until the contrary is known."""
-        return all(self._informers[kind].status.state is not InformerState.OFF for kind in DEVICE_KINDS)
+        return all(self._informers[kind].knowledge is not Knowledge.ABSENT for kind in DEVICE_KINDS)
+
+    def knowledge(self) -> Mapping[Kind, Knowledge]:
+        """What is known of each kind: what is missing in the snapshot is gone only where its kind is known."""
+        return {kind: informer.knowledge for kind, informer in self._informers.items()}
 
     def staleness_seconds(self) -> float:
         """Age of the oldest collection; infinite until all were listed once.

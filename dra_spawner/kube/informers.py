@@ -2,6 +2,8 @@
 
 Objects stay the JSON of the API; the receiver keeps what it needs of them. An informer itself remembers uid and version
 of each object, so that it passes on only the differences when it lists again.
+
+A failure removes no object. Only a deletion in a watch does, and a list of this kind that is newer than all before.
 """
 
 from __future__ import annotations
@@ -18,8 +20,11 @@ from random import Random
 from typing import Final, NamedTuple, NoReturn, Protocol, TypeVar
 
 from dra_spawner.json_types import JsonObject
+from dra_spawner.kube.answer_checks import AnswerChecks, WrongAnswer
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, ResourceExpired, WatchEventType, resource_path
+from dra_spawner.kube.discovery import is_absent
 from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.cluster_objects import Knowledge
 
 __all__ = [
     "Informer",
@@ -39,7 +44,7 @@ T = TypeVar("T")
 _OBJECTS_A_TURN: Final = 20
 """Objects of a list that are taken in before the event loop gets a turn."""
 _SHORT_WATCH_SECONDS: Final = 1.0
-"""A watch that ends sooner, without an event, counts as a failure."""
+"""A watch that ends sooner, without an event, counts as a failure; the next one must last so long to count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +149,9 @@ class Informer:
         Its account must be allowed to ``list`` and ``watch`` the resource.
     clock
         Monotonic seconds.
+    may_be_absent
+        Whether a cluster may not serve the resource, as discovery says (`is_absent`). What was listed once is never
+        absent.
     on_absent
         Called when the cluster turns out not to serve the resource.
     """
@@ -157,9 +165,11 @@ class Informer:
         settings: InformerSettings | None = None,
         clock: Callable[[], float] = time.monotonic,
         random: Random | None = None,
+        may_be_absent: bool = False,
         on_absent: Callable[[Resource], None] = lambda resource: None,
     ) -> None:
         self.resource = resource
+        self._may_be_absent = may_be_absent
         self._on_absent = on_absent
         self._api = api
         self._receiver = receiver
@@ -168,6 +178,8 @@ class Informer:
         self._random = random or Random()  # noqa: S311 (jitter)
         self._known: dict[ObjectKey, _Version] = {}
         self._resource_version: str | None = None
+        self._checks = AnswerChecks(resource.kind, resource.plural)
+        self._is_doubtful = False
         self._complete_at = -math.inf
         self._synced = asyncio.Event()
         self._state = InformerState.LISTING
@@ -186,6 +198,13 @@ class Informer:
     def resource_version(self) -> str | None:
         """Version up to which everything was seen; None while unknown."""
         return self._resource_version
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """Whether an object that was not passed on does not exist."""
+        if self._state is InformerState.OFF:
+            return Knowledge.ABSENT
+        return Knowledge.KNOWN if self._state is InformerState.WATCHING else Knowledge.UNKNOWN
 
     def staleness_seconds(self) -> float:
         """Seconds since the data were complete; infinite before that, 0 if the cluster serves no such resource."""
@@ -226,19 +245,20 @@ class Informer:
                 delay = self._delay() if self._failures else 0.0
                 self._failures += 1
             except KubernetesError as error:
-                delay = self._note_failure(error)
+                delay = await self._note_error(error)
+            except WrongAnswer as error:
+                delay = self._note_failure(str(error))
             except (KeyError, TypeError, AttributeError, ValueError):
                 # The answer is no list or object of the API, for example a proxy's: try again later.
                 log.exception("Cannot follow %s: an answer is invalid.", self.resource)
-                self._state, self._problem = InformerState.WAITING, "an answer of the API server is invalid"
                 self._resource_version = None
-                delay = self._delay()
-                self._failures += 1
+                delay = self._note_failure("an answer of the API server is invalid")
             await asyncio.sleep(delay)
 
     async def _list(self) -> None:
         """List everything, and pass on the differences."""
-        self._state = InformerState.LISTING
+        if self._state is not InformerState.OFF:
+            self._state = InformerState.LISTING
         started, version = self._clock(), ""
         gone = set(self._known)
         pages = self._api.list_pages(
@@ -249,44 +269,68 @@ class Informer:
         )
         async with aclosing(pages):
             async for page in pages:
-                version = version or page["metadata"].get("resourceVersion", "")
-                for number, item in enumerate(page.get("items") or (), start=1):
+                of_page = self._checks.version_of_list(page)
+                version = version or of_page
+                for number, item in enumerate(page["items"], start=1):
                     key = self._put(item)
                     if key is not None:
                         gone.discard(key)
                     if number % _OBJECTS_A_TURN == 0:
                         await asyncio.sleep(0)
+        self._checks.check_removal(len(gone), len(self._known), version)
         for key in gone:
             self._remove(key)
         self._lists += 1
-        self._resource_version = version
+        self._resource_version = self._checks.newest = version
         self._note_complete(started)
 
     async def _watch(self, version: str | None) -> None:
         """Pass on changes until the server ends the watch."""
-        heard, opened = 0, self._clock()
         seconds = self._settings.watch_seconds
+        shortest = min(_SHORT_WATCH_SECONDS, seconds / 2)
+        heard = 0
+        opened: float | None = None
+        lasting: asyncio.TimerHandle | None = None
+
+        def note_open() -> None:
+            """The server accepts the watch, so everything until now was seen."""
+            nonlocal opened, lasting
+            opened = self._clock()
+            if self._is_doubtful:
+                lasting = asyncio.get_running_loop().call_later(shortest, self._note_complete, opened)
+            else:
+                self._note_complete(opened)
+
         events = self._api.watch(
             self.resource.path,
             field_selector=self.resource.field_selector,
             resource_version=version,
             bookmarks=True,
             watch_seconds=max(1, round(seconds * self._random.uniform(0.8, 1.2))),
-            on_open=lambda: self._note_complete(self._clock()),
+            on_open=note_open,
         )
-        async with aclosing(events):
-            async for event_type, obj in events:
-                heard += 1
-                if event_type is WatchEventType.DELETED:
-                    self._events += 1
-                    self._remove(_identity(obj)[0])
-                elif event_type is not WatchEventType.BOOKMARK:
-                    self._events += 1
-                    self._put(obj)
-                self._resource_version = obj["metadata"]["resourceVersion"]
-                self._failures = 0
-                self._note_complete(self._clock())
-        if not heard and self._clock() - opened < min(_SHORT_WATCH_SECONDS, seconds / 2):
+        try:
+            async with aclosing(events):
+                async for event_type, obj in events:
+                    reached = self._checks.version_of_event(obj)
+                    heard += 1
+                    if event_type is WatchEventType.DELETED:
+                        self._events += 1
+                        self._remove(_identity(obj)[0])
+                    elif event_type is not WatchEventType.BOOKMARK:
+                        self._events += 1
+                        self._put(obj)
+                    self._resource_version = self._checks.newest = reached
+                    self._failures = 0
+                    self._note_complete(self._clock())
+        finally:
+            if lasting is not None:
+                lasting.cancel()
+            if opened is not None:
+                # A load balancer without its servers may accept each watch, and end it.
+                self._is_doubtful = not heard and self._clock() - opened < shortest
+        if self._is_doubtful:
+            self._state = InformerState.WAITING
             self._failures += 1
             await asyncio.sleep(self._delay())
         else:
@@ -334,29 +378,46 @@ class Informer:
             problem = f"{self.resource.kind} {key} cannot be taken in ({type(error).__name__}: {str(error)[:200]})"
             self._not_taken[key] = problem
 
-    def _note_failure(self, error: KubernetesError) -> float:
-        """Note an error; the seconds to wait."""
-        if error.not_found and error.verb in ("list", "watch"):
+    async def _note_error(self, error: KubernetesError) -> float:
+        """Note an error of a request; the seconds to wait."""
+        if error.status == 404 and await self._is_absent():
             return self._note_absence()
         problem = _missing_rule(self.resource, error) if error.status == 403 else str(error)
+        return max(self._note_failure(problem), error.retry_after_seconds or 0.0)
+
+    async def _is_absent(self) -> bool:
+        """Whether the cluster does not serve the resource, and never did."""
+        if not self._may_be_absent or self._lists or self._known:
+            return False
+        try:
+            return await is_absent(self._api, self.resource.group_version, self.resource.plural)
+        except KubernetesError as error:
+            log.info("It is not known whether the cluster serves %s: error=%s", self.resource, error)
+            return False
+
+    def _note_failure(self, problem: str) -> float:
+        """Note why the collection cannot be followed; the seconds to wait."""
+        if self._state is InformerState.OFF:
+            # It stays absent until it is listed.
+            return self._off_delay()
         if problem != self._problem:
             log.warning("Cannot follow %s: %s", self.resource, problem)
         self._state, self._problem = InformerState.WAITING, problem
         delay = self._delay()
         self._failures += 1
-        return max(delay, error.retry_after_seconds or 0.0)
+        return delay
 
     def _note_absence(self) -> float:
         """The cluster does not serve the resource; the seconds to wait."""
         if self._state is not InformerState.OFF:
             self._on_absent(self.resource)
-        for key in list(self._known):
-            self._remove(key)
-        self._resource_version = None
         self._state = InformerState.OFF
         self._problem = f"the cluster does not serve {self.resource.plural} of {self.resource.group_version}"
         self._failures = 0
         self._synced.set()
+        return self._off_delay()
+
+    def _off_delay(self) -> float:
         return self._settings.off_delay_seconds * self._random.uniform(0.9, 1.1)
 
     def _delay(self) -> float:

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["is_older"]
+from typing import Final
+
+__all__ = ["OLDER_STATE", "is_older"]
+
+OLDER_STATE: Final = (
+    "the API server answers with an older state than before (resourceVersion {version:.40}, was {newest:.40}); if the "
+    "cluster was restored from a backup, restart this program"
+)
+"""Message for an answer that is older than another that came before the request."""
 
 
 def is_older(version: str, than: str) -> bool:

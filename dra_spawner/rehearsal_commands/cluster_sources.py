@@ -15,6 +15,7 @@ from dra_spawner.fit.reading import Progress, read_files
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.kube.cluster_watch import DEVICE_KINDS, RESOURCES
+from dra_spawner.kube.discovery import is_absent
 from dra_spawner.placeholders.planner.published_shapes import PublishedShapes, read_config_map
 from dra_spawner.placeholders.planner.quotas import Quota, quota_of
 from dra_spawner.simulator.cluster_objects import Kind
@@ -117,7 +118,7 @@ async def cluster_of_api(api: KubernetesApi, namespace: str, config_map: str, pr
                 objects += ({**each, "kind": kind.value} for each in page.get("items") or ())
         except KubernetesError as error:
             # A cluster without Dynamic Resource Allocation does not serve these kinds.
-            if not (kind in DEVICE_KINDS and error.not_found):
+            if not (kind in DEVICE_KINDS and await _is_unserved(api, error, resource.group_version, resource.plural)):
                 raise
     progress.show("reading profiles")
     selector = f"metadata.name={config_map}"
@@ -134,9 +135,14 @@ async def cluster_of_api(api: KubernetesApi, namespace: str, config_map: str, pr
     except KubernetesError as error:
         if error.status == 403:
             notes.append(f"ResourceQuotas of namespace {read.namespace} are not checked: you may not list them")
-        elif not error.not_found:  # the embedded cluster has none
+        elif not await _is_unserved(api, error, "v1", "resourcequotas"):  # the embedded cluster has none
             raise
     return ReadCluster(read.objects, read.namespace, read.published, _quotas(quotas, "the cluster"), tuple(notes))
+
+
+async def _is_unserved(api: KubernetesApi, error: KubernetesError, group_version: str, plural: str) -> bool:
+    """Whether a kind cannot be listed because the cluster does not serve it."""
+    return error.status == 404 and await is_absent(api, group_version, plural)
 
 
 def _read_cluster(

@@ -22,7 +22,7 @@ from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.kube.leader import LeaderElector
 from dra_spawner.kube.rights import missing_right
 from dra_spawner.simulator.claims import ObjectKey
-from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.simulator.cluster_objects import Kind, Knowledge
 
 __all__ = ["LeaderLabel"]
 
@@ -85,7 +85,7 @@ class LeaderLabel:
 
     async def _reconcile(self) -> None:
         is_seen = self.watch.observed(Kind.POD, self.pod) is not None
-        if not is_seen and self.watch.synced:
+        if not is_seen and self.watch.knowledge()[Kind.POD] is Knowledge.KNOWN:
             self._note_problem(self.pod, "this pod does not exist (setting pod_name)")
             return
         is_leader = self.elector.is_leader

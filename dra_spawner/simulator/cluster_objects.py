@@ -21,7 +21,7 @@ from dra_spawner.simulator.claims import ClaimTemplate, ObjectKey, TrackedClaim
 from dra_spawner.simulator.nodes import SchedulableNode
 from dra_spawner.simulator.pods import Pod
 
-__all__ = ["BrokenObject", "ClusterObject", "Kind", "decode", "decode_all", "stand_in"]
+__all__ = ["BrokenObject", "ClusterObject", "Kind", "Knowledge", "decode", "decode_all", "stand_in"]
 
 ClusterObject = SchedulableNode | Pod | TrackedClaim | ClaimTemplate | DeviceClass | ResourceSlice
 
@@ -35,6 +35,17 @@ class Kind(StrEnum):
     RESOURCE_CLAIM_TEMPLATE = "ResourceClaimTemplate"
     DEVICE_CLASS = "DeviceClass"
     RESOURCE_SLICE = "ResourceSlice"
+
+
+class Knowledge(StrEnum):
+    """What is known of the objects of a kind; only what is missing from a known kind is gone."""
+
+    #: All objects are known, and their changes are followed.
+    KNOWN = "known"
+    #: They were not read yet, or their changes cannot be followed at present.
+    UNKNOWN = "unknown"
+    #: The cluster does not serve the kind, and never did.
+    ABSENT = "absent"
 
 
 @dataclass(frozen=True, slots=True)

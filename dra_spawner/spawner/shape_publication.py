@@ -119,10 +119,12 @@ class ShapePublication:
         wait = _FIRST_WAIT_SECONDS
         while True:
             try:
-                await self.publish(await published_shapes(self._new_spawner))
+                published = await published_shapes(self._new_spawner)
+                devices = self._devices.devices
+                await self.publish(published, is_complete=not devices.has_failed or devices.value is not None)
                 self._last_warning = ""
                 # Without devices, the choices derived from them are missing.
-                wait = min(2 * wait, AGAIN_SECONDS) if self._devices.devices.has_failed else AGAIN_SECONDS
+                wait = min(2 * wait, AGAIN_SECONDS) if devices.has_failed else AGAIN_SECONDS
             except AnotherHub:
                 self._warn_once(
                     f"another hub writes to the ConfigMap {self._name}, too, and its content stays there; give each "
@@ -138,8 +140,14 @@ class ShapePublication:
                 wait = AGAIN_SECONDS
             await asyncio.sleep(wait)
 
-    async def publish(self, published: PublishedShapes) -> bool:
+    async def publish(self, published: PublishedShapes, *, is_complete: bool = True) -> bool:
         """Write the ConfigMap if it differs; return whether it was written.
+
+        Parameters
+        ----------
+        is_complete
+            Whether the devices could be read. If not, earlier choices stay: the service deletes the placeholders of
+            choices that are missing.
 
         Raises
         ------
@@ -160,6 +168,8 @@ class ShapePublication:
         else:
             if there.get("data") == wanted["data"]:
                 self._written_by = publisher_of(there)
+                return False
+            if not is_complete and there.get("data"):
                 return False
             if self._written_by is not None and publisher_of(there) != self._written_by:
                 raise AnotherHub

@@ -222,8 +222,8 @@ class Survey:
         try:
             return await listing
         except KubernetesError as error:
-            # The kind was removed meanwhile, or cannot be listed.
-            if not (error.not_found or error.status == 405):
+            # A kind that cannot be listed. A 404 is a failure: discovery has just named the kind.
+            if error.status != 405:
                 self._failures.note(error)
             return []
 

@@ -60,6 +60,11 @@ class Fault:
         return cls(Outcome.HOLD_ANSWER)
 
     @classmethod
+    def json(cls, value: Any) -> Fault:
+        """An answer that seems to be one of the API server."""
+        return cls(Outcome.ANSWER, 200, json.dumps(value).encode())
+
+    @classmethod
     def answer(cls, status: int, reason: str = "", message: str = "", **details: Any) -> Fault:
         """An answer with a ``metav1.Status``; fields that are not given are as an API server sets them."""
         phrase = HTTPStatus(status).phrase
@@ -308,3 +313,11 @@ class FaultProxy:
         except (aiohttp.ClientError, ConnectionError):
             # Either side has broken off; so does the other.
             return self._break(request)
+
+
+def hide_devices(proxy: FaultProxy) -> None:
+    """Let the API server appear as one without devices: it does not serve them, and discovery does not name them."""
+    group = {"name": "apps", "versions": [{"groupVersion": "apps/v1", "version": "v1"}]}
+    groups = Fault.json({"kind": "APIGroupList", "apiVersion": "v1", "groups": [group]})
+    proxy.fail(groups, matching=lambda request: request.path == "/apis", times=None)
+    proxy.fail(Fault.answer(404), matching=lambda request: "resource.k8s.io" in request.path, times=None)

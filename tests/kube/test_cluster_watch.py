@@ -21,11 +21,11 @@ from dra_spawner.kube.api import KubernetesApi, KubernetesError, PatchType, reso
 from dra_spawner.kube.cluster_watch import RESOURCES, Change, ChangeType, ClusterWatch
 from dra_spawner.kube.informers import InformerSettings, InformerState
 from dra_spawner.simulator.claims import ObjectKey
-from dra_spawner.simulator.cluster_objects import Kind, decode
+from dra_spawner.simulator.cluster_objects import Kind, Knowledge, decode
 from dra_spawner.simulator.snapshot import Snapshot
 from tests.cluster.control_plane import write_kubeconfig
 from tests.cluster.example_objects import CLASS, gpu_class, gpu_slice, pod, share_template
-from tests.cluster.fault_proxy import Fault, FaultProxy
+from tests.cluster.fault_proxy import Fault, FaultProxy, hide_devices
 from tests.cluster.under_test import ClusterUnderTest
 from tests.polling import PATIENCE_SECONDS, eventually
 from tests.set_clock import SkippingClock
@@ -345,10 +345,7 @@ async def test_missing_right_is_named_and_the_rest_goes_on(embedded_cluster: Clu
 async def test_cluster_without_devices_is_logged_once(
     embedded_cluster: ClusterUnderTest, caplog: pytest.LogCaptureFixture
 ):
-    def prepare(proxy: FaultProxy) -> None:
-        proxy.fail(Fault.answer(404), matching=lambda request: "resource.k8s.io" in request.path, times=None)
-
-    async with watched_through_proxy(embedded_cluster, prepare) as (_, watch):
+    async with watched_through_proxy(embedded_cluster, hide_devices) as (_, watch):
         await embedded_cluster.admin.create(embedded_cluster.path("pods"), pod("p", ["true"]))
         await synced(watch)
         await eventually(lambda: watch.snapshot.pods, "pods are seen")
@@ -360,6 +357,32 @@ async def test_cluster_without_devices_is_logged_once(
         states = [status.state for status in watch.status()]
         assert states.count(InformerState.OFF) == 4
     assert sum("does not serve" in record.message for record in caplog.records) == 1
+
+
+async def test_devices_that_discovery_names_are_not_absent(embedded_cluster: ClusterUnderTest) -> None:
+    """As the replicas of a control plane answer in an upgrade, or a load balancer without a route."""
+
+    def prepare(proxy: FaultProxy) -> None:
+        proxy.fail(Fault.answer(404), matching=lambda request: "resource.k8s.io" in request.path, times=None)
+
+    async with watched_through_proxy(embedded_cluster, prepare) as (proxy, watch):
+        await eventually(lambda: len(watch.problems()) == 4, "each kind of devices has its problem")
+        assert watch.has_devices
+        assert not watch.synced
+        assert [kind for kind, each in watch.knowledge().items() if each is not Knowledge.KNOWN] == [*RESOURCES][2:]
+        proxy.heal()
+        await synced(watch)
+        # What was seen once is not absent, whatever discovery says.
+        await embedded_cluster.admin.create(embedded_cluster.path("resourceclaims"), claim("c", "5Gi"))
+        await eventually(lambda: watch.snapshot.claims, "the claim is seen")
+        hide_devices(proxy)
+        proxy.cut()
+        await eventually(lambda: len(watch.problems()) == 4, "each kind of devices has its problem again")
+        assert watch.has_devices
+        assert watch.knowledge()[Kind.RESOURCE_CLAIM] is Knowledge.UNKNOWN
+        assert list(watch.snapshot.claims)
+        proxy.heal()
+        await eventually(lambda: set(watch.knowledge().values()) == {Knowledge.KNOWN}, "all is known again")
 
 
 async def test_object_that_makes_no_sense_costs_its_own_verdict(embedded_cluster: ClusterUnderTest):

@@ -12,7 +12,7 @@ from dra_spawner import names
 from dra_spawner.json_types import JsonObject
 from dra_spawner.service.context import Role
 from dra_spawner.simulator.claims import ObjectKey
-from tests.cluster.fault_proxy import Fault, FaultProxy, Request
+from tests.cluster.fault_proxy import Fault, FaultProxy, Request, hide_devices
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import PRIORITY_CLASS, whole
 from tests.placeholders.controller.objects import IMAGE, WHOLE, node, shape
@@ -30,7 +30,7 @@ async def test_without_devices_other_placeholders_stay_and_the_cause_is_logged_o
     cluster = embedded_cluster
     await set_up(cluster, SHAPES, *node("node-a", whole("gpu-0")))
     async with cluster.fault_proxy() as proxy:
-        proxy.fail(Fault.answer(404), matching=lambda request: "resource.k8s.io" in request.path, times=None)
+        hide_devices(proxy)
         placeholders = {"gpu-whole": {"min": 1}, "plain": {"min": 2}}
         async with replica(cluster, cluster.admin_kubeconfig_for(proxy.url), placeholders=placeholders) as service:
             await service.until_warm(PLAIN, 2)

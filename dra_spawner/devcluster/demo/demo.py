@@ -287,7 +287,7 @@ async def _inspect_cluster(kubeconfig: Path) -> tuple[list[dict[str, object]], s
             classes = await api.list(resource_path(names.RESOURCE_API, "deviceclasses"))
             host = urlsplit(api.server)
     except KubernetesError as error:
-        hint = " Device claims need Kubernetes 1.34 or later." if error.not_found else ""
+        hint = " Device claims need Kubernetes 1.34 or later." if error.status == 404 else ""
         raise DemoError(f"The cluster of {kubeconfig} cannot be used: {error}.{hint}") from error
     except Exception as error:  # the client raises many kinds for a malformed file
         raise DemoError(f"{kubeconfig} is no usable kubeconfig: {error}") from error

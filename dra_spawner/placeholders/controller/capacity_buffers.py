@@ -13,6 +13,7 @@ from dra_spawner import names
 from dra_spawner.history.decision_log import Decision, DecisionLog
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, PatchType, resource_path
+from dra_spawner.kube.discovery import is_absent, served_versions
 from dra_spawner.kube.leader import NotLeading
 from dra_spawner.kube.rights import is_granted, missing_right
 from dra_spawner.placeholders.planner.capacity_buffers import (
@@ -121,7 +122,9 @@ class CapacityBuffers:
             raise
         except KubernetesError as error:
             problem = missing_right(error) or str(error)
-            if error.status in (403, 404):
+            if error.status == 404:
+                self._version = ""  # discovery tells whether they are gone
+            elif error.status == 403:
                 self._version, self._kept = "", frozenset()
         except Exception as error:  # nothing else depends on buffers
             log.exception("Capacity buffers are not kept")
@@ -159,18 +162,12 @@ class CapacityBuffers:
         return ""
 
     async def _served_version(self) -> str:
-        """``apiVersion`` of CapacityBuffers; empty where they are not served."""
-        try:
-            group = await self._api.get(f"/apis/{names.AUTOSCALING_GROUP}")
-            served = {each["version"] for each in group["versions"]}
-            for version in (each for each in _VERSIONS if each in served):
-                found = f"{names.AUTOSCALING_GROUP}/{version}"
-                resources = (await self._api.get(f"/apis/{found}"))["resources"]
-                if any(each["name"] == _BUFFERS for each in resources):
-                    return found
-        except KubernetesError as error:
-            if not error.not_found:
-                raise
+        """``apiVersion`` of CapacityBuffers; empty where discovery says that they are not served."""
+        served = await served_versions(self._api, names.AUTOSCALING_GROUP)
+        for version in (each for each in _VERSIONS if each in served):
+            found = f"{names.AUTOSCALING_GROUP}/{version}"
+            if not await is_absent(self._api, found, _BUFFERS):
+                return found
         return ""
 
     async def _may_list(self) -> bool:

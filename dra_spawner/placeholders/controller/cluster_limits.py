@@ -103,7 +103,7 @@ class ClusterLimits:
         self._on_change = on_change
         self._every_seconds = every_seconds
         resource = Resource("ResourceQuota", "v1", "resourcequotas", namespace)
-        self._informer = Informer(api, resource, self, settings=settings)
+        self._informer = Informer(api, resource, self, settings=settings, may_be_absent=True)
         self._quotas: dict[ObjectKey, Quota] = {}
         self._said: dict[str, str] = {}
         self._events_problem = ""

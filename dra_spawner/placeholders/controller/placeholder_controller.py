@@ -237,6 +237,7 @@ class PlaceholderController:
             self.now(),
             namespaces=self.server_namespaces.present,
             stale=timedelta(seconds=stale),
+            knowledge=self.watch.knowledge(),
             index=self._found_out,
             scheduler_message=self.watch.scheduler_message,
             searches=self._searches,

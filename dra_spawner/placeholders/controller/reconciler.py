@@ -279,6 +279,7 @@ class Reconciler:
             now,
             namespaces=self.namespaces,
             stale=timedelta(seconds=stale),
+            knowledge=self.watch.knowledge(),
             problem=self.backoff.api_problem,
             index=self._index,
             reserved=self.expectations.reserved,

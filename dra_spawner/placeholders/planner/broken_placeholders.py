@@ -9,6 +9,7 @@ from dra_spawner.placeholders.planner.actions import DeletePlaceholder, delete_p
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.view import Placeholder, View, age
 from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.pods import Pod
 
 
@@ -82,6 +83,6 @@ def _without_claims(view: View, policy: Policy, ending: frozenset[ObjectKey]) ->
 
 def _gone_claims(view: View, policy: Policy, placeholder: Placeholder) -> list[ObjectKey]:
     """Missing claims, except those of a new placeholder, which the watch may not show yet."""
-    if age(placeholder.pod.created, view.now) < policy.grace.orphan:
+    if age(placeholder.pod.created, view.now) < policy.grace.orphan or not view.knows(Kind.RESOURCE_CLAIM):
         return []
     return [key for key in placeholder.claims if key not in view.snapshot.claims]

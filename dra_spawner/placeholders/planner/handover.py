@@ -33,6 +33,7 @@ from dra_spawner.placeholders.planner.actions import (
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.view import Placeholder, Reservation, View, age, reservation_of
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
+from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.pods import Pod
 
 #: Longest time from the reservation to the pod, and from the pod to its node.
@@ -229,6 +230,8 @@ def _claims(view: View, placeholder: Placeholder) -> list[TrackedClaim]:
 
 def _orphans(view: View, policy: Policy) -> Iterator[DeleteClaim]:
     """Deletions of warm claims without a placeholder and without a consumer."""
+    if not view.knows(Kind.POD):
+        return
     for tracked in view.warm_claims():
         if view.pods_naming(tracked.key) or tracked.consumers or tracked.is_deleted:
             continue

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from dra_spawner.placeholders.planner.actions import Hold
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.view import View
+from dra_spawner.simulator.cluster_objects import Kind, Knowledge
 
 __all__ = ["Safeguard", "hold_reason", "safeguard_of"]
 
@@ -37,9 +38,17 @@ def hold_reason(view: View, policy: Policy) -> str:
 
 
 def safeguard_of(view: View, policy: Policy) -> Safeguard | None:
-    """The safeguard that denies evictions at present; None if they may happen."""
+    """The safeguard that denies evictions at present; None if they may happen.
+
+    Rounds rest on what is missing: placeholders that were not created, claims that are gone, images and devices that a
+    node lacks. So they decide nothing while the changes of a kind cannot be followed. Placements rest on what is there,
+    and are answered until the view is too old (`hold_reason`).
+    """
     if (hold := _total_hold(view, policy)) is not None:
         return hold
+    if unknown := [kind.value for kind in Kind if view.knowledge_of(kind) is Knowledge.UNKNOWN]:
+        reason = f"nothing is decided: changes of kind {', '.join(unknown)} cannot be followed at present"
+        return Safeguard(Hold.STALE, reason, holds_everything=True)
     if count := len(view.pending_users):
         servers = "a user's server is" if count == 1 else f"{count} users' servers are"
         return Safeguard(Hold.USERS_PENDING, f"no placeholder is evicted while {servers} pending")
@@ -62,4 +71,10 @@ def _total_hold(view: View, policy: Policy) -> Safeguard | None:
         seconds = int(view.stale.total_seconds())
         reason = f"nothing is decided: the view of the cluster is {seconds} seconds old"
         return Safeguard(Hold.STALE, reason, holds_everything=True)
+    if any(view.knowledge_of(kind) is Knowledge.ABSENT for kind in Kind):
+        # This process began while a replica of the control plane without devices answered.
+        count = sum(1 for each in view.placeholders.values() if each.claims)
+        if count:
+            reason = f"nothing is decided: the cluster serves no devices, although {count} placeholders have claims"
+            return Safeguard(Hold.STALE, reason, holds_everything=True)
     return None

@@ -20,8 +20,8 @@ from dra_spawner.placeholders.planner.quotas import Quota
 from dra_spawner.placeholders.planner.search_ledger import SearchLedger
 from dra_spawner.placeholders.planner.shapes import Shape, is_extended_resource
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
-from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.device_doubts import DeviceDoubts
+from dra_spawner.simulator.cluster_objects import Kind, Knowledge
 from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot
@@ -120,6 +120,8 @@ class View:
         Namespaces of users' servers and placeholders, separate (`Namespaces`) or common; None means all.
     stale
         Age of the snapshot.
+    knowledge
+        What is known of each kind; a kind that is not named is known.
     index
         Of the previous view, which must not be used any more; makes this view cheap.
     reserved
@@ -149,6 +151,7 @@ class View:
         *,
         namespaces: Namespaces | Collection[str] | None = None,
         stale: timedelta = timedelta(0),
+        knowledge: Mapping[Kind, Knowledge] = MappingProxyType({}),
         problem: str = "",
         index: ClusterIndex | None = None,
         reserved: Mapping[ObjectKey, Reservation] = MappingProxyType({}),
@@ -170,6 +173,7 @@ class View:
         self.quotas = quotas
         self.now = now
         self.stale = stale
+        self._knowledge = knowledge
         self.problem = problem
         self.index = index if index is not None else ClusterIndex()
         self.index.refresh(snapshot, namespaces)
@@ -201,6 +205,14 @@ class View:
         """Pods that pull images, by node."""
         self._pending = tuple(self.index.pending.values())
         self._warm_claims = tuple(claim for _, claim in sorted(self.index.warm_claims.items(), key=_by_key))
+
+    def knowledge_of(self, kind: Kind) -> Knowledge:
+        """What is known of a kind: only what is missing from a known one is gone."""
+        return self._knowledge.get(kind, Knowledge.KNOWN)
+
+    def knows(self, *kinds: Kind) -> bool:
+        """Whether all these kinds are known."""
+        return all(self.knowledge_of(kind) is Knowledge.KNOWN for kind in kinds)
 
     def with_own_shapes(self, own_shapes: Mapping[ObjectKey, str]) -> View:
         """The same view with the true shapes of pending servers instead of their labels.

@@ -17,7 +17,7 @@ from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.kube.rights import is_granted
 from dra_spawner.profiles.facts import ClusterFacts, claim_webhooks
 from dra_spawner.profiles.intel_gas.names import GAS_LABEL
-from dra_spawner.spawner.devices.reader import NOW, DeviceReader, readable
+from dra_spawner.spawner.devices.reader import NOW, DeviceReader, KnownDevices, readable
 
 __all__ = ["read_facts"]
 
@@ -42,7 +42,7 @@ async def read_facts(reader: DeviceReader, namespace: str | None) -> ClusterFact
     api = reader.api
     version = await _version(api)
     devices, nodes, own, attachments, dropped = await asyncio.gather(
-        reader.devices.get(NOW),
+        _devices(reader),
         readable(reader.nodes.get(NOW)),
         _namespace(api, namespace),
         _attachments(api, namespace),
@@ -62,6 +62,16 @@ async def read_facts(reader: DeviceReader, namespace: str | None) -> ClusterFact
         kubernetes_version=version,
         dropped_fields=dropped,
     )
+
+
+async def _devices(reader: DeviceReader) -> KnownDevices:
+    """The devices; unknown where a 404 does not tell whether the cluster has any."""
+    try:
+        return await reader.devices.get(NOW)
+    except KubernetesError as error:
+        if not error.is_unserved:
+            raise
+        return reader.devices.value or KnownDevices(None, None)
 
 
 async def _version(api: KubernetesApi) -> tuple[int, int] | None:

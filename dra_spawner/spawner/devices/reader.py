@@ -15,6 +15,7 @@ from dra_spawner.dra.objects import DeviceClass, ResourceSlice
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.owned_tasks import begin_task
+from dra_spawner.kube.discovery import is_absent
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.offers import DeviceCatalog
 from dra_spawner.spawner.hub_wide import hub_wide
@@ -127,7 +128,7 @@ class KnownDevices:
     Attributes
     ----------
     classes, slices
-        Objects; None if the hub may not list them.
+        Objects; None if the hub may not list them, or the cluster does not serve them.
     """
 
     classes: Mapping[str, DeviceClass] | None
@@ -191,8 +192,12 @@ class DeviceReader:
         return DeviceObjects(*await asyncio.gather(*(each.get(NOW) for each in readings)))
 
     async def _read_devices(self) -> KnownDevices:
+        known = self.devices.value or KnownDevices(None, None)
         try:
-            classes, slices = await asyncio.gather(readable(self.classes.get(NOW)), readable(self.slices.get(NOW)))
+            classes, slices = await asyncio.gather(
+                self._read_kind(self.classes, "deviceclasses", was_read=known.classes is not None),
+                self._read_kind(self.slices, "resourceslices", was_read=known.slices is not None),
+            )
         except KubernetesError as error:
             # Logged once, as either of the two requests may fail first.
             if not self.devices.has_failed:
@@ -200,9 +205,25 @@ class DeviceReader:
             raise
         # In a thread, as a large cluster has thousands of slices.
         found = await asyncio.to_thread(_decode, classes, slices)
-        known = self.devices.value
         # Equal data stay the same object, so that cached results remain valid.
-        return known if known is not None and known == found else found
+        return known if self.devices.value is not None and known == found else found
+
+    async def _read_kind(
+        self, kind: Reading[list[JsonObject]], plural: str, *, was_read: bool
+    ) -> list[JsonObject] | None:
+        """All objects; None if the account may not list them, or the cluster does not serve them.
+
+        What was read before cannot be missing: a replica of the control plane that begins refuses accounts, and one
+        that is older does not serve the kind.
+        """
+        try:
+            return await kind.get(NOW)
+        except KubernetesError as error:
+            if was_read or error.status not in (403, 404):
+                raise
+            if error.status == 404 and not await is_absent(self.api, names.RESOURCE_API, plural):
+                raise
+            return None
 
     @property
     def catalog(self) -> DeviceCatalog:

@@ -16,8 +16,10 @@ from dra_spawner.placeholders.planner.rebalancing import should_rebalance
 from dra_spawner.placeholders.planner.safeguards import hold_reason, safeguard_of
 from dra_spawner.placeholders.planner.token_bucket import Tokens
 from dra_spawner.placeholders.planner.view import View
+from dra_spawner.simulator.cluster_objects import Kind, Knowledge
 from tests.placeholders.planner.objects import NAMESPACE, PLAIN, user_shape
 from tests.placeholders.planner.world import World
+from tests.presence import present
 
 HUGE = user_shape(cpu="1000")
 
@@ -88,6 +90,18 @@ def test_each_safeguard_has_its_rule(
     decided = decide(world.view(), world.policy, world.planner_state)
     assert {key: decided.denied.get(key) for key in should} == dict.fromkeys(should, rule)
     assert not [each for each in decided.actions if isinstance(each, DeletePlaceholder)]
+
+
+def test_while_a_kind_cannot_be_followed_rounds_hold_and_placements_go_on(world: World) -> None:
+    for kind in Kind:
+        view = View(world.snapshot, world.now, namespaces={NAMESPACE}, knowledge={kind: Knowledge.UNKNOWN})
+        safeguard = present(safeguard_of(view, world.policy))
+        reason = f"nothing is decided: changes of kind {kind} cannot be followed at present"
+        assert (safeguard.rule, safeguard.reason, safeguard.holds_everything) == (Hold.STALE, reason, True)
+        assert decide(view, world.policy, world.planner_state).actions == ()
+        assert hold_reason(view, world.policy) == ""
+        absent = View(world.snapshot, world.now, namespaces={NAMESPACE}, knowledge={kind: Knowledge.ABSENT})
+        assert safeguard_of(absent, world.policy) is None, "no placeholder has a claim"
 
 
 def test_placeholders_are_evicted_one_after_the_other(world: World) -> None:
