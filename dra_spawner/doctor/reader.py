@@ -31,7 +31,7 @@ from dra_spawner.doctor.objects import hub_deployment, name_of, pod_spec, servic
 from dra_spawner.dra.objects import DeviceClass, ObjectError, ResourceSlice
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
-from dra_spawner.kube.discovery import is_absent
+from dra_spawner.kube.discovery import api_groups, is_absent
 from dra_spawner.kube.rights import missing_rule
 from dra_spawner.simulator.claims import TrackedClaim
 from dra_spawner.versions import own_packages
@@ -224,8 +224,7 @@ class DoctorReader:
 
     async def _groups(self) -> Mapping[str, frozenset[str]]:
         """Versions of each API."""
-        groups = (await self._api.get("/apis", timeout_seconds=_TIMEOUT_SECONDS)).get("groups") or ()
-        return {each["name"]: frozenset(one["version"] for one in each.get("versions") or ()) for each in groups}
+        return {group: frozenset(versions) for group, versions in (await api_groups(self._api)).items()}
 
     async def _other_policies(
         self, groups: Mapping[str, frozenset[str]]

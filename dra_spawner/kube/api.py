@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from weakref import WeakKeyDictionary
 
 import aiohttp
 from kubernetes_asyncio import config
@@ -48,6 +49,8 @@ _MAX_PAGE_BYTES = 16 * 2**20
 # A larger page is requested again with its limit divided by this; without a limit, from this number of objects.
 _FEWER_OBJECTS = 8
 _MAX_OBJECTS = 4000
+_NEWEST_LISTS: WeakKeyDictionary[ApiClient, dict[str, str]] = WeakKeyDictionary()
+"""Versions of the newest lists by path, for all users of a client: each spawner has an API of its own."""
 
 
 class KubernetesApi:
@@ -75,7 +78,7 @@ class KubernetesApi:
     ) -> None:
         self.connection = ApiConnection(api_client, timeout_seconds)
         self._owns_client = owns_client
-        self._newest_lists: dict[str, str] = {}
+        self._newest_lists = _NEWEST_LISTS.setdefault(api_client, {})
         self.max_page_bytes = _MAX_PAGE_BYTES
 
     @classmethod

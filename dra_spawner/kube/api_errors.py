@@ -97,20 +97,20 @@ class KubernetesError(Exception):
 
     @property
     def not_found(self) -> bool:
-        """Whether the object does not exist: a 404 that names it.
+        """Whether the object does not exist: a 404 that names it, or one of a path without a name, as of discovery.
 
         Any other 404 is a failure (`is_unserved`).
         """
-        return self.status == 404 and bool(self.missing)
+        return self.status == 404 and (bool(self.missing) or (self.verb == "get" and not self.name))
 
     @property
     def is_unserved(self) -> bool:
-        """Whether a 404 names no object.
+        """Whether a 404 to a collection or an object names no object.
 
         It says nothing of objects: the replica that answered may not serve the kind yet, or a load balancer has lost
         its route.
         """
-        return self.status == 404 and not self.missing
+        return self.status == 404 and not self.not_found
 
     @property
     def already_exists(self) -> bool:

@@ -8,7 +8,7 @@ from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, KubernetesUnavailable
 from dra_spawner.kube.api_errors import RequestTarget
 
-__all__ = ["is_absent", "served_versions"]
+__all__ = ["api_groups", "is_absent"]
 
 
 async def is_absent(api: KubernetesApi, group_version: str, plural: str) -> bool:
@@ -29,13 +29,13 @@ async def is_absent(api: KubernetesApi, group_version: str, plural: str) -> bool
     except KubernetesError as error:
         if error.status != 404:
             raise
-        return bool(group) and version not in await served_versions(api, group)
+        return bool(group) and version not in (await api_groups(api)).get(group, ())
     resources = _members(path, document, "APIResourceList", "resources")
     return document.get("groupVersion") == group_version and plural not in resources
 
 
-async def served_versions(api: KubernetesApi, group: str) -> frozenset[str]:
-    """Versions of an API group; empty if the list of groups does not hold it.
+async def api_groups(api: KubernetesApi) -> dict[str, tuple[str, ...]]:
+    """Versions by API group, the preferred one first, without those of the core.
 
     Raises
     ------
@@ -43,8 +43,19 @@ async def served_versions(api: KubernetesApi, group: str) -> frozenset[str]:
         If discovery fails.
     """
     groups = _members("/apis", await api.get("/apis"), "APIGroupList", "groups")
-    versions = groups.get(group, {}).get("versions")
-    return frozenset(each["version"] for each in versions or () if isinstance(each, dict) and "version" in each)
+    return {
+        name: tuple(sorted(_versions(group), key=lambda each: each != _preferred(group)))
+        for name, group in groups.items()
+    }
+
+
+def _versions(group: JsonObject) -> list[str]:
+    versions = group.get("versions")
+    return [str(each["version"]) for each in versions or () if isinstance(each, dict) and "version" in each]
+
+
+def _preferred(group: JsonObject) -> str:
+    return str((group.get("preferredVersion") or {}).get("version"))
 
 
 def _members(path: str, document: JsonObject, kind: str, key: str) -> dict[str, Any]:

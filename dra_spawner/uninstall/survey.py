@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 from dra_spawner import names
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.kube.discovery import api_groups
 from dra_spawner.kube.rights import MissingRight, missing_rule
 from dra_spawner.uninstall import marks
 from dra_spawner.uninstall.found_objects import ApiKind, FoundLease, FoundObject, FoundPod, SurveyedObjects
@@ -120,6 +121,10 @@ class Survey:
             for pod in pods
             if pod.found.is_placeholder or pod.found.is_chart_test or pod.is_marked or pod.claims or pod.templates
         ]
+        if any(pod.claims for pod in pods) and not any(kind.plural == "resourceclaims" for kind in kinds):
+            self._failures.sentences.append(
+                "Pods have ResourceClaims, but the API server does not serve that kind at present: run uninstall again."
+            )
         labelled = [kind for kind in kinds if kind.namespaced and kind.plural not in _NOT_BY_LABEL]
         by_hand = [kind for kind in kinds if (kind.api_version, kind.plural) in marks.ADMINISTRATORS_KINDS]
         nodes, leases, objects, administrators = await asyncio.gather(
@@ -176,11 +181,8 @@ class Survey:
     async def _kinds(self) -> list[ApiKind]:
         """Every kind that can be listed and deleted, in the preferred version of its group if that version has it."""
         self._progress("listing the kinds of the cluster")
-        groups = (await self._api.get("/apis"))["groups"]
-        versions = [["v1"]]
-        for group in groups:
-            preferred = group["preferredVersion"]["groupVersion"]
-            versions.append([preferred, *({each["groupVersion"] for each in group["versions"]} - {preferred})])
+        groups = await api_groups(self._api)
+        versions = [["v1"], *([f"{group}/{each}" for each in served] for group, served in groups.items())]
         found = await asyncio.gather(*(self._kinds_of(each) for each in versions))
         return [kind for kinds in found for kind in kinds]
 

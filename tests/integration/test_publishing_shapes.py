@@ -13,6 +13,7 @@ from dra_spawner.hub import sample_spawner
 from dra_spawner.kube.api_errors import KubernetesError
 from dra_spawner.placeholders.planner.published_shapes import read_config_map
 from dra_spawner.spawner import DRASpawner, shape_publication
+from dra_spawner.spawner.hub_wide import forget_hub
 from dra_spawner.spawner.shape_publication import ShapePublication, published_shapes
 from tests.cluster.fault_proxy import Fault
 from tests.integration.devices import classes, node_with, shareable
@@ -134,6 +135,25 @@ async def test_choices_that_devices_give_appear_soon_after_devices_could_not_be_
         assert "gpu/memory=40Gi" not in first.shapes
         hub.proxy.heal()
         await cluster.wait_for(path, lambda found: "gpu/memory=40Gi" in read_config_map(found).shapes)
+
+
+@pytest.mark.parametrize("status", [500, 404])
+async def test_a_hub_that_begins_without_devices_leaves_what_an_earlier_one_published(cluster, hub, status):
+    """The service deletes the placeholders of choices that are missing."""
+    await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
+    sizes = {"memory": {"display_name": "Memory", "choices": "from_policy"}}
+    hub.side.spawner_config.profile_list = [profile("gpu", "10Gi", profile_options=sizes)]
+    complete = await published_shapes(hub.new_spawner)
+    await ShapePublication(hub.new_spawner).publish(complete)
+    forget_hub()
+    hub.proxy.fail(Fault.answer(status), verb="list", resource="resourceslices", times=None)
+    path = cluster.path(CONFIG_MAPS, names.SHAPES_CONFIG_MAP)
+    async with running(ShapePublication(hub.new_spawner).run()):
+        await eventually(lambda: hub.proxy.count("get", CONFIG_MAPS) > 1, "it has read what is published")
+        assert set(read_config_map(await cluster.admin.get(path)).shapes) == set(complete.shapes)
+        hub.side.spawner_config.profile_list = [profile("other", "10Gi", profile_options=sizes)]
+        hub.proxy.heal()
+        await cluster.wait_for(path, lambda found: "other/memory=40Gi" in read_config_map(found).shapes)
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from dra_spawner.kube.api import (
 from tests.all_of_them import all_of_them
 from tests.cluster.control_plane import write_kubeconfig
 from tests.cluster.example_objects import pod
+from tests.cluster.fault_proxy import Fault, Outcome
 from tests.cluster.under_test import ClusterUnderTest
 from tests.polling import PATIENCE_SECONDS
 
@@ -100,6 +101,60 @@ async def test_errors_name_the_request_and_the_reason(cluster: ClusterUnderTest)
     with pytest.raises(KubernetesError) as raised:
         await api.create(cluster.path("configmaps"), config_map("a"))
     assert (raised.value.status, raised.value.already_exists, raised.value.name) == (409, True, "a")
+
+
+async def test_only_a_404_that_names_the_object_says_that_it_is_missing(embedded_cluster: ClusterUnderTest) -> None:
+    """Any other one is a load balancer's, or of a replica of the control plane that does not serve the kind."""
+    cluster = embedded_cluster
+    path = cluster.path("configmaps", "a")
+    await cluster.admin.create(cluster.path("configmaps"), config_map("a"))
+    faults = (
+        Fault.answer(404),
+        Fault(Outcome.ANSWER, 404, b"404 page not found\n"),
+        Fault(Outcome.ANSWER, 404, b"<html>no route</html>"),
+        Fault.answer(404, "NoRoute", name="a"),
+        Fault.answer(404, name=["a"]),
+    )
+    async with (
+        cluster.fault_proxy() as proxy,
+        await KubernetesApi.from_kubeconfig(cluster.admin_kubeconfig_for(proxy.url)) as api,
+    ):
+        for fault in faults:
+            for request in (api.get(path), api.delete(path, missing_ok=True), api.patch(path, {}), api.list(path)):
+                proxy.fail(fault)
+                with pytest.raises(KubernetesError) as raised:
+                    await request
+                assert (raised.value.not_found, raised.value.is_unserved) == (False, True), fault
+                assert raised.value.retryable
+        proxy.fail(Fault.answer(404, name="a", kind="configmaps"))
+        assert await api.delete(path, missing_ok=True) == {}
+        assert (await api.get(path))["metadata"]["name"] == "a"
+
+
+async def test_a_list_that_is_none_or_is_older_than_before_is_an_error(embedded_cluster: ClusterUnderTest) -> None:
+    cluster = embedded_cluster
+    path = cluster.path("configmaps")
+    wrong: list[Any] = [
+        {},
+        {"status": "ok"},
+        {"kind": "ConfigMapList", "metadata": {"resourceVersion": "999999"}},
+        {"kind": "ConfigMapList", "metadata": {"resourceVersion": "999999"}, "items": None},
+        {"kind": "ConfigMapList", "metadata": [], "items": []},
+        {"kind": "Status", "metadata": {}, "items": []},
+        {"kind": "ConfigMapList", "metadata": {"resourceVersion": "1"}, "items": []},
+    ]
+    async with (
+        cluster.fault_proxy() as proxy,
+        await KubernetesApi.from_kubeconfig(cluster.admin_kubeconfig_for(proxy.url)) as api,
+    ):
+        before = await api.list(path)
+        for answer in wrong:
+            proxy.fail(Fault.json(answer), verb="list")
+            with pytest.raises(KubernetesError) as raised:
+                await api.list(path)
+            assert (raised.value.reason, raised.value.retryable) == ("BadAnswer", True), answer
+        assert await api.list(path) == before
+        assert (await api.list(path, resource_version="0"))["items"] == before["items"], "of the cache, at any version"
 
 
 async def test_invalid_object_is_refused_with_the_reason(real_cluster: ClusterUnderTest):

@@ -13,7 +13,7 @@ from dra_spawner import names
 from dra_spawner.history.decision_log import Decision, DecisionLog
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, PatchType, resource_path
-from dra_spawner.kube.discovery import is_absent, served_versions
+from dra_spawner.kube.discovery import api_groups, is_absent
 from dra_spawner.kube.leader import NotLeading
 from dra_spawner.kube.rights import is_granted, missing_right
 from dra_spawner.placeholders.planner.capacity_buffers import (
@@ -163,7 +163,7 @@ class CapacityBuffers:
 
     async def _served_version(self) -> str:
         """``apiVersion`` of CapacityBuffers; empty where discovery says that they are not served."""
-        served = await served_versions(self._api, names.AUTOSCALING_GROUP)
+        served = (await api_groups(self._api)).get(names.AUTOSCALING_GROUP, ())
         for version in (each for each in _VERSIONS if each in served):
             found = f"{names.AUTOSCALING_GROUP}/{version}"
             if not await is_absent(self._api, found, _BUFFERS):

@@ -47,7 +47,7 @@ def _not_proven(view: View, policy: Policy, ending: frozenset[ObjectKey]) -> Ite
         devices = _devices(view, placeholder)
         if pod.has_unhealthy_device:
             reason = f"a device of it on node {pod.node_name} is not healthy{devices}"
-        elif pod.start_time and age(pod.start_time, view.now) >= policy.grace.start:
+        elif pod.start_time and age(pod.start_time, view.now) >= policy.grace.start and view.knows(Kind.POD, Kind.NODE):
             minutes = policy.grace.start.total_seconds() / 60
             reason = f"its container does not run on node {pod.node_name} after {minutes:g} minutes{devices}"
         else:

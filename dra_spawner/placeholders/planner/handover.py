@@ -57,6 +57,7 @@ def decide_handovers(view: View, policy: Policy) -> tuple[Action, ...]:
         elif (
             placeholder.reservation is not None
             and _is_over(placeholder.reservation, view, policy)
+            and view.knows(Kind.POD, Kind.RESOURCE_CLAIM)
             and not _has_others(_claims(view, placeholder), placeholder.pod)
         ):
             # Its pod may still come late, so the claim must not go to another one.
@@ -230,7 +231,7 @@ def _claims(view: View, placeholder: Placeholder) -> list[TrackedClaim]:
 
 def _orphans(view: View, policy: Policy) -> Iterator[DeleteClaim]:
     """Deletions of warm claims without a placeholder and without a consumer."""
-    if not view.knows(Kind.POD):
+    if not view.knows(Kind.POD, Kind.RESOURCE_CLAIM):
         return
     for tracked in view.warm_claims():
         if view.pods_naming(tracked.key) or tracked.consumers or tracked.is_deleted:

@@ -59,6 +59,10 @@ def decide_readiness(
         if missing:
             unsettled.add(name)
             begun = planner_state.lost_readiness.get(name)
+            if view.unknown_kinds:
+                if begun is not None:
+                    lost_readiness[name] = begun
+                continue  # the node may have it by now
             if begun is not None or label == names.TRUE:
                 lost_readiness[name] = begun or view.now
             # A node that never was ready waits since its creation.

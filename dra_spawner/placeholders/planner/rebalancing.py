@@ -110,7 +110,7 @@ def decide_draining(
         elif not actions and is_labelled(state, names.DRAINING) and (pending := _pending_for(view, state)) is not None:
             actions.append(LabelNode(name, names.DRAINING, None, f"{pending.pod} would fit there"))
     planner_state = replace(planner_state, draining_labels=_with_written(labels, actions))
-    if actions or view.pending_users or _is_draining(view):
+    if actions or view.pending_users or view.unknown_kinds or _is_draining(view):
         return tuple(actions), planner_state
     tried = planner_state.drain_tried
     if tried is not None and timedelta(0) <= view.now - tried < _DRAIN_AGAIN:

@@ -38,17 +38,12 @@ def hold_reason(view: View, policy: Policy) -> str:
 
 
 def safeguard_of(view: View, policy: Policy) -> Safeguard | None:
-    """The safeguard that denies evictions at present; None if they may happen.
-
-    Rounds rest on what is missing: placeholders that were not created, claims that are gone, images and devices that a
-    node lacks. So they decide nothing while the changes of a kind cannot be followed. Placements rest on what is there,
-    and are answered until the view is too old (`hold_reason`).
-    """
+    """The safeguard that denies evictions at present; None if they may happen."""
     if (hold := _total_hold(view, policy)) is not None:
         return hold
-    if unknown := [kind.value for kind in Kind if view.knowledge_of(kind) is Knowledge.UNKNOWN]:
-        reason = f"nothing is decided: changes of kind {', '.join(unknown)} cannot be followed at present"
-        return Safeguard(Hold.STALE, reason, holds_everything=True)
+    if view.unknown_kinds:
+        kinds = ", ".join(view.unknown_kinds)
+        return Safeguard(Hold.STALE, f"no placeholder is evicted while changes of kind {kinds} cannot be followed")
     if count := len(view.pending_users):
         servers = "a user's server is" if count == 1 else f"{count} users' servers are"
         return Safeguard(Hold.USERS_PENDING, f"no placeholder is evicted while {servers} pending")

@@ -214,6 +214,11 @@ class View:
         """Whether all these kinds are known."""
         return all(self.knowledge_of(kind) is Knowledge.KNOWN for kind in kinds)
 
+    @property
+    def unknown_kinds(self) -> tuple[Kind, ...]:
+        """Kinds whose changes cannot be followed at present: what seems to be missing may be there."""
+        return tuple(kind for kind in Kind if self.knowledge_of(kind) is Knowledge.UNKNOWN)
+
     def with_own_shapes(self, own_shapes: Mapping[ObjectKey, str]) -> View:
         """The same view with the true shapes of pending servers instead of their labels.
 

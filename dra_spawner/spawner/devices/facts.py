@@ -69,7 +69,7 @@ async def _devices(reader: DeviceReader) -> KnownDevices:
     try:
         return await reader.devices.get(NOW)
     except KubernetesError as error:
-        if not error.is_unserved:
+        if error.status != 404:
             raise
         return reader.devices.value or KnownDevices(None, None)
 

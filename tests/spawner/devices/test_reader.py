@@ -6,15 +6,18 @@ import asyncio
 import logging
 from typing import Any
 
+import pytest
 from kubernetes_asyncio.client import ApiClient, Configuration
 
 from dra_spawner.devcluster.api.resource_types import RESOURCESLICES
 from dra_spawner.devcluster.demo.example_nodes import device_classes, resource_slices
 from dra_spawner.devcluster.embedded_cluster import EmbeddedCluster
 from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesApi
+from dra_spawner.kube.api import KubernetesApi, KubernetesError
 from dra_spawner.profiles.claims import DeviceRequest
 from dra_spawner.spawner.devices.reader import NOW, DeviceReader
+from tests.cluster.fault_proxy import Fault, hide_devices
+from tests.cluster.under_test import ClusterUnderTest
 from tests.polling import eventually
 
 SHARE = DeviceRequest("gpu", "gpu-share.example.com")
@@ -55,6 +58,30 @@ async def test_news_are_read_and_old_ones_kept_while_nobody_answers(tmp_path, ca
             assert sizes(await known.learn()) == ["40Gi"]
     assert len(caplog.records) == 1
     await api.close()
+
+
+async def test_devices_that_were_read_are_not_missing_because_of_a_failure(embedded_cluster: ClusterUnderTest) -> None:
+    """A replica of the control plane that begins refuses accounts; one that is older does not serve devices."""
+    cluster = embedded_cluster
+    await cluster.publish(*device_classes(), *resource_slices())
+    async with (
+        cluster.fault_proxy() as proxy,
+        await KubernetesApi.from_kubeconfig(cluster.admin_kubeconfig_for(proxy.url)) as api,
+    ):
+        proxy.fail(Fault.answer(404), verb="list", resource="deviceclasses")
+        reader = DeviceReader(api, form_seconds=0, retry_seconds=0)
+        with pytest.raises(KubernetesError):
+            await reader.devices.get(NOW)  # discovery names the kind
+        known = await reader.devices.get(NOW)
+        assert known.classes
+        for status in (403, 404):
+            proxy.fail(Fault.answer(status), verb="list", resource="deviceclasses")
+            with pytest.raises(KubernetesError):
+                await reader.devices.get(NOW)
+            assert (reader.devices.value, reader.devices.has_failed) == (known, True)
+        hide_devices(proxy)
+        fresh = await DeviceReader(api).devices.get(NOW)
+        assert (fresh.classes, fresh.slices) == (None, None)
 
 
 async def test_nobody_waits_for_ever_and_all_wait_for_one_reading():
