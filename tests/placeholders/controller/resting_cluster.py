@@ -122,7 +122,7 @@ class RestingCluster:
             self._server(number, *place) if number < SERVERS else self._placeholder(number, *place)
 
     def _server(self, number: int, node: str, device: str) -> None:
-        claim = {
+        claim: Json = {
             "apiVersion": names.RESOURCE_API,
             "kind": "ResourceClaim",
             "metadata": {"name": f"jupyter-{number}-gpu", "namespace": NAMESPACE},
