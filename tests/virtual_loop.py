@@ -7,7 +7,7 @@ import selectors
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar, cast
 
-__all__ = ["run_in_virtual_time"]
+__all__ = ["VirtualLoop", "pass_time", "run_in_virtual_time"]
 
 T = TypeVar("T")
 
@@ -48,3 +48,9 @@ def run_in_virtual_time(work: Coroutine[Any, Any, T]) -> T:
     """The result of a coroutine; its waiting takes no time. It must not use the network."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(work)
+
+
+async def pass_time(seconds: float) -> None:
+    """Let virtual time pass, and all happen that is due by then."""
+    assert isinstance(asyncio.get_running_loop(), VirtualLoop)
+    await asyncio.sleep(seconds)

@@ -122,7 +122,7 @@ class FailingApi(KubernetesApi):
             return self._body(request, lambda: self.store.get(kind, namespace, name))
         if self.failures[kind.plural]:
             await self._fail(request, self.failures[kind.plural].popleft(), kind)
-        return self._list(request)
+        return self.list_answer(request)
 
     async def _fail(self, request: ApiRequest, failure: Failure, kind: ResourceType) -> None:
         """Raise the error of a failure, or `_Wrong` with the wrong body."""
@@ -139,7 +139,9 @@ class FailingApi(KubernetesApi):
             raise KubernetesTimeout(request.target, status=0, reason="Timeout", message=f"none within {seconds:g} s")
         raise _Wrong(failure)
 
-    def _wrong_list(self, failure: Failure, truth: bytes) -> bytes:
+    def wrong_list(self, failure: Failure, request: ApiRequest) -> bytes:
+        """The body of a list that is not the truth."""
+        truth = self.list_answer(request)
         found = json.loads(truth)
         match failure:
             case Failure.HTML:
@@ -156,7 +158,8 @@ class FailingApi(KubernetesApi):
         found["items"] = found["items"][::2] if failure is Failure.OLD else []
         return json.dumps(found).encode()
 
-    def _list(self, request: ApiRequest) -> bytes:
+    def list_answer(self, request: ApiRequest) -> bytes:
+        """The body of a list."""
         kind, namespace, _ = self._target(request)
         selectors = {each: str((request.params or {}).get(each, "")) for each in ("labelSelector", "fieldSelector")}
         found = self.store.list(kind, namespace, *selectors.values())
@@ -272,7 +275,7 @@ class _Connection(ApiConnection):
         try:
             return await self._failing.answer(request)
         except _Wrong as wrong:
-            return self._failing._wrong_list(wrong.args[0], self._failing._list(request))
+            return self._failing.wrong_list(wrong.args[0], request)
 
     @asynccontextmanager
     async def send(self, request: ApiRequest, timeout: aiohttp.ClientTimeout) -> AsyncIterator[Any]:

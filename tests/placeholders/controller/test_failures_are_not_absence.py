@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from random import Random
 from typing import Final
 
@@ -13,7 +12,7 @@ from dra_spawner.simulator.cluster_objects import Kind, Knowledge
 from tests.examples import example_count
 from tests.kube.failing_api import Failure
 from tests.placeholders.controller.resting_cluster import PLACEHOLDERS, SERVERS, RestingCluster
-from tests.virtual_loop import run_in_virtual_time
+from tests.virtual_loop import pass_time, run_in_virtual_time
 
 #: All that the controller follows; the ConfigMaps hold the hub's shapes and what people set.
 PLURALS: Final = (*(each.plural for each in RESOURCES.values()), "configmaps")
@@ -24,9 +23,9 @@ _LONGEST_SECONDS: Final = 110.0
 
 async def _until_at_rest(cluster: RestingCluster) -> None:
     """Let the controller write what it writes once, such as a label of the newest node."""
-    await asyncio.sleep(3600)
+    await pass_time(3600)
     cluster.api.writes.clear()
-    await asyncio.sleep(120)
+    await pass_time(120)
     assert cluster.api.writes == [], "it is at rest"
     assert (len(cluster.warm()), len(cluster.controller.view().users)) == (PLACEHOLDERS, SERVERS)
     assert cluster.on_hold == ""
@@ -35,7 +34,7 @@ async def _until_at_rest(cluster: RestingCluster) -> None:
 async def _until_recovered(cluster: RestingCluster) -> None:
     for each in cluster.api.failures.values():
         each.clear()
-    await asyncio.sleep(_LONGEST_SECONDS)
+    await pass_time(_LONGEST_SECONDS)
     assert set(cluster.watch.knowledge().values()) == {Knowledge.KNOWN}
     assert cluster.on_hold == ""
 
@@ -46,7 +45,7 @@ async def _fail_at_random(cluster: RestingCluster, random: Random) -> None:
         for plural in random.sample(PLURALS, random.choice((1, 1, 2, 7))):
             cluster.api.failures[plural].extend(random.choices(list(Failure), k=random.randint(1, 4)))
             cluster.api.cut(plural)
-        await asyncio.sleep(random.choice(_PAUSES))
+        await pass_time(random.choice(_PAUSES))
 
 
 def test_after_any_failures_nothing_has_changed() -> None:
@@ -65,7 +64,7 @@ def test_after_any_failures_nothing_has_changed() -> None:
             assert cluster.api.met > 5 * count
             # What is gone is still seen as gone.
             cluster.remove(Kind.POD, f"placeholder-{SERVERS}")
-            await asyncio.sleep(_LONGEST_SECONDS)
+            await pass_time(_LONGEST_SECONDS)
             assert any(each.startswith("create") and each.endswith("resourceclaims") for each in cluster.api.writes)
 
     run_in_virtual_time(all_sequences())
@@ -84,8 +83,7 @@ def test_each_failure_of_each_kind_leaves_all_as_it_is(plural: str) -> None:
                 for answers in ([failure], [Failure.EXPIRED, failure], [Failure.EXPIRED, *[failure] * 8]):
                     cluster.api.failures[plural].extend(answers)
                     cluster.api.cut(plural)
-                    await asyncio.sleep(1)
-                    await asyncio.sleep(9 if len(answers) < 3 else 200)
+                    await pass_time(9 if len(answers) < 3 else 200)
                     assert cluster.seen() == before, answers
                     assert cluster.api.writes == [], answers
                     await _until_recovered(cluster)
@@ -100,13 +98,13 @@ def test_a_leader_that_begins_in_an_upgrade_of_the_control_plane_decides_nothing
         cluster = RestingCluster()
         cluster.api.absent_groups = frozenset(("resource.k8s.io",))
         async with cluster.leading():
-            await asyncio.sleep(100)
+            await pass_time(100)
             assert not cluster.watch.has_devices
             reason = "nothing is decided: the cluster serves no devices, although 10 placeholders have claims"
             assert cluster.on_hold == reason
             assert cluster.api.writes == []
             cluster.api.absent_groups = frozenset()
-            await asyncio.sleep(400)
+            await pass_time(400)
             assert cluster.watch.has_devices
             assert len(cluster.warm()) == PLACEHOLDERS
             assert not [each for each in cluster.api.writes if "resourceclaims" in each or "pods" in each]
@@ -122,7 +120,7 @@ def test_a_leader_that_begins_with_failures_waits() -> None:
             cluster = RestingCluster()
             cluster.api.failures[plural].extend([Failure.NOT_FOUND] * 1000)
             async with cluster.leading():
-                await asyncio.sleep(600)
+                await pass_time(600)
                 assert cluster.controller.latest is None, plural
                 assert plural == "configmaps" or not cluster.watch.synced
                 await _until_recovered(cluster)
