@@ -77,9 +77,7 @@ def decide_numbers(
         ending_too = len(present) - len(there)
         its_pending = for_pending_pod.get(shape, [])
         found = _of_shape(view, shape, replicas, most, ending_too, there, its_pending, limited_because(shape), first)
-        # The servers for which they are kept may be there, and not seen.
-        keeps_surplus = policy.keeps_surplus or not view.knows(Kind.POD)
-        actions += (each for each in found if not (keeps_surplus and isinstance(each, DeletePlaceholder)))
+        actions += (each for each in found if not (policy.keeps_surplus and isinstance(each, DeletePlaceholder)))
     return tuple(actions)
 
 
