@@ -20,8 +20,8 @@ from dra_spawner.placeholders.planner.quotas import Quota
 from dra_spawner.placeholders.planner.search_ledger import SearchLedger
 from dra_spawner.placeholders.planner.shapes import Shape, is_extended_resource
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
-from dra_spawner.simulator.device_doubts import DeviceDoubts
 from dra_spawner.simulator.cluster_objects import Kind, Knowledge
+from dra_spawner.simulator.device_doubts import DeviceDoubts
 from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot

@@ -14,8 +14,8 @@ from dra_spawner import names
 from dra_spawner.dra.objects import DeviceClass, ResourceSlice
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
-from dra_spawner.owned_tasks import begin_task
 from dra_spawner.kube.discovery import is_absent
+from dra_spawner.owned_tasks import begin_task
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.offers import DeviceCatalog
 from dra_spawner.spawner.hub_wide import hub_wide
