@@ -124,11 +124,17 @@ SHAPE: Final = "hub.jupyter.org/shape"
 IMAGES_READY: Final = "hub.jupyter.org/images-ready"
 #: On a node: placeholders prefer it.
 ATTRACT: Final = "hub.jupyter.org/attract-placeholders"
-#: On a node: it is to become empty; no new server and no placeholder goes there.
+#: On a node: it is to become empty, and no placeholder goes there.
 DRAINING: Final = "hub.jupyter.org/draining"
 TRUE: Final = "true"
-#: Value of `DRAINING` where a person ordered it.
+#: Value of `DRAINING` where a person ordered it: the node is *drained*, and no new server goes there.
 ORDERED: Final = "ordered"
+#: Value of `DRAINING` where the service *empties* a node without servers: new servers prefer other nodes. Services
+#: before this version wrote `TRUE`.
+EMPTYING: Final = "emptying"
+#: On a drained node with servers: those whose affinity has a lower number (`planner.node_conditions`) stay there when a
+#: kubelet restarts.
+DRAIN_SPARES: Final = "hub.jupyter.org/drain-spares"
 #: Value of `IMAGES_READY` where an image or a driver is missing, but servers there require the label, or the deadline
 #: has passed.
 LATE: Final = "late"

@@ -37,6 +37,7 @@ COLUMNS: Final = (
     "cause",
     "reason",
     "source",
+    "ended_because",
 )
 """Columns of an export. An import needs only ``asked``; it may also have ``count``."""
 
@@ -201,6 +202,7 @@ class CsvSource:
             warm=_truth("warm", text("warm")),
             cause=_word("cause", text("cause"), WaitCause),
             reason=text("reason"),
+            ended_because=text("ended_because"),
             # Not the source in the file: "service" would mean that this service has recorded the launch.
             source="csv",
         )

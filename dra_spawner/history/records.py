@@ -64,6 +64,9 @@ class Launch:
     ended: datetime | None = None
     """Time at which its pod ended or was deleted."""
 
+    ended_because: str = ""
+    """Why Kubernetes ended the pod, as a sentence; empty if somebody stopped the server, or if it is not known."""
+
     end_is_estimate: bool = False
     """Whether the end was not observed: `ended` is then the last time at which the service observed the cluster."""
     node: str = ""

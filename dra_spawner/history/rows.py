@@ -36,6 +36,7 @@ def launch_row(launch: Launch, names: UserNames) -> dict[str, Any]:
         "cause": launch.cause.value if launch.cause is not None else None,
         "reason": _clean(names.stored_text(launch.mentions, launch.reason)) or None,
         "source": launch.source,
+        "ended_because": _clean(launch.ended_because) or None,
     }
 
 
@@ -107,6 +108,7 @@ def launch_of(row: RowMapping) -> Launch:
         cause=WaitCause(row["cause"]) if row["cause"] else None,
         reason=row["reason"] or "",
         source=row["source"],
+        ended_because=row["ended_because"] or "",
     )
 
 

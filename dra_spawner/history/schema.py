@@ -59,6 +59,7 @@ launches = Table(
     Column("cause", String(32)),
     Column("reason", Text),
     Column("source", String(32), nullable=False),
+    Column("ended_because", Text),
     Index("launches_asked", "asked", "uid"),
     Index("launches_ended", "ended"),
     Index("launches_user_name", "user_name"),

@@ -125,6 +125,7 @@ def _launch_row(launch: Launch) -> _Row:
         "cause": launch.cause.value if launch.cause is not None else None,
         "reason": launch.reason,
         "source": launch.source,
+        "ended_because": launch.ended_because,
     }
 
 

@@ -13,7 +13,8 @@ from dra_spawner import names
 from dra_spawner.dra.budget import SearchBudget
 from dra_spawner.dra.reasons import RefusalKind
 from dra_spawner.placeholders.planner.hypothetical_pods import simulated_user
-from dra_spawner.placeholders.planner.placement import summarize_refusals
+from dra_spawner.placeholders.planner.node_conditions import without_drains
+from dra_spawner.placeholders.planner.placement import NO_NODE, summarize_refusals
 from dra_spawner.placeholders.planner.readiness import image_name, images_on
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.placeholders.planner.view import View, is_labelled, is_open, without_label
@@ -27,13 +28,14 @@ from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.search_limits import CommonBudget
 from dra_spawner.simulator.snapshot import Undecided
 
-__all__ = ["Capacity", "NewNodes", "measure_capacity"]
+__all__ = ["Capacity", "NewNodes", "drained_clause", "measure_capacity"]
 
 #: Limit of other pending servers that are placed first.
 _MAX_PENDING: Final = 500
 #: Cost of one attempt to place a server, without the search for devices, in steps of the search's budget.
 _ATTEMPT_STEPS: Final = 10
 _NEW: Final = "rehearsed"
+_MAX_NAMED: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,8 @@ class Capacity:
         Servers that fit on no node.
     refusal
         Why a server fits on no present node; empty if all servers fit.
+    drained
+        Nodes that a person drains and on which one of the lacking servers would fit.
     """
 
     ready: int
@@ -98,6 +102,7 @@ class Capacity:
     new: tuple[NewNodes, ...] = ()
     lacking: int = 0
     refusal: str = ""
+    drained: tuple[str, ...] = ()
 
     @property
     def present(self) -> int:
@@ -144,7 +149,8 @@ def measure_capacity(
                     break
                 new.append(placing.on_new_nodes(supply, number, left))
                 left -= new[-1].servers
-            return Capacity(ready, without_image, tuple(new), left, placing.refusal() if left else "")
+            drained = placing.drained_nodes() if left else ()
+            return Capacity(ready, without_image, tuple(new), left, placing.refusal(drained) if left else "", drained)
     finally:
         snapshot.limit_searches(view.searches)
 
@@ -159,8 +165,9 @@ class _Placing:
         self._budget = budget
         self._present = sorted(view.snapshot.nodes)
         pod, templates = simulated_user(shape, namespace)
-        # A node without the images now may have them in time.
-        self._pod = without_label(pod, names.IMAGES_READY)
+        # A node without the images now may have them in time. Drained nodes are left out by `_is_usable`; copies of
+        # them are not drained.
+        self._pod = without_drains(without_label(pod, names.IMAGES_READY))
         self._number = 0
         self._images = frozenset(map(image_name, shape.images))
         for template in templates:
@@ -233,9 +240,22 @@ class _Placing:
         differ = (fewest, most) if fewest < most else None
         return NewNodes(supply, slots, look.name, last_seen, servers_on_nodes=differ)
 
-    def refusal(self) -> str:
+    def drained_nodes(self) -> tuple[str, ...]:
+        """Nodes that a person drains and on which one more server would fit."""
+        return tuple(
+            name
+            for name in self._view.drained_nodes()
+            if is_open(self._snapshot.nodes[name], self._pod)
+            and self._snapshot.fits_on(self._next_pod(), name, explain=False).fits
+        )
+
+    def refusal(self, drained: Sequence[str]) -> str:
         """Why a server fits on no node at present."""
-        return summarize_refusals(self._snapshot.fits(self._next_pod()))
+        others = summarize_refusals(self._snapshot.fits(self._next_pod()))
+        if not drained:
+            return others
+        told = f"{drained_clause(drained)}, so no new server starts there"
+        return told if others == NO_NODE else f"{told}; on other nodes: {others}"
 
     def _is_usable(self, state: NodeState) -> bool:
         return is_open(state, self._pod) and not is_labelled(state, names.DRAINING)
@@ -297,6 +317,12 @@ def _look(looks: Sequence[NodeLook], counts: Mapping[str, int], supply: NodeSupp
     described = min(supply.slots or 0, wanted)
     fitting = [each for each in looks if counts.get(each.name)]
     return min(fitting, key=lambda each: (abs(counts[each.name] - described), counts[each.name]))
+
+
+def drained_clause(drained: Sequence[str]) -> str:
+    """Which nodes people drain, as a clause."""
+    more = f" and {len(drained) - _MAX_NAMED} more" if len(drained) > _MAX_NAMED else ""
+    return f"{', '.join(drained[:_MAX_NAMED])}{more} {'is' if len(drained) == 1 else 'are'} drained by order"
 
 
 def _as_described(supply: NodeSupply, wanted: int) -> NewNodes:

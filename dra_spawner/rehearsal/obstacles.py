@@ -8,7 +8,7 @@ from typing import Final
 from dra_spawner.dra.reasons import RefusalKind
 from dra_spawner.placeholders.planner.readiness import image_name, images_on
 from dra_spawner.placeholders.planner.scale_up_estimate import device_classes
-from dra_spawner.rehearsal.capacity import Capacity, NewNodes
+from dra_spawner.rehearsal.capacity import Capacity, NewNodes, drained_clause
 from dra_spawner.rehearsal.quotas import QuotaCapacity, unchecked_resources
 from dra_spawner.rehearsal.rehearsal_problems import ProblemCode, RehearsalProblem
 from dra_spawner.rehearsal.rehearsal_result import NodeOrder
@@ -29,6 +29,14 @@ def node_obstacles(situation: RehearsalSituation, capacity: Capacity) -> Iterato
     lacking, profile = capacity.lacking, situation.expected.profile
     if not lacking:
         return
+    if capacity.drained:
+        yield RehearsalProblem(
+            ProblemCode.DRAINED,
+            f"servers of {profile} fit where no new one starts: {drained_clause(capacity.drained)}; end the draining, "
+            "or let more nodes come",
+            "machines that could run them take no new servers, by order of an administrator",
+            lacking,
+        )
     full = [each for each in capacity.new if each.is_at_limit]
     unknown = [each.supply.name for each in capacity.new if not each.supply.is_known]
     if missing := _missing_classes(situation):

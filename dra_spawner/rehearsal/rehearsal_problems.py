@@ -13,6 +13,8 @@ class ProblemCode(StrEnum):
 
     NO_NODE_KIND = "no-node-kind"
     """No known kind of node can run a server."""
+    DRAINED = "drained"
+    """Servers fit on nodes that a person drains."""
     DEVICE_CLASS_MISSING = "device-class-missing"
     NO_DEVICE_SELECTED = "no-device-selected"
     """Selectors of class and request select no device of any node."""

@@ -61,7 +61,7 @@ def situation_of(
     is_in_total = expected.counts == IN_TOTAL
     wanted = max(expected.users - running, 0) if is_in_total else expected.users
     placeholders = view.placeholders_of_shape.get(shape, [])
-    warm = min(sum(each.is_free for each in placeholders), wanted)
+    warm = min(len(view.usable(shape)), wanted)
     return RehearsalSituation(
         expected=expected,
         view=view,

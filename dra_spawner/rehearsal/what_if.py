@@ -179,8 +179,7 @@ def simulate(
         for each, count in known.items()
     )
     view = present()
-    warm = sum(each.is_free for each in view.placeholders_of_shape.get(question.shape.id, ()))
-    on_placeholders = min(warm, question.users)
+    on_placeholders = min(len(view.usable(question.shape.id)), question.users)
     capacity = measure_capacity(view, question.shape, namespace, question.users - on_placeholders, (), budget)
     return Simulation(
         question,
@@ -274,7 +273,7 @@ def _lost_server(snapshot: Snapshot, shape: Shape, namespace: str) -> Pod:
     pod, templates = simulated_user(shape, namespace)
     for template in templates:
         snapshot.put(template)
-    return without_label(pod, names.IMAGES_READY)
+    return without_label(pod, names.IMAGES_READY)  # a drained node takes no server
 
 
 def _numbered(pod: Pod, number: int) -> Pod:

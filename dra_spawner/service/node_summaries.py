@@ -35,7 +35,9 @@ def marks_of(state: NodeState) -> list[str]:
     marks = {
         "not-ready": not node.is_ready,
         "cordoned": node.is_unschedulable,
-        "draining": draining in (names.TRUE, names.ORDERED),
+        "draining": draining == names.ORDERED,
+        # Services before this version wrote the other value.
+        "emptying": draining in (names.EMPTYING, names.TRUE),
         "late": ready == names.LATE,
         "ready": ready is not None and ready != names.LATE,
         "newest": node.labels.get(names.ATTRACT) == names.TRUE,

@@ -165,8 +165,8 @@ class PlaceholderTraits(HasTraits):
         1.0,
         min=0.0,
         help="""
-        Limit of placeholders evicted by rebalancing and draining, per second on average. Preemption for users is not
-        limited by it.
+        Limit of placeholders evicted by rebalancing, emptying and draining, per second on average. Preemption for users
+        is not limited by it.
         """,
     ).tag(config=True)
     evictions_burst = Integer(5, min=1, help="Limit of evictions at once, after a time without evictions.").tag(
@@ -211,14 +211,14 @@ class PlaceholderTraits(HasTraits):
         min=-1.0,
         max=1.0,
         help="""
-        A node without users' servers is drained if its utilization (0 to 1, without placeholders) is at most this
-        value and its placeholders fit elsewhere. The autoscaler can then remove it. Negative: no node is drained.
+        A node without users' servers is emptied if its utilization (0 to 1, without placeholders) is at most this
+        value and its placeholders fit elsewhere. The autoscaler can then remove it. Negative: no node is emptied.
         """,
     ).tag(config=True)
     drain_after_seconds = Float(
         600.0,
         min=0.0,
-        help="Seconds for which a node must exist and have no users' servers before it is drained.",
+        help="Seconds for which a node must exist and have no users' servers before it is emptied.",
     ).tag(config=True)
 
     def controller_settings(self) -> ControllerSettings:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -22,19 +22,27 @@ class ServerRecord:
     place
         Devices and node, such as ``15 GiB of gpu-3 on node-2, warm``; empty if the server has none.
     failure
-        Why the last start failed; empty if it did not.
+        Why the last start failed, or why the server was ended; empty if neither happened.
     failed_at
-        When that was; None if it did not fail.
+        When that was; None if it did not happen.
+    was_ended
+        Whether the server ran and was ended, by nobody who stopped it.
     """
 
     place: str = ""
     failure: str = ""
     failed_at: datetime | None = None
+    was_ended: bool = False
 
     @classmethod
     def of_failure(cls, sentence: str) -> ServerRecord:
         """Return the record of a start that has failed just now."""
         return cls(failure=sentence[:_LONGEST_TEXT], failed_at=datetime.now(UTC).replace(microsecond=0))
+
+    @classmethod
+    def of_end(cls, sentence: str) -> ServerRecord:
+        """Return the record of a server of which it was noticed just now that it was ended."""
+        return replace(cls.of_failure(sentence), was_ended=True)
 
     @classmethod
     def of_state(cls, state: object) -> ServerRecord:
@@ -47,14 +55,15 @@ class ServerRecord:
             moment = datetime.fromisoformat(failed_at) if isinstance(failed_at, str) else None
         except ValueError:
             moment = None
-        return cls(_text(place), _text(failure), moment)
+        return cls(_text(place), _text(failure), moment, found.get("was_ended") is True)
 
     def state(self) -> dict[str, Any]:
         """The record's part of a server's state; empty if there is nothing to remember."""
         if not (self.place or self.failure):
             return {}
         failed_at = self.failed_at.isoformat() if self.failed_at is not None else None
-        return {_KEY: {"place": self.place, "failure": self.failure, "failed_at": failed_at}}
+        ended = {"was_ended": True} if self.was_ended else {}
+        return {_KEY: {"place": self.place, "failure": self.failure, "failed_at": failed_at, **ended}}
 
 
 def _text(value: object) -> str:

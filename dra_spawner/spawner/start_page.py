@@ -10,10 +10,13 @@ from typing import Any
 from weakref import WeakSet
 
 from jupyterhub.utils import url_escape_path, url_path_join
+from kubespawner.spawner import PodReflector
 
 from dra_spawner.json_types import JsonObject
+from dra_spawner.kube.pod_ends import end_of_events, end_of_pod
 from dra_spawner.placeholders.planner.scale_up_estimate import device_classes
 from dra_spawner.spawner.devices.reader import Reading
+from dra_spawner.spawner.ended_pods import EndedPodsReflector
 from dra_spawner.spawner.hub_wide import hub_wide, in_background
 from dra_spawner.spawner.my_devices.handler import serve_devices
 from dra_spawner.spawner.my_devices.own_devices import OwnDevices
@@ -179,6 +182,7 @@ class StartPage(SpawnForm):
         """Forget the last start."""
         hub_wide(_Waiting, _Waiting).starting.add(self)
         self.record, self._start_began = ServerRecord(), asyncio.get_running_loop().time()
+        getattr(self.pod_reflector, "ended", {}).pop(f"{self.namespace}/{self.pod_name}", None)
 
     def record_place(self) -> None:
         """Remember the devices of a start that has succeeded, as soon as they are known."""
@@ -193,6 +197,29 @@ class StartPage(SpawnForm):
             self.record = replace(self.record, place=attempt.messages.place)
             # JupyterHub took the state at the end of the start; its next change of anything stores this one, too.
             self.orm_spawner.state = self.get_state()
+
+    async def poll(self) -> int | None:
+        """Return None while the server runs, else its exit code; remember why Kubernetes ended a server that ran."""
+        status: int | None = await super().poll()
+        if status is not None and self.server is not None and not self._spawn_pending and not self.record.failure:
+            try:
+                self._record_end()
+            except Exception:  # the hub must learn that the server has ended
+                self.log.exception("It is not known why a server ended: pod=%s", self.pod_name)
+        return status
+
+    def _record_end(self) -> None:
+        key = f"{self.namespace}/{self.pod_name}"
+        pod = self.pod_reflector.pods.get(key) or getattr(self.pod_reflector, "ended", {}).get(key) or {}
+        events = list(self.event_reflector.resources.values()) if self.event_reflector else ()
+        if sentence := end_of_pod(pod) or end_of_events(pod, events):
+            self.log.warning("A server was ended: pod=%s because=%s", self.pod_name, sentence)
+            self.record = ServerRecord.of_end(sentence)
+
+    async def _start_reflector(self, kind: str, reflector_class: Any, replace: bool = False, **kwargs: Any) -> Any:
+        """Start a reflector of KubeSpawner; that of pods also keeps those that are gone."""
+        reflector_class = EndedPodsReflector if reflector_class is PodReflector else reflector_class
+        return await super()._start_reflector(kind, reflector_class, replace=replace, **kwargs)
 
     def begin_search_for_smaller(self) -> asyncio.Task[SmallerChoice | None]:
         """Begin to look for something smaller that is free."""
@@ -241,4 +268,4 @@ class StartPage(SpawnForm):
     def clear_state(self) -> None:
         """Forget the server, but not why its last start failed."""
         super().clear_state()
-        self.record = ServerRecord(failure=self.record.failure, failed_at=self.record.failed_at)
+        self.record = replace(self.record, place="")

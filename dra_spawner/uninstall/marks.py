@@ -21,7 +21,7 @@ __all__ = [
 
 #: Removed from nodes. Servers require `names.IMAGES_READY`, and a kubelet that restarts ends pods whose required label
 #: the node lacks, so this label is removed only from nodes without servers.
-NODE_LABELS: Final = (names.IMAGES_READY, names.ATTRACT, names.DRAINING)
+NODE_LABELS: Final = (names.IMAGES_READY, names.ATTRACT, names.DRAINING, names.DRAIN_SPARES)
 #: On servers' pods: they stay while the pod runs, and are removed when it has ended.
 POD_LABELS: Final = (names.SHAPE, names.VLAN, names.PREEMPTED_AT)
 POD_ANNOTATIONS: Final = (names.START, names.DEFINITION, names.VLAN_OWNER, names.VLAN_LEASE, names.INTEL_GAS)

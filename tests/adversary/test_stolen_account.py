@@ -291,7 +291,7 @@ async def test_nodes(thief: Thief) -> None:
         "no name": (lambda t: t.merge(path, {"metadata": {"labels": {"kubernetes.io/hostname": None}}}), label),
     }
     await refused_by_the_policy_alone(thief, "labels-nodes", attempts)
-    for key in (names.IMAGES_READY, names.ATTRACT, names.DRAINING):
+    for key in (names.IMAGES_READY, names.ATTRACT, names.DRAINING, names.DRAIN_SPARES):
         await thief.merge(path, {"metadata": {"labels": {key: "true"}}})
         await thief.cluster.admin.patch(path, {"metadata": {"labels": {key: "true"}}})
         await thief.merge(path, {"metadata": {"labels": {key: None}}})

@@ -18,7 +18,7 @@ from typing import Any
 
 from dra_spawner import names
 from dra_spawner.placeholders.planner.actions import Action, CreatePlaceholder, DeletePlaceholder, LabelNode, LabelPod
-from dra_spawner.placeholders.planner.hypothetical_pods import requiring_readiness
+from dra_spawner.placeholders.planner.node_conditions import requiring_readiness
 from dra_spawner.placeholders.planner.placeholder_objects import (
     PlaceholderSettings,
     placeholder_claims,

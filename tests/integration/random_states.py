@@ -18,7 +18,7 @@ from dra_spawner.devcluster.clock import ScaledClock
 from dra_spawner.devcluster.kubelet.node_agent import complete_node
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import resource_path
-from dra_spawner.placeholders.planner.hypothetical_pods import requiring_readiness
+from dra_spawner.placeholders.planner.node_conditions import requiring_readiness
 from dra_spawner.placeholders.planner.outlook import BusyServers, Outlook, Supply, find_outlook
 from dra_spawner.placeholders.planner.placeholder_objects import (
     PlaceholderSettings,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -115,6 +116,53 @@ async def test_a_draining_node_gets_a_server_only_if_no_other_node_fits_it(warm_
     assert nodes == {"node-a", "node-b"}
     for user in ("ada", "bob", "cyd"):
         await warm_hub.stop(user)
+
+
+@pytest.mark.promise("A node that an administrator drains gets no new server.")
+async def test_a_drained_node_gets_no_server_until_the_order_ends(warm_hub_on_either):
+    """Four of four servers start elsewhere or wait, although the drained node has most capacity; no service answers."""
+    warm_hub = warm_hub_on_either
+    for name, number in (("node-a", 4), ("node-b", 2)):
+        objects = node(name, *(whole(f"gpu-{each}") for each in range(number)))
+        objects[0]["metadata"]["labels"][names.IMAGES_READY] = "true"
+        await warm_hub.cluster.publish(*objects)
+    path = "/api/v1/nodes/node-a"
+    await warm_hub.cluster.admin.patch(path, {"metadata": {"labels": {names.DRAINING: names.ORDERED}}})
+    for user in ("ada", "bob"):
+        assert await warm_hub.spawn(user) is None
+        assert (await warm_hub.pod(user))["spec"]["nodeName"] == "node-b"
+    waiting = [asyncio.create_task(warm_hub.spawn(user)) for user in ("cyd", "dan")]
+
+    def are_told_why() -> bool:
+        return all("an administrator has ordered" in " ".join(warm_hub.said(user)) for user in ("cyd", "dan"))
+
+    await eventually(are_told_why, "both servers wait, and say why", shows=lambda: warm_hub.said("cyd"))
+    await warm_hub.cluster.admin.patch(path, {"metadata": {"labels": {names.DRAINING: None}}})
+    assert await asyncio.gather(*waiting) == [None, None]
+    for user in ("cyd", "dan"):
+        assert (await warm_hub.pod(user))["spec"]["nodeName"] == "node-a"
+    for user in ("ada", "bob", "cyd", "dan"):
+        await warm_hub.stop(user)
+
+
+async def test_an_order_that_comes_after_the_reservation_ends_the_handover(warm_hub_on_either):
+    """The server names a warm claim of a node that is drained meanwhile: it starts on another node."""
+    warm_hub = warm_hub_on_either
+    async with warm_hub.with_placeholders(1, gpus=1) as world:
+        await warm_hub.cluster.publish(*node("node-b", whole("gpu-0"), whole("gpu-1")))
+        answer_of_service = warm_hub.service.answer
+
+        async def answer(question):
+            answered = await answer_of_service(question)
+            world.policy = replace(world.policy, drained={"node-a": "set by user eve"})
+            world.reconciler.wake()
+            await world.until(lambda: world.labelled(names.DRAINING) == ["node-a"])
+            return answered
+
+        warm_hub.service.answer = answer
+        assert await warm_hub.spawn() is None
+        assert (await warm_hub.pod())["spec"]["nodeName"] == "node-b"
+        await warm_hub.stop_last()
 
 
 async def test_ten_starts_at_once_with_three_placeholders(warm_hub):

@@ -106,6 +106,21 @@ def test_nodes_that_take_nobody(state: str) -> None:
     assert (found.free, found.orders[0].nodes) == (0, 1)
 
 
+def test_a_drained_node_is_named() -> None:
+    """A person drains the only node; a copy of it, which can be added, is not drained."""
+    world = hub("a")
+    node = world.snapshot.nodes["a"].node
+    world.snapshot.put(replace(node, labels={**node.labels, names.DRAINING: names.ORDERED}))
+    found = answer(world, expect(4))
+    assert (found.free, found.orders[0].nodes, found.is_possible) == (0, 1, True)
+    found = answer(world, expect(4), ())
+    assert found.verdict.endswith(
+        "cannot start at 10:00: machines that could run them take no new servers, by order of an administrator."
+    )
+    assert found.problems[0].code == "drained"
+    assert "a is drained by order; end the draining" in found.problems[0].message
+
+
 def test_servers_without_devices() -> None:
     world = World(Policy(shapes={PLAIN.id: PLAIN}))
     world.node("a", cpu="4")

@@ -13,7 +13,7 @@ from typing import Final
 
 from dra_spawner.kube.api_errors import KubernetesError
 from dra_spawner.kube.rights import missing_right
-from dra_spawner.placeholders.planner.actions import Action, ReservePlaceholder
+from dra_spawner.placeholders.planner.actions import Action, LabelNode, ReservePlaceholder
 
 __all__ = ["Backoff"]
 
@@ -136,4 +136,4 @@ class Backoff:
 
 def _key(action: Action) -> Hashable:
     """Identity of an action, without its reason."""
-    return action.kind, action.subject
+    return action.kind, action.subject, action.label if isinstance(action, LabelNode) else ""

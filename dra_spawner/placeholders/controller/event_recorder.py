@@ -108,7 +108,7 @@ def events_of(action: Action, watch: ClusterWatch) -> Iterator[ObjectEvent]:
             node = watch.observed(Kind.NODE, key)
             if node is not None and (reasons := _NODE_REASONS.get(action.label)) is not None:
                 label = f"{action.label}={action.value}" if action.value is not None else f"{action.label}-"
-                reason = reasons[action.value is None]
+                reason = "Emptying" if action.value == names.EMPTYING else reasons[action.value is None]
                 yield ObjectEvent("Node", key, node.uid, reason, action.kind, f"{label}: {action.reason}")
         case _:
             pass

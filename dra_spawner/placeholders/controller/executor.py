@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from dra_spawner import names
@@ -179,7 +180,7 @@ class ActionExecutor:
             await self._own(each["metadata"], pod["metadata"])
         return (
             *(_written(Kind.RESOURCE_CLAIM, claim, is_new=True) for claim in there),
-            _written(Kind.POD, pod, is_new=True),
+            replace(_written(Kind.POD, pod, is_new=True), shape=shape.id, uid=pod["metadata"]["uid"]),
         )
 
     async def _create_or_find(self, path: str, manifest: JsonObject) -> tuple[JsonObject, bool]:

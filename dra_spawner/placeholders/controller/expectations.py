@@ -42,12 +42,16 @@ class Expectation:
         Whether the watch shows it.
     is_new
         Whether the object was created.
+    shape, uid
+        Of a created placeholder's pod; else empty.
     """
 
     kind: Kind
     key: ObjectKey
     is_met: Callable[[ClusterWatch], bool]
     is_new: bool = False
+    shape: str = ""
+    uid: str = ""
 
 
 class Expectations:

@@ -14,6 +14,7 @@ from dra_spawner import names
 from dra_spawner.history.decision_log import Decision, DecisionLog, NumberedDecision
 from dra_spawner.history.records import Launch, NodeLeadTime, PresentServers, Record, RecordedDecision, WaitCause
 from dra_spawner.kube.cluster_watch import Change, ChangeType
+from dra_spawner.kube.pod_ends import DISRUPTION, end_sentence
 from dra_spawner.placeholders.controller.decision_words import REFUSAL
 from dra_spawner.placeholders.controller.launch_waits import BoundServer, LaunchOutcome
 from dra_spawner.placeholders.controller.node_lead_times import LeadPhase, ReachedPhase
@@ -94,6 +95,7 @@ class HistoryFeed:
         self._telling: Counter[str] = Counter()
         self._bound: dict[ObjectKey, BoundServer] = {}
         self._reasons: dict[ObjectKey, str] = {}
+        self._disrupted: dict[ObjectKey, str] = {}
         self._nodes: dict[str, NodeLeadTime] = {}
         self._latest: Decisions | None = None
         self._decided: dict[ObjectKey, str] = {}
@@ -164,8 +166,9 @@ class HistoryFeed:
                 del self._telling[word]
         self._reasons.pop(key, None)
         self._bound.pop(key, None)
+        because = self._disrupted.pop(key, "")
         if launch.ended is None:
-            self._pass_on(replace(launch, ended=self._now()))
+            self._pass_on(replace(launch, ended=self._now(), ended_because=because))
 
     def _following(self, key: ObjectKey, pod: Pod, known: Launch | None) -> Launch:
         """What is known of a launch after a change of its pod."""
@@ -178,13 +181,24 @@ class HistoryFeed:
             self._note_reason(key, pod)
         elif launch.bound is None:
             launch = self._with_node(key, pod, launch, was_seen_waiting=known is not None)
+        self._note_disruption(key, pod)
         if pod.is_running and launch.running is None:
             launch = replace(launch, running=self._since(key, "Ready") or self._now())
         if pod.is_finished and launch.ended is None:
             # One that never ran was never ready, either.
             since = None if known is not None else self._since(key, "Ready", status="False")
-            launch = replace(launch, ended=max(since or self._now(), launch.bound or launch.asked))
+            ended = max(since or self._now(), launch.bound or launch.asked)
+            launch = replace(launch, ended=ended, ended_because=self._disrupted.get(key, ""))
         return launch
+
+    def _note_disruption(self, key: ObjectKey, pod: Pod) -> None:
+        """Remember why Kubernetes is about to end a server: the condition may be gone with the pod a moment later."""
+        observed = self._watch.observed(Kind.POD, key)
+        found = observed.conditions.get(DISRUPTION) if observed is not None else None
+        if found is not None and found.status == "True":
+            self._disrupted[key] = end_sentence((found.reason,), pod.node_name)
+        else:
+            self._disrupted.pop(key, None)
 
     def _new(self, key: ObjectKey, pod: Pod) -> Launch:
         observed = self._watch.observed(Kind.POD, key)

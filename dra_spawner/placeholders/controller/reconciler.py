@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -263,10 +264,17 @@ class Reconciler:
         try:
             expected = await self.carry_out(self.expectations.allowed(decided.actions, self.watch), policy)
             await self.until_seen(expected)
+            self._note_made(expected)
         finally:
             self.expectations.expect_deletions(())
         if decided.is_unfinished:
             self._woken.set()
+
+    def _note_made(self, expected: Iterable[Expectation]) -> None:
+        """Tell the next round which placeholders it is to see; one that was created and is not there was ended."""
+        there = self.planner_state.creations.lost.there
+        made = (each for each in expected if each.shape and each.uid not in there and each.is_met(self.watch))
+        self.planner_state = self.planner_state.with_made(Counter(each.shape for each in made))
 
     def view(self) -> View:
         """The present view, with expectations."""

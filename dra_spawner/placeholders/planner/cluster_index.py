@@ -28,7 +28,7 @@ V = TypeVar("V")
 
 #: Entries under names that users choose: at most this many more than there are objects in the cluster.
 SPARE = 1_000
-_NODE_LABELS = (names.ATTRACT, names.DRAINING)
+_NODE_LABELS = (names.ATTRACT, names.DRAINING, names.DRAIN_SPARES)
 
 
 @dataclass(frozen=True, slots=True)

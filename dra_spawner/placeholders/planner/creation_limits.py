@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from dra_spawner import names
 from dra_spawner.placeholders.planner.actions import Action, CreatePlaceholder, DeletePlaceholder
 from dra_spawner.placeholders.planner.broken_placeholders import has_failed
+from dra_spawner.placeholders.planner.lost_placeholders import LostPlaceholders
 from dra_spawner.placeholders.planner.policy import Policy, Renewal
 from dra_spawner.placeholders.planner.view import View, age
 
@@ -60,6 +61,8 @@ class Creations:
         Time at which `spent` holds.
     setbacks
         By shape.
+    lost
+        Placeholders that ended without a decision.
     ended
         Uids of placeholders whose end was counted when it was decided. This is no expectation: a deletion that the API
         server refuses is decided again in each round, and must count once. This is no back-off: it delays no action.
@@ -70,6 +73,7 @@ class Creations:
     spent: float = 0.0
     at: datetime | None = None
     setbacks: Mapping[str, Setback] = field(default_factory=dict)
+    lost: LostPlaceholders = field(default_factory=LostPlaceholders)
     ended: frozenset[str] = frozenset()
     is_exhausted: bool = False
 
@@ -78,15 +82,16 @@ class Creations:
         return {shape: each for shape, each in self.setbacks.items() if each.is_capped(policy.renewal)}
 
     def resumed(self, shape: str) -> Creations:
-        """The same without the setback of a shape."""
-        return replace(self, setbacks={each: back for each, back in self.setbacks.items() if each != shape})
+        """The same without the setback and the losses of a shape."""
+        setbacks = {each: back for each, back in self.setbacks.items() if each != shape}
+        return replace(self, setbacks=setbacks, lost=self.lost.resumed(shape))
 
     def not_after(self, now: datetime) -> Creations:
         """The same after the clock was set back."""
         setbacks = {
             shape: replace(each, until=min(each.until, now + each.delay)) for shape, each in self.setbacks.items()
         }
-        return replace(self, at=now, setbacks=setbacks)
+        return replace(self, at=now, setbacks=setbacks, lost=self.lost.not_after(now))
 
     def after(
         self, view: View, policy: Policy, broken: Iterable[DeletePlaceholder], ends: Iterable[DeletePlaceholder]
@@ -107,10 +112,12 @@ class Creations:
         new = [each for each in ends if each.uid not in self.ended]
         spent -= sum(each.cause.is_of_users for each in new)
         failed = [each for each in broken if each.uid not in self.ended]
+        keys = [each.key for each in failed if not has_failed(view.snapshot.pods[each.key])]
         return Creations(
             spent=min(max(spent, 0.0), policy.renewal.most(wanted)),
             at=view.now,
             setbacks=dict(self._setbacks(view, policy.renewal, failed)),
+            lost=self.lost.after(view, policy, [view.snapshot.pods[key] for key in keys]),
             ended=(self.ended | {each.uid for each in (*new, *failed)}) & there,
         )
 
@@ -135,8 +142,13 @@ class Creations:
                 allowed[each.shape] -= 1
                 left -= 1
             kept.append(each)
-        made = sum(isinstance(each, CreatePlaceholder) for each in kept)
-        return tuple(kept), replace(self, spent=self.spent + made, is_exhausted=is_exhausted)
+        made = Counter(each.shape for each in kept if isinstance(each, CreatePlaceholder))
+        lost = self.lost.with_made(made)
+        return tuple(kept), replace(self, spent=self.spent + made.total(), lost=lost, is_exhausted=is_exhausted)
+
+    def decided(self, actions: Iterable[Action]) -> Creations:
+        """The same after a round's decisions."""
+        return replace(self, lost=self.lost.with_decided(each.uid for each in _deletions(actions)))
 
     def problems(self, now: datetime, name_of: Callable[[str], str], capped: Container[str] = ()) -> tuple[str, ...]:
         """Why fewer are created than are wanted, as sentences without a full stop.
@@ -154,13 +166,24 @@ class Creations:
             for shape, each in self.setbacks.items()
             if now < each.until and shape not in capped
         ]
+        found += [
+            f"{each.count} placeholders of {name_of(shape) or f'shape {shape}'} were ended, but not by this service; "
+            + (
+                f"they are replaced from {each.until:%H:%M:%S %Z} on"
+                if now < each.until
+                else "the others are replaced when the next one stays"
+            )
+            for shape, each in self.lost.of_shape.items()
+            if each.held(now) and shape not in capped
+        ]
         if self.is_exhausted:
             found.append("many placeholders were deleted, but not by this service; they are replaced slowly")
         return tuple(found)
 
     def _held(self, shape: str, now: datetime) -> int:
         setback = self.setbacks.get(shape)
-        return setback.count if setback is not None and now < setback.until else 0
+        failed = setback.count if setback is not None and now < setback.until else 0
+        return failed + self.lost.held(shape, now)
 
     def _setbacks(
         self, view: View, renewal: Renewal, failed: Iterable[DeletePlaceholder]
@@ -191,6 +214,10 @@ class Creations:
                     delay = min(2 * before.delay, renewal.longest_delay)
                     in_a_row = before.in_a_row + 1
                 yield shape, Setback(count[shape], delay, view.now + delay, in_a_row)
+
+
+def _deletions(actions: Iterable[Action]) -> Iterator[DeletePlaceholder]:
+    return (each for each in actions if isinstance(each, DeletePlaceholder))
 
 
 def _has_worked(view: View, shape: str, setback: Setback) -> bool:

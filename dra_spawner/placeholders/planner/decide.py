@@ -169,7 +169,11 @@ def decide(view: View, policy: Policy, planner_state: PlannerState) -> Decisions
         *draining,
         *evictions,
     )
-    planner_state = replace(planner_state, ended=ended_placeholders(view, planner_state.ended, actions))
+    planner_state = replace(
+        planner_state,
+        ended=ended_placeholders(view, planner_state.ended, actions),
+        creations=planner_state.creations.decided(actions),
+    )
     return Decisions(actions, pending, planner_state, denied=denied, limited=limited)
 
 

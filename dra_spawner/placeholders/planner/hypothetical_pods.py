@@ -6,9 +6,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
-from dra_spawner import names
+from dra_spawner.placeholders.planner.node_conditions import refusing_drained_nodes, requiring_readiness
 from dra_spawner.placeholders.planner.placeholder_objects import (
     PlaceholderSettings,
     placeholder_claims,
@@ -19,7 +18,6 @@ from dra_spawner.placeholders.planner.shapes import Shape, canonical
 from dra_spawner.simulator.claims import ClaimTemplate, TrackedClaim
 from dra_spawner.simulator.pods import Pod
 
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _NAME = "simulated-placeholder"
 
 
@@ -44,7 +42,7 @@ def simulated_placeholder(shape: Shape, namespace: str, name: str = _NAME) -> tu
 
 
 def simulated_user(shape: Shape, namespace: str) -> tuple[Pod, tuple[ClaimTemplate, ...]]:
-    """A user's pod of a shape, which requires a ready node, and its claim templates."""
+    """A user's pod of a shape, which requires a node that is ready and not drained, and its claim templates."""
     name = "simulated-user"
     templates = tuple(
         ClaimTemplate.from_json(
@@ -62,17 +60,8 @@ def simulated_user(shape: Shape, namespace: str) -> tuple[Pod, tuple[ClaimTempla
         **shape.node_fields,
         "resourceClaims": [{"name": entry, "resourceClaimTemplateName": f"{name}-{entry}"} for entry in shape.claims],
     }
-    spec["affinity"] = requiring_readiness(shape.node_fields.get("affinity", {}))
+    spec["affinity"] = refusing_drained_nodes(requiring_readiness(shape.node_fields.get("affinity", {})))
     return Pod.from_json({"metadata": {"name": name, "namespace": namespace, "uid": name}, "spec": spec}), templates
-
-
-def requiring_readiness(affinity: Mapping[str, Any]) -> dict[str, Any]:
-    """A pod's affinity that also requires a node that is ready for users."""
-    ready = {"key": names.IMAGES_READY, "operator": "Exists"}
-    nodes = affinity.get("nodeAffinity") or {}
-    terms = (nodes.get(_REQUIRED) or {}).get("nodeSelectorTerms") or [{}]
-    required = [{**term, "matchExpressions": [*(term.get("matchExpressions") or ()), ready]} for term in terms]
-    return {**affinity, "nodeAffinity": {**nodes, _REQUIRED: {"nodeSelectorTerms": required}}}
 
 
 @lru_cache(maxsize=1000)

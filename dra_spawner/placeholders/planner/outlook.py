@@ -15,6 +15,7 @@ from typing import Final
 from dra_spawner import names
 from dra_spawner.placeholders.planner.hypothetical_pods import bare_pod, kind_of, simulated_user
 from dra_spawner.placeholders.planner.never_words import never_sentence
+from dra_spawner.placeholders.planner.node_conditions import without_drains
 from dra_spawner.placeholders.planner.placement import Placement, PlacementKind
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.scale_up_estimate import device_classes
@@ -89,6 +90,10 @@ _NO_IMAGE: Final = Outlook(
     OutlookState.UNKNOWN, "Capacity is free, but its software must be downloaded first, which can take some minutes."
 )
 _CLOSED: Final = Outlook(OutlookState.UNKNOWN, "The machines that can run it are closed for maintenance at present.")
+_DRAINED: Final = Outlook(
+    OutlookState.UNKNOWN,
+    "The machine that can run it takes no new servers: an administrator has ordered that it becomes empty.",
+)
 _COMES: Final = "It starts as soon as a machine that has just been added is ready."
 _IS_ADDED: Final = "It starts as soon as another machine is added and ready."
 _IN_USE: Final = "Everything that it needs is in use; it starts when another server stops."
@@ -97,6 +102,10 @@ _IN_USE_AND_AWAITED: Final = (
 )
 _IN_DOUBT: Final = Outlook(
     OutlookState.UNKNOWN, "It is not known whether it can start: a machine does not show all that is in use there."
+)
+_IN_USE_OR_DRAINED: Final = (
+    "What is free is on a machine that takes no new servers, by order of an administrator; it starts when another "
+    "server stops."
 )
 _NOT_POSSIBLE_NOW: Final = Outlook(
     OutlookState.UNKNOWN, "No machine can run it at present, and it is not known when one can."
@@ -201,7 +210,9 @@ class _WithoutCapacity:
             kind = self._kind(placement.like) if placement.like in snapshot.nodes else None
             if kind is not None and self._is_certain(kind, placement.like):
                 return self._with_node(busy(), kind)
-            return _IN_DOUBT if placement.doubt else self._when_stopped(busy())
+            if placement.doubt:
+                return _IN_DOUBT
+            return self._when_stopped(busy(), placement.drained)
 
     def _with_node(self, busy: BusyServers, kind: str, coming: str = "") -> Outlook:
         sentence = _COMES if coming else _IS_ADDED
@@ -244,11 +255,13 @@ class _WithoutCapacity:
             return True
         return not _devices_of(self._shape).isdisjoint(_devices_of(other))
 
-    def _when_stopped(self, busy: BusyServers) -> Outlook:
+    def _when_stopped(self, busy: BusyServers, drained: str) -> Outlook:
         holders = self._holders(busy)
         if not holders and not self._fits_without_servers(busy):
+            if drained or self._is_drained():
+                return _DRAINED
             return _CLOSED if self._is_closed() else _NOT_POSSIBLE_NOW
-        sentence = _IN_USE_AND_AWAITED if self._before else _IN_USE
+        sentence = _IN_USE_AND_AWAITED if self._before else _IN_USE_OR_DRAINED if drained else _IN_USE
         return Outlook(OutlookState.WHEN_STOPPED, sentence, before=self._before, holders=holders)
 
     def _holders(self, busy: BusyServers) -> tuple[Pod, ...]:
@@ -285,12 +298,18 @@ class _WithoutCapacity:
             found = known[node] = is_open(self._view.snapshot.nodes[node], self._pod)
         return found
 
-    def _fits_without(self, node: str, pods: Iterable[Pod]) -> bool:
+    def _fits_without(self, node: str, pods: Iterable[Pod], server: Pod | None = None) -> bool:
         snapshot = self._view.snapshot
         with snapshot.trial():
             for pod in pods:
                 snapshot.remove_pod(ObjectKey.of(pod))
-            return snapshot.fits_on(self._pod, node, explain=False).fits
+            return snapshot.fits_on(server or self._pod, node, explain=False).fits
+
+    def _is_drained(self) -> bool:
+        """Whether it would fit on a drained node without the servers there, as far as it is tried."""
+        anywhere = without_drains(self._pod)
+        nodes = self._view.drained_nodes()[:_MAX_EMPTIED]
+        return any(self._fits_without(name, self._view.users_of_node.get(name, ()), anywhere) for name in nodes)
 
     def _is_closed(self) -> bool:
         """Whether it would fit on a cordoned node without the servers there, as far as it is tried."""

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from dra_spawner import names
 from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.placeholders.planner.busyness import NodesBusyness
+from dra_spawner.placeholders.planner.drained_nodes import drained_node_for, drained_reason
 from dra_spawner.placeholders.planner.hypothetical_pods import simulated_user
 from dra_spawner.placeholders.planner.node_doubts import why_in_doubt
 from dra_spawner.placeholders.planner.policy import Policy
@@ -25,6 +26,8 @@ from dra_spawner.simulator.fitting import NodeAnswer, PodFit
 from dra_spawner.simulator.snapshot import Snapshot, Undecided
 
 _MAX_REASONS = 3
+NO_NODE = "there is no node"
+"""Answer of `summarize_refusals` where no node refuses."""
 
 
 class PlacementKind(StrEnum):
@@ -54,6 +57,8 @@ class Placement:
         The placeholders to preempt.
     reason
         One sentence without a full stop, for users and administrators.
+    drained
+        A node on which it would fit if no person drained it; empty if there is none, or if it fits elsewhere.
     like
         A present node of the kind that is needed, if the server fits on one more of it.
     refusals
@@ -67,6 +72,7 @@ class Placement:
     node: str = ""
     placeholder: Placeholder | None = None
     preemption: Preemption | None = None
+    drained: str = ""
     like: str = ""
     refusals: tuple[NodeAnswer, ...] = ()
     doubt: str = ""
@@ -95,7 +101,7 @@ def find_placement(
         When finding out takes too long.
     """
     busyness = NodesBusyness(view)
-    if shape.wants_devices and (warm := _warm(view, shape, namespace, busyness)) is not None:
+    if shape.wants_devices and (warm := _warm(view, policy, shape, namespace, busyness)) is not None:
         return warm
     pod, templates = simulated_user(shape, namespace)
     with view.snapshot.trial():
@@ -103,7 +109,7 @@ def find_placement(
         doubts: dict[str, str] = {}
 
         def without_doubt(names: Iterable[str]) -> Iterator[str]:
-            for name in _in_order(view, busyness, names):
+            for name in _in_order(view, policy, busyness, names):
                 if doubt := why_in_doubt(view.doubts_of(name), view.snapshot, pod, name):
                     doubts[name] = doubt
                 else:
@@ -113,13 +119,14 @@ def find_placement(
         if node:
             return Placement(PlacementKind.FRESH, f"free on node {node}", node)
         # Without devices, free capacity serves equally well, and may be on a busier node.
-        if not shape.wants_devices and (warm := _warm(view, shape, namespace, busyness)) is not None:
+        if not shape.wants_devices and (warm := _warm(view, policy, shape, namespace, busyness)) is not None:
             return warm
         free = [
             each
             for each in view.placeholders.values()
             if each.is_free
             and each.node not in doubts
+            and each.node not in policy.drained
             and not (shape.wants_devices and view.doubts_of(each.node).missing)
         ]
         preemption = None
@@ -133,11 +140,12 @@ def find_placement(
                 preemption=preemption,
             )
         scale_up = estimate_scale_up(view, policy, shape, pod, drivers_of_kind, kinds_first)
-        if not doubts:
-            return _with_more_nodes(scale_up, policy, view.snapshot.fits(pod, explain=True))
-        name, doubt = min(doubts.items())
-        reason = f"node {name} is not counted on: {doubt}"
-        return Placement(PlacementKind.SCALE_UP, reason, like=scale_up.like, doubt=doubt)
+        if doubts:
+            name, doubt = min(doubts.items())
+            reason = f"node {name} is not counted on: {doubt}"
+            return Placement(PlacementKind.SCALE_UP, reason, like=scale_up.like, doubt=doubt)
+        drained = drained_node_for(view, pod)
+        return _with_more_nodes(scale_up, policy, view.snapshot.fits(pod, explain=True), drained)
 
 
 def group_alike_nodes(view: View, shape: Shape) -> bool:
@@ -160,8 +168,11 @@ def group_alike_nodes(view: View, shape: Shape) -> bool:
     return True
 
 
-def _in_order(view: View, busyness: NodesBusyness, node_names: Iterable[str]) -> list[str]:
-    """Nodes in the order in which users fill them: ready ones, the busiest first; draining ones last."""
+def _in_order(view: View, policy: Policy, busyness: NodesBusyness, node_names: Iterable[str]) -> list[str]:
+    """Nodes in the order in which users fill them: ready ones, the busiest first; those that are emptied last.
+
+    A node that a person drains is none of them, although it may not have its label yet.
+    """
     nodes = view.snapshot.nodes
     keys = [
         (
@@ -171,14 +182,15 @@ def _in_order(view: View, busyness: NodesBusyness, node_names: Iterable[str]) ->
             name,
         )
         for name in node_names
+        if name not in policy.drained
     ]
     return [name for *_, name in sorted(keys, reverse=True)]
 
 
-def _warm(view: View, shape: Shape, namespace: str, busyness: NodesBusyness) -> Placement | None:
+def _warm(view: View, policy: Policy, shape: Shape, namespace: str, busyness: NodesBusyness) -> Placement | None:
     """The usable warm placeholder on the busiest node; None if there is none."""
     chosen = max(
-        (each for each in view.warm(shape.id) if _is_usable(view, each, namespace)),
+        (each for each in view.warm(shape.id) if _is_usable(view, policy, each, namespace)),
         key=lambda each: (_lacks_nothing(view, each.node), busyness.of(each.node).rank, each.key),
         default=None,
     )
@@ -192,7 +204,7 @@ def _lacks_nothing(view: View, node: str) -> bool:
     return is_labelled(view.snapshot.nodes[node], names.IMAGES_READY)
 
 
-def _is_usable(view: View, placeholder: Placeholder, namespace: str) -> bool:
+def _is_usable(view: View, policy: Policy, placeholder: Placeholder, namespace: str) -> bool:
     """Whether a placeholder can be handed over now; claims only within their namespace."""
     if placeholder.claims and placeholder.pod.namespace != namespace:
         return False
@@ -202,17 +214,20 @@ def _is_usable(view: View, placeholder: Placeholder, namespace: str) -> bool:
         all(claim is not None and claim.claim.is_allocated and not claim.is_deleted for claim in claims)
         and not state.node.is_unschedulable
         and not is_labelled(state, names.DRAINING)
+        and placeholder.node not in policy.drained
     )
 
 
-def _with_more_nodes(scale_up: ScaleUpEstimate, policy: Policy, fit: PodFit) -> Placement:
+def _with_more_nodes(scale_up: ScaleUpEstimate, policy: Policy, fit: PodFit, drained: str) -> Placement:
+    only = f"{drained_reason(drained, policy)}; " if drained else ""
     if scale_up.like:
-        reason = f"it fits on one more node like {scale_up.like}"
-        return Placement(PlacementKind.SCALE_UP, reason, like=scale_up.like)
+        reason = f"{only}it fits on one more node like {scale_up.like}"
+        return Placement(PlacementKind.SCALE_UP, reason, drained=drained, like=scale_up.like)
     if policy.node_kinds_are_all and scale_up.is_certain:
         reason = f"no node of this cluster can run it: {summarize_refusals(fit)}"
         return Placement(PlacementKind.NEVER, reason, refusals=scale_up.refusals)
-    return Placement(PlacementKind.SCALE_UP, f"it fits on no present node: {summarize_refusals(fit)}")
+    reason = drained_reason(drained, policy) if drained else f"it fits on no present node: {summarize_refusals(fit)}"
+    return Placement(PlacementKind.SCALE_UP, reason, drained=drained)
 
 
 def summarize_refusals(fit: PodFit) -> str:
@@ -224,7 +239,7 @@ def summarize_refusals(fit: PodFit) -> str:
     found = [
         f"{reason} ({count} nodes)" if count > 1 else reason for reason, count in reasons.most_common(_MAX_REASONS)
     ]
-    return "; ".join(found) or "there is no node"
+    return "; ".join(found) or NO_NODE
 
 
 def _add(snapshot: Snapshot, templates: Sequence[ClaimTemplate]) -> None:

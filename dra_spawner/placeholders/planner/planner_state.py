@@ -151,6 +151,10 @@ class PlannerState:
             pending_records={uid: each.not_after(now) for uid, each in self.pending_records.items()},
         )
 
+    def with_made(self, made: Mapping[str, int]) -> PlannerState:
+        """The same with the numbers of placeholders, by shape, that were created of those that were decided."""
+        return replace(self, creations=replace(self.creations, lost=self.creations.lost.with_made(made)))
+
     def resumed(self, shape: str) -> PlannerState:
         """The same without what keeps placeholders of a shape from being created: earlier failures and caps."""
         return replace(self, creations=self.creations.resumed(shape), scale_up_caps=self.scale_up_caps.without(shape))

@@ -14,6 +14,7 @@ from dra_spawner import names
 from dra_spawner.dra.claims import ClaimStatus, ResourceClaim, Toleration
 from dra_spawner.dra.node_selector import NodeSelector, Requirement
 from dra_spawner.placeholders.planner.hypothetical_pods import simulated_user
+from dra_spawner.placeholders.planner.node_conditions import without_drains
 from dra_spawner.placeholders.planner.shapes import Shape, shape_id
 from dra_spawner.placeholders.planner.view import without_label
 from dra_spawner.simulator.claims import ClaimTemplate, ObjectKey, TrackedClaim
@@ -36,7 +37,7 @@ class _Asked:
     claims
         Specs of the claims that are made for the pod alone, by entry.
     nodes
-        Terms of the required node affinity without readiness; None if there is none.
+        Terms of the required node affinity without readiness and drained nodes; None if there is none.
     """
 
     requests: Amounts
@@ -136,7 +137,7 @@ def _sources(pod: Pod, snapshot: Snapshot) -> _Sources:
 
 
 def _asked(pod: Pod, sources: _Sources) -> _Asked:
-    required = without_label(pod, names.IMAGES_READY).required_nodes
+    required = without_drains(without_label(pod, names.IMAGES_READY)).required_nodes
     return _Asked(
         requests=pod.requests,
         claims={

@@ -128,9 +128,9 @@ class Grace:
     reservation
         Time for which a warm claim is reserved for one pod.
     new_node
-        Time for which a new node is not drained.
+        Time for which a new node is not emptied.
     freed_node
-        Time for which a node is not drained after its last user has left; the user may come back.
+        Time for which a node is not emptied after its last user has left; the user may come back.
     orphan
         Time until a claim without a placeholder is deleted.
     replacing
@@ -207,7 +207,7 @@ class Policy:
     newest
         Time for which a node counts as new; placeholders prefer the newest one.
     drain_below
-        A node used less than this (0 to 1, placeholders not counted) is to become empty; 0 drains empty nodes only.
+        A node used less than this (0 to 1, placeholders not counted) is emptied; 0 empties only nodes that nobody uses.
     node_kinds_are_all
         Whether new nodes are always of a present kind; only then the answer "never" is possible.
     max_for_pending_pods

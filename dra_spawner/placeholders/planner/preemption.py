@@ -17,6 +17,7 @@ from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import Action, LabelPod, delete_placeholder
 from dra_spawner.placeholders.planner.busyness import NodesBusyness
 from dra_spawner.placeholders.planner.cluster_index import FitMemos
+from dra_spawner.placeholders.planner.drained_nodes import drained_node_for, drained_reason
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.preemption_backoff import PendingRecord, PreemptionBackoff
 from dra_spawner.placeholders.planner.undecided import Unknown, surely_fits, why_unknown
@@ -24,6 +25,7 @@ from dra_spawner.placeholders.planner.view import (
     Placeholder,
     View,
     allows,
+    is_drained,
     newest_first,
     wants_devices,
     without_label,
@@ -109,7 +111,9 @@ class _Preemptions:
         self._view = view
         self._policy = policy
         self._busyness = busyness
-        self._free = {key: each for key, each in view.placeholders.items() if each.is_free}
+        self._free = {
+            key: each for key, each in view.placeholders.items() if each.is_free and each.node not in policy.drained
+        }
         # Pods that came without their reserved claims may preempt these placeholders, as others may.
         self._unused_reservations = {
             key: each for key, each in view.placeholders.items() if view.reservation_unused(each)
@@ -188,6 +192,8 @@ class _Preemptions:
             return self._fitting(pod, where), True
         if node := self._once_ready(pod):
             return PendingUser(key, f"fits on node {node}, which is not ready for users yet"), False
+        if drained := drained_node_for(view, pod):
+            return PendingUser(key, drained_reason(drained, self._policy), needs_node=True), False
         return PendingUser(key, "does not fit on any node, even without placeholders", needs_node=True), False
 
     def _handed_over(self, pod: Pod) -> Pod | None:
@@ -372,7 +378,7 @@ def find_preemption(
     best: tuple[tuple[int, Fraction, int, str], Preemption] | None = None
     for name in sorted(by_node):
         state = snapshot.nodes.get(name)
-        if state is None or not allows(state, pod) or not has_claims_at(name):
+        if state is None or is_drained(state) or not allows(state, pod) or not has_claims_at(name):
             continue
         if best is not None and len(best[1].placeholders) == 1 and not _is_busier(busyness, name, best[1].node):
             continue  # the minimum; only a busier node would be better

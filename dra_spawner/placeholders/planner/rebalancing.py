@@ -1,4 +1,7 @@
-"""Rebalancing to a new, empty node, and draining of nodes that users hardly need.
+"""Rebalancing to a new, empty node, emptying of nodes that users hardly need, and draining of nodes by order.
+
+A node that the service *empties* by itself still takes servers if no other node fits them. One that a person *drains*
+takes none.
 
 A placeholder is evicted only if a new, empty, ready node exists and the simulator says that the scheduler would put the
 replacement there. The budget bounds all evictions; in doubt there is none.
@@ -18,6 +21,7 @@ from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import DeletePlaceholder, Hold, LabelNode, delete_placeholder
 from dra_spawner.placeholders.planner.busyness import DAEMONS, NodesBusyness
 from dra_spawner.placeholders.planner.hypothetical_pods import pods_by_kind, simulated_placeholder
+from dra_spawner.placeholders.planner.node_conditions import drain_number, number_at
 from dra_spawner.placeholders.planner.node_doubts import why_in_doubt
 from dra_spawner.placeholders.planner.planner_state import PlannerState, TrackedLabel
 from dra_spawner.placeholders.planner.policy import Policy
@@ -28,6 +32,7 @@ from dra_spawner.placeholders.planner.view import (
     View,
     age,
     allows,
+    is_drained,
     is_labelled,
     is_open,
     is_ready_for_users,
@@ -42,8 +47,8 @@ from dra_spawner.simulator.pods import Pod
 #: Age at which a placeholder that fits is bound: the scheduler tries again after 10 s at most.
 _PLACED_BY_THEN = timedelta(seconds=30)
 #: Time between searches: a node needs minutes to become a candidate, and a search is slow with thousands of nodes.
-_DRAIN_AGAIN = timedelta(seconds=5)
-_MAX_DRAIN_TRIES = 3
+_EMPTY_AGAIN = timedelta(seconds=5)
+_MAX_TRIES = 3
 
 
 def decide_attraction(
@@ -98,9 +103,13 @@ def remember_users(view: View, planner_state: PlannerState) -> PlannerState:
 def decide_draining(
     view: View, policy: Policy, planner_state: PlannerState, busyness: NodesBusyness
 ) -> tuple[tuple[LabelNode, ...], PlannerState]:
-    """Choose nodes to drain so that the autoscaler removes them: never one with a user's server."""
+    """Drain the nodes of orders, and choose nodes to empty so that the autoscaler removes them.
+
+    A node with a user's server is never emptied.
+    """
     labels = _tracked(view, names.DRAINING, planner_state.draining_labels)
     actions = _decide_ordered_draining(view, policy, labels)
+    spared = _decide_spared_servers(view, policy, actions)
     for name, state in view.nodes_labelled(names.DRAINING):
         if state.node.labels[names.DRAINING] == names.ORDERED or name in policy.drained:
             continue
@@ -110,26 +119,27 @@ def decide_draining(
         elif not actions and is_labelled(state, names.DRAINING) and (pending := _pending_for(view, state)) is not None:
             actions.append(LabelNode(name, names.DRAINING, None, f"{pending.pod} would fit there"))
     planner_state = replace(planner_state, draining_labels=_with_written(labels, actions))
-    if actions or view.pending_users or view.unknown_kinds or _is_draining(view):
+    actions += spared
+    if actions or view.pending_users or view.unknown_kinds or _is_under_way(view):
         return tuple(actions), planner_state
     tried = planner_state.drain_tried
-    if tried is not None and timedelta(0) <= view.now - tried < _DRAIN_AGAIN:
+    if tried is not None and timedelta(0) <= view.now - tried < _EMPTY_AGAIN:
         return (), planner_state
     candidates = [
         name
         for name in sorted(view.placeholders_of_node)
         if (held_by := view.snapshot.nodes.get(name)) is not None
         and not is_labelled(held_by, names.DRAINING)
-        and _may_drain(view, policy, planner_state, held_by, busyness)
+        and _may_empty(view, policy, planner_state, held_by, busyness)
     ]
     if not candidates:
         return (), planner_state
     # One at a time, as each changes what fits on the others.
-    chosen, last = _first_to_drain(view, policy, candidates, planner_state.drain_last)
+    chosen, last = _first_to_empty(view, policy, candidates, planner_state.drain_last)
     planner_state = replace(planner_state, drain_tried=view.now, drain_last=last)
     if chosen:
         reason = "no users, and its placeholders fit on other nodes"
-        action = LabelNode(chosen, names.DRAINING, names.TRUE, reason)
+        action = LabelNode(chosen, names.DRAINING, names.EMPTYING, reason)
         return (action,), replace(planner_state, draining_labels=_with_written(labels, (action,)))
     return (), planner_state
 
@@ -152,6 +162,30 @@ def _decide_ordered_draining(view: View, policy: Policy, labels: Mapping[str, Tr
     return actions
 
 
+def _decide_spared_servers(view: View, policy: Policy, orders: Iterable[LabelNode]) -> list[LabelNode]:
+    """Label drained nodes so that a kubelet that restarts there ends none of their servers (`node_conditions`)."""
+    written = {each.node: each.value for each in orders}
+    drained = {name for name in (*view.drained_nodes(), *policy.drained) if written.get(name, "") is not None}
+    labelled = {name for name, _ in view.nodes_labelled(names.DRAIN_SPARES)}
+    actions = []
+    for name in sorted((drained | labelled) & view.snapshot.nodes.keys()):
+        state = view.snapshot.nodes[name]
+        value = state.node.labels.get(names.DRAIN_SPARES)
+        # Services of several hubs raise it for their own servers, and others' pods do not raise it.
+        servers = view.users_of_node.get(name, ()) if name in drained else ()
+        highest = max((number for pod in servers if (number := drain_number(pod)) is not None), default=-1) + 1
+        needed = min(highest, number_at(view.now))  # a server that starts now is not let in
+        if needed > _number(value):
+            actions.append(LabelNode(name, names.DRAIN_SPARES, str(needed), "servers that run there stay"))
+        elif value is not None and (name not in drained or not _has_servers(state)):
+            actions.append(LabelNode(name, names.DRAIN_SPARES, None, "no server there needs it"))
+    return actions
+
+
+def _number(value: str | None) -> int:
+    return int(value) if value is not None and value.isascii() and value.isdigit() else 0
+
+
 def evict_from_drained(view: View, policy: Policy, ending: Collection[ObjectKey]) -> tuple[DeletePlaceholder, ...]:
     """Evictions from nodes that people ordered to be drained, whether or not the replacements fit elsewhere."""
     return tuple(
@@ -162,7 +196,7 @@ def evict_from_drained(view: View, policy: Policy, ending: Collection[ObjectKey]
     )
 
 
-def _first_to_drain(view: View, policy: Policy, candidates: Sequence[str], last: str) -> tuple[str, str]:
+def _first_to_empty(view: View, policy: Policy, candidates: Sequence[str], last: str) -> tuple[str, str]:
     """A node whose placeholders fit on others, or empty; and the last node that was tried.
 
     On a big cluster a try is slow, so there are few; they continue after the last one.
@@ -177,7 +211,7 @@ def _first_to_drain(view: View, policy: Policy, candidates: Sequence[str], last:
         last = name
         if _all_fit_elsewhere(view, policy, name, held):
             return name, name
-        if tries == _MAX_DRAIN_TRIES:
+        if tries == _MAX_TRIES:
             break
     return "", last
 
@@ -201,27 +235,27 @@ def _fitting(
 
 
 def _pending_for(view: View, state: NodeState) -> Placeholder | None:
-    """A pending placeholder that would fit on the node if it were not draining."""
+    """A pending placeholder that would fit on the node if it were not emptied."""
     for placeholder in view.placeholders.values():
         if not placeholder.is_pending or age(placeholder.pod.created, view.now) < _PLACED_BY_THEN:
             continue
         pod = without_label(placeholder.pod, names.DRAINING)
-        # A search that takes too long does not stop draining.
+        # A search that takes too long does not stop the emptying.
         with suppress(SearchStopped):
             if view.snapshot.fits_on(pod, state.node.name, explain=False).fits:
                 return placeholder
     return None
 
 
-def _is_draining(view: View) -> bool:
-    """Whether placeholders of a draining node are still to be placed on others."""
+def _is_under_way(view: View) -> bool:
+    """Whether placeholders of a node that is drained or emptied are still to be placed on others."""
     if view.terminating_soon or any(each.is_pending for each in view.placeholders.values()):
         return True
     draining = [name for name, state in view.nodes_labelled(names.DRAINING) if is_labelled(state, names.DRAINING)]
     return any(view.placeholders_of_node.get(name) for name in draining)
 
 
-def _may_drain(
+def _may_empty(
     view: View, policy: Policy, planner_state: PlannerState, state: NodeState, busyness: NodesBusyness
 ) -> bool:
     name = state.node.name
@@ -241,7 +275,11 @@ def _may_drain(
 
 def _has_servers(state: NodeState) -> bool:
     """Whether any hub of the cluster has users' servers there: its service would take the label away again."""
-    return any(pod.labels.get(names.COMPONENT) == names.USER_SERVER and not pod.is_finished for pod in state.pods)
+    return any(map(_is_server, state.pods))
+
+
+def _is_server(pod: Pod) -> bool:
+    return pod.labels.get(names.COMPONENT) == names.USER_SERVER and not pod.is_finished
 
 
 def _may_rebalance(view: View, policy: Policy, shape: str) -> bool:
@@ -250,7 +288,7 @@ def _may_rebalance(view: View, policy: Policy, shape: str) -> bool:
 
 
 def _all_fit_elsewhere(view: View, policy: Policy, name: str, held: Collection[Placeholder]) -> bool:
-    """Whether all placeholders of a node fit on other nodes that do not drain."""
+    """Whether all placeholders of a node fit on others that are neither drained nor emptied."""
     snapshot = view.snapshot
     closed = {each for each, state in snapshot.nodes.items() if is_labelled(state, names.DRAINING)} | {name}
     with snapshot.trial(), suppress(SearchStopped):
@@ -326,7 +364,8 @@ def decide_rebalancing(
                 continue
             evictions.take(placeholder)
             to = f"node {goal}" if goal else "another node"
-            why = "is new and empty" if cause is Cause.REBALANCE else f"node {placeholder.node} is draining"
+            left = "drained" if is_drained(view.snapshot.nodes.get(placeholder.node)) else "emptied"
+            why = "is new and empty" if cause is Cause.REBALANCE else f"node {placeholder.node} is {left}"
             reason = f"its replacement goes to {to}, which {why}" if goal else f"its replacement fits elsewhere; {why}"
             ended.append(delete_placeholder(placeholder.pod, placeholder.state, cause, reason))
     return tuple(ended), evictions.tokens, denied

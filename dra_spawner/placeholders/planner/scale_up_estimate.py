@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from dra_spawner import names
+from dra_spawner.placeholders.planner.node_conditions import without_drains
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.readiness import drivers_of
 from dra_spawner.placeholders.planner.shapes import Shape, is_extended_resource
@@ -27,7 +28,7 @@ __all__ = ["ScaleUpEstimate", "alike_key", "complete_nodes", "device_classes", "
 _NEW: Final = "one-more"
 #: Distinct nodes that are tried; with more of them the answer is uncertain.
 _MAX_TRIED: Final = 50
-_OUR_LABELS: Final = frozenset((names.IMAGES_READY, names.ATTRACT, names.DRAINING))
+_OUR_LABELS: Final = frozenset((names.IMAGES_READY, names.ATTRACT, names.DRAINING, names.DRAIN_SPARES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,8 @@ def estimate_scale_up(
     kinds_first
         Kinds of nodes that are tried first.
     """
-    unready = without_label(pod, names.IMAGES_READY)
+    # A new node is not ready yet, and nobody drains it.
+    unready = without_drains(without_label(pod, names.IMAGES_READY))
     kinds: dict[str, list[str]] = {}
     for name, state in sorted(view.snapshot.nodes.items()):
         kinds.setdefault(state.node.labels.get(policy.readiness.kind_label, "") or name, []).append(name)

@@ -330,6 +330,11 @@ class View:
         """Warm placeholders of a shape: running on nodes that are ready for users, and not reserved."""
         return [each for each in self.placeholders_of_shape.get(shape, ()) if each.state is PlaceholderState.WARM]
 
+    def usable(self, shape: str) -> list[Placeholder]:
+        """Placeholders of a shape that servers may get: with a node that is not drained, and not reserved."""
+        drained = frozenset(self.drained_nodes())
+        return [each for each in self.placeholders_of_shape.get(shape, ()) if each.is_free and each.node not in drained]
+
     def warm_claims(self) -> tuple[TrackedClaim, ...]:
         """All warm claims, by their labels and namespace."""
         return self._warm_claims
@@ -368,6 +373,10 @@ class View:
             moment = self.index.created[name]
             if moment is None or moment > since:
                 yield self.snapshot.nodes[name]
+
+    def drained_nodes(self) -> list[str]:
+        """Names of nodes that are drained by order."""
+        return [name for name, state in self.nodes_labelled(names.DRAINING) if is_drained(state)]
 
     def nodes_labelled(self, label: str) -> list[tuple[str, NodeState]]:
         """Nodes with a label that few nodes have, with any value."""
@@ -429,7 +438,12 @@ def wants_devices(pod: Pod) -> bool:
 
 def is_labelled(state: NodeState | None, label: str) -> bool:
     """Whether a node has one of this project's labels."""
-    return state is not None and state.node.labels.get(label) in (names.TRUE, names.ORDERED)
+    return state is not None and state.node.labels.get(label) in (names.TRUE, names.ORDERED, names.EMPTYING)
+
+
+def is_drained(state: NodeState | None) -> bool:
+    """Whether a person ordered that a node is drained, so that no new server goes there."""
+    return state is not None and state.node.labels.get(names.DRAINING) == names.ORDERED
 
 
 def is_ready_for_users(state: NodeState | None) -> bool:

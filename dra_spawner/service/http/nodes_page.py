@@ -29,6 +29,7 @@ _MARKS = {
     "waiting": "not for users yet",
     "newest": "newest",
     "draining": "draining",
+    "emptying": "emptying",
     "cordoned": "cordoned",
     "not-ready": "not ready",
 }
@@ -41,8 +42,9 @@ _MARK_MEANINGS = {
     "over",
     "not for users yet": "an image or a device is missing: the service places no servers on the node",
     "newest": "placeholders prefer this node, so that they start on an empty node",
-    "draining": "its placeholders are evicted, and no new server comes: by an order, or because the node has no users' "
-    "servers and the autoscaler can remove it",
+    "draining": "a person ordered it: its placeholders are evicted, and no new server comes; servers that run stay",
+    "emptying": "the node has no users' servers: its placeholders are evicted so that the autoscaler can remove it; a "
+    "new server comes only if no other node fits it",
     "cordoned": "an administrator has closed the node to new pods",
     "not ready": "Kubernetes reports that the node does not work",
 }

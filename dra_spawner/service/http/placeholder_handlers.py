@@ -126,7 +126,12 @@ class ProfilesHandler(PlaceholderHandler):
 
 def placement_json(placement: Placement) -> dict[str, Any]:
     """A placement as JSON."""
-    return {"kind": placement.kind, "node": placement.node, "reason": placement.reason}
+    return {
+        "kind": placement.kind,
+        "node": placement.node,
+        "drained_node": placement.drained,
+        "reason": placement.reason,
+    }
 
 
 def availability_json(choice: ChoiceAvailability) -> dict[str, Any] | None:

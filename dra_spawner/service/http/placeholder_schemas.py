@@ -88,6 +88,7 @@ _AVAILABILITY: Final = record(
     {
         "kind": choice(PlacementKind),
         "node": text("n1"),
+        "drained_node": text(""),
         "reason": text("A warm placeholder is handed over."),
         "state": choice(OutlookState),
         "sentence": text("Starts at once."),
@@ -140,6 +141,7 @@ PLACEMENT: Final = record(
     {
         "kind": choice(PlacementKind),
         "node": text("n1"),
+        "drained_node": text(""),
         "reason": text("A warm placeholder is handed over."),
         "claims": mapping(text("placeholder-01234567-89abcdef-gpu"), "gpu"),
         "until": nullable(moment()),

@@ -243,7 +243,9 @@ class DrainingHandler(_SettingHandler):
     async def get(self, name: str) -> None:
         self.read(name)
 
-    @endpoint("Drain a node: placeholders leave it, and none come.", Access.OPERATE, body=MARK, answer=SETTING, **_PUT)
+    @endpoint(
+        "Drain a node: placeholders leave it, no server comes.", Access.OPERATE, body=MARK, answer=SETTING, **_PUT
+    )
     async def put(self, name: str) -> None:
         await self.save(name)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from dra_spawner import names
 from dra_spawner.dra.budget import SearchBudget
 from dra_spawner.dra.explanation import Assessment, assess
 from dra_spawner.dra.objects import DeviceClass
@@ -22,6 +24,16 @@ _EXPLAIN_SECONDS = 3.0
 _EXPLAIN_STEPS: Final = 200_000
 NO_STANDING_CLAIMS: Mapping[str, str] = {}
 NO_POD: Mapping[str, Any] = {}
+#: State of nodes that take no new servers, for the log, and what users read.
+_CORDONED: Final = (
+    "cordoned",
+    "A device for this choice is free, but its node is cordoned: an administrator has closed it for new servers.",
+)
+_DRAINED: Final = (
+    "drained",
+    "A device for this choice is free, but its node is drained: an administrator has ordered that no new server starts "
+    "there.",
+)
 #: Name of the simulated claim for a pod's extended resources.
 _EXTENDED: Final = "extended-resources"
 
@@ -120,24 +132,27 @@ async def diagnose(
     missing = _class_missing(claims, seen)
     if missing is not None:
         return missing
-    found = await assess_within_limits(claims, seen, nodes, seen.claims)
-    closed = [node for node in nodes if _is_cordoned(node)]
-    if found.fits is False and closed:
-        of_closed = await assess_within_limits(claims, seen, closed, seen.claims, cordoned=True)
-        if of_closed.fits:
-            return _closed(closed, found)
+    drained = [node for node in nodes if _is_drained(node)] if _refuses_drained_nodes(pod) else []
+    others = [node for node in nodes if not (drained and _is_drained(node))]
+    found = await assess_within_limits(claims, seen, others, seen.claims)
+    cordoned = [node for node in nodes if _is_cordoned(node)]
+    for closed, why in ((drained, _DRAINED), (cordoned, _CORDONED)):
+        if found.fits is False and closed:
+            of_closed = await assess_within_limits(claims, seen, closed, seen.claims, cordoned=True)
+            if of_closed.fits:
+                return _closed(closed, why, found)
     return found
 
 
-def _closed(nodes: list[JsonObject], otherwise: Diagnosis) -> Diagnosis:
-    """Return the diagnosis for devices that are free on cordoned nodes alone."""
-    names = ", ".join(sorted(node["metadata"]["name"] for node in nodes))
+def _closed(nodes: list[JsonObject], why: tuple[str, str], otherwise: Diagnosis) -> Diagnosis:
+    """Return the diagnosis for devices that are free on nodes alone that take no new servers."""
+    state, sentence = why
+    found = ", ".join(sorted(node["metadata"]["name"] for node in nodes))
     return replace(
         otherwise,
-        sentence="A device for this choice is free, but its node is cordoned: an administrator has closed it for new "
-        "servers.",
+        sentence=sentence,
         outlook="The server starts when the node is open again, or when a device of another node is free.",
-        detail=f"devices are free on cordoned nodes only; cordoned: {names}",
+        detail=f"devices are free on {state} nodes only; {state}: {found}",
     )
 
 
@@ -197,6 +212,15 @@ async def assess_within_limits(
 
     assessment = await asyncio.to_thread(search)
     return Diagnosis(assessment.sentence, fits=assessment.fits, outlook=assessment.outlook)
+
+
+def _refuses_drained_nodes(pod: Mapping[str, Any]) -> bool:
+    """Whether a pod refuses nodes that a person drains. Pods of a hub without a service do not."""
+    return names.DRAIN_SPARES in json.dumps((pod.get("spec") or {}).get("affinity") or {})
+
+
+def _is_drained(node: JsonObject) -> bool:
+    return (node["metadata"].get("labels") or {}).get(names.DRAINING) == names.ORDERED
 
 
 def _is_cordoned(node: JsonObject) -> bool:

@@ -44,6 +44,8 @@ class PlacementAnswer:
         End of the reservation; None without claims.
     is_published
         Whether the server's shape is published; if not, the pod needs the shape's definition.
+    drained_node
+        Node on which the server would fit if no person drained it; empty if there is none.
     """
 
     kind: PlacementKind
@@ -52,6 +54,7 @@ class PlacementAnswer:
     claims: Mapping[str, str] = field(default_factory=dict)
     until: datetime | None = None
     is_published: bool = True
+    drained_node: str = ""
 
     def holds(self, now: datetime) -> bool:
         """Whether the reservation still lasts long enough for a pod that is created now."""
@@ -81,6 +84,9 @@ def read_answer(answer: object, entries: Collection[str], now: datetime) -> Plac
     node = answer.get("node") or ""
     if node and not _is_name(node):
         raise InvalidAnswer(f"its node is {_shown(node)}")
+    drained = answer.get("drained_node") or ""
+    if drained and not _is_name(drained):
+        raise InvalidAnswer(f"its drained node is {_shown(drained)}")
     claims = _claims(answer.get("claims") or {}, entries)
     if claims and kind is not PlacementKind.WARM:
         raise InvalidAnswer(f"it has claims, but its kind is {kind}")
@@ -88,7 +94,7 @@ def read_answer(answer: object, entries: Collection[str], now: datetime) -> Plac
         # An older service answers with gates: its placeholder still exists, and the pod should wait for its end.
         raise InvalidAnswer(f"it has gates, {_shown(gates)}")
     until = _moment(answer.get("until"), now) if claims else None
-    return PlacementAnswer(kind, node, _plain_text(answer.get("reason")), claims, until)
+    return PlacementAnswer(kind, node, _plain_text(answer.get("reason")), claims, until, drained_node=drained)
 
 
 def _claims(claims: object, entries: Collection[str]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from kubernetes_asyncio.client import ApiClient
 
 from dra_spawner import names
 from dra_spawner.json_types import JsonObject
-from dra_spawner.placeholders.planner.hypothetical_pods import requiring_readiness
+from dra_spawner.placeholders.planner.node_conditions import requiring_readiness
 from dra_spawner.placeholders.planner.shapes import Shape, shape_of
 from dra_spawner.spawner.placement.answer import PlacementAnswer
 
@@ -24,7 +24,7 @@ _NODE_NAME = "metadata.name"
 #: Node labels that pods require only because of the service's answers.
 _OUR_LABELS = frozenset((names.IMAGES_READY,))
 _MAX_WEIGHT = 100
-#: Small, as it favours every node but draining ones; without a preferred node it still decides.
+#: Small, as it favours every node but those that the service empties; without a preferred node it still decides.
 _STAYING_WEIGHT = 20
 
 
@@ -81,7 +81,7 @@ class OriginalPod:
     def place(self, pod: Any, answer: PlacementAnswer) -> None:
         """Change a pod by the service's answer: its warm claims, ready nodes only, and a preference for its node.
 
-        Draining nodes are the last choice.
+        Nodes that the service empties are the last choice; `refusing_drained_nodes` is about those of an order.
         """
         claims = [
             {"name": each["name"], "resourceClaimName": answer.claims[each["name"]]} if answer.claims else each
@@ -103,7 +103,7 @@ def _affinity(affinity: JsonObject, node: str) -> JsonObject:
         # Not by the label kubernetes.io/hostname, as its value differs from the node's name on some clouds.
         named = {"matchFields": [{"key": _NODE_NAME, "operator": "In", "values": [node]}]}
         ours.append({"weight": _MAX_WEIGHT, "preference": named})
-    # Not required: if no other node is left, a draining node is better than none.
+    # Not required: if no other node is left, one that the service empties is better than none.
     staying = {"matchExpressions": [{"key": names.DRAINING, "operator": "DoesNotExist"}]}
     ours.append({"weight": _STAYING_WEIGHT, "preference": staying})
     return {**ready, "nodeAffinity": {**nodes, _PREFERRED: [*ours, *(nodes.get(_PREFERRED) or ())]}}

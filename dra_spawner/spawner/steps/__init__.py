@@ -3,6 +3,7 @@
 from dra_spawner.spawner.steps.attempt import Attempt, CreationOutcome, Retry, Step
 from dra_spawner.spawner.steps.cluster_check import ClusterCheck
 from dra_spawner.spawner.steps.device_claims import DeviceClaims
+from dra_spawner.spawner.steps.drained_nodes import DrainedNodes
 from dra_spawner.spawner.steps.intel_gas import IntelGas
 from dra_spawner.spawner.steps.placement import ServicePlacement
 from dra_spawner.spawner.steps.pod_watch import PodWatch
@@ -21,6 +22,7 @@ STEPS: tuple[type[Step], ...] = (
     Vlan,
     SecondPod,
     ServicePlacement,
+    DrainedNodes,
     DeviceClaims,
     PodWatch,
 )

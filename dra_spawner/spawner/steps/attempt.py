@@ -9,9 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import Enum, auto
+from functools import cached_property
 from typing import Any
 
+from dra_spawner.json_types import JsonObject
+from dra_spawner.placeholders.planner.node_conditions import number_at, refusing_drained_nodes
 from dra_spawner.profiles import ClaimPlan, compile_claims
 from dra_spawner.profiles.claim_templates import claim_variables, expand_claims
 from dra_spawner.profiles.claims import DeviceClaim
@@ -19,6 +23,7 @@ from dra_spawner.profiles.extended_resources import EXTENDED_TRAITS
 from dra_spawner.profiles.templates import Values
 from dra_spawner.spawner.hub_wide import CLEAN_UP_WAIT_SECONDS
 from dra_spawner.spawner.objects.start_objects import StartObjects
+from dra_spawner.spawner.placement.service import is_configured
 from dra_spawner.spawner.settings import SpawnerSettings
 from dra_spawner.spawner.start_messages import StartMessages
 
@@ -183,6 +188,15 @@ class Attempt:
     def step(self, kind: type[Any]) -> Any:
         """Return the step of a kind; None if the attempt has none."""
         return next((each for each in self.steps if isinstance(each, kind)), None)
+
+    @cached_property
+    def _number(self) -> int | None:
+        """The pod's number for drained nodes; None without a service, by which people drain nodes."""
+        return number_at(datetime.now(UTC)) if is_configured(self.spawner.placement_service) else None
+
+    def refusing_drained_nodes(self, affinity: JsonObject) -> JsonObject:
+        """The affinity, which also refuses nodes that a person drains, whether or not the service answers now."""
+        return affinity if self._number is None else refusing_drained_nodes(affinity, self._number)
 
     @property
     def variables(self) -> frozenset[str]:

@@ -85,6 +85,8 @@ class IntelGas(Step):
                 manifest = api_client.sanitize_for_serialization(pod)
                 # KubeSpawner sets the namespace only in the path of its request.
                 manifest["metadata"]["namespace"] = self.spawner.namespace
+                affinity = self.attempt.refusing_drained_nodes(manifest["spec"].get("affinity") or {})
+                manifest["spec"]["affinity"] = affinity
                 changes = await self._changes(manifest, names)
         except (LedgerUnavailable, TimeoutError) as error:
             self._warn(f"nodes and pods could not be read: {error}")

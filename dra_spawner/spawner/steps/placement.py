@@ -176,6 +176,11 @@ def _sentence(answer: PlacementAnswer) -> str:
             return f"{_RESERVED[bool(answer.claims)]}{where}."
         case PlacementKind.PREEMPTED:
             return f"Devices are being freed for this server{where}."
+        case PlacementKind.SCALE_UP if answer.drained_node:
+            return (
+                f"This server would fit on node {answer.drained_node}, which takes no new servers: an administrator "
+                "drains it. The server starts when that is over, or when another node can run it."
+            )
         case PlacementKind.SCALE_UP:
             # Not that a node comes: nobody may be there to add one.
             return "No node has enough free capacity for this server now. The server starts when a node has."

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dra_spawner import names
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesError, resource_path
+from dra_spawner.kube.pod_ends import end_of_events, end_of_pod
 from dra_spawner.spawner.devices.claim_reader import claim_reader
 from dra_spawner.spawner.devices.diagnosis import Diagnosis, diagnose
 from dra_spawner.spawner.devices.held import claim_names, devices_of, place_words
@@ -42,6 +43,7 @@ _LAST_LOOK_SECONDS = 0.2
 _LOOKS_UNTIL_GONE = 3
 #: Seconds that the request for a server's devices may take.
 _PLACE_SECONDS = 5.0
+_DELETED = "The server's pod was deleted while it started."
 #: Part of the scheduler's message if devices are missing.
 _NO_DEVICE = "cannot allocate all claims"
 
@@ -145,7 +147,7 @@ class PodWatch(Step):
             await asyncio.sleep(_LAST_LOOK_SECONDS)
         if self._failures is not None and (failure := await self._withdrawal()):
             raise PodCannotRun(failure, self.seen)
-        raise _deleted()
+        raise _deleted(end_of_pod(self.seen) or end_of_events(self.seen, self._events()))
 
     async def _withdrawal(self) -> PodFailure | None:
         """Why the deleted pod was withdrawn; None if it was not. The watch of events may be behind that of pods."""
@@ -277,8 +279,9 @@ def pod_of(spawner: SpawnerSettings, objects: StartObjects) -> JsonObject | None
     return pod if is_own else None
 
 
-def _deleted() -> SpawnRefused:
-    return SpawnRefused("The server's pod was deleted while it started.", RefusalReason.POD, 503)
+def _deleted(because: str = "") -> SpawnRefused:
+    sentence = f"The server was ended while it started. {because}" if because else _DELETED
+    return SpawnRefused(sentence, RefusalReason.POD, 503)
 
 
 def _for_devices(message: str, diagnosis: Diagnosis) -> bool:

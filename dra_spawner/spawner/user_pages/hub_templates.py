@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from jinja2 import BaseLoader, ChoiceLoader, FileSystemLoader, PrefixLoader
 
-from dra_spawner.spawner.user_pages.server_notes import server_notes
+from dra_spawner.spawner.user_pages.server_notes import note_of_server, server_notes
 
 __all__ = ["extend_templates"]
 
@@ -46,5 +46,5 @@ def extend_templates(settings: Mapping[str, Any], log: Logger) -> None:
         if environment is None or not isinstance(loader, BaseLoader) or isinstance(loader, _Extended):
             continue
         environment.loader = _Extended(loader)
-        environment.globals["dra_spawner_notes"] = server_notes
+        environment.globals |= {"dra_spawner_notes": server_notes, "dra_spawner_note": note_of_server}
         log.debug("JupyterHub's pages are extended: %s", name)

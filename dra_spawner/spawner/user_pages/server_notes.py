@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from dra_spawner.spawner.server_record import ServerRecord
 
-__all__ = ["ServerNote", "server_notes"]
+__all__ = ["ServerNote", "note_of_server", "server_notes"]
 
 _NO_REASON: Final = "The server did not start. Please try again, or tell your administrator."
 
@@ -29,12 +29,20 @@ class ServerNote:
         A sentence about a failure; else the devices.
     failed_at
         In words; empty if that is not known.
+    was_ended
+        Whether the server ran before.
     """
 
     server: str
     text: str
     is_failure: bool = False
     failed_at: str = ""
+    was_ended: bool = False
+
+    @property
+    def headline(self) -> str:
+        """What happened to the server."""
+        return f"{self.server} {'was ended' if self.was_ended else 'did not start'}"
 
 
 def server_notes(user: Any) -> list[ServerNote]:
@@ -51,16 +59,31 @@ def server_notes(user: Any) -> list[ServerNote]:
 
 def _notes(user: Any) -> Iterator[ServerNote]:
     for server in user.all_spawners():
-        # JupyterHub has the spawner of a server that is active or has failed, else its record in the database.
-        record = getattr(server, "record", None) or ServerRecord.of_state(getattr(server, "state", None))
-        name = getattr(server, "display_name", "") or server.name
-        name = f"Server {name}" if name else "Your server"
-        if getattr(server, "active", False):
-            if record.place and getattr(server, "ready", False):
-                yield ServerNote(name, record.place)
-        elif failure := record.failure or _failure_of(server):
-            at = record.failed_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC") if record.failed_at else ""
-            yield ServerNote(name, failure, is_failure=True, failed_at=at)
+        yield from _notes_of(server)
+
+
+def _notes_of(server: Any) -> Iterator[ServerNote]:
+    # JupyterHub has the spawner of a server that is active or has failed, else its record in the database.
+    record = getattr(server, "record", None) or ServerRecord.of_state(getattr(server, "state", None))
+    name = getattr(server, "display_name", "") or server.name
+    name = f"Server {name}" if name else "Your server"
+    if getattr(server, "active", False):
+        if record.place and getattr(server, "ready", False):
+            yield ServerNote(name, record.place)
+    elif failure := record.failure or _failure_of(server):
+        at = record.failed_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC") if record.failed_at else ""
+        yield ServerNote(name, failure, is_failure=True, failed_at=at, was_ended=record.was_ended)
+
+
+def note_of_server(user: Any, server_name: str) -> ServerNote | None:
+    """Return why a user's server was ended; None if it was not. Never raises."""
+    try:
+        for server in user.all_spawners():
+            if (server.name or "") == (server_name or "") and not getattr(server, "active", False):
+                return next((each for each in _notes_of(server) if each.was_ended), None)
+    except Exception:
+        log.exception("The pages of a server do not say why it was ended")
+    return None
 
 
 def _failure_of(server: Any) -> str:

@@ -20,6 +20,7 @@ from dra_spawner.placeholders.controller.history_feed import HistoryFeed
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.controller.settings import ControllerSettings
 from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
+from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from tests.placeholders.controller.watched_cluster import START, WatchedCluster
 from tests.service.unstarted_watch import UnstartedWatch
@@ -147,6 +148,22 @@ def test_a_pod_that_is_replaced_or_fails_has_ended(cluster: Cluster, replica: Re
     assert (replica.last.uid, seconds(replica.last.ended)) == ("second", 20)
     cluster.after(10).remove(Kind.POD, "jupyter-ada")
     assert seconds(replica.last.ended) == 20
+
+
+def test_why_the_cluster_ended_a_server(cluster: Cluster, replica: Replica) -> None:
+    """The condition comes a moment before the end; one that is withdrawn again says nothing."""
+    for disruption, because in (
+        ("DeletionByDeviceTaintManager", "A device of it was withdrawn on node old."),
+        ("", ""),
+    ):
+        cluster.after(10).pod("ada", "old", "Running")
+        pod = cluster.objects[Kind.POD, ObjectKey("hub", "jupyter-ada")]
+        ending = {"type": "DisruptionTarget", "status": str(bool(disruption)), "reason": disruption or "Else"}
+        conditions = [each for each in pod["status"]["conditions"] if each["type"] != "DisruptionTarget"]
+        cluster.put(Kind.POD, {**pod, "status": {**pod["status"], "conditions": [*conditions, ending]}})
+        assert replica.last.ended_because == "", "it may stay"
+        cluster.after(1).remove(Kind.POD, "jupyter-ada")
+        assert replica.last.ended_because == because
 
 
 def test_pods_that_are_no_servers_are_no_launches(cluster: Cluster, replica: Replica) -> None:

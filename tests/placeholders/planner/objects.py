@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dra_spawner import names
-from dra_spawner.placeholders.planner.hypothetical_pods import requiring_readiness
+from dra_spawner.placeholders.planner.node_conditions import requiring_readiness
 from dra_spawner.placeholders.planner.shapes import Shape, shape_of
 
 NAMESPACE = "hub"

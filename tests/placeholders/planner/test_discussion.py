@@ -229,7 +229,7 @@ def test_grace_is_measured_from_the_last_user_not_from_the_node() -> None:
     world.run(minutes=9.5)
     assert names.DRAINING not in world.snapshot.nodes["b"].node.labels
     world.run(minutes=2)
-    assert world.snapshot.nodes["b"].node.labels.get(names.DRAINING) == "true"
+    assert world.snapshot.nodes["b"].node.labels.get(names.DRAINING) == names.EMPTYING
     assert world.policy.grace.freed_node == timedelta(minutes=10)
 
 

@@ -49,7 +49,7 @@ def home(environment, *servers):
     )
 
 
-@all_of_them("name", ["admin.html", "home.html", "not_running.html", "spawn_pending.html"])
+@all_of_them("name", ["admin.html", "home.html", "not_running.html", "spawn.html", "spawn_pending.html"])
 def test_each_template_extends_one_of_this_jupyterhub_with_a_block_that_it_has(name):
     environment = hub_environment()
     template = environment.get_template(name)
@@ -66,6 +66,17 @@ def test_the_home_page_shows_devices_and_failures():
     assert "Your server has <strong>15 GiB of gpu-3 on node-2, warm</strong>." in text
     assert "<strong>Server second did not start</strong>" in text
     assert "All devices are in use." in text
+
+
+@all_of_them("page", ["home.html", "not_running.html", "spawn.html"])
+def test_pages_say_why_a_server_was_ended(page):
+    ended = server(record=ServerRecord.of_end("Node <n1> is gone."))
+    template = hub_environment().get_template(page)
+    known = {"default_server": ended, "static_url": lambda name, **_: name, "services": [], "parsed_scopes": []}
+    for user, is_told in ((user_with(ended), True), (user_with(server()), False)):
+        text = template.render(user=user, for_user=user, server_name="", base_url="/hub/", **known)
+        assert ("<strong>Your server was ended</strong>" in text) is is_told
+        assert ("Node &lt;n1&gt; is gone." in text) is is_told
 
 
 def test_the_home_page_of_a_user_without_news_is_the_hubs_own():

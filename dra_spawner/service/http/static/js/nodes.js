@@ -13,6 +13,7 @@ const MARKS = {
   "not-ready": ["not ready", "bad"],
   cordoned: ["cordoned", "bad"],
   draining: ["draining", "warn"],
+  emptying: ["emptying", "warn"],
   waiting: ["not for users yet", "warn"],
   late: ["late", "warn"],
   ready: ["ready", "good"],

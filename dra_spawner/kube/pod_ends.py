@@ -1,0 +1,89 @@
+"""Why Kubernetes ended a pod that nobody stopped, in words for the pod's user. Pure.
+
+The API server's own components say it in the condition ``DisruptionTarget`` (KEP-3329), and a kubelet in
+``status.reason``. Both are gone with the pod, which is often deleted a moment later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+__all__ = ["DISRUPTION", "end_of_events", "end_of_pod", "end_sentence"]
+
+#: Type of the condition.
+DISRUPTION: Final = "DisruptionTarget"
+_SHORT: Final = "{node} ended it, as the machine ran short of memory, disk space or another resource."
+_SHUT_DOWN: Final = "{node} was shut down."
+_TAINTED: Final = "{node} does not work or was closed, so that no server stays there."
+_WITHDRAWN: Final = "A device of it was withdrawn{on_node}."
+_PREEMPTED: Final = "Its place{on_node} was needed for something with a higher priority."
+_SENTENCES: Final[Mapping[str, str]] = {
+    # Reasons of the condition.
+    "DeletionByDeviceTaintManager": _WITHDRAWN,
+    "DeletionByPodGC": "{node} is gone.",
+    "DeletionByTaintManager": _TAINTED,
+    "EvictionByEvictionAPI": "It was evicted: {node} was to become empty, for example for maintenance.",
+    "PreemptionByScheduler": _PREEMPTED,
+    "TerminationByKubelet": "{node} ended it, as the machine ran short of resources or was shut down.",
+    # ``status.reason`` of a pod that a kubelet has ended.
+    "Evicted": _SHORT,
+    "NodeAffinity": "{node} does not take it any more, as its labels have changed.",
+    "NodeLost": "{node} does not answer any more.",
+    "NodeShutdown": _SHUT_DOWN,
+    "Preempting": _PREEMPTED,
+    "Shutdown": _SHUT_DOWN,
+    "Terminated": _SHUT_DOWN,
+}
+#: Reasons of events, where the pod was gone before its condition was seen.
+_OF_EVENTS: Final[Mapping[str, str]] = {
+    "DeviceTaintManagerEviction": "DeletionByDeviceTaintManager",
+    "Evicted": "Evicted",
+    "Preempted": "PreemptionByScheduler",
+    "TaintManagerEviction": "DeletionByTaintManager",
+}
+
+
+def end_sentence(reasons: Iterable[str], node: str) -> str:
+    """The sentence for the first reason that is known; empty if none is.
+
+    Parameters
+    ----------
+    reasons
+        The most exact one first.
+    node
+        Name of the pod's node; empty if it is not known.
+    """
+    for reason in reasons:
+        if sentence := _SENTENCES.get(reason):
+            return sentence.format(
+                node=f"Node {node}" if node else "Its node", on_node=f" on node {node}" if node else ""
+            )
+    return ""
+
+
+def end_of_pod(pod: Mapping[str, Any]) -> str:
+    """The sentence for a pod from the API; empty if it says nothing about its end."""
+    status = pod.get("status") or {}
+    disruptions = (
+        str(each.get("reason"))
+        for each in status.get("conditions") or ()
+        if each.get("type") == DISRUPTION and each.get("status") == "True"
+    )
+    # A kubelet writes a condition, too, which says less.
+    return end_sentence((str(status.get("reason") or ""), *disruptions), _node(pod))
+
+
+def end_of_events(pod: Mapping[str, Any], events: Iterable[Mapping[str, Any]]) -> str:
+    """The sentence for a pod that is gone, by its events; empty if they say nothing."""
+    uid = (pod.get("metadata") or {}).get("uid")
+    reasons = (
+        _OF_EVENTS.get(str(each.get("reason")), "")
+        for each in events
+        if uid and (each.get("involvedObject") or {}).get("uid") == uid
+    )
+    return end_sentence(reasons, _node(pod))
+
+
+def _node(pod: Mapping[str, Any]) -> str:
+    return str((pod.get("spec") or {}).get("nodeName") or "")

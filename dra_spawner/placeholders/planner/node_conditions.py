@@ -1,0 +1,111 @@
+"""Conditions on nodes that this project adds to users' pods: the node is ready for users, and no person drains it.
+
+A server requires a node that is not drained by order. A kubelet that restarts ends running pods whose required node
+affinity does not match any more (``canAdmitPod`` in pkg/kubelet, as of 1.36), and an order must end no server. So each
+pod has a number, the minute of its start, and the label `names.DRAIN_SPARES` of a drained node has a higher number than
+the servers that run there: an alternative term of their affinity matches, and no term of a new server does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final
+
+from dra_spawner import names
+from dra_spawner.dra.node_selector import NodeSelector, Requirement
+from dra_spawner.json_types import JsonObject
+from dra_spawner.simulator.pods import Pod
+
+__all__ = ["drain_number", "number_at", "refusing_drained_nodes", "requiring_readiness", "without_drains"]
+
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_READY: Final = {"key": names.IMAGES_READY, "operator": "Exists"}
+_NOT_DRAINED: Final = {"key": names.DRAINING, "operator": "NotIn", "values": [names.ORDERED]}
+_NOT_DRAINED_REQUIREMENT: Final = Requirement(names.DRAINING, "NotIn", (names.ORDERED,))
+#: Digits of a number that are read; minutes since 1970 have eight.
+_LONGEST_NUMBER: Final = 15
+
+
+def requiring_readiness(affinity: Mapping[str, Any]) -> JsonObject:
+    """A pod's affinity that also requires a node that is ready for users."""
+    return _with_terms(affinity, [_with(term, _READY) for term in _terms(affinity)])
+
+
+def refusing_drained_nodes(affinity: Mapping[str, Any], number: int | None = None) -> JsonObject:
+    """A pod's affinity that also refuses nodes that are drained by order. Idempotent.
+
+    Parameters
+    ----------
+    number
+        The pod's number; None for a pod that is not created.
+    """
+    terms = [_without_ours(term) for term in _terms(affinity) if not _is_spared(term)] or [{}]
+    refusing = [_with(term, _NOT_DRAINED) for term in terms]
+    if number is not None:
+        spared = {"key": names.DRAIN_SPARES, "operator": "Gt", "values": [str(number)]}
+        refusing += [_with(term, spared) for term in terms]
+    return _with_terms(affinity, refusing)
+
+
+def number_at(moment: datetime) -> int:
+    """The number of a pod that starts at a time: whole minutes since 1970, so that many pods look alike."""
+    return int(moment.timestamp()) // 60
+
+
+def drain_number(pod: Pod) -> int | None:
+    """The number in a pod's affinity; None if it has none."""
+    for requirement in _requirements(pod):
+        if requirement.key == names.DRAIN_SPARES and requirement.operator == "Gt" and len(requirement.values) == 1:
+            text = requirement.values[0]
+            return int(text) if text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER else None
+    return None
+
+
+def without_drains(pod: Pod) -> Pod:
+    """The pod as if no node were drained; the same object if it may run on drained nodes."""
+    required = pod.required_nodes
+    if required is None or not any(_is_ours(each) for each in _requirements(pod)):
+        return pod
+    terms = (
+        replace(term, match_expressions=tuple(each for each in term.match_expressions if not _is_ours(each)))
+        for term in required.terms
+        if not any(each.key == names.DRAIN_SPARES for each in term.match_expressions)
+    )
+    kept = tuple(terms)
+    # A term that had no other condition then allows any node.
+    return replace(pod, required_nodes=None if any(term.is_empty for term in kept) else NodeSelector(kept))
+
+
+def _requirements(pod: Pod) -> Iterator[Requirement]:
+    for term in pod.required_nodes.terms if pod.required_nodes is not None else ():
+        yield from term.match_expressions
+
+
+def _is_ours(requirement: Requirement) -> bool:
+    return requirement == _NOT_DRAINED_REQUIREMENT or requirement.key == names.DRAIN_SPARES
+
+
+def _terms(affinity: Mapping[str, Any]) -> list[JsonObject]:
+    required = (affinity.get("nodeAffinity") or {}).get(_REQUIRED) or {}
+    return list(required.get("nodeSelectorTerms") or [{}])
+
+
+def _with_terms(affinity: Mapping[str, Any], terms: list[JsonObject]) -> JsonObject:
+    nodes = affinity.get("nodeAffinity") or {}
+    return {**affinity, "nodeAffinity": {**nodes, _REQUIRED: {"nodeSelectorTerms": terms}}}
+
+
+def _with(term: Mapping[str, Any], expression: Mapping[str, Any]) -> JsonObject:
+    return {**term, "matchExpressions": [*(term.get("matchExpressions") or ()), dict(expression)]}
+
+
+def _without_ours(term: Mapping[str, Any]) -> JsonObject:
+    expressions = [each for each in term.get("matchExpressions") or () if each != _NOT_DRAINED]
+    rest = {key: value for key, value in term.items() if key != "matchExpressions"}
+    return {**rest, "matchExpressions": expressions} if expressions else rest
+
+
+def _is_spared(term: Mapping[str, Any]) -> bool:
+    return any(each.get("key") == names.DRAIN_SPARES for each in term.get("matchExpressions") or ())

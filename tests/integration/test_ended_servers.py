@@ -1,0 +1,70 @@
+"""A server that Kubernetes ends: the hub says why, on the home page and after a restart."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+from dra_spawner import names
+from dra_spawner.kube.api import KubernetesError
+from dra_spawner.spawner.server_record import ServerRecord
+from tests.integration.devices import whole
+from tests.integration.warm_placeholders import node, warm_placeholders
+from tests.polling import eventually
+
+
+def ready_node():
+    objects = node("node-a", whole("gpu-0"))
+    objects[0]["metadata"]["labels"][names.IMAGES_READY] = "true"
+    return objects
+
+
+@pytest.fixture
+async def ended_hub(cluster):
+    async with warm_placeholders(cluster) as found:
+        yield found
+
+
+@pytest.mark.promise("A server that the cluster ends says why on the home page.")
+async def test_the_reason_of_an_eviction_is_kept(ended_hub):
+    """As kube-controller-manager evicts: it writes a condition, and deletes the pod."""
+    await ended_hub.cluster.publish(*ready_node())
+    for disruption, sentence in (
+        ("DeletionByDeviceTaintManager", "A device of it was withdrawn on node node-a."),
+        ("EvictionByEvictionAPI", "It was evicted: Node node-a was to become empty, for example for maintenance."),
+    ):
+        assert await ended_hub.spawn() is None
+        spawner = ended_hub.user("ada").spawner
+        assert await spawner.poll() is None
+        condition = {"type": "DisruptionTarget", "status": "True", "reason": disruption, "message": "by a test"}
+        path = ended_hub.cluster.path("pods", "jupyter-ada")
+        await ended_hub.cluster.admin.patch(f"{path}/status", {"status": {"conditions": [condition]}})
+        # The kubelet of these tests would write its own conditions in place of this one.
+        await ended_hub.cluster.admin.delete(path, grace_period_seconds=0)
+
+        async def is_gone() -> bool:
+            with contextlib.suppress(KubernetesError):
+                await ended_hub.pod()
+                return False
+            return True
+
+        await eventually(is_gone, "the pod is gone")
+
+        async def is_noticed(spawner=spawner) -> bool:
+            return await spawner.poll() is not None
+
+        await eventually(is_noticed, "the hub notices")
+        assert (spawner.record.failure, spawner.record.was_ended) == (sentence, True)
+        spawner.clear_state()
+        kept = ServerRecord.of_state(spawner.get_state())
+        assert (kept.failure, kept.was_ended, kept.place) == (sentence, True, "")
+        await ended_hub.stop_last()
+
+
+async def test_a_server_that_somebody_stops_has_no_reason(ended_hub):
+    await ended_hub.cluster.publish(*ready_node())
+    assert await ended_hub.spawn() is None
+    spawner = ended_hub.user("ada").spawner
+    await ended_hub.stop_last()
+    assert spawner.record.failure == ""
