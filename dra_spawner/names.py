@@ -139,6 +139,8 @@ DRAIN_SPARES: Final = "hub.jupyter.org/drain-spares"
 #: has passed.
 LATE: Final = "late"
 
+#: On a placeholder with claims: its name, by which a server that gets its claims waits until it is gone.
+PLACEHOLDER_NAME: Final = "hub.jupyter.org/placeholder"
 #: On placeholders and their claims: Lease of the service that has them.
 INSTALLATION: Final = "hub.jupyter.org/installation"
 #: On a warm claim: name of the user's pod that it is reserved for, since when and until when (seconds since 1970).

@@ -19,7 +19,7 @@ from dra_spawner.fit.input_errors import InputError
 from dra_spawner.fit.limits import PROFILE_FILES
 from dra_spawner.fit.reading import Progress, read_files
 from dra_spawner.profiles.choices import list_choices
-from dra_spawner.profiles.drivers import DriverNotUsable
+from dra_spawner.profiles.drivers import DriverNotUsable, configured_drivers
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.findings import Finding, Level
 from dra_spawner.profiles.lint import Inventory, check_choices, problem_finding, rules, unknown_rules
@@ -94,6 +94,7 @@ def check_profiles(
     ignored
         Names of rules to ignore.
     """
+    facts = replace(facts, drivers_prepare_for=configured_drivers(found.settings.get("drivers_prepare_for")))
     inventory = Inventory(facts)
     profile_list = found.profile_list
     is_function = callable(profile_list)

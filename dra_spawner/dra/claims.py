@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from dra_spawner.dra.devices import DeviceId
 from dra_spawner.dra.node_selector import NodeSelector
 from dra_spawner.dra.object_limits import check_sizes
 from dra_spawner.dra.quantity import Quantity, QuantityFormat
+
+_DRIVER_IN_CEL: Final = re.compile(r"""device\.driver\s*==\s*(?:"([^"]+)"|'([^']+)')""")
 
 __all__ = [
     "MAX_PARAMETER_LEVELS",
@@ -108,6 +111,12 @@ class DeviceClass:
     extended_resource_name: str | None = None
     created: str = ""
     """``metadata.creationTimestamp``, RFC 3339 in UTC; decides between classes of one extended resource."""
+
+    @property
+    def named_drivers(self) -> frozenset[str]:
+        """The drivers that its CEL names, as in ``device.driver == "gpu.example.com"``."""
+        found = (match for each in self.selectors if each is not None for match in _DRIVER_IN_CEL.findall(each))
+        return frozenset(double or single for double, single in found)
 
     @classmethod
     def from_json(cls, obj: object) -> DeviceClass:
@@ -221,6 +230,8 @@ class ClaimStatus:
     node_selector: NodeSelector | None = None
     """Nodes from which the allocated devices can be used; None means all."""
     reserved_for: tuple[ConsumerReference, ...] = ()
+    has_network_data: bool = False
+    """Whether a driver reports a network interface (``devices[].networkData``): it has been moved into a pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,6 +332,7 @@ def _decode_status(reader: Reader) -> ClaimStatus:
             ConsumerReference(item.text("resource"), item.text("name"), item.text("uid"))
             for item in reader.children("reservedFor")
         ),
+        has_network_data=any(item.has("networkData") for item in reader.children("devices")),
     )
 
 

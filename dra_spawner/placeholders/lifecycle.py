@@ -158,6 +158,8 @@ class ReservationEvent(StrEnum):
     TIME_OVER = "time-over"
     #: The containers of the server's pod run.
     POD_RUNS = "pod-runs"
+    #: The server's pod requires that the placeholder is gone.
+    POD_WAITS = "pod-waits"
     #: The server's pod does not fit on the node beside the placeholder.
     NO_CAPACITY = "no-capacity"
     #: The placeholder is not deleted for another reason in this round.
@@ -258,6 +260,7 @@ RESERVATION: Final[Mapping[ReservationState, Mapping[ReservationEvent, Transitio
     },
     _R.TAKEN: {
         _E.POD_RUNS: _Reservation(_R.ENDED, ActionKind.DELETE_PLACEHOLDER, Cause.HANDED_OVER),
+        _E.POD_WAITS: _Reservation(_R.ENDED, ActionKind.DELETE_PLACEHOLDER, Cause.HANDED_OVER),
         _E.NO_CAPACITY: _Reservation(_R.ENDED, ActionKind.DELETE_PLACEHOLDER, Cause.HANDED_OVER),
     },
     _R.UNUSED: {

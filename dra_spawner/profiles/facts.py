@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dra_spawner import names
 from dra_spawner.dra.objects import DeviceClass, ResourceSlice
+from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.json_types import JsonObject
 
 __all__ = ["ClusterFacts", "claim_webhooks"]
@@ -41,6 +42,8 @@ class ClusterFacts:
         Major and minor, such as ``(1, 36)``.
     dropped_fields
         Fields of a claim that the API server drops because their feature gate is off, such as ``capacity``.
+    drivers_prepare_for
+        What drivers prepare claims for, by the administrator's setting.
     nodes_may_be_added
         Whether nodes with other devices than the present ones may come, by an autoscaler for example: then what no
         present device can do is no error.
@@ -57,6 +60,7 @@ class ClusterFacts:
     gas_runs: bool | None = None
     kubernetes_version: tuple[int, int] | None = None
     dropped_fields: frozenset[str] | None = None
+    drivers_prepare_for: Mapping[str, PreparedFor] = field(default_factory=dict)
     nodes_may_be_added: bool = False
 
     @property

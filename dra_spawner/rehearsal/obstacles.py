@@ -7,7 +7,7 @@ from typing import Final
 
 from dra_spawner.dra.reasons import RefusalKind
 from dra_spawner.placeholders.planner.readiness import image_name, images_on
-from dra_spawner.placeholders.planner.scale_up_estimate import device_classes
+from dra_spawner.placeholders.planner.shapes import device_classes
 from dra_spawner.rehearsal.capacity import Capacity, NewNodes, drained_clause
 from dra_spawner.rehearsal.quotas import QuotaCapacity, unchecked_resources
 from dra_spawner.rehearsal.rehearsal_problems import ProblemCode, RehearsalProblem

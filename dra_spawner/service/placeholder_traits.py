@@ -12,6 +12,7 @@ from dra_spawner.placeholders.controller.limit_settings import read_groups, read
 from dra_spawner.placeholders.controller.settings import ControllerSettings, read_replicas
 from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
 from dra_spawner.placeholders.planner.policy import Budget, Grace, Policy, Readiness, Renewal
+from dra_spawner.profiles.drivers import drivers_prepare_for
 from dra_spawner.profiles.settings_reader import SettingsError
 
 __all__ = ["PlaceholderTraits"]
@@ -242,6 +243,8 @@ class PlaceholderTraits(HasTraits):
             max_for_pending_pods=self.max_for_pending_servers,
             renewal=Renewal(max_failed=self.max_failed_replacements),
             limits=read_limits(self.limits, read_groups(self.profile_groups)),
+            # Until the hub has published what it knows.
+            drivers_prepare_for=drivers_prepare_for(),
         )
         placeholders = PlaceholderSettings(
             self.servers_namespace,

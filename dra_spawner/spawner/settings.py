@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from kubespawner import KubeSpawner
 from traitlets import Any as AnyValue
-from traitlets import Bool, Dict, Float, Integer, List, Unicode, default
+from traitlets import Bool, Dict, Enum, Float, Integer, List, Unicode, default
 
 from dra_spawner import names
+from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.profiles import profile_list_problems
 from dra_spawner.profiles.intel_gas.findings import intel_gas_problems
@@ -142,6 +143,23 @@ class SpawnerSettings(KubeSpawner):
         If not, a choice that no present node could ever satisfy is refused at once, with the reason. If so, the hub
         only logs it at its start, and the choice's server waits for a new node. A problem that no new node solves (a
         missing device class, a field that the API server drops, CEL that fails) is always refused.
+        """,
+    )
+
+    drivers_prepare_for = Dict(
+        key_trait=Unicode(),
+        value_trait=Enum([str(each) for each in PreparedFor]),
+        config=True,
+        help="""
+        What DRA drivers prepare a claim's devices for, by the driver's name (``spec.driver`` of its ResourceSlices)::
+
+            c.DRASpawner.drivers_prepare_for = {"gpu.acme.com": "claim"}
+
+        ``claim``: each pod that names the claim gets the devices, as with GPUs. ``container``: only the first container
+        that names it. ``pod``: only the pod for which it was prepared, as with network interfaces; a placeholder ends
+        before the server that gets its devices starts.
+        docs/reference/drivers.md says what is known; other drivers count as ``pod``, with which each driver works. The
+        hub tells the service.
         """,
     )
 

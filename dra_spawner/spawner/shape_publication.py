@@ -27,6 +27,7 @@ from dra_spawner.placeholders.planner.published_shapes import (
 )
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.profiles.claim_plan import ClaimPlan
+from dra_spawner.profiles.drivers import drivers_prepare_for
 from dra_spawner.project_links import where
 from dra_spawner.spawner.hub_wide import in_background
 from dra_spawner.spawner.objects.api_objects import MANAGED_LABELS
@@ -244,7 +245,8 @@ async def published_shapes(new_spawner: NewSpawner) -> PublishedShapes:
                 # The same message as for a user of this choice.
                 skipped[name] = str(error) or type(error).__name__
             await asyncio.sleep(0)  # let the hub, which is starting, do other work
-    return PublishedShapes(shapes, skipped, defaults=_defaults(profiles))
+    prepare = drivers_prepare_for(spawner.drivers_prepare_for)
+    return PublishedShapes(shapes, skipped, defaults=_defaults(profiles), drivers_prepare_for=prepare)
 
 
 def _profiles(spawner: DRASpawner) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from kubespawner.spawner import PodReflector
 
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.pod_ends import end_of_events, end_of_pod
-from dra_spawner.placeholders.planner.scale_up_estimate import device_classes
+from dra_spawner.placeholders.planner.shapes import device_classes
 from dra_spawner.spawner.devices.reader import Reading
 from dra_spawner.spawner.ended_pods import EndedPodsReflector
 from dra_spawner.spawner.hub_wide import hub_wide, in_background

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from dra_spawner.user_server.hub_question import NotKnown, ask_hub
 from dra_spawner.user_server.metadata_files import DIRECTORY, devices_in_files
+from dra_spawner.user_server.network_interfaces import DIRECTORY as INTERFACES
+from dra_spawner.user_server.network_interfaces import with_present_interface
 from dra_spawner.user_server.shown_devices import ShownDevice, ShownDevices
 
 __all__ = ["devices_of_server", "is_hub_server"]
@@ -18,11 +20,19 @@ def is_hub_server(environment: Mapping[str, str], directory: Path = DIRECTORY) -
     return bool(environment.get("JUPYTERHUB_API_URL")) or directory.is_dir()
 
 
-def devices_of_server(environment: Mapping[str, str], directory: Path = DIRECTORY) -> ShownDevices:
+def devices_of_server(
+    environment: Mapping[str, str], directory: Path = DIRECTORY, interfaces: Path = INTERFACES
+) -> ShownDevices:
     """Return the devices of this server. Never raises: what is not known is said in a sentence.
 
     The files are of this container and say which devices it has. The hub alone knows share, enforcement and health.
+    Whether a network interface is there, only this server can see.
     """
+    found = _devices(environment, directory)
+    return replace(found, devices=tuple(with_present_interface(each, interfaces) for each in found.devices))
+
+
+def _devices(environment: Mapping[str, str], directory: Path) -> ShownDevices:
     written = {device.key: device for device in devices_in_files(directory)}
     try:
         answer = ask_hub(environment)

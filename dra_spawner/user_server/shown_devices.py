@@ -24,11 +24,18 @@ class InvalidAnswer(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class NetworkInterface:
-    """A network interface in this server."""
+    """A network interface of this server.
+
+    Attributes
+    ----------
+    present
+        Whether the server has it; None if that was not looked at, or cannot be seen.
+    """
 
     interface: str = ""
     hardware_address: str = ""
     addresses: tuple[str, ...] = ()
+    present: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

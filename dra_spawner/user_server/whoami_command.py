@@ -63,7 +63,8 @@ def _device_lines(device: ShownDevice) -> Iterator[str]:
         "health": f"{warning}{device.health_sentence or device.health}",
     }
     if device.network is not None:
-        rows["interface"] = device.network.interface
+        there = {True: ", found in this server", False: ", not in this server", None: ""}[device.network.present]
+        rows["interface"] = f"{device.network.interface}{there}"
         rows["hardware"] = device.network.hardware_address
         rows["addresses"] = ", ".join(device.network.addresses)
     for title, value in rows.items():

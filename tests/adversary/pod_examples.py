@@ -31,6 +31,7 @@ def user_pod() -> Json:
         f"{each}IgnoredDuringExecution" for each in ("requiredDuringScheduling", "preferredDuringScheduling")
     )
     among_pods = {required: [term], preferred: [{"weight": 1, "podAffinityTerm": term}]}
+    after = {**term, "labelSelector": {"matchLabels": {names.PLACEHOLDER_NAME: "placeholder-1"}}}
     spread = {
         "maxSkew": 1,
         "topologyKey": "z",
@@ -74,7 +75,7 @@ def user_pod() -> Json:
         affinity={
             "nodeAffinity": {required: NODE_SELECTOR, preferred: [{"weight": 1, "preference": NODE_TERM}]},
             "podAffinity": among_pods,
-            "podAntiAffinity": among_pods,
+            "podAntiAffinity": {**among_pods, required: [term, after]},
         },
     )
     (container,) = pod["spec"]["containers"]

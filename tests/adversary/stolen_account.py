@@ -260,8 +260,12 @@ PODS: dict[str, tuple[Attempt, str]] = {
     ),
     "another hub's": (metadata_with(labels={**OURS, names.INSTALLATION: "theirs"}), LABELS),
     "one label more": (metadata_with(labels={**OURS, "app.kubernetes.io/name": "dra-spawner-service"}), LABELS),
+    "another placeholder's name": (
+        metadata_with(labels={**OURS, names.PLACEHOLDER_NAME: "placeholder-of-another"}),
+        LABELS,
+    ),
     "a server's name": (
-        metadata_with(name="jupyter-ada"),
+        metadata_with(name="jupyter-ada", labels=OURS),
         "metadata.name: a placeholder's begins with placeholder-",
     ),
     "the hub's owner": (metadata_with(ownerReferences=[HUB]), OWNERS),

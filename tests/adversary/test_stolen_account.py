@@ -266,6 +266,12 @@ async def test_claims_of_servers(thief: Thief) -> None:
     entry = {"metadata": {"uid": changed["metadata"]["uid"]}, "status": {"reservedFor": [consumer]}}
     entered = await thief.api.patch(f"{eve}/status", entry, patch_type=PatchType.STRATEGIC)
     assert {each["name"] for each in entered["status"]["reservedFor"]} == {"eve", "eve-again"}
+    # A placeholder that terminates leaves its claim to the server.
+    own = {"resource": "pods", "name": "placeholder-0123abcd-2", "uid": "3"}
+    await admin.patch(f"{eve}/status", {"status": {"reservedFor": [own]}}, patch_type=PatchType.STRATEGIC)
+    leaves = {"status": {"reservedFor": [{"$patch": "delete", "uid": own["uid"]}]}}
+    left = await thief.api.patch(f"{eve}/status", leaves, patch_type=PatchType.STRATEGIC)
+    assert owner["uid"] in [each["uid"] for each in left["status"]["reservedFor"]]
     await thief.delete(f"{claims}/placeholder-0123abcd-3-gpu")
 
 

@@ -42,6 +42,7 @@ from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.planner_state import PlannerState
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.view import View
+from dra_spawner.profiles.drivers import drivers_prepare_for
 from tests.bench.busy_hub import HubProcess
 from tests.bench.event_stream import NAMESPACE, idle_watch, take_in
 from tests.bench.figures import options_parser, peak_megabytes, resident_megabytes, times
@@ -54,7 +55,7 @@ class Follower:
     def __init__(self, recording: HubProcess | Recording, placeholders: int) -> None:
         self.recording = recording
         replicas = {shape: ReplicaRange(placeholders, 2 * placeholders) for shape in recording.shapes}
-        self.policy = Policy(shapes=recording.shapes, replicas=replicas)
+        self.policy = Policy(shapes=recording.shapes, replicas=replicas, drivers_prepare_for=drivers_prepare_for())
         self.watch = idle_watch()
         self.changes: list[Change] = []
         self.watch.on_change(self.changes.append)

@@ -17,6 +17,7 @@ from dra_spawner.placeholders.controller.reservations import Reservations
 from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
 from dra_spawner.placeholders.planner.policy import Budget, Policy, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
+from dra_spawner.profiles.drivers import drivers_prepare_for
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from tests.bench.fake_nodes import DRA, add_node, now_text, prepare, report_all
@@ -154,7 +155,12 @@ class Bench:
                 for name in self.wanted
             }
         shapes = {name: each for name, (each, _) in self.wanted.items()}
-        return Policy(shapes=shapes, replicas=replicas, budget=Budget(1000.0, 1000, 1000))
+        return Policy(
+            shapes=shapes,
+            replicas=replicas,
+            budget=Budget(1000.0, 1000, 1000),
+            drivers_prepare_for=drivers_prepare_for(),
+        )
 
     # --- starts ----------------------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from dra_spawner.placeholders.planner.placement import Placement, find_placement
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.placeholders.planner.view import View
+from dra_spawner.profiles.drivers import drivers_prepare_for
 from dra_spawner.simulator.snapshot import Snapshot
 from tests.bench.figures import options_parser
 from tests.bench.fleet import held
@@ -83,7 +84,7 @@ def server(node: str, gpu: int, shape: Shape, created: str) -> list[dict[str, An
 
 def measure(snapshot: Snapshot, rounds: int) -> tuple[list[float], list[float], list[Outlook]]:
     """Milliseconds for all placements, and for all outlooks, of each round."""
-    policy, index = Policy(shapes=SHAPES), ClusterIndex()
+    policy, index = Policy(shapes=SHAPES, drivers_prepare_for=drivers_prepare_for()), ClusterIndex()
     placement_ms, outlook_ms, outlooks = [], [], []
     for number in range(rounds):
         # A change of one node, after which nothing is known any more.

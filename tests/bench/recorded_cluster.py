@@ -29,6 +29,7 @@ from dra_spawner.placeholders.planner.actions import Action
 from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
+from dra_spawner.profiles.drivers import drivers_prepare_for
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from tests.bench.event_stream import NAMESPACE
@@ -160,7 +161,11 @@ async def _all(work: Iterable[Awaitable[None]]) -> None:
 def policy(placeholders: int) -> Policy:
     """Wanted placeholders, the same number of each shape."""
     replicas = {each.id: ReplicaRange(placeholders, 2 * placeholders) for each in SHAPES.values()}
-    return Policy(shapes={each.id: each for each in SHAPES.values()}, replicas=replicas)
+    return Policy(
+        shapes={each.id: each for each in SHAPES.values()},
+        replicas=replicas,
+        drivers_prepare_for=drivers_prepare_for(),
+    )
 
 
 def record(directory: Path, nodes: int, users: int, placeholders: int, coming: int, seed: int) -> None:

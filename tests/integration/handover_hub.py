@@ -76,7 +76,7 @@ c.JupyterHub.load_roles[0]["scopes"].append("tokens")
     async def until_warm(self, count: int = WANTED) -> None:
         """Wait until so many placeholders are warm for the service."""
         await self.until_service_ready()
-        headers = await self._headers_of_an_administrator()
+        headers = await self.administrator_headers()
 
         async def all_warm() -> bool:
             url = f"{self.url}/services/dra-spawner/api/placeholders"
@@ -94,13 +94,13 @@ c.JupyterHub.load_roles[0]["scopes"].append("tokens")
 
     async def decisions(self) -> list[Json]:
         """Return the decisions of the service, as an administrator reads them."""
-        headers = await self._headers_of_an_administrator()
+        headers = await self.administrator_headers()
         url = f"{self.url}/services/dra-spawner/api/decisions?limit=1000"
         async with aiohttp.ClientSession(headers=headers) as session, session.get(url) as answer:
             assert answer.status == 200, await answer.text()
             return (await answer.json())["items"]
 
-    async def _headers_of_an_administrator(self) -> dict[str, str]:
+    async def administrator_headers(self) -> dict[str, str]:
         await self.add_user("admin")
         status, body = await self.request("POST", "/users/admin/tokens", {})
         assert status == 201, body

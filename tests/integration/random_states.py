@@ -30,6 +30,7 @@ from dra_spawner.placeholders.planner.placement import Placement, find_placement
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.shapes import Shape, shape_of
 from dra_spawner.placeholders.planner.view import View
+from dra_spawner.profiles.drivers import drivers_prepare_for
 from dra_spawner.simulator.snapshot import Snapshot
 from tests.cluster.claim_names import own_claim_names
 from tests.cluster.under_test import RESOURCE_API, ClusterUnderTest
@@ -217,7 +218,11 @@ class States:
             if pod.node_name:
                 snapshot.put(replace(pod, phase="Running"))  # as a kubelet would
         shape, namespace = state.probe_shape, self.cluster.namespace
-        policy = Policy(shapes={**state.shapes, shape.id: shape}, node_kinds_are_all=True)
+        policy = Policy(
+            shapes={**state.shapes, shape.id: shape},
+            node_kinds_are_all=True,
+            drivers_prepare_for=drivers_prepare_for(),
+        )
         view = View(snapshot, datetime.now(UTC), namespaces={namespace})
         placement = self.placements[state.name] = find_placement(view, policy, shape, namespace)
         self.outlooks[state.name] = find_outlook(

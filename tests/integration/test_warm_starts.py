@@ -78,6 +78,17 @@ async def test_a_start_gets_a_warm_claim(warm_hub_on_either):
         await warm_hub.stop_last()
 
 
+async def test_a_hub_refuses_a_warm_claim_that_was_prepared_for_its_placeholder(warm_hub_on_either):
+    """A service of an older release answers so."""
+    warm_hub = warm_hub_on_either
+    warm_hub.side.spawner_config.drivers_prepare_for = {"gpu.example.com": "pod"}
+    async with warm_hub.with_placeholders(1, gpus=2):
+        assert await warm_hub.spawn() is None
+        pod = await warm_hub.pod()
+        assert "resourceClaimTemplateName" in pod["spec"]["resourceClaims"][0]
+        await warm_hub.stop_last()
+
+
 @pytest.mark.promise("Without placeholders, a start makes its own claim.")
 async def test_without_placeholders_a_start_makes_its_own_claim(warm_hub):
     async with warm_hub.with_placeholders(0, gpus=1):

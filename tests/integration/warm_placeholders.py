@@ -14,6 +14,7 @@ from aiohttp import web
 from dra_spawner import names
 from dra_spawner.placeholders.planner.policy import Grace, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
+from dra_spawner.service.http.placement_handler import reservation_json
 from dra_spawner.spawner.placement.pod import manifest_of, shape_of_pod
 from tests.cluster.fault_proxy import FaultProxy, Request
 from tests.cluster.under_test import ClusterUnderTest
@@ -108,14 +109,7 @@ class WarmPlaceholders(Faulty):
         reservation = await self.world.reservations.place(self.shape, namespace or self.cluster.namespace, pod)
         self.world.reconciler.wake()
         self.reserved.setdefault(pod, set()).update(reservation.claims.values())
-        placement = reservation.placement
-        return {
-            "kind": placement.kind,
-            "node": placement.node,
-            "reason": placement.reason,
-            "claims": dict(reservation.claims),
-            "until": reservation.until.isoformat() if reservation.until else None,
-        }
+        return reservation_json(reservation)
 
     def is_about(self, user: str, request: Request) -> bool:
         return super().is_about(user, request) or request.name in self.reserved.get(f"jupyter-{user}", ())

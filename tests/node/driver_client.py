@@ -55,6 +55,7 @@ class _Settings:
     prepareErrors: dict[str, str] = field(default_factory=dict)  # noqa: N815
     unprepareError: str = ""  # noqa: N815
     unhealthy: dict[str, str] = field(default_factory=dict)
+    preparesFor: str = ""  # noqa: N815
 
 
 @dataclass(eq=False)
@@ -68,10 +69,12 @@ class DriverClient:
     settings_path: Path
     find_socket: Callable[[], Path]
     """Finds where the driver listens."""
+    prepares_for: str = "claim"
+    """Whom a prepared claim serves: ``claim``, ``container`` or ``pod``, as ``harness/driver/control.go`` says."""
     _since: float = 0.0
 
     def __post_init__(self) -> None:
-        self._settings = _Settings(resources=_resources(self.pools))
+        self._settings = self._quick()
         self._write()
 
     def slow(self, *, prepare: Seconds | None = None, unprepare: Seconds | None = None) -> None:
@@ -107,7 +110,7 @@ class DriverClient:
 
     def reset(self) -> None:
         """Be a quick and healthy driver again, with all devices."""
-        self._settings = _Settings(resources=_resources(self.pools))
+        self._settings = self._quick()
         self._apply()
 
     def forget_calls(self) -> None:
@@ -152,6 +155,9 @@ class DriverClient:
 
         what = f"the kubelet registers {self.name}"
         eventually_sync(is_registered, what, PATIENCE_SECONDS, shows=lambda: last, pause_seconds=_POLL_SECONDS)
+
+    def _quick(self) -> _Settings:
+        return _Settings(resources=_resources(self.pools), preparesFor=self.prepares_for)
 
     def _apply(self) -> None:
         self._write()

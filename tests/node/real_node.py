@@ -16,7 +16,7 @@ from tests.cluster.control_plane import ControlPlane
 from tests.cluster.programs import Programs, Startable
 
 from .containerd import Containerd
-from .devices import GPU_DRIVER, NIC_DRIVER, Pools, example_pools
+from .devices import GPU_DRIVER, NIC_DRIVER, PREPARES_FOR, Pools, bound_pools, example_pools
 from .driver_client import DriverClient
 from .images import PAUSE, QUICK_SERVER, notebook_image, program_image
 from .kubelet import Kubelet, KubeletOptions
@@ -40,7 +40,7 @@ class NodeOptions:
     kubelet: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the KubeletConfiguration."""
     pools: Mapping[str, Pools] | None = None
-    """Of each driver by its name; None for the demo's devices."""
+    """Of each driver by its name; None for the demo's devices, and those that drivers prepare for one pod or container."""
 
 
 class RealNode(Startable):
@@ -290,9 +290,11 @@ class RealNode(Startable):
         directory = self.directory
         pools = self.options.pools
         if pools is None:
-            pools = {name: example_pools(name, self.name) for name in (GPU_DRIVER, NIC_DRIVER)}
+            examples = {name: example_pools(name, self.name) for name in (GPU_DRIVER, NIC_DRIVER)}
+            pools = examples | bound_pools(self.name)
         for name, content in pools.items():
-            self.drivers[name] = DriverClient(name, content, directory / f"{name}.json", partial(self._socket, name))
+            settings, prepares_for = directory / f"{name}.json", PREPARES_FOR.get(name, "claim")
+            self.drivers[name] = DriverClient(name, content, settings, partial(self._socket, name), prepares_for)
         self.containerd = Containerd(
             programs=self._programs,
             space=self._space,

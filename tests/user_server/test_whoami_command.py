@@ -36,8 +36,8 @@ gpu: gpu-0 (Example 40)
 
 nic: nic-0
   kind       dra.net
-  health     WARNING: The node reports that this device does not work.
-  interface  net1
+  health     WARNING: The network interface net1 is not in this server, although it was given to it. A new start of the server may help; else tell your administrator.
+  interface  net1, not in this server
   hardware   02:00:00:00:00:01
   addresses  10.42.0.7/24
 """
@@ -51,6 +51,18 @@ def test_the_devices_are_shown():
     body = json.loads(found.stdout)
     assert (body["user"], body["known"], body["warm"]) == ("ada", True, True)
     assert [each["faulty"] for each in body["devices"]] == [False, True]
+
+
+def test_an_interface_that_is_there_is_found():
+    """Each machine has the interface ``lo``, with this address."""
+    nic = {**ANSWER["devices"][1], "health": {"state": "unknown", "sentence": "Nothing reports it."}}
+    nic["network"] = {"interface": "lo", "hardware_address": "00:00:00:00:00:00", "addresses": []}
+    with hub_that(json_answer({**ANSWER, "devices": [nic]})) as environment:
+        text, found = whoami(environment), whoami(environment, "--format", "json")
+    assert "  interface  lo, found in this server" in text.stdout
+    assert "WARNING" not in text.stdout
+    (device,) = json.loads(found.stdout)["devices"]
+    assert (device["network"]["present"], device["health"], device["faulty"]) == (True, "unknown", False)
 
 
 def test_unknown_devices_are_reported():

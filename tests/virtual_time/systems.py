@@ -21,6 +21,7 @@ from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.hypothetical_pods import simulated_placeholder
 from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
+from dra_spawner.profiles.drivers import drivers_prepare_for
 from dra_spawner.simulator.claims import TrackedClaim
 from dra_spawner.simulator.pods import Pod
 from tests.integration.devices import priority_class
@@ -89,7 +90,11 @@ class Ours(ClusterWorld):
         super().__init__(api, watch, clock, namespace, claims)
         self.shape = user_shape(claims)
         replicas = ReplicaRange(PLACEHOLDERS, 4 * PLACEHOLDERS)
-        self.policy = Policy(shapes={self.shape.id: self.shape}, replicas={self.shape.id: replicas})
+        self.policy = Policy(
+            shapes={self.shape.id: self.shape},
+            replicas={self.shape.id: replicas},
+            drivers_prepare_for=drivers_prepare_for(),
+        )
         self.decisions = DecisionLog(limit=100_000)
         settings = PlaceholderSettings(namespace=namespace, priority_class=PRIORITY_CLASS)
         self.reconciler = reconciler(api, watch, settings, lambda: self.policy, self.decisions, now=clock.now)

@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import logging
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from dra_spawner.devcluster.clock import Clock, ScaledClock
@@ -32,8 +32,11 @@ from dra_spawner.devcluster.kubelet.pod_events import EventRecorder
 from dra_spawner.devcluster.kubelet.pod_needs import PodServices
 from dra_spawner.devcluster.kubelet.pod_volumes import NodeDirectories
 from dra_spawner.devcluster.kubelet.pod_worker import PodWorker
+from dra_spawner.devcluster.kubelet.prepared_claims import PreparedClaims
+from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, ResourceExpired, WatchEventType, resource_path
+from dra_spawner.profiles.drivers import drivers_prepare_for as known_preparation
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +68,8 @@ class Kubelet:
         Further duration of a pod's start.
     refuse_devices
         Returns the driver's message if a pod's devices cannot be prepared; empty if they can. Called at each try.
+    drivers_prepare_for
+        What drivers prepare claims for, by name; None: what is known of real drivers. Others prepare for the claim.
     events
         Whether to write Event objects.
     """
@@ -81,6 +86,7 @@ class Kubelet:
         pull_seconds: PullSeconds = instant_pull,
         start_seconds: Callable[[JsonObject], float] = lambda pod: 0.0,
         refuse_devices: Callable[[JsonObject], str] = lambda pod: "",
+        drivers_prepare_for: Mapping[str, PreparedFor] | None = None,
         events: bool = True,
     ) -> None:
         self._api = api
@@ -103,6 +109,7 @@ class Kubelet:
             pull=self._pull,
             start_seconds=start_seconds,
             refuse_devices=refuse_devices,
+            prepared=PreparedClaims(known_preparation() if drivers_prepare_for is None else drivers_prepare_for),
         )
         self._workers: dict[str, tuple[PodWorker, asyncio.Task[None]]] = {}
         self._tasks: list[asyncio.Task[None]] = []

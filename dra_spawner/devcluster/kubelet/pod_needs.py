@@ -30,6 +30,7 @@ from dra_spawner.devcluster.kubelet.pod_volumes import (
     volume_references,
     working_directory,
 )
+from dra_spawner.devcluster.kubelet.prepared_claims import PreparedClaims
 from dra_spawner.devcluster.kubelet.process_user import ProcessUser, give_directories, process_user
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
@@ -54,6 +55,8 @@ class PodServices:
         Duration of the start of the pod's sandbox.
     refuse_devices
         Returns the driver's message if a pod's devices cannot be prepared; empty if they can.
+    prepared
+        The claims that are prepared on the kubelet's nodes.
     """
 
     api: KubernetesApi
@@ -66,6 +69,7 @@ class PodServices:
     pull: Callable[[JsonObject, JsonObject], Awaitable[None]]
     start_seconds: Callable[[JsonObject], float]
     refuse_devices: Callable[[JsonObject], str]
+    prepared: PreparedClaims
 
 
 class NeedMissing(Exception):
@@ -114,6 +118,8 @@ class PodNeeds:
         await self._read_extended_resources()
         if self._claims and (why := self._services.refuse_devices(pod)):
             raise _unprepared(why)
+        for claim in self._claims.values():
+            self._services.prepared.prepare(pod, claim)
         if not self._services.runtime.runs_processes:
             return
         containers = [*(self._pod["spec"].get("initContainers") or []), *self._pod["spec"]["containers"]]
@@ -185,10 +191,16 @@ class PodNeeds:
         ------
         EnvironmentProblem
             If a variable or a mount cannot be provided.
+        ContainerStartFailed
+            If a driver refuses the container.
         """
         pod, directories = self._pod, self._services.directories
         name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
         launch_log = directories.log(pod, state.name, state.restart_count)
+        claims = {
+            entry: self._services.prepared.for_container(pod, container, entry, claim)
+            for entry, claim in self._claims.items()
+        }
         if not self._services.runtime.runs_processes:
             return ContainerLaunch(name, state.name, state.image, (), {}, Path(), launch_log)
         seen = {**pod, "status": {**(pod.get("status") or {}), **pod_state.to_json(self._services.clock.now())}}
@@ -216,7 +228,7 @@ class PodNeeds:
             "TMPDIR": str(temporary),
             "HOSTNAME": pod["spec"].get("hostname") or pod["metadata"]["name"],
             **{name: local(value) for name, value in environment.items()},
-            **device_environment(container, self._claims, self._uses.get(container["name"], ())),
+            **device_environment(container, claims, self._uses.get(container["name"], ())),
         }
         return ContainerLaunch(name, state.name, state.image, command, environment, directory, launch_log, user)
 

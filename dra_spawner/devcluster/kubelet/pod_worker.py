@@ -89,6 +89,7 @@ class PodWorker:
             if lifetime is not None:
                 await _cancel(lifetime)
             await self._end_containers(self._grace_seconds)
+            self._services.prepared.unprepare(self.pod)
             if not self._gone:
                 await self._finish_deletion()
         except _PodGone:
@@ -97,6 +98,7 @@ class PodWorker:
             if lifetime is not None:
                 await _cancel(lifetime)
             await self._end_containers(lambda: _SHUTDOWN_GRACE_SECONDS)
+            self._services.prepared.unprepare(self.pod)
             if self.state.pod_ip:
                 self._services.addresses.release(self.state.pod_ip)
             self._services.events.forget(self.pod)
@@ -110,6 +112,7 @@ class PodWorker:
                     for container, state in zip(self.pod["spec"]["containers"], self.state.containers, strict=True):
                         group.create_task(self._run_container(container, state, self._policy))
                 await self._end_containers(self._grace_seconds)  # sidecars
+            self._services.prepared.unprepare(self.pod)
             self.state.finish()
             await self._publish()
         except* _PodGone:
@@ -188,6 +191,8 @@ class PodWorker:
             except EnvironmentProblem as problem:
                 await self._needs.read(self.pod)  # for the next try: a Secret may have come
                 raise NeedMissing("Failed", f"Error: {problem}", state.name, "CreateContainerConfigError") from problem
+            except ContainerStartFailed as failure:
+                raise NeedMissing("Failed", f"Error: {failure}", state.name, "CreateContainerError") from failure
             try:
                 started.append(await self._services.runtime.start(launch))
             except ContainerStartFailed as failure:

@@ -18,7 +18,6 @@ from dra_spawner.placeholders.planner.actions import (
     ReservePlaceholder,
 )
 from dra_spawner.placeholders.planner.capacity_buffers import DeleteBuffer, SetBuffer
-from dra_spawner.placeholders.planner.placement import PlacementKind
 
 __all__ = ["KINDS_OF_DECISIONS", "REFUSAL", "decision_of"]
 
@@ -54,7 +53,7 @@ def decision_of(action: Action, watch: ClusterWatch, now: datetime, name_of: Cal
             node = action.node
             code = f"{action.label}={action.value}" if action.value is not None else f"{action.label}-"
         case ReservePlaceholder():
-            node, shape, code = action.node, action.shape, PlacementKind.WARM.value
+            node, shape, code = action.node, action.shape, action.placement
             details["placeholder"] = str(action.placeholder)
             if action.claims:
                 details["until"] = action.until.isoformat()

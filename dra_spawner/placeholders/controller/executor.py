@@ -155,7 +155,7 @@ class ActionExecutor:
     ) -> tuple[Expectation, ...]:
         namespace = self._settings.namespace
         manifests = placeholder_claims(shape, name, self._settings)
-        manifest = placeholder_pod(shape, name, self._settings, action.avoid)
+        manifest = placeholder_pod(shape, name, self._settings, action.avoid, action.unnamed)
         manifest["metadata"]["annotations"][names.REASON] = action.reason
         made: list[JsonObject] = []
         there: list[JsonObject] = []
@@ -241,13 +241,17 @@ class ActionExecutor:
     async def _add_consumer(self, action: AddConsumer) -> tuple[Expectation, ...]:
         """Add an owner and a consumer, in two parallel requests.
 
-        Both are lists keyed by uid, so a strategic merge patch adds to them without reading.
+        Both are lists keyed by uid, so a strategic merge patch adds to them, and takes away, without reading.
         """
         key, pod, uid = action.claim, action.pod, action.pod_uid
         bodies: dict[str | None, JsonObject] = {}
+        consumers: list[JsonObject] = []
         if action.consumer:
-            consumer = {"resource": "pods", "name": pod.name, "uid": uid}
-            bodies["status"] = {"status": {"reservedFor": [consumer]}}
+            consumers.append({"resource": "pods", "name": pod.name, "uid": uid})
+        if action.instead_of:
+            consumers.append({"$patch": "delete", "uid": action.instead_of})
+        if consumers:
+            bodies["status"] = {"status": {"reservedFor": consumers}}
         if action.owner:
             bodies[None] = {"metadata": {"ownerReferences": [owner_reference(pod.name, uid)]}}
         self.may_act()

@@ -408,7 +408,7 @@ class PlaceholderController:
         self._reservation_problem = ""
         self._record.answered(known, namespace, pod, reservation)
         self.counts.placements[reservation.placement.kind] += 1
-        if reservation.placement.kind is PlacementKind.WARM:
+        if reservation.placement.placeholder is not None:
             self.launch_waits.reservation(namespace, pod)
         # The quotas that placeholders use are those of their own namespace.
         is_beside = namespace == self.settings.placeholders.namespace

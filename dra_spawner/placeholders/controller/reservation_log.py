@@ -44,7 +44,7 @@ class ReservationLog:
     def answered(self, shape: Shape, namespace: str, pod: str, reservation: ReservedPlacement) -> None:
         placement = reservation.placement
         match placement.kind:
-            case PlacementKind.WARM | PlacementKind.FRESH:
+            case PlacementKind.WARM | PlacementKind.AFTER_PLACEHOLDER | PlacementKind.FRESH:
                 pass  # the reconciler has logged a reservation
             case _:
                 reason = f"no placeholder is warm for it: {placement.reason}"

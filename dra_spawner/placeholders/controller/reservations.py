@@ -124,7 +124,7 @@ class Reservations:
             placement = find_placement(view, policy, shape, namespace, drivers)
         except SearchStopped as stopped:
             raise OnHold(f"it is not known where a server of shape {shape.id} fits: {stopped}") from None
-        if placement.kind is PlacementKind.WARM:
+        if placement.placeholder is not None:
             self._answers.pop((shape.id, namespace), None)
         else:
             if len(self._answers) >= MAX_ANSWERS:

@@ -70,6 +70,8 @@ class CreatePlaceholder:
         The pending user's pod that needs a node; None if it is for the target.
     avoid
         Nodes that it avoids if it fits elsewhere: other placeholders failed there.
+    unnamed
+        Its claims that its container does not name.
     """
 
     kind: ClassVar = ActionKind.CREATE_PLACEHOLDER
@@ -77,6 +79,7 @@ class CreatePlaceholder:
     reason: str
     for_pending_pod: ObjectKey | None = None
     avoid: tuple[str, ...] = ()
+    unnamed: tuple[str, ...] = ()
 
     @property
     def subject(self) -> str:
@@ -172,6 +175,8 @@ class AddConsumer:
     ----------
     owner, consumer
         Which of the two the pod is not yet.
+    instead_of
+        Uid of a terminating placeholder, which is to be no consumer any more; empty for none.
     """
 
     kind: ClassVar = ActionKind.ADD_CONSUMER
@@ -181,6 +186,7 @@ class AddConsumer:
     reason: str
     owner: bool = True
     consumer: bool = True
+    instead_of: str = ""
 
     @property
     def subject(self) -> str:
@@ -228,6 +234,8 @@ class ReservePlaceholder:
         All of its claims. A placeholder without devices has none: the scheduler preempts it for the pod.
     since, until
         The reservation's begin, and the time by which the pod must be there.
+    placement
+        The kind of the server's placement (`planner.placement.PlacementKind`).
     """
 
     kind: ClassVar = ActionKind.RESERVE_PLACEHOLDER
@@ -239,6 +247,7 @@ class ReservePlaceholder:
     since: datetime
     until: datetime
     reason: str
+    placement: str
 
     @property
     def subject(self) -> str:

@@ -23,6 +23,7 @@ from dra_spawner.placeholders.planner.preemption_for_others import (
     decide_preemptions_for_others,
     has_preemption_for_others,
 )
+from dra_spawner.placeholders.planner.prepared_claims import unnamed_claims
 from dra_spawner.placeholders.planner.quota_preemption import decide_quota_preemption, ended_placeholders
 from dra_spawner.placeholders.planner.readiness import decide_readiness
 from dra_spawner.placeholders.planner.rebalancing import (
@@ -143,7 +144,7 @@ def decide(view: View, policy: Policy, planner_state: PlannerState) -> Decisions
     numbers, planner_state, denied, limited = _numbers(
         view, policy, planner_state, servers, ending, keeps_free=keeps_free
     )
-    numbers = _elsewhere(view, policy, planner_state, numbers)
+    numbers = _for_devices(view, policy, planner_state, numbers)
     # Without all shapes it is unknown which nodes are for users.
     attraction: tuple[LabelNode, ...] = ()
     if policy.is_complete:
@@ -186,16 +187,19 @@ def _avoided(
     return {**found, **{pod.node_name: view.now for pod in failed if pod.claims and has_failed(pod)}}
 
 
-def _elsewhere(
+def _for_devices(
     view: View, policy: Policy, planner_state: PlannerState, actions: tuple[Action, ...]
 ) -> tuple[Action, ...]:
-    """The same with new placeholders with devices on other nodes than those with broken or doubtful devices."""
+    """The same, with what new placeholders with devices need.
+
+    They avoid nodes with broken or doubtful devices, and their containers do not name each claim.
+    """
     if not any(isinstance(each, CreatePlaceholder) and policy.shapes[each.shape].wants_devices for each in actions):
         return actions
     doubtful = (name for name in view.snapshot.nodes if view.doubts_of(name).missing)
     avoid = tuple(sorted({*planner_state.avoided, *islice(doubtful, _MAX_AVOIDED)}))
     return tuple(
-        replace(each, avoid=avoid)
+        replace(each, avoid=avoid, unnamed=unnamed_claims(view, policy, policy.shapes[each.shape]))
         if isinstance(each, CreatePlaceholder) and policy.shapes[each.shape].wants_devices
         else each
         for each in actions

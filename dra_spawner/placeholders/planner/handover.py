@@ -8,6 +8,10 @@ pkg/kubelet/cm/dra, as of 1.36).
 
 On a full node the user's pod becomes a consumer first, and the placeholder is deleted next. The scheduler binds the
 pod when the placeholder is gone: by then the kubelet has undone the preparation.
+
+A server whose devices were prepared for the placeholder alone goes the same way on each node: it requires that the
+placeholder is gone (`prepared_claims`). While the placeholder terminates, it is taken out of the claims' consumers:
+some drivers prepare for the first consumer, or refuse two.
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ from dra_spawner.placeholders.planner.actions import (
     delete_placeholder,
 )
 from dra_spawner.placeholders.planner.policy import Policy
+from dra_spawner.placeholders.planner.prepared_claims import goes_first, waits_for
 from dra_spawner.placeholders.planner.view import Placeholder, Reservation, View, age, reservation_of
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.cluster_objects import Kind
@@ -63,7 +68,7 @@ def decide_handovers(view: View, policy: Policy) -> tuple[Action, ...]:
             # Its pod may still come late, so the claim must not go to another one.
             reason = f"was reserved for {placeholder.reservation.pod}, which did not start in time"
             actions.append(_end(view, placeholder, ReservationEvent.TIME_OVER, reason))
-    actions += _of_leaving(view)
+    actions += _of_leaving(view, policy)
     actions += _unowned(view, policy)
     actions += _orphans(view, policy)
     return tuple(actions)
@@ -135,11 +140,14 @@ def _is_over(reservation: Reservation, view: View, policy: Policy) -> bool:
 
 def _handover(view: View, policy: Policy, placeholder: Placeholder, pod: Pod) -> Iterator[Action]:
     """The actions of one handover, as a chain."""
-    if not pod.node_name and _is_binding(pod, view, policy):
+    waits = waits_for(pod, placeholder.pod)
+    if not (pod.node_name or waits) and _is_binding(pod, view, policy):
         return
     yield from _add_consumers(_claims(view, placeholder), placeholder.pod, pod)
     if pod.is_running:
         event, reason = ReservationEvent.POD_RUNS, f"{pod} runs with its claims"
+    elif waits:
+        event, reason = ReservationEvent.POD_WAITS, f"{pod} has its claims, and starts when it is gone"
     elif not pod.node_name and view.scheduler_message(pod):
         event, reason = ReservationEvent.NO_CAPACITY, f"{pod} has its claims, and does not fit on the node beside it"
     else:
@@ -172,7 +180,7 @@ def _end(
     return delete_placeholder(placeholder.pod, placeholder.state, cause, reason, key)
 
 
-def _of_leaving(view: View) -> Iterator[AddConsumer]:
+def _of_leaving(view: View, policy: Policy) -> Iterator[AddConsumer]:
     """Actions for claims of placeholders that end for other reasons, such as the scheduler's preemption for the pod."""
     for placeholder in view.terminating:
         if placeholder.is_finished:
@@ -181,14 +189,23 @@ def _of_leaving(view: View) -> Iterator[AddConsumer]:
             claim = view.snapshot.claims.get(key)
             for pod in view.pods_naming(key):
                 if claim is not None and ObjectKey.of(pod) in view.users and not (pod.is_deleted or pod.node_name):
-                    yield from _add_consumers([claim], placeholder, pod)
+                    # A placeholder that is not terminating would be made a consumer again by its claims' controller.
+                    is_last = placeholder.is_deleted and goes_first(view, policy, placeholder)
+                    yield from _add_consumers([claim], placeholder, pod, is_last=is_last)
                     break
 
 
-def _add_consumers(claims: Iterable[TrackedClaim], placeholder: Pod, pod: Pod) -> Iterator[AddConsumer]:
+def _add_consumers(
+    claims: Iterable[TrackedClaim], placeholder: Pod, pod: Pod, *, is_last: bool = False
+) -> Iterator[AddConsumer]:
     """Make a pod owner and consumer of the claims that it names, where it is not.
 
     A pod that the scheduler binds becomes a consumer by that.
+
+    Parameters
+    ----------
+    is_last
+        Whether the placeholder is to be no consumer any more.
     """
     named = {ObjectKey(pod.namespace, reference.claim or "") for reference in pod.claims}
     for claim in claims:
@@ -196,9 +213,10 @@ def _add_consumers(claims: Iterable[TrackedClaim], placeholder: Pod, pod: Pod) -
             continue
         owner = pod.uid not in claim.owner_uids
         consumer = not pod.node_name and claim.claim.is_allocated and not claim.is_reserved_for(pod)
-        if owner or consumer:
+        instead_of = placeholder.uid if is_last and claim.is_reserved_for(placeholder) else ""
+        if owner or consumer or instead_of:
             reason = f"handover from {placeholder} to {pod}"
-            yield AddConsumer(claim.key, ObjectKey.of(pod), pod.uid, reason, owner, consumer)
+            yield AddConsumer(claim.key, ObjectKey.of(pod), pod.uid, reason, owner, consumer, instead_of)
 
 
 def _unowned(view: View, policy: Policy) -> Iterator[AddConsumer]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from dra_spawner import names
 from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import (
@@ -19,6 +20,7 @@ from dra_spawner.placeholders.planner.actions import (
 )
 from dra_spawner.placeholders.planner.planner_state import PlannerState
 from dra_spawner.placeholders.planner.policy import Policy
+from dra_spawner.placeholders.planner.prepared_claims import goes_first
 from dra_spawner.placeholders.planner.view import Placeholder, View, newest_first
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.pods import Pod
@@ -42,8 +44,8 @@ def decide_outdated(
     old = [
         each
         for shape, there in view.placeholders_of_shape.items()
-        if shape not in policy.shapes and policy.is_complete
         for each in there
+        if (shape not in policy.shapes and policy.is_complete) or _is_of_older_release(view, policy, each)
         if each.may_end(Cause.OUTDATED) and each.key not in ending
     ]
     since = {shape: planner_state.outdated.get(shape, view.now) for shape in sorted({each.shape for each in old})}
@@ -67,7 +69,7 @@ def decide_outdated(
         # The budget allows no more in one round.
         going = _in_the_way(view, old[: policy.budget.burst], pending[: policy.budget.burst])
     stay = {each.key for each in old} - {each.key for each in going}
-    return tuple(map(_end, going)), dict.fromkeys(sorted(stay), Hold.REPLACING), planner_state
+    return tuple(_end(each, policy) for each in going), dict.fromkeys(sorted(stay), Hold.REPLACING), planner_state
 
 
 def _in_the_way(view: View, old: Iterable[Placeholder], pending: Iterable[Placeholder]) -> list[Placeholder]:
@@ -107,6 +109,16 @@ def _is_placed(snapshot: Snapshot, pod: Pod, node: str) -> bool:
         return False
 
 
-def _end(placeholder: Placeholder) -> DeletePlaceholder:
-    reason = f"no choice has shape {placeholder.shape or '(none)'} any more, and no server of it is pending"
+def _is_of_older_release(view: View, policy: Policy, placeholder: Placeholder) -> bool:
+    """Whether no server can get its claims: they are prepared for it alone, and no server can wait for its end."""
+    if not placeholder.claims or names.PLACEHOLDER_NAME in placeholder.pod.labels:
+        return False
+    return not placeholder.is_pending and goes_first(view, policy, placeholder.pod)
+
+
+def _end(placeholder: Placeholder, policy: Policy) -> DeletePlaceholder:
+    if placeholder.shape in policy.shapes:
+        reason = "an older release made it, and its devices cannot be given to a server"
+    else:
+        reason = f"no choice has shape {placeholder.shape or '(none)'} any more, and no server of it is pending"
     return delete_placeholder(placeholder.pod, placeholder.state, Cause.OUTDATED, reason)

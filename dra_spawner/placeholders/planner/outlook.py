@@ -18,8 +18,7 @@ from dra_spawner.placeholders.planner.never_words import never_sentence
 from dra_spawner.placeholders.planner.node_conditions import without_drains
 from dra_spawner.placeholders.planner.placement import Placement, PlacementKind
 from dra_spawner.placeholders.planner.policy import Policy
-from dra_spawner.placeholders.planner.scale_up_estimate import device_classes
-from dra_spawner.placeholders.planner.shapes import Shape, is_extended_resource
+from dra_spawner.placeholders.planner.shapes import Shape, device_classes, is_extended_resource
 from dra_spawner.placeholders.planner.view import View, allows, is_labelled, is_open, without_label
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.pods import Pod
@@ -176,10 +175,11 @@ def find_outlook(
             return Outlook(OutlookState.NEVER, never_sentence(placement.refusals))
         case PlacementKind.WARM:
             return _READY
-        case PlacementKind.FRESH | PlacementKind.PREEMPTED:
+        case PlacementKind.FRESH | PlacementKind.PREEMPTED | PlacementKind.AFTER_PLACEHOLDER:
             if not is_labelled(view.snapshot.nodes[placement.node], names.IMAGES_READY):
                 return _NO_IMAGE
-            return _FREE if placement.kind is PlacementKind.FRESH else _PREEMPTED
+            # Devices of a placeholder that goes first are not prepared for the server.
+            return _PREEMPTED if placement.kind is PlacementKind.PREEMPTED else _FREE
         case PlacementKind.SCALE_UP:
             return _WithoutCapacity(view, policy, shape, namespace, supply, for_pod).outlook(placement, busy)
 

@@ -13,7 +13,9 @@ from dra_spawner.placeholders.planner.shapes import Shape, is_extended_resource
 from dra_spawner.simulator.resources import container_sum
 
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-#: Grace period of the pod. Its devices are free when the kubelet has ended it and undone their preparation.
+#: Grace period of a placeholder with claims. With one above 0, the kubelet removes the pod's object only after it has
+#: ended the pod and undone the preparation of its devices: a network interface is back on the node then. With 0 the
+#: object is gone at once, and a server that waited for that is prepared while the placeholder still has the interface.
 _GRACE_SECONDS = 5
 _UNPRIVILEGED = {
     "allowPrivilegeEscalation": False,
@@ -67,12 +69,23 @@ def placeholder_claims(shape: Shape, name: str, settings: PlaceholderSettings) -
     )
 
 
-def placeholder_pod(shape: Shape, name: str, settings: PlaceholderSettings, avoid: Collection[str] = ()) -> JsonObject:
+def placeholder_pod(
+    shape: Shape,
+    name: str,
+    settings: PlaceholderSettings,
+    avoid: Collection[str] = (),
+    unnamed: Collection[str] = (),
+) -> JsonObject:
     """The placeholder's pod.
 
     A placeholder without devices is preempted only where nothing is free. It prefers the node that attracts
     placeholders, and nodes without users, so that users' nodes keep free capacity. A placeholder with devices is handed
     over where it is. It prefers ready nodes and nodes with users, so that these become full.
+
+    Parameters
+    ----------
+    avoid, unnamed
+        See `CreatePlaceholder`. The kubelet prepares all claims that the pod names.
     """
     metadata = _metadata(name, shape, settings)
     metadata["annotations"] = {names.SAFE_TO_EVICT: names.TRUE}
@@ -82,7 +95,8 @@ def placeholder_pod(shape: Shape, name: str, settings: PlaceholderSettings, avoi
     if extended := {name: amount for name, amount in requests.items() if is_extended_resource(name)}:
         resources["limits"] = extended
     if shape.claims:
-        resources["claims"] = [{"name": entry} for entry in shape.claims]
+        resources["claims"] = [{"name": entry} for entry in shape.claims if entry not in unnamed]
+        metadata["labels"][names.PLACEHOLDER_NAME] = name
     spec: JsonObject = {
         **{key: value for key, value in shape.node_fields.items() if key != "affinity"},
         "affinity": _affinity(shape, avoid),

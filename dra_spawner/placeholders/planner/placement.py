@@ -17,6 +17,7 @@ from dra_spawner.placeholders.planner.hypothetical_pods import simulated_user
 from dra_spawner.placeholders.planner.node_doubts import why_in_doubt
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.preemption import Preemption, find_preemption
+from dra_spawner.placeholders.planner.prepared_claims import can_go_first, goes_first
 from dra_spawner.placeholders.planner.scale_up_estimate import ScaleUpEstimate, estimate_scale_up
 from dra_spawner.placeholders.planner.search_ledger import SearchPostponed
 from dra_spawner.placeholders.planner.shapes import Shape
@@ -35,6 +36,8 @@ class PlacementKind(StrEnum):
 
     #: A warm placeholder is handed over, or preempted if it has no claims.
     WARM = "warm"
+    #: A placeholder is deleted; the server gets its claims, and starts when it is gone.
+    AFTER_PLACEHOLDER = "after-placeholder"
     #: Capacity is free.
     FRESH = "fresh"
     #: Placeholders of other shapes are preempted.
@@ -196,6 +199,9 @@ def _warm(view: View, policy: Policy, shape: Shape, namespace: str, busyness: No
     )
     if chosen is None:
         return None
+    if goes_first(view, policy, chosen.pod):
+        reason = f"free on node {chosen.node} as soon as a placeholder is gone"
+        return Placement(PlacementKind.AFTER_PLACEHOLDER, reason, chosen.node, chosen)
     reason = f"warm on node {chosen.node}"
     return Placement(PlacementKind.WARM, reason, chosen.node, chosen)
 
@@ -215,6 +221,7 @@ def _is_usable(view: View, policy: Policy, placeholder: Placeholder, namespace: 
         and not state.node.is_unschedulable
         and not is_labelled(state, names.DRAINING)
         and placeholder.node not in policy.drained
+        and (not goes_first(view, policy, placeholder.pod) or can_go_first(placeholder.pod, state.node))
     )
 
 

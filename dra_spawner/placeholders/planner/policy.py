@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Final
 
 from dra_spawner import names
+from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.placeholders.planner.limits import Limit
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.claims import ObjectKey
@@ -226,6 +227,8 @@ class Policy:
         Placeholders that people ordered to be deleted.
     observing_because
         Why nothing may be decided by order of a person, as a clause; empty if decisions may be made.
+    drivers_prepare_for
+        What drivers prepare claims for, by name of the driver.
     """
 
     shapes: Mapping[str, Shape] = field(default_factory=dict)
@@ -246,6 +249,7 @@ class Policy:
     drained: Mapping[str, str] = field(default_factory=dict)
     orders: tuple[DeletionOrder, ...] = ()
     observing_because: str = ""
+    drivers_prepare_for: Mapping[str, PreparedFor] = field(default_factory=dict)
 
     def replicas_of(self, shape: str) -> ReplicaRange:
         """The range of a shape; for one without a setting, no target, only placeholders for pending pods."""

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.names import PUBLISHER, SHAPES_CONFIG_MAP
 from dra_spawner.placeholders.planner.choice_names import find_choice, is_combination, profile_of, without_defaults
 from dra_spawner.placeholders.planner.limits import resolved_limits
@@ -29,6 +30,7 @@ _KEY: Final = "shapes.json"
 _FORMAT: Final = 2
 #: An object may have 1 MiB, including what the API server adds.
 _MAX_BYTES: Final = 900_000
+_PREPARED_FOR: Final = tuple(map(str, PreparedFor))
 _MAX_SHOWN: Final = 500
 """Characters of a problem; a hostile ConfigMap may have a megabyte where a number is expected."""
 
@@ -47,12 +49,15 @@ class PublishedShapes:
         Why the ConfigMap cannot be read; empty if it can.
     defaults
         Default choice by option, by slug of the profile.
+    drivers_prepare_for
+        What drivers prepare claims for, by name of the driver, as the hub knows it.
     """
 
     shapes: Mapping[str, Shape] = field(default_factory=dict)
     skipped: Mapping[str, str] = field(default_factory=dict)
     problem: str = ""
     defaults: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    drivers_prepare_for: Mapping[str, PreparedFor] = field(default_factory=dict)
 
     def find(self, name: str) -> str | None:
         """The published name of a choice, which may spell out default options; None if there is none."""
@@ -102,6 +107,7 @@ def _content(published: PublishedShapes) -> str:
         "choices": choices,
         "skipped": dict(published.skipped),
         "defaults": {slug: dict(each) for slug, each in published.defaults.items()},
+        "drivers_prepare_for": dict(published.drivers_prepare_for),
     }
     return json.dumps(content, sort_keys=True, indent=1)
 
@@ -161,7 +167,13 @@ def read_config_map(obj: Mapping[str, Any] | None, name: str = SHAPES_CONFIG_MAP
             str(slug): {str(option): str(choice) for option, choice in each.items()}
             for slug, each in content.get("defaults", {}).items()
         }
-        return PublishedShapes(shapes, skipped, defaults=defaults)
+        # Of a driver that an older hub or a wrong entry leaves out, nothing is known.
+        prepare = {
+            str(driver): PreparedFor(word)
+            for driver, word in content.get("drivers_prepare_for", {}).items()
+            if word in _PREPARED_FOR
+        }
+        return PublishedShapes(shapes, skipped, defaults=defaults, drivers_prepare_for=prepare)
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         what = f"{type(error).__name__}: {str(error)[:_MAX_SHOWN]}"
         return PublishedShapes(problem=f"ConfigMap {name} is invalid: {what}")
@@ -207,7 +219,10 @@ def policy_with(
         before = wanted.get(named.id)
         wanted[named.id] = _added((before, each)) if before is not None else each
     limits, unknown = resolved_limits(policy.limits, {name: each.id for name, each in published.shapes.items()})
-    return replace(policy, shapes=shapes, replicas=wanted, limits=limits), [*problems, *unknown]
+    # Only what the hub knows, too: it refuses claims of drivers that it does not know.
+    prepare = published.drivers_prepare_for or policy.drivers_prepare_for
+    found = replace(policy, shapes=shapes, replicas=wanted, limits=limits, drivers_prepare_for=prepare)
+    return found, [*problems, *unknown]
 
 
 def _added(each: Iterable[ReplicaRange]) -> ReplicaRange:

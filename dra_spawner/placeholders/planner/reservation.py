@@ -6,7 +6,7 @@ from datetime import UTC, timedelta
 
 from dra_spawner.placeholders.lifecycle import PLACEHOLDER, IllegalEvent, PlaceholderSeen, after
 from dra_spawner.placeholders.planner.actions import ReservedClaim, ReservePlaceholder
-from dra_spawner.placeholders.planner.placement import Placement, PlacementKind
+from dra_spawner.placeholders.planner.placement import Placement
 from dra_spawner.placeholders.planner.view import View
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
@@ -17,7 +17,7 @@ __all__ = ["decide_reservation"]
 def decide_reservation(
     view: View, placement: Placement, pod: ObjectKey, lasting: timedelta
 ) -> ReservePlaceholder | None:
-    """The reservation for a server; None if its placement is not a warm placeholder.
+    """The reservation for a server; None if its placement uses no warm placeholder.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def decide_reservation(
         When the placeholder is not warm.
     """
     placeholder = placement.placeholder
-    if placement.kind is not PlacementKind.WARM or placeholder is None:
+    if placeholder is None:
         return None
     if after(PLACEHOLDER, placeholder.state, PlaceholderSeen.RESERVED).action is not ReservePlaceholder.kind:
         raise IllegalEvent(placeholder.state, PlaceholderSeen.RESERVED)
@@ -47,4 +47,6 @@ def decide_reservation(
     reason = f"placeholder {placeholder.key.name} on node {placement.node} is reserved for it"
     if claims:
         reason += f", with its devices, until {until.astimezone(UTC):%H:%M:%S} UTC"
-    return ReservePlaceholder(placeholder.key, placeholder.shape, placement.node, claims, pod, view.now, until, reason)
+    return ReservePlaceholder(
+        placeholder.key, placeholder.shape, placement.node, claims, pod, view.now, until, reason, placement.kind.value
+    )

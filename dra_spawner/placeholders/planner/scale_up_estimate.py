@@ -6,7 +6,7 @@ not show what its kind has.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,7 +14,7 @@ from dra_spawner import names
 from dra_spawner.placeholders.planner.node_conditions import without_drains
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.readiness import drivers_of
-from dra_spawner.placeholders.planner.shapes import Shape, is_extended_resource
+from dra_spawner.placeholders.planner.shapes import Shape, device_classes, is_extended_resource
 from dra_spawner.placeholders.planner.view import View, allows, without_label
 from dra_spawner.simulator.claims import ClaimTemplate
 from dra_spawner.simulator.fitting import NodeAnswer
@@ -23,7 +23,7 @@ from dra_spawner.simulator.node_templates import TemplateError, add_node, lastin
 from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pods import Pod
 
-__all__ = ["ScaleUpEstimate", "alike_key", "complete_nodes", "device_classes", "estimate_scale_up"]
+__all__ = ["ScaleUpEstimate", "alike_key", "complete_nodes", "estimate_scale_up"]
 
 _NEW: Final = "one-more"
 #: Distinct nodes that are tried; with more of them the answer is uncertain.
@@ -134,15 +134,6 @@ def _any_devices(shape: Shape, namespace: str) -> list[_Probe]:
         *(_probe(number, namespace, device_class=name) for number, name in enumerate(sorted(classes))),
         *(_probe(len(classes) + number, namespace, resource=name) for number, name in enumerate(sorted(resources))),
     ]
-
-
-def device_classes(spec: Mapping[str, object]) -> Iterator[str]:
-    """Names of the device classes in a claim's spec."""
-    devices = spec.get("devices")
-    for request in devices.get("requests", ()) if isinstance(devices, Mapping) else ():
-        for each in (request.get("exactly"), *request.get("firstAvailable", ())):
-            if each and "deviceClassName" in each:
-                yield each["deviceClassName"]
 
 
 def _probe(number: int, namespace: str, device_class: str = "", resource: str = "") -> _Probe:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,6 +58,15 @@ class Shape:
 def is_extended_resource(name: str) -> bool:
     """Whether a resource stands for devices; native resources have no domain in their name."""
     return "/" in name and not name.startswith(names.KUBERNETES_PREFIX)
+
+
+def device_classes(spec: Mapping[str, object]) -> Iterator[str]:
+    """Names of the device classes in a claim's spec."""
+    devices = spec.get("devices")
+    for request in devices.get("requests", ()) if isinstance(devices, Mapping) else ():
+        for each in (request.get("exactly"), *request.get("firstAvailable", ())):
+            if each and "deviceClassName" in each:
+                yield each["deviceClassName"]
 
 
 def shape_of(pod: Mapping[str, Any], claims: Mapping[str, JsonObject], ignored_labels: frozenset[str]) -> Shape:

@@ -7,8 +7,10 @@ entry point (`installed`).
 from dra_spawner.profiles.drivers.driver import Driver, RuleInput
 from dra_spawner.profiles.drivers.installed import DriverNotUsable
 from dra_spawner.profiles.drivers.registry import (
+    configured_drivers,
     driver_findings,
     driver_of_class,
+    drivers_prepare_for,
     known_driver,
     known_drivers,
     share_enforcements,
@@ -23,8 +25,10 @@ __all__ = [
     "Enforcement",
     "RuleInput",
     "ShareEnforcement",
+    "configured_drivers",
     "driver_findings",
     "driver_of_class",
+    "drivers_prepare_for",
     "known_driver",
     "known_drivers",
     "share_enforcements",

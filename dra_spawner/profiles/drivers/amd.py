@@ -7,6 +7,7 @@ known by the parent's address before, and by the standard ``pciBusID`` since.
 from __future__ import annotations
 
 from dra_spawner import names
+from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.profiles.drivers.asked import AskedClaim, AskedRequest
 from dra_spawner.profiles.drivers.common_rules import COMMON_RULES
 from dra_spawner.profiles.drivers.driver import Driver
@@ -40,6 +41,7 @@ def amd_share(driver: Driver, claim: AskedClaim, request: AskedRequest, cluster:
 AMD_GPU = Driver(
     name="gpu.amd.com",
     title="AMD GPUs",
+    prepared_for=PreparedFor.CLAIM,
     classes=(KnownClass("gpu.amd.com"),),
     attributes=(
         PublishedAttribute("type", values=("amdgpu", _PARTITION, "vfio")),

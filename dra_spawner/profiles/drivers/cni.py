@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from dra_spawner import names
+from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.profiles.drivers.common_rules import COMMON_RULES
 from dra_spawner.profiles.drivers.driver import Driver, RuleInput
 from dra_spawner.profiles.drivers.networks import INTERFACE_NAME
@@ -97,14 +98,12 @@ def one_request_each(driver: Driver, situation: RuleInput) -> Iterator[Finding]:
             elif sum(other.covers(covered[0].reference) for other in configs) > 1:
                 message = f"{covered[0].reference} has several CNI configurations; exactly one is read."
                 yield situation.finding(CNI_ONE_INTERFACE, f"{config.path}.requests", message)
-            if claim.shared:
-                message = "Several servers share the claim, and an interface can be in one pod only."
-                yield situation.finding(CNI_ONE_INTERFACE, config.path, message)
 
 
 CNI = Driver(
     name=names.CNI_DRIVER,
     title="CNI",
+    prepared_for=PreparedFor.POD,
     classes=(KnownClass(names.CNI_GROUP),),
     parameter_kinds=tuple(
         ParameterKind(kind, f"{group}/v1alpha1", _SHAPE)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dra_spawner.dra.cel import CelCompileError, Collection, referenced_attributes
+from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.profiles.drivers.asked import AskedClaim, AskedConfig, AskedRequest
 from dra_spawner.profiles.drivers.driver import Driver, DriverRule, RuleInput
 from dra_spawner.profiles.drivers.pod_settings import privileged_path, tolerates, visible_device_path
@@ -15,6 +16,7 @@ from dra_spawner.profiles.drivers.rules import (
     DROPPED_ATTRIBUTE,
     NODE_TOLERATION,
     OTHER_DEVICE_TYPE,
+    PREPARED_FOR_ONE,
     SHARE_NOT_ENFORCED,
     UNREAD_PARAMETERS,
 )
@@ -155,6 +157,28 @@ def _shares(
                 yield request, share.sentence
 
 
+def claims_have_one_user(driver: Driver, situation: RuleInput) -> Iterator[Finding]:
+    """No second pod or container is to get devices that the driver prepares for the first one alone."""
+    prepared = situation.facts.drivers_prepare_for.get(driver.name, driver.prepared_for)
+    if prepared in (None, PreparedFor.CLAIM) or driver.serves_several:
+        return
+    for claim in situation.claims:
+        if not any(True for _ in driver.requests(claim, situation.published)):
+            continue
+        if claim.shared:
+            message = (
+                f"{driver.title}: the driver prepares a claim for one pod. Of the servers that share this one, all but "
+                "the first start without the device, or none starts. Remove shared, so that each server has its own."
+            )
+            yield situation.finding(PREPARED_FOR_ONE, claim.path, message)
+        elif prepared is PreparedFor.CONTAINER and claim.containers > 1:
+            message = (
+                f"{driver.title}: the driver prepares a claim for one container, and {claim.containers} use this one: "
+                "the others never start. Give each container a claim of its own."
+            )
+            yield situation.finding(PREPARED_FOR_ONE, claim.path, message)
+
+
 COMMON_RULES: tuple[DriverRule, ...] = (
     parameters_are_understood,
     parameters_reach_a_request,
@@ -163,4 +187,5 @@ COMMON_RULES: tuple[DriverRule, ...] = (
     shares_are_not_bypassed,
     shares_are_enforced,
     attributes_still_exist,
+    claims_have_one_user,
 )

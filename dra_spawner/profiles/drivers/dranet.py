@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.names import PCI_BUS_ID, PCIE_ROOT
 from dra_spawner.profiles.drivers.common_rules import COMMON_RULES
 from dra_spawner.profiles.drivers.driver import Driver, RuleInput
@@ -172,6 +173,8 @@ _CLOUD = {
 DRANET = Driver(
     name="dra.net",
     title="DRANET",
+    prepared_for=PreparedFor.POD,
+    withdraws_used=True,
     # Names that its documentation uses; each cluster makes its own.
     classes=tuple(
         KnownClass(name)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.json_types import JsonObject
 from dra_spawner.profiles.choices import Choice
 from dra_spawner.profiles.claims import DeviceClaim
@@ -90,6 +91,13 @@ class Driver:
         Environment variables that give a container devices without a claim.
     equal_sharers
         Whether all claims on one device must carry equal parameters.
+    prepared_for
+        What a prepared claim serves; None if that is not known.
+    serves_several
+        Whether all pods and containers that the driver knows at the preparation get the devices, though it prepares for
+        these alone.
+    withdraws_used
+        Whether a device is taken out of the ResourceSlices while a pod has it.
     share
         Function that finds the enforcement of a request's share; it returns ``None`` for whole devices.
     rules
@@ -107,6 +115,9 @@ class Driver:
     node_tolerations: tuple[JsonObject, ...] = ()
     visible_devices: frozenset[str] = frozenset()
     equal_sharers: bool = False
+    prepared_for: PreparedFor | None = None
+    serves_several: bool = False
+    withdraws_used: bool = False
     share: EnforcementRule = _no_shares
     rules: tuple[DriverRule, ...] = ()
     own_rules: tuple[LintRule, ...] = ()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from dra_spawner import names
+from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.profiles.drivers.asked import AskedClaim, AskedRequest
 from dra_spawner.profiles.drivers.common_rules import COMMON_RULES
 from dra_spawner.profiles.drivers.driver import Driver
@@ -73,6 +74,7 @@ _BURST = whole_number("bits, less than 4 GiB in bytes", 0, _MAX_BURST)
 EXAMPLE_GPU = Driver(
     name="gpu.example.com",
     title="Example GPUs",
+    prepared_for=PreparedFor.CLAIM,
     classes=(KnownClass("gpu.example.com"),),
     attributes=(
         PublishedAttribute("index", ValueKind.INT),
@@ -94,6 +96,7 @@ EXAMPLE_GPU = Driver(
 EXAMPLE_NET = Driver(
     name="net.example.com",
     title="Example network cards",
+    prepared_for=PreparedFor.CLAIM,
     classes=(KnownClass("net.example.com"),),
     capacities=(
         PublishedCapacity("vfs"),
@@ -113,6 +116,7 @@ EXAMPLE_NET = Driver(
 EXAMPLE_CPU = Driver(
     name="cpu.example.com",
     title="Example CPUs",
+    prepared_for=PreparedFor.CLAIM,
     classes=(KnownClass("cpu.example.com"),),
     attributes=(PublishedAttribute("numaNodeID", ValueKind.INT),),
     # Published with its domain, and so it must be asked for.

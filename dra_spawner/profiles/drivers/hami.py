@@ -6,6 +6,7 @@ Source: the driver's ``cmd`` and ``api``, release 0.1.
 from __future__ import annotations
 
 from dra_spawner import names
+from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.profiles.drivers.asked import AskedClaim, AskedRequest
 from dra_spawner.profiles.drivers.common_rules import COMMON_RULES
 from dra_spawner.profiles.drivers.driver import Driver
@@ -33,6 +34,7 @@ def hami_share(driver: Driver, claim: AskedClaim, request: AskedRequest, cluster
 HAMI_GPU = Driver(
     name="hami-core-gpu.project-hami.io",
     title="HAMi GPUs",
+    prepared_for=PreparedFor.CLAIM,
     classes=(KnownClass("hami-core-gpu.project-hami.io", "hami-gpu"),),
     attributes=(
         PublishedAttribute("type", values=("hami-gpu",)),

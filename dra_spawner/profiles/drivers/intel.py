@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from dra_spawner import names
 from dra_spawner.dra.cel import CelCompileError, Collection, referenced_attributes
+from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.profiles.drivers.asked import AskedClaim, AskedRequest
 from dra_spawner.profiles.drivers.common_rules import COMMON_RULES
 from dra_spawner.profiles.drivers.driver import Driver, RuleInput
@@ -92,6 +93,7 @@ def qat_may_lock_memory(driver: Driver, situation: RuleInput) -> Iterator[Findin
 INTEL_GPU = Driver(
     name="gpu.intel.com",
     title="Intel GPUs",
+    prepared_for=PreparedFor.CLAIM,
     # The same devices; the class's name decides which kernel driver they are bound to.
     classes=(KnownClass("gpu.intel.com"), KnownClass("gpu-vfio.intel.com")),
     attributes=(
@@ -113,6 +115,7 @@ INTEL_GPU = Driver(
 INTEL_GAUDI = Driver(
     name="gaudi.intel.com",
     title="Intel Gaudi accelerators",
+    prepared_for=PreparedFor.CLAIM,
     classes=(KnownClass("gaudi.intel.com"),),
     attributes=(
         PublishedAttribute("model", values=("Gaudi", "Gaudi2", "Gaudi3")),
@@ -126,6 +129,7 @@ INTEL_GAUDI = Driver(
 INTEL_QAT = Driver(
     name="qat.intel.com",
     title="Intel QAT",
+    prepared_for=PreparedFor.CLAIM,
     classes=(KnownClass("qat.intel.com"),),
     attributes=(PublishedAttribute("services"),),
     rules=(*COMMON_RULES, qat_may_lock_memory),

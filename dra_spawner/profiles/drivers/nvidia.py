@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from dra_spawner import names
+from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.profiles.drivers.common_rules import COMMON_RULES
 from dra_spawner.profiles.drivers.driver import Driver
 from dra_spawner.profiles.drivers.nvidia_rules import NVIDIA_RULES, nvidia_share
@@ -72,6 +73,7 @@ _IOMMU = Fields(
 NVIDIA_GPU = Driver(
     name="gpu.nvidia.com",
     title="NVIDIA GPUs",
+    prepared_for=PreparedFor.CLAIM,
     classes=(
         KnownClass("gpu.nvidia.com", "gpu"),
         KnownClass("mig.nvidia.com", "mig"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.profiles.drivers.common_rules import COMMON_RULES
 from dra_spawner.profiles.drivers.driver import Driver, RuleInput
 from dra_spawner.profiles.drivers.parameters import Field, Fields
@@ -30,6 +31,7 @@ def channels_come_from_a_template(driver: Driver, situation: RuleInput) -> Itera
 NVIDIA_COMPUTE_DOMAIN = Driver(
     name="compute-domain.nvidia.com",
     title="NVIDIA compute domains",
+    prepared_for=PreparedFor.CLAIM,
     classes=(
         KnownClass("compute-domain-default-channel.nvidia.com", "channel"),
         KnownClass("compute-domain-daemon.nvidia.com", "daemon"),

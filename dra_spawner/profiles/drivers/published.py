@@ -13,7 +13,6 @@ from dra_spawner.profiles.device_kinds import kinds_of
 from dra_spawner.profiles.drivers.asked import AskedRequest
 from dra_spawner.profiles.facts import ClusterFacts
 
-_DRIVER_IN_CEL = re.compile(r"""device\.driver\s*==\s*(?:"([^"]+)"|'([^']+)')""")
 _TYPE_IN_CEL = re.compile(r"""(?:\.type|\["type"\]|\['type'\])\s*==\s*(?:"([^"]+)"|'([^']+)')""")
 
 
@@ -58,7 +57,7 @@ class Published:
         device_class = self.device_class(name)
         if device_class is None:
             return ""
-        named = set(_texts(_DRIVER_IN_CEL, device_class.selectors))
+        named = set(device_class.named_drivers)
         if not named and device_class.selectors:
             named = {device.id.driver for device in self._selected(device_class.selectors)}
         return named.pop() if len(named) == 1 else ""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cache
 
+from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.profiles.choices import Choice
 from dra_spawner.profiles.claims import DeviceClaim
 from dra_spawner.profiles.drivers.amd import AMD_GPU
 from dra_spawner.profiles.drivers.asked import asked_claim, asked_claims
 from dra_spawner.profiles.drivers.cni import CNI
+from dra_spawner.profiles.drivers.cpus import CPUS
 from dra_spawner.profiles.drivers.dranet import DRANET
 from dra_spawner.profiles.drivers.driver import Driver, RuleInput
 from dra_spawner.profiles.drivers.example import EXAMPLE_CPU, EXAMPLE_GPU, EXAMPLE_NET
@@ -27,7 +29,7 @@ from dra_spawner.profiles.findings import Finding, LintRule
 
 _SHIPPED = (
     *(NVIDIA_GPU, NVIDIA_COMPUTE_DOMAIN, INTEL_GPU, INTEL_GAUDI, INTEL_QAT, AMD_GPU, HAMI_GPU),
-    *(CNI, DRANET, SRIOV, EXAMPLE_GPU, EXAMPLE_NET, EXAMPLE_CPU),
+    *(CNI, DRANET, SRIOV, CPUS, EXAMPLE_GPU, EXAMPLE_NET, EXAMPLE_CPU),
 )
 
 
@@ -56,6 +58,25 @@ def known_drivers() -> tuple[Driver, ...]:
 def known_driver(name: str) -> Driver | None:
     """The driver of this name, as in ``spec.driver`` of its ResourceSlices."""
     return _drivers().get(name)
+
+
+def drivers_prepare_for(configured: object = None) -> Mapping[str, PreparedFor]:
+    """What drivers prepare claims for, by name of the driver; of other drivers it is not known.
+
+    Parameters
+    ----------
+    configured
+        The administrator's setting (`configured_drivers`), which counts more than this project's knowledge.
+    """
+    known = {each.name: each.prepared_for for each in known_drivers() if each.prepared_for is not None}
+    return {**known, **configured_drivers(configured)}
+
+
+def configured_drivers(value: object) -> Mapping[str, PreparedFor]:
+    """The setting ``drivers_prepare_for``, with its valid entries."""
+    entries = value.items() if isinstance(value, Mapping) else ()
+    allowed = {str(each): each for each in PreparedFor}
+    return {str(driver): allowed[str(word)] for driver, word in entries if str(word) in allowed}
 
 
 def driver_rules() -> tuple[LintRule, ...]:

@@ -29,6 +29,12 @@ BYPASSED_SHARE: Final = LintRule(
 SHARE_NOT_ENFORCED: Final = LintRule(
     "share-not-enforced", (_I,), False, "Nothing keeps users of the device to their share"
 )
+PREPARED_FOR_ONE: Final = LintRule(
+    "prepared-for-one",
+    (_E,),
+    False,
+    "Several servers or containers share a claim that its driver prepares for one of them",
+)
 MPS_BESIDE_OTHERS: Final = LintRule(
     "mps-beside-other-sharing", (_E,), False, "NVIDIA: MPS with shares, dynamic MIG or time-slicing"
 )

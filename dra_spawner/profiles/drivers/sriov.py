@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dra_spawner import names
+from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.profiles.drivers.asked import AskedClaim, AskedRequest
 from dra_spawner.profiles.drivers.common_rules import COMMON_RULES
 from dra_spawner.profiles.drivers.driver import Driver, RuleInput
@@ -79,6 +80,7 @@ def _comes_along(situation: RuleInput, name: str) -> bool:
 SRIOV = Driver(
     name=_NAME,
     title="SR-IOV",
+    prepared_for=PreparedFor.POD,
     classes=(KnownClass(_NAME),),
     attributes=(
         PublishedAttribute("pciAddress"),

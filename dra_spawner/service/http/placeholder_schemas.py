@@ -48,6 +48,7 @@ _PLACEHOLDER: Final = record(
         "created": moment("2026-11-24T08:00:00Z"),
         "age_seconds": integer(3600),
         "claims": mapping(text("placeholder-01234567-89abcdef-gpu"), "gpu"),
+        "after": text("placeholder-01234567-89abcdef"),
         "reserved_for": text(""),
         "reserved_until": nullable(moment()),
         "reason": text("The target of gpu-slice is 2."),

@@ -12,13 +12,14 @@ from dra_spawner.kube.api_errors import KubernetesError
 from dra_spawner.kube.leader import NotLeading
 from dra_spawner.placeholders.controller.placeholder_controller import UnknownShape
 from dra_spawner.placeholders.controller.reservations import OnHold, ReservedPlacement
+from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.shape_definition import MAX_BYTES, DefinitionError
 from dra_spawner.service.http.endpoints import Access, endpoint
 from dra_spawner.service.http.json_body import json_object
 from dra_spawner.service.http.placeholder_handlers import PlaceholderHandler, placement_json
 from dra_spawner.service.http.placeholder_schemas import PLACEMENT, PLACEMENT_QUESTION
 
-__all__ = ["KEYS", "MAX_BODY_BYTES", "PlacementsHandler"]
+__all__ = ["KEYS", "MAX_BODY_BYTES", "PlacementsHandler", "reservation_json"]
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +68,7 @@ class PlacementsHandler(PlaceholderHandler):
             raise HTTPError(
                 503, "No placeholder can be reserved: a request to the Kubernetes API has failed."
             ) from None
-        self.write_json(_reservation_json(reservation))
+        self.write_json(reservation_json(reservation))
 
 
 def _question(body: bytes) -> dict[str, str]:
@@ -86,10 +87,13 @@ def _question(body: bytes) -> dict[str, str]:
     return question
 
 
-def _reservation_json(reservation: ReservedPlacement) -> dict[str, Any]:
+def reservation_json(reservation: ReservedPlacement) -> dict[str, Any]:
+    """The answer as JSON; ``after`` is the placeholder that must be gone before the server is bound."""
     placement = reservation.placement
+    goes_first = placement.kind is PlacementKind.AFTER_PLACEHOLDER and bool(reservation.claims)
     return {
         **placement_json(placement),
         "claims": dict(reservation.claims),
+        "after": placement.placeholder.key.name if goes_first and placement.placeholder is not None else "",
         "until": reservation.until.isoformat() if reservation.until is not None else None,
     }

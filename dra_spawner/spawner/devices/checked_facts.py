@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
+from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.kube.api import KubernetesError
 from dra_spawner.profiles.choices import Choice, ListedChoice
 from dra_spawner.profiles.facts import ClusterFacts
@@ -34,7 +35,7 @@ class CheckedFacts:
 
     Parameters
     ----------
-    nodes_may_be_added
+    nodes_may_be_added, drivers_prepare_for
         See `ClusterFacts`.
     ignored
         Names of ignored rules.
@@ -47,12 +48,14 @@ class CheckedFacts:
         log: logging.Logger | logging.LoggerAdapter[logging.Logger],
         *,
         nodes_may_be_added: bool,
+        drivers_prepare_for: Mapping[str, PreparedFor] | None = None,
         ignored: Collection[str] = (),
     ) -> None:
         self._reader = reader
         self._namespace = namespace
         self._log = log
         self._nodes_may_be_added = nodes_may_be_added
+        self._drivers_prepare_for = drivers_prepare_for or {}
         self._ignored = frozenset(ignored)
         self._reading: Reading[Inventory] = Reading(self._read)
         # An inventory caches results; use it in one thread at a time.
@@ -104,7 +107,9 @@ class CheckedFacts:
             if not self._reading.has_failed:
                 self._log.warning("Profiles are not checked against the cluster, which does not answer: %s", error)
             raise
-        facts = replace(facts, nodes_may_be_added=self._nodes_may_be_added)
+        facts = replace(
+            facts, nodes_may_be_added=self._nodes_may_be_added, drivers_prepare_for=self._drivers_prepare_for
+        )
         if facts == before.facts:
             return before  # the cached results still hold
         missing = [name for name in ("device_classes", "slices", "nodes") if getattr(facts, name) is None]

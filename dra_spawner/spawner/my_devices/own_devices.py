@@ -24,6 +24,7 @@ from dra_spawner.profiles.sizes import readable_amount
 from dra_spawner.spawner.devices.held import asked_capacities, claim_entries, devices_in, place_words
 from dra_spawner.spawner.my_devices.device_health import DeviceHealth, device_health, one_line, reported_names
 from dra_spawner.spawner.my_devices.published import PublishedDevice, PublishedDevices
+from dra_spawner.spawner.placement.pod import waits_for_placeholder
 
 __all__ = ["NetworkInterface", "OwnDevice", "OwnDevices", "Protection", "ShareOfCapacity", "is_consumer", "own_devices"]
 
@@ -194,7 +195,7 @@ def own_devices(pod: JsonObject, claims: Sequence[JsonObject], published: Publis
     """
     own = [claim for claim in claims if is_consumer(pod, claim)]
     node = str((pod.get("spec") or {}).get("nodeName") or "")
-    warm = any(map(_is_warm, own))
+    warm = any(map(_is_warm, own)) and not waits_for_placeholder(pod)
     held = {(each.pool, each.name): each for claim in own for each in devices_in(claim)}
     entries = claim_entries(pod)
     return OwnDevices(
@@ -220,7 +221,7 @@ def _devices(pod: JsonObject, claim: JsonObject, entry: str, published: Publishe
     }
     for result in (allocation.get("devices") or {}).get("results") or ():
         name = DeviceId(str(result["driver"]), str(result["pool"]), str(result["device"]))
-        request, found = str(result.get("request") or ""), published.find(name)
+        request, found = str(result.get("request") or ""), _found(published, name)
         yield OwnDevice(
             claim=entry,
             request=request,
@@ -232,6 +233,17 @@ def _devices(pod: JsonObject, claim: JsonObject, entry: str, published: Publishe
             network=_interface(networks.get((*name, result.get("shareID")))),
             health=device_health(pod, reported_names(entry, request), name, found, _tolerations(result)),
         )
+
+
+def _found(published: PublishedDevices, name: DeviceId) -> PublishedDevice:
+    """A device as its driver publishes it; a driver that withdraws what pods use says nothing by that."""
+    found = published.find(name)
+    return PublishedDevice() if found.is_gone and _withdraws_used(name.driver) else found
+
+
+def _withdraws_used(driver: str) -> bool:
+    known = known_driver(driver)
+    return known is not None and known.withdraws_used
 
 
 def _counted_devices(pod: JsonObject, node: str) -> Iterator[OwnDevice]:
@@ -308,7 +320,11 @@ def _protection(
     known = allocated_share(claim, result, device, _containers_with(pod, entry))
     if known is not None:
         return Protection(known.enforcement.value, known.sentence)
-    is_whole = device is not None and not device.is_shared and not result.get("consumedCapacity")
+    is_whole = not result.get("consumedCapacity") and (
+        not device.is_shared
+        if device is not None
+        else _withdraws_used(str(result["driver"])) and not result.get("shareID")
+    )
     if is_whole or (device is not None and known_driver(device.id.driver) is not None):
         return Protection("whole", _WHOLE)
     return Protection("unknown", _NOT_KNOWN)

@@ -155,7 +155,7 @@ class StartObjects:
                 raise
         self._created.add(path)
 
-    async def acquire_warm_claims(self, claims: Mapping[str, str], reserved_by: Mapping[str, str]) -> None:
+    async def acquire_warm_claims(self, claims: Mapping[str, str], reserved_by: Mapping[str, str]) -> list[JsonObject]:
         """Acquire warm claims for this start, if they are reserved for it.
 
         They get the labels and annotations of claims from the templates, and are removed with the start's pod, or when
@@ -168,21 +168,30 @@ class StartObjects:
         reserved_by
             Labels that the reservation for this start has.
 
+        Returns
+        -------
+        list of dict
+            The claims, in the order of `claims`.
+
         Raises
         ------
         NotReserved, KubernetesError
             If a claim cannot be acquired. Others may have been acquired before; see `release_warm_claims`.
         """
+        found = []
         for entry, name in claims.items():
             claim = ApiObject(
                 CLAIMS, {"apiVersion": names.RESOURCE_API, "kind": "ResourceClaim", "metadata": {"name": name}}
             )
             path = claim.path(self.namespace)
             self._maybe_acquired[path] = self._acquisition_patch(self.templates[entry]["spec"]["metadata"], reserved_by)
-            if not await self._acquire(path):
+            acquired = await self._acquire(path)
+            if acquired is None:
                 raise NotReserved(name)
+            found.append(acquired)
             self._acquired[entry] = self._maybe_created[path] = claim
             self._created.add(path)
+        return found
 
     def _acquisition_patch(self, marks: JsonObject, reserved_by: Mapping[str, str]) -> list[JsonObject]:
         """JSON patch (RFC 6902) that acquires a reserved claim."""
@@ -193,19 +202,19 @@ class StartObjects:
             {"op": "add", "path": "/metadata/annotations", "value": {**marks["annotations"], **ends}},
         ]
 
-    async def _acquire(self, path: str) -> bool:
-        """Acquire a claim; return whether that succeeded. After an error that can be retried, the result is unknown."""
+    async def _acquire(self, path: str) -> JsonObject | None:
+        """Acquire a claim; None if that failed. After an error that can be retried, the result is unknown."""
         try:
-            await self.api.patch(path, self._maybe_acquired[path], patch_type=PatchType.JSON)
+            acquired = await self.api.patch(path, self._maybe_acquired[path], patch_type=PatchType.JSON)
         except KubernetesError as error:
             if error.retryable or error.conflict:
                 raise
             del self._maybe_acquired[path]
             if error.not_found or error.status == 422:  # gone, or not reserved for this start
-                return False
+                return None
             raise
         del self._maybe_acquired[path]
-        return True
+        return acquired
 
     @property
     def warm_claims(self) -> dict[str, str]:
@@ -245,7 +254,7 @@ class StartObjects:
             await self._remove_pod(pod_name)
             self.pod_requested = False
         for path in sorted(self._maybe_acquired):
-            if await self._acquire(path):
+            if await self._acquire(path) is not None:
                 self._maybe_created[path] = ApiObject(CLAIMS, {})
         for path in sorted(self._maybe_created):
             await self.api.delete(path, missing_ok=True)

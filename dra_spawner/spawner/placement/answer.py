@@ -17,6 +17,7 @@ __all__ = ["InvalidAnswer", "PlacementAnswer", "read_answer"]
 
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LONGEST_NAME: Final = 253
+_LONGEST_LABEL: Final = 63
 _LONGEST_REASON: Final = 300
 #: Longest reservation that is accepted.
 _LONGEST_RESERVATION: Final = timedelta(minutes=30)
@@ -42,6 +43,8 @@ class PlacementAnswer:
         Warm claims by the entry of the pod's ``resourceClaims`` that will name them.
     until
         End of the reservation; None without claims.
+    after
+        Name of the placeholder that must be gone before the pod is bound; empty for none.
     is_published
         Whether the server's shape is published; if not, the pod needs the shape's definition.
     drained_node
@@ -53,6 +56,7 @@ class PlacementAnswer:
     reason: str = ""
     claims: Mapping[str, str] = field(default_factory=dict)
     until: datetime | None = None
+    after: str = ""
     is_published: bool = True
     drained_node: str = ""
 
@@ -88,13 +92,18 @@ def read_answer(answer: object, entries: Collection[str], now: datetime) -> Plac
     if drained and not _is_name(drained):
         raise InvalidAnswer(f"its drained node is {_shown(drained)}")
     claims = _claims(answer.get("claims") or {}, entries)
-    if claims and kind is not PlacementKind.WARM:
+    if claims and kind not in (PlacementKind.WARM, PlacementKind.AFTER_PLACEHOLDER):
         raise InvalidAnswer(f"it has claims, but its kind is {kind}")
+    after = answer.get("after") or ""
+    if bool(after) != (kind is PlacementKind.AFTER_PLACEHOLDER and bool(claims)) or (after and not _is_label(after)):
+        raise InvalidAnswer(f"its kind is {kind}, and the server starts after {_shown(after)}")
     if gates := answer.get("gates"):
         # An older service answers with gates: its placeholder still exists, and the pod should wait for its end.
         raise InvalidAnswer(f"it has gates, {_shown(gates)}")
     until = _moment(answer.get("until"), now) if claims else None
-    return PlacementAnswer(kind, node, _plain_text(answer.get("reason")), claims, until, drained_node=drained)
+    return PlacementAnswer(
+        kind, node, _plain_text(answer.get("reason")), claims, until, str(after), drained_node=drained
+    )
 
 
 def _claims(claims: object, entries: Collection[str]) -> dict[str, str]:
@@ -126,6 +135,11 @@ def _moment(until: object, now: datetime) -> datetime:
 def _is_name(value: object) -> bool:
     """Whether a value is a name of an object (a DNS subdomain, RFC 1123)."""
     return isinstance(value, str) and len(value) <= _LONGEST_NAME and _SUBDOMAIN.fullmatch(value) is not None
+
+
+def _is_label(value: object) -> bool:
+    """Whether a value is a name that a label can have as its value."""
+    return _is_name(value) and len(str(value)) <= _LONGEST_LABEL
 
 
 def _plain_text(value: Any) -> str:

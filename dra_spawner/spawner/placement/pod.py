@@ -15,7 +15,14 @@ from dra_spawner.placeholders.planner.node_conditions import requiring_readiness
 from dra_spawner.placeholders.planner.shapes import Shape, shape_of
 from dra_spawner.spawner.placement.answer import PlacementAnswer
 
-__all__ = ["OriginalPod", "manifest_of", "shape_of_pod", "without_node"]
+__all__ = [
+    "OriginalPod",
+    "after_placeholder",
+    "manifest_of",
+    "shape_of_pod",
+    "waits_for_placeholder",
+    "without_node",
+]
 
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -82,12 +89,14 @@ class OriginalPod:
         """Change a pod by the service's answer: its warm claims, ready nodes only, and a preference for its node.
 
         Nodes that the service empties are the last choice; `refusing_drained_nodes` is about those of an order.
+        The pod is not bound before the placeholder that goes first is gone.
         """
         claims = [
             {"name": each["name"], "resourceClaimName": answer.claims[each["name"]]} if answer.claims else each
             for each in self.claims
         ]
-        self._set(pod, claims, _affinity(self.affinity, answer.node))
+        affinity = _affinity(self.affinity, answer.node)
+        self._set(pod, claims, after_placeholder(affinity, answer.after) if answer.after else affinity)
 
     @staticmethod
     def _set(pod: Any, claims: list[JsonObject], affinity: JsonObject) -> None:
@@ -107,6 +116,23 @@ def _affinity(affinity: JsonObject, node: str) -> JsonObject:
     staying = {"matchExpressions": [{"key": names.DRAINING, "operator": "DoesNotExist"}]}
     ours.append({"weight": _STAYING_WEIGHT, "preference": staying})
     return {**ready, "nodeAffinity": {**nodes, _PREFERRED: [*ours, *(nodes.get(_PREFERRED) or ())]}}
+
+
+def after_placeholder(affinity: JsonObject, placeholder: str) -> JsonObject:
+    """The affinity with the requirement that a placeholder is gone; kube-scheduler counts it while it terminates."""
+    others = affinity.get("podAntiAffinity") or {}
+    selector = {"matchLabels": {names.PLACEHOLDER_NAME: placeholder}}
+    term = {"labelSelector": selector, "topologyKey": names.HOSTNAME}
+    return {**affinity, "podAntiAffinity": {**others, _REQUIRED: [*(others.get(_REQUIRED) or ()), term]}}
+
+
+def waits_for_placeholder(manifest: Mapping[str, Any]) -> bool:
+    """Whether a server's pod was bound only after the placeholder was gone whose claims it has."""
+    affinity = (manifest.get("spec") or {}).get("affinity") or {}
+    return any(
+        names.PLACEHOLDER_NAME in ((term.get("labelSelector") or {}).get("matchLabels") or {})
+        for term in (affinity.get("podAntiAffinity") or {}).get(_REQUIRED) or ()
+    )
 
 
 def without_node(affinity: JsonObject, node: str, *, required: bool) -> JsonObject:

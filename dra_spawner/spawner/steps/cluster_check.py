@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from dra_spawner.profiles.choices import TRAIT, Choice, Layer, list_choices
 from dra_spawner.profiles.claim_templates import FROM_VLANS, expand_claims
+from dra_spawner.profiles.drivers import configured_drivers
 from dra_spawner.profiles.findings import Level
 from dra_spawner.profiles.lint import unknown_rules
 from dra_spawner.profiles.optional_devices import without_optional
@@ -119,6 +120,7 @@ def begin_checking(spawner: SpawnerSettings) -> None:
         spawner.servers_namespace,
         spawner.log,
         nodes_may_be_added=spawner.nodes_may_be_added,
+        drivers_prepare_for=configured_drivers(spawner.drivers_prepare_for),
         ignored=spawner.ignored_profile_rules,
     )
     _checks().facts = facts

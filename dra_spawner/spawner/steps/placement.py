@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from dra_spawner import names
+from dra_spawner.dra.preparation import PreparedFor, prepared_for
+from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesError
 from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.shape_definition import definition_of
 from dra_spawner.placeholders.planner.shapes import Shape
+from dra_spawner.profiles.drivers import drivers_prepare_for
 from dra_spawner.spawner.clean_up import remove
 from dra_spawner.spawner.objects.start_objects import NotReserved, StartObjects
 from dra_spawner.spawner.placement.answer import PlacementAnswer
@@ -137,14 +141,34 @@ class ServicePlacement(Step):
             return False
         reserved_by = {names.RESERVED_FOR: self.spawner.pod_name, names.SHAPE: shape.id}
         try:
-            await objects.acquire_warm_claims(answer.claims, reserved_by)
+            claims = await objects.acquire_warm_claims(answer.claims, reserved_by)
             # In Kubernetes' events users would read the name of a placeholder.
             self.attempt.messages.rename(answer.claims.values(), self.spawner.pod_name)
         except (NotReserved, KubernetesError) as error:
             self.log.warning("The warm claims cannot be handed over: pod=%s %s", self.spawner.pod_name, error)
             await self._remove_warm_claims(objects)
             return False
+        if answer.kind is PlacementKind.WARM and (drivers := self._drivers_for_one_pod(claims)):
+            self.log.warning(
+                "The warm claims are not handed over: pod=%s The placeholder alone can use devices of %s",
+                self.spawner.pod_name,
+                ", ".join(drivers),
+            )
+            await self._remove_warm_claims(objects)
+            return False
         return True
+
+    def _drivers_for_one_pod(self, claims: Iterable[JsonObject]) -> list[str]:
+        """The drivers whose devices no server gets while the placeholder runs; an older service may not know it."""
+        known = drivers_prepare_for(self.spawner.drivers_prepare_for)
+        found = set()
+        for claim in claims:
+            status = claim.get("status") or {}
+            results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or ()
+            with_interface = {each["driver"] for each in status.get("devices") or () if each.get("networkData")}
+            drivers = {each["driver"] for each in results}
+            found |= with_interface | {each for each in drivers if prepared_for((each,), known) is PreparedFor.POD}
+        return sorted(found)
 
     async def _restore(self, pod: Any, objects: StartObjects) -> None:
         assert self._original is not None
@@ -166,13 +190,13 @@ def _now() -> datetime:
 
 def _without_claims(answer: PlacementAnswer) -> PlacementAnswer:
     """The answer without its warm claims: its node stays preferred, with new claims."""
-    return replace(answer, kind=PlacementKind.FRESH, claims={}, until=None)
+    return replace(answer, kind=PlacementKind.FRESH, claims={}, until=None, after="")
 
 
 def _sentence(answer: PlacementAnswer) -> str:
     where = f" on node {answer.node}" if answer.node else ""
     match answer.kind:
-        case PlacementKind.WARM:
+        case PlacementKind.WARM | PlacementKind.AFTER_PLACEHOLDER:
             return f"{_RESERVED[bool(answer.claims)]}{where}."
         case PlacementKind.PREEMPTED:
             return f"Devices are being freed for this server{where}."

@@ -19,6 +19,7 @@ from dra_spawner.spawner.hub_wide import in_background
 from dra_spawner.spawner.objects.pod_devices import terminal_problem, unschedulable_message
 from dra_spawner.spawner.objects.standing_objects import StandingRefused, StandingTerminating
 from dra_spawner.spawner.objects.start_objects import StartObjects
+from dra_spawner.spawner.placement.pod import waits_for_placeholder
 from dra_spawner.spawner.settings import SpawnerSettings
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
 from dra_spawner.spawner.steps.attempt import Attempt, CreationOutcome, OptionalDevicesUnavailable, Step
@@ -182,7 +183,11 @@ class PodWatch(Step):
         try:
             async with asyncio.timeout(_PLACE_SECONDS):
                 claims = await claim_reader(objects.api, objects.namespace).claims(claim_names(pod))
-            place = place_words(devices_of(claims), pod["spec"].get("nodeName") or "", warm=bool(objects.warm_claims))
+            place = place_words(
+                devices_of(claims),
+                pod["spec"].get("nodeName") or "",
+                warm=bool(objects.warm_claims) and not waits_for_placeholder(pod),
+            )
             self.attempt.messages.found_place(place)
         except (KubernetesError, TimeoutError) as error:
             self.log.info("The devices of a server are not told: pod=%s %r", self.spawner.pod_name, error)

@@ -26,6 +26,7 @@ func main() {
 		"kube-controller-manager": func() *cobra.Command { return controllermanager.NewControllerManagerCommand() },
 		"kubelet":                 func() *cobra.Command { return kubelet.NewKubeletCommand(context.Background()) },
 		"dra-driver":              driver.NewCommand,
+		"dra-hook":                driver.NewHookCommand,
 	}
 	if len(os.Args) < 2 {
 		fmt.Fprintln(os.Stderr, "usage: control-plane etcd|kube-apiserver|kube-scheduler|kube-controller-manager|kubelet|dra-driver [flags]")

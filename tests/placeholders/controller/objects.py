@@ -7,6 +7,7 @@ from typing import Any
 
 from dra_spawner import names
 from dra_spawner.placeholders.planner.shapes import Shape, shape_of
+from dra_spawner.spawner.placement.pod import after_placeholder
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with, priority_class
 from tests.placeholders.planner.objects import gpu_claim, user_manifest
@@ -30,8 +31,12 @@ def user_pod(
     limits: Mapping[str, str] | None = None,
     image: str = IMAGE,
     volumes: Sequence[Json] = (),
+    after: str = "",
 ) -> Json:
-    """A user's pod in the namespace of the test; ``entries`` gives the template or the claim of each entry."""
+    """A user's pod in the namespace of the test; ``entries`` gives the template or the claim of each entry.
+
+    ``after`` is the placeholder that must be gone before the pod is bound.
+    """
     pod = user_manifest(name, entries, cpu, ready, memory="", image=image, terminationGracePeriodSeconds=0)
     del pod["metadata"]["namespace"]
     spec, (container,) = pod["spec"], pod["spec"]["containers"]
@@ -42,6 +47,8 @@ def user_pod(
         spec["volumes"] = list(volumes)
     if entries:
         spec["resourceClaims"] = [{"name": entry, **source} for entry, source in entries.items()]
+    if after:
+        spec["affinity"] = after_placeholder(spec.get("affinity", {}), after)
     if gates:
         spec["schedulingGates"] = [{"name": gate} for gate in gates]
     return pod

@@ -99,9 +99,8 @@ def test_the_api_fails_when_it_fails_three_times_in_a_row() -> None:
 
 
 def reservation(pod: str) -> ReservePlaceholder:
-    return ReservePlaceholder(
-        ObjectKey("hub", "placeholder"), "s", "a", (), ObjectKey("hub", pod), START, START + timedelta(seconds=30), "x"
-    )
+    key, until = ObjectKey("hub", "placeholder"), START + timedelta(seconds=30)
+    return ReservePlaceholder(key, "s", "a", (), ObjectKey("hub", pod), START, until, "x", "warm")
 
 
 def test_a_refused_reservation_is_not_retried_at_once_whatever_rounds_decide() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from dra_spawner import names
 from dra_spawner.devcluster.kubelet.container_runtime import ContainerLaunch, FakeContainer
+from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.policy import ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
@@ -43,6 +44,31 @@ async def at_work_on(cluster: ClusterUnderTest, cpu: int) -> AsyncIterator[tuple
         reservation = await world.reservations.place(gpu(cpu), cluster.namespace, "ada")
         assert reservation.placement.kind is PlacementKind.WARM
         yield world, placeholder.key, reservation.claims["gpu"]
+
+
+async def test_a_server_is_bound_after_a_placeholder_that_must_go_first(prepared: ClusterUnderTest) -> None:
+    """Though both would fit: its driver has prepared the device for the placeholder. kube-scheduler and service race."""
+    await prepared.publish(*node("node-a", whole("gpu-0")))
+    wanted = gpu(BESIDE)
+    drivers = {"gpu.example.com": PreparedFor.POD}
+    async with at_work(prepared, (wanted, ReplicaRange(1, 1)), drivers_prepare_for=drivers) as world:
+        (placeholder,) = await world.until_warm(wanted)
+        (claim,) = placeholder.claims
+        device = world.device_of(claim.name)
+        seen: list[tuple[bool, bool, tuple[str, ...]]] = []
+
+        def note(_: object) -> None:
+            users = tuple(name for _, name in consumers(world, claim.name))
+            seen.append((bool(world.node_of("ada")), placeholder.key in world.watch.snapshot.pods, users))
+
+        world.watch.on_change(note)
+        reservation = await world.placed_user("ada", wanted, WHOLE, cpu=str(BESIDE))
+        assert reservation.placement.kind is PlacementKind.AFTER_PLACEHOLDER
+        await world.until(lambda: world.node_of("ada") == "node-a")
+        assert not [each for each in seen if each[0] and each[1]], "never both on the node"
+        assert {each[2] for each in seen if each[0]} == {("ada",)}, "the only consumer"
+        assert world.device_of(claim.name) == device
+        await prepared.wait_running("ada")
 
 
 async def until_gone(world: PlaceholderWorld, placeholder: ObjectKey) -> None:

@@ -27,6 +27,8 @@ from dra_spawner.placeholders.controller.reservations import Reservations
 from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape, shape_of
+from dra_spawner.profiles.drivers import drivers_prepare_for
+from dra_spawner.service.http.placement_handler import reservation_json
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from tests.cluster.under_test import ClusterUnderTest
@@ -88,6 +90,16 @@ class PlaceholderWorld:
         self.reservations = Reservations(self.reconciler)
         self._numbers = itertools.count()
 
+    @property
+    def policy(self) -> Policy:
+        return self._policy
+
+    @policy.setter
+    def policy(self, policy: Policy) -> None:
+        """As in a service, it is known what drivers prepare claims for."""
+        known = policy.drivers_prepare_for or drivers_prepare_for()
+        self._policy = replace(policy, drivers_prepare_for=known)
+
     # --- what happens -------------------------------------------------------------------------------------------------
 
     async def node(self, name: str, *devices: Json, cpu: str = "10", taints: Sequence[Json] = (), **more: Any) -> None:
@@ -125,7 +137,8 @@ class PlaceholderWorld:
         """Create a user's pod as the spawner does after it asked for a placement."""
         reservation = await self.reservations.place(of, self.cluster.namespace, name)
         if reservation.claims:
-            await self.named_user(name, reservation.claims, claims, **kind)
+            after = reservation_json(reservation)["after"]
+            await self.named_user(name, reservation.claims, claims, after=after, **kind)
         else:
             await self.user(name, claims, **kind)
         return reservation

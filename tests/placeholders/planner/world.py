@@ -45,6 +45,7 @@ from dra_spawner.placeholders.planner.quotas import Quota
 from dra_spawner.placeholders.planner.search_ledger import SearchLedger
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.placeholders.planner.view import AwaitedServer, Placeholder, Reservation, View
+from dra_spawner.profiles.drivers import drivers_prepare_for
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.pods import Pod
 from tests.placeholders.planner.objects import NAMESPACE
@@ -105,6 +106,16 @@ class HubService:
         own = frozenset((namespace,))
         self.namespaces = Namespaces(own, own, own, installation)
 
+    @property
+    def policy(self) -> Policy:
+        return self._policy
+
+    @policy.setter
+    def policy(self, policy: Policy) -> None:
+        """As in a service, it is known what drivers prepare claims for, unless the test says it."""
+        known = policy.drivers_prepare_for or drivers_prepare_for()
+        self._policy = replace(policy, drivers_prepare_for=known)
+
     # --- decisions -------------------------------------------------------------------------------------------------
 
     def view(self, index: ClusterIndex | None = None) -> View:
@@ -162,7 +173,7 @@ class HubService:
         cluster, snapshot = self.cluster, self.cluster.snapshot
         match action:
             case CreatePlaceholder():
-                self.create_placeholder(self.policy.shapes[action.shape], action.avoid)
+                self.create_placeholder(self.policy.shapes[action.shape], action.avoid, action.unnamed)
             case DeletePlaceholder():
                 pod = snapshot.pods[action.key]
                 assert (pod.uid, pod.labels[names.COMPONENT]) == (action.uid, names.PLACEHOLDER)
@@ -183,16 +194,20 @@ class HubService:
                     snapshot.put(replace(claim, owner_uids=(*claim.owner_uids, action.pod_uid)))
                 if action.consumer and claim.claim.is_allocated:
                     reserve(snapshot, action.claim, snapshot.pods[action.pod])
+                if action.instead_of:
+                    claim = snapshot.claims[action.claim]
+                    left = tuple(each for each in claim.consumers if each.uid != action.instead_of)
+                    snapshot.put(claim.with_consumers(left))
             case DeleteClaim():
                 assert snapshot.claims[action.claim].claim.uid == action.uid
                 snapshot.remove_claim(action.claim)
 
-    def create_placeholder(self, shape: Shape, avoid: Collection[str] = ()) -> None:
+    def create_placeholder(self, shape: Shape, avoid: Collection[str] = (), unnamed: Collection[str] = ()) -> None:
         """A placeholder is created, with its claims."""
         name = f"placeholder-{self.cluster.next_number()}"
         for manifest in placeholder_claims(shape, name, self.settings):
             self.cluster.create(manifest)
-        pod = placeholder_pod(shape, name, self.settings, avoid)
+        pod = placeholder_pod(shape, name, self.settings, avoid, unnamed)
         pod["spec"]["priority"] = -10
         self.cluster.create(pod)
 

@@ -37,6 +37,7 @@ CLASSES: Mapping[str, tuple[str, ...]] = {
     "gpu.example.com": ("device.driver == 'gpu.example.com'",),
     "net.example.com": ("device.driver == 'net.example.com'",),
     "cpu.example.com": ("device.driver == 'cpu.example.com'",),
+    "dra.cpu": ("device.driver == 'dra.cpu'",),
     "dra.net": ('device.driver == "dra.net"',),
     "dranet": ('device.driver == "dra.net"',),
     "dranet.net": ('device.driver == "dra.net"',),

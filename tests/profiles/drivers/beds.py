@@ -216,6 +216,7 @@ def _beds() -> tuple[Bed, ...]:
                 ),
             },
         ),
+        Bed("cpus", {"dra.cpu": _devices(other.cpus(0), other.cpus(1))}),
         Bed("cni", {"cni.dra.networking.x-k8s.io": _devices({"name": "cni"})}),
         Bed("flex-without-memory", {"gpu.intel.com": _devices(other.intel_gpu("0000:03:00.0", memory="0"))}),
         Bed(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dra_spawner.dra.objects import DeviceClass
+from dra_spawner.dra.preparation import PreparedFor
 from tests.profiles.drivers.parameter_cases import function, nvidia, plugin
 from tests.profiles.drivers.rule_cases import (
     BASE,
@@ -16,7 +17,9 @@ from tests.profiles.drivers.rule_cases import (
     MIG_SLICES,
     MPS,
     NV,
+    SIDECAR,
     TIME_SLICING,
+    TWO_CONTAINERS,
     TWO_INTERFACES,
     TWO_STRATEGIES,
     VF,
@@ -24,6 +27,8 @@ from tests.profiles.drivers.rule_cases import (
     Case,
     W,
     claim,
+    class_of_driver,
+    shared_by_servers,
     sharing_class,
 )
 
@@ -260,8 +265,41 @@ FIRES: dict[str, dict[str, Case]] = {
             path=f"{CONFIG}.requests",
             words="several",
         ),
-        "several servers": Case(
-            {"a": claim(CNI_CLASS, plugin(), CNI)["a"] | {"shared": {"by": "user"}}}, path=CONFIG, words="one pod only"
+    },
+    "prepared-for-one": {
+        "DRANET": Case(shared_by_servers("dranet.net"), path=CLAIM, words="for one pod"),
+        "SR-IOV": Case(shared_by_servers(VF), path=CLAIM, words="for one pod"),
+        "CNI": Case(shared_by_servers(CNI_CLASS), path=CLAIM, words="for one pod"),
+        "CPUs": Case(shared_by_servers("dra.cpu"), path=CLAIM, words="for one pod"),
+        "a GPU with a network card": Case(
+            {
+                "a": {
+                    "requests": {"r": {"device_class": GPU}, "s": {"device_class": "dranet.net"}},
+                    "shared": {"by": "user"},
+                }
+            },
+            path=CLAIM,
+            words="DRANET",
+        ),
+        "in a spec": Case(
+            {
+                "a": {
+                    "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": VF}}]}},
+                    "shared": {"by": "user"},
+                }
+            },
+            path=CLAIM,
+            words="SR-IOV",
+        ),
+        "a class of the cluster": Case(
+            shared_by_servers("own"), facts=class_of_driver("dra.net"), path=CLAIM, words="DRANET"
+        ),
+        "two containers": Case(TWO_CONTAINERS, settings=SIDECAR, path=CLAIM, words="2 use this one"),
+        "as an administrator says": Case(
+            shared_by_servers(GPU),
+            facts={"drivers_prepare_for": {NV: PreparedFor.POD}},
+            path=CLAIM,
+            words="NVIDIA GPUs",
         ),
     },
     "no-interface": {

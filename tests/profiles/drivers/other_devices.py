@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dra_spawner.names import NUMA_NODE
 from tests.profiles.drivers.bed import Json, attribute, attributes, capacity, shared
 
 
@@ -42,6 +43,16 @@ def gaudi(index: int) -> Json:
 
 def qat(index: int, services: str) -> Json:
     return {"name": f"qatvf-0000-{0x70 + index:02x}-00-1", "attributes": attributes(services=services)}
+
+
+def cpus(numa_node: int) -> Json:
+    """The CPUs of a NUMA node, of which claims take a number."""
+    return {
+        "name": f"cpudevnuma{numa_node:03}",
+        "allowMultipleAllocations": True,
+        "attributes": {**attributes(smtEnabled=True, numCPUs=64), NUMA_NODE: attribute(numa_node)},
+        "capacity": capacity(**{"dra.cpu/cpu": "64"}),
+    }
 
 
 def amd_gpu(index: int, *, memory: str = "196592Mi") -> Json:

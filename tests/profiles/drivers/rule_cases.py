@@ -57,6 +57,24 @@ def sharing_class(strategy: str) -> Json:
     return {"device_classes": {"own": DeviceClass.from_json({"metadata": {"name": "own"}, "spec": spec})}}
 
 
+def class_of_driver(driver: str) -> Json:
+    """A class `own` of the cluster, whose CEL names its driver."""
+    spec = {"selectors": [{"cel": {"expression": f'device.driver == "{driver}"'}}]}
+    return {"device_classes": {"own": DeviceClass.from_json({"metadata": {"name": "own"}, "spec": spec})}}
+
+
+def shared_by_servers(device_class: str) -> Json:
+    """One claim for all servers of a user."""
+    return {"a": claim(device_class)["a"] | {"shared": {"by": "user"}}}
+
+
+SIDECAR = {"extra_containers": [{"name": "sidecar", "image": "i"}]}
+TWO_CONTAINERS = {
+    "a": {
+        "requests": {"r": {"device_class": "dra.cpu", "capacity": {"dra.cpu/cpu": 4}}},
+        "containers": {"notebook": "all", "sidecar": "all"},
+    }
+}
 W, INFO = Level.WARNING, Level.INFO
 TWO_STRATEGIES = {
     "a": {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dra_spawner.dra.preparation import PreparedFor
 from tests.profiles.drivers.parameter_cases import function, mps, nvidia, plugin
 from tests.profiles.drivers.rule_cases import (
     CNI,
@@ -11,13 +12,16 @@ from tests.profiles.drivers.rule_cases import (
     MIG_SLICES,
     MPS,
     NV,
+    SIDECAR,
     TIME_SLICING,
+    TWO_CONTAINERS,
     TWO_INTERFACES,
     TWO_STRATEGIES,
     VF,
     VFIO,
     Case,
     claim,
+    shared_by_servers,
 )
 
 DEFINITION = {
@@ -161,6 +165,15 @@ SILENT: dict[str, dict[str, Case]] = {
                     ]
                 }
             }
+        ),
+    },
+    "prepared-for-one": {
+        "GPUs": Case(shared_by_servers(GPU)),
+        "one server, two containers": Case({"a": TWO_CONTAINERS["a"] | claim("dranet.net")["a"]}, settings=SIDECAR),
+        "one container": Case(claim("dra.cpu", capacity={"dra.cpu/cpu": 4})),
+        "not known": Case(shared_by_servers("own")),
+        "as an administrator says": Case(
+            shared_by_servers("dranet.net"), facts={"drivers_prepare_for": {"dra.net": PreparedFor.CLAIM}}
         ),
     },
     "no-interface": {

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dra_spawner.dra.devices import ResourceSlice
 from dra_spawner.spawner.my_devices.own_devices import own_devices
+from dra_spawner.spawner.my_devices.published import PublishedDevices
 from tests.all_of_them import all_of_them
 from tests.spawner.my_devices.objects import claim, gpu, pod, published
 
@@ -63,6 +65,38 @@ def test_nothing_is_shown_about_other_users():
     assert "eve" not in str(found.as_json())
     assert found.warm
     assert found.devices[0].protection.by == "whole", "the other one is the placeholder"
+
+
+def of_dranet(**more):
+    """A claim of a network card that DRANET has moved into the pod: the node's slice has another one only."""
+    spec = {
+        "driver": "dra.net",
+        "nodeName": "node-a",
+        "pool": {"name": "node-a", "generation": 2, "resourceSliceCount": 1},
+    }
+    other = ResourceSlice.from_json({"metadata": {"name": "s"}, "spec": {**spec, "devices": [{"name": "nic-1"}]}})
+    (found,) = own_devices(pod(), [claim(driver="dra.net", device="nic-0", **more)], PublishedDevices([other])).devices
+    return found
+
+
+def test_a_network_card_in_use_is_not_published_and_well():
+    found = of_dranet()
+    assert (found.health.state.value, found.protection.by) == ("unknown", "whole")
+    assert "may have failed" not in found.health.sentence
+    assert "yours alone" in found.protection.sentence
+    assert of_dranet(shareID="s1").protection.by == "unknown"
+
+
+def test_a_claim_whose_placeholder_had_to_go_first_is_not_warm():
+    """Its devices were prepared after that, for the server."""
+    obj, own = pod(), claim()
+    own["metadata"]["labels"] = {"component": "user-placeholder"}
+    assert own_devices(obj, [own], published(gpu())).warm
+    waits = {"labelSelector": {"matchLabels": {"hub.jupyter.org/placeholder": "placeholder-1"}}}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [waits]}
+    obj["spec"]["affinity"] = {"podAntiAffinity": required}
+    found = own_devices(obj, [own], published(gpu()))
+    assert (found.warm, found.place) == (False, "gpu-0 on node-a")
 
 
 def test_each_share_of_a_device_has_its_own_addresses():

@@ -41,6 +41,12 @@ IN_SECONDS = {"kind": "warm", "claims": {"gpu": "p.x"}, "until": SOON.timestamp(
             {"kind": "warm", "node": "n", "claims": {}, "until": None},
             PlacementAnswer(PlacementKind.WARM, "n"),
         ),
+        "after a placeholder": (
+            {**WARM, "kind": "after-placeholder", "after": "placeholder-1"},
+            PlacementAnswer(
+                PlacementKind.AFTER_PLACEHOLDER, "node-a", "warm on node node-a", CLAIMS, SOON, "placeholder-1"
+            ),
+        ),
         "fresh": ({"kind": "fresh", "node": "n", "more": [1]}, PlacementAnswer(PlacementKind.FRESH, "n")),
         "preempt": ({"kind": "preempt", "node": None}, PlacementAnswer(PlacementKind.PREEMPTED)),
         "a reason is one printable line": (
@@ -83,6 +89,12 @@ def test_answers(answer, expected):
         {**WARM, "gates": ["hub.jupyter.org/handover"]},
         {**WARM, "gates": "hub.jupyter.org/handover"},
         {"kind": "fresh", "gates": ["hub.jupyter.org/handover"]},
+        {**WARM, "kind": "after-placeholder"},
+        {**WARM, "after": "placeholder-1"},
+        {"kind": "after-placeholder", "after": "placeholder-1"},
+        {**WARM, "kind": "after-placeholder", "after": "p" * 64},
+        {**WARM, "kind": "after-placeholder", "after": "P_1"},
+        {**WARM, "kind": "after-placeholder", "after": {"name": "placeholder-1"}},
         {**WARM, "until": None},
         {**WARM, "until": "soon"},
         {**WARM, "until": True},
@@ -127,7 +139,7 @@ json_values = st.recursive(
 
 
 @settings(max_examples=example_count(EXAMPLES))
-@given(st.dictionaries(st.sampled_from([*WARM, "gates"]), json_values) | json_values)
+@given(st.dictionaries(st.sampled_from([*WARM, "after", "gates"]), json_values) | json_values)
 def test_any_json_is_an_answer_or_nonsense(answer):
     try:
         found = read(answer)

@@ -71,7 +71,7 @@ func run(ctx context.Context, f flags) error {
 	}
 	sockets := filepath.Join(f.kubelet, "plugins", f.name)
 	registry := filepath.Join(f.kubelet, "plugins_registry")
-	for _, directory := range []string{sockets, registry, f.cdi} {
+	for _, directory := range []string{sockets, registry, f.cdi, f.cdi + "-bound"} {
 		if err := os.MkdirAll(directory, 0o755); err != nil {
 			return err
 		}

@@ -24,6 +24,9 @@ type Settings struct {
 	PrepareErrors map[string]string `json:"prepareErrors"`
 	// UnprepareError is a message with which each attempt fails; "" for none.
 	UnprepareError string `json:"unprepareError"`
+	// PreparesFor says whom a prepared claim serves: "" or "claim" each pod that joins it, "container" the first container
+	// that names it, "pod" its first consumer at the preparation.
+	PreparesFor string `json:"preparesFor"`
 	// Unhealthy are messages by "pool/device".
 	Unhealthy map[string]string `json:"unhealthy"`
 }

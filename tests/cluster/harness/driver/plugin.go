@@ -145,7 +145,11 @@ func (p *plugin) prepare(ctx context.Context, claim *resourceapi.ResourceClaim) 
 			return nil, err
 		}
 		id := fmt.Sprintf("%s-%d", claim.UID, index)
-		spec.Devices = append(spec.Devices, cdiDevice{Name: id, Edits: cdiEdits{Env: environment(result)}})
+		edits, err := p.edits(settings, claim, result)
+		if err != nil {
+			return nil, err
+		}
+		spec.Devices = append(spec.Devices, cdiDevice{Name: id, Edits: edits})
 		devices = append(devices, kubeletplugin.Device{
 			Requests:     []string{result.Request},
 			PoolName:     result.Pool,
@@ -169,6 +173,21 @@ func (p *plugin) prepare(ctx context.Context, claim *resourceapi.ResourceClaim) 
 	_, err := p.client.ResourceV1().ResourceClaims(claim.Namespace).
 		ApplyStatus(ctx, configuration, metav1.ApplyOptions{FieldManager: p.name, Force: true})
 	return devices, err
+}
+
+// edits are what a container gets of a device.
+func (p *plugin) edits(settings *Settings, claim *resourceapi.ResourceClaim, result resourceapi.DeviceRequestAllocationResult) (cdiEdits, error) {
+	switch settings.PreparesFor {
+	case "container":
+		hook, err := newHook("--bound="+p.boundFile(string(claim.UID)), "--claim="+string(claim.UID))
+		return cdiEdits{Env: environment(result), Hooks: hook}, err
+	case "pod":
+		// As a network interface: it is moved into one pod, and no container's environment tells of it.
+		hook, err := newHook("--pod="+string(claim.Status.ReservedFor[0].UID), "--device="+result.Pool+"/"+result.Device)
+		return cdiEdits{Hooks: hook}, err
+	default:
+		return cdiEdits{Env: environment(result)}, nil
+	}
 }
 
 func prepareError(settings *Settings, result resourceapi.DeviceRequestAllocationResult) error {
@@ -251,8 +270,10 @@ func (p *plugin) unprepare(ctx context.Context, uid types.UID) error {
 	if settings.UnprepareError != "" {
 		return errors.New(settings.UnprepareError)
 	}
-	if err := os.Remove(p.file(string(uid))); !errors.Is(err, os.ErrNotExist) {
-		return err
+	for _, file := range []string{p.boundFile(string(uid)), p.file(string(uid))} {
+		if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
 	}
 	return nil
 }
@@ -304,6 +325,11 @@ func (p *plugin) file(uid string) string {
 	return filepath.Join(p.cdi, p.name+"-"+uid+".json")
 }
 
+// boundFile names the container that a claim is kept for; beside the CDI files, which the runtime reads.
+func (p *plugin) boundFile(uid string) string {
+	return filepath.Join(p.cdi+"-bound", p.name+"-"+uid)
+}
+
 func sleep(ctx context.Context, duration time.Duration) error {
 	select {
 	case <-ctx.Done():
@@ -326,7 +352,14 @@ type cdiDevice struct {
 }
 
 type cdiEdits struct {
-	Env []string `json:"env,omitempty"`
+	Env   []string  `json:"env,omitempty"`
+	Hooks []cdiHook `json:"hooks,omitempty"`
+}
+
+type cdiHook struct {
+	Name string   `json:"hookName"`
+	Path string   `json:"path"`
+	Args []string `json:"args"`
 }
 
 // write replaces the file at once: the container runtime may read it at any time.
