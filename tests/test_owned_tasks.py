@@ -21,6 +21,7 @@ OTHERS = {
     "kube/leader.py": "the term and its renewal, which the elector awaits",
     "placeholders/controller/cluster_limits.py": "its problems name a task that has ended",
     "placeholders/controller/placeholder_controller.py": "`wait_ended` awaits the ends of informers",
+    "placeholders/controller/server_namespaces.py": "an informer, whose end `wait_ended` passes on",
     "placeholders/controller/settings_store.py": "an informer, whose end `wait_ended` passes on",
     "placeholders/controller/shapes_source.py": "an informer, whose end `wait_ended` passes on",
     "service/application.py": "the service itself, which `run` awaits",
