@@ -32,6 +32,7 @@ OBJECT_MARKS: Final = (
     names.RESERVED_UNTIL,
     names.INSTALLATION,
     names.PUBLISHER,
+    names.PLACEHOLDER_NAME,
     names.START_PREFIX,
     names.RESERVED_SINCE,
     names.REASON,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from dra_spawner.placeholders.controller.settings import read_replicas
 from dra_spawner.placeholders.planner.cluster_index import Namespaces
 from dra_spawner.placeholders.planner.placeholder_objects import placeholder_pod
 from dra_spawner.placeholders.planner.policy import MAX_PLACEHOLDERS, ReplicaRange
+from dra_spawner.profiles.drivers import drivers_prepare_for
 from dra_spawner.profiles.settings_reader import SettingsError
 from dra_spawner.service.application import DRASpawnerService
 from dra_spawner.service.http.limited_server import ServerLimits
@@ -154,7 +156,7 @@ def test_a_printed_configuration_can_be_filled_in(tmp_path: Path) -> None:
 def test_defaults_are_those_of_the_policy() -> None:
     found = DRASpawnerService(namespace="hub").controller_settings()
     default = type(found.policy)()
-    assert found.policy == default
+    assert found.policy == replace(default, drivers_prepare_for=drivers_prepare_for())
     hub = frozenset(("hub",))
     assert found.namespaces == Namespaces(hub, hub, hub, "dra-spawner")
 
