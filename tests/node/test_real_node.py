@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dra_spawner.json_types import JsonObject
 from tests.cluster.under_test import ClusterUnderTest
+from tests.node.devices import PREPARES_FOR
 from tests.node.objects import claim, claim_template, environment, is_unschedulable, pod, server_pod
 
 from .devices import GPU_CLASS, GPU_DRIVER, GPU_SHARE_CLASS, MIG_CLASS, NIC_DRIVER, PARTITIONED_NODE, SHARED_NODE
@@ -32,7 +33,7 @@ async def test_node_is_ready(node: RealNode, node_cluster: ClusterUnderTest):
     published = {(each["spec"]["driver"], each["spec"]["pool"]["name"]) for each in slices["items"]}
     wanted = {(name, pool) for name, driver in node.drivers.items() for pool in driver.pools}
     assert published == wanted
-    assert {name for name, _ in wanted} == {GPU_DRIVER, NIC_DRIVER}
+    assert {name for name, _ in wanted} == {GPU_DRIVER, NIC_DRIVER, *PREPARES_FOR}
 
 
 async def test_pods_share_a_gpu_and_know_their_own_share(node: RealNode, node_cluster: ClusterUnderTest):

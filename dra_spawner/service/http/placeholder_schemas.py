@@ -48,7 +48,6 @@ _PLACEHOLDER: Final = record(
         "created": moment("2026-11-24T08:00:00Z"),
         "age_seconds": integer(3600),
         "claims": mapping(text("placeholder-01234567-89abcdef-gpu"), "gpu"),
-        "after": text("placeholder-01234567-89abcdef"),
         "reserved_for": text(""),
         "reserved_until": nullable(moment()),
         "reason": text("The target of gpu-slice is 2."),
@@ -145,6 +144,7 @@ PLACEMENT: Final = record(
         "drained_node": text(""),
         "reason": text("A warm placeholder is handed over."),
         "claims": mapping(text("placeholder-01234567-89abcdef-gpu"), "gpu"),
+        "after": text(""),
         "until": nullable(moment()),
     }
 )
