@@ -76,10 +76,7 @@ class CalendarBook:
     async def run(self, now: Callable[[], datetime], seconds: float = _INTERVAL_SECONDS) -> None:
         """Read the calendars periodically, until cancelled."""
         while self.sources:
-            try:
-                await self.refresh(now())
-            except Exception:  # the next round may be better
-                log.exception("Calendars are not read.")
+            await self.refresh(now())
             await asyncio.sleep(seconds)
 
     async def refresh(self, now: datetime) -> None:

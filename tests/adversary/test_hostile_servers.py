@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import threading
 from collections.abc import AsyncIterator, Iterator
 
 import aiohttp
@@ -15,7 +14,7 @@ from dra_spawner.history.http_source import get_json
 from dra_spawner.history.imported_rows import SourceError
 from tests.calendars import calendar_server
 from tests.calendars.calendar_server import TEXT, served
-from tests.history.redirecting_server import Server
+from tests.history.redirecting_server import Server, two_servers
 
 
 @pytest.fixture
@@ -83,13 +82,8 @@ async def test_a_name_that_leads_to_this_machine(
 
 @pytest.fixture
 def servers() -> Iterator[tuple[Server, Server]]:
-    made = (Server(), Server())
-    for each in made:
-        threading.Thread(target=each.serve_forever, args=(0.01,), daemon=True).start()
-    yield made
-    for each in made:
-        each.shutdown()
-        each.server_close()
+    with two_servers() as made:
+        yield made
 
 
 def test_a_token_goes_to_the_named_server_only(servers: tuple[Server, Server]) -> None:

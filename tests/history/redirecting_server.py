@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
@@ -30,3 +33,15 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         pass
+
+
+@contextmanager
+def two_servers() -> Iterator[tuple[Server, Server]]:
+    """Serve by two of them."""
+    made = (Server(), Server())
+    for each in made:
+        threading.Thread(target=each.serve_forever, args=(0.01,), daemon=True).start()
+    yield made
+    for each in made:
+        each.shutdown()
+        each.server_close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import threading
 from collections.abc import Iterator
 
 import pytest
@@ -11,18 +10,13 @@ import pytest
 from dra_spawner.history.http_source import get_json, shown_source
 from dra_spawner.history.imported_rows import SourceError
 from tests.all_of_them import all_of_them
-from tests.history.redirecting_server import Server
+from tests.history.redirecting_server import Server, two_servers
 
 
 @pytest.fixture
 def servers() -> Iterator[tuple[Server, Server]]:
-    made = (Server(), Server())
-    for each in made:
-        threading.Thread(target=each.serve_forever, args=(0.01,), daemon=True).start()
-    yield made
-    for each in made:
-        each.shutdown()
-        each.server_close()
+    with two_servers() as made:
+        yield made
 
 
 def test_user_and_password_of_an_address(servers: tuple[Server, Server]) -> None:
