@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 from logging import Logger
+from typing import Final
 
 from dra_spawner.spawner.hub_wide import (
     CLEAN_UP_WAIT_SECONDS,
@@ -18,17 +19,35 @@ from dra_spawner.spawner.objects.leftovers import Kind, Sweep
 from dra_spawner.spawner.objects.start_objects import StartObjects, utc_now
 from dra_spawner.spawner.settings import SpawnerSettings
 
+#: Pauses before each look for what a request without an answer has created after the removal. The API server ends a
+#: request after a minute (``--request-timeout``).
+_LATE_LOOK_SECONDS: Final = (2.0, 13.0, 60.0)
+
 __all__ = ["begin_removal", "begin_sweeping", "companion_kinds", "remove"]
 
 
 def begin_removal(objects: StartObjects, pod_name: str, log: Logger) -> asyncio.Task[None]:
     """Begin to remove the objects of a start; requests are retried while the API server does not answer."""
 
-    async def removed() -> bool:
-        await objects.remove(pod_name)
-        return True
+    async def remove_all(found: StartObjects) -> None:
+        async def removed() -> bool:
+            await found.remove(pod_name)
+            return True
 
-    return in_background(retry_until_done(removed, f"remove what the start of {pod_name} left", log))
+        await retry_until_done(removed, f"remove what the start of {pod_name} left", log)
+
+    async def remove_late() -> None:
+        for pause in _LATE_LOOK_SECONDS:
+            await asyncio.sleep(pause)
+            if (late := objects.that_may_appear()) is not None:
+                await remove_all(late)
+
+    async def begin() -> None:
+        await remove_all(objects)
+        if objects.that_may_appear() is not None:
+            in_background(remove_late(), f"late removal of what the start of {pod_name} left")
+
+    return in_background(begin(), f"removal of what the start of {pod_name} left")
 
 
 async def remove(objects: StartObjects, pod_name: str, log: Logger) -> None:

@@ -32,6 +32,7 @@ class Outcome(StrEnum):
     ANSWER = "answer"  # an error answer, and the API server never hears of the request
     HOLD = "hold"  # no answer until the client gives up, and the API server never hears of the request
     LOSE_ANSWER = "lose answer"  # the API server carries it out, then the connection breaks
+    LATE = "late"  # the connection breaks; the API server carries it out when `FaultProxy.carry_out_late` is called
     HOLD_ANSWER = "hold answer"  # the API server carries it out, then no answer until the client gives up
 
 
@@ -54,6 +55,10 @@ class Fault:
     @classmethod
     def lose_answer(cls) -> Fault:
         return cls(Outcome.LOSE_ANSWER)
+
+    @classmethod
+    def late(cls) -> Fault:
+        return cls(Outcome.LATE)
 
     @classmethod
     def hold_answer(cls) -> Fault:
@@ -159,6 +164,7 @@ class FaultProxy:
     _session: aiohttp.ClientSession | None = None
     _runner: web.AppRunner | None = None
     _released: asyncio.Event = field(default_factory=asyncio.Event)
+    _late: list[tuple[web.Request, bytes]] = field(default_factory=list)
     _open: dict[asyncio.Task[Any], tuple[Request, web.Request]] = field(default_factory=dict)
 
     async def __aenter__(self) -> Self:
@@ -226,6 +232,13 @@ class FaultProxy:
         """Fail nothing more."""
         self._rules.clear()
 
+    async def carry_out_late(self) -> int:
+        """Carry out the requests with the outcome `LATE`, as an API server may do after a client has gone; how many."""
+        late, self._late = self._late, []
+        for request, body in late:
+            await self._carry_out(request, body)
+        return len(late)
+
     def cut(self, *, verb: str | None = None, resource: str | None = None) -> int:
         """Break connections with an answer under way, such as a watch; the number of connections."""
         found = [
@@ -270,6 +283,8 @@ class FaultProxy:
                 del self._open[task]
         if fault.outcome is Outcome.ANSWER:
             return web.Response(status=fault.status, body=fault.body, content_type="application/json")
+        if fault.outcome is Outcome.LATE:
+            self._late.append((request, body))
         if fault.outcome in (Outcome.LOSE_ANSWER, Outcome.HOLD_ANSWER):
             # Even if the client gives up meanwhile.
             await asyncio.shield(self._carry_out(request, body))

@@ -173,7 +173,10 @@ async def test_a_start_that_is_cancelled_at_a_request(faulty):
         with contextlib.suppress(asyncio.CancelledError):
             await spawning
 
-    await with_a_user_each(faults_at({"cancelled": Fault.lose_answer()}, STARTS), start)
+    faults = {"done before the clean-up": Fault.lose_answer(), "done after it": Fault.late()}
+    await with_a_user_each(faults_at(faults, STARTS), start)
+    assert await faulty.proxy.carry_out_late() == len(STARTS)
+    advance_clock(60)  # until the last look for such requests
     await faulty.nothing_is_left()
 
 

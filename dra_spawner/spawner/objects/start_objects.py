@@ -70,6 +70,8 @@ class StartObjects:
         Objects that it shares with other starts, by the name of the pod's entry or of the companion.
     pod_requested
         Whether the pod's creation was tried, so that it may exist even without a response.
+    pod_unanswered
+        Whether the last request that creates the pod had no answer, so that the pod may appear later.
     """
 
     api: KubernetesApi
@@ -80,8 +82,10 @@ class StartObjects:
     companions: Sequence[ApiObject] = ()
     standing: Mapping[str, StandingObject] = field(default_factory=dict)
     pod_requested: bool = False
+    pod_unanswered: bool = False
     now: Callable[[], datetime] = utc_now
     _maybe_created: dict[str, ApiObject] = field(default_factory=dict)
+    _unanswered: dict[str, ApiObject] = field(default_factory=dict)
     _created: set[str] = field(default_factory=set)
     _owned: set[str] = field(default_factory=set)
     _maybe_used: dict[str, StandingObject] = field(default_factory=dict)
@@ -143,7 +147,7 @@ class StartObjects:
         path = own.path(self.namespace)
         if path in self._created:
             return
-        self._maybe_created[path] = own
+        self._maybe_created[path] = self._unanswered[path] = own
         metadata = own.manifest["metadata"]
         marks = {names.START: self.nonce, names.START_ENDS: self.ends.isoformat()}
         annotations = {**metadata.get("annotations", {}), **marks}
@@ -152,7 +156,10 @@ class StartObjects:
             await self.api.create(own.collection(self.namespace), manifest)
         except KubernetesError as error:
             if not error.already_exists:
+                if not error.retryable:
+                    del self._unanswered[path]
                 raise
+        del self._unanswered[path]
         self._created.add(path)
 
     async def acquire_warm_claims(self, claims: Mapping[str, str], reserved_by: Mapping[str, str]) -> list[JsonObject]:
@@ -263,6 +270,23 @@ class StartObjects:
         for path in sorted(self._maybe_used):
             await remove_users(self.api, path, (self.nonce,), self.now(), (pod_name,))
             del self._maybe_used[path]
+
+    def that_may_appear(self) -> StartObjects | None:
+        """What a request without an answer may create after `remove`, as an object that removes it; None if nothing.
+
+        The API server may carry out such a request, of a start that was cancelled for example, after the removal.
+        """
+        if not self._unanswered and not self.pod_unanswered:
+            return None
+        return StartObjects(
+            self.api,
+            self.namespace,
+            self.nonce,
+            self.ends,
+            {},
+            pod_requested=self.pod_unanswered,
+            _maybe_created=dict(self._unanswered),
+        )
 
     def pod_is_gone(self) -> None:
         """Record that the pod was stopped, and that its objects are deleted with it."""

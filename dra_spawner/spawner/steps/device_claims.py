@@ -32,7 +32,7 @@ from dra_spawner.spawner.spawn_refusal import (
     refusal_of_size,
     wrong_profile,
 )
-from dra_spawner.spawner.steps.attempt import Step
+from dra_spawner.spawner.steps.attempt import CreationOutcome, Step
 
 __all__ = ["DeviceClaims"]
 
@@ -142,6 +142,11 @@ class DeviceClaims(Step):
             self.log.warning("Spawn refused, a shared object cannot be used: %s", error.detail)
             raise SpawnRefused(str(error), RefusalReason.CLUSTER, status_code=503) from error
         return True
+
+    def requested(self, outcome: CreationOutcome) -> None:
+        """Record whether the pod may appear later, as there was no response."""
+        if self.attempt.objects is not None:
+            self.attempt.objects.pod_unanswered = outcome is CreationOutcome.UNKNOWN
 
     def undo(self) -> asyncio.Task[None] | None:
         """Remove the pod, and the objects that were created for it."""
