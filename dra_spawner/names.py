@@ -20,8 +20,6 @@ COORDINATION_GROUP: Final = "coordination.k8s.io"
 COORDINATION_API: Final = f"{COORDINATION_GROUP}/v1"
 SCHEDULING_GROUP: Final = "scheduling.k8s.io"
 SCHEDULING_API: Final = f"{SCHEDULING_GROUP}/v1"
-#: Of CapacityBuffers and other objects that autoscalers read.
-AUTOSCALING_GROUP: Final = "autoscaling.x-k8s.io"
 AUTHORIZATION_GROUP: Final = "authorization.k8s.io"
 AUTHORIZATION_API: Final = f"{AUTHORIZATION_GROUP}/v1"
 AUTHENTICATION_API: Final = "authentication.k8s.io/v1"
@@ -203,8 +201,6 @@ PRIORITY_CLASS: Final = "dra-spawner-placeholder"
 #: Of the objects of the chart, and of the service's application.
 SERVICE: Final = "dra-spawner-service"
 LEASE: Final = PROJECT
-#: Beginning of the names of CapacityBuffers and their PodTemplates; the shape follows.
-BUFFER_PREFIX: Final = "dra-spawner-buffer-"
 #: Beginning of the name of a claim that is created by dry run only.
 PROBE_PREFIX: Final = "dra-spawner-probe-"
 #: Name of the JupyterHub service, and scopes of its users; each includes the scopes before it.

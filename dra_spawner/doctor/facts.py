@@ -98,7 +98,6 @@ class ServiceSettings:
 
     has_placeholders: bool = True
     user_namespaces: bool = False
-    capacity_buffers: bool = False
     lease_name: str = names.LEASE
     shapes_config_map: str = names.SHAPES_CONFIG_MAP
     settings_config_map: str = names.SETTINGS_CONFIG_MAP

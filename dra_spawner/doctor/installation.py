@@ -56,7 +56,6 @@ def settings_of(text: str) -> ServiceSettings | None:
         # The chart has this key only with `placeholders.enabled`.
         has_placeholders="placeholders" in found,
         user_namespaces=found.get("user_namespaces") is True,
-        capacity_buffers=found.get("capacity_buffers") is True,
         lease_name=str(found.get("lease_name") or default.lease_name),
         shapes_config_map=str(found.get("shapes_config_map") or default.shapes_config_map),
         settings_config_map=str(found.get("settings_config_map") or default.settings_config_map),

@@ -19,7 +19,6 @@ _HUB: Final = "hub"
 #: Ends of the names of roles that not every installation has.
 _PLACEHOLDERS: Final = ("-placeholders", "-node-events")
 _USERS: Final = "-users"
-_BUFFERS: Final = "-capacity-buffers"
 #: What KubeSpawner does with servers: in all namespaces for a hub whose users have namespaces, else by the Role of
 #: zero-to-jupyterhub in the hub's own.
 _KUBESPAWNER: Final = "-hub-users"
@@ -57,8 +56,6 @@ def needed_rights(namespace: str, known: ServiceSettings | None) -> tuple[Needed
 
 
 def _is_needed(role: str, settings: ServiceSettings) -> bool:
-    if role.endswith(_BUFFERS):
-        return settings.capacity_buffers and settings.has_placeholders
     if role.endswith(_USERS) and not role.endswith(_KUBESPAWNER):
         return settings.user_namespaces and settings.has_placeholders
     return settings.has_placeholders or not role.endswith(_PLACEHOLDERS)
@@ -75,7 +72,7 @@ def _rights(account: Account, role: JsonObject, namespace: str, renamed: dict[st
 
 @cache
 def _objects(namespace: str) -> tuple[Any, ...]:
-    installation = Installation(namespace, "image:tag", hub=_HUB, user_namespaces=True, capacity_buffers=True)
+    installation = Installation(namespace, "image:tag", hub=_HUB, user_namespaces=True)
     return tuple(each for each in yaml.load_all(manifest_text(installation), _LOADER) if each)
 
 

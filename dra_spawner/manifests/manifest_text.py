@@ -19,7 +19,6 @@ BASE_URL_WORD: Final = "/the-base-url/"
 HUB_WORD: Final = "the-hub"
 
 _USERS: Final = ("-users",)
-_BUFFERS: Final = ("-capacity-buffers",)
 _DOCUMENTS: Final = "---\n"
 _NAME_LINE: Final = re.compile(r"^  name: (\S+)$", re.MULTILINE)
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -43,8 +42,6 @@ class Installation:
         Name of the hub's Service, account and Secret.
     user_namespaces
         Whether servers are in a namespace of each user.
-    capacity_buffers
-        Whether the service keeps CapacityBuffers for choices without devices.
 
     Raises
     ------
@@ -57,7 +54,6 @@ class Installation:
     base_url: str = "/"
     hub: str = "hub"
     user_namespaces: bool = False
-    capacity_buffers: bool = False
 
     def __post_init__(self) -> None:
         for value, pattern, title in (
@@ -73,12 +69,8 @@ class Installation:
 def manifest_text(installation: Installation) -> str:
     """The objects as YAML documents, for ``kubectl apply``."""
     text = resources.files(__package__).joinpath("objects.yaml").read_text(encoding="utf-8")
-    for is_wanted, endings, setting in (
-        (installation.user_namespaces, _USERS, "user_namespaces"),
-        (installation.capacity_buffers, _BUFFERS, "capacity_buffers"),
-    ):
-        if not is_wanted:
-            text = _without(text, endings).replace(f'\\"{setting}\\":true', f'\\"{setting}\\":false')
+    if not installation.user_namespaces:
+        text = _without(text, _USERS).replace('\\"user_namespaces\\":true', '\\"user_namespaces\\":false')
     base = installation.base_url.strip("/")
     values = {
         BASE_URL_WORD: f"/{base}/" if base else "/",

@@ -37,9 +37,6 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     command.add_argument(
         "--user-namespaces", action="store_true", help="for KubeSpawner's enable_user_namespaces: rights for it"
     )
-    command.add_argument(
-        "--capacity-buffers", action="store_true", help="for the service's setting capacity_buffers: rights for it"
-    )
     command.set_defaults(run=_run)
 
 

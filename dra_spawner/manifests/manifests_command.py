@@ -21,7 +21,6 @@ def run_manifests(options: argparse.Namespace) -> int:
             options.base_url,
             options.hub,
             options.user_namespaces,
-            options.capacity_buffers,
         )
     except ValueError as error:
         sys.stderr.write(f"dra-spawner manifests: {error}\n")

@@ -141,14 +141,6 @@ class PlaceholderTraits(HasTraits):
         """,
     ).tag(config=True)
 
-    capacity_buffers = Bool(
-        False,
-        help="""
-        Whether choices without devices have a CapacityBuffer (autoscaling.x-k8s.io) instead of placeholders, where
-        cluster and autoscaler support it. The chart has the rights (`capacityBuffers`).
-        """,
-    ).tag(config=True)
-
     max_for_pending_servers = Integer(
         500,
         min=0,
@@ -261,5 +253,4 @@ class PlaceholderTraits(HasTraits):
             user_namespaces=self.user_namespaces,
             shapes_config_map=self.shapes_config_map,
             settings_config_map=self.settings_config_map,
-            capacity_buffers=self.capacity_buffers,
         )

@@ -76,7 +76,6 @@ def questions_of_service(settings: ControllerSettings, lease_name: str, hub_api_
         settings=ServiceSettings(
             has_placeholders=bool(settings.replicas),
             user_namespaces=settings.user_namespaces,
-            capacity_buffers=settings.capacity_buffers,
             lease_name=lease_name,
             shapes_config_map=settings.shapes_config_map,
             settings_config_map=settings.settings_config_map,

@@ -198,8 +198,6 @@ class _Planning:
             self._decide_about_config_map(found)
         elif found.kind.plural == "resourceclaims" and (names.SHAPE in found.labels or part in _PARTS):
             self._decide_about_claim(found)
-        elif found.kind.plural in ("capacitybuffers", "podtemplates") and found.name.startswith(names.BUFFER_PREFIX):
-            self.removals.append(Removal(found, "spare capacity that the service asks an autoscaler for"))
         elif part in _PARTS:
             self._decide_about_part(found, self._users(found))
         else:

@@ -10,13 +10,11 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from dra_spawner import names
-from dra_spawner.placeholders.planner.capacity_buffers import buffer_manifest, template_manifest
 from dra_spawner.placeholders.planner.published_shapes import PublishedShapes, published_config_map
 from tests.adversary import workloads
 from tests.adversary.example_parts import NODE_SELECTOR, STAMP, TAINT, TOLERATION, Json, example_object, terminating
 from tests.adversary.pod_examples import pods
-from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, node_objects
-from tests.placeholders.planner.world import SETTINGS
+from tests.placeholders.planner.objects import GPU, NAMESPACE, node_objects
 
 
 def nodes() -> list[Json]:
@@ -277,7 +275,6 @@ def events() -> list[Json]:
 EXAMPLES: Final[Mapping[str, Callable[[], list[Json]]]] = {
     "adminnetworkpolicies": workloads.admin_policies,
     "baselineadminnetworkpolicies": workloads.admin_policies,
-    "capacitybuffers": lambda: [buffer_manifest(PLAIN.id, 3, SETTINGS, "autoscaling.x-k8s.io/v1beta1")],
     "ciliumclusterwidenetworkpolicies": workloads.cilium_policies,
     "ciliumnetworkpolicies": workloads.cilium_policies,
     "clusternetworkpolicies": workloads.admin_policies,
@@ -299,7 +296,6 @@ EXAMPLES: Final[Mapping[str, Callable[[], list[Json]]]] = {
     "networkpolicies": workloads.network_policies,
     "nodes": nodes,
     "pods": pods,
-    "podtemplates": lambda: [template_manifest(PLAIN, SETTINGS)],
     "priorityclasses": workloads.priority_classes,
     "resourceclaims": claims,
     "resourceclaimtemplates": templates,

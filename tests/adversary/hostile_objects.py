@@ -380,11 +380,9 @@ NOT_SENT: Final[Mapping[str, str]] = {
     "networkpolicies": "only administrators of the hub's namespace write those that are read",
     "priorityclasses": "only their names are read",
     "services": "only names and labels are read",
-    "capacitybuffers": "only those with the service's own label and names are read: a number, and the name of a template",
     "events": "only the reason, the pod and the first characters of the message are read, of the placeholders' namespace",
     "resourcequotas": "only administrators of the namespace of placeholders write them",
     "network-attachment-definitions": "only their names and namespaces are read",
-    "podtemplates": "only those with the service's own label and names are read: a hash",
     "validatingwebhookconfigurations": "only who may change every request in the cluster writes them",
 }
 """Kinds that are read and not in `LARGEST`, and why."""

@@ -31,8 +31,6 @@ from dra_spawner.placeholders.controller.server_namespaces import ServerNamespac
 from dra_spawner.placeholders.controller.settings import ControllerSettings
 from dra_spawner.placeholders.controller.settings_store import SettingsStore
 from dra_spawner.placeholders.controller.shapes_source import ShapesSource
-from dra_spawner.placeholders.planner.capacity_buffers import decide_buffers
-from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.profiles.intel_gas.language import GpuRequest
 from dra_spawner.profiles.vlan_policy import parse_vlan_policy
 from dra_spawner.rehearsal_commands.cluster_sources import cluster_of_api
@@ -52,9 +50,8 @@ from dra_spawner.spawner.own_namespaces import own_namespaces
 from tests.adversary.examples import EXAMPLES
 from tests.adversary.recorded import Json, Recorded
 from tests.cluster.access import CHART_RULES, manifests
-from tests.placeholders.planner.objects import NAMESPACE, PLAIN, gpu_claim
+from tests.placeholders.planner.objects import NAMESPACE, gpu_claim
 from tests.placeholders.planner.simulated_cluster import START
-from tests.placeholders.planner.world import SETTINGS
 from tests.running import running
 
 _VERSION: Final = re.compile(r"v1|[a-z0-9.]+/v\d\w*")
@@ -257,14 +254,6 @@ async def _own_namespaces(api: ExamplesApi) -> None:
     assert await own_namespaces(api, NAMESPACE)
 
 
-async def _buffers(api: ExamplesApi) -> None:
-    """But for the listing, which asks first whether buffers are served."""
-    policy = Policy(shapes={PLAIN.id: PLAIN}, replicas={PLAIN.id: ReplicaRange(3, 3)})
-    buffers = (await api.list("/apis/autoscaling.x-k8s.io/v1beta1/capacitybuffers"))["items"]
-    templates = (await api.list("/api/v1/podtemplates"))["items"]
-    assert decide_buffers(policy, SETTINGS, buffers, templates) == ()
-
-
 async def _cluster_limits(api: ExamplesApi) -> None:
     limits = ClusterLimits(
         api, NAMESPACE, priority_class="placeholder", has_servers=True, pending=lambda: {"u"}, now=lambda: START
@@ -305,7 +294,6 @@ FLOWS: Final[Mapping[str, Callable[[ExamplesApi], Awaitable[None]]]] = {
     "dra_spawner.placeholders.controller.settings_store": _settings,
     "dra_spawner.placeholders.controller.server_namespaces": _server_namespaces,
     "dra_spawner.spawner.own_namespaces": _own_namespaces,
-    "dra_spawner.placeholders.controller.capacity_buffers": _buffers,
     "dra_spawner.placeholders.controller.cluster_limits": _cluster_limits,
     "dra_spawner.rehearsal_commands.cluster_sources": _rehearse,
 }

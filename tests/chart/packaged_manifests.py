@@ -27,7 +27,6 @@ def packaged() -> str:
         "hub": {"fullname": HUB_WORD, "baseUrl": BASE_URL_WORD},
         "placeholders": {"enabled": True},
         "userNamespaces": True,
-        "capacityBuffers": True,
     }
     arguments = ("template", "dra-spawner", str(CHART), "--namespace", NAMESPACE_WORD, "--skip-tests")
     text = _OF_HELM.sub("", run_helm(*arguments, values=values))

@@ -26,7 +26,6 @@ EVERYTHING: JsonObject = {
     **IMAGE,
     "placeholders": {"enabled": True, "targets": {"gpu-slice": {"min": 2, "max": 20}}},
     "userNamespaces": True,
-    "capacityBuffers": True,
     "rbac": {"hub": {"networkAttachments": True, "webhooks": True, "allPods": True, "userSecrets": True}},
     "serviceMonitor": {"enabled": True},
     "prometheusRule": {"enabled": True},

@@ -12,7 +12,6 @@ from dra_spawner.service.application import DRASpawnerService
 #: Values of the chart of their own, the pod's environment, and settings that no chart needs.
 SET_OTHERWISE: Final = frozenset(
     [
-        "capacity_buffers",
         "config_file",
         "generate_config",
         "history",

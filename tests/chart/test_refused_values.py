@@ -94,7 +94,6 @@ def test_a_typo_is_refused_at_each_level(values: JsonObject) -> None:
         pytest.param(
             {"placeholders": {"targets": {"gpu": {"min": 1}}}}, "placeholders.targets .* placeholders.enabled", id="off"
         ),
-        pytest.param({"capacityBuffers": True}, "capacityBuffers .* placeholders.enabled", id="buffers"),
         pytest.param(
             {"placeholders": {"enabled": True}, "priorityClass": {"create": False}}, "priorityClass.name", id="priority"
         ),

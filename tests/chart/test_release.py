@@ -75,17 +75,14 @@ async def test_a_release_comes_is_upgraded_and_goes(real_cluster: ClusterUnderTe
         await cluster.admin.patch(settings, {"data": {"settings.json": "{}"}})
         secret = {"metadata": {"name": "hub"}, "stringData": {"values.yaml": "hub: {baseUrl: /other/}"}}
         await cluster.admin.create(cluster.path("secrets"), secret)
-        notes = run_helm("upgrade", NAME, str(CHART), *there, values={**VALUES, "capacityBuffers": True})
+        notes = run_helm("upgrade", NAME, str(CHART), *there, values={**VALUES, "networkPolicy": {"enabled": False}})
         assert "WARNING: the hub has hub.baseUrl /other/, this chart /jupyter." in notes
         assert (await cluster.admin.get(path))["spec"]["replicas"] == 3
         assert (await cluster.admin.get(settings))["data"] == {"settings.json": "{}"}
         # As `helm test` makes it; Helm leaves it there if it has failed.
         pod = of_kind(rendered(VALUES, release=NAME, namespace=cluster.namespace, with_tests=True), "Pod")
         await create_object(cluster.admin, {**pod, "spec": {**pod["spec"], "nodeSelector": {"none": "none"}}})
-        assert await ours(cluster) - installed == {
-            f"roles/{NAME}-capacity-buffers",
-            f"rolebindings/{NAME}-capacity-buffers",
-        }
+        assert installed - await ours(cluster) == {f"networkpolicies/{NAME}"}
     finally:
         run_helm("uninstall", NAME, *there)
 

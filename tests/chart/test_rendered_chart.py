@@ -74,7 +74,6 @@ def test_the_service_reads_its_settings(tmp_path: Any, monkeypatch: pytest.Monke
     assert service.placeholders == {"gpu-slice": {"min": 2, "max": 20}}
     assert (service.scale_ahead, service.drain_below, service.read_scopes) == ("act", 0.5, {"admin-ui"})
     assert service.user_namespaces
-    assert service.capacity_buffers
     assert service.history == {"keep_days": 365}
     # The settings that the other objects rely on.
     assert service.placeholder_priority_class == of_kind(objects, "PriorityClass")["metadata"]["name"]
@@ -143,9 +142,8 @@ def test_extra_python_and_volumes(tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 @all_of_them(
     "values",
     [
-        pytest.param({"placeholders": {"enabled": False}, "capacityBuffers": False}, id="no-placeholders"),
+        pytest.param({"placeholders": {"enabled": False}}, id="no-placeholders"),
         pytest.param({"userNamespaces": False, "rbac": {}}, id="one-namespace"),
-        pytest.param({"capacityBuffers": False}, id="no-buffers"),
         pytest.param({"rbac": {"create": False}}, id="no-roles"),
         pytest.param({"admissionPolicy": {"create": False}}, id="no-policy"),
         pytest.param({"networkPolicy": {"enabled": False}, "podDisruptionBudget": {"enabled": False}}, id="no-limits"),

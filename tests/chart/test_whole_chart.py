@@ -11,7 +11,7 @@ import yaml
 
 from dra_spawner import names
 from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesError, resource_path
+from dra_spawner.kube.api import resource_path
 from tests.chart.granted_rights import Right, granted, unused
 from tests.chart.hub_release import CHART_VALUES, PLAIN, SLICE, HubRelease
 from tests.chart.hub_use import assert_nothing_was_refused, look, use
@@ -56,17 +56,12 @@ OPTIONS_ELSEWHERE = {
     ("service", "pods", "patch"): (
         "service/test_user_namespaces.py::test_placeholders_are_preempted_with_the_rights_that_are_shipped"
     ),
-    # Another image of placeholders.
-    ("service", "podtemplates", "patch"): (
-        "placeholders/controller/test_capacity_buffers.py::test_a_buffer_instead_of_placeholders_without_devices"
-    ),
 }
 NOTHING: JsonObject = {"networkAttachments": False, "webhooks": False, "allPods": False, "userSecrets": False}
 NETWORKS: JsonObject = {"rbac": {"hub": {"networkAttachments": True}}}
 #: All values that add rules.
 OPTIONS: JsonObject = {
     "userNamespaces": True,
-    "capacityBuffers": True,
     "rbac": {"hub": {"networkAttachments": True, "webhooks": True, "allPods": True, "userSecrets": True}},
     "placeholders": {"targets": {"plain": {"min": 1, "max": 3}}},
 }
@@ -103,7 +98,7 @@ def assert_all_is_used(hub: HubRelease) -> None:
 
 def assert_options_are_used(hub: HubRelease) -> None:
     """The chart's options grant no unused right."""
-    without = merged(hub.values, {"userNamespaces": False, "capacityBuffers": False, "rbac": {"hub": NOTHING}})
+    without = merged(hub.values, {"userNamespaces": False, "rbac": {"hub": NOTHING}})
     always = set(granted(rendered(merged(CHART_VALUES, without), release=hub.release, namespace=hub.namespace)))
     assert len(set(granted(hub.objects)) - always) > 4
     all_are_used(
@@ -203,7 +198,7 @@ def test_two_hubs_in_one_namespace_and_a_third_elsewhere(cluster: WholeCluster, 
         await make_namespaces(cluster, "shared", "other")
         for hub in hubs:
             await hub.install()
-        await gathered(use_all(), use_buffers(other))
+        await gathered(use_all(), look(other))
         await agree(hubs)
 
     async def use_all() -> None:
@@ -223,33 +218,6 @@ def beside(cluster: WholeCluster, name: str, version: str, values: JsonObject | 
     documented = (ROOT / "docs" / "how-to" / "two-hubs.md").read_text().replace("two", name)
     ours, theirs, limits = map(yaml.safe_load, re.findall(r"```yaml\n(.*?)```", documented, re.DOTALL))
     return HubRelease(cluster, "shared", f"{name}-gpus", name, version, merged(ours, limits, values or {}), theirs)
-
-
-async def use_buffers(hub: HubRelease) -> None:
-    """An administrator changes the target of a choice without devices, and then wants none."""
-    path = resource_path(f"{names.AUTOSCALING_GROUP}/v1beta1", "capacitybuffers", hub.namespace)
-    target = f"/services/{hub.service_name}/api/settings/placeholders/plain"
-
-    async def until_there_is(*wanted: int) -> None:
-        async def is_so() -> bool:
-            try:
-                found = (await hub.cluster.api.list(path))["items"]
-            except KubernetesError as error:
-                # The API server prepares a kind when it is listed for the first time.
-                if error.status != 429:
-                    raise
-                return False
-            return [each["spec"]["replicas"] for each in found] == [*wanted]
-
-        await eventually(is_so, f"buffers of {wanted}", shows=hub.cluster.logs)
-
-    await until_there_is(1)
-    await look(hub)
-    async with await hub.browser("admin") as admin:
-        await admin.change(target, {"min": 2, "max": 2})
-        await until_there_is(2)
-        await admin.change(target, {"min": 0, "max": 0})
-        await until_there_is()
 
 
 async def agree(hubs: list[HubRelease]) -> None:

@@ -25,7 +25,6 @@ from tests.cluster.object_paths import has_namespace
 from tests.integration import network_definitions
 from tests.integration.devices import classes, image_list, node_with, priority_class, shareable
 from tests.integration.fork_server import fork_program
-from tests.placeholders.controller import buffer_definition
 
 #: The image of users' servers, which all nodes have.
 SERVER_IMAGE = "this-machine/quick-server:1"
@@ -78,8 +77,8 @@ class WholeCluster:
             await self.api.create(resource_path(_RESOURCE, "resourceslices"), devices)
         for each in classes() if has_gpu_nodes else device_classes():
             await self.api.create(resource_path(_RESOURCE, "deviceclasses"), each)
-        for each in (network_definitions.DEFINITION, buffer_definition.DEFINITION):
-            await self.api.create(resource_path("apiextensions.k8s.io/v1", "customresourcedefinitions"), each)
+        definitions = resource_path("apiextensions.k8s.io/v1", "customresourcedefinitions")
+        await self.api.create(definitions, network_definitions.DEFINITION)
         patient = priority_class(PATIENT, 0, preemptionPolicy="Never")
         await self.api.create(resource_path("scheduling.k8s.io/v1", "priorityclasses"), patient)
         await self._kubelet.wait_schedulable()

@@ -22,7 +22,6 @@ SERVICE_RULES = "-service"
 PLACEHOLDER_RULES = "-placeholders"
 USER_NAMESPACES_RULES = "-placeholders-users"
 NODE_EVENT_RULES = "-node-events"
-CAPACITY_BUFFER_RULES = "-capacity-buffers"
 HUB_USERS_RULES = "-hub-users"
 Rules = Path | str
 SERVICE_ACCOUNT = "dra-spawner-service"
@@ -87,7 +86,7 @@ async def service_token(api: KubernetesApi, namespace: str) -> str:
 
 def manifests(namespace: str) -> list[JsonObject]:
     """All objects of ``dra-spawner manifests``."""
-    installation = Installation(namespace, "hub:1", user_namespaces=True, capacity_buffers=True)
+    installation = Installation(namespace, "hub:1", user_namespaces=True)
     return [obj for obj in yaml.load_all(manifest_text(installation), YAML_LOADER) if obj]
 
 

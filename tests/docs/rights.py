@@ -21,7 +21,6 @@ _READING: Final = frozenset(("get", "list", "watch"))
 _WORDS: Final = {"jupyterhub": "the hub's namespace", "default": "the namespace `default`", "": "all namespaces"}
 _SWITCHES: Final = {
     "-users": "`userNamespaces`",
-    "-capacity-buffers": "`capacityBuffers`",
     "-placeholders": "`placeholders.enabled`",
     "-node-events": "`placeholders.enabled`",
 }
@@ -30,7 +29,7 @@ _SWITCHES: Final = {
 
 def rights_table() -> str:
     """A row for each right of an account: resources, what may be done, where, and with which value of the chart."""
-    text = manifest_text(Installation("jupyterhub", "image:1", user_namespaces=True, capacity_buffers=True))
+    text = manifest_text(Installation("jupyterhub", "image:1", user_namespaces=True))
     objects = [each for each in yaml.safe_load_all(text) if each]
     rules = {(each["kind"], each["metadata"]["name"]): each["rules"] for each in objects if "rules" in each}
     rows = []

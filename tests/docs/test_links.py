@@ -55,7 +55,7 @@ def test_each_page_is_in_the_contents_of_its_directory() -> None:
 @pytest.mark.parametrize(
     ("heading", "anchor"),
     [
-        ("# `CapacityBuffers` instead of placeholders", "capacitybuffers-instead-of-placeholders"),
+        ("# `Placeholders` instead of nodes", "placeholders-instead-of-nodes"),
         ("## What is refused, and when", "what-is-refused-and-when"),
     ],
 )

@@ -10,7 +10,7 @@ def rights(**settings: object) -> set[NeededRight]:
 
 
 def test_with_all_settings_the_rights_of_all_roles_are_needed() -> None:
-    found = rights(user_namespaces=True, capacity_buffers=True)
+    found = rights(user_namespaces=True)
     granted = {
         (group, resource, verb, name, obj["metadata"].get("namespace", ""))
         for obj in manifests("hub")

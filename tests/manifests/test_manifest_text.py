@@ -38,7 +38,6 @@ def test_names_and_addresses_are_those_of_the_installation() -> None:
 def test_only_requested_rights_are_granted() -> None:
     least = {each["metadata"]["name"] for each in objects(Installation("hub", "hub:1"))}
     users = {each["metadata"]["name"] for each in objects(Installation("hub", "hub:1", user_namespaces=True))}
-    buffers = {each["metadata"]["name"] for each in objects(Installation("hub", "hub:1", capacity_buffers=True))}
     prefix = "dra-spawner-hub.dra-spawner"
     assert users - least == {
         f"{prefix}-hub-users",
@@ -46,7 +45,6 @@ def test_only_requested_rights_are_granted() -> None:
         f"{prefix}-placeholders-users",
         f"{prefix}-pods-of-users",
     }
-    assert buffers - least == {"dra-spawner-capacity-buffers"}
     assert least < users
 
 

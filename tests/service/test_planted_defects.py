@@ -16,7 +16,6 @@ from dra_spawner.history.recorder import Recorder
 from dra_spawner.history.settings import HistorySettings
 from dra_spawner.placeholders.controller import placeholder_controller
 from dra_spawner.placeholders.controller.availability import Availability
-from dra_spawner.placeholders.controller.capacity_buffers import CapacityBuffers
 from dra_spawner.placeholders.controller.event_recorder import EventRecorder
 from dra_spawner.placeholders.controller.history_feed import HistoryFeed
 from dra_spawner.placeholders.controller.policy_webhooks import PolicyWebhooks
@@ -34,7 +33,6 @@ from tests.jumping_loop import let_pass, run_jumping
 from tests.service.unstarted_watch import UnstartedWatch, unstarted_controller
 
 OF_CONTROLLER: dict[str, tuple[Any, str]] = {
-    "capacity buffers": (CapacityBuffers, "run"),
     "events": (EventRecorder, "run"),
     "orders": (placeholder_controller, "forget_done_orders"),
 }

@@ -18,7 +18,6 @@ from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.service.application import DRASpawnerService
 from dra_spawner.service.metrics.placeholder_metrics import register_placeholders
 from tests.cluster.access import (
-    CAPACITY_BUFFER_RULES,
     PLACEHOLDER_RULES,
     SERVICE_RULES,
     USER_NAMESPACES_RULES,
@@ -83,15 +82,6 @@ def test_rules_of_user_namespaces_are_the_ones_that_are_used() -> None:
         ("ClusterRole", "", "pods", "patch"),
         ("ClusterRole", "", "namespaces", "list"),
         ("ClusterRole", "", "namespaces", "watch"),
-    }
-
-
-def test_rules_of_capacity_buffers_are_the_ones_that_are_used() -> None:
-    """As tests/placeholders/controller/test_capacity_buffers.py uses them."""
-    verbs = ("create", "delete", "list", "patch")
-    assert rules_of(CAPACITY_BUFFER_RULES) == {
-        *(("Role", names.AUTOSCALING_GROUP, "capacitybuffers", verb) for verb in verbs),
-        *(("Role", "", "podtemplates", verb) for verb in verbs),
     }
 
 

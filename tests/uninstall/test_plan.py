@@ -83,20 +83,6 @@ def test_a_placeholder_and_its_claim_go():
     assert not plan.left
 
 
-@all_of_them(
-    "kind",
-    [
-        ApiKind("autoscaling.x-k8s.io/v1beta1", "capacitybuffers", "CapacityBuffer"),
-        ApiKind("v1", "podtemplates", "PodTemplate"),
-    ],
-)
-def test_capacity_buffers_and_their_templates_go_and_those_of_others_stay(kind: ApiKind):
-    ours = found(kind, f"{names.BUFFER_PREFIX}0123456789abcdef", {**OURS, names.SHAPE: "0123456789abcdef"})
-    plan = decide(ours, found(kind, "of-an-administrator", OURS))
-    assert removed(plan) == {ours.name}
-    assert left(plan).keys() == {"of-an-administrator"}
-
-
 @pytest.mark.promise("`dra-spawner uninstall` removes placeholders, and leaves the device of a running server.")
 def test_a_claim_that_a_server_runs_with_stays_and_its_placeholder_goes():
     claim = found(CLAIMS, "placeholder-1-gpu", {**WARM, **MADE}, consumers=of_pods("placeholder-1", "jupyter-ada"))

@@ -17,13 +17,12 @@ from dra_spawner.placeholders.planner.actions import (
     LabelNode,
     ReservePlaceholder,
 )
-from dra_spawner.placeholders.planner.capacity_buffers import DeleteBuffer, SetBuffer
 
 __all__ = ["KINDS_OF_DECISIONS", "REFUSAL", "decision_of"]
 
 REFUSAL = "refuse-reservation"
 
-KINDS_OF_DECISIONS = (*(each.kind for each in ACTIONS), REFUSAL, SetBuffer.kind, DeleteBuffer.kind)
+KINDS_OF_DECISIONS = (*(each.kind for each in ACTIONS), REFUSAL)
 """Values of `Decision.kind`."""
 
 

@@ -20,7 +20,6 @@ from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.kube.leader import NotLeading
 from dra_spawner.kube.rights import missing_right
 from dra_spawner.owned_tasks import OwnedTasks
-from dra_spawner.placeholders.controller.capacity_buffers import CapacityBuffers
 from dra_spawner.placeholders.controller.cluster_limits import ClusterLimits, pending_uids
 from dra_spawner.placeholders.controller.controller_counts import ControllerCounts
 from dra_spawner.placeholders.controller.done_orders import forget_done_orders
@@ -115,15 +114,6 @@ class PlaceholderController:
         self._followed: tuple[Policy, int, Policy] | None = None
         self._reservation_problem = ""
         self._record = ReservationLog(decisions, self.now, self.name_of)
-        self._buffers = CapacityBuffers(
-            api,
-            settings.placeholders,
-            lambda: self._wanted_policy,
-            decisions,
-            now=self.now,
-            name_of=self.name_of,
-            is_on=settings.capacity_buffers,
-        )
         self._tasks = OwnedTasks()
         self.counts = ControllerCounts()
         decisions.on_append(self.counts.note)
@@ -142,13 +132,8 @@ class PlaceholderController:
     def policy(self) -> Policy:
         """The policy for the published shapes, with the targets of scale-ahead.
 
-        Shapes with a CapacityBuffer have no target. It is the same object until something changes.
+        It is the same object until something changes.
         """
-        return self._buffers.for_pods(self._wanted_policy)
-
-    @property
-    def _wanted_policy(self) -> Policy:
-        """The policy with the targets of scale-ahead, whatever keeps them."""
         configured, version = self._wanted.policy, self.scale_ahead.version
         known = self._followed
         if known is None or known[0] is not configured or known[1] != version:
@@ -200,7 +185,6 @@ class PlaceholderController:
         if self._reconciler is not None:
             found += self._reconciler.problems()
         found += (f"Scale-ahead: {each}." for each in self.scale_ahead.problems(self.now()))
-        found += self._buffers.problems()
         if self._reservation_problem:
             found.append(f"Placeholders: nothing can be reserved: {self._reservation_problem}.")
         return tuple(found)
@@ -279,13 +263,10 @@ class PlaceholderController:
             name_of=self.name_of,
             on_denial=self.counts.note_denial,
         )
-        # Before the first round, which would create placeholders instead.
-        await self._buffers.refresh(may_act)
         self._reconciler = reconciler
         self._reservations = Reservations(reconciler, self.settings.reservation)
         try:
             async with self._tasks as tasks:
-                tasks.begin("capacity buffers", lambda: self._buffers.run(may_act))
                 tasks.begin("events", events.run)
                 tasks.begin("orders", lambda: forget_done_orders(self.operators, self.view, may_act))
                 if self.is_on:

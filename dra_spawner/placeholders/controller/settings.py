@@ -34,8 +34,6 @@ class ControllerSettings:
         Name of the ConfigMap with the published shapes.
     settings_config_map
         Name of the ConfigMap with what people set by the API.
-    capacity_buffers
-        Whether shapes without devices have CapacityBuffers instead of placeholders.
     max_nodes
         The most nodes that there may be, by kind of node.
     has_autoscaler
@@ -49,7 +47,6 @@ class ControllerSettings:
     user_namespaces: bool = False
     shapes_config_map: str = names.SHAPES_CONFIG_MAP
     settings_config_map: str = names.SETTINGS_CONFIG_MAP
-    capacity_buffers: bool = False
     max_nodes: Mapping[str, int] = field(default_factory=dict)
     has_autoscaler: bool = False
 

@@ -82,7 +82,6 @@ app.kubernetes.io/component: service
 {{- $_ := set $settings "placeholder_priority_class" (include "dra-spawner.priorityClass" .) -}}
 {{- if .Values.placeholders.enabled }}{{ $_ := set $settings "placeholders" .Values.placeholders.targets }}{{ end -}}
 {{- if .Values.userNamespaces }}{{ $_ := set $settings "user_namespaces" true }}{{ end -}}
-{{- if and .Values.placeholders.enabled .Values.capacityBuffers }}{{ $_ := set $settings "capacity_buffers" true }}{{ end -}}
 {{- $history := dict "keep_days" .Values.history.keepDays -}}
 {{- with .Values.history.url }}{{ $_ := set $history "url" . }}{{ end -}}
 {{- $_ := set $settings "history" $history -}}
