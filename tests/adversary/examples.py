@@ -275,8 +275,8 @@ def events() -> list[Json]:
 EXAMPLES: Final[Mapping[str, Callable[[], list[Json]]]] = {
     "adminnetworkpolicies": workloads.admin_policies,
     "baselineadminnetworkpolicies": workloads.admin_policies,
-    "ciliumclusterwidenetworkpolicies": workloads.cilium_policies,
-    "ciliumnetworkpolicies": workloads.cilium_policies,
+    "ciliumclusterwidenetworkpolicies": workloads.admin_policies,
+    "ciliumnetworkpolicies": workloads.admin_policies,
     "clusternetworkpolicies": workloads.admin_policies,
     "configmaps": config_maps,
     "daemonsets": workloads.daemon_sets,

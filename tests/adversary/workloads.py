@@ -67,25 +67,6 @@ def priority_classes() -> list[Json]:
     return [{"metadata": {"name": "placeholder", "labels": {}}}]
 
 
-def cilium_policies() -> list[Json]:
-    """A policy with each part that is read."""
-    expressions = [{"key": "k8s:k", "operator": "In", "values": ["v"]}]
-    selector = {"matchLabels": {"k8s:component": "hub"}, "matchExpressions": expressions}
-    ports = {"toPorts": [{"ports": [{"port": "8000", "endPort": 9000, "protocol": "TCP"}]}]}
-    spec = {
-        "endpointSelector": selector,
-        "ingress": [{"fromEndpoints": [selector], **ports}],
-        "egress": [{"toEndpoints": [selector], **ports}, {"toEntities": ["cluster"]}],
-    }
-    refusing = {**spec, "ingressDeny": [{}], "egressDeny": [{}], "enableDefaultDeny": {"egress": False}}
-    of_nodes = {**spec, "nodeSelector": selector}
-    parts = (("c", spec, spec), ("d", refusing, refusing), ("e", of_nodes, of_nodes))
-    return [
-        {"metadata": {"name": name, "namespace": "hub", "labels": {}}, "spec": first, "specs": [second]}
-        for name, first, second in parts
-    ]
-
-
 def admin_policies() -> list[Json]:
-    """A policy of an administrator for all namespaces."""
+    """A policy of an administrator for all namespaces, or of Cilium."""
     return [{"metadata": {"name": "a", "labels": {}}}]

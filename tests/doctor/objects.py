@@ -124,11 +124,6 @@ def policy(name: str, labels: Json, **spec: Any) -> Json:
     return named(name, spec={"podSelector": {"matchLabels": labels}, "policyTypes": types, **spec})
 
 
-def cilium(labels: Json | None = None, **spec: Any) -> Json:
-    """A CiliumNetworkPolicy for the hub, if no labels are given."""
-    return named("p", spec={"endpointSelector": {"matchLabels": HUB_LABELS if labels is None else labels}, **spec})
-
-
 def sound(**changes: Any) -> DoctorFacts:
     """A cluster with which nothing is wrong, changed."""
     facts: Json = {

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from dra_spawner.doctor.cilium_policies import NAMESPACE_LABEL, NotTranslated, network_policies_of
 from dra_spawner.doctor.facts import DoctorFacts
 from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject, rules_of
 from dra_spawner.doctor.network_policies import Peer, closing_policies
@@ -39,7 +38,7 @@ OTHER_POLICIES: Final = DoctorRule(
     "other-policies",
     Subject.PATHS,
     (Severity.INFO,),
-    "policies of Cilium, or of administrators for all namespaces, are in force; some of them were not evaluated",
+    "policies of Cilium, or of administrators for all namespaces, are in force; they were not evaluated",
     "if hub and service do not reach each other: rules for their pods, not for addresses",
 )
 
@@ -48,27 +47,18 @@ NETWORK_RULES: Final = rules_of(globals())
 
 def network_findings(facts: DoctorFacts) -> Iterator[DoctorFinding]:
     """Findings about network policies."""
-    policies: list[JsonObject] = list(facts.network_policies or ())
-    unknown: list[str] = []
-    for kind, objects in facts.other_policies.items():
-        if objects is None:
-            unknown.append(kind)
-        for each in objects or ():
-            try:
-                if not kind.startswith(_CILIUM):
-                    raise NotTranslated(kind)
-                policies += network_policies_of(each, kind)
-            except NotTranslated:
-                unknown.append(f"{kind} {name_of(each)}")
-    yield from _ways(facts, policies, unknown)
-    yield from _others(facts, unknown)
+    others = [f"{kind} {name_of(each)}" for kind, objects in facts.other_policies.items() for each in objects or ()]
+    yield from _ways(
+        facts, facts.network_policies or (), are_all=not others and None not in facts.other_policies.values()
+    )
+    if others:
+        yield _others(others)
 
 
-def _ways(facts: DoctorFacts, policies: list[JsonObject], unknown: list[str]) -> Iterator[DoctorFinding]:
+def _ways(facts: DoctorFacts, policies: Sequence[JsonObject], *, are_all: bool) -> Iterator[DoctorFinding]:
     pods = facts.hub_namespace_pods or ()
     service = next((each for each in pods if is_ours(each)), None)
-    # A policy of Kubernetes may open a way that a policy of Cilium closes.
-    if service is None or not policies or facts.network_policies is None:
+    if service is None or not policies:
         return
     ends = {part: next((each for each in pods if component_of(each) == part), None) for part in ("hub", "proxy")}
     serving, asking = _peer(facts, service, _SERVICE_PORT), _peer(facts, service)
@@ -77,9 +67,8 @@ def _ways(facts: DoctorFacts, policies: list[JsonObject], unknown: list[str]) ->
         ways.append(("service", asking, "hub", _peer(facts, ends["hub"], _HUB_PORT)))
     for source_name, source, target_name, target in ways:
         way = f"the way from the {source_name} to the {target_name} (port {target.port})"
-        # A policy that was not understood may open the way, or close it.
         if closing := closing_policies(policies, source, target):
-            if not unknown:
+            if are_all:  # else one of another kind may open the way
                 yield _closed(f"Network policies close {way}: {', '.join(closing)}.", closing, Severity.ERROR)
         elif facts.has_cilium and (closing := closing_policies(policies, source, target, blocks_cover_pods=False)):
             yield _closed(
@@ -91,26 +80,22 @@ def _ways(facts: DoctorFacts, policies: list[JsonObject], unknown: list[str]) ->
 
 
 def _closed(sentence: str, closing: tuple[str, ...], severity: Severity) -> DoctorFinding:
-    where = closing[0] if " " in closing[0] else f"NetworkPolicy {closing[0]}"
-    return NETWORK_POLICY.finding(sentence, _NOTES, where, severity)
+    return NETWORK_POLICY.finding(sentence, _NOTES, f"NetworkPolicy {closing[0]}", severity)
 
 
-def _others(facts: DoctorFacts, unknown: list[str]) -> Iterator[DoctorFinding]:
-    found = [f"{kind} {name_of(each)}" for kind, objects in facts.other_policies.items() for each in objects or ()]
-    if not found:
-        return
-    parts = [f"Network policies of other kinds are in force: {_listed(found)}."]
+def _others(found: list[str]) -> DoctorFinding:
+    parts = [
+        f"Network policies of other kinds are in force and were not evaluated: {_listed(found)}.",
+        "Only an attempt from the pod shows whether the way between hub, proxy and service is open.",
+    ]
     if any(each.startswith(_CILIUM) for each in found):
         parts.append("With Cilium, rules for blocks of addresses, such as private ones, do not count for pods.")
-    if unknown:
-        parts.append(f"Not evaluated: {_listed(unknown)}; only an attempt from the pod shows whether the way is open.")
-    yield OTHER_POLICIES.finding(" ".join(parts), _ALLOW, found[0])
+    return OTHER_POLICIES.finding(" ".join(parts), _ALLOW, found[0])
 
 
 def _peer(facts: DoctorFacts, pod: JsonObject, port: int = 0) -> Peer:
     address = str((pod.get("status") or {}).get("podIP") or "")
-    labels = {**labels_of(pod), NAMESPACE_LABEL: facts.namespace}
-    return Peer(labels, address, port, "http" if port else "")
+    return Peer(labels_of(pod), address, port, "http" if port else "")
 
 
 def _listed(texts: list[str]) -> str:
