@@ -14,7 +14,6 @@ from io import TextIOWrapper
 from typing import Any, Final, TypeAlias
 
 from dra_spawner import __version__, names
-from dra_spawner.completion import SHELLS, command_tree, completion_script
 from dra_spawner.project_links import project_links
 from dra_spawner.user_server import whoami_arguments
 
@@ -180,13 +179,15 @@ def _add_completion(commands: _Commands, parser: argparse.ArgumentParser) -> Non
         description="Print a script by which a shell completes commands, options and their values.",
         epilog="examples:\n"
         "  source <(dra-spawner completion bash)                                    in ~/.bashrc\n"
-        "  source <(dra-spawner completion zsh)                                     in ~/.zshrc, after compinit\n"
+        "  eval \"$(dra-spawner completion zsh)\"                                    in ~/.zshrc, after compinit\n"
         "  dra-spawner completion fish > ~/.config/fish/completions/dra-spawner.fish",
     )
-    command.add_argument("shell", choices=SHELLS, help="the shell")
+    command.add_argument("shell", choices=("bash", "fish", "zsh"), help="the shell")
 
     def run(options: argparse.Namespace) -> int:
-        sys.stdout.write(completion_script(options.shell, command_tree(parser)))
+        from dra_spawner.completion import completion_script
+
+        sys.stdout.write(completion_script(options.shell, parser))
         return 0
 
     command.set_defaults(run=run)
