@@ -179,7 +179,7 @@ def _add_completion(commands: _Commands, parser: argparse.ArgumentParser) -> Non
         description="Print a script by which a shell completes commands, options and their values.",
         epilog="examples:\n"
         "  source <(dra-spawner completion bash)                                    in ~/.bashrc\n"
-        "  eval \"$(dra-spawner completion zsh)\"                                    in ~/.zshrc, after compinit\n"
+        '  eval "$(dra-spawner completion zsh)"                                    in ~/.zshrc, after compinit\n'
         "  dra-spawner completion fish > ~/.config/fish/completions/dra-spawner.fish",
     )
     command.add_argument("shell", choices=("bash", "fish", "zsh"), help="the shell")

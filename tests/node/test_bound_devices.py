@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.placeholders.planner.placement import PlacementKind
+from dra_spawner.placeholders.placement_kind import PlacementKind
 from tests.cluster.under_test import ClusterUnderTest
 from tests.placeholders.controller.objects import shape
 from tests.polling import eventually

@@ -11,8 +11,8 @@ from itertools import pairwise
 import pytest
 
 from dra_spawner.history.decision_log import Decision
+from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.creation_limits import Setback
-from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.policy import Policy
 from tests.cluster.under_test import ClusterUnderTest
 from tests.placeholders.controller.objects import shape

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from dra_spawner import names
-from dra_spawner.placeholders.planner.placement import PlacementKind
+from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.policy import Readiness
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.under_test import ClusterUnderTest

@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from dra_spawner.history.decision_log import NumberedDecision
+from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.actions import DeletePlaceholder, Hold
-from dra_spawner.placeholders.planner.placement import PlacementKind
 
 __all__ = ["ControllerCounts"]
 

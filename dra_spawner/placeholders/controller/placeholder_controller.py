@@ -40,12 +40,12 @@ from dra_spawner.placeholders.controller.settings_store import SettingsStore
 from dra_spawner.placeholders.controller.shapes_source import ShapesSource
 from dra_spawner.placeholders.controller.steady_clock import SteadyClock
 from dra_spawner.placeholders.controller.wanted_policy import PolicySources, WantedPolicies, WantedPolicy
+from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.choice_names import find_choice
 from dra_spawner.placeholders.planner.cluster_index import ClusterIndex
 from dra_spawner.placeholders.planner.decide import Decisions
 from dra_spawner.placeholders.planner.operator_settings import MAX_ORDERS, OperatorSettings, StoredOrder
 from dra_spawner.placeholders.planner.orders import RefusedOrder, ordered_placeholder
-from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.published_shapes import PublishedShapes
 from dra_spawner.placeholders.planner.quotas import Quota

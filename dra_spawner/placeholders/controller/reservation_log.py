@@ -10,8 +10,8 @@ from typing import Final
 from dra_spawner.history.decision_log import Decision, DecisionLog
 from dra_spawner.placeholders.controller.decision_words import REFUSAL
 from dra_spawner.placeholders.controller.reservations import ReservedPlacement
+from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.actions import ReservePlaceholder
-from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.shapes import Shape
 
 __all__ = ["ReservationLog"]

@@ -10,7 +10,8 @@ from typing import Final, TypeAlias
 
 from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.placeholders.controller.reconciler import Reconciler
-from dra_spawner.placeholders.planner.placement import Placement, PlacementKind, find_placement
+from dra_spawner.placeholders.placement_kind import PlacementKind
+from dra_spawner.placeholders.planner.placement import Placement, find_placement
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.reservation import decide_reservation
 from dra_spawner.placeholders.planner.safeguards import hold_reason

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import StrEnum
 from types import MappingProxyType
 
 from dra_spawner import names
 from dra_spawner.dra.budget import SearchStopped
+from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.busyness import NodesBusyness
 from dra_spawner.placeholders.planner.drained_nodes import drained_node_for, drained_reason
 from dra_spawner.placeholders.planner.hypothetical_pods import simulated_user
@@ -29,23 +29,6 @@ from dra_spawner.simulator.snapshot import Snapshot, Undecided
 _MAX_REASONS = 3
 NO_NODE = "there is no node"
 """Answer of `summarize_refusals` where no node refuses."""
-
-
-class PlacementKind(StrEnum):
-    """How a server gets its node."""
-
-    #: A warm placeholder is handed over, or preempted if it has no claims.
-    WARM = "warm"
-    #: A placeholder is deleted; the server gets its claims, and starts when it is gone.
-    AFTER_PLACEHOLDER = "after-placeholder"
-    #: Capacity is free.
-    FRESH = "fresh"
-    #: Placeholders of other shapes are preempted.
-    PREEMPTED = "preempt"
-    #: A new node is needed.
-    SCALE_UP = "scale-up"
-    #: No known kind of node can ever run it.
-    NEVER = "never"
 
 
 @dataclass(frozen=True, slots=True)

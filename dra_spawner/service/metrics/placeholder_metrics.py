@@ -12,9 +12,9 @@ from prometheus_client.registry import Collector
 from dra_spawner.placeholders.controller.availability import PlaceholderCounts, count_placeholders
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.lifecycle import Cause, PlaceholderState
+from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.actions import Hold
 from dra_spawner.placeholders.planner.choice_names import is_combination
-from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.view import View, age, reservation_of
 
 __all__ = ["register_placeholders"]

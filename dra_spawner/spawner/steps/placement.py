@@ -11,7 +11,7 @@ from dra_spawner import names
 from dra_spawner.dra.preparation import PreparedFor, prepared_for
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesError
-from dra_spawner.placeholders.planner.placement import PlacementKind
+from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.shape_definition import definition_of
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.profiles.drivers import drivers_prepare_for

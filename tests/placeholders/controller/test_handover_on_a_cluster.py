@@ -11,7 +11,7 @@ import pytest
 from dra_spawner import names
 from dra_spawner.devcluster.kubelet.container_runtime import ContainerLaunch, FakeContainer
 from dra_spawner.dra.preparation import PreparedFor
-from dra_spawner.placeholders.planner.placement import PlacementKind
+from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.policy import ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.claims import ObjectKey

@@ -11,7 +11,7 @@ from typing import Any
 
 from dra_spawner import names
 from dra_spawner.kube.cluster_watch import Change
-from dra_spawner.placeholders.planner.placement import PlacementKind
+from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.policy import Grace, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.cluster_objects import Kind

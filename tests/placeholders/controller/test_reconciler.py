@@ -8,7 +8,7 @@ from dataclasses import replace
 from dra_spawner import names
 from dra_spawner.placeholders.controller.expectations import Expectations
 from dra_spawner.placeholders.controller.reservations import Reservations
-from dra_spawner.placeholders.planner.placement import PlacementKind
+from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.policy import ReplicaRange
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import device_class, shareable, whole

@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 from dra_spawner.history.decision_log import Decision, DecisionLog
 from dra_spawner.placeholders.controller.reservation_log import ReservationLog
 from dra_spawner.placeholders.controller.reservations import ReservedPlacement
-from dra_spawner.placeholders.planner.placement import Placement, PlacementKind
+from dra_spawner.placeholders.placement_kind import PlacementKind
+from dra_spawner.placeholders.planner.placement import Placement
 from tests.placeholders.planner.objects import GPU
 
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)

@@ -10,8 +10,8 @@ import pytest
 from dra_spawner.kube.api import KubernetesError
 from dra_spawner.placeholders.controller.backoff import Backoff
 from dra_spawner.placeholders.controller.reservations import OnHold, ReservedPlacement
+from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.actions import ReservePlaceholder
-from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.policy import ReplicaRange
 from dra_spawner.simulator.claims import ObjectKey
 from tests.cluster.fault_proxy import Fault

@@ -9,10 +9,10 @@ from datetime import timedelta
 
 from dra_spawner.dra.devices import DeviceId
 from dra_spawner.dra.quantity import Quantity
+from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeletePlaceholder
 from dra_spawner.placeholders.planner.decide import Decisions
 from dra_spawner.placeholders.planner.limits import Limit
-from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.policy import Budget, Grace, Policy, Renewal, ReplicaRange
 from dra_spawner.placeholders.planner.published_shapes import (
     PublishedShapes,

@@ -17,9 +17,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from dra_spawner import names
+from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.actions import DeletePlaceholder
 from dra_spawner.placeholders.planner.decide import Decisions
-from dra_spawner.placeholders.planner.placement import PlacementKind, find_placement
+from dra_spawner.placeholders.planner.placement import find_placement
 from dra_spawner.placeholders.planner.planner_state import PlannerState
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape

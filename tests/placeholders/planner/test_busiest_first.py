@@ -9,10 +9,10 @@ from fractions import Fraction
 import pytest
 
 from dra_spawner import names
+from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.busyness import NodesBusyness
 from dra_spawner.placeholders.planner.cluster_index import ClusterIndex
 from dra_spawner.placeholders.planner.hypothetical_pods import simulated_user
-from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.placeholders.planner.view import is_labelled
 from tests.examples import example_count

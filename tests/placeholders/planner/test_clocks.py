@@ -6,8 +6,9 @@ from datetime import timedelta
 
 from dra_spawner import names
 from dra_spawner.placeholders.lifecycle import Cause
+from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.actions import DeletePlaceholder, Hold
-from dra_spawner.placeholders.planner.placement import PlacementKind, find_placement
+from dra_spawner.placeholders.planner.placement import find_placement
 from dra_spawner.placeholders.planner.policy import Budget, Policy
 from dra_spawner.simulator.claims import ObjectKey
 from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, gpu_claim

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from dra_spawner import names
+from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.actions import DeletePlaceholder
 from dra_spawner.placeholders.planner.hypothetical_pods import simulated_user
 from dra_spawner.placeholders.planner.node_conditions import (
@@ -19,7 +20,7 @@ from dra_spawner.placeholders.planner.node_conditions import (
     requiring_readiness,
 )
 from dra_spawner.placeholders.planner.outlook import BusyServers, OutlookState, Supply, find_outlook
-from dra_spawner.placeholders.planner.placement import Placement, PlacementKind
+from dra_spawner.placeholders.planner.placement import Placement
 from dra_spawner.placeholders.planner.pod_shapes import OwnShapes
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.placeholders.planner.view import View

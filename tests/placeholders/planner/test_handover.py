@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from dra_spawner.placeholders.lifecycle import Cause
+from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.actions import AddConsumer, CreatePlaceholder, DeleteClaim, DeletePlaceholder
-from dra_spawner.placeholders.planner.placement import Placement, PlacementKind
+from dra_spawner.placeholders.planner.placement import Placement
 from dra_spawner.placeholders.planner.safeguards import safeguard_of
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.placeholders.planner.view import Placeholder

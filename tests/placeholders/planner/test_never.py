@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from dra_spawner.placeholders.planner.placement import Placement, PlacementKind, find_placement
+from dra_spawner.placeholders.placement_kind import PlacementKind
+from dra_spawner.placeholders.planner.placement import Placement, find_placement
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.shapes import Shape
 from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, gpu_claim, user_shape

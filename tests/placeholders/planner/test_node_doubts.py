@@ -7,10 +7,10 @@ from dataclasses import replace
 from dra_spawner import names
 from dra_spawner.dra.devices import Attribute, AttributeKind
 from dra_spawner.placeholders.lifecycle import PlaceholderState
+from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder
 from dra_spawner.placeholders.planner.busyness import NodesBusyness
 from dra_spawner.placeholders.planner.outlook import BusyServers, OutlookState, Supply, find_outlook
-from dra_spawner.placeholders.planner.placement import PlacementKind
 from tests.placeholders.planner.objects import GPU, NAMESPACE, SHARE, gpu_claim
 from tests.placeholders.planner.world import World, policy_for
 

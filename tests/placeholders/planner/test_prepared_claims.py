@@ -12,10 +12,11 @@ import pytest
 from dra_spawner import names
 from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.placeholders.lifecycle import Cause
+from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.actions import AddConsumer, CreatePlaceholder, DeletePlaceholder
 from dra_spawner.placeholders.planner.outlook import BusyServers, OutlookState, Supply, find_outlook
 from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings, placeholder_pod
-from dra_spawner.placeholders.planner.placement import Placement, PlacementKind
+from dra_spawner.placeholders.planner.placement import Placement
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.prepared_claims import unnamed_claims
 from dra_spawner.placeholders.planner.reservation import decide_reservation

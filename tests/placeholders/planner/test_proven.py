@@ -6,8 +6,8 @@ from dataclasses import replace
 from itertools import pairwise
 
 from dra_spawner.placeholders.lifecycle import Cause
+from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder
-from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.policy import Renewal
 from dra_spawner.placeholders.planner.view import Placeholder
 from dra_spawner.simulator.pods import Pod

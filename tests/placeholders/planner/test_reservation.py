@@ -8,8 +8,9 @@ from datetime import timedelta
 import pytest
 
 from dra_spawner.placeholders.lifecycle import IllegalEvent, PlaceholderState
+from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.actions import ReservedClaim
-from dra_spawner.placeholders.planner.placement import PlacementKind, find_placement
+from dra_spawner.placeholders.planner.placement import find_placement
 from dra_spawner.placeholders.planner.reservation import decide_reservation
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.claims import ObjectKey

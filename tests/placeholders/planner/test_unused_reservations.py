@@ -8,8 +8,8 @@ import pytest
 
 from dra_spawner import names
 from dra_spawner.placeholders.lifecycle import Cause
+from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeletePlaceholder, LabelPod
-from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.view import Placeholder, Reservation
 from dra_spawner.simulator.claims import ObjectKey
 from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, gpu_claim

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dra_spawner.placeholders.planner.placement import PlacementKind
+from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.spawner.placement.answer import InvalidAnswer, PlacementAnswer, read_answer
 from tests.all_of_them import all_of_them
 from tests.examples import example_count
