@@ -48,19 +48,13 @@ class ReportFacts:
 
 
 def html_report(kinds: Sequence[KindReport], facts: ReportFacts) -> str:
-    """The page, which is the same for the same input and seed.
-
-    Raises
-    ------
-    ImportError
-        If matplotlib is not installed.
-    """
-    sections = [_section(each, number, facts) for number, each in enumerate(kinds)]
+    """The page, which is the same for the same input and seed."""
+    sections = [_section(each, facts) for each in kinds]
     page = _TEMPLATES.load("report.html").generate(sections=sections, facts=facts, version=__version__, zone=facts.zone)
     return page.decode()
 
 
-def _section(kind: KindReport, number: int, facts: ReportFacts) -> Mapping[str, Any]:
+def _section(kind: KindReport, facts: ReportFacts) -> Mapping[str, Any]:
     """Values of the template for a kind of node."""
     points = [PolicyPoint(each.policy, each.idle_hours_a_day, each.hit_rate) for each in kind.results]
     fixed = [PolicyPoint(str(each), found.idle_hours_a_day, found.hit_rate) for each, found in kind.frontier.items()]
@@ -76,17 +70,15 @@ def _section(kind: KindReport, number: int, facts: ReportFacts) -> Mapping[str, 
         "verdicts": [_verdict(each.result, kind.frontier) for each in kind.in_detail],
         "headings": HEADINGS,
         "rows": [cells(each) for each in kind.results],
-        "frontier": frontier_svg(points, fixed, prefix=f"f{number}-") if first.launches else "",
-        "policies": [
-            _policy(each, kind.profile, f"p{number}-{index}-", facts.zone) for index, each in enumerate(kind.in_detail)
-        ],
+        "frontier": frontier_svg(points, fixed) if first.launches else "",
+        "policies": [_policy(each, kind.profile, facts.zone) for each in kind.in_detail],
         "facts": [*_kind_facts(scenario.kind), *_scenario_facts(kind)],
         "settings_of": [each.name for each in kind.policies if each.uses_calendar],
         "settings": list(_settings([each.settings for each in kind.policies if each.uses_calendar])),
     }
 
 
-def _policy(report: PolicyReport, profile: str, prefix: str, zone: tzinfo) -> Mapping[str, Any]:
+def _policy(report: PolicyReport, profile: str, zone: tzinfo) -> Mapping[str, Any]:
     """Values of the template for a policy in detail."""
     result, timeline = report.result, report.result.timeline
     assert timeline is not None
@@ -100,21 +92,21 @@ def _policy(report: PolicyReport, profile: str, prefix: str, zone: tzinfo) -> Ma
         rows.append(miss_row(miss, profile, zone, outcome=outcome))
     return {
         "name": result.policy,
-        "timeline": _timeline(timeline, zone, f"{prefix}all-", "All days"),
+        "timeline": _timeline(timeline, zone, "All days"),
         "step": _span(steps(timeline).length),
         "day": day,
-        "day_timeline": _day(timeline, day, result, zone, f"{prefix}day-"),
+        "day_timeline": _day(timeline, day, result, zone),
         "day_step": _span(steps(timeline, day.begin, day.end).length) if day is not None else "",
         "misses": miss_table(rows) if rows else "",
         "uses_calendar": report.policy.uses_calendar,
     }
 
 
-def _timeline(timeline: Timeline, zone: tzinfo, prefix: str, label: str) -> str:
-    return timeline_svg(steps(timeline), zone, prefix=prefix, label=label) if timeline.launches else ""
+def _timeline(timeline: Timeline, zone: tzinfo, label: str) -> str:
+    return timeline_svg(steps(timeline), zone, label=label) if timeline.launches else ""
 
 
-def _day(timeline: Timeline, day: DayOfTimeline | None, result: ReplayResult, zone: tzinfo, prefix: str) -> str:
+def _day(timeline: Timeline, day: DayOfTimeline | None, result: ReplayResult, zone: tzinfo) -> str:
     if day is None:
         return ""
     marks = [
@@ -123,7 +115,7 @@ def _day(timeline: Timeline, day: DayOfTimeline | None, result: ReplayResult, zo
         if each.begins < day.end and each.ends > day.begin
     ]
     found = steps(timeline, day.begin, day.end)
-    return timeline_svg(found, zone, prefix=prefix, label=f"{day.day:%A %Y-%m-%d}", marks=marks)
+    return timeline_svg(found, zone, label=f"{day.day:%A %Y-%m-%d}", marks=marks)
 
 
 def _verdict(result: ReplayResult, frontier: Mapping[int, ReplayResult]) -> str:
@@ -188,8 +180,8 @@ def _value(value: object) -> str:
 
 def _span(minutes: int) -> str:
     """A duration in its largest whole unit."""
-    for length, unit in ((1440, "day"), (60, "hour")):
+    for length, unit in ((1440, "day"), (60, "hour"), (1, "minute")):
         if minutes >= length and minutes % length == 0:
             number = minutes // length
-            return unit if number == 1 else f"{number} {unit}s"
-    return "minute" if minutes == 1 else f"{minutes} minutes"
+            return f"one {unit}" if number == 1 else f"{number} {unit}s"
+    return "0 minutes"

@@ -78,7 +78,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--report",
         default="",
         metavar="FILE",
-        help="also write a page with plots (.html; it needs matplotlib: pip install 'dra-spawner[report]')",
+        help="also write a page with plots (.html)",
     )
     command.add_argument(
         "--learn-days",

@@ -34,7 +34,6 @@ from dra_spawner.replay.report_data import KindReport, detailed_policies, kind_r
 from dra_spawner.replay.results import ReplayResult
 from dra_spawner.replay.trace_reader import LONGEST_GAP, TraceRows, read_trace
 from dra_spawner.replay.traces import Trace
-from dra_spawner.reports.plots import MISSING, can_plot
 from dra_spawner.reports.printable import printable
 
 __all__ = ["SimulateOptions", "run_simulate"]
@@ -124,8 +123,6 @@ def _check_report(file: str) -> None:
     """Raise an error if the report cannot be written, before the replays begin."""
     if not file:
         return
-    if not can_plot():
-        raise ValueError(f"--report cannot draw plots, as {MISSING}")
     path = Path(file)
     if path.is_dir():
         raise InputError(file, 0, "", "is a directory; --report needs the name of a file")

@@ -9,7 +9,7 @@ from typing import Final
 
 from dra_spawner.history.database import HistoryDatabase
 from dra_spawner.reports.history_misses import MissReport, read_miss_report
-from dra_spawner.reports.plots import can_plot, timeline_svg
+from dra_spawner.reports.plots import timeline_svg
 from dra_spawner.reports.timeline import steps
 from dra_spawner.service.blocking_calls import in_daemon_thread
 
@@ -69,14 +69,14 @@ class WeeklyMisses:
         return self._found
 
     async def picture(self, report: MissReport) -> str:
-        """The timeline of a report as inline SVG, drawn once; empty without launches, or without matplotlib."""
+        """The timeline of a report as inline SVG, drawn once; empty without launches."""
         if self._picture is None or self._picture[0] is not report:
             self._picture = report, await asyncio.to_thread(_drawn, report)
         return self._picture[1]
 
 
 def _drawn(report: MissReport) -> str:
-    if not report.launches or not can_plot():
+    if not report.launches:
         return ""
     found = steps(report.timeline, most=_MAX_STEPS)
-    return timeline_svg(found, UTC, prefix="week-", label="Launches of the last seven days")
+    return timeline_svg(found, UTC, label="Launches of the last seven days")

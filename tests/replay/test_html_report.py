@@ -19,7 +19,6 @@ from dra_spawner.placeholders.planner.demand.settings import DemandSettings
 from dra_spawner.replay.cluster_file import parse_cluster
 from dra_spawner.replay.policy_names import parse_policy
 from dra_spawner.replay.report_data import detailed_policies
-from dra_spawner.reports import plots
 from tests.all_of_them import all_of_them
 
 CLUSTER = """
@@ -207,22 +206,6 @@ def test_rows_that_were_left_out_are_listed(capsys: pytest.CaptureFixture[str], 
 def test_the_same_seed_makes_the_same_page(capsys: pytest.CaptureFixture[str], files: tuple[str, str]) -> None:
     first, again, other = (report(capsys, files, "--seed", seed) for seed in ("1", "1", "2"))
     assert first == again != other
-
-
-def test_without_matplotlib_a_sentence_names_the_package_to_install(
-    capsys: pytest.CaptureFixture[str], files: tuple[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = Path(files[0]).parent / "report.html"
-    monkeypatch.setattr(plots, "find_spec", lambda name: None)
-    code = main(["simulate", *files, "--report", str(path)])
-    captured = capsys.readouterr()
-    assert (code, captured.out) == (2, "")
-    assert captured.err == (
-        "dra-spawner simulate: --report cannot draw plots, as matplotlib is not installed:"
-        " pip install 'dra-spawner[report]'\n"
-    )
-    assert not path.exists()
-    assert main(["simulate", *files, "--policy", "none"]) == 0
 
 
 def test_a_file_that_cannot_be_written_is_reported_before_the_work(

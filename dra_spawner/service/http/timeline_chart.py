@@ -1,18 +1,15 @@
-"""The timeline as SVG for a page with a strict content security policy: classes instead of styles, and no script.
-
-The small plotting libraries for browsers, such as uPlot, are in no Python package, and files that were fetched are not
-committed; matplotlib with what it needs is an optional dependency of 130 MB. Four panels need neither.
-"""
+"""The timeline as SVG; the page's style sheet has the colours of its classes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
-from xml.etree.ElementTree import Element, SubElement, tostring
+from xml.etree.ElementTree import Element, SubElement
 
 from dra_spawner.calendars.occurrences import Occurrence
 from dra_spawner.placeholders.planner.demand.minutes import MINUTES_A_DAY, datetime_of, minute_of
+from dra_spawner.reports.svg_parts import add_line, add_rect, add_text, figure_ticks, svg_text, written
 from dra_spawner.service.http.page_words import span
 from dra_spawner.service.http.timeline_figures import TimelineFigures, TimelineStep
 
@@ -82,11 +79,11 @@ class _Chart:
         found, steps = self._found, self._found.steps
         self._calendar()
         launches = [max(each.launches or 0, each.usual or 0) for each in steps]
-        self._panel("Launches", 104, _ticks(max(launches, default=0)), _number, self._launches)
+        self._panel("Launches", 104, figure_ticks(max(launches, default=0)), written, self._launches)
         longest = max((each.high_seconds or 0 for each in steps), default=0)
         self._panel("Wait for a node", 84, _time_ticks(longest), span, self._waits)
         highest = [max(each.warm or 0, each.target or 0, each.forecast or 0) for each in steps]
-        self._panel("Placeholders", 104, _ticks(max(highest, default=0)), _number, self._placeholders)
+        self._panel("Placeholders", 104, figure_ticks(max(highest, default=0)), written, self._placeholders)
         height = self._top - _GAP + _AXIS
         self._root.set("viewBox", f"0 0 {self._width} {height:g}")
         label = f"Timeline from {_time(found.begin)} to {_time(found.end)} UTC. The table below has its figures."
@@ -94,8 +91,7 @@ class _Chart:
         self._grid(height - _AXIS)
         self._root.append(self._panels)
         self._hover(height - _AXIS)
-        # Void elements do not exist in SVG within HTML.
-        return tostring(self._root, encoding="unicode", short_empty_elements=False)
+        return svg_text(self._root)
 
     # --- axes ---------------------------------------------------------------------------------------------------------
 
@@ -106,17 +102,19 @@ class _Chart:
 
     def _grid(self, bottom: float) -> None:
         found = self._found
-        _rect(self._root, "coming", self._x(found.now), 0, self._width - _RIGHT - self._x(found.now), bottom)
+        add_rect(self._root, self._x(found.now), 0, self._width - _RIGHT - self._x(found.now), bottom, class_="coming")
         pixels_an_hour = self._x(found.begin + 60) - self._x(found.begin)
         hours = next((each for each in _TICK_HOURS if each * pixels_an_hour >= _TICK_PIXELS), _TICK_HOURS[-1])
         first = -(-found.begin // (hours * 60)) * hours * 60
         for minute in range(first, found.end + 1, hours * 60):
-            _line(self._root, "grid", self._x(minute), 0, self._x(minute), bottom)
+            add_line(self._root, self._x(minute), 0, self._x(minute), bottom, class_="grid")
             if self._x(minute) < self._width - _RIGHT - 14:
                 is_day = minute % MINUTES_A_DAY == 0
-                _text(self._root, _day(minute) if is_day else _time(minute), self._x(minute), bottom + 15, "tick")
+                add_text(
+                    self._root, _day(minute) if is_day else _time(minute), self._x(minute), bottom + 15, class_="tick"
+                )
         now = self._x(found.now)
-        _line(self._panels, "now", now, 0, now, bottom)
+        add_line(self._panels, now, 0, now, bottom, class_="now")
 
     def _panel(
         self,
@@ -126,15 +124,15 @@ class _Chart:
         label: Callable[[float], str],
         draw: Callable[[Callable[[float], float]], None],
     ) -> None:
-        _text(self._panels, title, 2, self._top + 13, "title")
+        add_text(self._panels, title, 2, self._top + 13, class_="title")
         top, bottom = self._top + _TITLE, self._top + _TITLE + height
 
         def y(figure: float) -> float:
             return bottom - (bottom - top) * figure / ticks[-1]
 
         for each in ticks:
-            _line(self._panels, "grid", _LEFT, y(each), self._width - _RIGHT, y(each))
-            _text(self._panels, label(each), _LEFT - 6, y(each) + 4, "figure")
+            add_line(self._panels, _LEFT, y(each), self._width - _RIGHT, y(each), class_="grid")
+            add_text(self._panels, label(each), _LEFT - 6, y(each) + 4, class_="figure")
         draw(y)
         self._top = bottom + _GAP
 
@@ -146,13 +144,13 @@ class _Chart:
             width = self._x(min(step.begin + self._found.minutes, self._found.end)) - left
             for name, figure in (("usual", step.usual), ("launches", step.launches), ("waited", step.waited)):
                 if figure:
-                    _rect(self._panels, name, left + 0.5, y(figure), max(width - 1, 1), y(0) - y(figure))
+                    add_rect(self._panels, left + 0.5, y(figure), max(width - 1, 1), y(0) - y(figure), class_=name)
 
     def _waits(self, y: Callable[[float], float]) -> None:
         for step in self._found.steps:
             if step.median_seconds is not None and step.high_seconds is not None:
                 middle = self._x(step.begin + self._found.minutes / 2)
-                _line(self._panels, "wait", middle, y(step.median_seconds), middle, y(step.high_seconds))
+                add_line(self._panels, middle, y(step.median_seconds), middle, y(step.high_seconds), class_="wait")
                 place = {"cx": f"{middle:.1f}", "cy": f"{y(step.median_seconds):.1f}", "r": "2.6"}
                 SubElement(self._panels, "circle", {"class": "wait", **place})
 
@@ -160,11 +158,11 @@ class _Chart:
         for step in self._found.steps:
             if step.warm:
                 left, right = self._x(step.begin), self._x(step.begin + self._found.minutes)
-                _rect(self._panels, "warm", left, y(step.warm), right - left + 0.3, y(0) - y(step.warm))
+                add_rect(self._panels, left, y(step.warm), right - left + 0.3, y(0) - y(step.warm), class_="warm")
         for step in self._found.steps:
             if step.begin > self._found.now and step.forecast:
                 left, right = self._x(step.begin), self._x(min(step.begin + self._found.minutes, self._found.end))
-                _rect(self._panels, "wanted", left, y(step.forecast), right - left, y(0) - y(step.forecast))
+                add_rect(self._panels, left, y(step.forecast), right - left, y(0) - y(step.forecast), class_="wanted")
         self._stairs("forecast", y, lambda step: step.forecast)
         self._stairs("target", y, lambda step: step.target)
 
@@ -182,7 +180,7 @@ class _Chart:
             SubElement(self._panels, "path", {"class": name, "d": path})
 
     def _calendar(self) -> None:
-        _text(self._panels, "Calendar", 2, 13, "title")
+        add_text(self._panels, "Calendar", 2, 13, class_="title")
         lanes: list[float] = []
         top = float(_TITLE)
         shown = [(each, self._place(each), possible) for each, possible in self._found.entries]
@@ -194,13 +192,13 @@ class _Chart:
             lanes[lane : lane + 1] = [max(right, label.right) + 6]
             y = top + lane * _LANE
             name = "entry impossible" if possible is False else "entry"
-            box = _rect(self._panels, name, left, y, max(right - left, 3), _LANE - 6)
+            box = add_rect(self._panels, left, y, max(right - left, 3), _LANE - 6, class_=name)
             box.set("rx", "3")
             SubElement(box, "title").text = _entry_words(each, possible)
             if label.text:
-                _text(self._panels, label.text, label.left, y + 12, "entry")
+                add_text(self._panels, label.text, label.left, y + 12, class_="entry")
         if not shown:
-            _text(self._panels, "no entries", _LEFT, top + 11, "none")
+            add_text(self._panels, "no entries", _LEFT, top + 11, class_="none")
         self._top = top + max(len(lanes), 1) * _LANE + _GAP
 
     def _place(self, entry: Occurrence) -> tuple[float, float]:
@@ -213,7 +211,7 @@ class _Chart:
         for step in self._found.steps:
             left = self._x(step.begin)
             width = self._x(min(step.begin + self._found.minutes, self._found.end)) - left
-            box = _rect(self._root, "step", left, _TITLE + _LANE, width, bottom - _TITLE - _LANE)
+            box = add_rect(self._root, left, _TITLE + _LANE, width, bottom - _TITLE - _LANE, class_="step")
             SubElement(box, "title").text = "\n".join(_step_words(step, self._found.minutes))
 
 
@@ -241,26 +239,10 @@ def _entry_words(entry: Occurrence, possible: bool | None) -> str:
     return f"{entry.name}: {entry.users} of {entry.profile}, {begins} to {ends}, {can}"
 
 
-def _ticks(highest: float) -> Sequence[float]:
-    """Two or three round figures from 0 to at least the highest one."""
-    step = 1.0
-    while step * 2 < highest:
-        step = next(step * factor / last for last, factor in ((1, 2), (2, 5), (5, 10)) if _leading(step) == last)
-    return (0.0, step, 2 * step)
-
-
 def _time_ticks(longest: float) -> Sequence[float]:
     """Three round durations in seconds."""
     step = next((each for each in _TIME_STEPS if 2 * each >= longest), longest / 2)
     return (0.0, step, 2 * step)
-
-
-def _leading(step: float) -> int:
-    return int(f"{step:e}"[0])
-
-
-def _number(figure: float) -> str:
-    return f"{figure:,.0f}"
 
 
 def _time(minute: int) -> str:
@@ -269,20 +251,3 @@ def _time(minute: int) -> str:
 
 def _day(minute: int) -> str:
     return f"{datetime_of(minute):%a %d}"
-
-
-# --- elements ---------------------------------------------------------------------------------------------------------
-
-
-def _rect(parent: Element, name: str, x: float, y: float, width: float, height: float) -> Element:
-    numbers = {"x": x, "y": y, "width": max(width, 0), "height": max(height, 0)}
-    return SubElement(parent, "rect", {"class": name, **{key: f"{each:.1f}" for key, each in numbers.items()}})
-
-
-def _line(parent: Element, name: str, x1: float, y1: float, x2: float, y2: float) -> None:
-    numbers = {"x1": x1, "y1": y1, "x2": x2, "y2": y2}
-    SubElement(parent, "line", {"class": name, **{key: f"{each:.1f}" for key, each in numbers.items()}})
-
-
-def _text(parent: Element, text: str, x: float, y: float, name: str) -> None:
-    SubElement(parent, "text", {"class": name, "x": f"{x:.1f}", "y": f"{y:.1f}"}).text = text

@@ -18,7 +18,6 @@ from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.history.records import Launch, WaitCause
 from dra_spawner.history.schema import METADATA
 from dra_spawner.history.settings import HistorySettings
-from dra_spawner.reports import plots
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.history_recording import HistoryRecording
 from dra_spawner.service.http.miss_report_handlers import MissesHandler, MissReportPage
@@ -107,19 +106,6 @@ async def test_json_says_the_same(url: str, context: ServiceContext, history: Hi
     assert item["waitedFor"] == "waited for a node"
     assert yaml.safe_load(item["line"])[0]["users"] == item["calendarEntry"]["users"] == 40
     assert [(each["day"], each["waited"]) for each in found["days"] if each["launches"]] == [("2026-11-24", 30)]
-
-
-async def test_without_matplotlib_there_are_the_days(
-    url: str, context: ServiceContext, history: HistoryRecording, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(plots, "find_spec", lambda name: None)
-    context.history = history
-    record(history)
-    status, text = await get(f"{url}/page")
-    assert status == 200
-    assert "<svg" not in text
-    assert '<meter min="0" max="40" value="30"></meter> 30' in text
-    assert text.count("<meter") == 2 * 8
 
 
 async def test_names_of_others_stay_text(url: str, context: ServiceContext, history: HistoryRecording) -> None:
