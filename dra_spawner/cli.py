@@ -122,7 +122,6 @@ def _packages(command: str) -> Sequence[Any]:
     from dra_spawner.doctor_commands import doctor_arguments
     from dra_spawner.fit import fit_arguments
     from dra_spawner.history_commands import history_arguments
-    from dra_spawner.manifests import manifests_arguments
     from dra_spawner.rehearsal_commands import rehearse_arguments
     from dra_spawner.replay import simulate_arguments
     from dra_spawner.uninstall import uninstall_arguments
@@ -136,7 +135,6 @@ def _packages(command: str) -> Sequence[Any]:
         history_arguments,
         simulate_arguments,
         rehearse_arguments,
-        manifests_arguments,
         uninstall_arguments,
     )
 

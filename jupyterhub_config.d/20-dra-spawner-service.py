@@ -6,7 +6,7 @@ Load it in ``jupyterhub_config.py`` after ``10-dra-spawner.py``::
 
 It shows who uses which device at ``/services/dra-spawner/`` (in the hub's menu), and answers programs below that:
 ``api/nodes``, ``api/decisions``, ``api/status`` and ``metrics``. What it may do in the cluster is in
-the output of `dra-spawner manifests`.
+docs/explanation/security.md; the chart helm-values/chart has the roles (`helm template`).
 
 With zero-to-jupyterhub, use the chart and helm-values/full.yaml instead.
 """

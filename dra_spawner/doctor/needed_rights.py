@@ -9,9 +9,9 @@ from typing import Any, Final
 import yaml
 
 from dra_spawner import names
+from dra_spawner.doctor.chart_objects import chart_objects_text
 from dra_spawner.doctor.facts import Account, NeededRight, ServiceSettings
 from dra_spawner.json_types import JsonObject
-from dra_spawner.manifests.manifest_text import Installation, manifest_text
 
 __all__ = ["needed_rights"]
 
@@ -72,8 +72,7 @@ def _rights(account: Account, role: JsonObject, namespace: str, renamed: dict[st
 
 @cache
 def _objects(namespace: str) -> tuple[Any, ...]:
-    installation = Installation(namespace, "image:tag", hub=_HUB, user_namespaces=True)
-    return tuple(each for each in yaml.load_all(manifest_text(installation), _LOADER) if each)
+    return tuple(each for each in yaml.load_all(chart_objects_text(namespace, hub=_HUB), _LOADER) if each)
 
 
 def _granted(namespace: str) -> Iterator[tuple[Account, JsonObject, str]]:

@@ -196,7 +196,7 @@ class SurveyedObjects:
     leases
         Leases of the service, for leader election.
     administrators
-        Objects that an administrator applied: `dra-spawner manifests`, helm-values/.
+        Objects that an administrator applied: from the chart by `helm template`, or helm-values/.
     """
 
     pods: tuple[FoundPod, ...] = ()

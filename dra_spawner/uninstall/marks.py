@@ -55,7 +55,7 @@ HUBS_NAMES: Final = (
     names.HUB_NAMESPACE,
 )
 
-#: Kinds of `dra-spawner manifests` and helm-values/, by apiVersion and plural; object names begin with `names.MANAGER`.
+#: Kinds of the chart and of helm-values/, by apiVersion and plural; object names begin with `names.MANAGER`.
 ADMINISTRATORS_KINDS: Final = (
     (names.ADMISSION_API, "validatingadmissionpolicybindings"),
     (names.ADMISSION_API, "validatingadmissionpolicies"),

@@ -141,7 +141,7 @@ class _Planning:
             else:
                 namespace = f" -n {each.namespace}" if each.namespace else ""
                 advice = f"kubectl delete {_resource(each)} {each.name}{namespace}"
-                reason = "an administrator applied it (`dra-spawner manifests`, or a file of this project)"
+                reason = "an administrator applied it (`helm template`, or a file of this project)"
             self.left.append(LeftObject(each, reason, advice, is_administrators=True))
         return Plan(
             tuple(sorted(self.removals, key=lambda each: _order(each.object))),

@@ -18,7 +18,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         description="Remove every object, label and annotation of dra-spawner from a cluster: placeholders and warm\n"
         "claims, claims and templates of starts that are over, companion objects, ConfigMaps, the Lease, labels of\n"
         "nodes. What servers use stays, and is listed with what removes it; so is what an administrator applied\n"
-        f"(`dra-spawner manifests`, Helm). {where('docs/how-to/uninstall.md')} has the whole procedure.",
+        f"(Helm, `kubectl apply`). {where('docs/how-to/uninstall.md')} has the whole procedure.",
         epilog="examples:\n"
         "  dra-spawner uninstall --dry-run                           what would be removed, what would be left\n"
         "  dra-spawner uninstall --kubeconfig ~/.kube/config         from all namespaces\n"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import yaml
 
+from dra_spawner.doctor.chart_objects import chart_objects_text
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, resource_path
-from dra_spawner.manifests.manifest_text import Installation, manifest_text
 from tests.polling import eventually
 
 from .object_paths import path_of
@@ -17,7 +17,7 @@ from .policy import YAML_LOADER, apply_policy
 
 RBAC_API = "rbac.authorization.k8s.io/v1"
 SHIPPED_RULES = Path(__file__).parents[2] / "helm-values" / "rbac.yaml"
-# Of `dra-spawner manifests`, by the end of the names of the objects.
+# Of this project's chart, by the end of the names of the objects.
 SERVICE_RULES = "-service"
 PLACEHOLDER_RULES = "-placeholders"
 USER_NAMESPACES_RULES = "-placeholders-users"
@@ -85,9 +85,8 @@ async def service_token(api: KubernetesApi, namespace: str) -> str:
 
 
 def manifests(namespace: str) -> list[JsonObject]:
-    """All objects of ``dra-spawner manifests``."""
-    installation = Installation(namespace, "hub:1", user_namespaces=True)
-    return [obj for obj in yaml.load_all(manifest_text(installation), YAML_LOADER) if obj]
+    """All objects of this project's chart."""
+    return [obj for obj in yaml.load_all(chart_objects_text(namespace), YAML_LOADER) if obj]
 
 
 def shipped_objects(namespace: str, rules: Rules = SHIPPED_RULES) -> list[JsonObject]:

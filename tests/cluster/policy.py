@@ -9,10 +9,10 @@ from typing import Final
 
 import yaml
 
+from dra_spawner.doctor.chart_objects import chart_objects_text
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.kube.api_connection import ApiRequest
-from dra_spawner.manifests.manifest_text import Installation, manifest_text
 from tests.integration.devices import PRIORITY_CLASS
 from tests.polling import eventually
 
@@ -26,7 +26,7 @@ _KINDS = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 
 def policy_objects() -> list[JsonObject]:
     """The policies of services, for accounts named dra-spawner-service in any namespace."""
-    text = manifest_text(Installation("any", "hub:1"))
+    text = chart_objects_text("any")
     for shipped, here in (
         (
             "request.userInfo.username == 'system:serviceaccount:any:dra-spawner-service'",
@@ -37,12 +37,12 @@ def policy_objects() -> list[JsonObject]:
     ):
         assert shipped in text
         text = text.replace(shipped, here)
-    return _policies(text)
+    return [obj for obj in _policies(text) if not obj["metadata"]["name"].endswith("-users")]
 
 
 def hub_policy_objects(namespace: str) -> list[JsonObject]:
     """The policies about the hub's account and the namespaces of its users; a binding is after its policy."""
-    found = _policies(manifest_text(Installation(namespace, "hub:1", user_namespaces=True)))
+    found = _policies(chart_objects_text(namespace))
     return [obj for obj in found if obj["metadata"]["name"].endswith(("-hub-users", "-of-users"))]
 
 

@@ -11,8 +11,8 @@ from typing import Final
 
 import yaml
 
+from dra_spawner.doctor.chart_objects import chart_objects_text
 from dra_spawner.json_types import JsonObject
-from dra_spawner.manifests.manifest_text import Installation, manifest_text
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "explanation" / "security.md"
 BEGIN: Final = "<!-- by python -m tests.docs.rights: begin -->\n"
@@ -29,8 +29,7 @@ _SWITCHES: Final = {
 
 def rights_table() -> str:
     """A row for each right of an account: resources, what may be done, where, and with which value of the chart."""
-    text = manifest_text(Installation("jupyterhub", "image:1", user_namespaces=True))
-    objects = [each for each in yaml.safe_load_all(text) if each]
+    objects = [each for each in yaml.safe_load_all(chart_objects_text("jupyterhub")) if each]
     rules = {(each["kind"], each["metadata"]["name"]): each["rules"] for each in objects if "rules" in each}
     rows = []
     for binding in objects:

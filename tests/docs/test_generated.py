@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
+import re
+from collections.abc import Iterator
 from types import ModuleType
 
 import pytest
 
-from dra_spawner.cli import command_parser
+from dra_spawner.cli import main
 from dra_spawner.service.application import DRASpawnerService
 from dra_spawner.service.http.web_application import ADDRESSES
 from dra_spawner.spawner.settings import SpawnerSettings
 from tests.docs.pages import ROOT, pages
+
+HAVE_COMMANDS = ((), ("history",))
+"""Without a further word these print their help."""
 
 
 @pytest.fixture(scope="module")
@@ -38,12 +42,16 @@ def test_every_setting_is_there(site_parts: ModuleType) -> None:
     assert set(SpawnerSettings.class_own_traits(config=True)) <= headings(site_parts.PARTS["spawner-settings"]())
 
 
-def test_every_command_is_there(site_parts: ModuleType) -> None:
-    def names_of(parser: argparse.ArgumentParser) -> set[str]:
-        below = [each for each in parser._actions if isinstance(each, argparse._SubParsersAction)]
-        return {parser.prog}.union(*(names_of(each) for action in below for each in action.choices.values()))
+def test_every_command_is_there(site_parts: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    def below(*words: str) -> Iterator[str]:
+        """The command of these words, and the commands that its help lists."""
+        yield " ".join(("dra-spawner", *words))
+        if words in HAVE_COMMANDS:
+            assert main([*words]) == 0
+        for name in re.findall(r"^    ([a-z]+)", capsys.readouterr().out, re.MULTILINE):
+            yield from below(*words, name)
 
-    assert headings(site_parts.PARTS["command-line"]()) == names_of(command_parser())
+    assert headings(site_parts.PARTS["command-line"]()) == set(below())
 
 
 def test_every_address_is_there(site_parts: ModuleType) -> None:

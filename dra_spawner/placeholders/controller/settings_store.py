@@ -115,7 +115,7 @@ class SettingsStore:
         except KubernetesError as error:
             because = missing_right(error) or "a request to the Kubernetes API has failed"
             if error.status == 403 and not self._exists:
-                because = f"upgrade the chart or apply dra-spawner manifests, which have the ConfigMap {self._name}"
+                because = f"upgrade the chart dra-spawner, which has the ConfigMap {self._name}"
             log.warning("Settings cannot be written: error=%s", error)
             raise SettingsUnavailable(f"Settings cannot be stored at present: {because}.") from None
         raise SettingsUnavailable("Settings cannot be stored at present: others change them at the same time.")

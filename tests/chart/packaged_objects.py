@@ -1,4 +1,4 @@
-"""Makes ``dra_spawner/manifests/objects.yaml`` from the chart: ``python -m tests.chart.packaged_manifests``."""
+"""Makes ``dra_spawner/doctor/chart_objects.yaml`` from the chart: ``python -m tests.chart.packaged_objects``."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import re
 from importlib import resources
 from pathlib import Path
 
-import dra_spawner.manifests
+import dra_spawner.doctor
+from dra_spawner.doctor.chart_objects import BASE_URL_WORD, HUB_WORD, IMAGE_WORD, NAMESPACE_WORD
 from dra_spawner.json_types import JsonObject
-from dra_spawner.manifests.manifest_text import BASE_URL_WORD, HUB_WORD, IMAGE_WORD, NAMESPACE_WORD
 from tests.chart.rendering import CHART, run_helm
 
-OBJECTS = Path(str(resources.files(dra_spawner.manifests))) / "objects.yaml"
-_HEADER = "# What the Helm chart of dra-spawner installs. `dra-spawner manifests` prints it for your names.\n"
+OBJECTS = Path(str(resources.files(dra_spawner.doctor))) / "chart_objects.yaml"
+_HEADER = "# What the Helm chart of dra-spawner installs; `dra-spawner doctor` compares the accounts' rights with it.\n"
 # Of Helm: it installs nothing here.
 _OF_HELM = re.compile(
     r"^ *(app\.kubernetes\.io/managed-by|helm\.sh/chart|checksum/\w+): .*\n|^# Source: .*\n", re.MULTILINE

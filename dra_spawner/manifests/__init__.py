@@ -1,1 +1,0 @@
-"""``dra-spawner manifests``: the objects of the Helm chart for people without Helm."""
