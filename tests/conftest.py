@@ -1,6 +1,9 @@
 """Fixtures of all tests, and the rule that nothing may be skipped where everything is there."""
 
+import gc
 import os
+import sys
+from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
@@ -22,6 +25,10 @@ from .no_authorities import trust_no_authorities
 from .oracle.binary import oracle
 
 trust_no_authorities()
+
+# jsonschema, which JupyterHub imports, compiles 38 grammars with it, for formats of which no test here asks: more than a
+# second of each process.
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 # The other one watches /etc/resolv.conf for each event loop that ever was, and a machine has 128 such watchers for all
 # processes of a user: kubelet and containerd would find none left.
@@ -70,6 +77,17 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if config.option.markexpr == tiers.Tier.DEFAULT and not tiers.may_hold(collection_path, config.args):
         return True
     return None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collect no garbage among modules and tests, which all stay: not while they come, and not in each test that collects."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 #: Their tests wait for clusters, nodes and browsers most of their time.

@@ -38,6 +38,8 @@ LONG: Final = {
     "placeholders/planner/test_waits.py": "a calibration that needs its whole sample",
     "adversary/test_device_classes.py::test_the_service_answers_and_decides_beside_hostile_device_classes[real]": "as embedded",
     "adversary/test_sizes.py::test_no_user_gets_more_than_a_device_has[real]": "as embedded",
+    "adversary/test_files.py::test_choices_that_no_hub_could_offer[choices that differ, just within the limit of check]": "seconds of one command at its limit",
+    "adversary/test_files.py::test_choices_that_no_hub_could_offer[choices that differ, just within the limit of render]": "as of check",
     "browser/test_demo.py::test_an_existing_cluster_is_used_instead": "half a minute of a second kind of demo",
     "chart/test_whole_chart.py::test_two_hubs_in_one_namespace_and_a_third_elsewhere": "half a minute for each hub more",
     "integration/test_documented_claims.py::test_every_documented_claim_gets_its_devices[real]": "as embedded",

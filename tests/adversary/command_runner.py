@@ -115,6 +115,7 @@ def _serve() -> None:
     # Imports of the commands.
     import dra_spawner.check.check_command
     import dra_spawner.check.render_command
+    import dra_spawner.cli
     import dra_spawner.fit.fit_command
     import dra_spawner.fit.utilization_command  # noqa: F401
 

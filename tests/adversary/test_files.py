@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -14,15 +15,19 @@ from tests.adversary.command_runner import CommandRunner, Ending
 from tests.adversary.hostile_files import ANY_COMMAND, OBJECTS, PROFILES, profile
 from tests.adversary.mutations import failures
 from tests.all_of_them import all_of_them
+from tests.examples import example_count
 from tests.fit.inputs import api_list, claim, device_class, gpu, gpu_slice, node
 
 _BYTES = 500 * 2**20
-_MUTATED = 250
+_MUTATED = example_count(1000)
 
 FIT = (("fit", "FILE"), ("utilization", "FILE"))
 PROFILE_COMMANDS = (("check", "FILE"), ("render", "FILE"))
 OBJECTS_OF_CHECK = (("check", "GOOD", "--objects", "FILE"),)
 KUBECONFIG = (("check", "GOOD", "--kubeconfig", "FILE"),)
+EACH = (*FIT, *PROFILE_COMMANDS, *OBJECTS_OF_CHECK, *KUBECONFIG)
+#: All read files with one reader, so that two commands see each file here, in turn, and all of them in the tier *long*.
+_COMMANDS_OF_FILE = len(EACH) if example_count(100) == 100 else 2
 
 #: Objects that ``check --objects`` does not read: the command does not use claims.
 _OF_CLAIMS = {name for name in OBJECTS if "requests" in name or "alternatives" in name or "constraints" in name}
@@ -60,9 +65,11 @@ def assert_one_sentence(ending: Ending) -> None:
 
 
 def test_files_that_no_command_accepts(endings):
+    turns = itertools.cycle(EACH)
+
     @all_of_them("content", ANY_COMMAND)
     def check(content: Callable[[], str | bytes]) -> None:
-        for ending in endings(content(), *FIT, *PROFILE_COMMANDS, *OBJECTS_OF_CHECK, *KUBECONFIG):
+        for ending in endings(content(), *itertools.islice(turns, _COMMANDS_OF_FILE)):
             assert_one_sentence(ending)
 
     check()

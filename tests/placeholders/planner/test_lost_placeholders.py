@@ -13,12 +13,15 @@ from dra_spawner.placeholders.planner.view import age
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.pods import Pod
 from tests.all_of_them import all_of_them
+from tests.examples import example_count
 from tests.placeholders.planner.objects import GPU, PLAIN
 from tests.placeholders.planner.world import World, hub
 
 WANTED = 8
 #: More in a minute would be more than a handful.
 HANDFUL = 7
+IS_LONG = example_count(100) == 100
+TEN_MINUTES = "a taint, after 10 minutes"
 
 
 def placeholders_of(world: World) -> list[Pod]:
@@ -59,7 +62,7 @@ CAUSES: dict[str, Callable[[World], None]] = {
     "a taint, at once": evicted_after(0),
     "a taint, after 5 s": evicted_after(5),
     "a taint, after 30 s": evicted_after(30),
-    "a taint, after 10 minutes": evicted_after(600),
+    TEN_MINUTES: evicted_after(600),
     "a controller": refused_at_once,
     "preemption": preempted_by_others,
     "deleted claims": claims_deleted,
@@ -77,12 +80,14 @@ def test_few_are_made_in_each_minute(cause: Callable[[World], None], grace: time
     for shape in (GPU, PLAIN):
         world = hub((shape, WANTED, 20), nodes=("a",), cpu="40", gpus=20)
         world.grace = grace
-        world.run(30, every_seconds=0.5, each_round=lambda world=world: cause(world))  # type: ignore[misc]
+        minutes = 30 if IS_LONG or cause is CAUSES[TEN_MINUTES] else 14
+        seconds = 0.5 if IS_LONG else 2
+        world.run(minutes, every_seconds=seconds, each_round=lambda world=world: cause(world))  # type: ignore[misc]
         # The first loss of placeholders that were old is replaced as a whole.
         begin = next(at for at, action in world.log if isinstance(action, CreatePlaceholder))
         later = begin + timedelta(minutes=12)
         assert largest_minute(world, later) <= HANDFUL
-        if cause is not CAUSES["a taint, after 10 minutes"]:
+        if cause is not CAUSES[TEN_MINUTES]:
             assert largest_minute(world, begin + timedelta(seconds=1)) <= HANDFUL + (cause is claims_deleted) * WANTED
 
 
