@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from typing import Any
+from functools import cache
+from typing import Any, cast
 
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.simulator.claims import ObjectKey
@@ -16,6 +17,9 @@ __all__ = ["Plain", "dump", "plain"]
 
 Plain = str | int | bool | None | tuple["Plain", ...]
 """Nested tuples of simple values."""
+
+_SIMPLE = frozenset((str, int, bool, type(None)))
+"""Types of most values, which need no match."""
 
 
 def dump(snapshot: Snapshot) -> dict[str, Plain]:
@@ -51,6 +55,8 @@ def dump(snapshot: Snapshot) -> dict[str, Plain]:
 
 def plain(value: object) -> Plain:
     """A value as nested tuples: objects with their class and fields, mappings and sets sorted."""
+    if type(value) in _SIMPLE:
+        return cast("Plain", value)
     match value:
         case Quantity():
             return ("Quantity", value.nano, value.format.value)
@@ -65,8 +71,13 @@ def plain(value: object) -> Plain:
         case tuple() | list():
             return tuple(map(plain, value))
     if is_dataclass(value):
-        return (type(value).__name__, *(plain(getattr(value, item.name)) for item in fields(value)))
+        return (type(value).__name__, *(plain(getattr(value, name)) for name in _field_names(type(value))))
     raise TypeError(f"no plain form of {type(value).__name__}")
+
+
+@cache
+def _field_names(kind: Any) -> tuple[str, ...]:
+    return tuple(item.name for item in fields(kind))
 
 
 def _nonzero(amounts: Mapping[str, int]) -> dict[str, int]:
