@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
-
-import pytest
 
 TESTS: Final = Path(__file__).parent
 
@@ -40,8 +39,8 @@ _OF_THE_HUB = frozenset(
 _PATCHES = ("setattr", "getattr", "delattr", "hasattr", "raising")
 
 
-def private_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(tree):
+def private_names(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
+    for node in nodes:
         match node:
             case ast.Attribute(value, name) if _is_private(name):
                 written = ast.unparse(node)
@@ -54,23 +53,23 @@ def private_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
                     yield node.lineno, ast.unparse(node)
 
 
-def imports_from_tests(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(tree):
+def imports_from_tests(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
+    for node in nodes:
         if isinstance(node, ast.ImportFrom) and re.search(r"(^|\.)test_\w+$", node.module or ""):
             yield node.lineno, ast.unparse(node)
 
 
-def polling_loops(tree: ast.AST) -> Iterator[tuple[int, str]]:
+def polling_loops(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
     """Loops with a condition or an end, whose last step is to sleep."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.While) and re.match(r"(await asyncio|time)\.sleep\(", ast.unparse(node.body[-1])):
             is_endless = ast.unparse(node.test) == "True"
             if not is_endless:
                 yield node.lineno, f"while {ast.unparse(node.test)}"
 
 
-def long_sleeps(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    for node in ast.walk(tree):
+def long_sleeps(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
+    for node in nodes:
         match node:
             case ast.Call(func, [ast.Constant(int() | float() as seconds)]) if seconds > _SHORT_SECONDS:
                 if ast.unparse(func) in ("asyncio.sleep", "time.sleep"):
@@ -81,24 +80,27 @@ def _is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__") and name != "_"
 
 
-@pytest.mark.parametrize(
-    ("found", "most"),
-    [
-        pytest.param(private_names, PRIVATE_NAMES, id="private names"),
-        pytest.param(imports_from_tests, IMPORTS_FROM_TESTS, id="imports from tests"),
-        pytest.param(polling_loops, POLLING_LOOPS, id="polling loops"),
-        pytest.param(long_sleeps, LONG_SLEEPS, id="long sleeps"),
-    ],
-)
-def test_the_number_only_goes_down(found: Callable[[ast.AST], Iterator[tuple[int, str]]], most: int) -> None:
-    """If it is lower than here, write it down."""
-    lines = [
-        f"{path.relative_to(TESTS.parent)}:{line}: {written}"
-        for path in sorted(TESTS.rglob("*.py"))
-        if found is not long_sleeps or path.relative_to(TESTS).parts[0] not in _REAL_TIME
-        for line, written in found(ast.parse(path.read_text()))
-    ]
-    assert len(lines) <= most, f"{len(lines)}, and there may be {most}:\n" + "\n".join(lines)
+#: Each with the largest number of places.
+PATTERNS: Final[Mapping[Callable[[Iterable[ast.AST]], Iterator[tuple[int, str]]], int]] = {
+    private_names: PRIVATE_NAMES,
+    imports_from_tests: IMPORTS_FROM_TESTS,
+    polling_loops: POLLING_LOOPS,
+    long_sleeps: LONG_SLEEPS,
+}
+
+
+def test_the_numbers_only_go_down() -> None:
+    """If one is lower than here, write it down."""
+    places = defaultdict[str, list[str]](list)
+    for path in sorted(TESTS.rglob("*.py")):
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        for pattern in PATTERNS:
+            if pattern is not long_sleeps or path.relative_to(TESTS).parts[0] not in _REAL_TIME:
+                where = path.relative_to(TESTS.parent)
+                places[pattern.__name__] += [f"{where}:{line}: {written}" for line, written in pattern(nodes)]
+    for pattern, most in PATTERNS.items():
+        lines = places[pattern.__name__]
+        assert len(lines) <= most, f"{pattern.__name__}: {len(lines)}, and there may be {most}:\n" + "\n".join(lines)
 
 
 EXAMPLE = """
@@ -115,7 +117,7 @@ async def test(spawner, monkeypatch):
 
 
 def test_each_is_found() -> None:
-    tree = ast.parse(EXAMPLE)
+    tree = list(ast.walk(ast.parse(EXAMPLE)))
     private = ["import _hidden", "spawner._plan", "monkeypatch.setattr(spawner, '_values', {})"]
     assert sorted(written for _, written in private_names(tree)) == sorted(private)
     assert list(imports_from_tests(tree)) == [(2, "from tests.spawner.steps.test_placement import NONSENSE, _hidden")]

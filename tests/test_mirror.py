@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -63,9 +65,18 @@ def _is_module(path: Path) -> bool:
     return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
 
 
-def _modules_named(root: Path, name: str) -> Iterator[Path]:
-    yield from (root / "dra_spawner").rglob(f"{name}.py")
-    yield from (each.parent for each in (root / "dra_spawner").rglob(f"{name}/__init__.py"))
+def _modules_named(root: Path, name: str) -> list[Path]:
+    return _modules(root / "dra_spawner").get(name, [])
+
+
+@cache
+def _modules(package: Path) -> dict[str, list[Path]]:
+    """Modules and packages by their own name."""
+    found = defaultdict[str, list[Path]](list)
+    for path in sorted(package.rglob("*.py")):
+        module = path.parent if path.name == "__init__.py" else path
+        found[module.stem].append(module)
+    return found
 
 
 def _imported(root: Path, path: Path) -> set[str]:
@@ -86,7 +97,12 @@ def _imported(root: Path, path: Path) -> set[str]:
     return found
 
 
-def _imports(path: Path) -> Iterator[str]:
+@cache
+def _imports(path: Path) -> tuple[str, ...]:
+    return tuple(_found_imports(path))
+
+
+def _found_imports(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module:
             yield from (f"{node.module}.{each.name}" for each in node.names)

@@ -26,8 +26,9 @@ ELSEWHERE = {
 
 def literals(tree: ast.AST) -> Iterator[ast.Constant]:
     """Strings of a module except its docstrings; parts of f-strings too."""
-    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(tree))
+    docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
             yield node
 
@@ -51,7 +52,8 @@ def json_types_elsewhere(package: Path) -> list[str]:
         f"{path.relative_to(package)}:{node.lineno}"
         for path in sorted(package.rglob("*.py"))
         if path != package / "json_types.py" and path.relative_to(package).parts[0] != "dra"
-        for node in ast.parse(path.read_text()).body
+        if "Json" in (text := path.read_text())
+        for node in ast.parse(text).body
         if isinstance(node, ast.Assign | ast.AnnAssign)
         and node.value is not None
         and "Json" in ast.unparse(node)

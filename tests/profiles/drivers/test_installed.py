@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from dra_spawner.cli import main
 from dra_spawner.profiles.drivers.installed import GROUP, DriverNotUsable, installed_drivers
 
 MODULE = """
@@ -50,10 +51,23 @@ def install(directory: Path, *entries: str, package: str = "acme_driver", source
     (directory / f"{package}.py").write_text(source)
 
 
-def check(directory: Path, *arguments: str, profiles: str = PROFILES) -> subprocess.CompletedProcess[str]:
+#: Several commands in one process: to import what they need takes longer than what they do.
+COMMANDS = """
+import json, sys
+from dra_spawner.cli import main
+for arguments in json.loads(sys.argv[1]):
+    code = main(arguments)
+    print("\f", end="", flush=True)
+sys.exit(code)
+"""
+
+
+def check(directory: Path, *commands: tuple[str, ...], profiles: str = PROFILES) -> subprocess.CompletedProcess[str]:
+    """Check with each of the arguments, in a process for which the package is installed; a form feed ends each."""
     (directory / "profiles.yaml").write_text(profiles)
+    arguments = [["check", *command, "profiles.yaml"] for command in commands or [()]]
     return subprocess.run(
-        [Path(sys.executable).with_name("dra-spawner"), "check", *arguments, "profiles.yaml"],
+        [sys.executable, "-c", COMMANDS, json.dumps(arguments)],
         cwd=directory,
         env={**os.environ, "PYTHONPATH": str(directory)},
         capture_output=True,
@@ -64,23 +78,23 @@ def check(directory: Path, *arguments: str, profiles: str = PROFILES) -> subproc
 
 def test_an_installed_driver_is_checked_like_a_shipped_one(tmp_path: Path):
     install(tmp_path, "acme = acme_driver:DRIVER")
-    done = check(tmp_path, "--format", "json")
+    done = check(tmp_path, ("--format", "json"), ("--format", "json", "--ignore", "acme-old-firmware"))
     assert done.returncode == 0, done.stderr
-    (choice,) = json.loads(done.stdout)["choices"]
+    output, ignored, _ = done.stdout.split("\f")
+    (choice,) = json.loads(output)["choices"]
     (finding,) = (each for each in choice["findings"] if each["rule"] == "acme-old-firmware")
     assert finding["path"].endswith("device_claims.gpu")
-    ignored = check(tmp_path, "--format", "json", "--ignore", "acme-old-firmware")
-    assert ignored.returncode == 0, ignored.stderr
-    assert "acme-old-firmware" not in ignored.stdout
+    assert json.loads(ignored)["choices"]
+    assert "acme-old-firmware" not in ignored
 
 
-def test_without_the_package_its_rule_is_unknown(tmp_path: Path):
-    done = check(tmp_path, "--ignore", "acme-old-firmware")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "there is no rule acme-old-firmware" in done.stderr
+def test_without_the_package_its_rule_is_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / "profiles.yaml").write_text(PROFILES)
+    assert main(["check", "--ignore", "acme-old-firmware", str(tmp_path / "profiles.yaml")]) == 2
+    assert "there is no rule acme-old-firmware" in capsys.readouterr().err
 
 
-def test_an_installed_driver_replaces_a_shipped_one_of_its_name(tmp_path: Path):
+def test_an_installed_driver_replaces_a_shipped_one_of_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     wrong = """
 - display_name: NVIDIA
   kubespawner_override:
@@ -89,15 +103,19 @@ def test_an_installed_driver_replaces_a_shipped_one_of_its_name(tmp_path: Path):
         requests: {gpu: {device_class: gpu.nvidia.com}}
         config: [{driver: gpu.nvidia.com, parameters: {kind: New}}]
 """
-    assert "driver-parameters" in check(tmp_path, profiles=wrong).stdout
+    (tmp_path / "profiles.yaml").write_text(wrong)
+    main(["check", str(tmp_path / "profiles.yaml")])
+    assert "driver-parameters" in capsys.readouterr().out
     install(tmp_path, "nvidia = acme_driver:NVIDIA")
-    assert "driver-parameters" not in check(tmp_path, profiles=wrong).stdout
+    done = check(tmp_path, profiles=wrong)
+    assert "driver-parameters" not in done.stdout, done.stderr
+    assert "nothing found in 1 choice" in done.stdout
 
 
 def test_a_package_that_cannot_be_used_is_named(tmp_path: Path):
     install(tmp_path, "acme = acme_driver:DRIVER", source="import not_there")
     done = check(tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.returncode, done.stdout) == (2, "\f")
     assert done.stderr == (
         "dra-spawner check: The entry point acme = acme_driver:DRIVER of acme_driver 1.0 (group dra_spawner.drivers)"
         " cannot be loaded, so repair or uninstall its package: ModuleNotFoundError: No module named 'not_there'\n"
