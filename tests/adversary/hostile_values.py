@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 HOSTILE: Final[tuple[Any, ...]] = (
@@ -65,16 +65,17 @@ def positions(value: Any) -> Iterator[tuple[Any, Any]]:
             pending.append(inner)
 
 
-def copies(value: Any) -> Iterator[tuple[Any, Any, Any]]:
+def copies(value: Any, is_wanted: Callable[[], bool] = lambda: True) -> Iterator[tuple[Any, Any, Any]]:
     """A copy of a value for each position in it: the copy, and the container and the key of that position."""
     for number in range(len(list(positions(value)))):
-        copied = copy.deepcopy(value)
-        yield copied, *list(positions(copied))[number]
+        if is_wanted():
+            copied = copy.deepcopy(value)
+            yield copied, *list(positions(copied))[number]
 
 
-def spoiled(value: Any) -> Iterator[tuple[Any, str]]:
-    """Copies of a value with one hostile value each, and what it is and where."""
+def spoiled(value: Any, is_wanted: Callable[[], bool] = lambda: True) -> Iterator[tuple[Any, str]]:
+    """Copies of a value with one hostile value each, and what it is and where; those that are wanted."""
     for hostile in (*HOSTILE, deep()):
-        for copied, container, key in copies(value):
+        for copied, container, key in copies(value, is_wanted):
             container[key] = hostile
             yield copied, f"{key}: {str(hostile)[:50]}"

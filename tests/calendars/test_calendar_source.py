@@ -10,9 +10,10 @@ import aiohttp
 import pytest
 
 from dra_spawner.calendars.calendar_source import CalendarSource, read_location
-from dra_spawner.calendars.ical_events import CalendarReading, read_ical
+from dra_spawner.calendars.ical_events import CalendarReading
 from dra_spawner.calendars.ical_text import MAX_BYTES
 from tests.calendars.ics_text import calendar, event
+from tests.calendars.read_here import read_here
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2026, 10, 19, 12, tzinfo=UTC)
@@ -36,7 +37,8 @@ class Server:
 
 
 def source(server: Server) -> CalendarSource:
-    return CalendarSource("courses", "https://calendar.example.com/secret.ics", BERLIN, read=server.read)
+    location = "https://calendar.example.com/secret.ics"
+    return CalendarSource("courses", location, BERLIN, read=server.read, parse=read_here)
 
 
 async def test_an_unchanged_calendar_is_computed_once_a_day() -> None:
@@ -45,7 +47,7 @@ async def test_an_unchanged_calendar_is_computed_once_a_day() -> None:
 
     async def parse(text: str, begins: datetime, ends: datetime, *, source: str, zone: tzinfo) -> CalendarReading:
         parsed.append(begins)
-        return read_ical(text, begins, ends, source=source, zone=zone)
+        return await read_here(text, begins, ends, source=source, zone=zone)
 
     courses = CalendarSource("courses", "/courses.ics", BERLIN, read=server.read, parse=parse)
     for minutes in range(0, 26 * 60, 5):
@@ -87,8 +89,9 @@ async def test_a_calendar_that_is_down_keeps_its_occurrences_for_a_week() -> Non
 
 
 async def test_a_sign_in_page_is_no_empty_calendar() -> None:
+    """Here each calendar is read in a process of its own, as the service does."""
     server = Server()
-    courses = source(server)
+    courses = CalendarSource("courses", "/courses.ics", BERLIN, read=server.read)
     await courses.refresh(NOW)
     server.answer = "<html>Please sign in</html>"
     await courses.refresh(NOW + timedelta(minutes=5))
