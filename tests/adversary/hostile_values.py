@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -70,7 +71,7 @@ def copies(value: Any, is_wanted: Callable[[], bool] = lambda: True) -> Iterator
     for number in range(len(list(positions(value)))):
         if is_wanted():
             copied = copy.deepcopy(value)
-            yield copied, *list(positions(copied))[number]
+            yield copied, *next(itertools.islice(positions(copied), number, None))
 
 
 def spoiled(value: Any, is_wanted: Callable[[], bool] = lambda: True) -> Iterator[tuple[Any, str]]:

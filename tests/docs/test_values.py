@@ -17,11 +17,12 @@ from dra_spawner.profiles import profile_list_problems
 from dra_spawner.service.application import DRASpawnerService
 from tests.all_of_them import all_of_them
 from tests.chart.rendering import CHART, IMAGE, rendered
+from tests.cluster.policy import YAML_LOADER
 from tests.docs.pages import pages
 
 SCHEMA: Final = json.loads((CHART / "values.schema.json").read_text())
 BLOCKS: Final = [
-    pytest.param(yaml.safe_load(block.text), id=f"{page.name} {number}")
+    pytest.param(yaml.load(block.text, YAML_LOADER), id=f"{page.name} {number}")
     for page in pages()
     for number, block in enumerate(block for block in page.blocks if block.language == "yaml")
 ]

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from tests.cluster.policy import YAML_LOADER
 from tests.profiles.drivers.bed import RESOURCE_API
 
 Json = dict[str, Any]
@@ -77,5 +78,5 @@ def _read(name: str, entry: Json) -> DocumentedClaim:
 DOCUMENTED: Mapping[str, DocumentedClaim] = {
     name: _read(name, entry)
     for path in sorted(_DIRECTORY.glob("*.yaml"))
-    for name, entry in yaml.safe_load(path.read_text()).items()
+    for name, entry in yaml.load(path.read_text(), YAML_LOADER).items()
 }
