@@ -11,7 +11,7 @@ from dra_spawner.profiles.json_schema import json_schema
 from dra_spawner.profiles.language import parse_device_claims
 from dra_spawner.profiles.problems import AdminAccessRefused, Problem, ProfileError
 from dra_spawner.profiles.profile_list import free_text_problems, profile_list_problems
-from dra_spawner.profiles.user_options import form_fields_problem, user_options_problem
+from dra_spawner.profiles.user_options import UnreadName, form_fields_problem, user_options_problem
 
 __all__ = [
     "AdminAccessRefused",
@@ -19,6 +19,7 @@ __all__ = [
     "PlannedClaim",
     "Problem",
     "ProfileError",
+    "UnreadName",
     "compile_claims",
     "compile_device_claims",
     "form_fields_problem",

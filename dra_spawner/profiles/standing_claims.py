@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from dra_spawner import names
 from dra_spawner.json_types import JsonObject
 from dra_spawner.profiles.claim_plan import PlannedClaim
-from dra_spawner.profiles.claims import SharedBy, Sharing
+from dra_spawner.profiles.claims import DeviceClaim, SharedBy, Sharing
 
 _DIGEST_CHARACTERS = 12
 
@@ -38,6 +38,11 @@ class Scope:
 
     def __str__(self) -> str:
         return f"{self.by}:{self.name}" if self.name else self.by
+
+
+def is_for_groups(claim: DeviceClaim | PlannedClaim) -> bool:
+    """Whether the members of a group share a claim, so that the user's groups decide about it."""
+    return claim.sharing is not None and claim.sharing.by is SharedBy.GROUP
 
 
 def scope_of(sharing: Sharing, user: str, groups: Collection[str]) -> Scope:

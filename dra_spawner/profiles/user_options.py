@@ -14,7 +14,7 @@ from typing import Any
 from dra_spawner.profiles.free_text import MAX_FREE_TEXT, matches_whole
 from dra_spawner.profiles.problems import shown
 
-__all__ = ["form_fields_problem", "names_of_option", "user_options_problem"]
+__all__ = ["UnreadName", "form_fields_problem", "names_of_option", "user_options_problem"]
 
 #: Longest name for which a similar one is looked up, in characters.
 _LONGEST_TYPO = 64
@@ -30,36 +30,46 @@ _IDLE_FIELDS = frozenset({"_xsrf", "select-profile"})
 Profile = Mapping[str, Any]
 
 
+class UnreadName(str):
+    """A problem: no profile has an option or field of this name. Other code of the hub may read it."""
+
+    __slots__ = ()
+
+
 def user_options_problem(
-    profile_list: Sequence[Profile], user_options: object, others: Collection[str] = ()
+    profile_list: Sequence[Profile] | None,
+    user_options: object,
+    others: Collection[str] = (),
+    *,
+    others_read_more: bool = False,
 ) -> str | None:
-    """Why these options cannot come from the form, or ``None``.
+    """Why these options cannot come from the form, or ``None``; an `UnreadName` if that is for a name alone.
 
     Parameters
     ----------
     profile_list
-        As initialised by KubeSpawner (with ``slug`` and ``unlisted_choice``).
+        As initialised by KubeSpawner (with ``slug`` and ``unlisted_choice``). Without one, other code reads options.
     user_options
         What the user sent.
     others
         Names of options that something else in the hub reads; they may have any value.
+    others_read_more
+        Whether it may also read any other option that no profile has.
     """
     if user_options is None:
         return None
     if not isinstance(user_options, Mapping):
         return "the options of a server must be a JSON object"
     sent = {name: value for name, value in user_options.items() if name not in others}
-    if not sent:
+    if not sent or not profile_list:
         return None
-    if not profile_list:
-        return f"this hub offers no profiles, and so no option {_found(next(iter(sent)))}"
     if "profile" in sent and (problem := _profile_problem(sent["profile"], [each["slug"] for each in profile_list])):
         return problem
     slug = sent.get("profile")
     profile = next(each for each in profile_list if (each["slug"] == slug if slug else each.get("default")))
     options = _options(profile)
     known = {"profile", *(name for option in options.items() for name in names_of_option(*option))}
-    for name in sent:
+    for name in () if others_read_more else sent:
         if name not in known and not _belongs_to_longer_slug(name, profile, profile_list):
             return _unknown_option(name, profile, profile_list)
     problems = (_option_problem(name, option, sent) for name, option in options.items())
@@ -121,7 +131,7 @@ def _unknown_field(name: str, picked: Sequence[object], profile_list: Iterable[P
             fields |= {option: f"{_FIELD}{each['slug']}--{option}" for option in _options(each)}
     meant = _alike(name, fields)
     hint = f"did you mean {fields[meant]}?" if meant else f"that of an option is {_FIELD}PROFILE--OPTION"
-    return f"there is no field {_found(name)}; {hint}"
+    return UnreadName(f"there is no field {_found(name)}; {hint}")
 
 
 def _options(profile: Profile) -> Mapping[str, Profile]:
@@ -151,11 +161,11 @@ def _unknown_option(name: str, profile: Profile, profile_list: Iterable[Profile]
     options = _options(profile)
     sentence = f"profile {profile['slug']} has no option {_found(name)}"
     if meant := _did_you_mean(name, ["profile", *options]):
-        return f"{sentence}{meant}"
+        return UnreadName(f"{sentence}{meant}")
     elsewhere = [each["slug"] for each in profile_list if name.removesuffix(_UNLISTED) in _options(each)]
     if elsewhere:
-        return f"{sentence}; this is an option of {', '.join(elsewhere)}"
-    return f"{sentence}; there are: {', '.join(options)}" if options else f"{sentence}, nor any other"
+        return UnreadName(f"{sentence}; this is an option of {', '.join(elsewhere)}")
+    return UnreadName(f"{sentence}; there are: {', '.join(options)}" if options else f"{sentence}, nor any other")
 
 
 def _option_problem(name: str, option: Profile, sent: Mapping[str, object]) -> str | None:

@@ -66,6 +66,8 @@ class SpawnerSettings(KubeSpawner):
         Names of options in ``user_options`` that other code of this hub reads, for example a ``pre_spawn_hook``.
         An option that is neither in this list nor in the chosen profile is refused, since it would have no effect.
         Keys of an ``apply_user_options`` that is a dict need not be in this list.
+        A hub without profiles, with a spawner class or an ``options_from_form`` of its own, or with a function as
+        ``apply_user_options`` needs no list: it accepts options of any name.
         """,
     )
 
@@ -308,8 +310,18 @@ class SpawnerSettings(KubeSpawner):
 
     @property
     def chosen_profile(self) -> str:
-        """Slug of the profile that the user chose; empty for none."""
-        return str((self.user_options or {}).get("profile") or "")
+        """Slug of the profile that the user chose; empty for none. Without profiles, options have another meaning."""
+        return str((self.user_options or {}).get("profile") or "") if self.profile_list else ""
+
+    @property
+    def other_code_reads_options(self) -> bool:
+        """Whether code of the hub's own may read options that no profile has: its spawner class, or its hooks."""
+        applied = getattr(self, "apply_user_options", None)  # since JupyterHub 5.3
+        return (
+            any(not _is_known(kind) for kind in type(self).__mro__)
+            or self.options_from_form != self._options_from_form
+            or (callable(applied) and applied is not _applied_later)
+        )
 
     @property
     def longest_start(self) -> timedelta:
@@ -318,6 +330,11 @@ class SpawnerSettings(KubeSpawner):
         Its own deadline is before ``start_timeout``; its last requests may run a little longer.
         """
         return timedelta(seconds=int(self.start_timeout + self.k8s_api_request_retry_timeout))
+
+
+def _is_known(kind: type) -> bool:
+    """Whether a class in the order of a spawner's classes is of this project, or of KubeSpawner."""
+    return kind in KubeSpawner.__mro__ or kind.__module__.startswith(f"{__name__.partition('.')[0]}.")
 
 
 def _applied_later(spawner: KubeSpawner, user_options: object) -> None:

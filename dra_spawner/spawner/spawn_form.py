@@ -1,7 +1,8 @@
 """The spawn form of `DRASpawner`: choices from the cluster's devices, their availability, and submitted options.
 
 The list of profiles is completed before the form is rendered, and before submitted options are checked. An
-administrator's own template, or that of another form, is rendered by KubeSpawner.
+administrator's own template, or that of another form, is rendered by KubeSpawner. Code of the hub's own may render the
+form by KubeSpawner's methods, and may add fields and options.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from typing import Any, Final
 from jupyterhub.utils import maybe_future, url_path_join
 from kubespawner import KubeSpawner
 from tornado.httputil import url_concat
-from traitlets import default
+from traitlets import default, observe
 
-from dra_spawner.profiles import form_fields_problem, free_text_problems, user_options_problem
+from dra_spawner.profiles import UnreadName, form_fields_problem, free_text_problems, user_options_problem
 from dra_spawner.profiles.drivers.registry import share_enforcements
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.form import FormTexts, form_profiles, has_policy_choices, unavailable_choice
@@ -37,6 +38,12 @@ class SpawnForm(SpawnerSettings):
     """KubeSpawner with choices and texts from devices, and with the availability of choices."""
 
     _form_choices: FormChoices | None = None
+    #: What the service answered to the last question for a form; None without a service.
+    _availability_view: AvailabilityView | None = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._has_default_form = not self.trait_has_value("options_form")
 
     async def learn_devices_of_choices(self) -> None:
         """Read the devices, if choices are derived from them."""
@@ -45,36 +52,64 @@ class SpawnForm(SpawnerSettings):
 
     # The form
 
-    @default("options_form")
-    def _options_form_default(self) -> Any:
-        # Rendered for each view of the page, as devices change.
-        return self._render_form if self.profile_list else ""
+    # KubeSpawner's `_options_form_default` is for code of the hub's own, which calls it: it renders a list at once, and
+    # returns a function for a list from a function.
 
-    async def _render_form(self, spawner: KubeSpawner) -> str:
+    @default("options_form")
+    def _form_of_each_view(self) -> Any:
+        # JupyterHub reads this for each of its pages.
+        return self._render_options_form_dynamically if self.profile_list else ""
+
+    @observe("options_form")
+    def _form_changed(self, change: object) -> None:
+        self._has_default_form = False
+
+    async def get_options_form(self) -> Any:
+        """Return the form for JupyterHub's page, rendered from the devices and the availability of this moment."""
+        if self._has_default_form:
+            # A class of the hub's own may render text by default, which traitlets keeps.
+            self._trait_values.pop("options_form", None)
+        if self.profile_list or callable(self.options_form):
+            await self._learn_for_form()
+        form = await super().get_options_form()
+        # `_options_form_default` may have returned a function to a function of the hub's own.
+        return await maybe_future(form(self)) if callable(form) else form
+
+    async def _learn_for_form(self) -> None:
         client = self.availability
         if client is None:
-            view = None
+            self._availability_view = None
             await self.devices.learn()
-        else:
-            serve_availability()
-            _, view = await asyncio.gather(self.devices.learn(), client.latest(_AVAILABILITY_WAIT_SECONDS))
-        return self._rendered(await self._own_profiles(), view)
+            return
+        serve_availability()
+        _, view = await asyncio.gather(self.devices.learn(), client.latest(_AVAILABILITY_WAIT_SECONDS))
+        self._availability_view = view
+
+    async def _render_options_form_dynamically(self, current_spawner: KubeSpawner) -> Any:
+        return self._render_options_form(await self._own_profiles())
 
     def _render_options_form(self, profile_list: Any) -> Any:
-        return self._rendered(profile_list, None)
-
-    def _rendered(self, profile_list: Any, view: AvailabilityView | None) -> str:
         completed = self._completed(profile_list, with_texts=True)
-        profiles = super()._get_initialized_profile_list(completed)
-        server = {"user": self.user.name, "server": self.name or ""}
-        page = FormPage(profiles, view, url_concat(url_path_join(self.hub.base_url, ADDRESS), server))
+        profiles = super()._get_initialized_profile_list(completed) or []
+        view = self._availability_view
+        page = FormPage(profiles, view, self._availability_address() if view is not None else "")
         self._form_choices = page.choices
         other_form = replacing_form(self.profile_form_template, self.additional_profile_form_template_paths)
+        valid_options = self._valid_user_options(profiles)
         if other_form is None:
-            return page.stock_form(self.additional_profile_form_template_paths, self._valid_user_options(profiles))
+            return page.stock_form(self.additional_profile_form_template_paths, valid_options)
         is_fancy = is_fancy_form(other_form)
-        form = super()._render_options_form(page.labelled_profiles(with_profiles=not is_fancy))
+        # KubeSpawner gives a template the options as they are, valid or not.
+        options, self.user_options = self.user_options, valid_options
+        try:
+            form = super()._render_options_form(page.labelled_profiles(with_profiles=not is_fancy))
+        finally:
+            self.user_options = options
         return f"{form}{page.live_script()}" if is_fancy else str(form)
+
+    def _availability_address(self) -> str:
+        server = {"user": self.user.name, "server": self.name or ""}
+        return url_concat(url_path_join(self.hub.base_url, ADDRESS), server)
 
     def _valid_user_options(self, profiles: Any) -> dict[str, Any]:
         """Return the last options; empty if they are no longer valid."""
@@ -82,7 +117,7 @@ class SpawnForm(SpawnerSettings):
             return {}
         try:
             self._validate_user_options(profiles)
-        except OptionsRefused as refused:
+        except ValueError as refused:
             self.log.info("The spawn form starts with defaults: %s", refused)
             return {}
         return self.user_options
@@ -133,11 +168,20 @@ class SpawnForm(SpawnerSettings):
     # Submitted options
 
     def _options_from_form(self, formdata: dict[str, list[Any]]) -> Any:
-        is_known = self.profile_list and not callable(self.profile_list)
-        profiles = self._get_initialized_profile_list(self._sorted_dict_values(self.profile_list)) if is_known else None
-        self._refuse_options(form_fields_problem(formdata, profiles, self._options_of_others()))
+        if self.profile_list and not self._has_other_fields():
+            known = None
+            if not callable(self.profile_list):
+                known = self._get_initialized_profile_list(self._sorted_dict_values(self.profile_list))
+            self._refuse_options(form_fields_problem(formdata, known, self._options_of_others()))
         of_others = {name: values[0] for name, values in formdata.items() if name in self._options_of_others()}
         return {**of_others, **super()._options_from_form(formdata)}
+
+    def _has_other_fields(self) -> bool:
+        """Whether the form may have fields that no profile has; KubeSpawner passes them over."""
+        if not self._has_default_form or self.other_code_reads_options:
+            return True
+        other_form = replacing_form(self.profile_form_template, self.additional_profile_form_template_paths)
+        return other_form is not None and not is_fancy_form(other_form)
 
     def _options_of_others(self) -> set[str]:
         """Return the names of options that other code than profiles reads."""
@@ -150,15 +194,26 @@ class SpawnForm(SpawnerSettings):
         super()._apply_user_options_dict(named)
 
     def _refuse_options(self, problem: str | None) -> None:
+        if isinstance(problem, UnreadName):
+            self.log.warning(
+                "An option is refused: %s. If other code of this hub reads it, add its name to "
+                "c.DRASpawner.other_user_options",
+                problem,
+            )
         if problem:
             end = "" if problem.endswith((".", "?")) else "."
             raise OptionsRefused(f"Cannot start with these options: {problem}{end} Please choose again.")
 
-    def _validate_user_options(self, profile_list: list[dict[str, Any]]) -> None:
+    def _validate_user_options(self, profile_list: list[dict[str, Any]] | None) -> None:
         # Replaces KubeSpawner's checks, which may need exponential time for patterns.
-        self._refuse_options(user_options_problem(profile_list, self.user_options, self._options_of_others()))
+        others = self._options_of_others()
+        problem = user_options_problem(profile_list, self.user_options, others)
+        if isinstance(problem, UnreadName) and self.other_code_reads_options:
+            self.log.info("An option is left to other code of this hub: %s", problem)
+            problem = user_options_problem(profile_list, self.user_options, others, others_read_more=True)
+        self._refuse_options(problem)
         slug = self.chosen_profile
-        for profile in profile_list:
+        for profile in profile_list or ():
             if profile["slug"] == slug or (not slug and profile.get("default")):
                 self._refuse_options(unavailable_choice(profile, self.user_options or {}))
                 # A list from a function was not checked at the hub's start.

@@ -42,6 +42,9 @@ _BEING_REMOVED: Final = (
 )
 
 
+_ERROR_IN_HUB: Final = "Your server cannot start because of an error in this hub. Please tell your administrator."
+
+
 class RefusalReason(StrEnum):
     """Label of the refusal in the hub's metric ``server_spawn_duration_seconds``."""
 
@@ -81,6 +84,21 @@ class OptionsRefused(SpawnRefused, ValueError):
         super().__init__(message, reason)
 
 
+class ErrorInProfiles(SpawnRefused):
+    """Raised after an error in code of the hub's own, such as a ``profile_list`` function; its cause is that error."""
+
+    def __init__(self) -> None:
+        super().__init__(_ERROR_IN_HUB, RefusalReason.PROFILE, status_code=500)
+
+
+class UnexpectedFailure(HTTPError):
+    """Raised after an unknown error. It counts as a failure of the hub, as with KubeSpawner."""
+
+    def __init__(self) -> None:
+        super().__init__(500, "%s", _ERROR_IN_HUB)
+        self.jupyterhub_message = _ERROR_IN_HUB
+
+
 def count_as_refusal(spawner: Any) -> None:
     """Keep a refused start from counting as a failure of the hub.
 
@@ -100,6 +118,13 @@ def wrong_profile_sentence(what: str) -> str:
 def wrong_profile(what: str) -> SpawnRefused:
     """Return the refusal of a misconfigured choice."""
     return SpawnRefused(wrong_profile_sentence(what), RefusalReason.PROFILE)
+
+
+def is_for_users(error: BaseException) -> bool:
+    """Whether the text of an error is for users: JupyterHub shows it as it is."""
+    return isinstance(error, HTTPError) or any(
+        hasattr(error, name) for name in ("jupyterhub_message", "jupyterhub_html_message")
+    )
 
 
 def refusal_of_profile(error: ProfileError, user_options: Mapping[str, Any] | None) -> SpawnRefused:
@@ -162,7 +187,7 @@ def refusal_of_kubernetes_error(what: str, status: int, message: str, log: Logge
 def refusal_of_error(
     error: BaseException, waiting_for: str, late_after_seconds: float | None, log: Logger, terminating: str = ""
 ) -> BaseException:
-    """Return the refusal for an error of a start; the error itself if there is no sentence for it.
+    """Return the refusal for an error of a start; the error itself if its text is for users, or it is no failure.
 
     Parameters
     ----------
@@ -193,4 +218,8 @@ def refusal_of_error(
         return SpawnRefused(f"{after} {why} The server does not wait any more.", reason, status_code=503)
     if isinstance(error, aiohttp.ClientError):
         return SpawnRefused(NO_ANSWER, RefusalReason.CLUSTER, status_code=503)
+    if isinstance(error, Exception) and not is_for_users(error):
+        # JupyterHub's progress page would show the text of any error.
+        log.error("A start ended with an unexpected error, maybe of the hub's own code", exc_info=error)
+        return UnexpectedFailure()
     return error

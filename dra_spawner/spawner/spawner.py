@@ -19,11 +19,12 @@ from dra_spawner.spawner.clean_up import begin_sweeping
 from dra_spawner.spawner.durations import clean_up_seconds, kubespawner_may_give_up
 from dra_spawner.spawner.objects.start_objects import StartObjects
 from dra_spawner.spawner.spawn_refusal import (
+    ErrorInProfiles,
     SpawnRefused,
     count_as_refusal,
+    is_for_users,
     most_informative_error,
     refusal_of_error,
-    wrong_profile,
 )
 from dra_spawner.spawner.start_messages import StartMessages
 from dra_spawner.spawner.start_page import StartPage
@@ -60,18 +61,18 @@ class DRASpawner(StartPage):
         Raises
         ------
         SpawnRefused
-            With a sentence for the user.
+            With a sentence for the user. An HTTPError of the hub's own code passes unchanged.
         """
         await self.learn_devices_of_choices()
         self.attempt = Attempt(self, self.messages, self._retry, self._tasks)
         try:
             await super().load_user_options()
-        except SpawnRefused:
-            raise
         except Exception as error:
-            # An invalid profile, or overrides that do not merge.
+            if is_for_users(error):
+                raise
+            # A function of the hub's own, an invalid profile, or overrides that do not merge.
             self.log.exception("Profile cannot be applied")
-            raise wrong_profile(str(error)) from error
+            raise ErrorInProfiles from error
         await self.attempt.load(self.steps)
 
     async def get_pod_manifest(self) -> Any:

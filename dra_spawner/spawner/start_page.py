@@ -17,6 +17,7 @@ from dra_spawner.kube.pod_ends import end_of_events, end_of_pod
 from dra_spawner.placeholders.planner.shapes import device_classes
 from dra_spawner.spawner.devices.reader import Reading
 from dra_spawner.spawner.ended_pods import EndedPodsReflector
+from dra_spawner.spawner.hub_handlers import running_hub
 from dra_spawner.spawner.hub_wide import hub_wide, in_background
 from dra_spawner.spawner.my_devices.handler import serve_devices
 from dra_spawner.spawner.my_devices.own_devices import OwnDevices
@@ -85,7 +86,7 @@ class StartPage(SpawnForm):
         self.messages = StartMessages(self.namespace, self.pod_name)
         self.attempt = Attempt(self, self.messages)
         # JupyterHub makes a user's spawner before it renders one of the user's pages.
-        extend_templates(getattr(self.user, "settings", {}), self.log)
+        extend_templates(getattr(running_hub(), "tornado_settings", {}), self.log)
         self._own_devices = Reading(self._read_own_devices)
         serve_devices()
 
@@ -254,7 +255,9 @@ class StartPage(SpawnForm):
 
     def _spawn_url(self) -> str:
         """Address of the page with the form of this server."""
-        return str(url_path_join(self.hub.base_url, "spawn", self.user.escaped_name, url_escape_path(self.name)))
+        return str(
+            url_path_join(self.hub.base_url, "spawn", url_escape_path(self.user.name), url_escape_path(self.name))
+        )
 
     def get_state(self) -> dict[str, Any]:
         """Return the state that JupyterHub stores for this server."""

@@ -24,7 +24,7 @@ _MAX_PROGRESS: Final = 90
 async def progress_items(
     events: Callable[[], list[JsonObject]], line: Callable[[], str], has_ended: Callable[[], bool]
 ) -> AsyncIterator[JsonObject]:
-    """Yield what JupyterHub sends to the page, until the start has ended.
+    """Yield what JupyterHub sends to the page, until the start has ended; each item has the number ``progress``.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ async def progress_items(
             last_line = now
         shown = len(found)
         if now != last_line:
-            yield {"message": now, "html_message": page_html(now)}
+            yield {"progress": int(progress), "message": now, "html_message": page_html(now)}
             last_line = now
         if is_last:
             return

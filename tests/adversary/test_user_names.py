@@ -7,10 +7,12 @@ import re
 
 import pytest
 from jupyterhub import orm
+from kubernetes_asyncio.client import ApiClient
 
 from dra_spawner import names
 from dra_spawner.dra.cel.device import CelDevice
 from dra_spawner.dra.cel.selector import compile_selector
+from dra_spawner.spawner import DRASpawner
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
 from tests.adversary.hostile_texts import NAMES, SERVERS, TEXTS
 from tests.spawner.conftest import nowhere
@@ -270,6 +272,41 @@ async def test_a_typed_text_is_not_expanded_again(nowhere):
         container = pod.spec.containers[0]
         assert next(each.value for each in container.env if each.name == "TEXT") == f"[{text}]"
         assert container.image == f"example.org/{text}"
+
+
+class OwnSpawner(DRASpawner):
+    """A class of a hub's own, which may read options of any name."""
+
+
+#: Options that name settings, and what other code of a hub could take for something else.
+OF_OTHER_CODE: tuple[dict[str, object], ...] = (
+    {"device_claims": {"gpu": OWN}, "kubespawner_override": {"image": "evil"}, "image": "evil", "cmd": ["sh"]},
+    {"__class__": "x", "user_options": {}, "steps": [], "attempt": None, "chosen_profile": "typed"},
+    {"x" * 1_000_000: "y", "deep": [[[[{}]]]], "many": list(range(10_000))},
+)
+
+
+async def test_options_that_are_left_to_other_code_of_a_hub_bring_nothing(nowhere, caplog):
+    """A hub without profiles, and one with a class of its own, leave names that no profile has to that code."""
+    plain = {"display_name": "Plain", "slug": "plain"}
+    for kind, profiles in ((DRASpawner, []), (OwnSpawner, [plain])):
+        nowhere.spawner_class = kind
+        nowhere.spawner_config.profile_list = profiles
+        spawner, pods = nowhere.user("eve").spawner, []
+        for options in ({}, *OF_OTHER_CODE, *({text: text} for text in TEXTS)):
+            spawner.user_options = options
+            spawner.clear_state()
+            await spawner.load_user_options()
+            pods.append(ApiClient().sanitize_for_serialization(await spawner.get_pod_manifest()))
+            assert not spawner.attempt.objects.templates
+        assert all(pod == pods[0] for pod in pods)
+        logged = [each.getMessage() for each in caplog.records if each.name != "asyncio"]
+        assert all(len(each) < 1000 and each.isprintable() for each in logged)
+    for options in ({"profile": text} for text in TEXTS):
+        spawner.user_options = options
+        refused = await refusal_of(spawner)
+        assert refused is not None
+        assert refused.status_code == 400, "what a profile reads is checked there, too"
 
 
 async def test_typed_values_are_text_in_the_form(nowhere):

@@ -9,7 +9,7 @@ import pytest
 
 from dra_spawner.json_types import JsonObject
 from dra_spawner.profiles.free_text import MAX_FREE_TEXT
-from dra_spawner.profiles.user_options import form_fields_problem, user_options_problem
+from dra_spawner.profiles.user_options import UnreadName, form_fields_problem, user_options_problem
 from tests.all_of_them import all_of_them
 from tests.presence import present
 
@@ -130,16 +130,29 @@ def test_anything_else_is_refused(sent, sentence):
     assert problem.isprintable()
 
 
-def test_without_profiles_every_option_is_refused():
-    assert user_options_problem([], {}) is None
-    assert user_options_problem([], {"x": 1}) == "this hub offers no profiles, and so no option 'x'"
-    assert user_options_problem([], {"x": 1}, others={"x"}) is None
+@all_of_them("none", [None, [], ()])
+def test_without_profiles_options_are_of_other_code(none):
+    for sent in ({}, None, {"x": 1}, {"profile": "gpu"}, {"profile": {"x": [None]}}):
+        assert user_options_problem(none, sent) is None
+    for other in (["x"], "x", 0):
+        assert user_options_problem(none, other) == "the options of a server must be a JSON object"
 
 
 def test_options_of_other_readers_are_accepted():
     sent = gpu(memory="5Gi", course=["any", {"thing": None}])
     assert user_options_problem(PROFILES, sent, others={"course"}) is None
     assert user_options_problem(PROFILES, sent, others={"courses"})
+
+
+def test_other_code_may_read_options_that_no_profile_has_but_no_wrong_values():
+    for sent in (gpu(course=["any"], memory="5Gi"), {"profil": "gpu"}, gpu(kubespawner_override={"image": "x"})):
+        assert isinstance(user_options_problem(PROFILES, sent), UnreadName)
+        assert user_options_problem(PROFILES, sent, others_read_more=True) is None
+    for sent in (gpu(course=1, memory="80Gi"), {"profile": "root", "course": 1}, gpu(course=1, image_text="b")):
+        problem = present(user_options_problem(PROFILES, sent, others_read_more=True))
+        assert not isinstance(problem, UnreadName)
+    assert isinstance(form_fields_problem({"profile": ["gpu"], "course": ["x"]}, PROFILES), UnreadName)
+    assert not isinstance(form_fields_problem({"profile": ["root"]}, PROFILES), UnreadName)
 
 
 def nested(levels):

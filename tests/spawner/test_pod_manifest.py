@@ -282,5 +282,5 @@ async def test_free_text_reaches_no_claim_unbounded_even_from_a_function(nowhere
 )
 async def test_an_invalid_profile_is_refused_with_a_sentence(nowhere, profiles):
     nowhere.spawner_config.profile_list = lambda spawner: profiles
-    with pytest.raises(SpawnRefused, match=r"This profile is misconfigured\. Please tell your administrator"):
+    with pytest.raises(SpawnRefused, match=r"Please tell your administrator"):
         await manifest(nowhere.user("ada").spawner, profile="gpu")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dra_spawner.spawner.start_messages import StartMessages, page_html
 from dra_spawner.spawner.start_progress import elapsed, longer_waiting, progress_items, queue_sentence, waiting_since
 from tests.all_of_them import all_of_them
+from tests.jumping_loop import run_jumping
 
 
 def event(uid, message, reason="FailedScheduling"):
@@ -28,9 +29,25 @@ async def test_events_are_for_the_log_and_the_line_is_for_the_user():
 async def test_a_line_without_an_event_does_not_move_the_bar():
     (item,) = await items_of([], "Your server is being prepared.")
     assert item == {
+        "progress": 0,
         "message": "Your server is being prepared.",
         "html_message": '<span class="dra-line">Your server is being prepared.</span>',
     }
+
+
+def test_each_item_has_the_last_number_and_none_is_smaller():
+    """Clients of JupyterHub's progress API read the number of each item."""
+    events, lines, looks = [event("a", "one")], ["first", "first", "second", "third"], []
+
+    def line():
+        looks.append(1)
+        events.extend([event("b", "two"), event("c", "three")] if len(looks) == 3 else ())
+        return lines[min(len(looks), len(lines)) - 1]
+
+    async def numbers():
+        return [item["progress"] async for item in progress_items(lambda: list(events), line, lambda: len(looks) > 4)]
+
+    assert run_jumping(numbers()) == [30, 30, 50, 63]
 
 
 async def test_foreign_text_stays_text():

@@ -30,7 +30,7 @@ class Server:
     Attributes
     ----------
     groups
-        Groups of the user in the hub.
+        Groups of the user in the hub; only needed for claims that groups share.
     """
 
     user: str

@@ -12,6 +12,7 @@ from kubespawner.slugs import is_valid_label, safe_slug
 from dra_spawner import names
 from dra_spawner.kube.api import KubernetesError
 from dra_spawner.profiles import ProfileError
+from dra_spawner.profiles.standing_claims import is_for_groups
 from dra_spawner.spawner.clean_up import begin_removal, companion_kinds, remove
 from dra_spawner.spawner.devices.diagnosis import diagnose
 from dra_spawner.spawner.objects.planned_objects import Server, names_for_pod, plan_objects
@@ -91,7 +92,7 @@ class DeviceClaims(Step):
             labels[names.PROFILE] = safe_slug(spawner.chosen_profile, is_valid=is_valid_label)
         server = Server(
             user=spawner.user.name,
-            groups=spawner.user_groups,
+            groups=spawner.user_groups if any(map(is_for_groups, self.attempt.plan.claims)) else (),
             pod_name=spawner.pod_name,
             namespace=spawner.namespace,
             labels=labels,
