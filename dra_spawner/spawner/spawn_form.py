@@ -113,14 +113,15 @@ class SpawnForm(SpawnerSettings):
 
     def _valid_user_options(self, profiles: Any) -> dict[str, Any]:
         """Return the last options; empty if they are no longer valid."""
-        if not isinstance(self.user_options, dict):
-            return {}
-        try:
-            self._validate_user_options(profiles)
-        except ValueError as refused:
-            self.log.info("The spawn form starts with defaults: %s", refused)
-            return {}
-        return self.user_options
+        problem: object = self._options_problem(profiles)
+        if not problem:
+            try:
+                self._validate_user_options(profiles)
+            except ValueError as refused:
+                problem = refused
+        if problem:
+            self.log.info("The spawn form starts with defaults: %s", problem)
+        return {} if problem or not self.user_options else self.user_options
 
     async def _own_profiles(self) -> Any:
         profiles = self._sorted_dict_values(self.profile_list)
@@ -204,14 +205,17 @@ class SpawnForm(SpawnerSettings):
             end = "" if problem.endswith((".", "?")) else "."
             raise OptionsRefused(f"Cannot start with these options: {problem}{end} Please choose again.")
 
-    def _validate_user_options(self, profile_list: list[dict[str, Any]] | None) -> None:
-        # Replaces KubeSpawner's checks, which may need exponential time for patterns.
+    def _options_problem(self, profile_list: list[dict[str, Any]] | None) -> str | None:
         others = self._options_of_others()
         problem = user_options_problem(profile_list, self.user_options, others)
         if isinstance(problem, UnreadName) and self.other_code_reads_options:
             self.log.info("An option is left to other code of this hub: %s", problem)
             problem = user_options_problem(profile_list, self.user_options, others, others_read_more=True)
-        self._refuse_options(problem)
+        return problem
+
+    def _validate_user_options(self, profile_list: list[dict[str, Any]] | None) -> None:
+        # Replaces KubeSpawner's checks, which may need exponential time for patterns.
+        self._refuse_options(self._options_problem(profile_list))
         slug = self.chosen_profile
         for profile in profile_list or ():
             if profile["slug"] == slug or (not slug and profile.get("default")):

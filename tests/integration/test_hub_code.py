@@ -37,7 +37,16 @@ class OwnSpawner(DRASpawner):
         return super().start()
 
 
+async def hook(spawner, pod):
+    if spawner.user.name == "busy":
+        raise web.HTTPError(409, "The course room is full.")
+    if spawner.user.name == "unlucky":
+        raise RuntimeError("no connection with password=hunter2")
+    return pod
+
+
 c.JupyterHub.spawner_class = OwnSpawner
+c.DRASpawner.modify_pod_hook = hook
 c.DRASpawner.profile_list = profiles
 c.DRASpawner.options_form = form
 """
@@ -55,6 +64,12 @@ async def numbers(hub, user):
     """The numbers of the progress, as a client of JupyterHub's API reads them."""
     events = await hub.until_ready(user)
     return [event["progress"] for event in events]
+
+
+async def refused(hub, user):
+    """Status and message of a start that the REST API refuses."""
+    status, body = await hub.refusal(user, {"profile": "gpu"})
+    return status, body["message"]
 
 
 async def test_code_of_the_hub_works_as_with_kubespawner(hub):
@@ -78,8 +93,11 @@ async def test_code_of_the_hub_works_as_with_kubespawner(hub):
         assert (await hub.server_environment("ada"))["COURSE"] == course
         await hub.stop_server("ada")
 
-    status, body = await hub.refusal("guest", {"profile": "gpu"})
-    assert (status, body["message"]) == (403, "Ask your teacher to add you to the course.")
+    assert await refused(hub, "guest") == (403, "Ask your teacher to add you to the course.")
+    assert await refused(hub, "busy") == (409, "The course room is full.")
+    status, message = await refused(hub, "unlucky")
+    assert (status, "hunter2" in message) == (500, False), message
+    assert "hunter2" in hub.log.read_text()
     async with BrowserSession(hub.url, "guest") as guest:
         status, page = await guest.ask("/hub/spawn")
         assert status == 403

@@ -232,7 +232,7 @@ async def test_a_refused_name_is_logged_with_the_setting_that_accepts_it(nowhere
         (["gpu"], "the options of a server must be a JSON object. Please choose again."),
     ],
 )
-async def test_stored_options_that_no_profile_has_let_the_user_choose_again(nowhere, stored, sentence):
+async def test_stored_options_that_no_profile_has_let_the_user_choose_again(nowhere, caplog, stored, sentence):
     template = "{% for p in profile_list %}{{ p.slug }}={{ (user_options or {}).get('profile', 'none') }} {% endfor %}"
     for config in ({}, {"profile_form_template": template}):
         spawner = spawner_of(nowhere, profile_list=[CPU, GPU], **config)
@@ -240,6 +240,7 @@ async def test_stored_options_that_no_profile_has_let_the_user_choose_again(nowh
         form = await spawner.get_options_form()
         assert (form == "cpu=none gpu=none ") if config else re.findall(r'value="(\w+)"[^>]*checked', form) == ["cpu"]
         assert spawner.user_options == stored
+        assert "An option is refused" not in caplog.text, "nothing is refused yet"
         with pytest.raises(OptionsRefused) as caught:
             await started_with(spawner, stored)
         assert caught.value.status_code == 400
@@ -247,6 +248,7 @@ async def test_stored_options_that_no_profile_has_let_the_user_choose_again(nowh
         await started_with(spawner, spawner.run_options_from_form({"profile": ["gpu"]}))
         await started_with(spawner, {})
         assert spawner.cpu_limit == 1, "the default profile"
+        caplog.clear()
     if isinstance(stored, dict):
         await started_with(spawner_of(nowhere), stored)  # there are no profiles any more, and so no form
 
