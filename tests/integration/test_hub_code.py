@@ -5,6 +5,7 @@ from __future__ import annotations
 import jupyterhub
 import pytest
 
+from dra_spawner.spawner import DRASpawner
 from tests.chart.browser_session import BrowserSession, error_in
 from tests.integration.devices import node_with
 from tests.integration.hub_process import HubProcess
@@ -102,6 +103,24 @@ async def test_code_of_the_hub_works_as_with_kubespawner(hub):
         status, page = await guest.ask("/hub/spawn")
         assert status == 403
         assert "Ask your teacher to add you to the course." in page
+
+
+async def test_a_user_that_tests_make_up_gets_a_server_and_numbers(embedded_faulty):
+    """KubeSpawner's own user for tests has a name, a number and an address."""
+    config = embedded_faulty.side.config
+    config.DRASpawner.device_claims = {"gpu": {"device_class": "gpu-share.example.com", "capacity": {"memory": "5Gi"}}}
+    spawner = DRASpawner(config=config, api_token="secret", oauth_client_id="unused", _mock=True)
+    assert isinstance(await spawner.poll(), int)
+    start = spawner.start()
+    items = [item async for item in spawner.progress()]
+    assert (await start).startswith("http://")
+    assert {type(item["progress"]) for item in items} == {int}
+    shown = [item["progress"] for item in items]
+    assert shown == sorted(shown)
+    assert shown[-1] > 0
+    assert await spawner.poll() is None
+    await spawner.stop()
+    assert isinstance(await spawner.poll(), int)
 
 
 async def test_profiles_that_have_changed_let_the_user_choose_again(embedded_cluster):
