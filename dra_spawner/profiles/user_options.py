@@ -54,13 +54,16 @@ def user_options_problem(
     others
         Names of options that something else in the hub reads; they may have any value.
     others_read_more
-        Whether it may also read any other option that no profile has.
+        Whether it may also read any other option that no profile has. Such code makes options of what a form sends, so
+        an empty value is one that was not sent, as for KubeSpawner.
     """
     if user_options is None:
         return None
     if not isinstance(user_options, Mapping):
         return "the options of a server must be a JSON object"
     sent = {name: value for name, value in user_options.items() if name not in others}
+    if others_read_more:
+        sent = {name: value for name, value in sent.items() if value not in (None, "")}
     if not sent or not profile_list:
         return None
     if "profile" in sent and (problem := _profile_problem(sent["profile"], [each["slug"] for each in profile_list])):

@@ -208,9 +208,11 @@ class SpawnForm(SpawnerSettings):
     def _options_problem(self, profile_list: list[dict[str, Any]] | None) -> str | None:
         others = self._options_of_others()
         problem = user_options_problem(profile_list, self.user_options, others)
-        if isinstance(problem, UnreadName) and self.other_code_reads_options:
-            self.log.info("An option is left to other code of this hub: %s", problem)
-            problem = user_options_problem(profile_list, self.user_options, others, others_read_more=True)
+        if problem and self.other_code_reads_options:
+            remaining = user_options_problem(profile_list, self.user_options, others, others_read_more=True)
+            if remaining != problem:
+                self.log.info("An option is left to other code of this hub: %s", problem)
+            return remaining
         return problem
 
     def _validate_user_options(self, profile_list: list[dict[str, Any]] | None) -> None:

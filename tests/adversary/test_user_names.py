@@ -302,7 +302,7 @@ async def test_options_that_are_left_to_other_code_of_a_hub_bring_nothing(nowher
         assert all(pod == pods[0] for pod in pods)
         logged = [each.getMessage() for each in caplog.records if each.name != "asyncio"]
         assert all(len(each) < 1000 and each.isprintable() for each in logged)
-    for options in ({"profile": text} for text in TEXTS):
+    for options in ({"profile": text} for text in TEXTS if text):
         spawner.user_options = options
         refused = await refusal_of(spawner)
         assert refused is not None

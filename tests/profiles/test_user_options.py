@@ -148,6 +148,9 @@ def test_other_code_may_read_options_that_no_profile_has_but_no_wrong_values():
     for sent in (gpu(course=["any"], memory="5Gi"), {"profil": "gpu"}, gpu(kubespawner_override={"image": "x"})):
         assert isinstance(user_options_problem(PROFILES, sent), UnreadName)
         assert user_options_problem(PROFILES, sent, others_read_more=True) is None
+    for sent in ({"profile": None}, {"profile": "", "image": None}, gpu(memory="", memory_text=None)):
+        assert user_options_problem(PROFILES, sent)
+        assert user_options_problem(PROFILES, sent, others_read_more=True) is None, "not filled in"
     for sent in (gpu(course=1, memory="80Gi"), {"profile": "root", "course": 1}, gpu(course=1, image_text="b")):
         problem = present(user_options_problem(PROFILES, sent, others_read_more=True))
         assert not isinstance(problem, UnreadName)

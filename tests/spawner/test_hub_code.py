@@ -163,6 +163,11 @@ if not DRASpawner.class_traits().get("apply_user_options"):
         "no profiles for this user": (DRASpawner, {"profile_list": lambda spawner: []}, {"profile": "gpu"}),
         "no list for this user": (DRASpawner, {"profile_list": lambda spawner: None}, {}),
         "class": (ReadsOptions, {"profile_list": [CPU, GPU]}, {"profile": "cpu", **BUILT}),
+        "fields left empty": (
+            ReadsOptions,
+            {"profile_list": [CPU, GPU]},
+            {"profile": None, "size": "", "image": "a:1"},
+        ),
         "options_from_form": (DRASpawner, {"profile_list": [CPU], "options_from_form": own_options}, {"course": "a"}),
         **BY_NEWER_SETTINGS,
     },
