@@ -32,7 +32,7 @@ from dra_spawner.project_links import where
 from dra_spawner.spawner.hub_wide import in_background
 from dra_spawner.spawner.objects.api_objects import MANAGED_LABELS
 from dra_spawner.spawner.placement.pod import manifest_of, shape_of_pod
-from dra_spawner.spawner.spawn_refusal import ErrorInProfiles
+from dra_spawner.spawner.spawn_refusal import ErrorInHubCode
 from dra_spawner.spawner.spawner import DRASpawner
 from dra_spawner.spawner.steps.attempt import Attempt, Step
 from dra_spawner.spawner.steps.cluster_check import ClusterCheck
@@ -242,7 +242,7 @@ async def published_shapes(new_spawner: NewSpawner) -> PublishedShapes:
                 shapes[name] = await _shape(new_spawner, user_options)
             except NoSingleShape as why:
                 skipped[name] = str(why)
-            except ErrorInProfiles as error:
+            except ErrorInHubCode as error:
                 skipped[name] = str(error.__cause__) or type(error.__cause__).__name__
             except Exception as error:
                 # The same message as for a user of this choice.

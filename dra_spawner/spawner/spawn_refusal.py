@@ -84,7 +84,7 @@ class OptionsRefused(SpawnRefused, ValueError):
         super().__init__(message, reason)
 
 
-class ErrorInProfiles(SpawnRefused):
+class ErrorInHubCode(SpawnRefused):
     """Raised after an error in code of the hub's own, such as a ``profile_list`` function; its cause is that error."""
 
     def __init__(self) -> None:

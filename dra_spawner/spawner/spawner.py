@@ -19,7 +19,7 @@ from dra_spawner.spawner.clean_up import begin_sweeping
 from dra_spawner.spawner.durations import clean_up_seconds, kubespawner_may_give_up
 from dra_spawner.spawner.objects.start_objects import StartObjects
 from dra_spawner.spawner.spawn_refusal import (
-    ErrorInProfiles,
+    ErrorInHubCode,
     SpawnRefused,
     count_as_refusal,
     is_for_users,
@@ -72,12 +72,17 @@ class DRASpawner(StartPage):
                 raise
             # A function of the hub's own, an invalid profile, or overrides that do not merge.
             self.log.exception("Profile cannot be applied")
-            raise ErrorInProfiles from error
+            raise ErrorInHubCode from error
         await self.attempt.load(self.steps)
 
     async def get_pod_manifest(self) -> Any:
         """Return KubeSpawner's pod, changed by the steps."""
-        pod = await super().get_pod_manifest()
+        try:
+            pod = await super().get_pod_manifest()
+        except (TimeoutError, aiohttp.ClientError, ApiException) as error:
+            # Of a function of the hub's own, such as `uid`: KubeSpawner makes no request here.
+            self.log.exception("A setting of the pod cannot be found")
+            raise ErrorInHubCode from error
         await self.attempt.change_pod(pod)
         return pod
 

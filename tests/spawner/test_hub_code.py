@@ -7,13 +7,21 @@ from logging import getLogger
 from types import SimpleNamespace
 
 import pytest
+from aiohttp import ClientError
 from kubernetes_asyncio.client import ApiClient
+from kubernetes_asyncio.client.exceptions import ApiException
 from tornado.web import HTTPError
 from traitlets import default
 from traitlets.config import Config
 
 from dra_spawner.spawner import DRASpawner
-from dra_spawner.spawner.spawn_refusal import OptionsRefused, SpawnRefused, UnexpectedFailure, refusal_of_error
+from dra_spawner.spawner.spawn_refusal import (
+    ErrorInHubCode,
+    OptionsRefused,
+    SpawnRefused,
+    UnexpectedFailure,
+    refusal_of_error,
+)
 from tests.all_of_them import all_of_them
 
 CPU = {"display_name": "CPU", "slug": "cpu", "default": True, "kubespawner_override": {"cpu_limit": 1}}
@@ -111,7 +119,18 @@ async def test_a_form_made_by_code_of_the_hub_shows_profiles(nowhere, kind, conf
         assert form.endswith("<!-- end -->") == (kind is AddsText and not callable(config["profile_list"]))
 
 
+class HasText(DRASpawner):
+    options_form = "<input name=energy>"
+
+    def options_from_form(self, formdata):
+        return {"energy": formdata["energy"][0], "bounds": [-1, 1]}
+
+
 async def test_a_form_of_the_hub_stays_as_it_is(nowhere):
+    spawner = spawner_of(nowhere, HasText)
+    assert await spawner.get_options_form() == HasText.options_form
+    options = spawner.run_options_from_form({"energy": ["511keV"]})
+    assert (await started_with(spawner, options)).user_options == {"energy": "511keV", "bounds": [-1, 1]}
     for form in ("", "<input name=image>"):
         assert await spawner_of(nowhere, options_form=form, profile_list=[CPU]).get_options_form() == form
     spawner = spawner_of(nowhere, profile_list=[CPU])
@@ -299,6 +318,21 @@ async def test_errors_of_functions_of_the_hub(nowhere, caplog, config_of):
         assert "hunter2" not in f"{shown} {shown.jupyterhub_message} {shown.reason}"
         assert shown.status_code >= 500
         assert "hunter2" in caplog.text
+
+
+async def test_an_error_of_a_function_for_the_pod_is_not_taken_for_one_of_the_cluster(nowhere, caplog):
+    error: Exception
+    for error in (TimeoutError("hunter2"), ClientError("hunter2"), ApiException(409, "hunter2")):
+        caplog.clear()
+        spawner = await started_with(spawner_of(nowhere, uid=raises(error)), {})
+        with pytest.raises(ErrorInHubCode, match="because of an error in this hub"):
+            await spawner.get_pod_manifest()
+        assert "hunter2" in caplog.text
+    for error in (HTTPError(403), ValueError("KubeSpawner's")):
+        spawner = await started_with(spawner_of(nowhere, uid=raises(error)), {})
+        with pytest.raises(type(error)) as caught:
+            await spawner.get_pod_manifest()
+        assert caught.value is error
 
 
 async def test_an_http_error_of_a_form_passes(nowhere):
