@@ -119,12 +119,14 @@ def form_fields_problem(
 def _profile_problem(value: object, slugs: Collection[str] | None) -> str | None:
     if not isinstance(value, str):
         return f"a profile must be the name of one, not {_found(value)}"
-    there_are = f"; there are: {', '.join(slugs)}" if slugs else ""
+    there_are = f"there are: {', '.join(slugs)}" if slugs else ""
     if not value:
-        return f"the profile is empty{there_are}"
+        return f"the profile is empty; {there_are}" if slugs else "the profile is empty"
     if slugs is None or value in slugs:
         return None
-    return f"there is no profile {_found(value)}{_did_you_mean(value, slugs) or there_are}"
+    # Stored options may name one that is gone, so all are named beside the similar one.
+    hint = f"did you mean {meant}? T{there_are[1:]}" if (meant := _alike(value, slugs)) else there_are
+    return f"there is no profile {_found(value)}; {hint}"
 
 
 def _unknown_field(name: str, picked: Sequence[object], profile_list: Iterable[Profile]) -> str:

@@ -73,10 +73,10 @@ def test_options_of_a_form_are_accepted(sent):
     "profile as list": ({"profile": ["gpu"]}, "a profile must be the name of one, not a list"),
     "profile as object": ({"profile": {"slug": "gpu"}}, "a profile must be the name of one, not an object"),
     "unknown profile": ({"profile": "root"}, "there is no profile 'root'; there are: gpu, cpu, plain, typed, gpu--big"),
-    "misspelt profile": ({"profile": "gpuu"}, "there is no profile 'gpuu'; did you mean gpu?"),
-    "name in the form instead of the slug": ({"profile": "GPU"}, "there is no profile 'GPU'; did you mean gpu?"),
-    "profile and a newline": ({"profile": "gpu\n"}, "there is no profile 'gpu\\n'; did you mean gpu?"),
-    "profile and NUL": ({"profile": "gpu\x00"}, "there is no profile 'gpu\\x00'; did you mean gpu?"),
+    "misspelt profile": ({"profile": "gpuu"}, "there is no profile 'gpuu'; did you mean gpu? There are: gpu, cpu, plain, typed, gpu--big"),
+    "name in the form instead of the slug": ({"profile": "GPU"}, "there is no profile 'GPU'; did you mean gpu? There are: gpu, cpu, plain, typed, gpu--big"),
+    "profile and a newline": ({"profile": "gpu\n"}, "there is no profile 'gpu\\n'; did you mean gpu? There are: gpu, cpu, plain, typed, gpu--big"),
+    "profile and NUL": ({"profile": "gpu\x00"}, "there is no profile 'gpu\\x00'; did you mean gpu? There are: gpu, cpu, plain, typed, gpu--big"),
     # Options
     "misspelt option": (gpu(memroy="10Gi"), "profile gpu has no option 'memroy'; did you mean memory?"),
     "misspelt option of the default profile": ({"memroy": "10Gi"}, "profile gpu has no option 'memroy'; did you mean memory?"),
@@ -235,7 +235,7 @@ def test_fields_of_forms_are_accepted(fields):
 @all_of_them("fields, sentence, unknown", [
     ({"profile": [""]}, "the profile is empty; there are: gpu, cpu", "the profile is empty"),
     ({"profile": []}, "the profile is empty; there are: gpu, cpu", "the profile is empty"),
-    ({"profile": ["gpuu"]}, "there is no profile 'gpuu'; did you mean gpu?", None),
+    ({"profile": ["gpuu"]}, "there is no profile 'gpuu'; did you mean gpu? There are: gpu, cpu, plain, typed, gpu--big", None),
     ({"profile": ["gpu", "cpu"]}, "several profiles are picked; pick one", "several profiles are picked; pick one"),
     ({"profile": ["gpu"], "memroy": ["5Gi"]}, "there is no field 'memroy'; did you mean profile-option-gpu--memory?", "there is no field 'memroy'; that of an option is profile-option-PROFILE--OPTION"),
     ({"profile": ["gpu"], "memory": ["5Gi"]}, "there is no field 'memory'; did you mean profile-option-gpu--memory?", "there is no field 'memory'; that of an option"),

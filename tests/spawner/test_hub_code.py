@@ -248,6 +248,10 @@ async def test_a_refused_name_is_logged_with_the_setting_that_accepts_it(nowhere
     "stored, sentence",
     [
         ({"profile": "gone"}, "there is no profile 'gone'; there are: cpu, gpu. Please choose again."),
+        (
+            {"profile": "gpus"},
+            "there is no profile 'gpus'; did you mean gpu? There are: cpu, gpu. Please choose again.",
+        ),
         ({"profile": "gpu", "size": "xl"}, "option size has no choice 'xl'; there are: s, l. Please choose again."),
         (
             {"profile": "gpu", "memory": "5Gi"},
