@@ -35,6 +35,7 @@ from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.intel_gas import changes_for_gas, parse_intel_gas
 from dra_spawner.profiles.problems import Problem, ProfileError
 from dra_spawner.profiles.profile_list import offered_profiles
+from dra_spawner.profiles.profile_names import profile_name_problems
 from dra_spawner.profiles.templates import Values
 from dra_spawner.spawner.objects.planned_objects import Server, names_for_pod, plan_objects
 from dra_spawner.spawner.objects.pod_devices import attach_claims
@@ -73,14 +74,16 @@ def run_render(options: RenderOptions, standard_input: BinaryIO, output: TextIO,
     try:
         max_values = MAX_VALUES if options.profile or options.picks else MAX_RENDERED_VALUES
         found = read_profiles(options.profiles, standard_input, progress, max_values)
-        listed = _chosen(found, options)
+        # With a name that stands for two, a user would get another profile than the one that is printed.
+        doubled = [] if callable(found.profile_list) else profile_name_problems(found.profile_list, found.list_path)
+        listed = [] if doubled else _chosen(found, options)
     except (InputError, LookupError) as error:
         messages.write(f"dra-spawner render: {error}\n")
         return 2
     finally:
         progress.clear()
     refused = [list(_problems(choice)) for choice in listed]
-    problems = list(dict.fromkeys(problem for each in refused for problem in each))
+    problems = [*doubled, *dict.fromkeys(problem for each in refused for problem in each)]
     for problem in problems:
         messages.write(f"dra-spawner render: {problem}\n")
     rendered = [

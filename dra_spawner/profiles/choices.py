@@ -12,7 +12,7 @@ import marshal
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from dra_spawner.profiles.claim_plan import ClaimPlan, compile_claims, with_extended_resources
 from dra_spawner.profiles.claim_templates import expand_claims
@@ -34,6 +34,9 @@ __all__ = [
     "profile_slug",
     "profiles_of",
 ]
+
+#: Names of which a slug is made without tables of other letters, numbers and entities.
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9 _.()+/-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,11 +226,17 @@ def default_choice(choices: Mapping[str, Any]) -> str:
 
 
 def profile_slug(profile: Mapping[str, Any]) -> str:
-    """The profile's name in options; as KubeSpawner makes one of the display name, for plain names at least."""
+    """The profile's name in options; without one, what KubeSpawner makes of the display name."""
     slug = profile.get("slug")
     if isinstance(slug, str) and slug:
         return slug
-    return re.sub(r"[^a-z0-9]+", "-", str(profile.get("display_name") or "").lower().replace("'", "")).strip("-")
+    name = str(profile.get("display_name") or "")
+    if _PLAIN_NAME.fullmatch(name):
+        return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    # Imported here: its tables of letters take a tenth of a second.
+    from slugify import slugify
+
+    return slugify(name)
 
 
 def _choices_of(profile: Mapping[str, Any], path: str, base: Merged, compiler: _Compiler) -> Iterator[ListedChoice]:

@@ -17,6 +17,7 @@ from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.form import form_problems, form_profiles
 from dra_spawner.profiles.offers import DeviceCatalog
 from dra_spawner.profiles.problems import Problem, shown
+from dra_spawner.profiles.profile_names import profile_name_problems
 
 #: Traits of ours that a profile sets; KubeSpawner passes over a misspelt one without a word.
 _OWN_TRAITS = (TRAIT, "intel_gas", "vlans")
@@ -95,7 +96,7 @@ def problems_around_claims(
             problems += _profile_problems(profile, where, known_traits)
         else:
             problems.append(Problem(where, shown(profile), "a profile, which is a mapping"))
-    return problems
+    return problems + profile_name_problems(profile_list, path)
 
 
 def free_texts(profile_list: object, path: str = "profile_list") -> Iterator[str]:

@@ -20,6 +20,7 @@ from dra_spawner.profiles.drivers.registry import share_enforcements
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.form import FormTexts, form_profiles, has_policy_choices, unavailable_choice
 from dra_spawner.profiles.offers import DeviceCatalog
+from dra_spawner.profiles.profile_names import profile_name_problems
 from dra_spawner.spawner.availability.client import AvailabilityClient, AvailabilityView, availability_client
 from dra_spawner.spawner.availability.form_choices import FormChoices, form_choices
 from dra_spawner.spawner.availability.form_page import FormPage, is_fancy_form, replacing_form
@@ -219,10 +220,12 @@ class SpawnForm(SpawnerSettings):
         # Replaces KubeSpawner's checks, which may need exponential time for patterns.
         self._refuse_options(self._options_problem(profile_list))
         slug = self.chosen_profile
-        for profile in profile_list or ():
-            if profile["slug"] == slug or (not slug and profile.get("default")):
-                self._refuse_options(unavailable_choice(profile, self.user_options or {}))
-                # A list from a function was not checked at the hub's start.
-                for found in free_text_problems(profile, f"profile {profile['slug']}"):
-                    self.log.error("Profile refused: %s", found)
-                    raise OptionsRefused(wrong_profile_sentence(str(found)), RefusalReason.PROFILE)
+        chosen = [each for each in profile_list or () if each["slug"] == slug or (not slug and each.get("default"))]
+        # A list from a function was not checked at the hub's start.
+        problems = profile_name_problems(chosen, "chosen profiles")
+        for profile in chosen:
+            self._refuse_options(unavailable_choice(profile, self.user_options or {}))
+            problems += free_text_problems(profile, f"profile {profile['slug']}")
+        for found in problems:
+            self.log.error("Profile refused: %s", found)
+            raise OptionsRefused(wrong_profile_sentence(str(found)), RefusalReason.PROFILE)

@@ -104,6 +104,18 @@ def test_containers_claims_of_others_and_tolerations(render):
     assert pod["spec"]["tolerations"] == [{"key": "gpu", "operator": "Exists"}]
 
 
+@all_of_them("arguments", [(), ("--profile", "gpu"), ("--profile", "large")])
+def test_names_of_two_profiles_render_nothing(tmp_path, capsys, arguments):
+    """A user of one would get the other's device."""
+    names = [{"display_name": "Large", "slug": "gpu"}, {"display_name": "B", "slug": "gpu"}, {"display_name": "Large"}]
+    path = tmp_path / "names.yaml"
+    path.write_text(yaml.safe_dump(names))
+    assert main(["render", str(path), *arguments]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "[1].slug: found 'gpu'; allowed: a slug of its own" in printed.err
+
+
 def test_an_api_server_accepts_the_objects_of_every_choice(render):
     code, output, _ = render("--format", "json")
     items = json.loads(output)["items"]

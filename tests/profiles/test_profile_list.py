@@ -33,7 +33,7 @@ def paths(*arguments, **more):
 
 def test_a_sound_list_has_no_problems():
     sizes = {size: choice({"gpu": {"capacity": {"memory": size}}}) for size in ("5Gi", "10Gi")}
-    sound = [profile({"gpu": CLASS}), profile({"gpu": CLASS}, **options(choices=sizes)), profile()]
+    sound = [profile({"gpu": CLASS}), profile({"gpu": CLASS}, slug="b", **options(choices=sizes)), profile(slug="c")]
     assert profile_list_problems(sound) == []
     assert profile_list_problems({"a": sound[0], "b": sound[1]}) == []
     assert profile_list_problems(lambda spawner: sound) == []

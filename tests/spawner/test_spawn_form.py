@@ -111,6 +111,20 @@ async def test_a_choice_of_unknown_sizes_is_refused_with_a_sentence(nowhere):
             await chosen(spawner, **options)
 
 
+async def test_a_function_may_not_give_two_profiles_one_name(nowhere):
+    """The user gets neither, instead of the first; other profiles of the list start."""
+    plain = [profile(choices=None), profile("5Gi", None), profile("20Gi", None, slug="other")]
+    nowhere.spawner_config.profile_list = lambda spawner: plain
+    spawner = nowhere.user("ada").spawner
+    assert await chosen(spawner, profile="other") == "20Gi"
+    with pytest.raises(OptionsRefused, match="found 'share'; allowed: a slug of its own"):
+        await chosen(spawner, profile="share")
+    plain[1:] = [profile("5Gi", None, slug="b", default=True), profile("20Gi", None, slug="c", default=True)]
+    assert await chosen(spawner, profile="b") == "5Gi"
+    with pytest.raises(OptionsRefused, match="one default profile"):
+        await chosen(spawner)
+
+
 @pytest.mark.promise("Hostile names and options stay text in the form.")
 async def test_hostile_names_of_devices_and_hostile_options_stay_text(nowhere, monkeypatch):
     """A later API server may accept names that the present one refuses."""
