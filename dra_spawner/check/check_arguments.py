@@ -14,9 +14,15 @@ __all__ = ["add_commands"]
 
 _PROFILES_HELP = (
     "profiles:\n"
-    "  A hub's jupyterhub_config.py, which is run; values of the zero-to-jupyterhub chart (several are merged, as by\n"
-    "  helm -f; hub.extraConfig is run); or YAML or JSON with a profile_list or device_claims alone, - for standard\n"
-    "  input. Without any: jupyterhub_config.py in this directory.\n"
+    "  A hub's jupyterhub_config.py, which is run; values of the zero-to-jupyterhub chart, also below the names of\n"
+    "  charts around it (several files are merged, as by helm -f; hub.extraConfig is run); or YAML or JSON with a\n"
+    "  profile_list or device_claims, - for standard input. Without any: jupyterhub_config.py in this directory.\n"
+    "\n"
+    "code:\n"
+    "  Code runs with your rights, in a process of its own, for at most a minute each piece; its output is discarded.\n"
+    "  Check only files that you trust, or use --without-code. The pieces of hub.extraConfig run in one namespace,\n"
+    "  sorted, with z2jh.get_config over these values. A piece that needs the hub's image is named, and the check is\n"
+    "  not complete.\n"
 )
 
 
@@ -48,9 +54,11 @@ def _add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "  Each choice of an option is checked with the defaults of the other options, not in every combination.\n"
         "\n"
         "exit code:\n"
-        "  0 no errors, 1 errors, 2 the input cannot be read",
+        "  0 no errors, 1 errors, 2 the input, or code in it, could not be read: the check is not complete\n"
+        "  (--ignore unread-code accepts that)",
     )
     _add_profiles(command)
+    _add_code(command)
     command.add_argument("--kubeconfig", default="", metavar="FILE", help="the cluster to check against")
     command.add_argument("--context", default="", help="with --kubeconfig: a context, if not its current one")
     command.add_argument(
@@ -89,9 +97,10 @@ def _add_render(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "  dra-spawner render profiles.yaml --format json | jq '.items[].metadata.name'\n"
         "\n" + _PROFILES_HELP + "\n"
         "exit code:\n"
-        "  0 done, 1 the profile language refuses a choice, 2 the input cannot be read",
+        "  0 done, 1 the profile language refuses a choice, 2 the input, or code in it, could not be read",
     )
     _add_profiles(command)
+    _add_code(command)
     command.add_argument("--profile", default="", metavar="SLUG", help="this profile only")
     command.add_argument(
         "--choose",
@@ -143,6 +152,12 @@ def _add_profiles(command: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_code(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--without-code", action="store_true", help="do not run code of Helm values; its settings are not read"
+    )
+
+
 def _add_namespace(command: argparse.ArgumentParser) -> None:
     command.add_argument("--namespace", default="", help="namespace of servers (as configured, else default)")
 
@@ -169,6 +184,7 @@ def _check(options: argparse.Namespace) -> int:
         namespace=options.namespace,
         nodes_may_be_added=options.nodes_may_be_added,
         ignored=tuple(options.ignore),
+        runs_code=not options.without_code,
         as_json=options.format == "json",
         colours=sys.stdout.isatty() and not os.environ.get("NO_COLOR"),
     )
@@ -190,6 +206,7 @@ def _render(options: argparse.Namespace) -> int:
         user=options.user,
         groups=tuple(options.group),
         namespace=options.namespace,
+        runs_code=not options.without_code,
         as_json=options.format == "json",
     )
     return run_render(render_options, sys.stdin.buffer, sys.stdout, sys.stderr)

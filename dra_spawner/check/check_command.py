@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
+from dra_spawner.check.chart_findings import chart_findings
 from dra_spawner.check.check_outcome import CheckOutcome
 from dra_spawner.check.check_table import check_table
 from dra_spawner.check.cluster_files import read_objects
@@ -18,12 +19,13 @@ from dra_spawner.check.sources import kind_of_object, read_profiles
 from dra_spawner.fit.input_errors import InputError
 from dra_spawner.fit.limits import PROFILE_FILES
 from dra_spawner.fit.reading import Progress, read_files
-from dra_spawner.profiles.choices import list_choices
+from dra_spawner.profiles.choices import ListedChoice, list_choices
 from dra_spawner.profiles.drivers import DriverNotUsable, configured_drivers
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.findings import Finding, Level
-from dra_spawner.profiles.lint import Inventory, check_choices, problem_finding, rules, unknown_rules
+from dra_spawner.profiles.lint import CheckReport, Inventory, check_choices, problem_finding, rules, unknown_rules
 from dra_spawner.profiles.profile_list import free_texts, offered_profiles, problems_around_claims
+from dra_spawner.profiles.profile_names import profile_name_problems
 
 __all__ = ["CheckOptions", "check_profiles", "run_check"]
 
@@ -42,6 +44,8 @@ class CheckOptions:
     nodes_may_be_added: bool = False
     ignored: tuple[str, ...] = ()
     """Names of rules to ignore; the hub's configuration may name more."""
+    runs_code: bool = True
+    """Whether code of Helm values is run."""
     as_json: bool = False
     colours: bool = False
 
@@ -52,7 +56,8 @@ def run_check(options: CheckOptions, standard_input: BinaryIO, output: TextIO, m
     Returns
     -------
     int
-        0 without errors, 1 with errors, 2 when the input cannot be read or an installed driver cannot be used.
+        0 without errors; 1 with errors; 2 when the input, or code in it, cannot be read, or an installed driver cannot
+        be used.
     """
     progress = Progress(messages)
     try:
@@ -61,14 +66,14 @@ def run_check(options: CheckOptions, standard_input: BinaryIO, output: TextIO, m
             return 2
         if options.kubeconfig:
             _check_kubeconfig(options.kubeconfig, standard_input, progress)
-        found = read_profiles(options.profiles, standard_input, progress)
-        configured = found.settings.get("namespace")
-        namespace = options.namespace or (configured if isinstance(configured, str) else "default")
+        hubs = read_profiles(options.profiles, standard_input, progress, runs_code=options.runs_code)
+        configured = next((name for each in hubs if isinstance(name := each.settings.get("namespace"), str)), "default")
+        namespace = options.namespace or configured
         facts = _facts(options, namespace, standard_input, progress)
         progress.begin("checking all choices")
         known = facts if facts is not None else ClusterFacts(namespace=namespace)
         known = replace(known, nodes_may_be_added=options.nodes_may_be_added)
-        outcome = check_profiles(found, known, facts is not None, options.ignored)
+        outcome = check_profiles(hubs, known, facts is not None, options.ignored)
     except (InputError, DriverNotUsable) as error:
         progress.clear()
         messages.write(f"dra-spawner check: {error}\n")
@@ -79,51 +84,76 @@ def run_check(options: CheckOptions, standard_input: BinaryIO, output: TextIO, m
         output.write(json.dumps(outcome.to_json(), ensure_ascii=False, indent=1) + "\n")
     else:
         output.write(check_table(outcome, colours=options.colours))
-    return 1 if outcome.report.count(Level.ERROR) else 0
+    if outcome.report.count(Level.ERROR):
+        return 1
+    return 0 if outcome.is_complete else 2
 
 
 def check_profiles(
-    found: ProfilesFound, facts: ClusterFacts, has_cluster: bool, ignored: Collection[str] = ()
+    hubs: Sequence[ProfilesFound], facts: ClusterFacts, has_cluster: bool, ignored: Collection[str] = ()
 ) -> CheckOutcome:
-    """Check all choices against the facts of a cluster.
+    """Check all choices of some hubs against the facts of a cluster.
 
     Parameters
     ----------
+    hubs
+        One hub or more.
     has_cluster
         Whether the facts are a cluster's; else only what needs no cluster is checked.
     ignored
         Names of rules to ignore.
     """
-    facts = replace(facts, drivers_prepare_for=configured_drivers(found.settings.get("drivers_prepare_for")))
-    inventory = Inventory(facts)
-    profile_list = found.profile_list
-    is_function = callable(profile_list)
-    listed = tuple(
-        list_choices(
-            None if is_function else offered_profiles(profile_list, found.settings, facts),
-            found.settings,
-            path=found.list_path,
-            settings_path=found.settings_path,
-        )
+    checked = [_check_hub(each, facts, ignored) for each in hubs]
+    general = [finding for report, _ in checked for finding in report.general]
+    report = CheckReport(
+        tuple(sorted(dict.fromkeys(general), key=lambda finding: list(Level).index(finding.level))),
+        tuple(choice for report, _ in checked for choice in report.choices),
     )
+    return CheckOutcome(tuple(hubs), report, checked[0][1], has_cluster)
+
+
+def _check_hub(found: ProfilesFound, facts: ClusterFacts, ignored: Collection[str]) -> tuple[CheckReport, Inventory]:
+    inventory = Inventory(
+        replace(facts, drivers_prepare_for=configured_drivers(found.settings.get("drivers_prepare_for")))
+    )
+    profiles = None
+    if not callable(found.profile_list):
+        profiles = offered_profiles(found.profile_list, found.settings, inventory.facts)
+    listed = tuple(list_choices(profiles, found.settings, path=found.list_path, settings_path=found.settings_path))
     configured = found.settings.get("ignored_profile_rules")
     ignored = {*ignored, *(configured if isinstance(configured, list) else ())}
-    report = check_choices(listed, inventory, _general(found, is_function), ignored)
-    return CheckOutcome(found, report, inventory, has_cluster)
+    return check_choices(listed, inventory, _general(found, listed), ignored), inventory
 
 
-def _general(found: ProfilesFound, is_function: bool) -> Iterator[Finding]:
-    from dra_spawner.spawner import DRASpawner
-
-    if is_function:
+def _general(found: ProfilesFound, listed: Sequence[ListedChoice]) -> Iterator[Finding]:
+    yield from found.findings
+    yield from chart_findings(found, listed)
+    if found.is_filtered:
         message = "is a function, which only a hub can call for a user: it is checked at each spawn, not here"
+        if not callable(found.profile_list):
+            message = (
+                "is replaced by a function, which only a hub can call for a user: this list is checked as it stands"
+            )
         yield rules.PROFILE_FUNCTION.finding(found.list_path, message)
-        return
-    known_traits = DRASpawner.class_trait_names()
-    for problem in problems_around_claims(found.profile_list, found.settings, known_traits, found.list_path):
-        yield problem_finding(problem)
+        if callable(found.profile_list):
+            return
+    problems = problems_around_claims(found.profile_list, found.settings, _KnownTraits(), found.list_path)
+    # A function may give each user but one of two profiles of one name.
+    uncertain = profile_name_problems(found.profile_list, found.list_path) if found.is_filtered else []
+    for problem in problems:
+        if problem not in uncertain:
+            yield problem_finding(problem)
     for path in free_texts(found.profile_list, found.list_path):
         yield rules.FREE_TEXT.finding(path, "what users type here is checked at each spawn, not here")
+
+
+class _KnownTraits(Container[str]):
+    """Names of the spawner's traits. JupyterHub is loaded only for a name that is looked up, which takes a second."""
+
+    def __contains__(self, name: object) -> bool:
+        from dra_spawner.spawner import DRASpawner
+
+        return name in DRASpawner.class_trait_names()
 
 
 def _facts(options: CheckOptions, namespace: str, standard_input: BinaryIO, progress: Progress) -> ClusterFacts | None:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from dra_spawner.check.profiles_found import ProfilesFound
-from dra_spawner.profiles.choices import ListedChoice
+from dra_spawner.profiles.choices import TRAIT, ListedChoice
 from dra_spawner.profiles.findings import Finding, Level
 from dra_spawner.profiles.lint import CheckReport, Inventory
+from dra_spawner.profiles.lint.hub_rules import UNREAD_CODE
 from dra_spawner.profiles.problems import on_one_line
 
 __all__ = ["CheckOutcome", "title"]
@@ -21,18 +22,38 @@ class CheckOutcome:
 
     Attributes
     ----------
+    hubs
+        Where the profiles were found; one hub or more.
     has_cluster
         Whether a cluster, or objects of one, was given.
     """
 
-    found: ProfilesFound
+    hubs: tuple[ProfilesFound, ...]
     report: CheckReport
     inventory: Inventory
     has_cluster: bool
 
+    @property
+    def source(self) -> str:
+        """Name of the file or files."""
+        return self.hubs[0].source
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all code of the configuration could be run, or the rule about it is ignored."""
+        return not any(True for _ in self._unread())
+
+    def _unread(self) -> Iterator[Finding]:
+        return (each for each in self.report.general if each.rule == UNREAD_CODE.name)
+
     def not_checked(self) -> Iterator[str]:
         """A phrase for each part that was not checked."""
-        yield from self.found.unread
+        for hub in self.hubs:
+            yield from hub.unread
+            if not hub.profile_list and not hub.settings.get(TRAIT) and hub.spawner is not None:
+                yield f"there are no profiles and no {TRAIT}: nothing was checked"
+        if unread := dict.fromkeys(each.path for each in self._unread()):
+            yield f"the check is not complete: {', '.join(unread)} could not be run"
         facts = self.inventory.facts
         if not self.has_cluster:
             yield "no cluster was given: device classes, devices, nodes and feature gates were not checked"
@@ -74,7 +95,7 @@ class CheckOutcome:
         counts = {f"{level}s": self.report.count(level) for level in Level}
         return {
             **counts,
-            "source": self.found.source,
+            "source": self.source,
             "cluster": cluster,
             "notChecked": list(self.not_checked()),
             "general": [_finding(finding) for finding in self.report.general],

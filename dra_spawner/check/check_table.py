@@ -41,7 +41,7 @@ def _groups(outcome: CheckOutcome) -> Iterator[tuple[str, list[Finding], Counter
     times = Counter(finding for choice in report.choices for finding in choice.findings)
     listed: set[Finding] = set()
     if report.general:
-        yield outcome.found.source, list(dict.fromkeys(report.general)), Counter(dict.fromkeys(report.general, 1))
+        yield outcome.source, list(dict.fromkeys(report.general)), Counter(dict.fromkeys(report.general, 1))
         listed.update(report.general)
     for choice in report.choices:
         new = [finding for finding in choice.findings if finding not in listed]
@@ -65,6 +65,8 @@ def _summary(outcome: CheckOutcome) -> str:
     if [*counts] and not report.count(Level.ERROR):
         counts = ["no errors", *counts]
     text = f"{', '.join(counts) or 'nothing found'} in {_counted(len(report.choices), 'choice')}"
+    if not outcome.is_complete:
+        text += "; not complete"
     if not outcome.has_cluster:
         return f"{text}; checked without a cluster"
     facts = outcome.inventory.facts

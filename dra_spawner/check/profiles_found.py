@@ -6,7 +6,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["ProfilesFound"]
+from dra_spawner.check.hub_code import SpawnerClass
+from dra_spawner.profiles.findings import Finding
+
+__all__ = ["ChartValues", "ProfilesFound"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChartValues:
+    """Values of the zero-to-jupyterhub chart for one hub.
+
+    Attributes
+    ----------
+    prefix
+        Path of the values in their files, empty or with a dot at its end.
+    given
+        Values as the files have them.
+    values
+        The same over the chart's defaults.
+    """
+
+    prefix: str
+    given: Mapping[str, Any]
+    values: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +46,15 @@ class ProfilesFound:
     list_path, settings_path
         Paths of ``profile_list`` and ``settings`` in messages.
     unread
-        A sentence for each part that could not be read, or that only a hub can read.
+        A sentence for each part that only a hub or the chart can read.
+    findings
+        Findings about the configuration as a whole.
+    is_filtered
+        Whether a function gives the profiles; ``profile_list`` is the static list that it replaces, or the function.
+    spawner
+        The hub's spawner class; None if this is no configuration of a hub.
+    chart
+        Values of the hub's chart, if there are any.
     """
 
     source: str
@@ -33,3 +63,7 @@ class ProfilesFound:
     list_path: str = "profile_list"
     settings_path: str = ""
     unread: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    is_filtered: bool = False
+    spawner: SpawnerClass | None = None
+    chart: ChartValues | None = None

@@ -33,6 +33,7 @@ from dra_spawner.profiles.choices import Choice, ListedChoice, list_choices, pic
 from dra_spawner.profiles.claims import Sharing
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.intel_gas import changes_for_gas, parse_intel_gas
+from dra_spawner.profiles.lint.hub_rules import UNREAD_CODE
 from dra_spawner.profiles.problems import Problem, ProfileError
 from dra_spawner.profiles.profile_list import offered_profiles
 from dra_spawner.profiles.profile_names import profile_name_problems
@@ -59,6 +60,7 @@ class RenderOptions:
     user: str = "user"
     groups: tuple[str, ...] = ()
     namespace: str = ""
+    runs_code: bool = True
     as_json: bool = False
 
 
@@ -68,27 +70,28 @@ def run_render(options: RenderOptions, standard_input: BinaryIO, output: TextIO,
     Returns
     -------
     int
-        0, 1 when the language refuses a choice, 2 when the input cannot be read.
+        0, 1 when the language refuses a choice, 2 when the input, or code in it, cannot be read.
     """
     progress = Progress(messages)
     try:
         max_values = MAX_VALUES if options.profile or options.picks else MAX_RENDERED_VALUES
-        found = read_profiles(options.profiles, standard_input, progress, max_values)
+        hubs = read_profiles(options.profiles, standard_input, progress, max_values, runs_code=options.runs_code)
         # With a name that stands for two, a user would get another profile than the one that is printed.
-        doubled = [] if callable(found.profile_list) else profile_name_problems(found.profile_list, found.list_path)
-        listed = [] if doubled else _chosen(found, options)
+        doubled = [problem for found in hubs for problem in _doubled_names(found)]
+        listed = [] if doubled else _chosen_of(hubs, options)
     except (InputError, LookupError) as error:
         messages.write(f"dra-spawner render: {error}\n")
         return 2
     finally:
         progress.clear()
-    refused = [list(_problems(choice)) for choice in listed]
+    unread = [each for found in hubs for each in found.findings if each.rule == UNREAD_CODE.name]
+    refused = [list(_problems(choice)) for _, choice in listed]
     problems = [*doubled, *dict.fromkeys(problem for each in refused for problem in each)]
-    for problem in problems:
+    for problem in (*problems, *(f"{each.path}: {each.message}" for each in unread)):
         messages.write(f"dra-spawner render: {problem}\n")
     rendered = [
         (choice, list(_objects(choice.choice, found, options)))
-        for choice, wrong in zip(listed, refused, strict=True)
+        for (found, choice), wrong in zip(listed, refused, strict=True)
         if choice.choice is not None and not wrong
     ]
     if options.as_json:
@@ -96,7 +99,37 @@ def run_render(options: RenderOptions, standard_input: BinaryIO, output: TextIO,
         output.write(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}, indent=1) + "\n")
     else:
         output.write("".join(_yaml(choice, objects) for choice, objects in rendered))
-    return 1 if problems else 0
+    return 1 if problems else 2 if unread else 0
+
+
+def _doubled_names(found: ProfilesFound) -> list[Problem]:
+    return [] if callable(found.profile_list) else profile_name_problems(found.profile_list, found.list_path)
+
+
+_Chosen = tuple[ProfilesFound, ListedChoice]
+
+
+def _chosen_of(hubs: Sequence[ProfilesFound], options: RenderOptions) -> list[_Chosen]:
+    """The chosen choices, each with its hub.
+
+    Raises
+    ------
+    LookupError
+        If no hub has the profile, or several have.
+    """
+    chosen: list[list[_Chosen]] = []
+    errors: list[LookupError] = []
+    for found in hubs:
+        try:
+            chosen.append([(found, choice) for choice in _chosen(found, options)])
+        except LookupError as error:
+            errors.append(error)
+    if errors and (not chosen or not (options.profile or options.picks)):
+        raise errors[0]
+    if len(chosen) > 1 and (options.profile or options.picks):
+        places = ", ".join(some[0][0].list_path for some in chosen)
+        raise LookupError(f"several lists have this choice: {places}; give the values of one hub")
+    return [each for some in chosen for each in some]
 
 
 def _problems(listed: ListedChoice) -> Iterator[Problem]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
@@ -62,6 +63,17 @@ def load(file: str, text: str, limits: Limits) -> Iterator[tuple[object, YamlPla
         # The parser compares each directive with all others.
         raise InputError(file, 0, "", f"has more than {_MAX_TAG_DIRECTIVES} directives %TAG")
     builder = _Builder(file, limits)
+    try:
+        yield from _load(text, builder)
+    except InputError as error:
+        if "{{" in text and "{{" in "".join(text.splitlines()[max(error.line - 2, 0) : error.line]):
+            problem = "is a template with {{ }}, not YAML; give the file that is rendered from it"
+            raise InputError(file, error.line, "", problem) from None
+        raise
+
+
+def _load(text: str, builder: _Builder) -> Iterator[tuple[object, YamlPlaces]]:
+    file = builder.file
     try:
         for event in yaml.parse(text, _Loader):
             if isinstance(event, yaml.ScalarEvent):
@@ -126,7 +138,7 @@ class _Builder:
     """Builds values from events. The size of a value is its text's, with aliases written out."""
 
     def __init__(self, file: str, limits: Limits) -> None:
-        self._file = file
+        self.file = file
         self._limits = limits
         self._open: list[_Open] = []
         self._anchors: dict[str, _Anchor] = {}
@@ -229,6 +241,8 @@ class _Builder:
             top.key = _NO_KEY
 
     def _put_key(self, top: _Open, key: Any, line: int) -> None:
+        if self._limits.has_text_keys and isinstance(key, bool | int | float):
+            key = json.dumps(key)
         if not isinstance(key, str):
             self._fail(line, f"the key {key!r} must be a string: put it in quotes")
         if key in top.value:
@@ -262,7 +276,7 @@ class _Builder:
     def _fail(self, line: int, problem: str) -> NoReturn:
         path = [len(each.value) if isinstance(each.value, list) else each.key for each in self._open]
         shown = [part for part in path if part is not _NO_KEY]
-        raise InputError(self._file, line, path_text(shown), problem)
+        raise InputError(self.file, line, path_text(shown), problem)
 
 
 def _with_merged(

@@ -8,7 +8,7 @@ user meets it.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
 
@@ -31,7 +31,7 @@ _FREE_TEXT_ALLOWED = re.compile(
 
 
 def profile_list_problems(
-    profile_list: object, device_claims: object = None, known_traits: Collection[str] = ()
+    profile_list: object, device_claims: object = None, known_traits: Container[str] = ()
 ) -> list[Problem]:
     """Everything in a static profile list that could never become a claim.
 
@@ -71,7 +71,7 @@ def offered_profiles(profile_list: object, settings: Mapping[str, Any], facts: C
 def problems_around_claims(
     profile_list: object,
     settings: Mapping[str, Any],
-    known_traits: Collection[str] = (),
+    known_traits: Container[str] = (),
     path: str = "profile_list",
 ) -> list[Problem]:
     """What is wrong in a static list of profiles, the claims themselves apart.
@@ -135,7 +135,7 @@ def _mapping(value: object, path: str, problems: list[Problem]) -> Mapping[str, 
     return {}
 
 
-def _profile_problems(profile: Mapping[str, Any], path: str, known_traits: Collection[str]) -> list[Problem]:
+def _profile_problems(profile: Mapping[str, Any], path: str, known_traits: Container[str]) -> list[Problem]:
     """What is wrong around the claims."""
     problems = _entry_problems(profile, path, known_traits)
     if not isinstance(profile.get("display_name"), str):
@@ -151,7 +151,7 @@ def _profile_problems(profile: Mapping[str, Any], path: str, known_traits: Colle
     return problems + free_text_problems(profile, path)
 
 
-def _entry_problems(entry: Mapping[str, Any], path: str, known_traits: Collection[str]) -> list[Problem]:
+def _entry_problems(entry: Mapping[str, Any], path: str, known_traits: Container[str]) -> list[Problem]:
     """What is wrong in a profile's or a choice's override, the claims apart."""
     problems = []
     if TRAIT in entry:
@@ -160,10 +160,10 @@ def _entry_problems(entry: Mapping[str, Any], path: str, known_traits: Collectio
         )
     override = _mapping(entry.get("kubespawner_override"), f"{path}.kubespawner_override", problems)
     for key in override:
-        if not isinstance(key, str) or key == TRAIT or key in known_traits:
+        if not isinstance(key, str) or key in _OWN_TRAITS:
             continue
         meant = [TRAIT] if "claim" in key else get_close_matches(key, _OWN_TRAITS, 1, _ALIKE)
-        if meant:
+        if meant and key not in known_traits:
             where = f"{path}.kubespawner_override.{key}"
             problems.append(Problem(where, shown(key), f"{meant[0]}, or another trait of the spawner"))
     return problems

@@ -355,8 +355,10 @@ def test_webhooks_that_make_no_sense(run, tmp_path, webhooks):
 def test_extra_config_that_needs_the_hubs_image_is_said(run):
     text = "hub: {extraConfig: {a: 'import z2jh_is_not_here'}}\nsingleuser: {profileList: [{display_name: x}]}\n"
     code, output, _ = run(profiles=text)
-    assert code == 0
-    assert re.search(r"note: .*ModuleNotFoundError.*hub\.extraConfig\.a.*not checked", output)
+    assert code == 2
+    assert re.search(r"warning .*ModuleNotFoundError.*not checked\n *hub\.extraConfig\.a \(unread-code\)", output)
+    assert "note: the check is not complete: hub.extraConfig.a could not be run" in output
+    assert "1 warning in 1 choice; not complete" in output
 
 
 def test_colours_are_for_terminals_only(run, monkeypatch):
@@ -377,5 +379,10 @@ def test_help_teaches(capsys):
 
 def test_what_takes_long_to_import_is_imported_only_for_its_use() -> None:
     """The hub itself would take most of the time of a check."""
-    program = "import sys, dra_spawner.spawner\nsys.exit('jupyterhub.app' in sys.modules)"
+    program = (
+        "import sys, dra_spawner.check.check_command\n"
+        "assert not any(each.startswith(('jupyterhub', 'kubespawner', 'kubernetes')) for each in sys.modules)\n"
+        "import dra_spawner.spawner\n"
+        "sys.exit('jupyterhub.app' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

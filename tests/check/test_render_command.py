@@ -116,6 +116,29 @@ def test_names_of_two_profiles_render_nothing(tmp_path, capsys, arguments):
     assert "[1].slug: found 'gpu'; allowed: a slug of its own" in printed.err
 
 
+def test_several_hubs(tmp_path, capsys):
+    """All are printed; a profile that several have is not picked from one of them."""
+    path = tmp_path / "hubs.yaml"
+    path.write_text(yaml.safe_dump({name: {"singleuser": {"profileList": PROFILES}} for name in ("prod", "staging")}))
+    assert main(["render", str(path), "--format", "json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["items"]) == 14
+    assert main(["render", str(path), "--profile", "cpu"]) == 2
+    assert "prod.singleuser.profileList, staging.singleuser.profileList" in capsys.readouterr().err
+    assert main(["render", str(path), "--profile", "gpu"]) == 2
+    assert "there is no profile gpu" in capsys.readouterr().err
+
+
+def test_code_that_could_not_be_run_is_said(tmp_path, capsys):
+    path = tmp_path / "values.yaml"
+    path.write_text(
+        yaml.safe_dump({"hub": {"extraConfig": {"a": "import of_the_image"}}, "singleuser": {"profileList": PROFILES}})
+    )
+    assert main(["render", str(path)]) == 2
+    printed = capsys.readouterr()
+    assert len(documents(printed.out)) == 7
+    assert "hub.extraConfig.a: line 1 ends with ModuleNotFoundError" in printed.err
+
+
 def test_an_api_server_accepts_the_objects_of_every_choice(render):
     code, output, _ = render("--format", "json")
     items = json.loads(output)["items"]

@@ -9,6 +9,7 @@ from typing import Final
 from dra_spawner.profiles.drivers.registry import driver_rules
 from dra_spawner.profiles.findings import Level, LintRule, rules_of
 from dra_spawner.profiles.intel_gas.rules import INTEL_GAS_RULES
+from dra_spawner.profiles.lint.hub_rules import HUB_RULES
 from dra_spawner.profiles.vlan_findings import VLAN_RULES
 from dra_spawner.project_links import where
 
@@ -145,8 +146,8 @@ RULES: Final = rules_of(globals())
 
 
 def all_rules() -> tuple[LintRule, ...]:
-    """Every rule: of this package, about drivers, about VLANs, and about GPU Aware Scheduling of Intel GPUs."""
-    return (*RULES, *driver_rules(), *VLAN_RULES, *INTEL_GAS_RULES)
+    """Every rule: of this package, about drivers, about VLANs, GPU Aware Scheduling of Intel GPUs, and hubs."""
+    return (*RULES, *driver_rules(), *VLAN_RULES, *INTEL_GAS_RULES, *HUB_RULES)
 
 
 def unknown_rules(names: Iterable[str]) -> tuple[str, ...]:
