@@ -24,6 +24,7 @@ from dra_spawner.profiles.drivers import DriverNotUsable, configured_drivers
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.findings import Finding, Level
 from dra_spawner.profiles.lint import CheckReport, Inventory, check_choices, problem_finding, rules, unknown_rules
+from dra_spawner.profiles.problems import on_one_line
 from dra_spawner.profiles.profile_list import free_texts, offered_profiles, problems_around_claims
 from dra_spawner.profiles.profile_names import profile_name_problems
 
@@ -86,7 +87,13 @@ def run_check(options: CheckOptions, standard_input: BinaryIO, output: TextIO, m
         output.write(check_table(outcome, colours=options.colours))
     if outcome.report.count(Level.ERROR):
         return 1
-    return 0 if outcome.is_complete else 2
+    if outcome.unread:
+        places = on_one_line(", ".join(outcome.unread))
+        messages.write(
+            f"dra-spawner check: not complete: {places} could not be run (--ignore unread-code accepts that)\n"
+        )
+        return 2
+    return 0
 
 
 def check_profiles(

@@ -39,21 +39,24 @@ class CheckOutcome:
         return self.hubs[0].source
 
     @property
-    def is_complete(self) -> bool:
-        """Whether all code of the configuration could be run, or the rule about it is ignored."""
-        return not any(True for _ in self._unread())
+    def unread(self) -> tuple[str, ...]:
+        """Paths of code that could not be run; empty if the rule about it is ignored."""
+        found = (each.path for each in self.report.general if each.rule == UNREAD_CODE.name)
+        return tuple(dict.fromkeys(found))
 
-    def _unread(self) -> Iterator[Finding]:
-        return (each for each in self.report.general if each.rule == UNREAD_CODE.name)
+    @property
+    def is_empty(self) -> bool:
+        """Whether no hub has anything to check."""
+        return all(map(_is_empty, self.hubs))
 
     def not_checked(self) -> Iterator[str]:
         """A phrase for each part that was not checked."""
         for hub in self.hubs:
             yield from hub.unread
-            if not hub.profile_list and not hub.settings.get(TRAIT) and hub.spawner is not None:
+            if _is_empty(hub):
                 yield f"there are no profiles and no {TRAIT}: nothing was checked"
-        if unread := dict.fromkeys(each.path for each in self._unread()):
-            yield f"the check is not complete: {', '.join(unread)} could not be run"
+        if self.unread:
+            yield f"the check is not complete: {', '.join(self.unread)} could not be run"
         facts = self.inventory.facts
         if not self.has_cluster:
             yield "no cluster was given: device classes, devices, nodes and feature gates were not checked"
@@ -109,6 +112,10 @@ class CheckOutcome:
                 for choice in self.report.choices
             ],
         }
+
+
+def _is_empty(hub: ProfilesFound) -> bool:
+    return hub.spawner is not None and not hub.profile_list and not hub.settings.get(TRAIT)
 
 
 def _finding(finding: Finding) -> Mapping[str, str]:

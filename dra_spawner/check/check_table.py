@@ -30,7 +30,7 @@ def check_table(outcome: CheckOutcome, *, colours: bool = False) -> str:
         for finding in findings:
             lines += _lines(finding, elsewhere[finding] - 1, colours)
         lines.append("")
-    lines += [f"note: {text}" for text in outcome.not_checked()]
+    lines += [f"note: {on_one_line(text)}" for text in outcome.not_checked()]
     lines.append(_summary(outcome))
     return "\n".join(lines) + "\n"
 
@@ -64,8 +64,9 @@ def _summary(outcome: CheckOutcome) -> str:
     counts = [_counted(report.count(level), level.value) for level in Level if report.count(level)]
     if [*counts] and not report.count(Level.ERROR):
         counts = ["no errors", *counts]
-    text = f"{', '.join(counts) or 'nothing found'} in {_counted(len(report.choices), 'choice')}"
-    if not outcome.is_complete:
+    where = "a hub without profiles" if outcome.is_empty else _counted(len(report.choices), "choice")
+    text = f"{', '.join(counts) or 'nothing found'} in {where}"
+    if outcome.unread:
         text += "; not complete"
     if not outcome.has_cluster:
         return f"{text}; checked without a cluster"

@@ -29,6 +29,9 @@ from dra_spawner.profiles.policy_choices import FROM_POLICY
 __all__ = ["profiles_of_values"]
 
 _SETTINGS_DIRECTORY: Final = "/usr/local/etc/jupyterhub/jupyterhub_config.d/"
+#: Files that the hub's container has, and code may read.
+_NAMESPACE_FILE: Final = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+_VALUES_FILE: Final = "/usr/local/etc/jupyterhub/secret/values.yaml"
 _NOT_RUN: Final = "is not run, as --without-code says"
 
 
@@ -50,7 +53,7 @@ def profiles_of_values(prefix: str, given: Mapping[str, Any], source: str, *, ru
     code = HubCode(
         settings=_for_code(sections),
         pieces=pieces,
-        files=dict(_files(values)),
+        files=dict(_files(values)) | _files_of_container(values, pieces),
         environment=_environment(values),
         values=values,
         names_prefix=f"{name}-" if (name := at(values, "fullnameOverride")) and isinstance(name, str) else "",
@@ -157,6 +160,12 @@ def _files(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                 yield path, base64.b64decode(binary).decode()
             except (binascii.Error, UnicodeDecodeError):
                 continue  # no text
+
+
+def _files_of_container(values: Mapping[str, Any], pieces: list[tuple[str, str]]) -> dict[str, str]:
+    mentioned = {path for path in (_NAMESPACE_FILE, _VALUES_FILE) if any(path in code for _, code in pieces)}
+    texts = {_NAMESPACE_FILE: "default", _VALUES_FILE: json.dumps(values) if _VALUES_FILE in mentioned else ""}
+    return {path: texts[path] for path in mentioned}
 
 
 def _environment(values: Mapping[str, Any]) -> dict[str, str]:

@@ -1,4 +1,7 @@
-"""Where profiles stand in a tree of values: hubs of umbrella charts, lists below any key, or claims alone. Pure."""
+"""Where profiles stand in a tree of values: hubs of umbrella charts, lists below any key, or claims alone. Pure.
+
+The readers of files limit the levels of values, so that recursion ends.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,6 @@ _HUB_KEYS: Final = frozenset(
         "existingSecret",
     )
 ).union(("extraConfig", "extraEnv", "extraFiles", "extraVolumes", "initContainers", "loadRoles", "services"))
-_MAX_LEVELS: Final = 12
 _CLAIM_KEYS: Final = frozenset(key for keys in (REQUEST_KEYS, *FORMS.values()) for key in keys)
 _LONGEST_KEY: Final = 64
 _ALIKE: Final = 0.75
@@ -76,8 +78,6 @@ def _hubs(
     is_hub = _is_hub(values, key, path)
     if is_hub:
         yield path, {**values, **({"global": common} if common else {})}
-    if path.count(".") >= _MAX_LEVELS:
-        return
     for name, below in values.items():
         # A chart that includes the hub's may have sections of the same names.
         if isinstance(below, Mapping) and (not is_hub or name == _CHART) and name != "global":
@@ -103,10 +103,9 @@ def lists_in(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, s
         if name in values and (not path or isinstance(values[name], list | Mapping)):
             yield path, name, values
             return
-    if path.count(".") < _MAX_LEVELS:
-        for key, below in values.items():
-            if isinstance(below, Mapping):
-                yield from lists_in(below, f"{path}{key}.")
+    for key, below in values.items():
+        if isinstance(below, Mapping):
+            yield from lists_in(below, f"{path}{key}.")
 
 
 def is_claims(values: Mapping[str, Any]) -> bool:

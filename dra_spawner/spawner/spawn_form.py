@@ -126,7 +126,11 @@ class SpawnForm(SpawnerSettings):
 
     async def _own_profiles(self) -> Any:
         profiles = self._sorted_dict_values(self.profile_list)
-        return await maybe_future(profiles(self)) if callable(profiles) else profiles
+        if callable(profiles):
+            profiles = await maybe_future(profiles(self))
+            for problem in profile_name_problems(profiles):
+                self.log.error("Wrong device profile of a function: %s", problem)
+        return profiles
 
     # Availability
 

@@ -221,7 +221,7 @@ PROFILES: Mapping[str, Callable[[], Any]] = {
         profile(_REQUESTS, profile_options=_different(430))
     ],
     "10,000 hubs": lambda: {f"h{at}": {"singleuser": {"profileList": [profile({})]}} for at in range(10_000)},
-    "a hub below 90 charts": lambda: _nested(90) | {"singleuser": {"profileList": [profile({"gpu": {"count": 0}})]}},
+    "a hub below 90 charts": lambda: _nested(90, {"singleuser": {"profileList": [profile({"gpu": {"count": 0}})]}}),
     "count of a billion": lambda: [profile({"gpu": {**_GPU, "count": 10**9}})],
     "pairs of a billion": lambda: [
         profile({"gpu": {"pairs": {"count": 10**9, "match_attribute": "a.example.com/b", "requests": {"g": _GPU}}}})

@@ -112,6 +112,7 @@ ALSO_NEAR = {"singleuser": {"profileList": [{"display_name": "CPU"}]}}
                 assert client.V1Pod and url_path_join("a", "b") == "a/b" and get_name("hub") == "hub" and os and re
                 assert get_secret_value("x", None) is None and get_config("singleuser.storage.type") == "dynamic"
                 set_config_if_not_none(c.KubeSpawner, "cmd", "singleuser.cmd")
+                assert open("/var/run/secrets/kubernetes.io/serviceaccount/namespace").read() == "default"
                 c.KubeSpawner.environment["A"] = get_name_env("proxy-api", "_SERVICE_PORT")
                 c.JupyterHub.services.append({{"name": os.environ["WHO"]}}); c.KubeSpawner.profile_list += [{WRONG!r}]
                 """,

@@ -111,11 +111,13 @@ async def test_a_choice_of_unknown_sizes_is_refused_with_a_sentence(nowhere):
             await chosen(spawner, **options)
 
 
-async def test_a_function_may_not_give_two_profiles_one_name(nowhere):
-    """The user gets neither, instead of the first; other profiles of the list start."""
+async def test_a_function_may_not_give_two_profiles_one_name(nowhere, caplog):
+    """The user gets neither, instead of the first; other profiles of the list start, and the form's log names both."""
     plain = [profile(choices=None), profile("5Gi", None), profile("20Gi", None, slug="other")]
     nowhere.spawner_config.profile_list = lambda spawner: plain
     spawner = nowhere.user("ada").spawner
+    await spawner.get_options_form()
+    assert "Wrong device profile of a function: profile_list[1].slug: found 'share'" in caplog.text
     assert await chosen(spawner, profile="other") == "20Gi"
     with pytest.raises(OptionsRefused, match="found 'share'; allowed: a slug of its own"):
         await chosen(spawner, profile="share")
