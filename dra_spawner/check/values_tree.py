@@ -88,12 +88,13 @@ def _is_hub(values: Mapping[str, Any], key: str, path: str) -> bool:
     sections = {name for name in _SECTIONS if isinstance(values.get(name), Mapping)}
     if "singleuser" in sections:
         return True
-    if "hub" in sections and (not path or key == _CHART or not _HUB_KEYS.isdisjoint(values["hub"])):
+    if "hub" in sections and not _HUB_KEYS.isdisjoint(values["hub"]):
         return True
     if key == _CHART:
         return bool(sections)
-    # A file of a few settings, beside others with the rest.
-    return not path and bool(sections - _COMMON) and values.keys() <= {*_SECTIONS, "global"} and not is_claims(values)
+    # A file of a few settings, beside others with the rest. A claim may have the name of a section.
+    is_part = "hub" in sections or (bool(sections - _COMMON) and values.keys() <= {*_SECTIONS, "global"})
+    return not path and is_part and not (is_claims(values) and any(values.values()))
 
 
 def lists_in(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str, Mapping[str, Any]]]:

@@ -58,7 +58,7 @@ DERIVED = "from dra_spawner.spawner import DRASpawner\nclass Ours(DRASpawner): p
         "no class": (values({}), [("warning", CLASS)]),
         "a class that is not here": (values({"config": {"JupyterHub": {"spawner_class": "of.the.Image"}}}), [("warning", CLASS)]),
         "another class, and code that was not read": (
-            values(code("import of_the_image", RESET)), [("warning", "hub.extraConfig.00"), ("warning", CLASS)],
+            values(code("import of_the_image", **OTHER)), [("warning", "hub.extraConfig.00"), ("warning", CLASS)],
         ),
         "the chart's placeholders": (
             values(scheduling={"userPlaceholder": {"replicas": 2}}), [("warning", "scheduling.userPlaceholder")],

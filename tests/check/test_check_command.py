@@ -141,6 +141,8 @@ def test_json_for_programs(run, cluster, objects):
         "device_claims": ("device_claims: {g: {}}", "device_claims.g.device_class"),
         "claims alone": ("g: {}", "device_claims.g.device_class"),
         "JSON": ('{"g": {}}', "device_claims.g.device_class"),
+        "a claim with the name of a section": ("hub: {count: 1}", "device_claims.hub.device_class"),
+        "an empty section beside": ("hub: {}\nsingleuser: {profileList: [{display_name: x, kubespawner_override: {device_claims: {g: {}}}}]}", "singleuser.profileList[0].kubespawner_override.device_claims.g.device_class"),
         "Helm values": ("singleuser: {profileList: [{display_name: x, kubespawner_override: {device_claims: {g: {}}}}]}", "singleuser.profileList[0].kubespawner_override.device_claims.g.device_class"),
         "Helm values of a chart around it": ("jupyterhub: {singleuser: {profileList: [{display_name: x, kubespawner_override: {device_claims: {g: {}}}}]}}", "jupyterhub.singleuser.profileList[0].kubespawner_override.device_claims.g.device_class"),
         "hub.config": ("hub: {config: {DRASpawner: {device_claims: {g: {}}}}}", "hub.config.DRASpawner.device_claims.g.device_class"),
