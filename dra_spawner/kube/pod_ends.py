@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-__all__ = ["DISRUPTION", "end_of_events", "end_of_pod", "end_sentence"]
+__all__ = ["DISRUPTION", "end_of_events", "end_of_pod", "end_sentence", "is_stopped_with_start"]
 
 #: Type of the condition.
 DISRUPTION: Final = "DisruptionTarget"
@@ -83,6 +83,24 @@ def end_of_events(pod: Mapping[str, Any], events: Iterable[Mapping[str, Any]]) -
         if uid and (each.get("involvedObject") or {}).get("uid") == uid
     )
     return end_sentence(reasons, _node(pod))
+
+
+def is_stopped_with_start(pod: Mapping[str, Any], *, delete_stopped_pods: bool) -> bool:
+    """Whether ``stop`` is called for a start that fails with its pod in this state, as ``KubeSpawner.poll`` decides.
+
+    Parameters
+    ----------
+    delete_stopped_pods
+        KubeSpawner's setting: whether it stops a pod whose container has ended.
+    """
+    status = pod.get("status") or {}
+    if status.get("phase") == "Pending":
+        return True
+    containers = status.get("containerStatuses")
+    if containers is None:
+        return False
+    has_ended = any(each["name"] == "notebook" and "terminated" in each["state"] for each in containers)
+    return delete_stopped_pods or not has_ended
 
 
 def _node(pod: Mapping[str, Any]) -> str:

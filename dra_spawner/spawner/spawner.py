@@ -15,8 +15,10 @@ import aiohttp
 from kubernetes_asyncio.client.exceptions import ApiException
 
 from dra_spawner.kube.api import KubernetesError
+from dra_spawner.kube.pod_ends import is_stopped_with_start
 from dra_spawner.spawner.clean_up import begin_sweeping
 from dra_spawner.spawner.durations import clean_up_seconds, kubespawner_may_give_up
+from dra_spawner.spawner.hub_wide import CLEAN_UP_WAIT_SECONDS
 from dra_spawner.spawner.objects.start_objects import StartObjects
 from dra_spawner.spawner.spawn_refusal import (
     ErrorInHubCode,
@@ -38,6 +40,8 @@ from dra_spawner.spawner.steps.vlan import begin_sweeping_vlans
 
 #: Seconds between checks of the reflector for a terminating pod; they make no requests.
 _POD_LOOK_SECONDS = 0.1
+#: Seconds that a cancelled start waits for its clean-up: JupyterHub stops the server a second after it has cancelled.
+_CANCELLED_WAIT_SECONDS = 0.5
 #: Seconds for the graceful deletion of the first pod, whose node or driver may not respond.
 _GRACEFUL_SECONDS = 15.0
 
@@ -52,6 +56,10 @@ class DRASpawner(StartPage):
     _tasks: asyncio.TaskGroup | None = None
     #: Number of calls of `stop`: during a start, KubeSpawner stops an existing pod of the same name.
     _stops = 0
+    #: Whether a pod with devices was created in this start, and not stopped since.
+    _pod_was_created = False
+    #: Whether `stop` must still be called for a failed start, whose pod this class has removed itself.
+    _stop_is_due = False
 
     # The phases of an attempt
 
@@ -94,6 +102,7 @@ class DRASpawner(StartPage):
         try:
             if await super()._make_create_pod_request(pod, request_timeout):
                 outcome = CreationOutcome.CREATED
+                self._pod_was_created = attempt.named_objects is not None
             elif stops != self._stops:
                 outcome = CreationOutcome.NOT_CREATED  # KubeSpawner has stopped another pod of that name
         except ApiException as error:
@@ -113,6 +122,7 @@ class DRASpawner(StartPage):
     async def _start(self) -> str:
         """Start the pod within ``start_timeout``; remove all its objects if that fails."""
         self._retry = Retry()
+        self._pod_was_created = self._stop_is_due = False
         self.record_start()
         self.messages = StartMessages(self.namespace, self.pod_name)
         self.attempt = Attempt(self, self.messages)
@@ -136,9 +146,11 @@ class DRASpawner(StartPage):
             waiting_for = watch.waiting_for if watch is not None else ""
             # Beside the clean-up, as JupyterHub cancels both soon.
             smaller = self.begin_search_for_smaller() if is_late and waiting_for else None
+            self._stop_is_due = self._would_be_stopped()
+            is_cancelled = isinstance(error, asyncio.CancelledError) and not is_late
             # If JupyterHub cancels meanwhile, the clean-up goes on, and the user still reads why the start has failed.
             with contextlib.suppress(asyncio.CancelledError):
-                await self.attempt.undo()
+                await self.attempt.undo(_CANCELLED_WAIT_SECONDS if is_cancelled else CLEAN_UP_WAIT_SECONDS)
             late = self.start_timeout if is_late else None
             refusal = refusal_of_error(error, waiting_for, late, self.log, self.attempt.terminating)
             if isinstance(refusal, SpawnRefused):
@@ -201,9 +213,33 @@ class DRASpawner(StartPage):
         while pod_of(self, objects) is not None:  # noqa: ASYNC110 - the reflector has no event
             await asyncio.sleep(_POD_LOOK_SECONDS)
 
+    def _would_be_stopped(self) -> bool:
+        """Whether JupyterHub would stop a failed start's pod of KubeSpawner, which nothing else removes."""
+        objects = self.attempt.objects
+        pod = pod_of(self, objects) if objects is not None and self.pod_reflector is not None else None
+        if pod is not None:
+            return is_stopped_with_start(pod, delete_stopped_pods=self.delete_stopped_pods)
+        watch = self.attempt.step(PodWatch)
+        # A pod that was seen and is gone was deleted by others.
+        return self._pod_was_created and not (watch is not None and watch.seen)
+
+    async def poll(self) -> int | None:
+        """Return None while the server runs, else its exit code.
+
+        A failed start counts as running until `stop` was called. JupyterHub calls `stop` only for servers that run; a
+        hub's own class may remove there what it has made in its ``start``.
+        """
+        return None if self._stop_is_due else await super().poll()
+
+    def clear_state(self) -> None:
+        """Forget the last start."""
+        super().clear_state()
+        self._stop_is_due = False
+
     async def stop(self, now: bool = False) -> None:
         """Stop the pod, and undo its steps."""
         self._stops += 1
+        self._pod_was_created = self._stop_is_due = False
         # During a start KubeSpawner also stops an older pod; then the new start's objects must stay.
         is_starting = self._tasks is not None
         clean_ups = [] if is_starting else [kind.before_stop(self) for kind in reversed(self.steps)]

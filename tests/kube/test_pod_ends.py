@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dra_spawner.kube.pod_ends import end_of_events, end_of_pod
+from dra_spawner.kube.pod_ends import end_of_events, end_of_pod, is_stopped_with_start
 from tests.all_of_them import all_of_them
 
 FOREIGN = ("pod", "taint", "kube", "evictionapi", "disruption", "preempt")
@@ -59,3 +59,25 @@ def test_events_tell_it_where_the_condition_was_not_seen() -> None:
     assert end_of_events(pod(), [other, {"reason": "Killing", "involvedObject": {"uid": "u"}}, own]).startswith(
         "A device"
     )
+
+
+RUNNING = {"name": "notebook", "state": {"running": {}}}
+ENDED = {"name": "notebook", "state": {"terminated": {"exitCode": 1}}}
+
+
+@all_of_them(
+    "status, is_stopped",
+    {
+        "waits for a node": ({"phase": "Pending"}, True),
+        "starts": ({"phase": "Pending", "containerStatuses": [RUNNING]}, True),
+        "runs": ({"phase": "Running", "containerStatuses": [RUNNING]}, True),
+        "evicted before it ran": ({"phase": "Failed"}, False),
+        "ended": ({"phase": "Failed", "containerStatuses": [ENDED]}, True),
+        "another container ended": ({"phase": "Running", "containerStatuses": [{**ENDED, "name": "x"}]}, True),
+        "nothing known": ({}, False),
+    },
+)
+def test_which_pods_are_stopped_with_their_start(status: dict[str, Any], is_stopped: bool) -> None:
+    assert is_stopped_with_start({"status": status}, delete_stopped_pods=True) is is_stopped
+    kept = is_stopped and ENDED not in status.get("containerStatuses", ())
+    assert is_stopped_with_start({"status": status}, delete_stopped_pods=False) is kept

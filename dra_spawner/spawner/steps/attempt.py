@@ -242,9 +242,9 @@ class Attempt:
         for step in self.steps:
             step.requested(outcome)
 
-    async def undo(self) -> None:
+    async def undo(self, wait_seconds: float = CLEAN_UP_WAIT_SECONDS) -> None:
         """Undo the steps in the reverse order; after a short wait this continues in the background."""
         begun = [step.undo() for step in reversed(self.steps)]
         waits = {task for task in begun if task is not None}
         if waits:
-            await asyncio.wait(waits, timeout=CLEAN_UP_WAIT_SECONDS)
+            await asyncio.wait(waits, timeout=wait_seconds)
