@@ -7,25 +7,37 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Callable, Iterable
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 from jupyterhub.app import JupyterHub
+from traitlets import TraitError
 from traitlets.config import Config
-from traitlets.utils.importstring import import_item
+from traitlets.config.loader import LazyConfigValue
 
 from dra_spawner.doctor.rules.settings import doubled_settings
+from dra_spawner.owned_tasks import run_again
 from dra_spawner.spawner import DRASpawner
 from dra_spawner.spawner.availability.handler import serve_availability
-from dra_spawner.spawner.hub_wide import in_background, retry_until_done
+from dra_spawner.spawner.hub_class import (
+    asks_for_devices,
+    class_problem,
+    is_combined,
+    spawner_class_of,
+    with_devices,
+    without_code_of_others,
+)
+from dra_spawner.spawner.hub_wide import hub_wide, in_background, retry_until_done
 from dra_spawner.spawner.my_devices.handler import serve_devices
 from dra_spawner.spawner.placement.service import is_configured
-from dra_spawner.spawner.shape_publication import SampleUser, ShapePublication
+from dra_spawner.spawner.sample_users import SampleSpawners
+from dra_spawner.spawner.shape_publication import ShapePublication
 from dra_spawner.versions import Z2JH, installed_problems, minor_version, version_problem
 
-#: User of the spawner that does background work.
-_THE_HUB = SampleUser("hub", 0)
+#: Seconds between looks for the hub's web application; they make no requests.
+_LOOK_SECONDS = 0.1
 
 
 def setup(c: Config) -> None:
@@ -38,11 +50,14 @@ def setup(c: Config) -> None:
     Parameters
     ----------
     c
-        The configuration object of the file. It may still be added to afterwards. A subclass of DRASpawner that is
-        set already stays.
+        The configuration object of the file. It may still be added to afterwards. A spawner class that is set already
+        stays: one that is based on KubeSpawner gets DRASpawner as its base (`with_devices`).
     """
-    if not _is_ours(c.JupyterHub.get("spawner_class")):
+    chosen = c.JupyterHub.get("spawner_class")
+    if chosen is None or isinstance(chosen, LazyConfigValue):
         c.JupyterHub.spawner_class = DRASpawner
+    elif (found := spawner_class_of(chosen)) is not None:
+        c.JupyterHub.spawner_class = with_devices(found)
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
@@ -51,41 +66,81 @@ def setup(c: Config) -> None:
     loop.call_soon(_begin)
 
 
-def _is_ours(chosen: object) -> bool:
-    """Whether a configured spawner class, or the name of one, is a DRASpawner."""
-    if isinstance(chosen, str) and "." in chosen:
-        try:
-            chosen = import_item(chosen)
-        except ImportError:
-            return False
-    return isinstance(chosen, type) and issubclass(chosen, DRASpawner)
-
-
 def _begin() -> None:
     if not JupyterHub.initialized():
         return  # another of JupyterHub's commands that runs a loop
-    hub = JupyterHub.instance()
-    for sentence in (*version_problems(), *doubled_settings(hub.config)):
-        hub.log.warning("%s", sentence)
-    try:
-        spawner = sample_spawner(hub)
-        problems = spawner.configuration_problems()
-    except Exception:
-        hub.log.critical("The hub ends because its device profiles could not be checked.", exc_info=True)
+    begun: list[JupyterHub] = hub_wide(setup, list)
+    if not begun:  # several pieces of a configuration may call `setup`
+        begun.append(JupyterHub.instance())
+        begin(begun[0])
+
+
+def begin(hub: JupyterHub) -> None:
+    """Do what a hub does when its configuration is read.
+
+    Raises
+    ------
+    SystemExit
+        If the configuration is wrong, so that servers could not start; the log says why.
+    """
+    _go_on(hub, "look for unsupported versions", lambda: _warn(hub, version_problems()))
+    _go_on(hub, "look for settings with two values", lambda: _warn(hub, doubled_settings(hub.config)))
+    if (problem := class_problem(hub.spawner_class)) and _asks_for_devices(hub.config):
+        hub.log.critical("The hub ends, as no server of a profile with devices could start. %s", problem)
         sys.exit(1)
+    if problem:
+        hub.log.warning("%s", problem)
+    if is_combined(hub.spawner_class):
+        name = hub.spawner_class.__name__
+        hub.log.info("%s is based on KubeSpawner, and has devices as if it were class %s(DRASpawner)", name, name)
+    try:
+        spawner = settings_spawner(hub)
+        problems = spawner.configuration_problems()
+    except TraitError as error:
+        hub.log.critical("The hub ends because of a wrong setting of its spawner: %s", error)
+        sys.exit(1)
+    except Exception:
+        # Each start is checked, too.
+        hub.log.exception("The device profiles are not checked, and the hub goes on")
+        return
     if problems:
-        for problem in problems:
-            hub.log.critical("Wrong device profile: %s", problem)
+        for found in problems:
+            hub.log.critical("Wrong device profile: %s", found)
         hub.log.critical("The hub ends because of %d wrong values in its device profiles.", len(problems))
         sys.exit(1)
-    spawner.begin_sweeping()
+    _go_on(hub, "look for objects that an earlier hub has left", spawner.begin_sweeping)
     # In the background: the hub's start does not wait for the cluster.
-    spawner.begin_checking()
+    _go_on(hub, "check the device profiles against the cluster", spawner.begin_checking)
     # Pages and servers of before a restart of the hub ask again.
     in_background(retry_until_done(_serves_devices, "serve servers their devices", hub.log))
     if is_configured(spawner.placement_service):
-        ShapePublication(partial(sample_spawner, hub)).begin()
+        in_background(run_again(partial(_publish, hub, spawner), "publication of shapes", hub.log))
         in_background(retry_until_done(_serves_availability, "serve availability to spawn forms", hub.log))
+
+
+def _go_on(hub: JupyterHub, what: str, work: Callable[[], object]) -> None:
+    """Do work without which a hub can do; an error is logged."""
+    try:
+        work()
+    except Exception:
+        hub.log.exception("Could not %s", what)
+
+
+def _warn(hub: JupyterHub, sentences: Iterable[str]) -> None:
+    for sentence in sentences:
+        hub.log.warning("%s", sentence)
+
+
+def _asks_for_devices(config: Config) -> bool:
+    """Whether the spawner's configuration has devices; what a function returns is not known."""
+    return any(asks_for_devices(config[section]) for section in config if section.endswith("Spawner"))
+
+
+async def _publish(hub: JupyterHub, spawner: DRASpawner) -> None:
+    """Publish the shapes of all choices, from when the hub can create spawners of users."""
+    while getattr(hub, "tornado_application", None) is None:  # noqa: ASYNC110 - the hub has no event
+        await asyncio.sleep(_LOOK_SECONDS)
+    await ShapePublication(spawner, SampleSpawners(hub.tornado_settings).new).run()
 
 
 def version_problems() -> tuple[str, ...]:
@@ -108,10 +163,9 @@ async def _serves_devices() -> bool:
     return serve_devices()
 
 
-def sample_spawner(hub: JupyterHub, sample: SampleUser = _THE_HUB) -> DRASpawner:
-    """A spawner as the hub configures it, for a sample user. It starts no server."""
-    user: Any = SimpleNamespace(name=sample.name, id=sample.id, url=hub.base_url, admin=False, groups=[])
-    spawner_class = hub.spawner_class if issubclass(hub.spawner_class, DRASpawner) else DRASpawner
-    return spawner_class(
+def settings_spawner(hub: JupyterHub) -> DRASpawner:
+    """A spawner with the hub's settings, for a user who does not exist; it runs none of the hub's own code."""
+    user: Any = SimpleNamespace(name="hub", id=0, url=hub.base_url, admin=False, groups=[])
+    return without_code_of_others(hub.spawner_class)(
         config=hub.config, user=user, hub=SimpleNamespace(base_url=hub.base_url, public_host="", url="")
     )

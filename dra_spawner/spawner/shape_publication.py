@@ -9,14 +9,12 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations, product
 from math import prod
 from typing import Any, Final
 
 from dra_spawner.kube.api import KubernetesError, resource_path
 from dra_spawner.kube.connect import own_namespace
-from dra_spawner.owned_tasks import run_again
 from dra_spawner.placeholders.planner.choice_names import choice_name, is_combination
 from dra_spawner.placeholders.planner.published_shapes import (
     PublishedShapes,
@@ -29,9 +27,10 @@ from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.profiles.claim_plan import ClaimPlan
 from dra_spawner.profiles.drivers import drivers_prepare_for
 from dra_spawner.project_links import where
-from dra_spawner.spawner.hub_wide import in_background
+from dra_spawner.spawner.code_of_others import failure_of_others
 from dra_spawner.spawner.objects.api_objects import MANAGED_LABELS
 from dra_spawner.spawner.placement.pod import manifest_of, shape_of_pod
+from dra_spawner.spawner.sample_users import SAMPLE_USERS
 from dra_spawner.spawner.spawn_refusal import ErrorInHubCode
 from dra_spawner.spawner.spawner import DRASpawner
 from dra_spawner.spawner.steps.attempt import Attempt, Step
@@ -42,9 +41,7 @@ from dra_spawner.spawner.steps.profile import Profile
 
 __all__ = [
     "AGAIN_SECONDS",
-    "SAMPLE_USERS",
     "AnotherHub",
-    "SampleUser",
     "ShapePublication",
     "publication_problem",
     "published_shapes",
@@ -55,22 +52,13 @@ AGAIN_SECONDS: Final = 300.0
 _FIRST_WAIT_SECONDS: Final = 1.0
 #: Maximum combinations of a profile's options; with more, only choices with a single option can have placeholders.
 _MAX_COMBINATIONS: Final = 200
+#: Failures of the hub's own code that are logged.
+_MAX_LOGGED_FAILURES: Final = 100
 #: Name of the choice of a hub without profiles.
 _NO_PROFILES: Final = "default"
 
 
-@dataclass(frozen=True, slots=True)
-class SampleUser:
-    """A user that does not exist in the hub."""
-
-    name: str
-    id: int
-
-
-#: A choice whose shape differs between these two users has no single shape.
-SAMPLE_USERS: Final = (SampleUser("sample-user", 1), SampleUser("another-sample-user", 2))
-
-NewSpawner = Callable[[SampleUser], DRASpawner]
+NewSpawner = Callable[[str], DRASpawner]
 
 
 class AnotherHub(Exception):
@@ -86,13 +74,14 @@ class ShapePublication:
 
     Parameters
     ----------
+    spawner
+        With the hub's settings.
     new_spawner
-        Returns a new spawner of a user, configured by the hub.
+        Returns a new spawner of a sample user, with the hub's settings and its own code.
     """
 
-    def __init__(self, new_spawner: NewSpawner) -> None:
+    def __init__(self, spawner: DRASpawner, new_spawner: NewSpawner) -> None:
         self._new_spawner = new_spawner
-        spawner = new_spawner(SAMPLE_USERS[0])
         self._log = spawner.log
         self._api = spawner.kubernetes
         self._devices = spawner.devices
@@ -106,22 +95,19 @@ class ShapePublication:
         self._written_by: str | None = None
         self._last_warning = ""
         self._logged_skipped: frozenset[str] = frozenset()
+        self._logged_failures: set[str] = set()
         if spawner.modify_pod_hook is not None:
             self._log.info(
                 "Servers whose requests or nodes modify_pod_hook changes get no placeholder: the hook is not called "
                 "when the shapes of profiles are published"
             )
 
-    def begin(self) -> None:
-        """Publish in the background."""
-        in_background(run_again(self.run, "publication of shapes", self._log), "publication of shapes")
-
     async def run(self) -> None:
         """Publish periodically; each problem is logged once."""
         wait = _FIRST_WAIT_SECONDS
         while True:
             try:
-                published = await published_shapes(self._new_spawner)
+                published = await published_shapes(self._new_spawner, self._log_failure)
                 devices = self._devices.devices
                 await self.publish(published, is_complete=not devices.has_failed or devices.value is not None)
                 self._last_warning = ""
@@ -137,8 +123,11 @@ class ShapePublication:
             except KubernetesError as error:
                 self._warn_once(publication_problem(error, self._name))
                 wait = AGAIN_SECONDS if error.status == 403 else min(2 * wait, AGAIN_SECONDS)
-            except Exception:  # the next profiles may be valid
-                self._log.exception("The shapes of profiles are not published")
+            except (Exception, SystemExit) as error:  # the next profiles may be valid
+                if failure := failure_of_others(error):
+                    self._warn_once(f"for a sample user, {failure}")
+                else:
+                    self._log.exception("The shapes of profiles are not published")
                 wait = AGAIN_SECONDS
             await asyncio.sleep(wait)
 
@@ -196,6 +185,11 @@ class ShapePublication:
             self._log.warning("Not published: %s", each)
         self._logged_skipped = frozenset(left_out)
 
+    def _log_failure(self, choice: str, failure: str) -> None:
+        if f"{choice}: {failure}" not in self._logged_failures and len(self._logged_failures) < _MAX_LOGGED_FAILURES:
+            self._logged_failures.add(f"{choice}: {failure}")
+            self._log.warning("Not published: %s: %s", choice, failure)
+
     def _warn_once(self, problem: str) -> None:
         if problem != self._last_warning:
             self._log.warning(
@@ -214,11 +208,18 @@ def publication_problem(error: KubernetesError, name: str) -> str:
     return f"the hub's Role lacks the rule {rule} ({where('helm-values/rbac.yaml')})"
 
 
-async def published_shapes(new_spawner: NewSpawner) -> PublishedShapes:
+async def published_shapes(
+    new_spawner: NewSpawner, on_failure: Callable[[str, str], None] = lambda choice, failure: None
+) -> PublishedShapes:
     """The shapes of all choices of a hub's profiles.
 
     Choices are the profiles with their default options, and all combinations of other options. If a profile has too
     many combinations, only those of a single option are published.
+
+    Parameters
+    ----------
+    on_failure
+        Called with a choice and a sentence if the hub's own code fails for it. The other choices are published.
     """
     spawner = new_spawner(SAMPLE_USERS[0])
     if callable(spawner.profile_list):
@@ -242,11 +243,13 @@ async def published_shapes(new_spawner: NewSpawner) -> PublishedShapes:
                 shapes[name] = await _shape(new_spawner, user_options)
             except NoSingleShape as why:
                 skipped[name] = str(why)
-            except ErrorInHubCode as error:
-                skipped[name] = str(error.__cause__) or type(error.__cause__).__name__
-            except Exception as error:
-                # The same message as for a user of this choice.
-                skipped[name] = str(error) or type(error).__name__
+            except (Exception, SystemExit) as error:  # code of others must not end the hub
+                # The same message as for a user of this choice, who does not read the cause.
+                shown = error.__cause__ if isinstance(error, ErrorInHubCode) and error.__cause__ else error
+                skipped[name] = str(shown) or type(shown).__name__
+                if failure := failure_of_others(error):
+                    skipped[name] = f"for a sample user, {failure}"
+                    on_failure(name, skipped[name])
             await asyncio.sleep(0)  # let the hub, which is starting, do other work
     prepare = drivers_prepare_for(spawner.drivers_prepare_for)
     return PublishedShapes(shapes, skipped, defaults=_defaults(profiles), drivers_prepare_for=prepare)

@@ -21,6 +21,7 @@ from dra_spawner.dra.claim_sizes import SIZE_ALLOWED
 from dra_spawner.kube.rights import right_in
 from dra_spawner.profiles.problems import ProfileError
 from dra_spawner.project_links import where
+from dra_spawner.spawner.code_of_others import failure_of_others
 from dra_spawner.spawner.durations import in_words
 
 try:
@@ -198,6 +199,8 @@ def refusal_of_error(
     terminating
         Which shared object is being deleted, so that the pod could not be requested; empty if none is.
     """
+    if late_after_seconds is None and failure_of_others(error):
+        return error  # of a hook that asks a cluster, or anything else, itself
     if isinstance(error, ApiException):
         return refusal_of_kubernetes_error("the pod", error.status, status_message(error), log)
     if late_after_seconds is not None and isinstance(error, asyncio.CancelledError):

@@ -22,6 +22,7 @@ from dra_spawner.spawner.hub_wide import CLEAN_UP_WAIT_SECONDS
 from dra_spawner.spawner.objects.start_objects import StartObjects
 from dra_spawner.spawner.spawn_refusal import (
     ErrorInHubCode,
+    RefusalReason,
     SpawnRefused,
     count_as_refusal,
     is_for_users,
@@ -97,6 +98,7 @@ class DRASpawner(StartPage):
     async def _make_create_pod_request(self, pod: Any, request_timeout: float) -> bool:
         """Create the objects that the final pod needs, then the pod. KubeSpawner calls it for each try."""
         attempt, stops, outcome = self.attempt, self._stops, CreationOutcome.UNKNOWN
+        self._refuse_pod_without_devices()
         if not await attempt.prepare_request(pod):
             return False
         try:
@@ -116,6 +118,18 @@ class DRASpawner(StartPage):
         finally:
             attempt.requested(outcome)
         return outcome is CreationOutcome.CREATED
+
+    def _refuse_pod_without_devices(self) -> None:
+        """Refuse a pod that lacks its devices, as a hub's class has replaced a method that adds them."""
+        if not self.device_claims or self.attempt.objects is not None:
+            return
+        method = "get_pod_manifest" if self.attempt.steps else "load_user_options"
+        owner = next(each.__name__ for each in type(self).__mro__ if method in vars(each))
+        self.log.error(
+            "Spawn refused, the pod would have no devices: %s.%s must call super().%s()", owner, method, method
+        )
+        sentence = "This server would start without its devices. Please tell your administrator."
+        raise SpawnRefused(sentence, RefusalReason.PROFILE)
 
     # Start and stop
 

@@ -1,17 +1,23 @@
-"""A hub's own class: what it makes in its ``start`` and removes in its ``stop``, as with KubeSpawner."""
+"""A hub's own class, based on KubeSpawner or on DRASpawner."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from typing import Any
 
 import pytest
 from jupyterhub.user import User
 from kubespawner import KubeSpawner
 
+from dra_spawner import names
+from dra_spawner.placeholders.planner.published_shapes import read_config_map
 from dra_spawner.spawner import DRASpawner
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.devices import classes, node_with, shareable
 from tests.integration.faulty_hub import Faulty
+from tests.integration.hub_process import HubProcess
 
 #: A start ends at this limit; JupyterHub's own wait.
 _LIMIT_SECONDS = 4
@@ -22,7 +28,7 @@ _INTERRUPTED_SECONDS = 1.0
 def own_class(base: Any, calls: list[str]) -> type:
     """A class as hubs have them: it notes the order of its calls."""
 
-    class HubSpawner(base):  # type: ignore[misc]
+    class HubSpawner(base):
         async def start(self) -> Any:
             calls.append("start")
             return await super().start()
@@ -93,3 +99,61 @@ async def test_stop_of_a_hubs_class_is_called_as_with_kubespawner(embedded_fault
     with_devices = await calls_of(embedded_faulty, DRASpawner)
     assert with_devices["stopped while pending, 0"] == ["start", "stop now=False", "hook"]
     assert with_devices == await calls_of(embedded_faulty, KubeSpawner)
+
+
+#: As pieces of `hub.extraConfig`, in the order of their keys. The class looks at all that it gets.
+PIECES = """
+from kubespawner import KubeSpawner
+
+
+class HubSpawner(KubeSpawner):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        assert self.user.authenticator is self.authenticator is not None
+        assert self.orm_spawner.user is self.user.orm_user
+        self.environment = {**self.environment, "FROM_OWN_CLASS": self.db.query(type(self.user.orm_user)).count() and "yes"}
+
+    async def start(self):
+        self.log.info("own start of %s", self.user.name)
+        return await super().start()
+
+    async def stop(self, now=False):
+        await super().stop(now)
+        self.log.info("own stop of %s", self.user.name)
+
+
+c.JupyterHub.spawner_class = HubSpawner
+
+from dra_spawner.hub import setup
+setup(c)
+
+c.HubSpawner.post_stop_hook = lambda spawner: spawner.log.info("own hook of %s", spawner.user.name)
+c.JupyterHub.services.append({"name": "dra-spawner", "api_token": "x" * 32})
+c.JupyterHub.tornado_settings = {"slow_spawn_timeout": 0}
+"""
+
+
+async def test_a_class_that_is_set_before_setup_gets_devices(embedded_cluster: ClusterUnderTest) -> None:
+    cluster = embedded_cluster
+    await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
+    async with HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, PIECES) as hub:
+        await hub.spawn("ada", {"profile": "gpu-slice"})
+        await hub.until_ready("ada")
+        environment = await hub.server_environment("ada")
+        assert (environment["FROM_OWN_CLASS"], environment["DRA_CLAIM_GPU_MEMORY"]) == ("yes", "10Gi")
+        await hub.stop_server("ada")
+        # A whole GPU is nowhere.
+        await hub.spawn("eve", {"profile": "gpu-whole"})
+        await cluster.wait_event("jupyter-eve", "FailedScheduling")
+        await hub.stop_server("eve")
+        await cluster.wait_gone(cluster.path("resourceclaimtemplates"))
+        written = await cluster.wait_for(cluster.path("configmaps", names.SHAPES_CONFIG_MAP), lambda found: True)
+        assert list(read_config_map(written).shapes) == ["gpu-slice", "gpu-whole"]
+        log = hub.log.read_text()
+        assert re.findall(r"own (\w+) of (\w+)", log) == [
+            (call, user) for user in ("ada", "eve") for call in ("start", "stop", "hook")
+        ]
+        assert "HubSpawner is based on KubeSpawner, and has devices" in log
+        assert "Traceback" not in log
+        # `setup` was called by two pieces.
+        assert log.count("Checked device profiles: choices=") == log.count("Published the shapes of profiles") == 1

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import logging
-from functools import partial
 from types import SimpleNamespace
 
 import pytest
 
 from dra_spawner import names
-from dra_spawner.hub import sample_spawner
+from dra_spawner.hub import settings_spawner
 from dra_spawner.kube.api_errors import KubernetesError
 from dra_spawner.placeholders.planner.published_shapes import read_config_map
 from dra_spawner.spawner import DRASpawner, shape_publication
 from dra_spawner.spawner.hub_wide import forget_hub
+from dra_spawner.spawner.sample_users import SampleSpawners
 from dra_spawner.spawner.shape_publication import ShapePublication, published_shapes
 from tests.cluster.fault_proxy import Fault
 from tests.integration.devices import classes, node_with, shareable
@@ -39,9 +39,13 @@ async def hub(cluster):
             side = HubSide(kubeconfig, cluster.namespace)
             side.spawner_config.profile_list = [profile("gpu", "10Gi")]
             hub = SimpleNamespace(base_url="/", config=side.config, spawner_class=DRASpawner)
-            new_spawner = partial(sample_spawner, hub)
             yield SimpleNamespace(
-                side=side, proxy=proxy, new_spawner=new_spawner, path=cluster.path(CONFIG_MAPS), log=new_spawner().log
+                side=side,
+                proxy=proxy,
+                new_spawner=SampleSpawners(side.settings).new,
+                publication=lambda: ShapePublication(settings_spawner(hub), SampleSpawners(side.settings).new),
+                path=cluster.path(CONFIG_MAPS),
+                log=settings_spawner(hub).log,
             )
             await end_hub_side()
 
@@ -53,7 +57,7 @@ def profile(slug, memory, **more):
 
 @pytest.mark.promise("The hub publishes what its choices need, and writes only changes.")
 async def test_shapes_are_written_only_if_they_have_changed(cluster, hub):
-    publication = ShapePublication(hub.new_spawner)
+    publication = hub.publication()
     first = await published_shapes(hub.new_spawner)
     assert await publication.publish(first)
     assert not await publication.publish(await published_shapes(hub.new_spawner))
@@ -71,11 +75,11 @@ async def test_shapes_are_written_only_if_they_have_changed(cluster, hub):
 
 
 async def test_two_hubs_that_share_a_name_are_reported_and_do_not_take_turns(cluster, hub, caplog):
-    ours = ShapePublication(hub.new_spawner)
+    ours = hub.publication()
     first = await published_shapes(hub.new_spawner)
     assert await ours.publish(first)
     hub.side.spawner_config.profile_list = [profile("gpu", "20Gi")]
-    theirs = ShapePublication(hub.new_spawner)
+    theirs = hub.publication()
     second = await published_shapes(hub.new_spawner)
     # A hub that starts adopts the published shapes: as a rule, it published them itself.
     assert await theirs.publish(second)
@@ -106,7 +110,7 @@ async def test_two_hubs_that_share_a_name_are_reported_and_do_not_take_turns(clu
 async def test_another_name_can_be_given(cluster, hub):
     """For which the hub needs the right, too."""
     hub.side.spawner_config.shapes_config_map = "shapes-of-ada"
-    publication = ShapePublication(hub.new_spawner)
+    publication = hub.publication()
     hub.proxy.fail(Fault.answer(403, "Forbidden", "no"), verb="get", resource=CONFIG_MAPS)
     with pytest.raises(KubernetesError) as refused:
         await publication.publish(await published_shapes(hub.new_spawner))
@@ -130,7 +134,7 @@ async def test_choices_that_devices_give_appear_soon_after_devices_could_not_be_
     hub.side.spawner_config.profile_list = [profile("gpu", "10Gi", profile_options=sizes)]
     hub.proxy.fail(Fault.answer(500, "InternalError"), verb="list", resource="resourceslices", times=None)
     path = cluster.path(CONFIG_MAPS, names.SHAPES_CONFIG_MAP)
-    async with running(ShapePublication(hub.new_spawner).run()):
+    async with running(hub.publication().run()):
         first = read_config_map(await cluster.wait_for(path))
         assert "gpu/memory=40Gi" not in first.shapes
         hub.proxy.heal()
@@ -144,11 +148,11 @@ async def test_a_hub_that_begins_without_devices_leaves_what_an_earlier_one_publ
     sizes = {"memory": {"display_name": "Memory", "choices": "from_policy"}}
     hub.side.spawner_config.profile_list = [profile("gpu", "10Gi", profile_options=sizes)]
     complete = await published_shapes(hub.new_spawner)
-    await ShapePublication(hub.new_spawner).publish(complete)
+    await hub.publication().publish(complete)
     forget_hub()
     hub.proxy.fail(Fault.answer(status), verb="list", resource="resourceslices", times=None)
     path = cluster.path(CONFIG_MAPS, names.SHAPES_CONFIG_MAP)
-    async with running(ShapePublication(hub.new_spawner).run()):
+    async with running(hub.publication().run()):
         await eventually(lambda: hub.proxy.count("get", CONFIG_MAPS) > 1, "it has read what is published")
         assert set(read_config_map(await cluster.admin.get(path)).shapes) == set(complete.shapes)
         hub.side.spawner_config.profile_list = [profile("other", "10Gi", profile_options=sizes)]
@@ -169,7 +173,7 @@ async def test_a_hub_that_begins_without_devices_leaves_what_an_earlier_one_publ
 )
 async def test_a_right_that_is_missing_is_named_once(cluster, hub, monkeypatch, caplog, verb, rule):
     monkeypatch.setattr(shape_publication, "AGAIN_SECONDS", 0.1)
-    publication = ShapePublication(hub.new_spawner)
+    publication = hub.publication()
     if verb == "update":
         await publication.publish(await published_shapes(hub.new_spawner))
         hub.side.spawner_config.profile_list = [profile("gpu", "20Gi")]

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 from jupyterhub import orm, roles
 from jupyterhub.objects import Hub
@@ -51,6 +52,21 @@ class HubSide:
     def spawner_config(self) -> Config:
         return self.config[self.spawner_class.__name__]
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Those of the hub's web application that concern users."""
+        return {
+            "config": self.config,
+            "base_url": "/",
+            "hub": self._hub,
+            "spawner_class": self.spawner_class,
+            "db": self.db,
+            "cookie_name": "test",
+            "internal_ssl": False,
+            "app": None,
+            "statsd": SimpleNamespace(incr=lambda *_: None, timing=lambda *_: None),  # JupyterHub 5 counts with it
+        }
+
     def user(self, name: str, *groups: str) -> User:
         """A user of the hub, with these groups."""
         found = orm.User.find(self.db, name)
@@ -64,18 +80,7 @@ class HubSide:
             if there not in found.groups:
                 found.groups.append(there)
             self.db.commit()
-        settings = {
-            "config": self.config,
-            "base_url": "/",
-            "hub": self._hub,
-            "spawner_class": self.spawner_class,
-            "db": self.db,
-            "cookie_name": "test",
-            "internal_ssl": False,
-            "app": None,
-            "statsd": SimpleNamespace(incr=lambda *_: None, timing=lambda *_: None),  # JupyterHub 5 counts with it
-        }
-        return User(found, settings, db=self.db)
+        return User(found, self.settings, db=self.db)
 
     def spawner(self, user: User, server_name: str = "") -> DRASpawner:
         """A user's spawner, of the default server or of a named one."""

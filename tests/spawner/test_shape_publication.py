@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
-from types import SimpleNamespace
-
-from dra_spawner.hub import sample_spawner
 from dra_spawner.placeholders.planner.published_shapes import published_config_map, read_config_map
-from dra_spawner.spawner import DRASpawner
 from dra_spawner.spawner.placement.pod import manifest_of, shape_of_pod
+from dra_spawner.spawner.sample_users import SampleSpawners
 from dra_spawner.spawner.shape_publication import published_shapes
 from tests.all_of_them import all_of_them
 
@@ -40,8 +36,7 @@ def profile(slug, claims=None, *, options=None, **override):
 async def published(side, *profiles):
     if profiles:
         side.spawner_config.profile_list = list(profiles)
-    hub = SimpleNamespace(base_url="/", config=side.config, spawner_class=DRASpawner)
-    return await published_shapes(partial(sample_spawner, hub))
+    return await published_shapes(SampleSpawners(side.settings).new)
 
 
 async def shape_of_user(side, **options):

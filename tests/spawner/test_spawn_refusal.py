@@ -6,7 +6,9 @@ import asyncio
 import logging
 import re
 
+import aiohttp
 import pytest
+from kubernetes_asyncio.client.exceptions import ApiException
 
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused, refusal_of_error, refusal_of_kubernetes_error
 from tests.all_of_them import all_of_them
@@ -65,3 +67,16 @@ def test_a_shared_device_that_is_not_removed_in_time(caplog: pytest.LogCaptureFi
     assert isinstance(error, SpawnRefused)
     assert error.jupyterhub_message.startswith("The shared device of this choice is being removed")
     assert terminating in caplog.text
+
+
+@all_of_them(
+    "error",
+    [ApiException(403, "quota of a service"), TimeoutError("the directory"), aiohttp.ClientError("the registry")],
+)
+def test_an_error_of_the_hubs_own_code_is_not_told_as_the_clusters(error: Exception) -> None:
+    def hook() -> None:
+        raise error
+
+    with pytest.raises(type(error)) as raised:
+        hook()
+    assert refusal_of_error(raised.value, "", None, logging.getLogger("hub")) is error
