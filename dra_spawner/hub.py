@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from itertools import chain
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +20,7 @@ from traitlets.config.loader import LazyConfigValue
 
 from dra_spawner.doctor.rules.settings import doubled_settings
 from dra_spawner.owned_tasks import run_again
+from dra_spawner.project_links import where
 from dra_spawner.spawner import DRASpawner
 from dra_spawner.spawner.availability.handler import serve_availability
 from dra_spawner.spawner.hub_class import (
@@ -64,6 +66,31 @@ def setup(c: Config) -> None:
         return  # not a hub that starts: `jupyterhub token`, `jupyterhub --generate-config` …
     # The rest of the configuration is read before the loop goes on.
     loop.call_soon(_begin)
+
+
+def add_named(section: Config, name: str, entries: Iterable[Mapping[str, Any]]) -> None:
+    """Add services or roles to those of the hub's configuration; the hub's own one of the same name stays.
+
+    Parameters
+    ----------
+    section
+        ``c.JupyterHub``.
+    name
+        ``services`` or ``load_roles``.
+    """
+    configured = section[name]
+    # A list that was only added to so far has no value yet.
+    there = configured.to_dict().values() if isinstance(configured, LazyConfigValue) else (configured,)
+    taken = {each.get("name") for each in chain(*there) if isinstance(each, Mapping)}
+    for entry in entries:
+        if entry["name"] not in taken:
+            configured.append(entry)
+        elif JupyterHub.initialized():
+            JupyterHub.instance().log.warning(
+                "c.JupyterHub.%s: %r of this hub's configuration stays, and that of dra-spawner is not added",
+                name,
+                entry["name"],
+            )
 
 
 def _begin() -> None:
@@ -115,6 +142,7 @@ def begin(hub: JupyterHub) -> None:
     in_background(retry_until_done(_serves_devices, "serve servers their devices", hub.log))
     if is_configured(spawner.placement_service):
         in_background(run_again(partial(_publish, hub, spawner), "publication of shapes", hub.log))
+        _go_on(hub, "look for the service's role", lambda: _warn(hub, role_problems(hub, spawner.placement_service)))
         in_background(retry_until_done(_serves_availability, "serve availability to spawn forms", hub.log))
 
 
@@ -153,6 +181,18 @@ def version_problems() -> tuple[str, ...]:
     found = str(chart.get_config("Chart.Version", "")) if chart is not None else ""
     of_chart = version_problem(Z2JH, minor_version(found))
     return (*installed_problems(), *([of_chart] if of_chart else ()))
+
+
+def role_problems(hub: JupyterHub, service: str) -> tuple[str, ...]:
+    """A sentence if the service has no role, as when roles were assigned after those of dra-spawner were added."""
+    has_role = any(service in role.get("services", ()) for role in hub.load_roles)
+    is_admin = any(each.get("name") == service and each.get("admin") for each in hub.services)
+    if has_role or is_admin:
+        return ()
+    return (
+        f"c.JupyterHub.load_roles has no role of the service {service}, so it counts servers only once they have a "
+        f"pod; add one with the scopes list:users and read:servers ({where('helm-values/full.yaml')})",
+    )
 
 
 async def _serves_availability() -> bool:

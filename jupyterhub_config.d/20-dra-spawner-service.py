@@ -1,6 +1,7 @@
 """The dra-spawner service beside a JupyterHub without Helm, started and watched by the hub.
 
-Load it in ``jupyterhub_config.py`` after ``10-dra-spawner.py``::
+Load it in ``jupyterhub_config.py`` after ``10-dra-spawner.py``, and after the lines that set the hub's own services and
+roles. It adds to them; a service or a role of the same name that is there stays as it is::
 
     load_subconfig("jupyterhub_config.d/20-dra-spawner-service.py")
 
@@ -13,6 +14,8 @@ With zero-to-jupyterhub, use the chart and helm-values/full.yaml instead.
 
 import os
 import sys
+
+from dra_spawner.hub import add_named
 
 # What a managed service is to know of the hub's environment; JupyterHub passes nothing on by itself.
 _PASSED_ON = ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "POD_NAMESPACE", "HOME")
@@ -31,29 +34,36 @@ c.JupyterHub.custom_scopes.update(
     }
 )
 
-c.JupyterHub.services.append(
-    {
-        "name": "dra-spawner",
-        "display": True,
-        "url": "http://127.0.0.1:8181",
-        "command": [sys.executable, "-m", "dra_spawner.service"],
-        "environment": {name: os.environ[name] for name in _PASSED_ON if name in os.environ},
-        # The service belongs to the hub, so users need not confirm the login.
-        "oauth_no_confirm": True,
-        # The most that a browser's login lets it do, within the user's own rights; `admin-ui` tells an administrator of
-        # the hub. With `delete:servers` people stop servers from the page; the service itself has no such right.
-        "oauth_client_allowed_scopes": [
-            "custom:dra-spawner:read",
-            "custom:dra-spawner:operate",
-            "custom:dra-spawner:admin",
-            "admin-ui",
-            "delete:servers",
-        ],
-    }
+add_named(
+    c.JupyterHub,
+    "services",
+    [
+        {
+            "name": "dra-spawner",
+            "display": True,
+            "url": "http://127.0.0.1:8181",
+            "command": [sys.executable, "-m", "dra_spawner.service"],
+            "environment": {name: os.environ[name] for name in _PASSED_ON if name in os.environ},
+            # The service belongs to the hub, so users need not confirm the login.
+            "oauth_no_confirm": True,
+            # The most that a browser's login lets it do, within the user's own rights; `admin-ui` tells an
+            # administrator of the hub. With `delete:servers` people stop servers from the page; the service itself has
+            # no such right.
+            "oauth_client_allowed_scopes": [
+                "custom:dra-spawner:read",
+                "custom:dra-spawner:operate",
+                "custom:dra-spawner:admin",
+                "admin-ui",
+                "delete:servers",
+            ],
+        }
+    ],
 )
 
 # Administrators of the hub may look without more ado. Others need a role: here the members of three groups.
-c.JupyterHub.load_roles.extend(
+add_named(
+    c.JupyterHub,
+    "load_roles",
     [
         {
             "name": "dra-spawner-reader",
@@ -81,5 +91,5 @@ c.JupyterHub.load_roles.extend(
             "scopes": ["list:users", "read:servers"],
             "services": ["dra-spawner"],
         },
-    ]
+    ],
 )

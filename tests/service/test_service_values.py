@@ -53,6 +53,28 @@ def test_values_and_configuration_file_of_the_service_say_the_same(service_value
     assert roles == values["loadRoles"]
 
 
+def test_the_configuration_file_leaves_what_the_hub_has_set() -> None:
+    """Whether the hub has assigned its lists or only added to them; what it has by the same name stays."""
+    code = (ROOT / "jupyterhub_config.d" / "20-dra-spawner-service.py").read_text()
+    own = {"services": [{"name": "cull"}, {"name": "dra-spawner", "url": "http://elsewhere"}], "load_roles": [{"name": "cull"}, {"name": "dra-spawner-admin", "scopes": []}]}  # fmt: skip
+    added, assigned = Config(), Config()
+    for name, entries in own.items():
+        added.JupyterHub[name].extend(entries)
+        assigned.JupyterHub[name] = list(entries)
+    for config in (added, assigned):
+        for _ in range(2):
+            exec(code, {"c": config})
+        hub = {name: config.JupyterHub[name] for name in own}
+        lists = {name: each if isinstance(each, list) else each.get_value([]) for name, each in hub.items()}
+        assert lists["services"] == own["services"]
+        assert lists["load_roles"][:2] == own["load_roles"]
+        assert [role["name"] for role in lists["load_roles"][2:]] == [
+            "dra-spawner-reader",
+            "dra-spawner-operator",
+            "dra-spawner-service",
+        ]
+
+
 def test_the_service_is_reached_and_finds_its_token(service_values):
     objects = manifests("jupyterhub")
     (service,) = [each for each in objects if (each["kind"], each["metadata"]["name"]) == ("Service", "dra-spawner")]
