@@ -219,22 +219,26 @@ def _chart_module(values: Mapping[str, Any], prefix: str) -> types.ModuleType:
 def _lay_out(files: Mapping[str, str], directory: Path) -> None:
     """Let code read and import files of ``hub.extraFiles`` where the hub has them."""
     root = directory / "files"
+    known: dict[str, str] = {}
     for name, text in files.items():
-        path = root / name.lstrip("/")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        # Below the root, whatever the name says.
+        place = os.path.normpath(f"/{name}").replace("//", "/")
+        path = root / place.lstrip("/")
+        with contextlib.suppress(OSError, ValueError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+            known[place] = str(path)
     sys.path.insert(0, str(root / _HUB_DIRECTORY.lstrip("/")))
-    known = {os.path.normpath(name): str(root / name.lstrip("/")) for name in files}
 
     def redirected(function: Callable[..., Any]) -> Callable[..., Any]:
         def call(path: Any, *arguments: Any, **more: Any) -> Any:
-            if known and isinstance(path, str | os.PathLike):
+            if isinstance(path, str | os.PathLike):
                 path = known.get(os.path.normpath(os.fspath(path)), path)
             return function(path, *arguments, **more)
 
         return call
 
-    if files:
+    if known:
         io.open = builtins.open = redirected(open)
         os.stat = redirected(os.stat)
 

@@ -34,7 +34,7 @@ from dra_spawner.profiles.claims import Sharing
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.intel_gas import changes_for_gas, parse_intel_gas
 from dra_spawner.profiles.lint.hub_rules import UNREAD_CODE
-from dra_spawner.profiles.problems import Problem, ProfileError
+from dra_spawner.profiles.problems import Problem, ProfileError, on_one_line
 from dra_spawner.profiles.profile_list import offered_profiles
 from dra_spawner.profiles.profile_names import profile_name_problems
 from dra_spawner.profiles.templates import Values
@@ -87,7 +87,7 @@ def run_render(options: RenderOptions, standard_input: BinaryIO, output: TextIO,
     unread = [each for found in hubs for each in found.findings if each.rule == UNREAD_CODE.name]
     refused = [list(_problems(choice)) for _, choice in listed]
     problems = [*doubled, *dict.fromkeys(problem for each in refused for problem in each)]
-    for problem in (*problems, *(f"{each.path}: {each.message}" for each in unread)):
+    for problem in (*problems, *(on_one_line(f"{each.path}: {each.message}") for each in unread)):
         messages.write(f"dra-spawner render: {problem}\n")
     rendered = [
         (choice, list(_objects(choice.choice, found, options)))

@@ -40,6 +40,17 @@ def test_values_that_json_lacks_come_back():
     assert repr(settings["environment"]["b"]).startswith("1000")
 
 
+def test_files_stay_in_a_directory_of_their_own(tmp_path: Path):
+    """Whatever their paths say; one that cannot be laid out is missing for the code that reads it."""
+    outside = f"/../../../../../../../..{tmp_path}/outside"
+    files = {outside: "a", "/etc/lists": "b", "/etc/lists/below": "c", "": "d"}
+    read = f"c.KubeSpawner.cmd = [open({str(tmp_path / 'outside')!r}).read(), open('/etc/lists').read()]"
+    outcome = run_hub_code(HubCode(files=files, pieces=[("a", read), ("b", "open('/etc/lists/below')")]))
+    assert outcome.settings["cmd"] == ["a", "b"]
+    assert [each.piece for each in outcome.problems] == ["b"]
+    assert not (tmp_path / "outside").exists()
+
+
 def test_setup_does_not_load_jupyterhub():
     """It would take most of the time of a check."""
     pieces = [
