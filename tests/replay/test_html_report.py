@@ -204,9 +204,7 @@ def test_rows_that_were_left_out_are_listed(capsys: pytest.CaptureFixture[str], 
 
 
 def test_the_same_seed_makes_the_same_page(capsys: pytest.CaptureFixture[str], files: tuple[str, str]) -> None:
-    first, again, other = (
-        report(capsys, files, "--policy", "none", "--seed", seed) for seed in ("1", "1", "2")
-    )
+    first, again, other = (report(capsys, files, "--policy", "none", "--seed", seed) for seed in ("1", "1", "2"))
     assert first == again != other
 
 

@@ -71,7 +71,8 @@ def plain(value: object) -> Plain:
         case tuple() | list():
             return tuple(map(plain, value))
     if is_dataclass(value):
-        return (type(value).__name__, *(plain(getattr(value, name)) for name in _field_names(type(value))))
+        kind: Any = type(value)
+        return (kind.__name__, *(plain(getattr(value, name)) for name in _field_names(kind)))
     raise TypeError(f"no plain form of {type(value).__name__}")
 
 
