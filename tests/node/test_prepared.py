@@ -12,7 +12,7 @@ import pytest
 
 from dra_spawner.history.decision_log import Decision
 from dra_spawner.placeholders.placement_kind import PlacementKind
-from dra_spawner.placeholders.planner.creation_limits import Setback
+from dra_spawner.placeholders.planner.lost_placeholders import Loss
 from dra_spawner.placeholders.planner.policy import Policy
 from tests.cluster.under_test import ClusterUnderTest
 from tests.placeholders.controller.objects import shape
@@ -50,10 +50,10 @@ def allocated(world: PlaceholderWorld) -> set[str]:
     return {str(each.id) for claim in claims for each in claim.claim.status.devices or ()}
 
 
-async def setback_after(world: PlaceholderWorld, number: int) -> Setback:
+async def loss_after(world: PlaceholderWorld, number: int) -> Loss:
     """When the placeholder is replaced that has failed as the first, the second and so on."""
     await world.until(lambda: len(broken(world)) == number, what=f"{number} have failed")
-    return world.reconciler.planner_state.creations.setbacks[WANTED.id]
+    return world.reconciler.planner_state.creations.lost.of_shape[WANTED.id]
 
 
 async def placement_kind(world: PlaceholderWorld) -> PlacementKind:
@@ -79,7 +79,7 @@ async def test_a_placeholder_that_cannot_be_prepared(node: RealNode, node_cluste
         assert allocated(world) == {f"{GPU_DRIVER}/{first}"}
         await asyncio.to_thread(node.gpus.wait_call, "prepare", ended=True)
         assert await placement_kind(world) is PlacementKind.FRESH
-        setbacks = [await setback_after(world, number) for number in (1, 2)]
+        losses = [await loss_after(world, number) for number in (1, 2)]
         assert await placement_kind(world) is PlacementKind.FRESH
         for end in broken(world):
             assert f"on node {node.name} " in end.reason
@@ -87,9 +87,9 @@ async def test_a_placeholder_that_cannot_be_prepared(node: RealNode, node_cluste
             assert end.node == node.name
         node.gpus.fail(prepare="")
         await reserve_and_start(world)
-        assert [each.delay for each in setbacks] == [RENEWAL.first_delay, 2 * RENEWAL.first_delay]
+        assert [each.delay for each in losses] == [RENEWAL.first_delay, 2 * RENEWAL.first_delay]
         made = decisions(world, "create-placeholder")[1:]
-        assert all(new.at >= each.until for new, each in zip(made, setbacks, strict=False))
+        assert all(new.at >= each.until for new, each in zip(made, losses, strict=False))
         assert all(after.at > before.at for before, after in pairwise(made))
 
 

@@ -69,7 +69,7 @@ class CreatePlaceholder:
     for_pending_pod
         The pending user's pod that needs a node; None if it is for the target.
     avoid
-        Nodes that it avoids if it fits elsewhere: other placeholders failed there.
+        Nodes that it avoids if it fits elsewhere: other placeholders failed there, or it would be evicted.
     unnamed
         Its claims that its container does not name.
     """

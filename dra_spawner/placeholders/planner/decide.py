@@ -16,6 +16,7 @@ from dra_spawner.placeholders.planner.handover import decide_handovers, decide_u
 from dra_spawner.placeholders.planner.limited_targets import Denial, limit_targets
 from dra_spawner.placeholders.planner.orders import decide_orders
 from dra_spawner.placeholders.planner.outdated_shapes import decide_outdated
+from dra_spawner.placeholders.planner.passing_devices import nodes_to_avoid
 from dra_spawner.placeholders.planner.planner_state import PlannerState
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.preemption import PendingUser, decide_preemptions
@@ -192,15 +193,25 @@ def _for_devices(
 ) -> tuple[Action, ...]:
     """The same, with what new placeholders with devices need.
 
-    They avoid nodes with broken or doubtful devices, and their containers do not name each claim.
+    They avoid nodes with broken or doubtful devices, or such that they would lose again, and their containers do not
+    name each claim.
     """
-    if not any(isinstance(each, CreatePlaceholder) and policy.shapes[each.shape].wants_devices for each in actions):
+    created = {each.shape for each in actions if isinstance(each, CreatePlaceholder)}
+    shapes = [policy.shapes[each] for each in sorted(created) if policy.shapes[each].wants_devices]
+    if not shapes:
         return actions
     doubtful = (name for name in view.snapshot.nodes if view.doubts_of(name).missing)
-    avoid = tuple(sorted({*planner_state.avoided, *islice(doubtful, _MAX_AVOIDED)}))
+    avoided = {*planner_state.avoided, *islice(doubtful, _MAX_AVOIDED)}
+    of_shape = {
+        shape.id: (
+            tuple(sorted({*avoided, *islice(sorted(nodes_to_avoid(view, shape)), _MAX_AVOIDED)})),
+            unnamed_claims(view, policy, shape),
+        )
+        for shape in shapes
+    }
     return tuple(
-        replace(each, avoid=avoid, unnamed=unnamed_claims(view, policy, policy.shapes[each.shape]))
-        if isinstance(each, CreatePlaceholder) and policy.shapes[each.shape].wants_devices
+        replace(each, avoid=of_shape[each.shape][0], unnamed=of_shape[each.shape][1])
+        if isinstance(each, CreatePlaceholder) and each.shape in of_shape
         else each
         for each in actions
     )

@@ -1,4 +1,4 @@
-"""How many of the wanted placeholders may exist: limits, ResourceQuotas, the autoscaler's maximum, and failures.
+"""How many of the wanted placeholders may exist: limits, ResourceQuotas, the autoscaler's maximum, failures, taints.
 
 Only targets become lower. Placeholders for users' pending pods are exempt, except from ResourceQuotas: the API server
 would refuse them.
@@ -20,6 +20,7 @@ from dra_spawner.placeholders.planner.cluster_index import hub_of
 from dra_spawner.placeholders.planner.limit_totals import OWN, LimitTotal
 from dra_spawner.placeholders.planner.limit_usage import LimitUsage, Usage
 from dra_spawner.placeholders.planner.limits import Limit
+from dra_spawner.placeholders.planner.passing_devices import without_lasting_devices
 from dra_spawner.placeholders.planner.planner_state import PlannerState
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.remaining_quotas import RemainingQuotas
@@ -47,6 +48,8 @@ class DenialCause(StrEnum):
     AUTOSCALER = "autoscaler"
     #: Too many have failed in a row.
     FAILURES = "failures"
+    #: Kubernetes would end them, for the taint of each device that they could get.
+    TAINT = "taint"
 
     @property
     def is_resumable(self) -> bool:
@@ -165,12 +168,17 @@ def limit_targets(
 
 
 def _caps(view: View, policy: Policy, planner_state: PlannerState) -> Iterator[tuple[str, tuple[DenialCause, str]]]:
-    """Shapes of which no more may be created, each with its cause."""
+    """Shapes of which no more may be created, each with its cause; the last cause counts."""
+    for shape in without_lasting_devices(view, policy):
+        yield (
+            shape,
+            (DenialCause.TAINT, "as Kubernetes would end them for the taint of each device that they could get"),
+        )
     for shape, cap in planner_state.scale_up_caps.at(view.now).items():
         since = f"{cap.since:%H:%M:%S %Z}"
         yield shape, (DenialCause.AUTOSCALER, f"as the autoscaler adds no node (since {since}): {cap.reason}")
-    for shape, setback in planner_state.creations.capped(policy).items():
-        count = setback.in_a_row
+    for shape, loss in planner_state.creations.capped(policy).items():
+        count = loss.in_a_row
         failed = f"{count} replacements in a row have" if count > 1 else "its replacement has"
         because = f"as {failed} failed, too; no more are created until an operator says: try again"
         yield shape, (DenialCause.FAILURES, because)

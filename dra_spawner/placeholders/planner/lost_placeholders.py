@@ -1,10 +1,11 @@
-"""Placeholders that end without a decision of this service, and when they are replaced.
+"""Placeholders that end without a decision of this service, or fail on their nodes, and when they are replaced.
 
 Whatever ends them may end the next ones, too: an eviction for a taint that is tolerated for some seconds, pressure on
-the node, a controller or a person that deletes pods, or the preemption for a pod of somebody else. So a shape that
-loses placeholders gets a few of the next ones at once, and the others later and later. If those that are lost were
-young, or were replacements, one of them is created first, and the others follow when it has lived for longer than the
-ones before it.
+the node, devices that cannot be prepared, a controller or a person that deletes pods, or the preemption for a pod of
+somebody else. So a shape that loses placeholders gets a few of the next ones at once (none after failures), and the others later and later.
+If those that are lost were young, or were replacements, one of them is created first, and the others follow when it has
+lived for longer than the ones before it; after placeholders that failed, its container must run, too. When too many
+replacements have failed in a row, no more are created for the target.
 
 What cannot go on is replaced at once: placeholders of a node that is gone, and those that kube-scheduler preempts for
 users' servers; each new server excuses one.
@@ -19,6 +20,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from dra_spawner import names
+from dra_spawner.placeholders.planner.broken_placeholders import has_failed
 from dra_spawner.placeholders.planner.policy import Policy, Renewal
 from dra_spawner.placeholders.planner.view import View, age
 from dra_spawner.simulator.pods import Pod
@@ -55,6 +57,10 @@ class Loss:
         Age of the oldest of them, for how long they lived.
     one_first
         Whether one replacement must live for clearly longer before the others are created.
+    has_failed
+        Whether one of the last ones failed on its node.
+    in_a_row
+        Replacements that have failed, too, one after the other.
     """
 
     count: int
@@ -63,6 +69,12 @@ class Loss:
     until: datetime
     life: timedelta
     one_first: bool
+    has_failed: bool = False
+    in_a_row: int = 0
+
+    def is_capped(self, renewal: Renewal) -> bool:
+        """Whether so many replacements have failed that no more are created until an operator says: try again."""
+        return self.in_a_row >= renewal.max_failed
 
     def held(self, now: datetime) -> int:
         """How many of the missing placeholders are not created now."""
@@ -95,10 +107,13 @@ class LostPlaceholders:
     made: Mapping[str, int] = field(default_factory=dict)
     excuses: frozenset[str] = frozenset()
 
-    def held(self, shape: str, now: datetime) -> int:
-        """How many of the missing placeholders of a shape are not created now."""
+    def held(self, shape: str, now: datetime, renewal: Renewal) -> int:
+        """How many of the missing placeholders of a shape are not created now.
+
+        With a cap, those that are created are for users' pending pods alone.
+        """
         loss = self.of_shape.get(shape)
-        return loss.held(now) if loss is not None else 0
+        return loss.held(now) if loss is not None and not loss.is_capped(renewal) else 0
 
     def with_decided(self, uids: Iterable[str]) -> LostPlaceholders:
         """The same after deletions were decided."""
@@ -126,16 +141,17 @@ class LostPlaceholders:
         Parameters
         ----------
         broken
-            Placeholders that are deleted in this round because others have deleted their claims.
+            Placeholders that are deleted in this round because they have failed, or have lost their claims.
         """
+        broken = tuple(broken)
+        counted = {pod.uid for pod in broken}
         present = {each.pod.uid: each.pod for each in view.placeholders.values()}
         ended = {pod.uid for pod in view.terminating}
         lost = [
             pod
             for uid, pod in self.there.items()
-            if uid not in present and uid not in self.decided and _has_node(view, pod)
+            if uid not in present and uid not in self.decided and uid not in counted and _has_node(view, pod)
         ]
-        # One that a kubelet has ended is counted elsewhere.
         seen = (
             *present.values(),
             *(pod for pod in view.terminating if pod.is_finished and pod.uid not in self.decided),
@@ -151,11 +167,15 @@ class LostPlaceholders:
         lost += broken
         found = {}
         for shape in sorted({*self.of_shape, *map(_shape, lost), *unseen} & policy.shapes.keys()):
-            ages = [age(pod.created, view.now) for pod in lost if _shape(pod) == shape]
+            its_own = [pod for pod in lost if _shape(pod) == shape]
+            unseen_ones = [timedelta(0)] * unseen[shape]
+            lives = [_life(pod, view.now) for pod in its_own] + unseen_ones
+            youngest = min([age(pod.created, view.now) for pod in its_own] + unseen_ones, default=_OLD)
             before = self.of_shape.get(shape)
             if before is not None and _is_over(view, policy.renewal, shape, before):
                 before = None
-            after = _after(before, [*ages, *[timedelta(0)] * unseen[shape]], view.now, policy.renewal)
+            is_failure = any(pod.uid in counted and has_failed(pod) for pod in its_own)
+            after = _after(before, lives, view.now - youngest, view.now, policy.renewal, is_failure=is_failure)
             if after is not None:
                 found[shape] = after
         return LostPlaceholders(
@@ -171,40 +191,79 @@ def _has_node(view: View, pod: Pod) -> bool:
     return not pod.node_name or pod.node_name in view.snapshot.nodes
 
 
-def _after(before: Loss | None, ages: list[timedelta], now: datetime, renewal: Renewal) -> Loss | None:
-    """The loss after placeholders of these ages were lost."""
-    if not ages:
+def _life(pod: Pod, now: datetime) -> timedelta:
+    """How long a lost placeholder lived; one whose container has never run did not live."""
+    return timedelta(0) if has_failed(pod) and not (pod.is_finished or pod.is_running) else age(pod.created, now)
+
+
+def _after(
+    before: Loss | None,
+    lives: list[timedelta],
+    newest: datetime,
+    now: datetime,
+    renewal: Renewal,
+    *,
+    is_failure: bool,
+) -> Loss | None:
+    """The loss after placeholders were lost.
+
+    Parameters
+    ----------
+    lives
+        How long each of them lived.
+    newest
+        When the newest of them was created.
+    """
+    if not lives:
         return before
-    is_young = min(ages) < _YOUNG
-    if before is not None and now < before.until:
-        life, one_first = _longest_life([before.life, *ages]), before.one_first or is_young
-        return replace(before, count=before.count + len(ages), life=life, one_first=one_first)
+    is_young = min(lives) < _YOUNG
+    if before is not None and (now < before.until or before.is_capped(renewal)):
+        return replace(
+            before,
+            count=before.count + len(lives),
+            life=_longest_life([before.life, *lives]),
+            one_first=before.one_first or is_young,
+            has_failed=before.has_failed or is_failure,
+        )
     if before is None:
-        count, delay = max(len(ages) - _AT_ONCE, 0), renewal.first_delay
-        return Loss(count, now, delay, now + delay, _longest_life(ages), is_young)
+        at_once = 0 if is_failure else _AT_ONCE
+        count, delay = max(len(lives) - at_once, 0), renewal.first_delay
+        return Loss(count, now, delay, now + delay, _longest_life(lives), is_young, is_failure)
     # A pod's stamp has whole seconds.
-    is_replacement = any(now - each >= before.since.replace(microsecond=0) for each in ages)
+    is_replacement = newest >= before.since.replace(microsecond=0)
     delay = min(2 * before.delay, renewal.longest_delay) if is_replacement else before.delay
-    life, count = _longest_life(ages), before.held(now) + len(ages)
-    return Loss(count, before.since, delay, now + delay, life, one_first=is_young or is_replacement)
+    return Loss(
+        count=before.held(now) + len(lives),
+        since=before.since,
+        delay=delay,
+        until=now + delay,
+        life=_longest_life(lives),
+        one_first=is_young or is_replacement,
+        has_failed=is_failure,
+        in_a_row=before.in_a_row + (is_failure and is_replacement),
+    )
 
 
-def _longest_life(ages: list[timedelta]) -> timedelta:
+def _longest_life(lives: list[timedelta]) -> timedelta:
     """The longest life of the young ones; an old one that is lost beside them would hold the others for long."""
-    return max([each for each in ages if each < _YOUNG] or ages)
+    return max([each for each in lives if each < _YOUNG] or lives)
 
 
 def _is_over(view: View, renewal: Renewal, shape: str, loss: Loss) -> bool:
     """Whether a replacement has lived for longer than those before it, or nothing was lost for a long time."""
     if view.now < loss.until:
         return False
-    if loss.life >= _OLD or view.now >= loss.until + 1.5 * loss.life + renewal.longest_delay:
-        return True
     since = loss.until.replace(microsecond=0)  # a pod's stamp has whole seconds
-    return any(
-        age(each.pod.created, since) <= timedelta(0) and age(each.pod.created, view.now) > 1.5 * loss.life + _LONGER
+    if any(
+        age(each.pod.created, since) <= timedelta(0)
+        and age(each.pod.created, view.now) > 1.5 * loss.life + _LONGER
+        and (each.is_proven or not loss.has_failed)
         for each in view.placeholders_of_shape.get(shape, ())
-    )
+    ):
+        return True
+    if loss.is_capped(renewal):
+        return False
+    return loss.life >= _OLD or view.now >= loss.until + 1.5 * loss.life + renewal.longest_delay
 
 
 def _excuses(view: View, used: frozenset[str]) -> list[str]:

@@ -23,6 +23,7 @@ from dra_spawner.placeholders.planner.busyness import DAEMONS, NodesBusyness
 from dra_spawner.placeholders.planner.hypothetical_pods import pods_by_kind, simulated_placeholder
 from dra_spawner.placeholders.planner.node_conditions import drain_number, number_at
 from dra_spawner.placeholders.planner.node_doubts import why_in_doubt
+from dra_spawner.placeholders.planner.passing_devices import lasting_shape
 from dra_spawner.placeholders.planner.planner_state import PlannerState, TrackedLabel
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.safeguards import safeguard_of
@@ -224,7 +225,7 @@ def _fitting(
         found: frozenset[str] = frozenset()
         if shape in policy.shapes:
             with view.snapshot.trial():
-                pod, claims = simulated_placeholder(policy.shapes[shape], namespace)
+                pod, claims = simulated_placeholder(lasting_shape(policy.shapes[shape]), namespace)
                 for claim in claims:
                     view.snapshot.add_claim(claim)
                 view.snapshot.add_pod(pod)
@@ -450,7 +451,7 @@ def _replacement(view: View, policy: Policy, placeholder: Placeholder, number: i
     if shape is None:
         return None
     name = f"{placeholder.pod.name}-replacement-{number}"
-    pod, claims = simulated_placeholder(shape, placeholder.pod.namespace, name)
+    pod, claims = simulated_placeholder(lasting_shape(shape), placeholder.pod.namespace, name)
     for claim in claims:
         view.snapshot.add_claim(claim)
     view.snapshot.add_pod(pod)

@@ -1,11 +1,10 @@
-"""Whatever ends placeholders without a decision of the service: few are made, and users' ones are replaced at once."""
+"""Whatever ends placeholders without a decision of the service, or lets them fail: few are made, and users' ones are replaced at once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
-
-import pytest
 
 from dra_spawner import names
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder
@@ -58,6 +57,24 @@ def claims_deleted(world: World) -> None:
         world.snapshot.remove_claim(claim.key)
 
 
+def failed_after(seconds: float) -> Callable[[World], None]:
+    """The kubelet ends each, once it has run for some seconds."""
+
+    def fail(world: World) -> None:
+        for pod in placeholders_of(world):
+            if pod.node_name and age(pod.created, world.now) >= timedelta(seconds=seconds):
+                world.fail(ObjectKey.of(pod))
+
+    return fail
+
+
+def unhealthy(world: World) -> None:
+    """A driver says of each device that it is not healthy."""
+    for pod in placeholders_of(world):
+        if pod.node_name:
+            world.snapshot.put(replace(pod, has_unhealthy_device=True))
+
+
 CAUSES: dict[str, Callable[[World], None]] = {
     "a taint, at once": evicted_after(0),
     "a taint, after 5 s": evicted_after(5),
@@ -66,6 +83,9 @@ CAUSES: dict[str, Callable[[World], None]] = {
     "a controller": refused_at_once,
     "preemption": preempted_by_others,
     "deleted claims": claims_deleted,
+    "a kubelet, at once": failed_after(0),
+    "a kubelet, after 30 s": failed_after(30),
+    "unhealthy devices": unhealthy,
 }
 
 
@@ -74,15 +94,14 @@ def largest_minute(world: World, since: datetime) -> int:
     return max((sum(begin <= at < begin + timedelta(minutes=1) for at in made) for begin in made), default=0)
 
 
-@pytest.mark.parametrize("grace", [timedelta(0), timedelta(seconds=5)], ids=["gone", "terminating"])
 @all_of_them("cause", CAUSES)
-def test_few_are_made_in_each_minute(cause: Callable[[World], None], grace: timedelta) -> None:
-    for shape in (GPU, PLAIN):
+def test_few_are_made_in_each_minute(cause: Callable[[World], None]) -> None:
+    for shape, grace in ((GPU, timedelta(seconds=5)), (GPU, timedelta(0)), (PLAIN, timedelta(0))):
         world = hub((shape, WANTED, 20), nodes=("a",), cpu="40", gpus=20)
         world.grace = grace
         minutes = 30 if IS_LONG or cause is CAUSES[TEN_MINUTES] else 14
-        seconds = 0.5 if IS_LONG else 2
-        world.run(minutes, every_seconds=seconds, each_round=lambda world=world: cause(world))  # type: ignore[misc]
+        world.run(2, every_seconds=0.5, each_round=lambda world=world: cause(world))  # type: ignore[misc]
+        world.run(minutes - 2, every_seconds=4, each_round=lambda world=world: cause(world))  # type: ignore[misc]
         # The first loss of placeholders that were old is replaced as a whole.
         begin = next(at for at, action in world.log if isinstance(action, CreatePlaceholder))
         later = begin + timedelta(minutes=12)
