@@ -52,6 +52,8 @@ class ObservedObject:
     """``metadata.creationTimestamp``."""
     deleted: str = ""
     """``metadata.deletionTimestamp``; empty while the object is not being deleted."""
+    grace_seconds: int | None = None
+    """``metadata.deletionGracePeriodSeconds``."""
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     """Annotations with a prefix in `KEPT_ANNOTATIONS`."""
@@ -78,6 +80,7 @@ class ObservedObject:
             resource_version=_text(metadata, "resourceVersion"),
             created=_text(metadata, "creationTimestamp"),
             deleted=_text(metadata, "deletionTimestamp"),
+            grace_seconds=found if isinstance(found := metadata.get("deletionGracePeriodSeconds"), int) else None,
             labels=_texts(metadata.get("labels")),
             annotations=_texts(metadata.get("annotations"), KEPT_ANNOTATIONS),
             owners=tuple(

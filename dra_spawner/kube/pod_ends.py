@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-__all__ = ["DISRUPTION", "end_of_events", "end_of_pod", "end_sentence", "is_stopped_with_start"]
+__all__ = ["DISRUPTION", "end_of_events", "end_of_pod", "end_sentence", "is_stopped_with_start", "unannounced_end"]
 
 #: Type of the condition.
 DISRUPTION: Final = "DisruptionTarget"
@@ -60,6 +60,30 @@ def end_sentence(reasons: Iterable[str], node: str) -> str:
                 node=f"Node {node}" if node else "Its node", on_node=f" on node {node}" if node else ""
             )
     return ""
+
+
+def unannounced_end(node: str, *, phase: str, is_stopped: bool, node_is_gone: bool = False) -> str:
+    """What is known of the end of a pod that nothing explains; empty if somebody stopped it.
+
+    Parameters
+    ----------
+    node
+        Name of the pod's node; empty if it had none.
+    phase
+        The last one that was seen.
+    is_stopped
+        Whether its deletion was seen to begin. One with a grace of 0, as by force, is not.
+    """
+    if is_stopped or not node:
+        return ""
+    if node_is_gone:
+        return end_sentence(("DeletionByPodGC",), node)
+    match phase:
+        case "Succeeded":
+            return "Its program ended."
+        case "Failed":
+            return f"It failed on node {node}: its program ended with an error, or the node ended it."
+    return f"Nothing said that it would end: it was deleted by force on node {node}, or its end was not seen."
 
 
 def end_of_pod(pod: Mapping[str, Any]) -> str:

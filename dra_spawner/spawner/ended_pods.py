@@ -23,9 +23,19 @@ _MISSING: Final = object()
 class _Pods(dict[str, JsonObject]):
     """The present pods; one that is removed goes to the ended ones."""
 
-    def __init__(self, pods: Mapping[str, JsonObject], ended: dict[str, JsonObject]) -> None:
+    def __init__(
+        self, pods: Mapping[str, JsonObject], ended: dict[str, JsonObject], forced: dict[str, JsonObject]
+    ) -> None:
         super().__init__(pods)
         self.ended = ended
+        self.forced = forced
+
+    def __setitem__(self, key: str, pod: JsonObject) -> None:
+        """Take a pod's new state. A grace of 0 is the end of each deletion, and the begin of one by force."""
+        before, metadata = self.get(key), pod["metadata"]
+        if metadata.get("deletionGracePeriodSeconds") == 0 and not _is_stopped(before):
+            _keep(self.forced, key, pod)
+        super().__setitem__(key, pod)
 
     def pop(self, key: str, default: Any = _MISSING) -> Any:
         """Remove a pod, as KubeSpawner does when the watch reports its deletion."""
@@ -33,6 +43,10 @@ class _Pods(dict[str, JsonObject]):
         if found is not default:
             _keep(self.ended, key, found)
         return found
+
+
+def _is_stopped(pod: JsonObject | None) -> bool:
+    return pod is not None and bool(pod["metadata"].get("deletionTimestamp"))
 
 
 def _keep(ended: dict[str, JsonObject], key: str, pod: JsonObject) -> None:
@@ -49,12 +63,15 @@ class EndedPodsReflector(PodReflector):
     ----------
     ended
         Last seen state of pods that are gone, by namespace and name.
+    forced
+        Pods that were deleted by force.
     """
 
     resources: Any
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.ended: dict[str, JsonObject] = {}
+        self.forced: dict[str, JsonObject] = {}
         super().__init__(*args, **kwargs)
 
     async def _list_and_update(self, *args: Any, **kwargs: Any) -> Any:
@@ -64,5 +81,10 @@ class EndedPodsReflector(PodReflector):
         for key, pod in before.items():
             if key not in self.resources:
                 _keep(self.ended, key, pod)
-        self.resources = _Pods(self.resources, self.ended)
+        self.resources = _Pods(self.resources, self.ended, self.forced)
         return version
+
+    def is_stopped(self, key: str, pod: JsonObject) -> bool:
+        """Whether the deletion of a pod was seen to begin, with time to end."""
+        forced = self.forced.get(key)
+        return _is_stopped(pod) and (forced is None or forced["metadata"].get("uid") != pod["metadata"].get("uid"))

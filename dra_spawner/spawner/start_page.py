@@ -13,7 +13,7 @@ from jupyterhub.utils import url_escape_path, url_path_join
 from kubespawner.spawner import PodReflector
 
 from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.pod_ends import end_of_events, end_of_pod
+from dra_spawner.kube.pod_ends import end_of_events, end_of_pod, unannounced_end
 from dra_spawner.placeholders.planner.shapes import device_classes
 from dra_spawner.spawner.devices.reader import Reading
 from dra_spawner.spawner.ended_pods import EndedPodsReflector
@@ -213,9 +213,18 @@ class StartPage(SpawnForm):
         key = f"{self.namespace}/{self.pod_name}"
         pod = self.pod_reflector.pods.get(key) or getattr(self.pod_reflector, "ended", {}).get(key) or {}
         events = list(self.event_reflector.resources.values()) if self.event_reflector else ()
-        if sentence := end_of_pod(pod) or end_of_events(pod, events):
+        if sentence := end_of_pod(pod) or end_of_events(pod, events) or self._unannounced_end(key, pod):
             self.log.warning("A server was ended: pod=%s because=%s", self.pod_name, sentence)
             self.record = ServerRecord.of_end(sentence)
+
+    def _unannounced_end(self, key: str, pod: JsonObject) -> str:
+        """What is known of a pod that is gone; JupyterHub itself tells the exit code of one that has ended."""
+        phase = str((pod.get("status") or {}).get("phase") or "")
+        reflector = self.pod_reflector
+        if phase != "Running" or self.pending == "stop" or not isinstance(reflector, EndedPodsReflector):
+            return ""
+        node, is_stopped = str(pod["spec"].get("nodeName") or ""), reflector.is_stopped(key, pod)
+        return unannounced_end(node, phase=phase, is_stopped=is_stopped)
 
     async def _start_reflector(self, kind: str, reflector_class: Any, replace: bool = False, **kwargs: Any) -> Any:
         """Start a reflector of KubeSpawner; that of pods also keeps those that are gone."""

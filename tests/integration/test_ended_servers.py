@@ -29,24 +29,26 @@ async def ended_hub(embedded_cluster):
 
 @pytest.mark.promise("A server that the cluster ends says why on the home page.")
 async def test_the_reason_of_an_eviction_is_kept(ended_hub):
-    """As kube-controller-manager evicts: it writes a condition, and deletes the pod."""
+    """As kube-controller-manager evicts: it writes a condition, and deletes the pod. Who deletes by force writes none."""
     await ended_hub.cluster.publish(*ready_node())
     for disruption, sentence in (
         ("DeletionByDeviceTaintManager", "A device of it was withdrawn on node node-a."),
         ("EvictionByEvictionAPI", "It was evicted: Node node-a was to become empty, for example for maintenance."),
+        ("", "Nothing said that it would end: it was deleted by force on node node-a, or its end was not seen."),
     ):
         assert await ended_hub.spawn() is None
         spawner = ended_hub.user("ada").spawner
         assert await spawner.poll() is None
         condition = {"type": "DisruptionTarget", "status": "True", "reason": disruption, "message": "by a test"}
         path = ended_hub.cluster.path("pods", "jupyter-ada")
-        await ended_hub.cluster.admin.patch(
-            f"{path}/status", {"status": {"conditions": [condition]}}, patch_type=PatchType.STRATEGIC
-        )
+        if disruption:
+            await ended_hub.cluster.admin.patch(
+                f"{path}/status", {"status": {"conditions": [condition]}}, patch_type=PatchType.STRATEGIC
+            )
 
         async def is_seen(spawner=spawner, disruption=disruption) -> bool:
             (pod,) = spawner.pod_reflector.pods.values()
-            return disruption in [each.get("reason") for each in pod["status"]["conditions"]]
+            return not disruption or disruption in [each.get("reason") for each in pod["status"]["conditions"]]
 
         # An eviction takes a pod's grace period; without one, a watch that is renewed just then would miss the condition.
         await eventually(is_seen, "the hub sees the condition", within_seconds=20)

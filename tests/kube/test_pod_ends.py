@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dra_spawner.kube.pod_ends import end_of_events, end_of_pod, is_stopped_with_start
+from dra_spawner.kube.pod_ends import end_of_events, end_of_pod, is_stopped_with_start, unannounced_end
 from tests.all_of_them import all_of_them
 
 FOREIGN = ("pod", "taint", "kube", "evictionapi", "disruption", "preempt")
@@ -81,3 +81,8 @@ def test_which_pods_are_stopped_with_their_start(status: dict[str, Any], is_stop
     assert is_stopped_with_start({"status": status}, delete_stopped_pods=True) is is_stopped
     kept = is_stopped and ENDED not in status.get("containerStatuses", ())
     assert is_stopped_with_start({"status": status}, delete_stopped_pods=False) is kept
+
+
+def test_the_node_of_an_unannounced_end() -> None:
+    assert unannounced_end("n1", phase="Running", is_stopped=False, node_is_gone=True) == "Node n1 is gone."
+    assert unannounced_end("n1", phase="Running", is_stopped=True, node_is_gone=True) == ""

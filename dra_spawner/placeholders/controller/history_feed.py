@@ -14,7 +14,7 @@ from dra_spawner import names
 from dra_spawner.history.decision_log import Decision, DecisionLog, NumberedDecision
 from dra_spawner.history.records import Launch, NodeLeadTime, PresentServers, Record, RecordedDecision, WaitCause
 from dra_spawner.kube.cluster_watch import Change, ChangeType
-from dra_spawner.kube.pod_ends import DISRUPTION, end_sentence
+from dra_spawner.kube.pod_ends import DISRUPTION, end_sentence, unannounced_end
 from dra_spawner.placeholders.controller.decision_words import REFUSAL
 from dra_spawner.placeholders.controller.launch_waits import BoundServer, LaunchOutcome
 from dra_spawner.placeholders.controller.node_lead_times import LeadPhase, ReachedPhase
@@ -24,7 +24,7 @@ from dra_spawner.placeholders.planner.choice_names import profile_of
 from dra_spawner.placeholders.planner.decide import Decisions
 from dra_spawner.placeholders.planner.view import age
 from dra_spawner.simulator.claims import ObjectKey
-from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.simulator.cluster_objects import Kind, Knowledge
 from dra_spawner.simulator.pods import Pod
 
 __all__ = ["HistoryFeed", "RecordSink", "RecordSinks"]
@@ -96,6 +96,8 @@ class HistoryFeed:
         self._bound: dict[ObjectKey, BoundServer] = {}
         self._reasons: dict[ObjectKey, str] = {}
         self._disrupted: dict[ObjectKey, str] = {}
+        self._seen: dict[ObjectKey, Pod] = {}
+        self._forced: set[ObjectKey] = set()
         self._nodes: dict[str, NodeLeadTime] = {}
         self._latest: Decisions | None = None
         self._decided: dict[ObjectKey, str] = {}
@@ -166,9 +168,17 @@ class HistoryFeed:
                 del self._telling[word]
         self._reasons.pop(key, None)
         self._bound.pop(key, None)
-        because = self._disrupted.pop(key, "")
+        because = self._disrupted.pop(key, "") or self._unannounced_end(key, self._seen[key])
+        del self._seen[key]
+        self._forced.discard(key)
         if launch.ended is None:
             self._pass_on(replace(launch, ended=self._now(), ended_because=because))
+
+    def _unannounced_end(self, key: ObjectKey, pod: Pod) -> str:
+        is_known = self._watch.knowledge()[Kind.NODE] is Knowledge.KNOWN
+        is_gone = is_known and pod.node_name not in self._watch.snapshot.nodes
+        is_stopped = pod.is_deleted and key not in self._forced
+        return unannounced_end(pod.node_name, phase=pod.phase, is_stopped=is_stopped, node_is_gone=is_gone)
 
     def _following(self, key: ObjectKey, pod: Pod, known: Launch | None) -> Launch:
         """What is known of a launch after a change of its pod."""
@@ -182,13 +192,20 @@ class HistoryFeed:
         elif launch.bound is None:
             launch = self._with_node(key, pod, launch, was_seen_waiting=known is not None)
         self._note_disruption(key, pod)
+        before, observed = self._seen.get(key), self._watch.observed(Kind.POD, key)
+        is_new = pod.is_deleted and before is not None and not before.is_deleted
+        # A grace of 0 is the end of each deletion, and the begin of one by force.
+        if is_new and observed is not None and observed.grace_seconds == 0:
+            self._forced.add(key)
+        self._seen[key] = pod
         if pod.is_running and launch.running is None:
             launch = replace(launch, running=self._since(key, "Ready") or self._now())
         if pod.is_finished and launch.ended is None:
             # One that never ran was never ready, either.
             since = None if known is not None else self._since(key, "Ready", status="False")
             ended = max(since or self._now(), launch.bound or launch.asked)
-            launch = replace(launch, ended=ended, ended_because=self._disrupted.get(key, ""))
+            because = self._disrupted.get(key, "") or self._unannounced_end(key, pod)
+            launch = replace(launch, ended=ended, ended_because=because)
         return launch
 
     def _note_disruption(self, key: ObjectKey, pod: Pod) -> None:

@@ -2,10 +2,10 @@
 
 Whatever ends them may end the next ones, too: an eviction for a taint that is tolerated for some seconds, pressure on
 the node, devices that cannot be prepared, a controller or a person that deletes pods, or the preemption for a pod of
-somebody else. So a shape that loses placeholders gets a few of the next ones at once (none after failures), and the others later and later.
-If those that are lost were young, or were replacements, one of them is created first, and the others follow when it has
-lived for longer than the ones before it; after placeholders that failed, its container must run, too. When too many
-replacements have failed in a row, no more are created for the target.
+somebody else. So a shape that loses placeholders gets a few of the next ones at once (none after failures), and the
+others later and later. If those that are lost were young, or were replacements, one of them is created first, and the
+others follow when it has lived for longer than the ones before it; after failures, its container must run, too. When
+too many replacements have failed in a row, no more are created for the target.
 
 What cannot go on is replaced at once: placeholders of a node that is gone, and those that kube-scheduler preempts for
 users' servers; each new server excuses one.

@@ -154,7 +154,7 @@ def test_why_the_cluster_ended_a_server(cluster: Cluster, replica: Replica) -> N
     """The condition comes a moment before the end; one that is withdrawn again says nothing."""
     for disruption, because in (
         ("DeletionByDeviceTaintManager", "A device of it was withdrawn on node old."),
-        ("", ""),
+        ("", "Nothing said that it would end: it was deleted by force on node old, or its end was not seen."),
     ):
         cluster.after(10).pod("ada", "old", "Running")
         pod = cluster.objects[Kind.POD, ObjectKey("hub", "jupyter-ada")]
@@ -164,6 +164,32 @@ def test_why_the_cluster_ended_a_server(cluster: Cluster, replica: Replica) -> N
         assert replica.last.ended_because == "", "it may stay"
         cluster.after(1).remove(Kind.POD, "jupyter-ada")
         assert replica.last.ended_because == because
+
+
+def test_what_is_known_of_an_end_that_nothing_explains(cluster: Cluster, replica: Replica) -> None:
+    by_force = "Nothing said that it would end: it was deleted by force on node old, or its end was not seen."
+    for number, (phase, graces, because) in enumerate(
+        (
+            ("Running", (30, 0), ""),
+            ("Running", (0,), by_force),
+            ("Running", (), by_force),
+            ("Succeeded", (), "Its program ended."),
+            ("Failed", (), "It failed on node old: its program ended with an error, or the node ended it."),
+            ("Failed", (30,), ""),
+        )
+    ):
+        cluster.after(10).pod("ada", "old", "Running", uid=f"u{number}")
+        pod = cluster.objects[Kind.POD, ObjectKey("hub", "jupyter-ada")]
+        status = {**pod["status"], "phase": phase}
+        for grace in graces or (None,):
+            deleted = {"deletionTimestamp": "2026-03-02T09:00:00Z", "deletionGracePeriodSeconds": grace}
+            metadata = {**pod["metadata"], **(deleted if grace is not None else {})}
+            cluster.put(Kind.POD, {**pod, "metadata": metadata, "status": status})
+        cluster.after(1).remove(Kind.POD, "jupyter-ada")
+        assert (replica.last.uid, replica.last.ended_because) == (f"u{number}", because)
+    cluster.after(10).pod("ada", uid="no node")
+    cluster.after(1).remove(Kind.POD, "jupyter-ada")
+    assert (replica.last.uid, replica.last.ended_because) == ("no node", "")
 
 
 def test_pods_that_are_no_servers_are_no_launches(cluster: Cluster, replica: Replica) -> None:
