@@ -20,7 +20,7 @@ from dra_spawner.fit.input_errors import InputError
 from dra_spawner.fit.limits import PROFILE_FILES
 from dra_spawner.fit.reading import Progress, read_files
 from dra_spawner.profiles.choices import ListedChoice, list_choices
-from dra_spawner.profiles.drivers import DriverNotUsable, configured_drivers
+from dra_spawner.profiles.drivers import DriverNotUsable, configured_drivers, names_of_fixed_claims
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.findings import Finding, Level
 from dra_spawner.profiles.lint import CheckReport, Inventory, check_choices, problem_finding, rules, unknown_rules
@@ -70,7 +70,7 @@ def run_check(options: CheckOptions, standard_input: BinaryIO, output: TextIO, m
         hubs = read_profiles(options.profiles, standard_input, progress, runs_code=options.runs_code)
         configured = next((name for each in hubs if isinstance(name := each.settings.get("namespace"), str)), "default")
         namespace = options.namespace or configured
-        facts = _facts(options, namespace, standard_input, progress)
+        facts = _facts(options, namespace, hubs, standard_input, progress)
         progress.begin("checking all choices")
         known = facts if facts is not None else ClusterFacts(namespace=namespace)
         known = replace(known, nodes_may_be_added=options.nodes_may_be_added)
@@ -163,13 +163,30 @@ class _KnownTraits(Container[str]):
         return name in DRASpawner.class_trait_names()
 
 
-def _facts(options: CheckOptions, namespace: str, standard_input: BinaryIO, progress: Progress) -> ClusterFacts | None:
+def _facts(
+    options: CheckOptions,
+    namespace: str,
+    hubs: Iterable[ProfilesFound],
+    standard_input: BinaryIO,
+    progress: Progress,
+) -> ClusterFacts | None:
     if options.objects:
         return read_objects(options.objects, namespace, standard_input, progress)
     if options.kubeconfig:
         progress.begin("reading the cluster")
-        return asyncio.run(_facts_of_cluster(options.kubeconfig, options.context, namespace))
+        return asyncio.run(_facts_of_cluster(options.kubeconfig, options.context, namespace, _named_claims(hubs)))
     return None
+
+
+def _named_claims(hubs: Iterable[ProfilesFound]) -> tuple[str, ...]:
+    """Names of claims that others made, in all choices."""
+    named: dict[str, None] = {}
+    for found in hubs:
+        is_function = callable(found.profile_list)
+        profiles = None if is_function else offered_profiles(found.profile_list, found.settings, ClusterFacts())
+        for each in list_choices(profiles, found.settings):
+            named |= dict.fromkeys(names_of_fixed_claims(each.choice)) if each.choice is not None else {}
+    return tuple(named)
 
 
 def _check_kubeconfig(file: str, standard_input: BinaryIO, progress: Progress) -> None:
@@ -190,7 +207,7 @@ def _check_kubeconfig(file: str, standard_input: BinaryIO, progress: Progress) -
             raise InputError(name, 0, "", "is not a kubeconfig: it names no clusters")
 
 
-async def _facts_of_cluster(kubeconfig: str, context: str, namespace: str) -> ClusterFacts:
+async def _facts_of_cluster(kubeconfig: str, context: str, namespace: str, claims: tuple[str, ...]) -> ClusterFacts:
     from kubernetes_asyncio.config import ConfigException
 
     from dra_spawner.kube.api import KubernetesApi, KubernetesError
@@ -204,6 +221,6 @@ async def _facts_of_cluster(kubeconfig: str, context: str, namespace: str) -> Cl
         raise InputError(kubeconfig, 0, "", f"cannot be used: {error}") from None
     try:
         async with connection as api:
-            return await read_facts(DeviceReader(api), namespace)
+            return await read_facts(DeviceReader(api), namespace, claims)
     except KubernetesError as error:
         raise InputError(kubeconfig, 0, "", f"the cluster cannot be read: {error}") from None

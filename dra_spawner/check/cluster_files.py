@@ -14,6 +14,7 @@ from dra_spawner.fit.object_checks import check_object
 from dra_spawner.fit.questions import has_kind, separate_questions
 from dra_spawner.fit.reading import Progress, read_files
 from dra_spawner.profiles.facts import ClusterFacts, claim_webhooks
+from dra_spawner.simulator.claims import TrackedClaim
 
 __all__ = ["facts_of_objects", "read_objects"]
 
@@ -22,6 +23,7 @@ _KINDS = {
     "Namespace": ("v1",),
     "ResourceSlice": (names.RESOURCE_API, names.RESOURCE_API_BETA),
     "DeviceClass": (names.RESOURCE_API, names.RESOURCE_API_BETA),
+    "ResourceClaim": (names.RESOURCE_API,),
     "NetworkAttachmentDefinition": ("k8s.cni.cncf.io/v1",),
     "ValidatingWebhookConfiguration": (names.ADMISSION_API,),
 }
@@ -57,6 +59,9 @@ class _Objects:
                 case "DeviceClass":
                     decoded = DeviceClass.from_json(source.value)
                     check_object(decoded)
+                case "ResourceClaim":
+                    TrackedClaim.from_json(source.value)
+                    name = f"{source.value['metadata'].get('namespace') or 'default'}/{name}"
                 case "Node":
                     Node.from_json(source.value)
                 case "NetworkAttachmentDefinition":
@@ -103,6 +108,11 @@ def facts_of_objects(by_kind: dict[str, dict[str, Any]], namespace: str) -> Clus
         namespace_labels=(own["metadata"].get("labels") or {}) if own is not None else None,
         attachment_definitions=frozenset(definitions) if definitions is not None else None,
         webhooks=frozenset().union(*webhooks.values()) if webhooks is not None else None,
+        claims={
+            key.removeprefix(f"{namespace}/"): claim["spec"]
+            for key, claim in by_kind.get("ResourceClaim", {}).items()
+            if key.startswith(f"{namespace}/")
+        },
         kubernetes_version=max((found for node in (nodes or {}).values() if (found := _kubelet(node))), default=None),
     )
 

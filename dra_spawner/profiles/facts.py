@@ -44,6 +44,8 @@ class ClusterFacts:
         Fields of a claim that the API server drops because their feature gate is off, such as ``capacity``.
     drivers_prepare_for
         What drivers prepare claims for, by the administrator's setting.
+    claims
+        Specs of claims that others made, by name, in the namespace of servers; as far as they are known.
     nodes_may_be_added
         Whether nodes with other devices than the present ones may come, by an autoscaler for example: then what no
         present device can do is no error.
@@ -61,6 +63,7 @@ class ClusterFacts:
     kubernetes_version: tuple[int, int] | None = None
     dropped_fields: frozenset[str] | None = None
     drivers_prepare_for: Mapping[str, PreparedFor] = field(default_factory=dict)
+    claims: Mapping[str, JsonObject] = field(default_factory=dict)
     nodes_may_be_added: bool = False
 
     @property

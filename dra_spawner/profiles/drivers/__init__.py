@@ -4,6 +4,7 @@ An unknown driver works through the general language, without checks of its para
 entry point (`installed`).
 """
 
+from dra_spawner.profiles.drivers.asked import names_of_fixed_claims
 from dra_spawner.profiles.drivers.driver import Driver, RuleInput
 from dra_spawner.profiles.drivers.installed import DriverNotUsable
 from dra_spawner.profiles.drivers.registry import (
@@ -31,5 +32,6 @@ __all__ = [
     "drivers_prepare_for",
     "known_driver",
     "known_drivers",
+    "names_of_fixed_claims",
     "share_enforcements",
 ]

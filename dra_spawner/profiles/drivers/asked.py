@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dra_spawner.json_types import JsonObject
@@ -104,6 +104,34 @@ def asked_claims(choice: Choice) -> tuple[AskedClaim, ...]:
         for claim in choice.claims
         if claim.requests or claim.spec is not None
     )
+
+
+def fixed_claims(choice: Choice, specs: Mapping[str, JsonObject]) -> tuple[AskedClaim, ...]:
+    """The claims of a choice that others made, once for all its servers, as far as their specs are known."""
+    found = {claim.claim: (f".{claim.name}", claim.containers) for claim in choice.claims if claim.claim}
+    for name, path in _named_in_pod(choice):
+        found.setdefault(name, (path, ()))
+    return tuple(
+        replace(asked_claim(DeviceClaim(name, containers, spec=specs[name])), path=path, shared=True)
+        for name, (path, containers) in found.items()
+        if name in specs
+    )
+
+
+def names_of_fixed_claims(choice: Choice) -> tuple[str, ...]:
+    """Names of the claims of a choice that others made, without those that depend on the user."""
+    found = (*(claim.claim for claim in choice.claims), *(name for name, _ in _named_in_pod(choice)))
+    return tuple(name for name in found if name and "{" not in name)
+
+
+def _named_in_pod(choice: Choice) -> Iterator[tuple[str, str]]:
+    """Names of claims in the pod's own fields, and where they are written."""
+    extra = choice.settings.get("extra_pod_config")
+    entries = extra.get("resourceClaims", extra.get("resource_claims")) if isinstance(extra, Mapping) else None
+    for number, entry in enumerate(entries if isinstance(entries, list | tuple) else ()):
+        name = entry.get("resourceClaimName") if isinstance(entry, Mapping) else None
+        if name and isinstance(name, str):
+            yield name, f"extra_pod_config.resourceClaims[{number}]"
 
 
 def asked_claim(claim: DeviceClaim, path: str = "", written: object = None) -> AskedClaim:

@@ -177,6 +177,14 @@ def claims_have_one_user(driver: Driver, situation: RuleInput) -> Iterator[Findi
                 "the others never start. Give each container a claim of its own."
             )
             yield situation.finding(PREPARED_FOR_ONE, claim.path, message)
+    for claim in situation.fixed_claims:
+        if any(True for _ in driver.requests(claim, situation.published)):
+            message = (
+                f"{driver.title}: the driver prepares a claim for one pod, and all servers with this choice name claim "
+                f"{claim.name}: while one has it, the others start without the device, or do not start. Name a "
+                "template, so that each server has a claim of its own."
+            )
+            yield situation.finding(PREPARED_FOR_ONE, claim.path, message, Level.WARNING)
 
 
 COMMON_RULES: tuple[DriverRule, ...] = (

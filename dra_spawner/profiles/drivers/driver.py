@@ -10,7 +10,14 @@ from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.json_types import JsonObject
 from dra_spawner.profiles.choices import Choice
 from dra_spawner.profiles.claims import DeviceClaim
-from dra_spawner.profiles.drivers.asked import AskedClaim, AskedConfig, AskedRequest, asked_claim, asked_claims
+from dra_spawner.profiles.drivers.asked import (
+    AskedClaim,
+    AskedConfig,
+    AskedRequest,
+    asked_claim,
+    asked_claims,
+    fixed_claims,
+)
 from dra_spawner.profiles.drivers.parameters import parameter_problems
 from dra_spawner.profiles.drivers.published import Published, published
 from dra_spawner.profiles.drivers.vocabulary import (
@@ -38,11 +45,20 @@ class RuleInput:
         Its claims that have a spec.
     published
         Facts of the cluster.
+    fixed_claims
+        Claims that others made, once for all servers with the choice.
     """
 
     choice: Choice
     claims: tuple[AskedClaim, ...]
     published: Published
+    fixed_claims: tuple[AskedClaim, ...] = ()
+
+    @classmethod
+    def of(cls, choice: Choice, facts: ClusterFacts | None) -> RuleInput:
+        """The input for a choice."""
+        fixed = fixed_claims(choice, facts.claims) if facts is not None else ()
+        return cls(choice, asked_claims(choice), published(facts), fixed)
 
     @property
     def facts(self) -> ClusterFacts:
@@ -128,7 +144,7 @@ class Driver:
 
     def findings(self, choice: Choice, facts: ClusterFacts | None) -> Iterator[Finding]:
         """Findings about a choice: values that the driver would refuse, or handle otherwise than meant."""
-        yield from self.findings_of(RuleInput(choice, asked_claims(choice), published(facts)))
+        yield from self.findings_of(RuleInput.of(choice, facts))
 
     def findings_of(self, situation: RuleInput) -> Iterator[Finding]:
         for rule in self.rules:

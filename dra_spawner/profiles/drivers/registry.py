@@ -9,7 +9,7 @@ from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.profiles.choices import Choice
 from dra_spawner.profiles.claims import DeviceClaim
 from dra_spawner.profiles.drivers.amd import AMD_GPU
-from dra_spawner.profiles.drivers.asked import asked_claim, asked_claims
+from dra_spawner.profiles.drivers.asked import asked_claim
 from dra_spawner.profiles.drivers.cni import CNI
 from dra_spawner.profiles.drivers.cpus import CPUS
 from dra_spawner.profiles.drivers.dranet import DRANET
@@ -95,9 +95,9 @@ def driver_of_class(device_class: str, facts: ClusterFacts | None) -> Driver | N
 
 def driver_findings(choice: Choice, facts: ClusterFacts | None) -> Iterator[Finding]:
     """What the drivers of a choice's devices would refuse, or do otherwise than meant."""
-    situation = RuleInput(choice, asked_claims(choice), published(facts))
+    situation = RuleInput.of(choice, facts)
     concerned: dict[str, Driver] = {}
-    for claim in situation.claims:
+    for claim in (*situation.claims, *situation.fixed_claims):
         for driver in (driver_of_class(request.device_class, facts) for request in claim.requests):
             if driver is not None:
                 concerned[driver.name] = driver

@@ -31,9 +31,9 @@ SHARE_NOT_ENFORCED: Final = LintRule(
 )
 PREPARED_FOR_ONE: Final = LintRule(
     "prepared-for-one",
-    (_E,),
+    (_E, _W),
     False,
-    "Several servers or containers share a claim that its driver prepares for one of them",
+    "Several servers or containers share a claim that its driver prepares for one of them, or all servers name one",
 )
 MPS_BESIDE_OTHERS: Final = LintRule(
     "mps-beside-other-sharing", (_E,), False, "NVIDIA: MPS with shares, dynamic MIG or time-slicing"

@@ -12,6 +12,7 @@ from typing import Final
 from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.kube.api import KubernetesError
 from dra_spawner.profiles.choices import Choice, ListedChoice
+from dra_spawner.profiles.drivers import names_of_fixed_claims
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.findings import Finding, Level
 from dra_spawner.profiles.lint import CheckReport, Inventory, check_choice, check_choices
@@ -26,6 +27,8 @@ __all__ = ["CheckedFacts"]
 _FRESH_SECONDS: Final = 300.0
 #: Seconds that a refusal waits for a new reading; without one, no choice is refused because of the cluster.
 _WAIT_SECONDS: Final = 10.0
+#: Limit of claims of others that are read.
+_MAX_CLAIMS: Final = 100
 
 _UNKNOWN: Final = ClusterFacts()
 
@@ -57,6 +60,7 @@ class CheckedFacts:
         self._nodes_may_be_added = nodes_may_be_added
         self._drivers_prepare_for = drivers_prepare_for or {}
         self._ignored = frozenset(ignored)
+        self._claims: dict[str, None] = {}
         self._reading: Reading[Inventory] = Reading(self._read)
         # An inventory caches results; use it in one thread at a time.
         self._turns = ThreadTurns()
@@ -72,13 +76,17 @@ class CheckedFacts:
 
     async def check_all(self, listed: Iterable[ListedChoice]) -> CheckReport:
         """Check all choices of a list, with new facts."""
+        listed = tuple(listed)
+        for each in listed:
+            self._note_claims(each.choice)
         with suppress(KubernetesError):
             await self._reading.get(NOW)
         async with self._turns.turn() as turn:
-            return await turn.run(check_choices, tuple(listed), self._inventory, (), self._ignored)
+            return await turn.run(check_choices, listed, self._inventory, (), self._ignored)
 
     async def error_in(self, choice: Choice) -> Finding | None:
         """Return why a choice cannot work here, by facts that are read after this call; None if it can."""
+        self._note_claims(choice)
         if self._reading.age() > _FRESH_SECONDS:
             self._reading.begin()
         error = await self._first_error(choice, self._inventory)
@@ -95,6 +103,12 @@ class CheckedFacts:
             pass  # _read has logged it
         return await self._first_error(choice, inventory)
 
+    def _note_claims(self, choice: Choice | None) -> None:
+        """Read the claims that a choice names, from the next reading on."""
+        for name in names_of_fixed_claims(choice) if choice is not None else ():
+            if len(self._claims) < _MAX_CLAIMS:
+                self._claims[name] = None
+
     async def _first_error(self, choice: Choice, inventory: Inventory) -> Finding | None:
         found = await self._turns.run(check_choice, choice, inventory, self._ignored)
         return next((each for each in found if each.level is Level.ERROR), None)
@@ -102,7 +116,7 @@ class CheckedFacts:
     async def _read(self) -> Inventory:
         before = self._inventory
         try:
-            facts = await read_facts(self._reader, self._namespace)
+            facts = await read_facts(self._reader, self._namespace, tuple(self._claims))
         except KubernetesError as error:
             if not self._reading.has_failed:
                 self._log.warning("Profiles are not checked against the cluster, which does not answer: %s", error)

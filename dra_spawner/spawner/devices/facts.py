@@ -26,13 +26,15 @@ _WEBHOOKS: Final = (names.ADMISSION_API, "validatingwebhookconfigurations")
 _VERSION = re.compile(r"(\d+)")
 
 
-async def read_facts(reader: DeviceReader, namespace: str | None) -> ClusterFacts:
+async def read_facts(reader: DeviceReader, namespace: str | None, claims: Iterable[str] = ()) -> ClusterFacts:
     """Read all facts; a fact that the account may not read stays unknown.
 
     Parameters
     ----------
     namespace
-        Namespace of servers; None if each user has one: then namespaces are not read.
+        Namespace of servers; None if each user has one: then namespaces and claims are not read.
+    claims
+        Names of claims that others made.
 
     Raises
     ------
@@ -41,12 +43,13 @@ async def read_facts(reader: DeviceReader, namespace: str | None) -> ClusterFact
     """
     api = reader.api
     version = await _version(api)
-    devices, nodes, own, attachments, dropped = await asyncio.gather(
+    devices, nodes, own, attachments, dropped, specs = await asyncio.gather(
         _devices(reader),
         readable(reader.nodes.get(NOW)),
         _namespace(api, namespace),
         _attachments(api, namespace),
         _dropped_fields(api, namespace),
+        _claims(api, namespace, claims),
     )
     webhooks, gas = await asyncio.gather(_list(api, *_WEBHOOKS), _list(api, "v1", "pods", label_selector=GAS_LABEL))
     return ClusterFacts(
@@ -61,7 +64,23 @@ async def read_facts(reader: DeviceReader, namespace: str | None) -> ClusterFact
         gas_runs=bool(gas) if gas is not None else None,
         kubernetes_version=version,
         dropped_fields=dropped,
+        claims=specs,
     )
+
+
+async def _claims(api: KubernetesApi, namespace: str | None, wanted: Iterable[str]) -> dict[str, JsonObject]:
+    """Specs of the claims that are there and may be read."""
+    found: dict[str, JsonObject] = {}
+    for name in wanted if namespace else ():
+        try:
+            claim = await readable(api.get(resource_path(names.RESOURCE_API, "resourceclaims", namespace, name)))
+        except KubernetesError as error:
+            if error.status != 404:
+                raise
+            continue
+        if claim is not None:
+            found[name] = claim["spec"]
+    return found
 
 
 async def _devices(reader: DeviceReader) -> KnownDevices:

@@ -12,6 +12,7 @@ from tests.profiles.drivers.rule_cases import (
     CNI_CLASS,
     CONFIG,
     GPU,
+    IN_POD,
     INFO,
     MIG,
     MIG_SLICES,
@@ -28,6 +29,7 @@ from tests.profiles.drivers.rule_cases import (
     W,
     claim,
     class_of_driver,
+    made_by_others,
     shared_by_servers,
     sharing_class,
 )
@@ -295,6 +297,21 @@ FIRES: dict[str, dict[str, Case]] = {
             shared_by_servers("own"), facts=class_of_driver("dra.net"), path=CLAIM, words="DRANET"
         ),
         "two containers": Case(TWO_CONTAINERS, settings=SIDECAR, path=CLAIM, words="2 use this one"),
+        "made by others": Case(
+            {"a": {"claim": "standing"}},
+            facts=made_by_others("dranet.net"),
+            path=CLAIM,
+            words="all servers with this choice name claim standing",
+            level=W,
+        ),
+        "made by others, in the pod": Case(
+            {},
+            facts=made_by_others(VF),
+            settings=IN_POD,
+            path=f"{BASE}.extra_pod_config.resourceClaims[0]",
+            words="claim standing",
+            level=W,
+        ),
         "as an administrator says": Case(
             shared_by_servers(GPU),
             facts={"drivers_prepare_for": {NV: PreparedFor.POD}},

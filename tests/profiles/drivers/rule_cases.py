@@ -68,6 +68,14 @@ def shared_by_servers(device_class: str) -> Json:
     return {"a": claim(device_class)["a"] | {"shared": {"by": "user"}}}
 
 
+def made_by_others(device_class: str) -> Json:
+    """The claim `standing` of the cluster, which others made."""
+    return {
+        "claims": {"standing": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": device_class}}]}}}
+    }
+
+
+IN_POD = {"extra_pod_config": {"resourceClaims": [{"name": "a", "resourceClaimName": "standing"}]}}
 SIDECAR = {"extra_containers": [{"name": "sidecar", "image": "i"}]}
 TWO_CONTAINERS = {
     "a": {

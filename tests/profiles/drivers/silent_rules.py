@@ -21,6 +21,7 @@ from tests.profiles.drivers.rule_cases import (
     VFIO,
     Case,
     claim,
+    made_by_others,
     shared_by_servers,
 )
 
@@ -172,6 +173,8 @@ SILENT: dict[str, dict[str, Case]] = {
         "one server, two containers": Case({"a": TWO_CONTAINERS["a"] | claim("dranet.net")["a"]}, settings=SIDECAR),
         "one container": Case(claim("dra.cpu", capacity={"dra.cpu/cpu": 4})),
         "not known": Case(shared_by_servers("own")),
+        "a GPU that others made": Case({"a": {"claim": "standing"}}, facts=made_by_others(GPU)),
+        "another claim of others": Case({"a": {"claim": "other"}}, facts=made_by_others("dranet.net"), settings={}),
         "as an administrator says": Case(
             shared_by_servers("dranet.net"), facts={"drivers_prepare_for": {"dra.net": PreparedFor.CLAIM}}
         ),
