@@ -62,11 +62,16 @@ def physical(name: str, **attributes: str) -> JsonObject:
     return gpu(name, attributes={key: {"string": value} for key, value in attributes.items()})
 
 
-def claim_with(device: str, driver: str = NVIDIA) -> TrackedClaim:
+def claim_with(device: str, driver: str = NVIDIA, *users: str) -> TrackedClaim:
     results = [{"request": "gpu", "driver": driver, "pool": "node-a", "device": device}]
-    status = {"allocation": {"devices": {"results": results}}}
+    consumers = [{"resource": "pods", "name": user, "uid": user} for user in users]
+    status = {"allocation": {"devices": {"results": results}}, "reservedFor": consumers}
     spec = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": driver}}]}}
     return TrackedClaim.from_json(named("ada", spec=spec, status=status))
+
+
+def with_uid(obj: JsonObject) -> JsonObject:
+    return {**obj, "metadata": {**obj["metadata"], "uid": obj["metadata"]["name"]}}
 
 
 CASES = [
@@ -86,6 +91,7 @@ CASES = [
     Case("class-without-devices", "warning", {"classes": (device_class("gpu.amd.com"),)}, {"classes": (device_class("mine", "strange.example.com"),)}, "gpu.amd.com publishes no devices", "driver's pods"),
     Case("incomplete-pool", "warning", {"slices": (resource_slice("node-a", NVIDIA, gpu(), count=2),)}, {"slices": (resource_slice("node-a", NVIDIA, gpu()),)}, "1 of 2 slices", "log"),
     Case("missing-devices", "error", {"claims": (claim_with("gpu-7"),)}, {"claims": (claim_with("gpu-0"), claim_with("eth1", "dra.net"))}, "gpu.nvidia.com/node-a/gpu-7 of claim jupyterhub/ada", "driver's pod for node-a"),
+    Case("second-consumer", "error", {"claims": (claim_with("eth1", "dra.net", "a", "b"),)}, {"claims": (claim_with("gpu-0", NVIDIA, "a", "b"), claim_with("eth1", "dra.net", "a", "b")), "hub_namespace_pods": (with_uid(pod("a")), with_uid(pod("b", nodeName="n"))), }, "2 pods use claim jupyterhub/ada: a, b. The driver dra.net", "Stop all but the first"),
     Case("same-hardware-twice", "error", {"slices": (resource_slice("node-a", NVIDIA, physical("gpu-0", uuid="GPU-1"), physical("mig-0", uuid="MIG-1", parentUUID="GPU-1")),)}, {"slices": (resource_slice("node-a", NVIDIA, physical("mig-0", parentUUID="GPU-1", pciBusID="1"), physical("mig-1", parentUUID="GPU-1", pciBusID="1")), resource_slice("node-b", NVIDIA, physical("gpu-0", pciBusID="1")))}, "whole and as its parts (mig-0)", "divide"),
     Case("same-hardware-twice", "error", {"slices": (resource_slice("node-a", NVIDIA, physical("gpu-0", pciBusID="0000:3b:00.0")), resource_slice("node-a", "hami-core-gpu.project-hami.io", physical("hami-0", pciBusID="00000000:3B:00.0")))}, {"slices": (resource_slice("node-a", "dra.net", physical("eth0", pciAddress="0000:3b:00.0", ifName="eth0"), physical("eth1", pciAddress="0000:3b:00.0", ifName="eth1")),)}, "are the same hardware", "one driver"),
     Case("tainted-devices", "warning", {"slices": (resource_slice("node-a", NVIDIA, gpu(taints=[{"key": "gpu.nvidia.com/xid", "effect": "NoSchedule"}])),)}, {"slices": (resource_slice("node-a", NVIDIA, gpu(taints=[{"key": "gpu.nvidia.com/unmonitored", "effect": "None"}])),)}, "gpu.nvidia.com/xid (NoSchedule)", "Repair"),

@@ -27,10 +27,11 @@ import aiohttp
 from dra_spawner import names
 from dra_spawner.devcluster.api.resource_types import NODES, PODS
 from dra_spawner.devcluster.demo import server_users
-from dra_spawner.devcluster.demo.example_nodes import example_objects
+from dra_spawner.devcluster.demo.example_nodes import DRIVERS_PREPARE_FOR, example_objects
 from dra_spawner.devcluster.demo.profiles import profiles_for_classes
 from dra_spawner.devcluster.embedded_cluster import EmbeddedCluster
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.profiles.drivers import drivers_prepare_for
 
 _LOOPBACK = "127.0.0.1"
 _ADMIN = "admin"
@@ -192,7 +193,9 @@ async def _start_cluster(
     # Not below the hub's own directory, which other users cannot enter.
     servers = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dra-spawner-servers-")))
     why_same_user = await asyncio.to_thread(server_users.why_same_user, servers)
-    cluster = EmbeddedCluster(directory / "cluster", kubelet_options={"directory": servers})
+    prepared = {**drivers_prepare_for(), **DRIVERS_PREPARE_FOR}
+    options = {"directory": servers, "drivers_prepare_for": prepared}
+    cluster = EmbeddedCluster(directory / "cluster", kubelet_options=options)
     await cluster.start()
     stack.push_async_callback(cluster.stop)
     cluster.publish(_objects_to_publish())

@@ -24,9 +24,11 @@ from dataclasses import dataclass
 
 from dra_spawner import names
 from dra_spawner.devcluster.kubelet.node_agent import node_manifest
+from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.json_types import JsonObject
 
 __all__ = [
+    "DRIVERS_PREPARE_FOR",
     "GPU_CLASS",
     "GPU_DRIVER",
     "GPU_SHARE_CLASS",
@@ -42,6 +44,8 @@ __all__ = [
 
 GPU_DRIVER = "gpu.example.com"
 NIC_DRIVER = "nic.example.com"
+#: The cards are no hardware, and each pod that names a claim is given them. A real driver of cards serves one pod.
+DRIVERS_PREPARE_FOR = {NIC_DRIVER: PreparedFor.CLAIM}
 GPU_SHARE_CLASS = "gpu-share.example.com"
 MIG_CLASS = "mig.example.com"
 GPU_CLASS = "gpu.example.com"

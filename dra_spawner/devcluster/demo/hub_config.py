@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from dra_spawner import names
+from dra_spawner.devcluster.demo.example_nodes import DRIVERS_PREPARE_FOR
 from dra_spawner.devcluster.demo.server_users import uid_of
 from dra_spawner.hub import setup
 
@@ -26,6 +27,7 @@ c.DRASpawner.default_url = "/lab"
 if settings["own_processes"]:
     # Pods are processes of this machine: they run what is installed here.
     c.DRASpawner.image = settings["image"]
+    c.DRASpawner.drivers_prepare_for = {driver: str(word) for driver, word in DRIVERS_PREPARE_FOR.items()}
     c.DRASpawner.cmd = [sys.executable, "-m", "jupyterhub.singleuser"]
     if settings["own_users"]:
         c.DRASpawner.uid = lambda spawner: uid_of(spawner.user.id)

@@ -11,8 +11,10 @@ from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Sub
 from dra_spawner.doctor.node_clocks import seconds_of
 from dra_spawner.doctor.objects import labels_of, name_of, pod_spec
 from dra_spawner.dra.devices import Device, PoolId, ResourceSlice
+from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.dra.same_hardware import pairs_by_node
-from dra_spawner.profiles.drivers import driver_of_class
+from dra_spawner.json_types import JsonObject
+from dra_spawner.profiles.drivers import driver_of_class, drivers_prepare_for, known_driver
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.project_links import where
 from dra_spawner.simulator.device_doubts import MissingDevice, missing_devices
@@ -57,6 +59,13 @@ MISSING_DEVICES: Final = DoctorRule(
     (Severity.ERROR,),
     "a claim has a device that no driver publishes any more, so no server is promised what is left of its pool",
     "look at the driver's pod on this node; stop the server when the device does not come back",
+)
+SECOND_CONSUMER: Final = DoctorRule(
+    "second-consumer",
+    _SUBJECT,
+    (Severity.ERROR,),
+    "several running pods use a claim that its driver prepares for one of them, so the others lack the device",
+    "stop the later pods, and give each a claim of its own",
 )
 SAME_HARDWARE: Final = DoctorRule(
     "same-hardware-twice",
@@ -112,6 +121,7 @@ _GPU_LABELS: Final = {
 def device_findings(facts: DoctorFacts) -> Iterator[DoctorFinding]:
     """Findings about classes, slices and pods with devices."""
     yield from _stuck(facts)
+    yield from _second_consumers(facts)
     if facts.classes is not None and not facts.classes:
         yield NO_DEVICE_CLASSES.finding(
             "The cluster has no DeviceClass, so no profile can request a device.",
@@ -183,6 +193,37 @@ def _missing(facts: DoctorFacts, slices: Sequence[ResourceSlice]) -> Iterator[Do
             "with these claims.",
             f"ResourceClaim {found[0].claim}",
         )
+
+
+def _second_consumers(facts: DoctorFacts) -> Iterator[DoctorFinding]:
+    """Claims with several consumers; pods that wait or end, as in a handover, are none."""
+    prepare_for = drivers_prepare_for()
+    pods = {str((pod.get("metadata") or {}).get("uid")): pod for pod in facts.hub_namespace_pods or ()}
+    for tracked in facts.claims or ():
+        alone = {each.id.driver for each in tracked.claim.status.devices or () if not each.admin_access}
+        alone = {driver for driver in alone if prepare_for.get(driver) is PreparedFor.POD}
+        users = [each for each in tracked.consumers if _may_run(pods.get(each.uid))]
+        if len(users) < 2 or not any(_is_for_one(driver) for driver in alone):
+            continue
+        yield SECOND_CONSUMER.finding(
+            f"{len(users)} pods use claim {tracked.key}: {_listed([each.name for each in users])}. The driver "
+            f"{min(filter(_is_for_one, alone))} prepares a claim for one pod, so the others run without the device.",
+            "Stop all but the first of these pods. Give each server a claim of its own: remove shared, or name a "
+            "template instead of a claim.",
+            f"ResourceClaim {tracked.key}",
+        )
+
+
+def _is_for_one(driver: str) -> bool:
+    known = known_driver(driver)
+    return known is None or not known.serves_several
+
+
+def _may_run(pod: JsonObject | None) -> bool:
+    """Whether a pod has a node and does not end; one that is not seen may."""
+    if pod is None:
+        return True
+    return bool(pod_spec(pod).get("nodeName")) and not pod["metadata"].get("deletionTimestamp")
 
 
 def _same_hardware(slices: Sequence[ResourceSlice]) -> Iterator[DoctorFinding]:

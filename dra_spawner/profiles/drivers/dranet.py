@@ -174,7 +174,6 @@ DRANET = Driver(
     name="dra.net",
     title="DRANET",
     prepared_for=PreparedFor.POD,
-    withdraws_used=True,
     # Names that its documentation uses; each cluster makes its own.
     classes=tuple(
         KnownClass(name)

@@ -112,8 +112,6 @@ class Driver:
     serves_several
         Whether all pods and containers that the driver knows at the preparation get the devices, though it prepares for
         these alone.
-    withdraws_used
-        Whether a device is taken out of the ResourceSlices while a pod has it.
     share
         Function that finds the enforcement of a request's share; it returns ``None`` for whole devices.
     rules
@@ -133,7 +131,6 @@ class Driver:
     equal_sharers: bool = False
     prepared_for: PreparedFor | None = None
     serves_several: bool = False
-    withdraws_used: bool = False
     share: EnforcementRule = _no_shares
     rules: tuple[DriverRule, ...] = ()
     own_rules: tuple[LintRule, ...] = ()

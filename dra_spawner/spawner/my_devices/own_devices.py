@@ -21,6 +21,7 @@ from dra_spawner.profiles.drivers.published import own_attribute
 from dra_spawner.profiles.drivers.registry import known_driver
 from dra_spawner.profiles.extended_resources import extended_resource_names
 from dra_spawner.profiles.sizes import readable_amount
+from dra_spawner.simulator.device_doubts import withdraws_held_devices
 from dra_spawner.spawner.devices.held import asked_capacities, claim_entries, devices_in, place_words
 from dra_spawner.spawner.my_devices.device_health import DeviceHealth, device_health, one_line, reported_names
 from dra_spawner.spawner.my_devices.published import PublishedDevice, PublishedDevices
@@ -238,12 +239,7 @@ def _devices(pod: JsonObject, claim: JsonObject, entry: str, published: Publishe
 def _found(published: PublishedDevices, name: DeviceId) -> PublishedDevice:
     """A device as its driver publishes it; a driver that withdraws what pods use says nothing by that."""
     found = published.find(name)
-    return PublishedDevice() if found.is_gone and _withdraws_used(name.driver) else found
-
-
-def _withdraws_used(driver: str) -> bool:
-    known = known_driver(driver)
-    return known is not None and known.withdraws_used
+    return PublishedDevice() if found.is_gone and withdraws_held_devices(name.driver) else found
 
 
 def _counted_devices(pod: JsonObject, node: str) -> Iterator[OwnDevice]:
@@ -323,7 +319,7 @@ def _protection(
     is_whole = not result.get("consumedCapacity") and (
         not device.is_shared
         if device is not None
-        else _withdraws_used(str(result["driver"])) and not result.get("shareID")
+        else withdraws_held_devices(str(result["driver"])) and not result.get("shareID")
     )
     if is_whole or (device is not None and known_driver(device.id.driver) is not None):
         return Protection("whole", _WHOLE)

@@ -9,6 +9,7 @@ from dra_spawner.devcluster.api.json_values import mutable_copy
 from dra_spawner.devcluster.api.resource_types import by_kind
 from dra_spawner.devcluster.api.store import Store
 from dra_spawner.devcluster.demo.example_nodes import (
+    DRIVERS_PREPARE_FOR,
     GPU_CLASS,
     GPU_SHARE_CLASS,
     MIG_CLASS,
@@ -24,6 +25,7 @@ from dra_spawner.devcluster.demo.example_nodes import (
 from dra_spawner.dra.allocator import AllocatedState, Allocation, Allocator, DoesNotFit
 from dra_spawner.dra.objects import DeviceClass, Node, ResourceClaim, ResourceSlice
 from dra_spawner.dra.selectors import SelectorCache
+from dra_spawner.profiles.drivers import drivers_prepare_for
 from tests.cluster.under_test import ClusterUnderTest
 from tests.presence import present
 
@@ -165,3 +167,9 @@ def test_network_interfaces_are_limited_by_bandwidth_and_count():
     (result,) = present(Devices("vlan-nics").take(claim(VLAN_NIC_CLASS))).results
     consumed = {name: str(amount) for name, amount in present(result.consumed_capacity).items()}
     assert consumed == {"bandwidth": "1G", "vlans": "1"}
+
+
+def test_it_is_known_what_each_driver_prepares_for():
+    """Of a driver that is not known, a placeholder gives its devices to nobody else, and is called free, not warm."""
+    unknown = {each.pool_id.driver for each in SLICES} - drivers_prepare_for().keys()
+    assert unknown == DRIVERS_PREPARE_FOR.keys()

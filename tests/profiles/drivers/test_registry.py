@@ -11,7 +11,6 @@ from dra_spawner.dra.objects import DeviceClass
 from dra_spawner.profiles.drivers import driver_findings, driver_of_class, known_driver, known_drivers
 from dra_spawner.profiles.drivers.vocabulary import Presence
 from dra_spawner.profiles.facts import ClusterFacts
-from dra_spawner.simulator.device_doubts import withdraws_held_devices
 from tests.all_of_them import all_of_them
 from tests.profiles.drivers.bed import CLASSES
 from tests.profiles.drivers.beds import BEDS, FACTS
@@ -71,12 +70,6 @@ def published() -> dict[str, list[Device]]:
 
 
 PUBLISHED = published()
-
-
-def test_the_simulator_knows_who_withdraws_devices_in_use():
-    """It imports no driver; so it names them itself."""
-    withdrawing = {each.name for each in known_drivers() if each.withdraws_used}
-    assert withdrawing == {each.name for each in known_drivers() if withdraws_held_devices(each.name)} != set()
 
 
 @all_of_them("driver", [pytest.param(each, id=each.name) for each in known_drivers()])
