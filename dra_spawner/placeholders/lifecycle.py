@@ -99,8 +99,10 @@ class Cause(StrEnum):
     EXPIRED = "expired"
     #: A new, empty node is better for it.
     REBALANCE = "rebalance"
-    #: Its node is draining.
+    #: A person ordered that its node is drained.
     DRAIN = "drain"
+    #: The service empties its node, which users hardly need.
+    EMPTYING = "emptying"
     #: A ResourceQuota has no capacity for a user's server.
     QUOTA = "quota"
     #: There are more than the target.
@@ -115,7 +117,7 @@ class Cause(StrEnum):
     @property
     def is_eviction(self) -> bool:
         """Whether it takes a token of the eviction budget; users and clean-up do not."""
-        return self in (Cause.REBALANCE, Cause.DRAIN, Cause.SURPLUS, Cause.OUTDATED)
+        return self in (Cause.REBALANCE, Cause.DRAIN, Cause.EMPTYING, Cause.SURPLUS, Cause.OUTDATED)
 
     @property
     def is_of_users(self) -> bool:
@@ -212,7 +214,10 @@ _NOT_FOR_A_USER: Final[_Transitions] = {
     Cause.OUTDATED: _DELETE,
     Cause.EVICTED: _DELETE,
 }
-_ON_A_NODE: Final[_Transitions] = {**_NOT_FOR_A_USER, Cause.REBALANCE: _DELETE, Cause.DRAIN: _DELETE}
+_ON_A_NODE: Final[_Transitions] = {
+    **_NOT_FOR_A_USER,
+    **dict.fromkeys((Cause.REBALANCE, Cause.DRAIN, Cause.EMPTYING), _DELETE),
+}
 _ENDED: Final[_Transitions] = {_S.ENDED: _Placeholder(_P.TERMINATING)}
 
 PLACEHOLDER: Final[Mapping[PlaceholderState, _Transitions]] = {

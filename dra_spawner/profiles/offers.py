@@ -9,6 +9,7 @@ from dra_spawner.dra.consumable_capacity import consumed_by_request, violates_po
 from dra_spawner.dra.devices import DeviceCapacity, DeviceDescription, PoolId
 from dra_spawner.dra.features import SCHEDULER_1_36
 from dra_spawner.dra.quantity import Quantity
+from dra_spawner.dra.same_hardware import pairs_by_node
 from dra_spawner.dra.selectors import SelectorCache
 from dra_spawner.profiles.claims import DeviceRequest
 from dra_spawner.profiles.facts import ClusterFacts
@@ -139,19 +140,20 @@ class DeviceCatalog:
         return tuple(found.values())
 
     def _known_descriptions(self) -> tuple[DeviceDescription, ...]:
-        """Of sound devices in the newest generation of each pool."""
+        """Of sound devices in the newest generation of each pool; without those that are published as their parts, too."""
         if self._descriptions is None:
             slices = self.facts.slices or ()
             newest: dict[PoolId, int] = {}
             for each in slices:
                 newest[each.pool_id] = max(each.generation, newest.get(each.pool_id, each.generation))
+            divided = {pair.device.id for pair in pairs_by_node(slices) if pair.is_part}
             self._descriptions = tuple(
                 dict.fromkeys(
                     device.description
                     for each in slices
                     if each.generation == newest[each.pool_id]
                     for device in each.devices
-                    if not device.defect
+                    if not device.defect and device.id not in divided
                 )
             )
         return self._descriptions

@@ -12,6 +12,7 @@ import yaml
 from dra_spawner.devcluster.demo.example_nodes import device_classes, resource_slices
 from dra_spawner.dra.objects import DeviceClass, ResourceSlice
 from dra_spawner.profiles.choices import list_choices
+from dra_spawner.profiles.claims import DeviceRequest
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.form import form_problems, form_profiles, has_policy_choices, unavailable_choice
 from dra_spawner.profiles.form_texts import FormTexts
@@ -36,6 +37,24 @@ def catalog_of(classes, slices):
 @pytest.fixture(scope="module")
 def catalog():
     return catalog_of(device_classes(), resource_slices())
+
+
+def test_a_gpu_that_is_published_as_its_parts_too_is_not_offered():
+    """The second GPU is divided; nobody can have it whole."""
+
+    def gpu(name, size, **attributes):
+        texts = {key: {"string": value} for key, value in attributes.items()}
+        return {"name": name, "attributes": texts, "capacity": {"memory": {"value": size}}}
+
+    whole = gpu("gpu-0", "80Gi", uuid="GPU-0"), gpu("gpu-1", "40Gi", uuid="GPU-1")
+    part = gpu("mig-1", "10Gi", uuid="MIG-1", parentUUID="GPU-1")
+    pool = {"name": "node-a", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "gpu.nvidia.com", "nodeName": "node-a", "pool": pool, "devices": [*whole, part]}
+    classes = [{"metadata": {"name": "gpu"}, "spec": {"selectors": []}}]
+    offered = catalog_of(classes, [{"metadata": {"name": "s"}, "spec": spec}]).offers(
+        DeviceRequest(name="gpu", device_class="gpu"), "memory"
+    )
+    assert sorted(str(each.capacity.value) for each in offered) == ["10Gi", "80Gi"]
 
 
 def profile(claims=None, **more):

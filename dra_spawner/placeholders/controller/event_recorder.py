@@ -47,6 +47,7 @@ _REASONS: Final = {
     Cause.EXPIRED: "PlaceholderReservationExpired",
     Cause.REBALANCE: "PlaceholderRebalanced",
     Cause.DRAIN: "PlaceholderDrained",
+    Cause.EMPTYING: "PlaceholderNodeEmptied",
     Cause.QUOTA: "PlaceholderOverQuota",
     Cause.SURPLUS: "PlaceholderSurplus",
     Cause.OUTDATED: "PlaceholderOutdated",

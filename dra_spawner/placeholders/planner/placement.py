@@ -212,6 +212,8 @@ def _with_more_nodes(scale_up: ScaleUpEstimate, policy: Policy, fit: PodFit, dra
     only = f"{drained_reason(drained, policy)}; " if drained else ""
     if scale_up.like:
         reason = f"{only}it fits on one more node like {scale_up.like}"
+        if scale_up.unlike:
+            reason += f", but not on one like {scale_up.unlike}, which is of the same kind"
         return Placement(PlacementKind.SCALE_UP, reason, drained=drained, like=scale_up.like)
     if policy.node_kinds_are_all and scale_up.is_certain:
         reason = f"no node of this cluster can run it: {summarize_refusals(fit)}"

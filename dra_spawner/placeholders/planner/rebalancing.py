@@ -271,7 +271,9 @@ def _may_empty(
     if figure is None or float(figure) > policy.drain_below:
         return False
     held = view.placeholders_of_node.get(name, ())
-    return bool(held) and all(each.may_end(Cause.DRAIN) and _may_rebalance(view, policy, each.shape) for each in held)
+    return bool(held) and all(
+        each.may_end(Cause.EMPTYING) and _may_rebalance(view, policy, each.shape) for each in held
+    )
 
 
 def _has_servers(state: NodeState) -> bool:
@@ -388,8 +390,9 @@ def _misplaced(view: View, policy: Policy, ending: frozenset[ObjectKey]) -> list
             or placeholder.shape not in policy.shapes
         ):
             continue
-        if is_labelled(view.snapshot.nodes.get(placeholder.node), names.DRAINING):
-            found.append((placeholder, Cause.DRAIN, ""))
+        state = view.snapshot.nodes.get(placeholder.node)
+        if is_labelled(state, names.DRAINING):
+            found.append((placeholder, Cause.DRAIN if is_drained(state) else Cause.EMPTYING, ""))
         elif goal is None or placeholder.node == goal.node.name or not allows(goal, placeholder.pod):
             continue
         elif placeholder.claims:
@@ -439,7 +442,7 @@ def _lands_in_trial(view: View, policy: Policy, placeholder: Placeholder, cause:
         states = [snapshot.nodes[name] for name in fitting]
         best = {state.node.name for state in best_nodes(pod, list(snapshot.nodes.values()), states, {})}
         where = goal if best == {goal} else ""
-        if cause is Cause.DRAIN and best and placeholder.node not in best:
+        if cause is not Cause.REBALANCE and best and placeholder.node not in best:
             where = min(best)
         return bool(where) and snapshot.schedule(pod, where).fits
     return False

@@ -39,6 +39,8 @@ class ScaleUpEstimate:
     ----------
     like
         A node whose equal the server would fit on; empty if there is none.
+    unlike
+        A node of the same kind whose equal it would not fit on; empty if none is known.
     is_certain
         Whether all kinds of nodes are known well enough for the answer "none".
     refusals
@@ -46,6 +48,7 @@ class ScaleUpEstimate:
     """
 
     like: str = ""
+    unlike: str = ""
     is_certain: bool = False
     refusals: tuple[NodeAnswer, ...] = ()
 
@@ -81,13 +84,14 @@ def estimate_scale_up(
         # Without a complete node the kind's devices are not known.
         is_certain = is_certain and bool(whole)
         tried: set[Hashable] = set()
+        like = unlike = ""
         for name in [each for each in whole or nodes if allows(view.snapshot.nodes[each], unready)]:
             look = alike_key(view, view.snapshot.nodes[name])
             if look in tried:
                 continue
             tried.add(look)
             if (left := left - 1) < 0:
-                return ScaleUpEstimate()
+                return ScaleUpEstimate(like, unlike)
             with view.snapshot.trial():
                 try:
                     added = add_node(view.snapshot, template_of(view.snapshot, name), _NEW).name
@@ -96,12 +100,18 @@ def estimate_scale_up(
                     continue
                 answer = view.snapshot.fits_on(unready, added, explain=policy.node_kinds_are_all)
                 if answer.fits:
-                    return ScaleUpEstimate(name)
+                    like = like or name
+                    continue
+                unlike = unlike or name
                 refusals.append(answer)
                 is_certain = is_certain and answer.verdict.code is not FitCode.UNDECIDABLE
                 wanted = [each for each in wanted if not _fits(view, each, added)]
+            if like and unlike:
+                break
+        if like:
+            return ScaleUpEstimate(like, unlike)
     # Devices that no node publishes may come on any new node.
-    return ScaleUpEstimate("", is_certain and not wanted, tuple(refusals))
+    return ScaleUpEstimate(is_certain=is_certain and not wanted, refusals=tuple(refusals))
 
 
 def complete_nodes(view: View, names: Collection[str], drivers: frozenset[str]) -> list[str]:

@@ -100,7 +100,7 @@ async def test_a_node_below_the_threshold_becomes_empty(prepared: ClusterUnderTe
         await world.pass_time(hours=1)
         assert world.labelled(names.DRAINING) == ["node-hardly-used"]
         await world.until_warm(PLAIN, 3)
-        assert len(world.ended("drain")) == 1
+        assert len(world.ended("emptying")) == 1
         await world.pass_time(hours=24)
         assert world.labelled(names.DRAINING) == ["node-hardly-used"]
         assert not [pod for pod in world.watch.snapshot.pods.values() if pod.node_name == "node-hardly-used"]

@@ -98,7 +98,7 @@ def test_little_used_so_that_a_node_can_go() -> None:
     world.run(minutes=30)
     assert world.picture("a", "b") == "UUPPP +++++"
     assert world.users_on("a") == 2
-    assert {each.cause for each in world.actions(DeletePlaceholder)} == {Cause.DRAIN}
+    assert {each.cause for each in world.actions(DeletePlaceholder)} == {Cause.EMPTYING}
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from dra_spawner import names
+from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.actions import DeletePlaceholder
 from dra_spawner.placeholders.planner.hypothetical_pods import simulated_user
@@ -255,3 +256,14 @@ def test_simulated_servers_refuse_drained_nodes() -> None:
     for labels, allowed in (({}, True), ({names.DRAINING: names.EMPTYING}, True), ({names.DRAINING: "ordered"}, False)):
         assert pod.selects_node("n", {names.IMAGES_READY: "true", **labels}) is allowed
     assert isinstance(pod, Pod)
+
+
+def test_a_persons_drain_and_an_emptying_have_causes_of_their_own() -> None:
+    for is_ordered, cause in ((True, Cause.DRAIN), (False, Cause.EMPTYING)):
+        world = hub((PLAIN, 2, 9), nodes=("a",), cpu="9")
+        world.set_replicas(PLAIN, 2, 9, floor=0)
+        world.node("b", cpu="9")
+        if is_ordered:
+            drain(world, "a")
+        world.run(60, every_seconds=20)
+        assert {each.cause for each in world.actions(DeletePlaceholder)} == {cause}

@@ -102,7 +102,12 @@ def test_nodes_of_one_kind_differ() -> None:
     """The server does not fit on the first node by name, but on another one."""
     world = hub(a=1, b=2)
     use(world, "b")
-    assert placement(world, TWO).reason == "it fits on one more node like b"
+    expected = "it fits on one more node like b, but not on one like a, which is of the same kind"
+    assert placement(world, TWO).reason == expected
+    # Whatever their names.
+    world = hub(b=1, a=2)
+    use(world, "a")
+    assert "like a, but not on one like b," in placement(world, TWO).reason
 
 
 def test_zones_of_one_kind_differ() -> None:

@@ -91,7 +91,7 @@ def test_no_rebalancing_to_a_node(node: Callable[[World], None]) -> None:
     world = busy(4)
     node(world)
     world.run(minutes=10)
-    assert not world.ended(Cause.REBALANCE, Cause.DRAIN)
+    assert not world.ended(Cause.REBALANCE, Cause.EMPTYING)
 
 
 def test_no_rebalancing_if_the_scheduler_would_choose_another_node() -> None:
@@ -160,7 +160,7 @@ def test_evictions_stay_within_the_bucket_in_any_storm() -> None:
             world.decide()
             world.pass_time(seconds=1)
     seconds = (world.now - begun).total_seconds()
-    assert len(world.ended(Cause.REBALANCE, Cause.DRAIN, Cause.SURPLUS)) <= 3 + 0.1 * seconds
+    assert len(world.ended(Cause.REBALANCE, Cause.EMPTYING, Cause.SURPLUS)) <= 3 + 0.1 * seconds
 
 
 def test_nothing_is_done_while_the_api_fails_or_the_view_is_stale() -> None:
