@@ -18,6 +18,7 @@ from dra_spawner.fit.input_errors import InputError
 from dra_spawner.fit.limits import PROFILE_FILES
 from dra_spawner.fit.reading import Progress, read_files, shown_names
 from dra_spawner.profiles.choices import TRAIT
+from dra_spawner.profiles.common_options import with_common_options
 from dra_spawner.profiles.findings import Finding, Level
 from dra_spawner.profiles.lint import hub_rules
 
@@ -55,7 +56,10 @@ def read_profiles(
     InputError
         If a file cannot be read, has no profiles, or exceeds the limits.
     """
-    found = tuple(_read(files, standard_input, progress, runs_code))
+    found = tuple(
+        replace(each, profile_list=with_common_options(each.profile_list, each.settings.get("common_profile_options")))
+        for each in _read(files, standard_input, progress, runs_code)
+    )
     for each in found:
         check_size(each, max_values)
     return found

@@ -7,12 +7,29 @@ The API server's own components say it in the condition ``DisruptionTarget`` (KE
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any, Final
 
-__all__ = ["DISRUPTION", "end_of_events", "end_of_pod", "end_sentence", "is_stopped_with_start", "unannounced_end"]
+__all__ = [
+    "DISRUPTION",
+    "REMOVED",
+    "end_of_events",
+    "end_of_missing_pod",
+    "end_of_pod",
+    "end_sentence",
+    "is_stopped_with_start",
+    "trouble_of_pod",
+    "unannounced_end",
+]
 
 #: Type of the condition.
 DISRUPTION: Final = "DisruptionTarget"
+_NO_ANSWER: Final = (
+    "{node} does not answer, so the server may not, either. Wait for some minutes, or stop the server and start it "
+    "again."
+)
+#: A server whose pod is gone, where nothing says why.
+REMOVED: Final = "It was removed from the cluster, and not by JupyterHub. Why is not known."
 _SHORT: Final = "{node} ended it, as the machine ran short of memory, disk space or another resource."
 _SHUT_DOWN: Final = "{node} was shut down."
 _TAINTED: Final = "{node} does not work or was closed, so that no server stays there."
@@ -56,9 +73,7 @@ def end_sentence(reasons: Iterable[str], node: str) -> str:
     """
     for reason in reasons:
         if sentence := _SENTENCES.get(reason):
-            return sentence.format(
-                node=f"Node {node}" if node else "Its node", on_node=f" on node {node}" if node else ""
-            )
+            return _with_node(sentence, node)
     return ""
 
 
@@ -109,6 +124,40 @@ def end_of_events(pod: Mapping[str, Any], events: Iterable[Mapping[str, Any]]) -
     return end_sentence(reasons, _node(pod))
 
 
+def end_of_missing_pod(events: Iterable[Mapping[str, Any]], since: datetime | None) -> str:
+    """The sentence for a pod that was gone before it was seen, by the events of its name; one is always known.
+
+    Parameters
+    ----------
+    since
+        When the server started, with its zone: older events are of earlier pods. None if it is not known.
+    """
+    of_server = (
+        each for each in events if since is None or ((created := _created(each)) is not None and created >= since)
+    )
+    return end_sentence((_OF_EVENTS.get(str(each.get("reason")), "") for each in of_server), "") or REMOVED
+
+
+def _created(found: Mapping[str, Any]) -> datetime | None:
+    try:
+        return datetime.fromisoformat(str((found.get("metadata") or {}).get("creationTimestamp")))
+    except ValueError:
+        return None
+
+
+def trouble_of_pod(pod: Mapping[str, Any]) -> str:
+    """The sentence for a pod that runs and is being ended, or whose node does not answer; empty for any other."""
+    if (pod.get("metadata") or {}).get("deletionTimestamp") and (sentence := end_of_pod(pod)):
+        return sentence
+    if (pod.get("spec") or {}).get("readinessGates"):
+        return ""  # their conditions are others'
+    conditions = {each.get("type"): each.get("status") for each in (pod.get("status") or {}).get("conditions") or ()}
+    # When a node's Lease expires, kube-controller-manager writes this condition alone.
+    if conditions.get("Ready") == "False" and conditions.get("ContainersReady") == "True":
+        return _with_node(_NO_ANSWER, _node(pod))
+    return ""
+
+
 def is_stopped_with_start(pod: Mapping[str, Any], *, delete_stopped_pods: bool) -> bool:
     """Whether ``stop`` is called for a start that fails with its pod in this state, as ``KubeSpawner.poll`` decides.
 
@@ -125,6 +174,10 @@ def is_stopped_with_start(pod: Mapping[str, Any], *, delete_stopped_pods: bool) 
         return False
     has_ended = any(each["name"] == "notebook" and "terminated" in each["state"] for each in containers)
     return delete_stopped_pods or not has_ended
+
+
+def _with_node(sentence: str, node: str) -> str:
+    return sentence.format(node=f"Node {node}" if node else "Its node", on_node=f" on node {node}" if node else "")
 
 
 def _node(pod: Mapping[str, Any]) -> str:

@@ -40,13 +40,19 @@ def profiles_schema() -> dict[str, Any]:
         "properties": {
             "profile_list": profiles,
             "profileList": profiles,
+            "common_profile_options": {"$ref": "#/$defs/options"},
             "singleuser": {"type": "object", "properties": {"profileList": profiles}},
             "hub": {
                 "type": "object",
                 "properties": {
                     "config": {
                         "type": "object",
-                        "properties": {"DRASpawner": {"$ref": "#/$defs/override"}},
+                        "properties": {
+                            "DRASpawner": {
+                                "$ref": "#/$defs/override",
+                                "properties": {"common_profile_options": {"$ref": "#/$defs/options"}},
+                            }
+                        },
                     }
                 },
             },
@@ -65,9 +71,10 @@ def profiles_schema() -> dict[str, Any]:
                 "type": "object",
                 "properties": {
                     "kubespawner_override": {"$ref": "#/$defs/override"},
-                    "profile_options": {"type": "object", "additionalProperties": {"$ref": "#/$defs/option"}},
+                    "profile_options": {"$ref": "#/$defs/options"},
                 },
             },
+            "options": {"type": "object", "additionalProperties": {"$ref": "#/$defs/option"}},
             # Free text (unlisted_choice) is skipped: its "{value}" may become any text.
             "option": {
                 "type": "object",

@@ -27,12 +27,15 @@ class ServerRecord:
         When that was; None if it did not happen.
     was_ended
         Whether the server ran and was ended, by nobody who stopped it.
+    idle_timeout
+        Seconds without activity after which the server is stopped, where its profile says so; else None.
     """
 
     place: str = ""
     failure: str = ""
     failed_at: datetime | None = None
     was_ended: bool = False
+    idle_timeout: int | None = None
 
     @classmethod
     def of_failure(cls, sentence: str) -> ServerRecord:
@@ -55,15 +58,18 @@ class ServerRecord:
             moment = datetime.fromisoformat(failed_at) if isinstance(failed_at, str) else None
         except ValueError:
             moment = None
-        return cls(_text(place), _text(failure), moment, found.get("was_ended") is True)
+        idle = found.get("idle_timeout")
+        idle = idle if isinstance(idle, int) and not isinstance(idle, bool) else None
+        return cls(_text(place), _text(failure), moment, found.get("was_ended") is True, idle)
 
     def state(self) -> dict[str, Any]:
         """The record's part of a server's state; empty if there is nothing to remember."""
-        if not (self.place or self.failure):
+        if self == ServerRecord():
             return {}
         failed_at = self.failed_at.isoformat() if self.failed_at is not None else None
         ended = {"was_ended": True} if self.was_ended else {}
-        return {_KEY: {"place": self.place, "failure": self.failure, "failed_at": failed_at, **ended}}
+        idle = {"idle_timeout": self.idle_timeout} if self.idle_timeout is not None else {}
+        return {_KEY: {"place": self.place, "failure": self.failure, "failed_at": failed_at, **ended, **idle}}
 
 
 def _text(value: object) -> str:

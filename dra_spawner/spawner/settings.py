@@ -8,16 +8,18 @@ from typing import Any, Final
 
 from kubespawner import KubeSpawner
 from traitlets import Any as AnyValue
-from traitlets import Bool, Dict, Enum, Float, Integer, List, Unicode, default
+from traitlets import Bool, Bunch, Dict, Enum, Float, Integer, List, TraitError, Unicode, default, validate
 
 from dra_spawner import names
 from dra_spawner.dra.preparation import PreparedFor
 from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.profiles import profile_list_problems
+from dra_spawner.profiles.common_options import with_common_options
 from dra_spawner.profiles.intel_gas.findings import intel_gas_problems
 from dra_spawner.profiles.problems import Problem, ProfileError
 from dra_spawner.profiles.vlan_policy import parse_vlan_policy
 from dra_spawner.spawner.devices.reader import DeviceReader, device_reader
+from dra_spawner.spawner.idle_servers import SHORTEST_SECONDS
 
 __all__ = ["SpawnerSettings"]
 
@@ -25,6 +27,8 @@ __all__ = ["SpawnerSettings"]
 _POD_SECURITY_LEVEL: Final = "baseline"
 #: Dicts into which a profile's overrides are merged, in place.
 _MERGED: Final = ("device_claims", "intel_gas", "vlans")
+#: Traits that a profile may change for one start only.
+_OF_ONE_START: Final = (*_MERGED, "devices_idle_timeout")
 
 
 class SpawnerSettings(KubeSpawner):
@@ -56,6 +60,35 @@ class SpawnerSettings(KubeSpawner):
         Each start creates a ResourceClaimTemplate for each claim, which is deleted with the server's pod.
         ``{"template": "name"}`` and ``{"claim": "name"}`` use existing objects instead.
         docs/reference/profiles.md describes everything.
+        """,
+    )
+
+    common_profile_options = Dict(
+        config=True,
+        help="""
+        Options that each profile of ``profile_list`` has, in the form of KubeSpawner's ``profile_options``::
+
+            c.DRASpawner.common_profile_options = {
+                "image": {"display_name": "Image", "choices": {"lab": {"display_name": "Lab", "default": True}}}
+            }
+
+        They follow a profile's own options. A profile's own option of the same name wins. Findings of checks name the
+        option in each profile.
+        """,
+    )
+
+    devices_idle_timeout = Integer(
+        0,
+        min=0,
+        config=True,
+        help=f"""
+        Seconds without activity after which a server with devices is stopped; 0: such servers are treated as others
+        are. A profile's ``kubespawner_override`` may set another value.
+
+        The time counts as for JupyterHub's idle culler (``jupyterhub-idle-culler``), which has one limit for all
+        servers: since the last activity that JupyterHub knows. The shorter one of the limits counts. JupyterHub learns
+        of activity every few minutes, so at least {SHORTEST_SECONDS} seconds are allowed. The hub looks at each
+        ``poll_interval``.
         """,
     )
 
@@ -244,13 +277,23 @@ class SpawnerSettings(KubeSpawner):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.configured = {name: copy.deepcopy(getattr(self, name)) for name in _MERGED}
+        self.configured = {name: copy.deepcopy(getattr(self, name)) for name in _OF_ONE_START}
 
     def clear_state(self) -> None:
         """Forget the last start, and its profile's changes of traits."""
         super().clear_state()
         for name, value in self.configured.items():
             setattr(self, name, copy.deepcopy(value))
+
+    @validate("devices_idle_timeout")
+    def _long_enough(self, proposal: Bunch) -> int:
+        seconds: int = proposal["value"]
+        if 0 < seconds < SHORTEST_SECONDS:
+            raise TraitError(
+                f"devices_idle_timeout: found {seconds}; allowed: 0, or at least {SHORTEST_SECONDS} seconds, as "
+                "JupyterHub learns of activity every few minutes"
+            )
+        return seconds
 
     @default("user_options")
     def _user_options_default(self) -> dict[str, Any]:
@@ -261,11 +304,17 @@ class SpawnerSettings(KubeSpawner):
         # ``load_user_options`` applies the options. Without this hook JupyterHub would log the names of all options.
         return _applied_later
 
+    @property
+    def configured_profiles(self) -> Any:
+        """The static list of profiles with the common options; a function as it is configured."""
+        return with_common_options(self.profile_list, self.common_profile_options)
+
     def configuration_problems(self) -> list[Problem]:
         """Return the problems of the static configuration of devices, VLANs and profiles."""
-        problems = profile_list_problems(self.profile_list, self.device_claims, known_traits=self.trait_names())
+        profiles = self.configured_profiles
+        problems = profile_list_problems(profiles, self.device_claims, known_traits=self.trait_names())
         # These profiles must be valid.
-        intel_gas = [] if problems else intel_gas_problems(self.profile_list, self.intel_gas)
+        intel_gas = [] if problems else intel_gas_problems(profiles, self.intel_gas)
         return [*problems, *intel_gas, *self._vlan_problems()]
 
     def _vlan_problems(self) -> list[Problem]:

@@ -16,6 +16,7 @@ from tornado.httputil import url_concat
 from traitlets import default, observe
 
 from dra_spawner.profiles import UnreadName, form_fields_problem, free_text_problems, user_options_problem
+from dra_spawner.profiles.common_options import with_common_options
 from dra_spawner.profiles.drivers.registry import share_enforcements
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.form import FormTexts, form_profiles, has_policy_choices, unavailable_choice
@@ -48,7 +49,7 @@ class SpawnForm(SpawnerSettings):
 
     async def learn_devices_of_choices(self) -> None:
         """Read the devices, if choices are derived from them."""
-        if callable(self.profile_list) or has_policy_choices(self.profile_list):
+        if callable(self.profile_list) or has_policy_choices(self.configured_profiles):
             await self.devices.learn()
 
     # The form
@@ -169,6 +170,7 @@ class SpawnForm(SpawnerSettings):
 
             texts = FormTexts(self.form_shows_amounts, sentences if self.form_shows_enforcement else None)
         settings = {"device_claims": self.configured["device_claims"]}
+        profile_list = with_common_options(profile_list, self.common_profile_options)
         return form_profiles(profile_list, catalog, settings, picked=self.user_options, texts=texts)
 
     # Submitted options

@@ -19,7 +19,9 @@ from dra_spawner.kube.pod_ends import is_stopped_with_start
 from dra_spawner.spawner.clean_up import begin_sweeping
 from dra_spawner.spawner.durations import clean_up_seconds, kubespawner_may_give_up
 from dra_spawner.spawner.hub_wide import CLEAN_UP_WAIT_SECONDS
-from dra_spawner.spawner.objects.start_objects import StartObjects
+from dra_spawner.spawner.idle_servers import idle_seconds, idle_sentence
+from dra_spawner.spawner.objects.start_objects import StartObjects, utc_now
+from dra_spawner.spawner.server_record import ServerRecord
 from dra_spawner.spawner.spawn_refusal import (
     ErrorInHubCode,
     RefusalReason,
@@ -55,10 +57,10 @@ class DRASpawner(StartPage):
     _retry = Retry()
     _start_ends = 0.0
     _tasks: asyncio.TaskGroup | None = None
-    #: Number of calls of `stop`: during a start, KubeSpawner stops an existing pod of the same name.
-    _stops = 0
     #: Whether a pod with devices was created in this start, and not stopped since.
     _pod_was_created = False
+    #: Whether a server that nobody uses is being stopped.
+    _is_stopping_idle = False
     #: Whether `stop` must still be called for a failed start, whose pod this class has removed itself.
     _stop_is_due = False
 
@@ -243,7 +245,30 @@ class DRASpawner(StartPage):
         A failed start counts as running until `stop` was called. JupyterHub calls `stop` only for servers that run; a
         hub's own class may remove there what it has made in its ``start``.
         """
-        return None if self._stop_is_due else await super().poll()
+        if self._stop_is_due:
+            return None
+        status = await super().poll()
+        return await self._stop_if_idle() if status is None else status
+
+    async def _stop_if_idle(self) -> int | None:
+        """Stop a running server with devices that nobody uses, as `poll` notices servers that have ended."""
+        limit = self.idle_timeout()
+        if not limit or not self.ready or self._is_stopping_idle or not self.has_devices():
+            return None
+        seconds = idle_seconds(self.orm_spawner.last_activity, self.orm_spawner.started, utc_now().replace(tzinfo=None))
+        if seconds < limit:
+            return None
+        self.log.info("A server with devices is stopped, as it is idle: pod=%s seconds=%d", self.pod_name, seconds)
+        self._is_stopping_idle = True
+        try:
+            await self.stop()
+        except Exception:  # the next poll tries again
+            self.log.exception("An idle server could not be stopped: pod=%s", self.pod_name)
+            return None
+        finally:
+            self._is_stopping_idle = False
+        self.record = ServerRecord.of_end(idle_sentence(limit))
+        return 0
 
     def clear_state(self) -> None:
         """Forget the last start."""

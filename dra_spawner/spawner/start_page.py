@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC
 from itertools import chain
 from typing import Any
 from weakref import WeakSet
@@ -13,12 +14,21 @@ from jupyterhub.utils import url_escape_path, url_path_join
 from kubespawner.spawner import PodReflector
 
 from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.pod_ends import end_of_events, end_of_pod, unannounced_end
+from dra_spawner.kube.api import KubernetesError, resource_path
+from dra_spawner.kube.pod_ends import (
+    REMOVED,
+    end_of_events,
+    end_of_missing_pod,
+    end_of_pod,
+    trouble_of_pod,
+    unannounced_end,
+)
 from dra_spawner.placeholders.planner.shapes import device_classes
 from dra_spawner.spawner.devices.reader import Reading
 from dra_spawner.spawner.ended_pods import EndedPodsReflector
 from dra_spawner.spawner.hub_handlers import running_hub
 from dra_spawner.spawner.hub_wide import hub_wide, in_background
+from dra_spawner.spawner.idle_servers import has_devices
 from dra_spawner.spawner.my_devices.handler import serve_devices
 from dra_spawner.spawner.my_devices.own_devices import OwnDevices
 from dra_spawner.spawner.my_devices.reader import read_own_devices
@@ -79,6 +89,8 @@ class StartPage(SpawnForm):
 
     _event_before: str | None = None
     _start_began = 0.0
+    #: Number of calls of `stop`: in a start KubeSpawner stops an older pod, and in a poll one that has ended.
+    _stops = 0
     record = ServerRecord()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -187,7 +199,8 @@ class StartPage(SpawnForm):
 
     def record_place(self) -> None:
         """Remember the devices of a start that has succeeded, as soon as they are known."""
-        self.record = ServerRecord(place=self.messages.place)
+        own = self.devices_idle_timeout != self.configured["devices_idle_timeout"]
+        self.record = ServerRecord(self.messages.place, idle_timeout=self.devices_idle_timeout if own else None)
         watch = self.attempt.step(PodWatch)
         if self.attempt.named_objects and not self.record.place:
             in_background(self._record_place(self.attempt, watch.tell_place()))
@@ -201,19 +214,25 @@ class StartPage(SpawnForm):
 
     async def poll(self) -> int | None:
         """Return None while the server runs, else its exit code; remember why Kubernetes ended a server that ran."""
+        stops = self._stops
         status: int | None = await super().poll()
-        if status is not None and self.server is not None and not self._spawn_pending and not self.record.failure:
+        is_stopping = self._spawn_pending or self._stop_pending
+        if status is not None and self.server is not None and not is_stopping and not self.record.failure:
             try:
-                self._record_end()
+                await self._record_end(is_stopped=stops != self._stops)
             except Exception:  # the hub must learn that the server has ended
                 self.log.exception("It is not known why a server ended: pod=%s", self.pod_name)
         return status
 
-    def _record_end(self) -> None:
+    async def _record_end(self, *, is_stopped: bool) -> None:
         key = f"{self.namespace}/{self.pod_name}"
-        pod = self.pod_reflector.pods.get(key) or getattr(self.pod_reflector, "ended", {}).get(key) or {}
+        there = self.pod_reflector.pods.get(key)
+        pod = there or getattr(self.pod_reflector, "ended", {}).get(key) or {}
         events = list(self.event_reflector.resources.values()) if self.event_reflector else ()
-        if sentence := end_of_pod(pod) or end_of_events(pod, events) or self._unannounced_end(key, pod):
+        sentence = end_of_pod(pod) or end_of_events(pod, events)
+        if not (sentence or there or is_stopped):
+            sentence = (self._unannounced_end(key, pod) or REMOVED) if pod else await self._end_of_missing_pod()
+        if sentence:
             self.log.warning("A server was ended: pod=%s because=%s", self.pod_name, sentence)
             self.record = ServerRecord.of_end(sentence)
 
@@ -221,10 +240,35 @@ class StartPage(SpawnForm):
         """What is known of a pod that is gone; JupyterHub itself tells the exit code of one that has ended."""
         phase = str((pod.get("status") or {}).get("phase") or "")
         reflector = self.pod_reflector
-        if phase != "Running" or self.pending == "stop" or not isinstance(reflector, EndedPodsReflector):
+        if phase != "Running" or not isinstance(reflector, EndedPodsReflector):
             return ""
         node, is_stopped = str(pod["spec"].get("nodeName") or ""), reflector.is_stopped(key, pod)
         return unannounced_end(node, phase=phase, is_stopped=is_stopped)
+
+    async def _end_of_missing_pod(self) -> str:
+        """Why the pod is gone that this hub has not seen, as it was restarted meanwhile."""
+        started = self.orm_spawner.started  # the times of events are whole seconds
+        path, selector = resource_path("v1", "events", self.namespace), f"involvedObject.name={self.pod_name}"
+        try:
+            found = await self.kubernetes.list(path, field_selector=selector)
+        except KubernetesError as error:
+            self.log.info("The events of a pod that is gone are not known: pod=%s %s", self.pod_name, error)
+            return REMOVED
+        return end_of_missing_pod(found["items"], started and started.replace(tzinfo=UTC, microsecond=0))
+
+    @property
+    def trouble(self) -> str:
+        """Why the running server may not answer; empty if nothing is known."""
+        return trouble_of_pod(self._own_pod() or {})
+
+    def idle_timeout(self) -> int:
+        """Seconds without activity after which the running server is stopped; 0 for none."""
+        own = self.record.idle_timeout
+        return int(self.configured["devices_idle_timeout"] if own is None else own)
+
+    def has_devices(self) -> bool:
+        """Whether the server's pod has devices; False if the hub does not see it."""
+        return has_devices(self._own_pod() or {})
 
     async def _start_reflector(self, kind: str, reflector_class: Any, replace: bool = False, **kwargs: Any) -> Any:
         """Start a reflector of KubeSpawner; that of pods also keeps those that are gone."""
@@ -280,4 +324,4 @@ class StartPage(SpawnForm):
     def clear_state(self) -> None:
         """Forget the server, but not why its last start failed."""
         super().clear_state()
-        self.record = replace(self.record, place="")
+        self.record = replace(self.record, place="", idle_timeout=None)

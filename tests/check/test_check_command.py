@@ -155,6 +155,25 @@ def test_where_profiles_are_configured(run, text, path):
     assert (code, paths(output)) == (1, [path])
 
 
+def test_common_options_are_checked_in_each_profile(run):
+    choices = {"small": {"kubespawner_override": {"device_claims": {"gpu": {"capcity": {"memory": "5Gi"}}}}}}
+    common = {"size": {"display_name": "Size", "choices": choices}}
+    profiles = [profile({"gpu": SHARE}, name) for name in ("a", "b")]
+    sources = (
+        {"profile_list": profiles, "common_profile_options": common},
+        {
+            "singleuser": {"profileList": profiles},
+            "hub": {"config": {"DRASpawner": {"common_profile_options": common}}},
+        },
+    )
+    for source in sources:
+        code, output, _ = run("--format", "json", profiles=source)
+        assert code == 1
+        assert {path[path.index("profile_options") :] for path in paths(output)} == {
+            "profile_options.size.choices.small.kubespawner_override.device_claims.gpu.capcity"
+        }
+
+
 def test_standard_input(run):
     code, output, _ = run("-", "--format", "json", stdin="device_claims: {g: {}}")
     assert (code, paths(output)) == (1, ["device_claims.g.device_class"])

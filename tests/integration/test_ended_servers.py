@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+from datetime import timedelta
 
 import pytest
+from jupyterhub.utils import utcnow
 
 from dra_spawner import names
 from dra_spawner.kube.api import KubernetesError, PatchType
+from dra_spawner.kube.pod_ends import REMOVED
+from dra_spawner.spawner import DRASpawner
 from dra_spawner.spawner.server_record import ServerRecord
 from tests.integration.devices import whole
-from tests.integration.warm_placeholders import node, warm_placeholders
+from tests.integration.warm_placeholders import WHOLE, node, warm_placeholders
 from tests.polling import eventually
 
 
@@ -72,6 +77,46 @@ async def test_the_reason_of_an_eviction_is_kept(ended_hub):
         kept = ServerRecord.of_state(spawner.get_state())
         assert (kept.failure, kept.was_ended, kept.place) == (sentence, True, "")
         await ended_hub.stop_last()
+
+
+async def test_a_server_that_was_removed_while_no_hub_ran(ended_hub):
+    """The hub finds no pod when it is there again, and at most events; a server that has ended by itself is no news."""
+    await ended_hub.cluster.publish(*ready_node())
+    path, events = ended_hub.cluster.path("pods", "jupyter-ada"), ended_hub.cluster.path("events")
+    for reason, sentence in (("", REMOVED), ("TaintManagerEviction", "Its node does not work or was closed")):
+        assert await ended_hub.spawn() is None
+        spawner = ended_hub.user("ada").spawner
+        await DRASpawner._stop_all_reflectors()
+        if reason:
+            about = {"kind": "Pod", "name": "jupyter-ada", "namespace": ended_hub.cluster.namespace}
+            event = {"metadata": {"name": "e"}, "reason": reason, "involvedObject": about}
+            await ended_hub.cluster.admin.create(events, event)
+        await ended_hub.cluster.admin.delete(path, grace_period_seconds=0)
+        await ended_hub.cluster.wait_gone(ended_hub.cluster.path("pods"))
+        assert await spawner.poll() is not None
+        assert spawner.record.failure.startswith(sentence)
+        await ended_hub.stop_last()
+
+
+@pytest.mark.promise("A server with devices that nobody uses is stopped at a limit of its own.")
+async def test_an_idle_server_with_devices_is_stopped(ended_hub):
+    await ended_hub.cluster.publish(*ready_node())
+    ended_hub.side.spawner_config.devices_idle_timeout = 1800
+    for user, claims, is_stopped in (("ada", WHOLE, True), ("bob", {}, False)):
+        ended_hub.side.spawner_config.device_claims = claims
+        assert await ended_hub.spawn(user) is None
+        spawner = ended_hub.user(user).spawner
+        assert await spawner.poll() is None
+        spawner.orm_spawner.last_activity = spawner.orm_spawner.started = utcnow(with_tz=False) - timedelta(
+            seconds=1900
+        )
+        statuses = await asyncio.gather(spawner.poll(), spawner.poll())
+        assert statuses.count(0) == is_stopped, statuses
+        assert spawner.record.was_ended is is_stopped
+        if is_stopped:
+            assert spawner.record.failure == "Nobody used it for 30 min, so its devices are free for others now."
+        await ended_hub.stop(user)
+        await ended_hub.nothing_is_left()
 
 
 async def test_a_server_that_somebody_stops_has_no_reason(ended_hub):

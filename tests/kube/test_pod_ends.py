@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
-from dra_spawner.kube.pod_ends import end_of_events, end_of_pod, is_stopped_with_start, unannounced_end
+from dra_spawner.kube.pod_ends import (
+    REMOVED,
+    end_of_events,
+    end_of_missing_pod,
+    end_of_pod,
+    is_stopped_with_start,
+    trouble_of_pod,
+    unannounced_end,
+)
 from tests.all_of_them import all_of_them
 
 FOREIGN = ("pod", "taint", "kube", "evictionapi", "disruption", "preempt")
@@ -86,3 +95,50 @@ def test_which_pods_are_stopped_with_their_start(status: dict[str, Any], is_stop
 def test_the_node_of_an_unannounced_end() -> None:
     assert unannounced_end("n1", phase="Running", is_stopped=False, node_is_gone=True) == "Node n1 is gone."
     assert unannounced_end("n1", phase="Running", is_stopped=True, node_is_gone=True) == ""
+
+
+def running(ready: str, containers_ready: str, disruption: str = "", **metadata: Any) -> dict[str, Any]:
+    found = pod(disruption=disruption)
+    found["metadata"] |= metadata
+    found["status"]["conditions"] += [
+        {"type": "Ready", "status": ready},
+        {"type": "ContainersReady", "status": containers_ready},
+    ]
+    return found
+
+
+DELETED = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+
+
+@all_of_them(
+    "pod, text",
+    {
+        "well": (running("True", "True"), ""),
+        "its node is lost": (running("False", "True"), "Node n1 does not answer, so the server may not"),
+        "its container is not ready": (running("False", "False"), ""),
+        "evicted from a lost node": (running("False", "True", "DeletionByTaintManager", **DELETED), "Node n1 does not work"),
+        "drained": (running("True", "True", "EvictionByEvictionAPI", **DELETED), "It was evicted: Node n1"),
+        "being stopped": (running("False", "False", **DELETED), ""),
+        "readiness of others": ({**running("False", "True"), "spec": {"readinessGates": [{}]}}, ""),
+        "gone": ({}, ""),
+    },
+)  # fmt: skip
+def test_a_running_server_that_may_not_answer(pod: dict[str, Any], text: str) -> None:
+    found = trouble_of_pod(pod)
+    assert found.startswith(text)
+    assert bool(found) == bool(text)
+
+
+def test_a_pod_that_was_gone_before_it_was_seen() -> None:
+    """A hub that was restarted knows its events at most."""
+
+    def event(reason: str, hour: int) -> dict[str, Any]:
+        return {"reason": reason, "metadata": {"creationTimestamp": f"2026-01-01T{hour:02}:00:00Z"}}
+
+    noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    evicted = "Its node does not work or was closed, so that no server stays there."
+    assert end_of_missing_pod([event("Killing", 13), event("TaintManagerEviction", 13)], noon) == evicted
+    assert end_of_missing_pod([event("TaintManagerEviction", 11)], noon) == REMOVED
+    assert end_of_missing_pod([event("TaintManagerEviction", 11)], None) == evicted
+    assert end_of_missing_pod([{"reason": "Evicted", "metadata": {"creationTimestamp": "soon"}}, {}], noon) == REMOVED
+    assert not any(word in REMOVED.lower() for word in FOREIGN)

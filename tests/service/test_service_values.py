@@ -1,5 +1,7 @@
 """The Helm values of hub and service are valid, and fit the objects of the service."""
 
+from typing import Any
+
 import pytest
 import yaml
 from traitlets.config import Config
@@ -56,7 +58,7 @@ def test_values_and_configuration_file_of_the_service_say_the_same(service_value
 def test_the_configuration_file_leaves_what_the_hub_has_set() -> None:
     """Whether the hub has assigned its lists or only added to them; what it has by the same name stays."""
     code = (ROOT / "jupyterhub_config.d" / "20-dra-spawner-service.py").read_text()
-    own: dict[str, list[dict[str, object]]] = {"services": [{"name": "cull"}, {"name": "dra-spawner", "url": "http://elsewhere"}], "load_roles": [{"name": "cull"}, {"name": "dra-spawner-admin", "scopes": []}]}  # fmt: skip
+    own: dict[str, list[dict[str, Any]]] = {"services": [{"name": "cull"}, {"name": "dra-spawner", "url": "http://elsewhere"}], "load_roles": [{"name": "cull"}, {"name": "dra-spawner-admin", "scopes": []}]}  # fmt: skip
     added, assigned = Config(), Config()
     for name, entries in own.items():
         added.JupyterHub[name].extend(entries)

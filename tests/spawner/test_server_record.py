@@ -11,6 +11,8 @@ from tests.all_of_them import all_of_them
     {
         "empty": ServerRecord(),
         "place": ServerRecord(place="gpu-3 on node-2"),
+        "idle time alone": ServerRecord(idle_timeout=0),
+        "idle time": ServerRecord("gpu-3 on node-2", idle_timeout=600),
         "failure": ServerRecord.of_failure("All devices are in use."),
     },
 )

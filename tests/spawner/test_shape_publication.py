@@ -105,6 +105,25 @@ async def test_choices_of_several_options_have_the_shape_of_their_users_pods(now
     assert read_config_map(published_config_map(found, "jupyterhub", {})) == found
 
 
+async def test_common_options_are_those_of_each_profile(nowhere):
+    """In publication, check and start alike; a profile's own option wins."""
+    nowhere.spawner_config.common_profile_options = {**IMAGES, **SIZES}
+    own = {"image": {"display_name": "Image", "choices": {"lab": {"display_name": "Lab"}}}}
+    found = await published(nowhere, profile("gpu", {"gpu": GPU}), profile("own", {"gpu": GPU}, options=own))
+    assert found.skipped == {}
+    assert {"gpu/image=torch,memory=20Gi", "own/memory=20Gi"} < set(found.shapes)
+    assert not any("torch" in name for name in found.shapes if name.startswith("own"))
+    assert found.shapes["gpu/image=torch"] == await shape_of_user(nowhere, profile="gpu", image="torch")
+    spawner = nowhere.user("ada").spawner
+    assert spawner.configuration_problems() == []
+    assert "profile-option-own--memory" in await spawner.get_options_form()
+    spawner.common_profile_options = {"memory": {"choices": {"x": {"kubespawner_override": {"device_claims": 5}}}}}
+    assert {found.path for found in spawner.configuration_problems()} == {
+        f"profile_list[{number}].profile_options.memory.choices.x.kubespawner_override.device_claims"
+        for number in (0, 1)
+    }
+
+
 async def test_very_many_combinations_are_left_out(nowhere):
     """But the choices of each option are there, and other profiles' combinations."""
     many = {

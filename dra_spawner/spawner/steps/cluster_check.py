@@ -133,7 +133,7 @@ async def _check_all(spawner: SpawnerSettings, facts: CheckedFacts) -> None:
     try:
         settings = _settings(spawner)
         is_function = callable(spawner.profile_list)
-        profiles = None if is_function else offered_profiles(spawner.profile_list, settings, facts.facts)
+        profiles = None if is_function else offered_profiles(spawner.configured_profiles, settings, facts.facts)
         report = await facts.check_all(list_choices(profiles, settings))
     except Exception:  # each start is checked again
         spawner.log.exception("Profiles are not checked against the cluster")

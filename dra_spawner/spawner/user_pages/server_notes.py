@@ -31,6 +31,8 @@ class ServerNote:
         In words; empty if that is not known.
     was_ended
         Whether the server ran before.
+    runs
+        Whether the server still runs, in spite of the failure.
     """
 
     server: str
@@ -38,10 +40,13 @@ class ServerNote:
     is_failure: bool = False
     failed_at: str = ""
     was_ended: bool = False
+    runs: bool = False
 
     @property
     def headline(self) -> str:
         """What happened to the server."""
+        if self.runs:
+            return f"{self.server} may not answer"
         return f"{self.server} {'was ended' if self.was_ended else 'did not start'}"
 
 
@@ -68,6 +73,8 @@ def _notes_of(server: Any) -> Iterator[ServerNote]:
     name = getattr(server, "display_name", "") or server.name
     name = f"Server {name}" if name else "Your server"
     if getattr(server, "active", False):
+        if getattr(server, "ready", False) and (trouble := getattr(server, "trouble", "")):
+            yield ServerNote(name, trouble, is_failure=True, runs=True)
         if record.place and getattr(server, "ready", False):
             yield ServerNote(name, record.place)
     elif failure := record.failure or _failure_of(server):

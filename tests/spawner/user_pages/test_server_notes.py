@@ -31,3 +31,14 @@ def test_a_server_that_is_starting_has_no_note():
 
 def test_an_error_leaves_the_page_without_notes():
     assert server_notes(None) == []
+
+
+def test_a_running_server_that_may_not_answer_keeps_its_devices():
+    running = {"active": True, "ready": True, "record": ServerRecord(place="gpu-0 on a")}
+    lost = SimpleNamespace(name="", trouble="Node a does not answer.", **running)
+    failure, place = server_notes(user(lost))
+    assert (failure.headline, failure.text) == ("Your server may not answer", "Node a does not answer.")
+    assert failure.is_failure
+    assert not failure.was_ended
+    assert place == ServerNote("Your server", "gpu-0 on a")
+    assert server_notes(user(SimpleNamespace(name="", trouble="", **running))) == [place]
