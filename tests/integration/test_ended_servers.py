@@ -98,7 +98,6 @@ async def test_a_server_that_was_removed_while_no_hub_ran(ended_hub):
         await ended_hub.stop_last()
 
 
-@pytest.mark.promise("A server with devices that nobody uses is stopped at a limit of its own.")
 async def test_an_idle_server_with_devices_is_stopped(ended_hub):
     await ended_hub.cluster.publish(*ready_node())
     ended_hub.side.spawner_config.devices_idle_timeout = 1800

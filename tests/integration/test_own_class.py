@@ -101,6 +101,33 @@ async def test_stop_of_a_hubs_class_is_called_as_with_kubespawner(embedded_fault
     assert with_devices == await calls_of(embedded_faulty, KubeSpawner)
 
 
+class NoManifest(DRASpawner):
+    async def get_pod_manifest(self) -> Any:
+        return await KubeSpawner.get_pod_manifest(self)
+
+
+class NoOptions(DRASpawner):
+    async def load_user_options(self) -> None:
+        await KubeSpawner.load_user_options(self)
+
+
+async def test_a_class_whose_pods_would_lack_their_devices_is_refused(
+    embedded_faulty: Faulty, caplog: pytest.LogCaptureFixture
+) -> None:
+    section = embedded_faulty.side.spawner_config
+    section.device_claims = {"gpu": {"device_class": "gpu-share.example.com", "capacity": {"memory": "10Gi"}}}
+    methods = ((NoManifest, "get_pod_manifest"), (NoOptions, "load_user_options"))
+    for user, (spawner_class, method) in zip(("ada", "eve"), methods, strict=True):
+        embedded_faulty.side.spawner_class = spawner_class
+        spawner = embedded_faulty.user(user).spawner
+        spawner.log.addHandler(caplog.handler)
+        error = await embedded_faulty.spawn(user)
+        spawner.log.removeHandler(caplog.handler)
+        assert str(error) == "This server would start without its devices. Please tell your administrator."
+        assert f"{spawner_class.__name__}.{method} must call super().{method}()" in caplog.text
+        await embedded_faulty.nothing_is_left()
+
+
 #: As pieces of `hub.extraConfig`, in the order of their keys. The class looks at all that it gets.
 PIECES = """
 from kubespawner import KubeSpawner

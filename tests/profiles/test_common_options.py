@@ -8,8 +8,8 @@ from typing import Any
 from dra_spawner.profiles.common_options import with_common_options
 from tests.all_of_them import all_of_them
 
-COMMON = {"image": {"choices": {"lab": {}}}, "hours": {"choices": {"2": {}}}}
-OWN = {"memory": {"choices": {"5Gi": {}}}, "image": {"choices": {"torch": {}}}}
+COMMON: dict[str, Any] = {"image": {"choices": {"lab": {}}}, "hours": {"choices": {"2": {}}}}
+OWN: dict[str, Any] = {"memory": {"choices": {"5Gi": {}}}, "image": {"choices": {"torch": {}}}}
 
 
 @all_of_them(
@@ -38,7 +38,9 @@ def test_a_profile_has_the_common_options_after_its_own(profile: Any, found: Any
 
 def test_without_common_options_or_a_list_nothing_changes() -> None:
     profiles = [{"profile_options": OWN}]
-    for options in ({}, None, 5, [COMMON]):
+    no_options: list[Any] = [{}, None, 5, [COMMON]]
+    for options in no_options:
         assert with_common_options(profiles, options) is profiles
-    for listed in (None, [], "text", print):
+    no_profiles: list[Any] = [None, [], "text", print]
+    for listed in no_profiles:
         assert with_common_options(listed, COMMON) == listed
