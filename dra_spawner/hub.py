@@ -116,7 +116,7 @@ def begin(hub: JupyterHub) -> None:
         hub.log.critical("The hub ends, as no server of a profile with devices could start. %s", problem)
         sys.exit(1)
     if problem:
-        hub.log.warning("%s", problem)
+        hub.log.warning("%s Profiles with devices do not work with it.", problem)
     if is_combined(hub.spawner_class):
         name = hub.spawner_class.__name__
         hub.log.info("%s is based on KubeSpawner, and has devices as if it were class %s(DRASpawner)", name, name)

@@ -24,6 +24,8 @@ __all__ = [
 
 #: Keys of profiles that only DRASpawner understands.
 _OF_DEVICES = ("device_claims", "intel_gas")
+#: Types of a value that a class writes in place of a trait, such as ``profile_list = [...]``.
+_PLAIN = (bool, dict, float, int, list, str, tuple)
 _NAMES: Any = EntryPointType(klass=Spawner, entry_point_group="jupyterhub.spawners")
 
 
@@ -99,11 +101,12 @@ def without_code_of_others(spawner_class: type[Spawner]) -> type[DRASpawner]:
     if not issubclass(spawner_class, DRASpawner) or spawner_class is DRASpawner:
         return DRASpawner
     of_hub = [each for each in spawner_class.__mro__ if not issubclass(DRASpawner, each)]
-    traits = {
-        name: copy(trait)
+    known = set(DRASpawner.class_trait_names())
+    settings = {
+        name: copy(value)
         for each in reversed(of_hub)
-        for name, trait in vars(each).items()
-        if isinstance(trait, TraitType)
+        for name, value in vars(each).items()
+        if isinstance(value, TraitType) or (name in known and isinstance(value, _PLAIN))
     }
 
     class WithoutCode(DRASpawner):
@@ -111,12 +114,12 @@ def without_code_of_others(spawner_class: type[Spawner]) -> type[DRASpawner]:
         def section_names(cls) -> list[str]:
             return cast(list[str], spawner_class.section_names())
 
-    return cast(type[DRASpawner], type(spawner_class.__name__, (WithoutCode,), traits))
+    return cast(type[DRASpawner], type(spawner_class.__name__, (WithoutCode,), settings))
 
 
 def asks_for_devices(value: object) -> bool:
     """Whether a profile, a list of them, or a section of the configuration asks for devices."""
-    if isinstance(value, LazyConfigValue):  # `c.DRASpawner.profile_list += [...]`
+    if isinstance(value, LazyConfigValue):  # `c.DRASpawner.profile_list.append(…)`
         value = value.to_dict()
     if isinstance(value, dict):
         return any((key in _OF_DEVICES and bool(each)) or asks_for_devices(each) for key, each in value.items())

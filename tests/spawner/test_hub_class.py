@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from jupyterhub.spawner import LocalProcessSpawner, SimpleLocalProcessSpawner
 from kubespawner import KubeSpawner
@@ -163,7 +163,13 @@ async def test_settings_are_read_without_the_code_of_the_class(nowhere: Any) -> 
         course = Dict().tag(config=True)
         form_shows_amounts = DRASpawner.form_shows_amounts.__class__(False).tag(config=True)
 
+        profile_list: ClassVar[Any] = [{"slug": "gpu"}]
+
         def __init__(self, *args: Any, **kwargs: Any) -> None:
+            raise RuntimeError("by a test")
+
+        @property
+        def namespace(self) -> str:
             raise RuntimeError("by a test")
 
         @default("device_claims")
@@ -181,4 +187,5 @@ async def test_settings_are_read_without_the_code_of_the_class(nowhere: Any) -> 
     spawner = found(config=c, _mock=True)
     assert (spawner.course, spawner.heal_after_seconds, spawner.start_timeout) == ({"a": 1}, 7, 9)
     assert spawner.form_shows_amounts is False
-    assert spawner.device_claims == {}
+    assert (spawner.device_claims, spawner.profile_list) == ({}, [{"slug": "gpu"}])
+    assert spawner.namespace
