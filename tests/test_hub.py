@@ -80,7 +80,7 @@ NO_DEVICES = "CRITICAL The hub ends, as no server of a profile with devices coul
     {
         "nothing special": ("c.KubeSpawner.profile_list = [gpu]\nsetup(c)", 0, ""),
         "a class of its own": ("c.JupyterHub.spawner_class = HubSpawner\nc.HubSpawner.profile_list = [gpu]\nsetup(c)", 0, "INFO HubSpawner is based on KubeSpawner"),
-        "set after": (f"c.KubeSpawner.profile_list = [gpu]\n{SET_AFTER}HubSpawner", 1, f"{NO_DEVICES}builtins.HubSpawner"),
+        "set after": (f"c.KubeSpawner.profile_list = [gpu]\n{SET_AFTER}HubSpawner", 1, f"{NO_DEVICES}HubSpawner"),
         "KubeSpawner after": (f"c.DRASpawner.profile_list = [gpu]\n{SET_AFTER}KubeSpawner", 1, f"{NO_DEVICES}kubespawner.spawner.KubeSpawner"),
         "claims of all": (f"c.DRASpawner.device_claims = {{'gpu': {{'device_class': 'a'}}}}\n{SET_AFTER}'simple'", 1, NO_DEVICES),
         "added": (f"c.HubSpawner.profile_list.append(gpu)\n{SET_AFTER}HubSpawner", 1, NO_DEVICES),

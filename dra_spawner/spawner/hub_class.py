@@ -72,7 +72,8 @@ def is_combined(spawner_class: type[Spawner]) -> bool:
 
 def class_problem(spawner_class: type[Spawner]) -> str:
     """Return why a hub's class gives its servers no devices, and what to write; empty if it does."""
-    name = f"{spawner_class.__module__}.{spawner_class.__name__}"
+    # A class of a configuration file is in no module.
+    name = f"{spawner_class.__module__}.{spawner_class.__name__}".removeprefix("builtins.")
     if issubclass(spawner_class, DRASpawner) or "child_class" in spawner_class.class_trait_names():
         return ""  # the latter wraps spawners of other classes, among which DRASpawner may be
     if spawner_class is KubeSpawner:
