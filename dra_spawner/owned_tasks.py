@@ -10,9 +10,15 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-__all__ = ["OwnedTasks", "begin_task", "run_again"]
+from prometheus_client import Counter
+
+__all__ = ["TASK_FAILURES", "OwnedTasks", "begin_task", "note_failure", "run_again"]
 
 log = logging.getLogger(__name__)
+
+#: Metric of the hub and of the service. A task has its series from its first begin on, so that an alert sees the
+#: first failure.
+TASK_FAILURES: Final = Counter("dra_spawner_task_failures", "Failures of tasks by a defect", ["task"])
 
 #: Pause after a failure; it doubles with each further one.
 _FIRST_PAUSE_SECONDS: Final = 1.0
@@ -39,6 +45,25 @@ class _Failure:
     begun_at: float = math.inf
 
 
+def note_failure(
+    name: str,
+    error: BaseException,
+    log: logging.Logger | logging.LoggerAdapter[logging.Logger],
+    then: str = "",
+) -> None:
+    """Log and count the failure of a task.
+
+    Parameters
+    ----------
+    name
+        Of the task, without names of users: each one is a series of the metric.
+    then
+        What follows, for the log: begins with a blank.
+    """
+    TASK_FAILURES.labels(name).inc()
+    log.error("A task has failed%s: task=%s", then, name, exc_info=error)
+
+
 async def run_again(
     work: Callable[[], Awaitable[None]],
     name: str,
@@ -57,6 +82,7 @@ async def run_again(
         Called with the cause after each failure, and before each begin.
     """
     loop, pause = asyncio.get_running_loop(), _FIRST_PAUSE_SECONDS
+    TASK_FAILURES.labels(name)
     while True:
         began = loop.time()
         on_begin()
@@ -73,7 +99,7 @@ async def run_again(
             return
         if loop.time() - began > _WELL_SECONDS:
             pause = _FIRST_PAUSE_SECONDS
-        log.error("A task has failed and is begun again in %g s: task=%s", pause, name, exc_info=failure)
+        note_failure(name, failure, log, f" and is begun again in {pause:g} s")
         on_failure(f"{type(failure).__name__}: {failure}" if str(failure) else type(failure).__name__)
         await asyncio.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
@@ -85,11 +111,12 @@ def begin_task(
     log: logging.Logger | logging.LoggerAdapter[logging.Logger] = log,
 ) -> asyncio.Task[_T]:
     """Begin a task whose result its owner awaits, or not: a defect is logged with the task's name in any case."""
+    TASK_FAILURES.labels(name)
     task = asyncio.get_running_loop().create_task(work, name=name)
 
     def note_end(done: asyncio.Task[_T]) -> None:
         if not done.cancelled() and (error := done.exception()) is not None:
-            log.error("A task has failed: task=%s", name, exc_info=error)
+            note_failure(name, error, log)
 
     task.add_done_callback(note_end)
     return task
@@ -118,14 +145,14 @@ class OwnedTasks:
         """
         assert self._group is not None, "enter the context first"
 
-        def note_failure(error: str) -> None:
+        def remember(error: str) -> None:
             self._failures[name] = _Failure(error)
 
         def note_begin() -> None:
             if name in self._failures:
                 self._failures[name].begun_at = self._clock()
 
-        task = run_again(work, name, on_failure=note_failure, on_begin=note_begin)
+        task = run_again(work, name, on_failure=remember, on_begin=note_begin)
         self._tasks.append(self._group.create_task(task, name=name))
 
     def problems(self) -> tuple[str, ...]:

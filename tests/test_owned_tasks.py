@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 import pytest
+from prometheus_client import REGISTRY
 
 from dra_spawner.owned_tasks import OwnedTasks, begin_task
 from tests.jumping_loop import let_pass, run_jumping
@@ -19,13 +20,11 @@ OTHERS = {
     "owned_tasks.py": "the helper itself",
     "devcluster": "the embedded cluster and the demo: for tests and trials",
     "kube/cluster_watch.py": "informers, whose end `wait_ended` passes on: the process ends",
+    "kube/informer_task.py": "an informer, whose end `wait_ended` passes on",
     "kube/leader.py": "the term and its renewal, which the elector awaits",
-    "placeholders/controller/cluster_limits.py": "its problems name a task that has ended",
     "placeholders/controller/placeholder_controller.py": "`wait_ended` awaits the ends of informers",
-    "placeholders/controller/server_namespaces.py": "an informer, whose end `wait_ended` passes on",
-    "placeholders/controller/settings_store.py": "an informer, whose end `wait_ended` passes on",
-    "placeholders/controller/shapes_source.py": "an informer, whose end `wait_ended` passes on",
     "service/application.py": "the service itself, which `run` awaits",
+    "spawner/hub_wide.py": "the task that owns a hub's background work; JupyterHub awaits it at its end",
 }
 """Modules that may begin a task that is not in a group, each with who awaits it."""
 
@@ -57,7 +56,14 @@ def test_no_task_is_begun_without_an_owner() -> None:
     assert bare_tasks(ast.parse("asyncio.create_task(work())\ngroup.create_task(work())")) == [1]
 
 
+def counted(name: str) -> float | None:
+    """Failures of a task, by the metric of the hub."""
+    return REGISTRY.get_sample_value("dra_spawner_task_failures_total", {"task": name})
+
+
 def test_a_failed_task_is_begun_again_with_back_off_and_harms_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    before = counted("failing") or 0.0
+
     async def scene() -> None:
         loop, begun = asyncio.get_running_loop(), list[float]()
 
@@ -78,6 +84,8 @@ def test_a_failed_task_is_begun_again_with_back_off_and_harms_no_other(caplog: p
             assert owner.problems() == ("The task 'failing' has failed, and is begun again: RuntimeError: a defect.",)
             await let_pass(300)
             assert len(begun) == 9
+            assert counted("failing") == before + 8
+            assert counted("other") == 0, "its series is there before its first failure"
             pauses = [round(later - earlier) for earlier, later in itertools.pairwise(begun)]
             assert pauses == [1, 2, 4, 8, 16, 32, 60, 60]
             await let_pass(120)

@@ -61,7 +61,7 @@ class _Objects:
                     check_object(decoded)
                 case "ResourceClaim":
                     TrackedClaim.from_json(source.value)
-                    name = f"{source.value['metadata'].get('namespace') or 'default'}/{name}"
+                    name = f"{metadata.get('namespace') or 'default'}/{name}" if isinstance(metadata, dict) else name
                 case "Node":
                     Node.from_json(source.value)
                 case "NetworkAttachmentDefinition":

@@ -140,7 +140,7 @@ class DeviceCatalog:
         return tuple(found.values())
 
     def _known_descriptions(self) -> tuple[DeviceDescription, ...]:
-        """Of sound devices in the newest generation of each pool; those that are published as their parts are left out."""
+        """Of sound devices in the newest generation of each pool; without those that are published as parts."""
         if self._descriptions is None:
             slices = self.facts.slices or ()
             newest: dict[PoolId, int] = {}

@@ -45,9 +45,9 @@ def begin_removal(objects: StartObjects, pod_name: str, log: Logger) -> asyncio.
     async def begin() -> None:
         await remove_all(objects)
         if objects.that_may_appear() is not None:
-            in_background(remove_late(), f"late removal of what the start of {pod_name} left")
+            in_background(remove_late(), "late removal of a start")
 
-    return in_background(begin(), f"removal of what the start of {pod_name} left")
+    return in_background(begin(), "removal of a start")
 
 
 async def remove(objects: StartObjects, pod_name: str, log: Logger) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from dra_spawner.kube.api import KubernetesError
-from dra_spawner.owned_tasks import begin_task, run_again
+from dra_spawner.owned_tasks import begin_task, note_failure, run_again
 
 __all__ = [
     "CLEAN_UP_WAIT_SECONDS",
@@ -32,8 +32,6 @@ T = TypeVar("T")
 
 #: State of each event loop, as tests run several hubs in a process.
 _shared: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Hashable, Any]] = WeakKeyDictionary()
-#: References to running tasks, which Python might otherwise collect.
-_tasks: set[asyncio.Task[Any]] = set()
 
 
 def hub_wide(key: Hashable, make: Callable[[], T]) -> T:
@@ -44,18 +42,49 @@ def hub_wide(key: Hashable, make: Callable[[], T]) -> T:
     return cast(T, found[key])
 
 
-def in_background(work: Coroutine[Any, Any, T], name: str = "") -> asyncio.Task[T]:
-    """Begin a task that runs in the background. A defect is logged with the task's name.
+class _Background:
+    """Owner of a hub's background tasks: it cancels and awaits them at the end of the hub.
+
+    The owner is a task itself, as JupyterHub has no hook for its end: it cancels all tasks, and waits for them.
+    """
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._owner = asyncio.get_running_loop().create_task(self._own(), name="background work of the hub")
+
+    def begin(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
+        task = begin_task(work, name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def end(self) -> None:
+        """Cancel all tasks, as the end of the hub does."""
+        self._owner.cancel()
+        self._cancel_tasks()
+
+    def _cancel_tasks(self) -> None:
+        for each in self._tasks:
+            each.cancel()
+
+    async def _own(self) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self._cancel_tasks()
+            while self._tasks:
+                await asyncio.wait(self._tasks)
+
+
+def in_background(work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
+    """Begin a task that runs in the background until the hub ends.
 
     Parameters
     ----------
     name
-        By default that of the work's function.
+        Name of the task in the log and in the metric of failures, without names of users.
     """
-    task = begin_task(work, name or getattr(work, "__qualname__", "background work"))
-    _tasks.add(task)
-    task.add_done_callback(_tasks.discard)
-    return task
+    return hub_wide(_Background, _Background).begin(work, name)
 
 
 def run_once(key: Hashable, work: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
@@ -72,35 +101,36 @@ def run_once(key: Hashable, work: Callable[[], Coroutine[Any, Any, None]]) -> as
 
 def forget_hub() -> None:
     """Drop all shared state and end the background tasks, as a restart of the hub does."""
-    for task in _shared.pop(asyncio.get_running_loop(), {}).get("running", {}).values():
-        task.cancel()
+    background = _shared.pop(asyncio.get_running_loop(), {}).get(_Background)
+    if background is not None:
+        background.end()
 
 
 async def run_periodically(
     work: Callable[[], Awaitable[None]], interval_seconds: Callable[[], float], failed: str, log: Logger
 ) -> None:
-    """Run work periodically.
+    """Run work periodically, also after an error of the API server. A defect is the matter of the task's owner.
 
     Parameters
     ----------
     failed
-        Sentence for the log if the work raises an error.
+        Sentence for the log if the API server has not answered.
     """
     while True:
         try:
             await work()
-        except Exception:  # the next pass may work
-            log.exception(failed)
+        except KubernetesError as error:  # the next pass may work
+            log.warning("%s: %s", failed, error)
         await asyncio.sleep(interval_seconds())
 
 
 async def retry_until_done(work: Callable[[], Awaitable[bool]], what: str, log: Logger) -> None:
-    """Retry a clean-up until it is done, for ten minutes at most.
+    """Retry a clean-up until it is done, for ten minutes at most; also after a defect, which is logged and counted.
 
     Parameters
     ----------
     work
-        Returns whether it is done. A `KubernetesError` means that it is not.
+        Returns whether it is done. An error means that it is not.
     what
         Description of the clean-up, for the log.
     """
@@ -112,6 +142,9 @@ async def retry_until_done(work: Callable[[], Awaitable[bool]], what: str, log: 
                 return
         except KubernetesError as error:
             log.warning("Could not %s, trying again: %s", what, error)
+        except Exception as error:
+            task = asyncio.current_task()
+            note_failure(task.get_name() if task is not None else what, error, log, f" to {what}, and tries again")
         if loop.time() + wait > end:
             log.error("Gave up trying to %s; the sweep will do it", what)
             return

@@ -203,7 +203,7 @@ class StartPage(SpawnForm):
         self.record = ServerRecord(self.messages.place, idle_timeout=self.devices_idle_timeout if own else None)
         watch = self.attempt.step(PodWatch)
         if self.attempt.named_objects and not self.record.place:
-            in_background(self._record_place(self.attempt, watch.tell_place()))
+            in_background(self._record_place(self.attempt, watch.tell_place()), "record of devices")
 
     async def _record_place(self, attempt: Attempt, told: asyncio.Task[None]) -> None:
         await told
@@ -278,7 +278,9 @@ class StartPage(SpawnForm):
     def begin_search_for_smaller(self) -> asyncio.Task[SmallerChoice | None]:
         """Begin to look for something smaller that is free."""
         watch = self.attempt.step(PodWatch)
-        return in_background(free_smaller_choice(self, self.attempt.plan.specs, watch.seen))
+        return in_background(
+            free_smaller_choice(self, self.attempt.plan.specs, watch.seen), "search for a smaller choice"
+        )
 
     async def explain_failure(
         self, refusal: SpawnRefused, search: asyncio.Task[SmallerChoice | None] | None, ends: float

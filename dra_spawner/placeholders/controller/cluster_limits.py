@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.kube.informer_task import wait_first_list
 from dra_spawner.kube.informers import Informer, InformerSettings, InformerState, Resource
 from dra_spawner.kube.rights import missing_right
+from dra_spawner.owned_tasks import OwnedTasks
 from dra_spawner.placeholders.planner.quotas import Quota, quota_of
 from dra_spawner.placeholders.planner.view import View
 from dra_spawner.simulator.claims import ObjectKey
@@ -22,8 +25,6 @@ __all__ = ["ClusterLimits", "maximum_reached", "pending_uids"]
 
 log = logging.getLogger(__name__)
 
-#: Wait for the first list of quotas, in seconds.
-_FIRST_SECONDS: Final = 2.0
 #: Time between two reads of events, in seconds.
 _EVERY_SECONDS: Final = 30.0
 _LONGEST_MESSAGE: Final = 200
@@ -107,7 +108,7 @@ class ClusterLimits:
         self._quotas: dict[ObjectKey, Quota] = {}
         self._said: dict[str, str] = {}
         self._events_problem = ""
-        self._tasks: list[asyncio.Task[Any]] = []
+        self._tasks = OwnedTasks()
 
     @property
     def quotas(self) -> tuple[Quota, ...]:
@@ -128,7 +129,7 @@ class ClusterLimits:
         status, found = self._informer.status, []
         if status.problem and status.state is not InformerState.OFF:
             found.append(f"ResourceQuotas are not known, and may refuse placeholders: {status.problem}")
-        found += [f"the {each.get_name()} has ended" for each in self._tasks if each.done()]  # by a defect
+        found += [each.removesuffix(".") for each in self._tasks.problems()]
         if self._events_problem:
             found.append(f"a maximum of the autoscaler is not recognised: {self._events_problem}")
         return tuple(found)
@@ -172,33 +173,20 @@ class ClusterLimits:
 
     async def _read_on(self) -> None:
         while True:
-            try:
-                await self.read_events()
-            except Exception:
-                # An answer that is no list of events must not end the service.
-                log.exception("The autoscaler's events cannot be read.")
+            await self.read_events()
             await asyncio.sleep(self._every_seconds)
 
     async def __aenter__(self) -> Self:
         """Wait a short time for the quotas, so that the first round does not exceed them."""
-        self._tasks = [
-            asyncio.create_task(self._informer.run(), name="informer of ResourceQuotas"),
-            asyncio.create_task(self._read_on(), name="reader of the autoscaler's events"),
-        ]
-        try:
-            async with asyncio.timeout(_FIRST_SECONDS):
-                await self._informer.wait_synced()
-        except TimeoutError:
-            log.warning("ResourceQuotas are not known yet: problem=%s", self._informer.status.problem)
-        except BaseException:
-            await self.__aexit__(None, None, None)
-            raise
+        async with AsyncExitStack() as stack:
+            tasks = await stack.enter_async_context(self._tasks)
+            tasks.begin("quotas", self._informer.run)
+            tasks.begin("events of the autoscaler", self._read_on)
+            await wait_first_list(self._informer, "ResourceQuotas are not known yet", log)
+            stack.pop_all()
         return self
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.__aexit__(exc_type, exc, traceback)

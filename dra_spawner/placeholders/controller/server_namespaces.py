@@ -8,14 +8,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
 from dra_spawner import names
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi
-from dra_spawner.kube.informers import Informer, InformerSettings, Resource, wait_informers_ended
+from dra_spawner.kube.informer_task import InformerTask, wait_first_list
+from dra_spawner.kube.informers import Informer, InformerSettings, Resource
 from dra_spawner.placeholders.controller.settings import ControllerSettings
 from dra_spawner.placeholders.planner.cluster_index import Namespaces
 from dra_spawner.simulator.claims import ObjectKey
@@ -23,9 +25,6 @@ from dra_spawner.simulator.claims import ObjectKey
 __all__ = ["ServerNamespaces"]
 
 log = logging.getLogger(__name__)
-
-#: Wait for the first list, in seconds.
-_FIRST_SECONDS: Final = 2.0
 
 
 class ServerNamespaces:
@@ -51,7 +50,7 @@ class ServerNamespaces:
         self._on_change = on_change
         self._informer = Informer(api, Resource("Namespace", "v1", "namespaces"), self, settings=informer)
         self._labelled: frozenset[str] = frozenset()
-        self._task: asyncio.Task[None] | None = None
+        self._task = InformerTask(self._informer, "namespaces")
 
     @property
     def present(self) -> Namespaces:
@@ -81,33 +80,22 @@ class ServerNamespaces:
 
     async def wait_ended(self) -> None:
         """Wait until the informer ends by a defect, and raise `InformerEnded`; for ever if nothing is followed."""
-        if self._task is None:
+        if not self._is_followed:
             await asyncio.Event().wait()
-        else:
-            await wait_informers_ended((self._task,))
+        await self._task.wait_ended()
 
     async def __aenter__(self) -> Self:
         """Wait a short time for the namespaces, so that the first round counts no stranger."""
-        if not self._is_followed:
-            return self
-        self._task = asyncio.create_task(self._informer.run(), name="informer of namespaces")
-        try:
-            async with asyncio.timeout(_FIRST_SECONDS):
-                await self._informer.wait_synced()
-        except TimeoutError:
-            log.warning(
-                "Servers in all namespaces count until those of users are known: problem=%s",
-                self._informer.status.problem,
-            )
-        except BaseException:
-            await self.__aexit__(None, None, None)
-            raise
+        if self._is_followed:
+            async with AsyncExitStack() as stack:
+                await stack.enter_async_context(self._task)
+                await wait_first_list(
+                    self._informer, "Servers in all namespaces count until those of users are known", log
+                )
+                stack.pop_all()
         return self
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        await self._task.__aexit__(exc_type, exc, traceback)

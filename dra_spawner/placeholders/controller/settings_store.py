@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
 from datetime import datetime
@@ -12,7 +11,8 @@ from typing import Final, NoReturn, Self
 from dra_spawner import names
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
-from dra_spawner.kube.informers import Informer, InformerSettings, Resource, wait_informers_ended
+from dra_spawner.kube.informer_task import InformerTask
+from dra_spawner.kube.informers import Informer, InformerSettings, Resource
 from dra_spawner.kube.rights import missing_right
 from dra_spawner.kube.versions import is_older
 from dra_spawner.placeholders.planner.operator_settings import OperatorSettings, read_settings, settings_data
@@ -64,7 +64,7 @@ class SettingsStore:
         resource = Resource("ConfigMap", "v1", "configmaps", namespace, name)
         self._informer = Informer(api, resource, self, settings=settings)
         self._exists = False
-        self._task: asyncio.Task[None] | None = None
+        self._task = InformerTask(self._informer, name)
 
     def on_change(self, callback: Callable[[], None]) -> None:
         """Call a function after each change; it must not raise."""
@@ -85,7 +85,7 @@ class SettingsStore:
     @property
     def unknown_because(self) -> str:
         """Why the settings are not known; empty if they are. Where no ConfigMap is followed, nothing is set."""
-        if self._task is None or self._informer.synced:
+        if not self._task.is_running or self._informer.synced:
             return self.problem
         return self.problem or f"ConfigMap {self._name} was not read yet"
 
@@ -145,19 +145,16 @@ class SettingsStore:
 
     async def wait_ended(self) -> NoReturn:
         """Wait until the informer ends by a defect, and raise `InformerEnded`."""
-        assert self._task is not None
-        await wait_informers_ended((self._task,))
+        await self._task.wait_ended()
 
     async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._informer.run(), name=f"informer of {self._name}")
+        await self._task.__aenter__()
         return self
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._task.__aexit__(exc_type, exc, traceback)
 
     def put(self, obj: JsonObject) -> None:
         """Take a version of the ConfigMap, unless it is older than the present one, as a watch's after an own write."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
 from types import TracebackType
@@ -11,7 +10,8 @@ from typing import Final, NoReturn, Self
 from dra_spawner import names
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi
-from dra_spawner.kube.informers import Informer, InformerSettings, InformerStatus, Resource, wait_informers_ended
+from dra_spawner.kube.informer_task import InformerTask
+from dra_spawner.kube.informers import Informer, InformerSettings, InformerStatus, Resource
 from dra_spawner.placeholders.planner.published_shapes import PublishedShapes, read_config_map
 from dra_spawner.simulator.claims import ObjectKey
 
@@ -53,7 +53,7 @@ class ShapesSource:
         self._on_change = on_change
         resource = Resource(_KIND, "v1", "configmaps", namespace, name)
         self._informer = Informer(api, resource, self, settings=settings)
-        self._task: asyncio.Task[None] | None = None
+        self._task = InformerTask(self._informer, name)
 
     @property
     def synced(self) -> bool:
@@ -91,19 +91,16 @@ class ShapesSource:
 
     async def wait_ended(self) -> NoReturn:
         """Wait until the informer ends by a defect, and raise `InformerEnded`."""
-        assert self._task is not None
-        await wait_informers_ended((self._task,))
+        await self._task.wait_ended()
 
     async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._informer.run(), name=f"informer of {self._name}")
+        await self._task.__aenter__()
         return self
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._task.__aexit__(exc_type, exc, traceback)
 
     def put(self, obj: JsonObject) -> None:
         """Take a new version of the ConfigMap."""

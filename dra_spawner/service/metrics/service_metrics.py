@@ -10,6 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from dra_spawner.kube.informers import InformerStatus
+from dra_spawner.owned_tasks import TASK_FAILURES
 from dra_spawner.service.context import Role, ServiceContext
 from dra_spawner.service.node_figures import ClassFigures
 
@@ -25,6 +26,7 @@ def register(context: ServiceContext) -> None:
     registry = context.registry
     for collector in (ProcessCollector, PlatformCollector, GCCollector):
         collector(registry=registry)
+    registry.register(TASK_FAILURES)
     registry.register(_ServiceCollector(context))
     registry.register(_DeviceCollector(context))
 

@@ -287,10 +287,8 @@ class GpuLedger:
                 dropped = await self.clean_up(api)
                 if dropped:
                     self._log.info("Freed cards of Intel GPUs of servers that are gone: %s", dropped)
-            except LedgerUnavailable as error:
+            except LedgerUnavailable as error:  # the next pass may work
                 self._log.warning("Could not look for stale assignments of Intel GPUs: %s", error)
-            except Exception:  # the next pass may work
-                self._log.exception("Could not look for stale assignments of Intel GPUs")
 
     async def clean_up(self, api: KubernetesApi) -> tuple[PodKey, ...]:
         """Read the pods again, and free the cards of servers without pods."""

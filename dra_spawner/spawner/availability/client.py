@@ -118,7 +118,7 @@ class AvailabilityClient:
     async def _answered(self, question: _Question, name: str, wait_seconds: float) -> AvailabilityView:
         is_open = question.task is not None and not question.task.done()
         if not is_open and self._now() >= question.next_at:
-            question.task = in_background(self._ask(question, name))
+            question.task = in_background(self._ask(question, name), "availability")
         if question.task is not None and not question.task.done():
             await asyncio.wait((question.task,), timeout=wait_seconds)
         now = self._now()

@@ -58,7 +58,7 @@ class ClaimReader:
         question = _Question(names, asyncio.get_running_loop().create_future())
         self._questions.append(question)
         if self._worker is None or self._worker.done():
-            self._worker = in_background(self._answer())
+            self._worker = in_background(self._answer(), "reading of claims")
         return await question.answer
 
     async def _answer(self) -> None:

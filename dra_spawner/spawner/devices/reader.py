@@ -15,10 +15,9 @@ from dra_spawner.dra.objects import DeviceClass, ResourceSlice
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.kube.discovery import is_absent
-from dra_spawner.owned_tasks import begin_task
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.offers import DeviceCatalog
-from dra_spawner.spawner.hub_wide import hub_wide
+from dra_spawner.spawner.hub_wide import hub_wide, in_background
 from dra_spawner.spawner.objects.api_objects import CLAIMS
 
 __all__ = ["NOW", "DeviceObjects", "DeviceReader", "KnownDevices", "Reading", "decoded", "device_reader", "readable"]
@@ -89,7 +88,7 @@ class Reading(Generic[T]):
     def begin(self) -> asyncio.Task[_Result[T]]:
         """Begin a reading, unless one is running. Its task raises no `KubernetesError`."""
         if self._task is None or self._task.done():
-            self._task = begin_task(self._run(), "reading of devices")
+            self._task = in_background(self._run(), "reading of devices")
         return self._task
 
     async def get(self, max_age_seconds: float) -> T:

@@ -126,7 +126,7 @@ def begin_checking(spawner: SpawnerSettings) -> None:
     _checks().facts = facts
     for sentence in unknown_rules(spawner.ignored_profile_rules):
         spawner.log.warning("ignored_profile_rules: %s", sentence)
-    in_background(_check_all(spawner, facts))
+    in_background(_check_all(spawner, facts), "check of profiles")
 
 
 async def _check_all(spawner: SpawnerSettings, facts: CheckedFacts) -> None:

@@ -175,7 +175,7 @@ class PodWatch(Step):
     def tell_place(self) -> asyncio.Task[None]:
         """Begin to tell the user which devices on which node the server has, once. The start does not wait for it."""
         if self._telling is None:
-            self._telling = in_background(self._tell_place(self._look() or self.seen))
+            self._telling = in_background(self._tell_place(self._look() or self.seen), "devices of a start")
         return self._telling
 
     async def _tell_place(self, pod: JsonObject) -> None:

@@ -201,7 +201,9 @@ def _give_back(spawner: SpawnerSettings, lease: _Lease) -> asyncio.Task[None]:
             )
             return True
 
-    return in_background(retry_until_done(release, f"give back the VLAN of {lease.server}", spawner.log))
+    return in_background(
+        retry_until_done(release, f"give back the VLAN of {lease.server}", spawner.log), "return of a VLAN"
+    )
 
 
 def leases_of(spawner: SpawnerSettings) -> VlanLeases:

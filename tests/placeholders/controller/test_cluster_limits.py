@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+from kubernetes_asyncio.client import ApiClient
+
 from dra_spawner.kube.api import KubernetesApi, resource_path
+from dra_spawner.kube.informers import Informer
 from dra_spawner.placeholders.controller.cluster_limits import ClusterLimits, maximum_reached
 from dra_spawner.simulator.pods import Pod
 from tests.cluster.access import SERVICE_ACCOUNT
 from tests.cluster.accounts import service_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest
+from tests.jumping_loop import let_pass, run_jumping
 from tests.polling import eventually
 
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
@@ -51,6 +57,30 @@ def test_which_events_say_that_a_maximum_is_reached() -> None:
 
 def test_a_long_message_is_cut() -> None:
     assert len(maximum_reached(event(message=MESSAGE * 1000), NOW)[1]) == 200
+
+
+def test_a_defect_of_a_reader_is_reported_and_the_reader_is_begun_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = {"quotas": 0, "events of the autoscaler": 0}
+
+    async def fail(name: str) -> None:
+        calls[name] += 1
+        raise RuntimeError("a planted defect")
+
+    monkeypatch.setattr(Informer, "run", lambda _: fail("quotas"))
+    monkeypatch.setattr(ClusterLimits, "read_events", lambda _: fail("events of the autoscaler"))
+
+    async def scene() -> None:
+        api = KubernetesApi(ApiClient.__new__(ApiClient))
+        limits = ClusterLimits(api, "users", priority_class="p", has_servers=True, pending=set[str], now=lambda: NOW)
+        async with limits:
+            await let_pass(10)
+            assert all(each >= 3 for each in calls.values()), calls
+            assert [each for each in limits.problems() if "planted" in each] == [
+                f"The task {name!r} has failed, and is begun again: RuntimeError: a planted defect" for name in calls
+            ]
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    run_jumping(scene())
 
 
 def limits_of(cluster: ClusterUnderTest, api: KubernetesApi, pending: set[str], changes: list[None]) -> ClusterLimits:
