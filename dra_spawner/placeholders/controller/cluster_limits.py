@@ -19,6 +19,7 @@ from dra_spawner.owned_tasks import OwnedTasks
 from dra_spawner.placeholders.planner.quotas import Quota, quota_of
 from dra_spawner.placeholders.planner.view import View
 from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.cluster_objects import Knowledge
 from dra_spawner.simulator.pods import Pod
 
 __all__ = ["ClusterLimits", "maximum_reached", "pending_uids"]
@@ -119,6 +120,11 @@ class ClusterLimits:
     def are_known(self) -> bool:
         """Whether the quotas were read."""
         return self._informer.synced
+
+    @property
+    def are_followed(self) -> bool:
+        """Whether the quotas are as the API server has them."""
+        return self._informer.knowledge is not Knowledge.UNKNOWN
 
     def no_scale_up(self, pod: Pod) -> str:
         """The autoscaler's message that no node is added for a pod, as a maximum is reached; empty if there is none."""

@@ -296,6 +296,7 @@ class Reconciler:
             version_of=self._version_of,
             no_scale_up=self.cluster_limits.no_scale_up if self.cluster_limits is not None else lambda pod: "",
             quotas=self.cluster_limits.quotas if self.cluster_limits is not None else (),
+            knows_quotas=self.cluster_limits is not None and self.cluster_limits.are_followed,
             awaited=self.expectations.awaited.values(),
             searches=self._searches,
         )

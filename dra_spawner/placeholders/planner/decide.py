@@ -88,7 +88,8 @@ def decide(view: View, policy: Policy, planner_state: PlannerState) -> Decisions
     """Decide one round.
 
     Users come first, without regard to budgets. Readiness, numbers and then rebalancing follow, within their budgets.
-    Nothing is decided on a view that is too old, or while the API fails.
+    Nothing is decided on a view that is too old, or while the API fails. While a kind is unknown a placeholder ends
+    only after its handover, or if it has failed; creations for the target are safe, as expectations count them.
 
     Parameters
     ----------
@@ -148,7 +149,7 @@ def decide(view: View, policy: Policy, planner_state: PlannerState) -> Decisions
     numbers = _for_devices(view, policy, planner_state, numbers)
     # Without all shapes it is unknown which nodes are for users.
     attraction: tuple[LabelNode, ...] = ()
-    if policy.is_complete:
+    if policy.is_complete and not view.unknown_kinds:
         attraction, planner_state = decide_attraction(view, policy, planner_state)
     draining, planner_state = decide_draining(view, policy, planner_state, busyness)
     evictions: tuple[DeletePlaceholder, ...] = ()
@@ -233,11 +234,16 @@ def _numbers(
     numbers = _unpaused(view, policy, numbers)
     wanted, denials = limited.within_quotas(numbers)
     outdated, denied, planner_state = decide_outdated(view, policy, planner_state, wanted, ending)
+    drained = evict_from_drained(view, policy, ending | _ended((*wanted, *outdated)))
+    if view.unknown_kinds:
+        # A pod may be gone, or have a node by now.
+        denied |= dict.fromkeys(sorted(_ended((*wanted, *outdated, *drained))), Hold.STALE)
+        wanted = tuple(each for each in wanted if isinstance(each, CreatePlaceholder) and not each.for_pending_pod)
+        outdated = drained = ()
     allowed, creations = planner_state.creations.allow(
         view, policy, _not_now(view, policy, wanted, keeps_free=keeps_free)
     )
     tokens = planner_state.tokens.refilled(policy.budget, view.now)
-    drained = evict_from_drained(view, policy, ending | _ended((*allowed, *outdated)))
     numbers, tokens, over_budget = _within_budget((*allowed, *outdated, *drained), tokens)
     planner_state = replace(planner_state, tokens=tokens, creations=creations)
     return numbers, planner_state, {**denied, **over_budget}, denials

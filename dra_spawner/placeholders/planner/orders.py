@@ -52,7 +52,9 @@ def _why_not(view: View, placeholder: Placeholder, server: str) -> str:
 
 
 def decide_orders(view: View, policy: Policy, ending: Collection[ObjectKey]) -> tuple[DeletePlaceholder, ...]:
-    """Deletions that are ordered and still possible."""
+    """Deletions that are ordered and still possible; they wait while a kind is unknown."""
+    if view.unknown_kinds:
+        return ()  # a reserved placeholder's server may be there by now
     return tuple(
         delete_placeholder(found.pod, found.state, Cause.EXPIRED if order.server else Cause.EVICTED, order.reason)
         for order in policy.orders

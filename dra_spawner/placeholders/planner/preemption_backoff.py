@@ -109,6 +109,8 @@ class PreemptionBackoff:
 
     def may_preempt(self, pod: Pod) -> bool:
         """Whether placeholders may be preempted for a pod, perhaps again."""
+        if self._view.unknown_kinds:
+            return False  # it may have a node by now, or fit
         last = self.preempted(pod)
         return last is None or not timedelta(0) <= self._view.now - last.at < last.waits(self._grace)
 

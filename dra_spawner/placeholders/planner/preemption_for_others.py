@@ -51,7 +51,7 @@ def decide_preemptions_for_others(
     before
         Preemptions for such servers, by uid of the pod.
     ending
-        Placeholders that end in this round for other reasons; then nothing is decided.
+        Placeholders that end in this round for other reasons; then nothing is decided, as while a kind is unknown.
 
     Returns
     -------
@@ -61,7 +61,7 @@ def decide_preemptions_for_others(
     pending = view.pending_servers_of_others
     uids = {pod.uid for pod in pending}
     records = {uid: each for uid, each in before.items() if uid in uids}
-    if ending or has_preemption_for_others(view, policy, records):
+    if ending or view.unknown_kinds or has_preemption_for_others(view, policy, records):
         return (), records
     free = [each for each in view.placeholders.values() if each.is_free]
     due = [pod for pod in pending if _is_due(view, policy, pod, records.get(pod.uid))]

@@ -97,6 +97,8 @@ def decide_quota_preemption(
 ) -> tuple[DeletePlaceholder, ...]:
     """Delete as few placeholders as free capacity for users' servers; none where that does not help.
 
+    None either while the quotas or a kind cannot be followed: they would show no effect of a deletion.
+
     Parameters
     ----------
     needing
@@ -106,7 +108,7 @@ def decide_quota_preemption(
     ended
         As of `ended_placeholders`, for these, too.
     """
-    if not view.quotas:
+    if not view.quotas or not view.knows_quotas or view.unknown_kinds:
         return ()
     needs = QuotaNeeds(view, policy)
     preemption = _QuotaPreemption(needs, view.quotas, _candidates(view, policy, needing, ending))

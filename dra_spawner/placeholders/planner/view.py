@@ -136,6 +136,8 @@ class View:
         The autoscaler's message that a pending pod gets no node, as a maximum is reached; empty if there is none.
     quotas
         ResourceQuotas of the placeholders' namespace.
+    knows_quotas
+        Whether their changes are followed.
     awaited
         Servers whose pods may be there already.
     problem
@@ -160,6 +162,7 @@ class View:
         version_of: Callable[[Kind, ObjectKey], str] = lambda kind, key: "",
         no_scale_up: Callable[[Pod], str] = lambda pod: "",
         quotas: tuple[Quota, ...] = (),
+        knows_quotas: bool = True,
         awaited: Iterable[AwaitedServer] = (),
         searches: SearchLedger | None = None,
     ) -> None:
@@ -171,6 +174,7 @@ class View:
         self.version_of = version_of
         self.no_scale_up = no_scale_up
         self.quotas = quotas
+        self.knows_quotas = knows_quotas
         self.now = now
         self.stale = stale
         self._knowledge = knowledge

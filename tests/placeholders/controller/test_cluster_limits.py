@@ -75,6 +75,7 @@ def test_a_defect_of_a_reader_is_reported_and_the_reader_is_begun_again(monkeypa
         async with limits:
             await let_pass(10)
             assert all(each >= 3 for each in calls.values()), calls
+            assert not limits.are_followed
             assert [each for each in limits.problems() if "planted" in each] == [
                 f"The task {name!r} has failed, and is begun again: RuntimeError: a planted defect" for name in calls
             ]
@@ -139,6 +140,7 @@ async def test_quotas_are_followed(real_cluster: ClusterUnderTest) -> None:
     ):
         await eventually(lambda: bool(limits.quotas) and limits.quotas[0].left["pods"] > 0, "it is counted")
         (found,) = limits.quotas
+        assert limits.are_followed
         assert (found.name, found.left) == ("users", {"pods": 3 * 10**9, "requests.cpu": 2 * 10**9})
         await cluster.admin.delete(resource_path("v1", "resourcequotas", cluster.namespace, "users"))
         await eventually(lambda: not limits.quotas, "it is gone")
@@ -162,4 +164,5 @@ async def test_missing_rights_are_reported_and_nothing_is_limited(real_cluster: 
             == f"a maximum of the autoscaler is not recognised: its account lacks the rule {rule} {cluster.namespace}"
         )
         assert SERVICE_ACCOUNT in quotas
+        assert not limits.are_followed
         assert limits.quotas == ()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+from aiohttp import web
+
 from dra_spawner.kube.api import KubernetesApi, resource_path
 from dra_spawner.placeholders.controller.executor import ActionExecutor
 from dra_spawner.placeholders.controller.expectations import Expectations
@@ -11,7 +14,7 @@ from dra_spawner.placeholders.planner.policy import ReplicaRange
 from dra_spawner.placeholders.planner.view import newest_first
 from dra_spawner.simulator.claims import ObjectKey
 from tests.cluster.accounts import service_kubeconfig
-from tests.cluster.fault_proxy import Fault
+from tests.cluster.fault_proxy import FaultProxy
 from tests.cluster.under_test import ClusterUnderTest
 from tests.placeholders.controller.objects import claim_spec, node, prepare, shape
 from tests.placeholders.controller.world import PlaceholderWorld, at_work
@@ -39,7 +42,9 @@ async def test_a_claim_of_the_same_name_that_came_after_it_stays(cluster: Cluste
         assert left == []
 
 
-async def test_a_surplus_placeholder_that_the_scheduler_has_just_placed_stays(cluster: ClusterUnderTest) -> None:
+async def test_a_surplus_placeholder_that_the_scheduler_has_just_placed_stays(
+    cluster: ClusterUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await prepare(cluster, *node("node-a"))
     await cluster.admin.patch(resource_path("v1", "nodes", name="node-a"), {"spec": {"unschedulable": True}})
     async with cluster.fault_proxy() as proxy:
@@ -49,16 +54,20 @@ async def test_a_surplus_placeholder_that_the_scheduler_has_just_placed_stays(cl
             first, second = sorted(world.reconciler.view().placeholders.values(), key=newest_first)
             assert first.is_pending
             assert second.is_pending
-            # The service does not see that the first one gets a node.
-            proxy.fail(Fault.refuse(), verb="watch", resource="pods", times=None)
-            proxy.cut()
-            await bind(cluster, first.pod.name, "node-a")
+            pass_on = FaultProxy.pass_on
+
+            async def bind_before(of: FaultProxy, request: web.Request, body: bytes) -> web.StreamResponse:
+                """The service does not see that the first one gets a node before its deletion arrives."""
+                if (request.method, request.path) == ("DELETE", cluster.path("pods", first.pod.name)):
+                    await bind(cluster, first.pod.name, "node-a")
+                return await pass_on(of, request, body)
+
+            monkeypatch.setattr(FaultProxy, "pass_on", bind_before)
             world.set_replicas(PLAIN, 1, 1)
             await world.until(lambda: str(first.key) in deletions(world), what="the first one would go")
             assert "the placeholder has changed since the decision" in deletions(world)[str(first.key)]
             # A change of the placeholder does not count as a failure.
             assert world.reconciler.problems() == ()
-            proxy.heal()
             await world.until(lambda: str(second.key) in deletions(world), what="it is decided again")
             await world.until(lambda: [*world.reconciler.view().placeholders] == [first.key], what="the other one goes")
             assert deletions(world)[str(second.key)] == "done"

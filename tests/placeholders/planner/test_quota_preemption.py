@@ -379,3 +379,16 @@ def admits(world: World, claims: Mapping[str, Json]) -> bool:
         not each.shortage(needed_amounts(user_shape(claims), view, each, for_server=True), kept={})
         for each in view.quotas
     )
+
+
+def test_old_figures_of_a_quota_end_no_placeholder() -> None:
+    """While the quota cannot be followed it never shows that a placeholder has ended, so all of them would go."""
+    world = full((GPU, 6, 6))
+    known = quota_of(quota({"pods": "6"}, {"pods": "6"}), PRIORITY_CLASS)
+    world.quotas = lambda: (known,)
+    world.knows_quotas = False
+    world.run(minutes=2, every_seconds=1)
+    assert world.number(GPU) == 6
+    world.knows_quotas = True
+    again(world)
+    assert world.number(GPU) == 5

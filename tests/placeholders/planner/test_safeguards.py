@@ -8,17 +8,22 @@ from datetime import timedelta
 
 import pytest
 
+from dra_spawner import names
 from dra_spawner.placeholders.lifecycle import Cause
-from dra_spawner.placeholders.planner.actions import DeletePlaceholder, Hold
+from dra_spawner.placeholders.planner.actions import Action, CreatePlaceholder, DeletePlaceholder, Hold
 from dra_spawner.placeholders.planner.decide import decide
-from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
+from dra_spawner.placeholders.planner.policy import DeletionOrder, Policy, ReplicaRange
+from dra_spawner.placeholders.planner.quotas import quota_of
 from dra_spawner.placeholders.planner.rebalancing import should_rebalance
 from dra_spawner.placeholders.planner.safeguards import hold_reason, safeguard_of
 from dra_spawner.placeholders.planner.token_bucket import Tokens
 from dra_spawner.placeholders.planner.view import View
+from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind, Knowledge
-from tests.placeholders.planner.objects import NAMESPACE, PLAIN, user_shape
-from tests.placeholders.planner.world import World
+from tests.all_of_them import all_of_them
+from tests.placeholders.planner.counted_quota import PRIORITY_CLASS, quota
+from tests.placeholders.planner.objects import GPU, NAMESPACE, PLAIN, gpu_claim, user_shape
+from tests.placeholders.planner.world import World, hub, policy_for
 from tests.presence import present
 
 HUGE = user_shape(cpu="1000")
@@ -103,6 +108,86 @@ def test_while_a_kind_cannot_be_followed_nothing_is_evicted_and_placements_go_on
         assert hold_reason(view, world.policy) == ""
         absent = View(world.snapshot, world.now, namespaces={NAMESPACE}, knowledge={kind: Knowledge.ABSENT})
         assert safeguard_of(absent, world.policy) is None, "no placeholder has a claim"
+
+
+def surplus(world: World) -> None:
+    world.set_replicas(GPU, 1, 1)
+
+
+def outdated(world: World) -> None:
+    world.policy = policy_for((PLAIN, 0, 1))
+
+
+def user_without_node(world: World) -> None:
+    world.policy = policy_for((GPU, 3, 3), (HUGE, 0, 1))
+    world.user("ada", cpu="1000", labels={names.SHAPE: HUGE.id})
+
+
+def user_without_device(world: World) -> None:
+    world.user("ada", {"gpu": gpu_claim(count=2)})
+
+
+def user_of_another_hub(world: World) -> None:
+    world.user("ada", {"gpu": gpu_claim(count=2)}, namespace="hub-b")
+    world.pass_time(seconds=10)
+
+
+def eviction(world: World) -> None:
+    pod = world.warm(GPU)[0].pod
+    world.policy = replace(world.policy, orders=(DeletionOrder(ObjectKey.of(pod), pod.uid, "", "a person"),))
+
+
+def release(world: World) -> None:
+    pod = world.warm(GPU)[0]
+    world.reserve(pod.claims[0], "ada")
+    world.policy = replace(world.policy, orders=(DeletionOrder(pod.key, pod.pod.uid, "ada", "a person"),))
+
+
+def drained(world: World) -> None:
+    world.policy = replace(world.policy, drained={"a": "a person"})
+
+
+def filled_quota(world: World) -> None:
+    world.quotas = lambda: (quota_of(quota({"pods": "3"}, {"pods": "3"}), PRIORITY_CLASS),)
+
+
+def effects(world: World, seconds: int) -> set[Cause | type[Action]]:
+    """What rounds do with placeholders, one each second, while the scheduler does nothing."""
+    world.log.clear()
+    for _ in range(seconds):
+        world.decide()
+        world.pass_time(seconds=1)
+    found = [each for _, each in world.log if isinstance(each, CreatePlaceholder | DeletePlaceholder)]
+    return {each.cause if isinstance(each, DeletePlaceholder) else type(each) for each in found}
+
+
+@all_of_them(
+    "bring_about, effect",
+    [
+        (surplus, Cause.SURPLUS),
+        (outdated, Cause.OUTDATED),
+        (user_without_node, CreatePlaceholder),
+        (user_without_device, Cause.PREEMPTED),
+        (user_of_another_hub, Cause.PREEMPTED),
+        (eviction, Cause.EVICTED),
+        (release, Cause.EXPIRED),
+        (drained, Cause.DRAIN),
+        (filled_quota, Cause.QUOTA),
+    ],
+)
+def test_while_a_kind_cannot_be_followed_no_placeholder_ends_and_none_comes_for_a_server(
+    bring_about: Callable[[World], None], effect: Cause | type[Action]
+) -> None:
+    """What would be decided waits until all is known, and is decided then."""
+    for kind in (*Kind, None):
+        world = hub((GPU, 3, 3), nodes=("a",), gpus=4)
+        bring_about(world)
+        world.knowledge = {kind: Knowledge.UNKNOWN} if kind is not None else {}
+        world.knows_quotas = kind is not None or bring_about is not filled_quota
+        if kind is not None or bring_about is filled_quota:
+            assert effects(world, 8) == set(), kind
+        world.knowledge, world.knows_quotas = {}, True
+        assert effect in effects(world, 8), kind
 
 
 def test_placeholders_are_evicted_one_after_the_other(world: World) -> None:

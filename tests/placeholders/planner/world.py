@@ -47,6 +47,7 @@ from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.placeholders.planner.view import AwaitedServer, Placeholder, Reservation, View
 from dra_spawner.profiles.drivers import drivers_prepare_for
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
+from dra_spawner.simulator.cluster_objects import Kind, Knowledge
 from dra_spawner.simulator.pods import Pod
 from tests.placeholders.planner.objects import NAMESPACE
 from tests.placeholders.planner.simulated_cluster import START, SimulatedCluster
@@ -100,6 +101,8 @@ class HubService:
         self.problem = ""
         self.reserved: dict[ObjectKey, Reservation] = {}
         self.stale = timedelta(0)
+        self.knowledge: Mapping[Kind, Knowledge] = {}
+        self.knows_quotas = True
         self.quotas: Callable[[], tuple[Quota, ...]] = lambda: ()
         self.awaited: list[AwaitedServer] = []
         self.no_node: dict[str, str] = {}
@@ -125,12 +128,14 @@ class HubService:
             self.cluster.now,
             namespaces=self.namespaces,
             stale=self.stale,
+            knowledge=self.knowledge,
             problem=self.problem,
             reserved=self.reserved,
             index=index or self.index,
             scheduler_message=lambda pod: self.cluster.refused.get(pod.name, ""),
             no_scale_up=lambda pod: self.no_node.get(pod.uid, ""),
             quotas=self.quotas(),
+            knows_quotas=self.knows_quotas,
             awaited=self.awaited,
             searches=self.searches,
         )
