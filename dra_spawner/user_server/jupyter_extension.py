@@ -5,7 +5,6 @@ The panel cannot ask the hub itself, as the server's token must not reach the br
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
 from typing import Any, Final
@@ -15,6 +14,7 @@ from jupyter_server.utils import url_path_join
 from tornado import web
 
 from dra_spawner import names
+from dra_spawner.thread_turns import ThreadTurns
 from dra_spawner.user_server.own_devices import devices_of_server, is_hub_server
 from dra_spawner.user_server.shown_devices import ShownDevices
 
@@ -29,15 +29,15 @@ class _LastAnswer:
     """The devices, asked for by one page at a time."""
 
     def __init__(self) -> None:
-        self._lock = asyncio.Lock()
+        self._turns = ThreadTurns()
         self._found: ShownDevices | None = None
         self._asked_at = 0.0
 
     async def get(self) -> ShownDevices:
-        async with self._lock:
+        async with self._turns.turn() as turn:
             if self._found is None or time.monotonic() - self._asked_at > _LONGEST_AGE_SECONDS:
                 self._asked_at = time.monotonic()
-                self._found = await asyncio.to_thread(devices_of_server, os.environ)
+                self._found = await turn.run(devices_of_server, os.environ)
             return self._found
 
 

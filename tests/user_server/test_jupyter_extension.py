@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib
 import json
+import threading
 import tomllib
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import dra_spawner
+from tests.polling import eventually
 
 PACKAGE = Path(dra_spawner.__file__).parent / "user_server"
 SHARED = {
@@ -33,6 +38,34 @@ def test_the_server_can_load_the_extension():
     (name,) = read("jupyter_server_config.json")["ServerApp"]["jpserver_extensions"]
     assert name == "dra_spawner.user_server.jupyter_extension"
     assert utils.validate_extension(name)
+
+
+async def test_after_a_page_is_gone_the_next_one_waits_for_its_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("jupyter_server")
+    extension = importlib.import_module("dra_spawner.user_server.jupyter_extension")
+    asked, goes_on, at_work = list[int](), threading.Event(), Counter[str]()
+
+    def ask(_: object) -> str:
+        at_work["now"] += 1
+        at_work["most"] = max(at_work["most"], at_work["now"])
+        asked.append(len(asked) + 1)
+        goes_on.wait()
+        at_work["now"] -= 1
+        return f"answer {len(asked)}"
+
+    monkeypatch.setattr(extension, "devices_of_server", ask)
+    last = extension._LastAnswer()
+    gone = asyncio.ensure_future(last.get())
+    await eventually(lambda: bool(asked), "it asks")
+    gone.cancel()
+    await asyncio.wait((gone,))
+    pages = [asyncio.ensure_future(last.get()) for _ in range(2)]
+    await asyncio.wait(pages, timeout=0.05)
+    under_way = [*asked]
+    goes_on.set()  # also where the assertion fails
+    assert under_way == [1], "the first question is under way"
+    assert await asyncio.gather(*pages) == ["answer 2", "answer 2"]
+    assert at_work["most"] == 1
 
 
 def test_the_panel_is_the_file_that_its_description_names():
