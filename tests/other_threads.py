@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from types import FrameType, FunctionType
+from types import FrameType
 from typing import Any, TypeVar
 
 __all__ = ["results_at_each_step"]
@@ -13,7 +13,7 @@ __all__ = ["results_at_each_step"]
 T = TypeVar("T")
 
 
-def results_at_each_step(function: FunctionType, call: Callable[[], T], other: Callable[[], object]) -> Iterator[T]:
+def results_at_each_step(function: Any, call: Callable[[], T], other: Callable[[], object]) -> Iterator[T]:
     """The results of a call, each with the other thread's work at one more step of `function`; the order is not left to chance."""
     step = 0
     while True:
@@ -24,7 +24,7 @@ def results_at_each_step(function: FunctionType, call: Callable[[], T], other: C
         step += 1
 
 
-def _result(function: FunctionType, call: Callable[[], T], other: Callable[[], object], step: int) -> tuple[T, bool]:
+def _result(function: Any, call: Callable[[], T], other: Callable[[], object], step: int) -> tuple[T, bool]:
     steps_left, was_reached = step, False
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:

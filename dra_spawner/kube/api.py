@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import unquote
 from weakref import WeakKeyDictionary
 
 import aiohttp
@@ -132,10 +133,15 @@ class KubernetesApi:
         await self.close()
 
     async def get(self, path: str, *, params: Params | None = None, timeout_seconds: float | None = None) -> JsonObject:
-        """Read one object, or any other JSON that answers a GET."""
-        return await self.connection.read_json(
-            ApiRequest("get", "GET", path, params=params, timeout_seconds=timeout_seconds)
-        )
+        """Read one object, or any other JSON that answers a GET.
+
+        JSON of a proxy instead of the object is an error, so that it does not count as an object without content.
+        """
+        request = ApiRequest("get", "GET", path, params=params, timeout_seconds=timeout_seconds)
+        found = await self.connection.read_json(request)
+        if request.target.name and _name_in(found) != unquote(request.target.name):
+            raise _bad_answer(request.target, f"the answer is another object (kind {found.get('kind')!s:.100})")
+        return found
 
     async def get_text(self, path: str, *, params: Params | None = None, timeout_seconds: float | None = None) -> str:
         """Read text, for example ``pods/log`` or ``/readyz``."""
@@ -392,13 +398,27 @@ def _checked_version(path: str, page: JsonObject, newest: str) -> str:
         If it is no list, as a proxy's JSON, or older than `newest`: it must not count as a collection without objects.
     """
     target, kind, metadata = RequestTarget.from_path("list", path), page.get("kind"), page.setdefault("metadata", {})
-    is_list = kind is None or (isinstance(kind, str) and kind.endswith("List"))
-    if not is_list or not isinstance(page.get("items"), list) or not isinstance(metadata, dict):
+    if not _is_list_of(kind, path) or not isinstance(page.get("items"), list) or not isinstance(metadata, dict):
         raise _bad_answer(target, f"the answer is no list of objects (kind {kind!s:.100})")
     version = str(metadata.get("resourceVersion") or "")
     if is_older(version, newest):
         raise _bad_answer(target, OLDER_STATE.format(version=version, newest=newest))
     return version
+
+
+def _is_list_of(kind: object, path: str) -> bool:
+    """Whether an answer of this kind can be the collection of a path. Names of built-in kinds are regular."""
+    if kind in (None, "List"):
+        return True
+    stem, end = str(kind)[:-4].lower(), str(kind)[-4:]
+    parts = path.strip("/").split("/")
+    is_built_in = parts[0] == "api" or "." not in parts[1] or (parts[1].endswith(".k8s.io") and ".x-" not in parts[1])
+    return end == "List" and (not is_built_in or parts[-1].startswith(stem[:-1]))
+
+
+def _name_in(found: JsonObject) -> object:
+    metadata = found.get("metadata")
+    return metadata.get("name") if isinstance(metadata, dict) else None
 
 
 def _bad_answer(target: RequestTarget, message: str) -> KubernetesError:

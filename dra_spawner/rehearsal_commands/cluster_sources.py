@@ -120,6 +120,8 @@ async def cluster_of_api(api: KubernetesApi, namespace: str, config_map: str, pr
             # A cluster without Dynamic Resource Allocation does not serve these kinds.
             if not (kind in DEVICE_KINDS and await _is_unserved(api, error, resource.group_version, resource.plural)):
                 raise
+    if not any(each["kind"] == Kind.NODE for each in objects) and any(_is_bound(each) for each in objects):
+        raise InputError("the cluster", 0, "", "has pods on nodes, and lists no node: try again in a minute")
     progress.show("reading profiles")
     selector = f"metadata.name={config_map}"
     if namespace:
@@ -138,6 +140,10 @@ async def cluster_of_api(api: KubernetesApi, namespace: str, config_map: str, pr
         elif not await _is_unserved(api, error, "v1", "resourcequotas"):  # the embedded cluster has none
             raise
     return ReadCluster(read.objects, read.namespace, read.published, _quotas(quotas, "the cluster"), tuple(notes))
+
+
+def _is_bound(obj: JsonObject) -> bool:
+    return obj["kind"] == Kind.POD and bool((obj.get("spec") or {}).get("nodeName"))
 
 
 async def _is_unserved(api: KubernetesApi, error: KubernetesError, group_version: str, plural: str) -> bool:

@@ -112,15 +112,10 @@ class Survey:
         """
         kinds = await self._kinds()
         try:
-            pods = await self._list(PODS, FoundPod.of)
+            pods = await self._pods()
         except KubernetesError as error:
             self._failures.note(error)
             return None
-        pods = [
-            pod
-            for pod in pods
-            if pod.found.is_placeholder or pod.found.is_chart_test or pod.is_marked or pod.claims or pod.templates
-        ]
         if any(pod.claims for pod in pods) and not any(kind.plural == "resourceclaims" for kind in kinds):
             self._failures.sentences.append(
                 "Pods have ResourceClaims, but the API server does not serve that kind at present: run uninstall again."
@@ -133,6 +128,12 @@ class Survey:
             self._all(self._list(kind, FoundObject.of, label_selector=_OURS) for kind in labelled),
             self._all(self._by_hand(kind) for kind in by_hand),
         )
+        try:
+            # What is not in use is missing from two lists: the first one may be an old state.
+            pods = [*{pod.found.uid: pod for pod in (*pods, *await self._pods())}.values()]
+        except KubernetesError as error:
+            self._failures.note(error)
+            return None
         ours = {found.uid for found in objects}
         return SurveyedObjects(
             pods=tuple(pods),
@@ -141,6 +142,14 @@ class Survey:
             leases=tuple(leases),
             administrators=tuple(found for found in administrators if found.uid not in ours),
         )
+
+    async def _pods(self) -> list[FoundPod]:
+        """Placeholders, servers, and other pods that may use an object."""
+        return [
+            pod
+            for pod in await self._list(PODS, FoundPod.of)
+            if pod.found.is_placeholder or pod.found.is_chart_test or pod.is_marked or pod.claims or pod.templates
+        ]
 
     async def leases(self, *, everywhere: bool = False) -> list[FoundLease]:
         """The services' Leases, of all namespaces if the account may read them."""

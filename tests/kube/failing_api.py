@@ -87,7 +87,7 @@ class FailingApi(KubernetesApi):
     Attributes
     ----------
     failures
-        By plural: how the next lists and watches fail.
+        By plural: how the next lists and watches fail. By ``plural/name``: how the next reads of an object fail.
     writes
         Writes that came, as ``verb path``.
     met
@@ -119,6 +119,8 @@ class FailingApi(KubernetesApi):
             return document
         kind, namespace, name = self._target(request)
         if name:
+            if self.failures[each := f"{kind.plural}/{name}"]:
+                await self._fail(request, self.failures[each].popleft(), kind)
             return self._body(request, lambda: self.store.get(kind, namespace, name))
         if self.failures[kind.plural]:
             await self._fail(request, self.failures[kind.plural].popleft(), kind)
@@ -141,8 +143,13 @@ class FailingApi(KubernetesApi):
 
     def wrong_list(self, failure: Failure, request: ApiRequest) -> bytes:
         """The body of a list that is not the truth."""
+        _, _, name = self._target(request)
         truth = self.list_answer(request)
         found = json.loads(truth)
+        if name and failure in (Failure.OTHER_KIND, Failure.EMPTY, Failure.SAME, Failure.OLD):
+            # Of a proxy, or of a replica that is behind.
+            found["items"], kind = [], "ConfigMap" if failure is Failure.OTHER_KIND else None
+            return json.dumps({"kind": kind, "metadata": {}} if kind else found).encode()
         match failure:
             case Failure.HTML:
                 return b"<html>Be right back</html>"
@@ -237,6 +244,13 @@ class FailingApi(KubernetesApi):
         if request.verb == "patch" and name:
             kind_of_patch = request.headers["Content-Type"]
             return self._body(request, lambda: self.store.patch(kind, namespace, name, request.body, kind_of_patch))
+        if request.verb == "replace" and name:
+            return self._body(
+                request,
+                lambda: self.store.update(
+                    kind, {**request.body, "metadata": {"namespace": namespace, **request.body["metadata"]}}
+                ),
+            )
         if request.verb == "create" and kind.kind != "Event":
             return self._body(request, lambda: self.store.create(kind, request.body, namespace))
         raise error_from_response(request.target, 503, b"no more of these (a test)")

@@ -120,7 +120,7 @@ class VlanLeases:
         async def take(leases: Leases) -> tuple[int | VlanRefused, Leases]:
             found = assign(leases, policy, name, server, start, until)
             if isinstance(found, VlanRefused) and found.reason in (VlanRefusal.EXHAUSTED, VlanRefusal.BUSY):
-                leases = reconcile(leases, await self._pods(), self._now())
+                leases = reconcile(leases, await self._pods(_of_servers(leases)), self._now())
                 found = assign(leases, policy, name, server, start, until)
             if isinstance(found, VlanAssignment):
                 return found.vlan, found.leases
@@ -141,7 +141,7 @@ class VlanLeases:
             without = release(leases, server, start, ())
             if without == leases:
                 return True, leases
-            after = release(leases, server, start, await self._pods())
+            after = release(leases, server, start, await self._pods({server}))
             return after == without, after
 
         return await self._change(give_back, create=False)
@@ -150,7 +150,7 @@ class VlanLeases:
         """Compare the list with the pods: free VLANs that a killed hub has left, and add missing entries."""
 
         async def compare(leases: Leases) -> tuple[Reconciled, Leases]:
-            after = reconcile(leases, await self._pods(), self._now())
+            after = reconcile(leases, await self._pods(_of_servers(leases)), self._now())
             gone, new = _servers(leases) - _servers(after), _servers(after) - _servers(leases)
             return Reconciled(tuple(sorted(gone)), tuple(sorted(new)), contested(after, leases)), after
 
@@ -175,7 +175,7 @@ class VlanLeases:
         found = await self._read()
         if found is None:
             # The ConfigMap is new, or was removed while servers run.
-            before = reconcile({}, await self._pods(), self._now())
+            before = reconcile({}, await self._pods(()), self._now())
         else:
             before = leases_from_data(found.get("data"))
         answer, after = await decide(before)
@@ -207,7 +207,12 @@ class VlanLeases:
         }
         await self._api.create(resource_path("v1", "configmaps", self.namespace), body)
 
-    async def _pods(self) -> tuple[VlanPod, ...]:
+    async def _pods(self, servers: Collection[str]) -> tuple[VlanPod, ...]:
+        """Pods in a VLAN. One of these servers is gone if two lists lack its pod: the first may be an old state."""
+        pods = await self._listed_pods()
+        return pods if {each.server for each in pods}.issuperset(servers) else await self._listed_pods()
+
+    async def _listed_pods(self) -> tuple[VlanPod, ...]:
         answer = await self._api.list(resource_path("v1", "pods", self.pods_namespace), label_selector=names.VLAN)
         items = answer["items"]
         own = await own_namespaces(self._api, self.namespace) if self.pods_namespace is None and items else None
@@ -239,6 +244,10 @@ def vlan_pods(pods: Collection[JsonObject], own: Collection[str] | None = None) 
             is_own = own is None or metadata["namespace"] in own
             found.append(VlanPod(int(vlan), owner, server, annotations.get(names.VLAN_LEASE, ""), is_own))
     return tuple(found)
+
+
+def _of_servers(leases: Leases) -> set[str]:
+    return {holder.server for holders in leases.values() for holder in holders if holder.server}
 
 
 def _servers(leases: Leases) -> set[str]:
