@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -122,6 +122,8 @@ class DoctorFacts:
         Pods in `namespace`.
     server_namespaces
         Namespaces with users' servers.
+    labels_of_namespaces
+        Labels of each namespace; None if they were not read, as where no user has a namespace.
     control_plane
         Pods of the control plane; empty where the provider hides them.
     lease
@@ -155,6 +157,7 @@ class DoctorFacts:
     nodes: tuple[JsonObject, ...] | None = None
     hub_namespace_pods: tuple[JsonObject, ...] | None = None
     server_namespaces: frozenset[str] | None = None
+    labels_of_namespaces: Mapping[str, Mapping[str, str]] | None = None
     control_plane: tuple[JsonObject, ...] | None = None
     deployments: tuple[JsonObject, ...] | None = None
     daemon_sets: tuple[JsonObject, ...] | None = None
@@ -174,3 +177,13 @@ class DoctorFacts:
     clocks: Mapping[str, float] = field(default_factory=dict)
     now: float = 0.0
     unseen: tuple[Unseen, ...] = ()
+
+
+def of_users(namespace: str, names_of_all: Iterable[str]) -> tuple[str, ...]:
+    """Namespaces whose names begin as those of a hub's users; they may be of another hub whose name begins alike."""
+    return tuple(sorted(each for each in names_of_all if each.startswith(f"{namespace}-")))
+
+
+def has_strange_servers(namespace: str, server_namespaces: Iterable[str] | None) -> bool:
+    """Whether servers run in namespaces whose names begin as those of a hub's users."""
+    return bool(of_users(namespace, server_namespaces or ()))

@@ -24,10 +24,11 @@ from dra_spawner.doctor.facts import (
     RightAnswer,
     ServiceSettings,
     Unseen,
+    has_strange_servers,
 )
 from dra_spawner.doctor.installation import addresses_of, json_object, settings_of
 from dra_spawner.doctor.needed_rights import needed_rights
-from dra_spawner.doctor.objects import hub_deployment, name_of, pod_spec, service_deployment
+from dra_spawner.doctor.objects import hub_deployment, labels_of, name_of, pod_spec, service_deployment
 from dra_spawner.dra.objects import DeviceClass, ObjectError, ResourceSlice
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
@@ -171,6 +172,11 @@ class DoctorReader:
                 self._note_api_clock(),
             ),
         )
+        server_namespaces = frozenset(map(_namespace_of, servers)) if servers is not None else None
+        has_user_namespaces = (settings is not None and settings.user_namespaces) or has_strange_servers(
+            namespace, server_namespaces
+        )
+        namespaces = await self._list("The namespaces", "v1", "namespaces") if has_user_namespaces else None
         self._progress("asking hub and service")
         hub_url, service_url = questions.hub_url, questions.service_url
         if questions.is_in_cluster and questions.own_account is None and not (hub_url or service_url):
@@ -192,7 +198,8 @@ class DoctorReader:
             claims=await asyncio.to_thread(self._decoded, claims, TrackedClaim.from_json),
             nodes=nodes,
             hub_namespace_pods=pods,
-            server_namespaces=frozenset(map(_namespace_of, servers)) if servers is not None else None,
+            server_namespaces=server_namespaces,
+            labels_of_namespaces={name_of(each): labels_of(each) for each in namespaces} if namespaces else None,
             control_plane=control_plane,
             deployments=deployments,
             daemon_sets=daemon_sets,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dra_spawner import names
 from dra_spawner.doctor.examination import ALL_RULES, examine, report_json
 from dra_spawner.doctor.facts import Account, DoctorFacts, HttpAnswer, NeededRight, RightAnswer, ServiceSettings, Unseen
 from dra_spawner.doctor.findings import Severity
@@ -43,6 +44,7 @@ SCHEDULER = {"component": "user-scheduler"}
 CLAIMS = [{"name": "gpu", "resourceClaimName": "c"}]
 BLOCKS = policy("blocks", HUB_LABELS, egress=[{"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]}])
 CNP, ANP = "CiliumNetworkPolicy", "AdminNetworkPolicy"
+LABELLED = {names.HUB_NAMESPACE: NAMESPACE, names.POD_SECURITY: "baseline"}
 READY = {"ready": True, "role": "leader", "reasons": []}
 
 
@@ -126,6 +128,8 @@ CASES = [
     Case("puller-skips-nodes", "warning", {"nodes": (node("node-a", TAINT),), "daemon_sets": (workload("continuous-image-puller", PULLER),)}, {"nodes": (node("node-a", TAINT),), "daemon_sets": (workload("continuous-image-puller", PULLER, tolerations=({"key": "nvidia.com/gpu", "operator": "Exists"},)),)}, "nvidia.com/gpu=present:NoSchedule", "extraTolerations"),
     Case("two-placeholders", "warning", {"hub_namespace_pods": (pod("user-placeholder-0", {"component": "user-placeholder"}),)}, {"hub_namespace_pods": (pod("p", {"component": "user-placeholder", "app.kubernetes.io/managed-by": "dra-spawner"}),)}, "The chart's own placeholders", "userPlaceholder: {enabled: false}"),
     Case("shapes-config-map", "error", {"shapes_config_maps": frozenset({"mine"})}, {"shapes_config_maps": None}, "in ConfigMap mine, and the service reads dra-spawner-shapes", "shapes_config_map: mine"),
+    Case("namespace-labels", "warning", {"labels_of_namespaces": {"jupyterhub-ada": {}, "jupyterhub": {}}}, {"labels_of_namespaces": {"jupyterhub": {}, "another-hub": {}, "jupyterhub-ada": LABELLED}}, "1 namespaces have no label of a hub", "hub.jupyter.org/hub-namespace=jupyterhub pod-security.kubernetes.io/enforce=baseline"),
+    Case("namespace-labels", "warning", {"labels_of_namespaces": {"of-eve": {names.HUB_NAMESPACE: NAMESPACE}}}, {"labels_of_namespaces": {"jupyterhub-b-ada": {names.HUB_NAMESPACE: "jupyterhub-b"}}}, "have no Pod Security Standard: of-eve", "kubectl label namespaces of-eve pod-security"),
     Case("user-namespaces", "warning", {"server_namespaces": frozenset({"jupyterhub-ada"})}, {"server_namespaces": frozenset({"another-hub"})}, "run in namespace jupyterhub-ada", "userNamespaces: true"),
     Case("priority-class", "error", {"priority_classes": frozenset()}, {"priority_classes": None}, "placeholders does not exist", "priorityClass"),
 ]  # fmt: skip

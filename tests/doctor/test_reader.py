@@ -25,12 +25,16 @@ async def configure(cluster: ClusterUnderTest, text: str) -> None:
 
 
 async def test_settings_are_those_of_the_chart(embedded_cluster: ClusterUnderTest) -> None:
-    assert (await read(embedded_cluster)).settings is None
+    facts = await read(embedded_cluster)
+    assert (facts.settings, facts.labels_of_namespaces) == (None, None)
     await configure(embedded_cluster, json.dumps({"lease_name": "mine", "placeholder_priority_class": "p"}))
     without = ServiceSettings(has_placeholders=False, lease_name="mine", priority_class="p")
     assert (await read(embedded_cluster)).settings == without
     await configure(embedded_cluster, json.dumps({"placeholders": {}, "user_namespaces": True}))
-    assert (await read(embedded_cluster)).settings == ServiceSettings(user_namespaces=True)
+    facts = await read(embedded_cluster)
+    assert facts.settings == ServiceSettings(user_namespaces=True)
+    assert facts.labels_of_namespaces is not None
+    assert embedded_cluster.namespace in facts.labels_of_namespaces
     for text in ("[]", "{", '{"lease_name": 3}'):
         await configure(embedded_cluster, text)
         settings = (await read(embedded_cluster)).settings

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from dra_spawner import names
-from dra_spawner.doctor.facts import DoctorFacts
+from dra_spawner.doctor.facts import DoctorFacts, of_users
 from dra_spawner.doctor.findings import DoctorFinding, DoctorRule, Severity, Subject, rules_of
 from dra_spawner.doctor.objects import component_of, labels_of, name_of
 from dra_spawner.project_links import where
@@ -37,6 +37,13 @@ USER_NAMESPACES: Final = DoctorRule(
     "servers are in namespaces of their users, and the service does not know it",
     "userNamespaces: true in the chart dra-spawner",
 )
+NAMESPACE_LABELS: Final = DoctorRule(
+    "namespace-labels",
+    _SUBJECT,
+    (Severity.WARNING,),
+    "a user's namespace lacks the hub's label, or a Pod Security Standard: with the chart's policies no server starts there",
+    "kubectl label namespaces, before an upgrade",
+)
 PRIORITY_CLASS: Final = DoctorRule(
     "priority-class",
     _SUBJECT,
@@ -46,6 +53,12 @@ PRIORITY_CLASS: Final = DoctorRule(
 )
 
 SETTING_RULES: Final = rules_of(globals())
+
+_MAX_NAMED: Final = 5
+_STANDARD: Final = f"kubectl label namespaces {{names}} {names.POD_SECURITY}=baseline."
+_BOTH_LABELS: Final = (
+    f"kubectl label namespaces {{names}} {names.HUB_NAMESPACE}={{namespace}} {names.POD_SECURITY}=baseline."
+)
 
 
 def setting_findings(facts: DoctorFacts) -> Iterator[DoctorFinding]:
@@ -68,7 +81,7 @@ def setting_findings(facts: DoctorFacts) -> Iterator[DoctorFinding]:
             )
         yield from _shapes(facts, settings.shapes_config_map)
     # Other namespaces are those of other hubs: the chart's admission policy allows these only.
-    strange = sorted(each for each in facts.server_namespaces or () if each.startswith(f"{facts.namespace}-"))
+    strange = of_users(facts.namespace, facts.server_namespaces or ())
     if strange and not settings.user_namespaces:
         yield USER_NAMESPACES.finding(
             f"Servers run in namespace {strange[0]}, and the service has user_namespaces off: it reserves claims that "
@@ -77,6 +90,28 @@ def setting_findings(facts: DoctorFacts) -> Iterator[DoctorFinding]:
             "action if another hub has this namespace.",
             f"Namespace {strange[0]}",
         )
+    yield from _namespace_labels(facts)
+
+
+def _namespace_labels(facts: DoctorFacts) -> Iterator[DoctorFinding]:
+    """Namespaces in which the hub may make no pod, by the chart's policies."""
+    labels = facts.labels_of_namespaces or {}
+    own = {name for name, each in labels.items() if each.get(names.HUB_NAMESPACE) == facts.namespace}
+    alike = of_users(facts.namespace, labels)
+    unlabelled = [each for each in alike if names.HUB_NAMESPACE not in labels[each]]
+    for what, found, fix in (
+        ("have no label of a hub, and their names begin as those of this hub's users", unlabelled, _BOTH_LABELS),
+        ("have no Pod Security Standard", sorted(e for e in own if names.POD_SECURITY not in labels[e]), _STANDARD),
+    ):
+        if found:
+            first = ", ".join(found[:_MAX_NAMED]) + (", …" if len(found) > _MAX_NAMED else "")
+            yield NAMESPACE_LABELS.finding(
+                f"{len(found)} namespaces {what}: {first}. With userNamespaces, the chart's policies let the hub start "
+                "no server there, and the service counts no server there as soon as another namespace has the label.",
+                f"{fix.format(names=' '.join(found[:_MAX_NAMED]), namespace=facts.namespace)} See "
+                f"{where('docs/how-to/upgrade.md')}. It needs no action for a namespace that is not of this hub.",
+                f"Namespace {found[0]}",
+            )
 
 
 def _placeholders(facts: DoctorFacts) -> Iterator[DoctorFinding]:

@@ -180,6 +180,8 @@ class PlaceholderController:
         found = [*(f"{each}." for each in self._wanted.problems), *tasks]
         if self.shapes.problem:
             found.insert(0, f"Placeholders: {self.shapes.problem}.")
+        if self.server_namespaces.problem:
+            found.append(f"Servers: {self.server_namespaces.problem}.")
         if self.operators.problem:
             found.append(f"Settings by the API: {self.operators.problem}.")
         if self._reconciler is not None:

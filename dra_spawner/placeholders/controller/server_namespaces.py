@@ -62,6 +62,15 @@ class ServerNamespaces:
         is_known = self._is_followed and bool(self._labelled)
         return replace(self._configured, servers=self._labelled) if is_known else self._configured
 
+    @property
+    def problem(self) -> str:
+        """Why the namespaces of users are not known; empty if they are, or if they are not followed."""
+        problem = self._informer.status.problem if self._is_followed else ""
+        if not problem:
+            return ""
+        counted = "those of before are used" if self._labelled else "servers in all namespaces count"
+        return f"the namespaces of users cannot be followed, and {counted}: {problem}"
+
     def put(self, obj: JsonObject) -> None:
         """Take a new version of a namespace."""
         metadata = obj["metadata"]

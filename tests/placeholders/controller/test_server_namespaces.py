@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
+
 from dra_spawner import names
+from dra_spawner.devcluster.api.store import Store
+from dra_spawner.placeholders.controller.server_namespaces import ServerNamespaces
 from dra_spawner.placeholders.controller.settings import ControllerSettings
 from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
+from dra_spawner.placeholders.planner.policy import ReplicaRange
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
+from tests.kube.failing_api import FailingApi, Failure
 from tests.placeholders.controller.objects import Json, user_pod
 from tests.service.unstarted_watch import UnstartedWatch, unstarted_controller
+from tests.virtual_loop import pass_time, run_in_virtual_time
 
 SETTINGS = ControllerSettings("hub", placeholders=PlaceholderSettings("hub"), user_namespaces=True)
 
@@ -60,3 +68,19 @@ def test_with_one_namespace_labels_of_namespaces_do_not_matter() -> None:
     controller = unstarted_controller(ControllerSettings("hub", placeholders=PlaceholderSettings("hub")))
     controller.server_namespaces.put(a_namespace("hub-ada", "hub"))
     assert controller.server_namespaces.present.servers == {"hub"}
+
+
+def test_without_the_right_to_list_namespaces_the_status_says_that_all_count() -> None:
+    async def scene() -> None:
+        api = FailingApi(Store(lambda: datetime(2026, 3, 2, 9, tzinfo=UTC)))
+        api.failures["namespaces"].extend([Failure.FORBIDDEN] * 9)
+        controller = unstarted_controller(replace(SETTINGS, replicas={"gpu": ReplicaRange(1, 1)}))
+        controller.server_namespaces = ServerNamespaces(api, controller.settings)
+        async with controller.server_namespaces:
+            (problem,) = (each for each in controller.problems() if each.startswith("Servers: "))
+            assert "servers in all namespaces count" in problem
+            assert "resources: [namespaces], verbs: [list, watch]" in problem
+            await pass_time(300)
+            assert not [each for each in controller.problems() if each.startswith("Servers: ")]
+
+    run_in_virtual_time(scene())
