@@ -41,7 +41,7 @@ NAMESPACE_LABELS: Final = DoctorRule(
     "namespace-labels",
     _SUBJECT,
     (Severity.WARNING,),
-    "a user's namespace lacks the hub's label or a Pod Security Standard: by the chart's policies no server starts there",
+    "a user's namespace lacks the hub's label or a Pod Security Standard: by policy no server starts there",
     "kubectl label namespaces, before an upgrade",
 )
 PRIORITY_CLASS: Final = DoctorRule(
