@@ -1,4 +1,4 @@
-"""Failures of the API server that commands, VLANs, the Lease and capacity buffers meet: none counts as absence.
+"""Failures of the API server that commands, VLANs and the Lease meet: none counts as absence.
 
 What the controller does then is in `tests.placeholders.controller.test_failures_are_not_absence`.
 """
@@ -19,15 +19,10 @@ from dra_spawner.devcluster.api.store import Store
 from dra_spawner.doctor.reader import DoctorReader, Questions
 from dra_spawner.fit.input_errors import InputError
 from dra_spawner.fit.reading import Progress
-from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.kube.api import KubernetesError
 from dra_spawner.kube.api_connection import ApiRequest
 from dra_spawner.kube.api_errors import error_from_response
 from dra_spawner.kube.leader import LeaderElector, LeaseTimes
-from dra_spawner.placeholders.controller.capacity_buffers import CapacityBuffers
-from dra_spawner.placeholders.planner.capacity_buffers import buffer_name
-from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
-from dra_spawner.placeholders.planner.policy import ReplicaRange
 from dra_spawner.profiles.vlan_policy import parse_vlan_policy
 from dra_spawner.profiles.vlans import leases_from_data
 from dra_spawner.rehearsal_commands.cluster_sources import ReadCluster, cluster_of_api
@@ -36,9 +31,7 @@ from dra_spawner.uninstall.plan import plan_removal
 from dra_spawner.uninstall.survey import Failures, Survey
 from tests.all_of_them import all_of_them
 from tests.kube.failing_api import FailingApi, Failure
-from tests.placeholders.controller.objects import shape
 from tests.placeholders.controller.resting_cluster import NAMESPACE, RestingCluster
-from tests.placeholders.planner.world import policy_for
 from tests.presence import present
 from tests.virtual_loop import pass_time, run_in_virtual_time
 
@@ -248,80 +241,3 @@ def test_a_lease_is_neither_taken_nor_lost() -> None:
         assert (lease["spec"]["holderIdentity"], lease["spec"]["leaseTransitions"]) == ("held", 0)
 
     each_failure((f"leases/{names.LEASE}",), lambda: check)
-
-
-# --- capacity buffers ----------------------------------------------------------------------------------------------------
-
-PLAIN: Final = shape({})
-BUFFERS: Final = f"{names.AUTOSCALING_GROUP}/v1beta1"
-
-
-class BuffersApi(FailingApi):
-    """An API server that serves CapacityBuffers and PodTemplates, too."""
-
-    def __init__(self, store: Store) -> None:
-        super().__init__(store)
-        self.others: dict[str, dict[str, Json]] = {"capacitybuffers": {}, "podtemplates": {}}
-
-    async def answer(self, request: ApiRequest) -> bytes:
-        if request.path == "/apis":
-            groups = json.loads(await super().answer(request))
-            groups["groups"].append(
-                {"name": names.AUTOSCALING_GROUP, "versions": [{"version": "v1beta1", "groupVersion": BUFFERS}]}
-            )
-            return json.dumps(groups).encode()
-        if request.path == f"/apis/{BUFFERS}":
-            resources = [{"name": "capacitybuffers"}]
-            document = {"kind": "APIResourceList", "groupVersion": BUFFERS, "resources": resources}
-            return json.dumps(document).encode()
-        kind, present_ = next(((each, found) for each, found in self.others.items() if each in request.path), ("", {}))
-        if not kind:
-            return await super().answer(request)
-        if request.method == "GET":
-            if self.failures[kind]:
-                await self._fail(request, self.failures[kind].popleft(), present(by_kind("v1", "Pod")))
-            return self.list_answer(request)
-        self.writes.append(f"{request.verb} {kind}")
-        if request.verb == "create":
-            present_[request.body["metadata"]["name"]] = request.body
-        return json.dumps(request.body).encode()
-
-    def list_answer(self, request: ApiRequest) -> bytes:
-        for kind, found in self.others.items():
-            if kind in request.path:
-                metadata = {"resourceVersion": "10"}
-                return json.dumps({"kind": "List", "metadata": metadata, "items": [*found.values()]}).encode()
-        return super().list_answer(request)
-
-
-def test_a_failure_of_capacity_buffers_brings_no_placeholders_and_ends_none() -> None:
-    policy = policy_for((PLAIN, 2, 4))
-
-    async def check(plural: str, failure: Failure) -> None:
-        api = BuffersApi(Store(lambda: NOW))
-        for begins_with_failure in (False, True):
-            buffers = CapacityBuffers(
-                api,
-                PlaceholderSettings(NAMESPACE),
-                lambda: policy,
-                DecisionLog(),
-                now=lambda: NOW,
-                name_of=str,
-                is_on=True,
-            )
-            if not begins_with_failure:
-                await buffers.refresh(lambda: None)
-                assert [*api.others["capacitybuffers"]] == [buffer_name(PLAIN.id)]
-            api.writes.clear()
-            api.failures[plural].append(failure)
-            await buffers.refresh(lambda: None)
-            reduced = buffers.for_pods(policy)
-            # A service that may not read buffers from the beginning uses placeholders instead.
-            if not (begins_with_failure and failure is Failure.FORBIDDEN):
-                assert reduced.replicas[PLAIN.id].min == 0, "the buffer has the capacity"
-            assert not [each for each in api.writes if each.startswith("delete")]
-            await buffers.refresh(lambda: None)
-            assert buffers.for_pods(policy).replicas[PLAIN.id] == ReplicaRange(0, 4, floor=0)
-            assert not buffers.for_pods(policy).keeps_surplus
-
-    each_failure(("capacitybuffers", "podtemplates"), lambda: check)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from jupyterhub.utils import utcnow
 
 from dra_spawner import names
+from dra_spawner.devcluster.clock import timestamp
 from dra_spawner.kube.api import KubernetesError, PatchType
 from dra_spawner.kube.pod_ends import REMOVED
 from dra_spawner.spawner import DRASpawner
@@ -26,9 +27,8 @@ def ready_node():
 
 
 @pytest.fixture
-async def ended_hub(embedded_cluster):
-    # With the real control plane, the kubelet of these tests takes the reason off a condition that it does not own.
-    async with warm_placeholders(embedded_cluster) as found:
+async def ended_hub(cluster):
+    async with warm_placeholders(cluster) as found:
         yield found
 
 
@@ -44,7 +44,9 @@ async def test_the_reason_of_an_eviction_is_kept(ended_hub):
         assert await ended_hub.spawn() is None
         spawner = ended_hub.user("ada").spawner
         assert await spawner.poll() is None
-        condition = {"type": "DisruptionTarget", "status": "True", "reason": disruption, "message": "by a test"}
+        # kube-controller-manager sets it to False, without its reason, where it is older than two minutes or has no time.
+        now = {"lastTransitionTime": timestamp(datetime.now(UTC))}
+        condition = {"type": "DisruptionTarget", "status": "True", "reason": disruption, "message": "by a test", **now}
         path = ended_hub.cluster.path("pods", "jupyter-ada")
         if disruption:
             await ended_hub.cluster.admin.patch(
