@@ -71,7 +71,8 @@ async def removals(api: FailingApi) -> tuple[set[str], Failures]:
     if found is None:
         return set(), failures
     plan = plan_removal(found, NOW, force=False)
-    return {each.object.title for each in (*plan.removals, *plan.unmarkings)}, failures
+    removed = [each.object for each in plan.removals] + [each.object for each in plan.unmarkings]
+    return {each.title for each in removed}, failures
 
 
 def test_uninstall_removes_nothing_that_is_in_use() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from dra_spawner import names
 from dra_spawner.devcluster.kubelet.node_agent import node_manifest
 from dra_spawner.kube.api import KubernetesApi, resource_path
 from dra_spawner.profiles.intel_gas import parse_intel_gas
@@ -24,6 +25,7 @@ from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.faulty_hub import Faulty, faults_at, hub_behind_proxy, with_a_user_each
 from tests.presence import present
 from tests.profiles.intel_gas.gpus import gpu_node
+from tests.spawner.service_stand_in import service_of_the_hub
 
 
 def node(name: str, cards: str = "0.1", **options: Any) -> dict[str, Any]:
@@ -159,6 +161,18 @@ async def test_a_node_without_capacity_for_the_rest_of_the_pod_is_not_chosen(gpu
     await gpus.cluster.publish(filler)
     gpus.side.spawner_config.cpu_guarantee = 1
     assert (await gpus.start("ada", {"count": 1}))["spec"]["nodeName"] == "node-b"
+
+
+async def test_a_node_that_a_person_drains_is_not_chosen(gpus: GpuHub):
+    """It has free cards, and comes first by its name."""
+    drained = node("node-a")
+    drained["metadata"]["labels"][names.DRAINING] = names.ORDERED
+    await gpus.cluster.publish(drained, node("node-b"))
+    gpus.side.spawner_config.placement_wait_seconds = 1
+    with service_of_the_hub("http://127.0.0.1:1"):
+        pod = await gpus.start("ada", {"millicores": 400})
+    assert pod["spec"]["nodeName"] == "node-b"
+    assert annotations_of(pod)["gas-container-cards"] == "card0"
 
 
 async def test_servers_that_are_being_started_use_capacity_of_their_node(embedded_cluster: ClusterUnderTest):

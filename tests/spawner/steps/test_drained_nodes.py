@@ -63,6 +63,19 @@ async def test_a_pod_refuses_drained_nodes(nowhere, answer, claims):
             assert all(ZONE["matchExpressions"][0] in each["matchExpressions"] for each in terms) is bool(required)
 
 
+async def test_pods_with_a_vlan_or_older_intel_gpus_refuse_drained_nodes(nowhere):
+    nowhere.spawner_config.placement_wait_seconds = 1
+    nowhere.spawner_config.vlans = {"mapping": {"ada": 42}}
+    vlan = {"nic": {"device_class": "vlan-cni.networking.x-k8s.io", "vlan": {"id": "{vlan}"}}}
+    for claims, intel_gas in ((vlan, {}), ({}, {"millicores": 400}), (vlan, {"millicores": 400})):
+        nowhere.spawner_config.device_claims = claims
+        nowhere.spawner_config.intel_gas = intel_gas
+        with service_of_the_hub("http://127.0.0.1:1"):
+            terms = await terms_of(nowhere)
+        assert len(terms) == 2
+        assert refuses(terms)
+
+
 async def test_a_service_that_cannot_be_reached_changes_nothing(nowhere):
     nowhere.spawner_config.placement_wait_seconds = 1
     with service_of_the_hub("http://127.0.0.1:1"):
