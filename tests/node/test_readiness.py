@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -18,6 +18,7 @@ import pytest
 
 from dra_spawner import names
 from dra_spawner.placeholders.placement_kind import PlacementKind
+from dra_spawner.placeholders.planner.node_conditions import number_at
 from dra_spawner.placeholders.planner.policy import Readiness
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.under_test import ClusterUnderTest
@@ -215,3 +216,31 @@ async def test_a_server_outlives_missing_devices_of_its_node(node: RealNode, nod
         assert pod["metadata"]["uid"] == started["metadata"]["uid"]
         (before,), (now,) = started["status"]["containerStatuses"], pod["status"]["containerStatuses"]
         assert now["containerID"] == before["containerID"], "the container was never ended"
+
+
+async def test_a_server_on_a_drained_node_outlives_its_kubelet(node: RealNode, node_cluster: ClusterUnderTest):
+    """The order refuses new servers by required affinity, which a restarted kubelet also asks of those that run."""
+    async with watched(node, node_cluster) as watched_node:
+        world = watched_node.world
+        earlier = number_at(world.clock.now() - timedelta(minutes=5))
+        await world.user("ada", SHARE, cpu="100m", image=QUICK_SERVER, number=earlier)
+        started = await node_cluster.wait_running("ada", timeout_seconds=KUBELET_SECONDS)
+        nodes = world.watch.snapshot.nodes
+        world.policy = replace(world.policy, drained={node.name: "set by user ada: repair"})
+        world.reconciler.wake()
+        await world.until(lambda: names.DRAIN_SPARES in nodes[node.name].node.labels, what="its servers are spared")
+        for _ in range(2):
+            await asyncio.to_thread(node.restart_kubelet)
+        await world.user("bob", SHARE, cpu="100m", image=QUICK_SERVER, number=number_at(world.clock.now()))
+        path = node_cluster.path("pods", "bob")
+        pending = await node_cluster.wait_for(
+            path, lambda found: "nodeName" in found["spec"] or is_unschedulable(found)
+        )
+        assert "nodeName" not in pending["spec"]
+        pod = await node_cluster.wait_running("ada")
+        assert pod["metadata"]["uid"] == started["metadata"]["uid"]
+        (before,), (after,) = started["status"]["containerStatuses"], pod["status"]["containerStatuses"]
+        assert after["containerID"] == before["containerID"], "the container was never ended"
+        world.policy = replace(world.policy, drained={})
+        world.reconciler.wake()
+        await world.until(lambda: names.DRAIN_SPARES not in nodes[node.name].node.labels, what="the order is over")
