@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
@@ -48,6 +49,8 @@ HUB_SECONDS: Final = 10.0
 #: Limit of items in one answer.
 _MAX_ITEMS: Final = 1000
 _DEFAULT_ITEMS: Final = 100
+#: Control characters, which HTML does not allow, and those that turn the direction of text round.
+_HIDING: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def bearer_token(headers: Mapping[str, str]) -> str:
@@ -219,6 +222,10 @@ class PageHandler(_HubHandler):
         if any(name in self.request.headers for name in ("Authorization", "X-XSRFToken")):
             super().reject_unauthenticated()
         self.redirect(self.get_login_url())
+
+    def render_string(self, template_name: str, **kwargs: Any) -> bytes:
+        """The page; a character that hides or turns round texts of drivers and users becomes U+FFFD."""
+        return _HIDING.sub("\ufffd", super().render_string(template_name, **kwargs).decode()).encode()
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         error = (kwargs.get("exc_info") or (None, None, None))[1]

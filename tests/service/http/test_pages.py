@@ -58,11 +58,11 @@ def filled() -> Any:
 
 
 async def test_page_before_the_cluster_is_found(url: str, context: ServiceContext):
-    context.startup_problem = f"The cluster cannot be found: {EVIL}."
+    context.startup_problem = f"The cluster cannot be found: {EVIL}\x1b[31m\x07\u202e\n\tgpü."
     status, text = await get(f"{url}/page")
     assert status == 200
     assert "The cluster is not found yet." in text
-    assert "&lt;script&gt;" in text
+    assert "&lt;/script&gt;\ufffd[31m\ufffd\ufffd\n\tgpü." in text, "nothing hides text or turns it round"
     assert EVIL not in text
 
 
