@@ -1,16 +1,21 @@
-"""Names that somebody invents, at every address of the service: nothing of them is kept."""
+"""Names that somebody invents, at every address of the service and of the hub: nothing of them is kept."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
-from collections import deque
+import json
+import logging
+from collections import OrderedDict, deque
 from collections.abc import Mapping
-from types import FunctionType, ModuleType
+from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, Final
+from urllib.parse import urlencode
 
 import aiohttp
 from prometheus_client import generate_latest
+from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
+from tornado.web import Application
 
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.placeholders.controller.settings import ControllerSettings
@@ -19,6 +24,10 @@ from dra_spawner.placeholders.planner.published_shapes import PublishedShapes, p
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http.web_application import ADDRESSES
 from dra_spawner.service.web_settings import WebSettings
+from dra_spawner.spawner.availability.client import AvailabilityClient
+from dra_spawner.spawner.availability.form_choices import FormChoices, FormOption
+from dra_spawner.spawner.availability.handler import AvailabilityHandler, HasAvailability
+from dra_spawner.spawner.hub_wide import forget_hub, hub_wide
 from tests.examples import example_count
 from tests.placeholders.controller.objects import shape
 from tests.service.device_board import some_of_all
@@ -32,6 +41,9 @@ MANY: Final = {"api/profiles": 10_000} if IS_LONG else {}
 """Names for addresses that compute an answer for one name."""
 WARM: Final = 3
 """Requests before the first measurement, which fill what is made once."""
+HUB_WARM: Final = 510
+"""Requests that fill the hub's caches: more than combinations are kept."""
+HUB_NAMES: Final = 10_000 if IS_LONG else 70
 NOT_ASKED: Final = ("api/events",)
 """A stream of 45 s; the number of streams is limited."""
 ASK_CLUSTER: Final = ("api/settings/", "api/servers/")
@@ -131,3 +143,60 @@ async def test_nothing_of_an_invented_name_is_kept() -> None:
     assert problems == []
     assert {each for each in failed if not each.startswith(ASK_CLUSTER)} == set()
     assert {400, 404, 405} <= statuses, "requests arrive"
+
+
+class Asked(AvailabilityHandler):
+    """The hub's address of availability, for a form of a logged-in user; it keeps its answer."""
+
+    form: FormChoices
+    client: AvailabilityClient
+    answer: Any = None
+
+    def _spawner(self) -> HasAvailability:
+        return self
+
+    @property
+    def availability(self) -> AvailabilityClient:
+        return self.client
+
+    async def choices_of_form(self) -> FormChoices:
+        return self.form
+
+    def finish(self, chunk: Any = None) -> Any:
+        self.answer = chunk
+
+
+async def test_the_hub_keeps_nothing_of_an_invented_name() -> None:
+    """Names of profiles, of options and of choices, and combinations that the form has: too many to be kept."""
+    size, image = (FormOption(each, "0", tuple(map(str, range(200)))) for each in ("size", "image"))
+    form, log = FormChoices((("gpu", (size, image)), ("plain", ()))), logging.getLogger("hub")
+    client = AvailabilityClient(lambda: None, log)
+    kept = client, form, hub_wide("encoded availability", OrderedDict)
+    application = Application(headers={"Content-Security-Policy": "x"}, log=log)
+
+    def handler_for(*asked: str) -> Asked:
+        query = urlencode([("name", each) for each in asked] + [("user", "nobody"), ("server", asked[0])])
+        start = RequestStartLine("GET", f"/hub/dra-spawner/availability?{query}", "HTTP/1.1")
+        connection: Any = SimpleNamespace(context=None, set_close_callback=lambda _: None)
+        request = HTTPServerRequest(headers=HTTPHeaders({"Host": "h"}), connection=connection, start_line=start)
+        found = Asked(application, request)
+        found.form, found.client = form, client
+        return found
+
+    async def ask_for(number: int) -> None:
+        asked = f"much-{number}", f"gpu/size={number}", f"gpu/size={number},colour=red", f"plain/image={number}"
+        combination = f"gpu/size={1 + number % 199},image={1 + number // 199 % 199}"
+        handler = handler_for(*asked, combination)
+        await handler.get()
+        found = json.loads(handler.answer)["choices"]
+        assert all(found[each]["state"] == "unknown" for each in (*asked, combination))
+
+    for number in range(HUB_WARM):
+        await ask_for(number)
+    gc.collect()
+    before = entries(kept), len(asyncio.all_tasks())
+    for number in range(HUB_WARM, HUB_WARM + HUB_NAMES):
+        await ask_for(number)
+    gc.collect()
+    assert (entries(kept), len(asyncio.all_tasks())) <= (before[0] + 5, before[1])
+    forget_hub()
