@@ -17,6 +17,7 @@ import aiohttp
 from kubernetes_asyncio import config
 from kubernetes_asyncio.client import ApiClient
 
+from dra_spawner import names
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api_connection import ApiConnection, ApiRequest, Params, lines_of
 from dra_spawner.kube.api_errors import (
@@ -412,7 +413,9 @@ def _is_list_of(kind: object, path: str) -> bool:
         return True
     stem, end = str(kind)[:-4].lower(), str(kind)[-4:]
     parts = path.strip("/").split("/")
-    is_built_in = parts[0] == "api" or "." not in parts[1] or (parts[1].endswith(".k8s.io") and ".x-" not in parts[1])
+    is_built_in = (
+        parts[0] == "api" or "." not in parts[1] or (parts[1].endswith(names.OWN_GROUPS) and ".x-" not in parts[1])
+    )
     return end == "List" and (not is_built_in or parts[-1].startswith(stem[:-1]))
 
 

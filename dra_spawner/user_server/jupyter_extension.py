@@ -25,7 +25,7 @@ _ADDRESS: Final = (names.PROJECT, "devices")
 _LONGEST_AGE_SECONDS: Final = 5.0
 
 
-class _LastAnswer:
+class LastAnswer:
     """The devices, asked for by one page at a time."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class _LastAnswer:
 class DevicesHandler(APIHandler):
     """Answers the panel."""
 
-    def initialize(self, last: _LastAnswer) -> None:
+    def initialize(self, last: LastAnswer) -> None:
         """Take the answer that all requests share."""
         self._last = last
 
@@ -63,4 +63,4 @@ def _load_jupyter_server_extension(server: Any) -> None:
     if not is_hub_server(os.environ):
         return  # without an address, the panel does not appear
     address = url_path_join(server.web_app.settings["base_url"], *_ADDRESS)
-    server.web_app.add_handlers(".*$", [(address, DevicesHandler, {"last": _LastAnswer()})])
+    server.web_app.add_handlers(".*$", [(address, DevicesHandler, {"last": LastAnswer()})])

@@ -38,7 +38,12 @@ def example_object(kind: str, name: str, namespace: str = "", **parts: Any) -> J
 
 def terminating(obj: Json) -> Json:
     """Another of the kind, that somebody has deleted."""
-    metadata = {**obj["metadata"], "name": f"{obj['metadata']['name']}-leaves", "deletionTimestamp": STAMP}
+    metadata = {
+        **obj["metadata"],
+        "name": f"{obj['metadata']['name']}-leaves",
+        "deletionTimestamp": STAMP,
+        "deletionGracePeriodSeconds": 0,
+    }
     return {**obj, "metadata": metadata}
 
 

@@ -21,7 +21,8 @@ REWRITE = "DRA_SPAWNER_REWRITE_GOLDEN"
 
 #: Blocks of YAML that ask for nothing by themselves.
 NO_PROFILES = {
-    "profiles--choices-2": "a part of an option",
+    "profiles--choices-2": "options of all profiles",
+    "profiles--choices-3": "a part of an option",
     "profiles--in-an-editor": "a comment for editors",
     "vlans--bandwidth-and-how-many-vlans-a-card-carries": "a device of a slice",
     "vlans--the-list-of-vlans-in-use": "data of a ConfigMap",

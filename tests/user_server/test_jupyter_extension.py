@@ -54,7 +54,7 @@ async def test_after_a_page_is_gone_the_next_one_waits_for_its_question(monkeypa
         return f"answer {len(asked)}"
 
     monkeypatch.setattr(extension, "devices_of_server", ask)
-    last = extension._LastAnswer()
+    last = extension.LastAnswer()
     gone = asyncio.ensure_future(last.get())
     await eventually(lambda: bool(asked), "it asks")
     gone.cancel()
