@@ -61,7 +61,8 @@ class _Objects:
                     check_object(decoded)
                 case "ResourceClaim":
                     TrackedClaim.from_json(source.value)
-                    name = f"{metadata.get('namespace') or 'default'}/{name}" if isinstance(metadata, dict) else name
+                    namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
+                    name = f"{namespace or 'default'}/{name}"
                 case "Node":
                     Node.from_json(source.value)
                 case "NetworkAttachmentDefinition":

@@ -13,11 +13,11 @@ from dra_spawner import names
 from dra_spawner.dra.budget import SearchBudget
 from dra_spawner.dra.reasons import RefusalKind
 from dra_spawner.placeholders.planner.hypothetical_pods import simulated_user
-from dra_spawner.placeholders.planner.node_conditions import without_drains
+from dra_spawner.placeholders.planner.node_conditions import without_drains, without_label
 from dra_spawner.placeholders.planner.placement import NO_NODE, summarize_refusals
 from dra_spawner.placeholders.planner.readiness import image_name, images_on
 from dra_spawner.placeholders.planner.shapes import Shape
-from dra_spawner.placeholders.planner.view import View, is_labelled, is_open, without_label
+from dra_spawner.placeholders.planner.view import View, is_labelled, is_open
 from dra_spawner.rehearsal.node_looks import NodeLook, looks_of_kind
 from dra_spawner.rehearsal.node_supply import NodeSupply
 from dra_spawner.simulator.failed_fits import FailedFits

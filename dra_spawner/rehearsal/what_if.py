@@ -14,9 +14,10 @@ from dra_spawner.dra.budget import SearchBudget
 from dra_spawner.placeholders.planner.busyness import NodesBusyness
 from dra_spawner.placeholders.planner.cluster_index import ClusterIndex, Namespaces
 from dra_spawner.placeholders.planner.hypothetical_pods import simulated_user
+from dra_spawner.placeholders.planner.node_conditions import without_label
 from dra_spawner.placeholders.planner.preemption import find_preemption
 from dra_spawner.placeholders.planner.shapes import Shape
-from dra_spawner.placeholders.planner.view import View, without_label
+from dra_spawner.placeholders.planner.view import View
 from dra_spawner.rehearsal.capacity import measure_capacity
 from dra_spawner.rehearsal.node_looks import looks_of_kind
 from dra_spawner.rehearsal.node_supply import NodeSupply

@@ -26,13 +26,13 @@ from dra_spawner.placeholders.planner.actions import (
     ReservedClaim,
     ReservePlaceholder,
 )
+from dra_spawner.placeholders.planner.label_times import label_of
 from dra_spawner.placeholders.planner.placeholder_objects import (
     PlaceholderSettings,
     placeholder_claims,
     placeholder_pod,
 )
 from dra_spawner.placeholders.planner.shapes import Shape
-from dra_spawner.placeholders.planner.view import label_of
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 

@@ -21,6 +21,7 @@ from dra_spawner.placeholders.controller.cluster_limits import ClusterLimits
 from dra_spawner.placeholders.controller.decision_words import KINDS_OF_DECISIONS, decision_of
 from dra_spawner.placeholders.controller.executor import ActionExecutor, PlaceholderChanged, ReservationLost
 from dra_spawner.placeholders.controller.expectations import Expectation, Expectations
+from dra_spawner.placeholders.controller.forced_ends import ForcedEnds
 from dra_spawner.placeholders.controller.pending_shapes import PendingShapes
 from dra_spawner.placeholders.lifecycle import RESERVATION, ReservationEvent, ReservationState, following
 from dra_spawner.placeholders.planner.actions import (
@@ -143,6 +144,7 @@ class Reconciler:
     backoff: Backoff = field(init=False)
     """Delays after failures of rounds and reservations."""
     _pending_shapes: PendingShapes = field(init=False)
+    _forced_ends: ForcedEnds = field(init=False)
     _denied: Mapping[ObjectKey, Hold] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -150,6 +152,7 @@ class Reconciler:
         self.backoff = Backoff(self.times.first_refusal, self.times.longest_refusal, self.times.pause)
         trusts_servers = self.trusts_servers and Namespaces.of(self.namespaces).servers is not None
         self._pending_shapes = PendingShapes(self.watch, trusts_servers=trusts_servers)
+        self._forced_ends = ForcedEnds(self.watch, self.policy, Namespaces.of(self.namespaces))
 
     @property
     def changes(self) -> int:
@@ -240,6 +243,7 @@ class Reconciler:
             found.append(f"Placeholders: {self._on_hold}.")
         limited = self.latest.limited if self.latest is not None else {}
         found += (each.sentence(self.name_of(shape)) for shape, each in limited.items())
+        found += self._forced_ends.problems()
         creations = self.planner_state.creations
         found += (f"Placeholders: {each}." for each in creations.problems(self.now(), self.name_of, limited))
         if self.cluster_limits is not None:

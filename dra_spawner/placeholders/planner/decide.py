@@ -12,6 +12,7 @@ from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import Action, CreatePlaceholder, DeletePlaceholder, Hold, LabelNode
 from dra_spawner.placeholders.planner.broken_placeholders import decide_broken, has_failed
 from dra_spawner.placeholders.planner.busyness import NodesBusyness
+from dra_spawner.placeholders.planner.draining import decide_draining, evict_from_drained
 from dra_spawner.placeholders.planner.handover import decide_handovers, decide_unused_reservations, is_under_way
 from dra_spawner.placeholders.planner.limited_targets import Denial, limit_targets
 from dra_spawner.placeholders.planner.orders import decide_orders
@@ -29,9 +30,7 @@ from dra_spawner.placeholders.planner.quota_preemption import decide_quota_preem
 from dra_spawner.placeholders.planner.readiness import decide_readiness
 from dra_spawner.placeholders.planner.rebalancing import (
     decide_attraction,
-    decide_draining,
     decide_rebalancing,
-    evict_from_drained,
     remember_users,
     should_rebalance,
 )

@@ -18,7 +18,14 @@ from dra_spawner.dra.node_selector import NodeSelector, Requirement
 from dra_spawner.json_types import JsonObject
 from dra_spawner.simulator.pods import Pod
 
-__all__ = ["drain_number", "number_at", "refusing_drained_nodes", "requiring_readiness", "without_drains"]
+__all__ = [
+    "drain_number",
+    "number_at",
+    "refusing_drained_nodes",
+    "requiring_readiness",
+    "without_drains",
+    "without_label",
+]
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _READY: Final = {"key": names.IMAGES_READY, "operator": "Exists"}
@@ -47,6 +54,22 @@ def refusing_drained_nodes(affinity: Mapping[str, Any], number: int | None = Non
         spared = {"key": names.DRAIN_SPARES, "operator": "Gt", "values": [str(number)]}
         refusing += [_with(term, spared) for term in terms]
     return _with_terms(affinity, refusing)
+
+
+def without_label(pod: Pod, label: str) -> Pod:
+    """The pod without its requirement of a node label; the same object if it has none."""
+    required = pod.required_nodes
+    selector = {key: value for key, value in pod.node_selector.items() if key != label}
+    if required is not None:
+        terms = tuple(
+            replace(term, match_expressions=tuple(each for each in term.match_expressions if each.key != label))
+            for term in required.terms
+        )
+        if terms != required.terms:
+            # A term with this label alone then allows any node.
+            rest = None if any(term.is_empty for term in terms) else NodeSelector(terms)
+            return replace(pod, node_selector=selector, required_nodes=rest)
+    return replace(pod, node_selector=selector) if len(selector) < len(pod.node_selector) else pod
 
 
 def number_at(moment: datetime) -> int:

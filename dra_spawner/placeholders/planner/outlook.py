@@ -16,11 +16,11 @@ from dra_spawner import names
 from dra_spawner.placeholders.placement_kind import PlacementKind
 from dra_spawner.placeholders.planner.hypothetical_pods import bare_pod, kind_of, simulated_user
 from dra_spawner.placeholders.planner.never_words import never_sentence
-from dra_spawner.placeholders.planner.node_conditions import without_drains
+from dra_spawner.placeholders.planner.node_conditions import without_drains, without_label
 from dra_spawner.placeholders.planner.placement import Placement
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.shapes import Shape, device_classes, is_extended_resource
-from dra_spawner.placeholders.planner.view import View, allows, is_labelled, is_open, without_label
+from dra_spawner.placeholders.planner.view import View, allows, is_labelled, is_open
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.pods import Pod
 

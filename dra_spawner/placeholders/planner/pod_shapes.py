@@ -14,9 +14,8 @@ from dra_spawner import names
 from dra_spawner.dra.claims import ClaimStatus, ResourceClaim, Toleration
 from dra_spawner.dra.node_selector import NodeSelector, Requirement
 from dra_spawner.placeholders.planner.hypothetical_pods import simulated_user
-from dra_spawner.placeholders.planner.node_conditions import without_drains
+from dra_spawner.placeholders.planner.node_conditions import without_drains, without_label
 from dra_spawner.placeholders.planner.shapes import Shape, shape_id
-from dra_spawner.placeholders.planner.view import without_label
 from dra_spawner.simulator.claims import ClaimTemplate, ObjectKey, TrackedClaim
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.resources import Amounts

@@ -18,18 +18,11 @@ from dra_spawner.placeholders.planner.actions import Action, LabelPod, delete_pl
 from dra_spawner.placeholders.planner.busyness import NodesBusyness
 from dra_spawner.placeholders.planner.cluster_index import FitMemos
 from dra_spawner.placeholders.planner.drained_nodes import drained_node_for, drained_reason
+from dra_spawner.placeholders.planner.node_conditions import without_label
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.preemption_backoff import PendingRecord, PreemptionBackoff
 from dra_spawner.placeholders.planner.undecided import Unknown, surely_fits, why_unknown
-from dra_spawner.placeholders.planner.view import (
-    Placeholder,
-    View,
-    allows,
-    is_drained,
-    newest_first,
-    wants_devices,
-    without_label,
-)
+from dra_spawner.placeholders.planner.view import Placeholder, View, allows, is_drained, newest_first, wants_devices
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.failed_fits import FailedFits
 from dra_spawner.simulator.pods import Pod

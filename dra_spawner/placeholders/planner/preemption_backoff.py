@@ -12,8 +12,9 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from dra_spawner import names
+from dra_spawner.placeholders.planner.label_times import label_of, moment_of
 from dra_spawner.placeholders.planner.policy import Grace
-from dra_spawner.placeholders.planner.view import View, label_of, moment_of
+from dra_spawner.placeholders.planner.view import View
 from dra_spawner.simulator.pods import Pod
 
 __all__ = ["NO_RECORD", "PendingRecord", "PreemptionBackoff", "PreemptionRecord"]

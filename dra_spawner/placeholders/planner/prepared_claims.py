@@ -7,7 +7,7 @@ anti-affinity of the server keeps kube-scheduler from binding it, as a full node
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from dra_spawner import names
 from dra_spawner.dra.preparation import PreparedFor, prepared_for
@@ -17,8 +17,9 @@ from dra_spawner.placeholders.planner.view import View
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.nodes import SchedulableNode
 from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.snapshot import Snapshot
 
-__all__ = ["can_go_first", "goes_first", "unnamed_claims", "waits_for"]
+__all__ = ["can_go_first", "goes_first", "serves_placeholder_alone", "unnamed_claims", "waits_for"]
 
 
 def goes_first(view: View, policy: Policy, placeholder: Pod) -> bool:
@@ -27,9 +28,17 @@ def goes_first(view: View, policy: Policy, placeholder: Pod) -> bool:
     The drivers of the allocated devices decide. A claim for which a driver reports a network interface is never joined:
     the interface is in the placeholder.
     """
+    return serves_placeholder_alone(view.snapshot, policy.drivers_prepare_for, placeholder)
+
+
+def serves_placeholder_alone(
+    snapshot: Snapshot, drivers_prepare_for: Mapping[str, PreparedFor], placeholder: Pod
+) -> bool:
+    """Whether one of a placeholder's claims is prepared for the placeholder alone."""
     used = {name for container in placeholder.containers for name in container.claims}
     return any(
-        _serves_placeholder_alone(claim, policy, is_used=entry in used) for entry, claim in _claims(view, placeholder)
+        _is_for_placeholder(claim, drivers_prepare_for, is_used=entry in used)
+        for entry, claim in _claims(snapshot, placeholder)
     )
 
 
@@ -63,18 +72,20 @@ def unnamed_claims(view: View, policy: Policy, shape: Shape) -> tuple[str, ...]:
     )
 
 
-def _claims(view: View, placeholder: Pod) -> Iterator[tuple[str, TrackedClaim]]:
+def _claims(snapshot: Snapshot, placeholder: Pod) -> Iterator[tuple[str, TrackedClaim]]:
     for each in placeholder.claims:
-        claim = view.snapshot.claims.get(ObjectKey(placeholder.namespace, each.claim or ""))
+        claim = snapshot.claims.get(ObjectKey(placeholder.namespace, each.claim or ""))
         if claim is not None:
             yield each.name, claim
 
 
-def _serves_placeholder_alone(tracked: TrackedClaim, policy: Policy, *, is_used: bool) -> bool:
+def _is_for_placeholder(
+    tracked: TrackedClaim, drivers_prepare_for: Mapping[str, PreparedFor], *, is_used: bool
+) -> bool:
     status = tracked.claim.status
     if status.has_network_data:
         return True
-    match prepared_for((each.id.driver for each in status.devices or ()), policy.drivers_prepare_for):
+    match prepared_for((each.id.driver for each in status.devices or ()), drivers_prepare_for):
         case PreparedFor.CLAIM:
             return False
         case PreparedFor.CONTAINER:

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from dra_spawner import names
-from dra_spawner.placeholders.planner.node_conditions import without_drains
+from dra_spawner.placeholders.planner.node_conditions import without_drains, without_label
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.readiness import drivers_of
 from dra_spawner.placeholders.planner.shapes import Shape, device_classes, is_extended_resource
-from dra_spawner.placeholders.planner.view import View, allows, without_label
+from dra_spawner.placeholders.planner.view import View, allows
 from dra_spawner.simulator.claims import ClaimTemplate
 from dra_spawner.simulator.fitting import NodeAnswer
 from dra_spawner.simulator.node_fit import FitCode

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from copy import copy
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import cached_property
 from types import MappingProxyType
 
 from dra_spawner import names
-from dra_spawner.dra.node_selector import NodeSelector
 from dra_spawner.dra.taints import tolerates
 from dra_spawner.placeholders.lifecycle import PLACEHOLDER, Cause, PlaceholderState, seen_state
 from dra_spawner.placeholders.planner.cluster_index import ClusterIndex, Namespaces
+from dra_spawner.placeholders.planner.label_times import moment_of
 from dra_spawner.placeholders.planner.node_doubts import doubts_of, is_held_in_doubt
 from dra_spawner.placeholders.planner.quotas import Quota
 from dra_spawner.placeholders.planner.search_ledger import SearchLedger
@@ -415,18 +415,6 @@ def reservation_of(tracked: TrackedClaim | None) -> Reservation | None:
     return Reservation(pod, moment, since) if pod and moment is not None else None
 
 
-def moment_of(seconds: str) -> datetime | None:
-    """The time in a label; None if it is invalid."""
-    if not seconds.isascii() or not seconds.isdigit() or len(seconds) > 11:
-        return None
-    return datetime.fromtimestamp(int(seconds), UTC)
-
-
-def label_of(moment: datetime) -> str:
-    """A time as a label's value."""
-    return str(int(moment.timestamp()))
-
-
 def age(created: str, now: datetime) -> timedelta:
     """Age since a ``creationTimestamp``; zero if there is none."""
     try:
@@ -471,19 +459,3 @@ def allows(state: NodeState, pod: Pod) -> bool:
         for taint in node.taints
         if taint.effect in _NO_PLACE and not taint.key.startswith(names.NODE_PREFIX)
     )
-
-
-def without_label(pod: Pod, label: str) -> Pod:
-    """The pod without its requirement of a node label; the same object if it has none."""
-    required = pod.required_nodes
-    selector = {key: value for key, value in pod.node_selector.items() if key != label}
-    if required is not None:
-        terms = tuple(
-            replace(term, match_expressions=tuple(each for each in term.match_expressions if each.key != label))
-            for term in required.terms
-        )
-        if terms != required.terms:
-            # A term with this label alone then allows any node.
-            rest = None if any(term.is_empty for term in terms) else NodeSelector(terms)
-            return replace(pod, node_selector=selector, required_nodes=rest)
-    return replace(pod, node_selector=selector) if len(selector) < len(pod.node_selector) else pod

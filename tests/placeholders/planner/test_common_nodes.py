@@ -11,10 +11,10 @@ from dra_spawner import names
 from dra_spawner.placeholders.planner.actions import LabelNode
 from dra_spawner.placeholders.planner.busyness import NodesBusyness
 from dra_spawner.placeholders.planner.decide import Decisions
+from dra_spawner.placeholders.planner.draining import decide_draining
 from dra_spawner.placeholders.planner.planner_state import PlannerState, TrackedLabel
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.readiness import decide_readiness
-from dra_spawner.placeholders.planner.rebalancing import decide_draining
 from dra_spawner.placeholders.planner.view import View
 from tests.placeholders.planner.objects import GPU
 from tests.placeholders.planner.world import HubService, World, hub

@@ -11,9 +11,9 @@ import pytest
 
 from dra_spawner import names
 from dra_spawner.placeholders.planner.busyness import NodesBusyness
+from dra_spawner.placeholders.planner.draining import decide_draining
 from dra_spawner.placeholders.planner.placeholder_objects import placeholder_pod
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
-from dra_spawner.placeholders.planner.rebalancing import decide_draining
 from dra_spawner.simulator.snapshot import Snapshot
 from tests.placeholders.planner.objects import user_manifest, user_shape
 from tests.placeholders.planner.world import SETTINGS, World

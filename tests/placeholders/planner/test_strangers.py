@@ -17,6 +17,7 @@ from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeleteCl
 from dra_spawner.placeholders.planner.busyness import NodesBusyness
 from dra_spawner.placeholders.planner.cluster_index import ClusterIndex, Namespaces
 from dra_spawner.placeholders.planner.handover import is_under_way
+from dra_spawner.placeholders.planner.node_conditions import without_label
 from dra_spawner.placeholders.planner.placeholder_objects import (
     PlaceholderSettings,
     placeholder_claims,
@@ -25,7 +26,7 @@ from dra_spawner.placeholders.planner.placeholder_objects import (
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.shape_definition import definition_of
 from dra_spawner.placeholders.planner.shapes import Shape, shape_id
-from dra_spawner.placeholders.planner.view import View, without_label
+from dra_spawner.placeholders.planner.view import View
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.pods import Pod
