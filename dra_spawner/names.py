@@ -9,8 +9,6 @@ PROJECT: Final = "dra-spawner"
 
 # API groups and their versions.
 
-#: End of the names of Kubernetes' own API groups.
-OWN_GROUPS: Final = ".k8s.io"
 RESOURCE_GROUP: Final = "resource.k8s.io"
 RESOURCE_API: Final = f"{RESOURCE_GROUP}/v1"
 RESOURCE_API_BETA: Final = f"{RESOURCE_GROUP}/v1beta2"

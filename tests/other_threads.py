@@ -13,7 +13,9 @@ __all__ = ["results_at_each_step"]
 T = TypeVar("T")
 
 
-def results_at_each_step(function: Any, call: Callable[[], T], other: Callable[[], object]) -> Iterator[T]:
+def results_at_each_step(
+    function: Callable[..., object], call: Callable[[], T], other: Callable[[], object]
+) -> Iterator[T]:
     """The results of a call, each with the other thread's work at one more step of `function`; the order is not left to chance."""
     step = 0
     while True:
@@ -24,12 +26,15 @@ def results_at_each_step(function: Any, call: Callable[[], T], other: Callable[[
         step += 1
 
 
-def _result(function: Any, call: Callable[[], T], other: Callable[[], object], step: int) -> tuple[T, bool]:
+def _result(
+    function: Callable[..., object], call: Callable[[], T], other: Callable[[], object], step: int
+) -> tuple[T, bool]:
+    code: Any = getattr(function, "__code__")  # noqa: B009 (a Callable need not have it)
     steps_left, was_reached = step, False
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:
         nonlocal steps_left, was_reached
-        if frame.f_code is not function.__code__:
+        if frame.f_code is not code:
             return None
         frame.f_trace_opcodes = True
         if event == "opcode" and not was_reached:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 from urllib.parse import unquote
 from weakref import WeakKeyDictionary
 
@@ -407,16 +407,18 @@ def _checked_version(path: str, page: JsonObject, newest: str) -> str:
     return version
 
 
+#: Groups with a dot whose plurals are their kinds' names with an ending. Others may name a kind as they like.
+_REGULAR_GROUPS: Final = frozenset((names.RESOURCE_GROUP, names.COORDINATION_GROUP, names.SCHEDULING_GROUP))
+
+
 def _is_list_of(kind: object, path: str) -> bool:
-    """Whether an answer of this kind can be the collection of a path. Names of built-in kinds are regular."""
+    """Whether an answer of this kind can be the collection of a path. Plurals of built-in kinds are regular."""
     if kind in (None, "List"):
         return True
     stem, end = str(kind)[:-4].lower(), str(kind)[-4:]
     parts = path.strip("/").split("/")
-    is_built_in = (
-        parts[0] == "api" or "." not in parts[1] or (parts[1].endswith(names.OWN_GROUPS) and ".x-" not in parts[1])
-    )
-    return end == "List" and (not is_built_in or parts[-1].startswith(stem[:-1]))
+    is_regular = parts[0] == "api" or "." not in parts[1] or parts[1] in _REGULAR_GROUPS
+    return end == "List" and (not is_regular or parts[-1].startswith(stem[:-1]))
 
 
 def _name_in(found: JsonObject) -> object:

@@ -18,7 +18,7 @@ from dra_spawner.thread_turns import ThreadTurns
 from dra_spawner.user_server.own_devices import devices_of_server, is_hub_server
 from dra_spawner.user_server.shown_devices import ShownDevices
 
-__all__: list[str] = []
+__all__ = ["DevicesHandler", "LastAnswer"]
 
 _ADDRESS: Final = (names.PROJECT, "devices")
 #: Several pages of a user share one answer of this age.

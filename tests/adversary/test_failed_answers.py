@@ -71,8 +71,8 @@ async def removals(api: FailingApi) -> tuple[set[str], Failures]:
     if found is None:
         return set(), failures
     plan = plan_removal(found, NOW, force=False)
-    removed = [each.object for each in plan.removals] + [each.object for each in plan.unmarkings]
-    return {each.title for each in removed}, failures
+    unmarked = {each.object.title for each in plan.unmarkings}
+    return unmarked.union(each.object.title for each in plan.removals), failures
 
 
 def test_uninstall_removes_nothing_that_is_in_use() -> None:
@@ -222,14 +222,16 @@ def test_a_lease_is_neither_taken_nor_lost() -> None:
 
     async def check(plural: str, failure: Failure) -> None:
         loop, store = asyncio.get_running_loop(), store_with()
-        held, seen, new = (
-            LeaderElector(FailingApi(store), NAMESPACE, names.LEASE, identity=each, times=times, clock=loop.time)
-            for each in ("held", "seen", "new")
-        )
+        apis = {each: FailingApi(store) for each in ("held", "seen", "new")}
+        electors = {
+            each: LeaderElector(api, NAMESPACE, names.LEASE, identity=each, times=times, clock=loop.time)
+            for each, api in apis.items()
+        }
+        held, seen = electors["held"], electors["seen"]
         assert await held.try_acquire_or_renew()
         assert not await seen.try_acquire_or_renew()
-        for elector in (held, seen, new):
-            api: Any = vars(elector)["_api"]
+        for name, elector in electors.items():
+            api = apis[name]
             for wait in (0, 2, 2):
                 await pass_time(wait)
                 api.failures[plural].append(failure)

@@ -171,7 +171,8 @@ async def test_the_hub_keeps_nothing_of_an_invented_name() -> None:
     size, image = (FormOption(each, "0", tuple(map(str, range(200)))) for each in ("size", "image"))
     form, log = FormChoices((("gpu", (size, image)), ("plain", ()))), logging.getLogger("hub")
     client = AvailabilityClient(lambda: None, log)
-    kept = client, form, hub_wide("encoded availability", OrderedDict[Any, Any])
+    encoded: OrderedDict[Any, str] = hub_wide("encoded availability", OrderedDict)
+    kept = client, form, encoded
     application = Application(headers={"Content-Security-Policy": "x"}, log=log)
 
     def handler_for(*asked: str) -> Asked:
