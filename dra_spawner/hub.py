@@ -140,11 +140,11 @@ def begin(hub: JupyterHub) -> None:
     _go_on(hub, "check the device profiles against the cluster", spawner.begin_checking)
     # Pages and servers of before a restart of the hub ask again.
     in_background(retry_until_done(_serves_devices, "serve servers their devices", hub.log), "serving of devices")
-    if is_configured(spawner.placement_service):
+    if is_configured(spawner.placeholder_service):
         in_background(
             run_again(partial(_publish, hub, spawner), "publication of shapes", hub.log), "publication of shapes"
         )
-        _go_on(hub, "look for the service's role", lambda: _warn(hub, role_problems(hub, spawner.placement_service)))
+        _go_on(hub, "look for the service's role", lambda: _warn(hub, role_problems(hub, spawner.placeholder_service)))
         in_background(
             retry_until_done(_serves_availability, "serve availability to spawn forms", hub.log),
             "serving of availability",

@@ -92,7 +92,7 @@ NO_DEVICES = "CRITICAL The hub ends, as no server of a profile with devices coul
             1,
             "CRITICAL Wrong device profile: profile_list[0]",
         ),
-        "wrong setting": ("c.DRASpawner.heal_after_seconds = 'x'\nsetup(c)", 1, "CRITICAL The hub ends because of a wrong setting"),
+        "wrong setting": ("c.DRASpawner.retry_failed_pod_after_seconds = 'x'\nsetup(c)", 1, "CRITICAL The hub ends because of a wrong setting"),
         "roles after those of the service": ("c.JupyterHub.services = [{'name': 'dra-spawner'}]\nc.JupyterHub.load_roles = [{'name': 'a'}]\nsetup(c)", 0, "WARNING c.JupyterHub.load_roles has no role of the service dra-spawner"),
         "a chart that fails": (
             "import sys, types\nsys.modules['z2jh'] = types.SimpleNamespace(get_config=lambda *_: 1 / 0)\nsetup(c)",

@@ -24,7 +24,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "places each server, and decides as kube-scheduler does. The cluster is not changed.",
         epilog="examples:\n"
         '  dra-spawner rehearse "350 of gpu-slice at 17:00"\n'
-        '  dra-spawner rehearse "350 of gpu-slice in total within 20 min tomorrow at 9:00" --zone Europe/Berlin\n'
+        '  dra-spawner rehearse "350 of gpu-slice in total within 20 min tomorrow at 9:00" --time-zone Europe/Berlin\n'
         '  dra-spawner rehearse "12 of gpu-slice/memory=large now" --no-new-nodes\n'
         '  dra-spawner rehearse "350 of gpu-slice at 2026-11-24 17:00" --nodes cluster.yaml --format json | jq .\n'
         "\n"
@@ -113,7 +113,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="the profile's max in the service's placeholders setting (no limit)",
     )
     command.add_argument("--history", default="", metavar="URL", help="the service's history, for recorded lead times")
-    command.add_argument("--zone", default="", help="time zone of the line (default: that of --nodes, else UTC)")
+    command.add_argument("--time-zone", default="", help="time zone of the line (default: that of --nodes, else UTC)")
     command.add_argument("--format", choices=("table", "json"), default="table", help="output format (%(default)s)")
     command.set_defaults(run=_rehearse)
 
@@ -155,7 +155,7 @@ def _rehearse(options: argparse.Namespace) -> int:
         margin=options.margin_minutes,
         max_placeholders=options.max_placeholders,
         history=options.history,
-        zone=options.zone,
+        zone=options.time_zone,
         as_json=options.format == "json",
     )
     return run_rehearse(asked, sys.stdin.buffer, sys.stdout, sys.stderr)

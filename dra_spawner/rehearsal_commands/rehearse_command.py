@@ -109,7 +109,7 @@ def _zone(name: str, description: ClusterFile | None) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError(f"--zone: found {name[:100]!r}; allowed is a time zone like Europe/Berlin") from None
+        raise ValueError(f"--time-zone: found {name[:100]!r}; allowed is a time zone like Europe/Berlin") from None
 
 
 def _seen_leads(options: RehearseOptions) -> SeenLeads:

@@ -361,7 +361,7 @@ class DRASpawnerService(HubTraits, DemandTraits, HistoryTraits, LimitTraits, Pla
 
     def new_controller(self, api: KubernetesApi, watch: ClusterWatch, decisions: DecisionLog) -> PlaceholderController:
         max_nodes = max_nodes_by_kind(read_node_kinds(self.node_kinds), self.node_kind_label)
-        settings = replace(self.controller_settings(), max_nodes=max_nodes, has_autoscaler=self.has_autoscaler)
+        settings = replace(self.controller_settings(), max_nodes=max_nodes, has_autoscaler=self.autoscaler)
         return PlaceholderController(
             api, watch, decisions, settings, scale_ahead=self.new_scale_ahead(), times=self.reconciler_times()
         )

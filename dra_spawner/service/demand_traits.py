@@ -103,7 +103,7 @@ class DemandTraits(HasTraits):
         """
     ).tag(config=True)
 
-    has_autoscaler = Bool(
+    autoscaler = Bool(
         False,
         help="""
         Whether an autoscaler adds nodes of the kinds in `node_kinds`, up to their `max_nodes`. Without it, users are

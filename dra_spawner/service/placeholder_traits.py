@@ -141,7 +141,7 @@ class PlaceholderTraits(HasTraits):
         """,
     ).tag(config=True)
 
-    max_for_pending_servers = Integer(
+    max_placeholders_for_pending_servers = Integer(
         500,
         min=0,
         help="""
@@ -188,7 +188,7 @@ class PlaceholderTraits(HasTraits):
         names.INSTANCE_TYPE,
         help="Nodes with the same value of this label are of one kind: a new node is expected to get the same devices.",
     ).tag(config=True)
-    node_kinds_are_all = Bool(
+    node_kinds_complete = Bool(
         False,
         help="""
         Whether no other kinds of nodes than the present ones can exist: there is no autoscaler, or each kind always has
@@ -231,8 +231,8 @@ class PlaceholderTraits(HasTraits):
             newest=timedelta(seconds=self.new_node_seconds),
             drain_below=self.drain_below,
             stale_after=timedelta(seconds=self.max_staleness_seconds),
-            node_kinds_are_all=self.node_kinds_are_all,
-            max_for_pending_pods=self.max_for_pending_servers,
+            node_kinds_complete=self.node_kinds_complete,
+            max_for_pending_pods=self.max_placeholders_for_pending_servers,
             renewal=Renewal(max_failed=self.max_failed_replacements),
             limits=read_limits(self.limits, read_groups(self.profile_groups)),
             # Until the hub has published what it knows.

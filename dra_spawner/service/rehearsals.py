@@ -253,7 +253,7 @@ class Rehearsals:
                 image_time=assumptions.image_time,
                 max_placeholders=copy.max_placeholders,
                 quotas=self._quotas(),
-                kinds_are_all=bool(self._kinds) or (settings.policy.node_kinds_are_all and bool(supplies)),
+                kinds_are_all=bool(self._kinds) or (settings.policy.node_kinds_complete and bool(supplies)),
             ),
             is_over=lambda: time.monotonic() > end,
         )

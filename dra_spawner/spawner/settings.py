@@ -207,7 +207,7 @@ class SpawnerSettings(KubeSpawner):
         """,
     )
 
-    placement_service = Unicode(
+    placeholder_service = Unicode(
         names.HUB_SERVICE,
         config=True,
         help="""
@@ -248,7 +248,7 @@ class SpawnerSettings(KubeSpawner):
         """,
     )
 
-    heal_after_seconds = Integer(
+    retry_failed_pod_after_seconds = Integer(
         60,
         min=0,
         config=True,

@@ -138,7 +138,9 @@ class SpawnForm(SpawnerSettings):
     @property
     def availability(self) -> AvailabilityClient | None:
         """The hub's questions to the service about availability; None where no service is configured."""
-        return availability_client(self.placement_service, self.log) if is_configured(self.placement_service) else None
+        return (
+            availability_client(self.placeholder_service, self.log) if is_configured(self.placeholder_service) else None
+        )
 
     async def choices_of_form(self) -> FormChoices:
         """Return the choices of the last form, or of a new one."""

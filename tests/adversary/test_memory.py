@@ -194,7 +194,9 @@ async def test_servers_that_came_and_went(embedded_cluster: ClusterUnderTest) ->
     await prepare(cluster, *node("node-a", whole("gpu-0")))
     await publish_shapes(cluster, {"gpu-whole": gpu})
     # No placeholders for pending servers: their number would depend on the cluster.
-    async with replica(cluster, placeholders={"gpu-whole": {"min": 1, "max": 1}}, max_for_pending_servers=0) as service:
+    async with replica(
+        cluster, placeholders={"gpu-whole": {"min": 1, "max": 1}}, max_placeholders_for_pending_servers=0
+    ) as service:
         await service.until_warm(gpu, 1)
         pods = resource_path("v1", "pods", cluster.namespace)
 

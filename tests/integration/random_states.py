@@ -220,7 +220,7 @@ class States:
         shape, namespace = state.probe_shape, self.cluster.namespace
         policy = Policy(
             shapes={**state.shapes, shape.id: shape},
-            node_kinds_are_all=True,
+            node_kinds_complete=True,
             drivers_prepare_for=drivers_prepare_for(),
         )
         view = View(snapshot, datetime.now(UTC), namespaces={namespace})

@@ -35,7 +35,7 @@ async def on_nodes(cluster: ClusterUnderTest, trouble: NodeTrouble, *more: str) 
     async with faulty_on(cluster, **trouble.options) as faulty:
         for number, name in enumerate(more, 1):
             await cluster.publish(*node_with(name, shareable(f"gpu-{number}")))
-        faulty.side.spawner_config.heal_after_seconds = 2
+        faulty.side.spawner_config.retry_failed_pod_after_seconds = 2
         yield faulty
 
 
@@ -182,7 +182,7 @@ async def test_the_second_failure_ends_the_start(cluster):
 async def test_slow_preparation_is_left_alone(embedded_cluster):
     """Longer than the limit, but nothing fails."""
     async with on_nodes(embedded_cluster, NodeTrouble(seconds=2.0), "node-b") as faulty:
-        faulty.side.spawner_config.heal_after_seconds = 1
+        faulty.side.spawner_config.retry_failed_pod_after_seconds = 1
         assert await faulty.spawn() is None
         assert faulty.requests().count("create pods") == 1
         await faulty.stop()
@@ -190,7 +190,7 @@ async def test_slow_preparation_is_left_alone(embedded_cluster):
 
 async def test_preparation_that_fails_for_a_moment_is_left_alone(embedded_cluster):
     async with on_nodes(embedded_cluster, NodeTrouble(undevised=1, tries=4), "node-b") as faulty:
-        faulty.side.spawner_config.heal_after_seconds = 10
+        faulty.side.spawner_config.retry_failed_pod_after_seconds = 10
         assert await faulty.spawn() is None
         assert await embedded_cluster.wait_event("jupyter-ada", "FailedPrepareDynamicResources")
         assert faulty.requests().count("create pods") == 1
@@ -212,7 +212,7 @@ async def test_no_time_left(embedded_cluster):
 
 async def test_switched_off(embedded_cluster):
     async with on_nodes(embedded_cluster, NodeTrouble(hanging=1), "node-b") as faulty:
-        faulty.side.spawner_config.heal_after_seconds = 0
+        faulty.side.spawner_config.retry_failed_pod_after_seconds = 0
         starting = asyncio.create_task(faulty.spawn())
         await fail_pod(embedded_cluster, await hanging_pod(embedded_cluster), "not-admitted")
         assert "The server's pod has failed: UnexpectedAdmissionError" in str(await starting)

@@ -42,7 +42,7 @@ WRITTEN = ("pods", "resourceclaims", "resourceclaims/status", "resourceclaimtemp
 PLACEHOLDERS = 3
 
 #: The hub asks no service, so there is no handover.
-NO_SERVICE = 'c.DRASpawner.placement_service = ""\n'
+NO_SERVICE = 'c.DRASpawner.placeholder_service = ""\n'
 #: Leftovers of a start are swept soon after its end.
 SOON_SWEPT = """
 c.DRASpawner.k8s_api_request_retry_timeout = 1
@@ -259,7 +259,7 @@ async def at_each(
     proxy, cluster, problems = warm_hub.proxy, warm_hub.cluster, []
     assert isinstance(proxy, KillingProxy)
     if not placeholders:
-        warm_hub.side.spawner_config.placement_service = ""
+        warm_hub.side.spawner_config.placeholder_service = ""
     for step in steps:
         proxy.begin_again()
         await warm_hub.restart()

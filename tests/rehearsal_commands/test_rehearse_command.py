@@ -159,7 +159,7 @@ def test_the_profiles_of_the_right_hub(run: Run) -> None:
         "profile": ("10 of gpu tomorrow at 9:00", (), "found the profile 'gpu'; the hub publishes gpu slice, gpu-slice"),
         "no time": ("10 of gpu-slice", (), "found no time"),
         "past": ("10 of gpu-slice at 2020-01-01 9:00", (), "this one is past"),
-        "zone": ("10 of gpu-slice now", ("--zone", "Mars"), "--zone: found 'Mars'; allowed is a time zone"),
+        "zone": ("10 of gpu-slice now", ("--time-zone", "Mars"), "--time-zone: found 'Mars'; allowed is a time zone"),
         "nodes": ("10 of gpu-slice now", ("--nodes", "/none.yaml"), "/none.yaml: cannot be read: No such file"),
         "history": ("10 of gpu-slice now", ("--history", "nonsense"), "the database's URL cannot be used"),
         "two sources": ("10 of gpu-slice now", ("--kubeconfig", "x"), "--objects or a cluster"),

@@ -71,7 +71,7 @@ async def test_a_placeholder_for_a_pending_server_waits_for_a_node(cluster: Clus
     """The present leader has never been asked about this shape."""
     await set_up(cluster, {"gpu-whole": shape(WHOLE)}, *node("node-a", whole("gpu-0")))
     placeholders = {"gpu-whole": {"min": 1}}
-    async with replica(cluster, placeholders=placeholders, node_kinds_are_all=True) as service:
+    async with replica(cluster, placeholders=placeholders, node_kinds_complete=True) as service:
         await service.until_warm(shape(WHOLE), 1)
         status, answer = await ask(service, TWO, "ada")
         assert (status, answer["kind"]) == (200, "never")

@@ -183,9 +183,9 @@ async def test_settings_are_read_without_the_code_of_the_class(nowhere: Any) -> 
     assert (found.__name__, found.section_names()) == ("Hostile", Hostile.section_names())
     assert {"course", "device_claims"} < set(found.class_trait_names())
     assert without_code_of_others(DRASpawner) is without_code_of_others(KubeSpawner) is DRASpawner
-    c = Config(Hostile={"course": {"a": 1}, "heal_after_seconds": 7}, KubeSpawner={"start_timeout": 9})
+    c = Config(Hostile={"course": {"a": 1}, "retry_failed_pod_after_seconds": 7}, KubeSpawner={"start_timeout": 9})
     spawner = found(config=c, _mock=True)
-    assert (spawner.course, spawner.heal_after_seconds, spawner.start_timeout) == ({"a": 1}, 7, 9)
+    assert (spawner.course, spawner.retry_failed_pod_after_seconds, spawner.start_timeout) == ({"a": 1}, 7, 9)
     assert spawner.form_shows_amounts is False
     assert (spawner.device_claims, spawner.profile_list) == ({}, [{"slug": "gpu"}])
     assert spawner.namespace

@@ -215,7 +215,7 @@ def _with_more_nodes(scale_up: ScaleUpEstimate, policy: Policy, fit: PodFit, dra
         if scale_up.unlike:
             reason += f", but not on one like {scale_up.unlike}, which is of the same kind"
         return Placement(PlacementKind.SCALE_UP, reason, drained=drained, like=scale_up.like)
-    if policy.node_kinds_are_all and scale_up.is_certain:
+    if policy.node_kinds_complete and scale_up.is_certain:
         reason = f"no node of this cluster can run it: {summarize_refusals(fit)}"
         return Placement(PlacementKind.NEVER, reason, refusals=scale_up.refusals)
     reason = drained_reason(drained, policy) if drained else f"it fits on no present node: {summarize_refusals(fit)}"

@@ -209,7 +209,7 @@ class Policy:
         Time for which a node counts as new; placeholders prefer the newest one.
     drain_below
         A node used less than this (0 to 1, placeholders not counted) is emptied; 0 empties only nodes that nobody uses.
-    node_kinds_are_all
+    node_kinds_complete
         Whether new nodes are always of a present kind; only then the answer "never" is possible.
     max_for_pending_pods
         The most placeholders for pending pods, of all shapes together.
@@ -241,7 +241,7 @@ class Policy:
     newest: timedelta = timedelta(minutes=20)
     drain_below: float = 0.0
     stale_after: timedelta = timedelta(seconds=60)
-    node_kinds_are_all: bool = False
+    node_kinds_complete: bool = False
     max_for_pending_pods: int = 500
     keeps_surplus: bool = False
     limits: tuple[Limit, ...] = ()

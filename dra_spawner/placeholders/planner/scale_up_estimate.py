@@ -98,7 +98,7 @@ def estimate_scale_up(
                 except TemplateError:
                     is_certain = False
                     continue
-                answer = view.snapshot.fits_on(unready, added, explain=policy.node_kinds_are_all)
+                answer = view.snapshot.fits_on(unready, added, explain=policy.node_kinds_complete)
                 if answer.fits:
                     like = like or name
                     continue

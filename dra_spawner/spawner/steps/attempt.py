@@ -192,7 +192,7 @@ class Attempt:
     @cached_property
     def _number(self) -> int | None:
         """The pod's number for drained nodes; None without a service, by which people drain nodes."""
-        return number_at(datetime.now(UTC)) if is_configured(self.spawner.placement_service) else None
+        return number_at(datetime.now(UTC)) if is_configured(self.spawner.placeholder_service) else None
 
     def refusing_drained_nodes(self, affinity: JsonObject) -> JsonObject:
         """The affinity, which also refuses nodes that a person drains, whether or not the service answers now."""

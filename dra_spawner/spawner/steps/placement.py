@@ -42,7 +42,7 @@ class ServicePlacement(Step):
     @classmethod
     def configured(cls, attempt: Attempt) -> Step | None:
         """Return the step if there is a service, and no other step chooses the node."""
-        address = service_of_hub(attempt.spawner.placement_service)
+        address = service_of_hub(attempt.spawner.placeholder_service)
         return cls(attempt, address) if address is not None and not attempt.node_is_chosen else None
 
     async def prepare_request(self, pod: Any) -> bool:

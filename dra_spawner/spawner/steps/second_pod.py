@@ -49,9 +49,9 @@ class SecondPod(Step):
 
 def failure_watch(spawner: SpawnerSettings) -> PodFailureWatch | None:
     """Return the watch of a pod's failures; None if pods are not created again."""
-    if not spawner.heal_after_seconds:
+    if not spawner.retry_failed_pod_after_seconds:
         return None
-    return PodFailureWatch(min(spawner.heal_after_seconds, spawner.start_timeout * _LARGEST_PART))
+    return PodFailureWatch(min(spawner.retry_failed_pod_after_seconds, spawner.start_timeout * _LARGEST_PART))
 
 
 async def plan_second_pod(attempt: Attempt, found: PodCannotRun, start_ends: float) -> FailedPod:

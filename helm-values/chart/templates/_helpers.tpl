@@ -139,7 +139,7 @@ hub:
       from dra_spawner.hub import setup
       setup(c)
       {{- if ne $name "dra-spawner" }}
-      c.DRASpawner.placement_service = {{ $name | quote }}
+      c.DRASpawner.placeholder_service = {{ $name | quote }}
       {{- end }}
       {{- with .Values.service.config.shapes_config_map }}
       c.DRASpawner.shapes_config_map = {{ . | quote }}

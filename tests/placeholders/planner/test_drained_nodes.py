@@ -149,7 +149,7 @@ def test_full_drained_nodes_are_told_from_nodes_in_use() -> None:
 def test_one_more_node_like_a_drained_one_would_help() -> None:
     world = hub((GPU, 0, 9), nodes=("a",), gpus=1)
     drain(world, "a")
-    world.policy = replace(world.policy, node_kinds_are_all=True)
+    world.policy = replace(world.policy, node_kinds_complete=True)
     assert (world.placement(GPU).kind, world.placement(GPU).like) == (PlacementKind.SCALE_UP, "a")
 
 

@@ -21,7 +21,7 @@ THREE_EXTENDED = user_shape(extended=3)
 
 def hub(**nodes: int) -> World:
     """Nodes of one kind, with the number of devices of each."""
-    world = World(Policy(shapes={each.id: each for each in (PLAIN, GPU, TWO)}, node_kinds_are_all=True))
+    world = World(Policy(shapes={each.id: each for each in (PLAIN, GPU, TWO)}, node_kinds_complete=True))
     for name, gpus in nodes.items():
         world.node(name, gpus=gpus, labels={"node.kubernetes.io/instance-type": "large"})
     world.settle()
@@ -111,7 +111,7 @@ def test_nodes_of_one_kind_differ() -> None:
 
 
 def test_zones_of_one_kind_differ() -> None:
-    world = World(Policy(shapes={PLAIN.id: PLAIN}, node_kinds_are_all=True))
+    world = World(Policy(shapes={PLAIN.id: PLAIN}, node_kinds_complete=True))
     for zone in "abc":
         world.node(f"in-{zone}", labels={"node.kubernetes.io/instance-type": "large", "zone": zone})
         world.user(f"in-{zone}", cpu="10", nodeSelector={"zone": zone}, requires_ready=False)
@@ -121,7 +121,7 @@ def test_zones_of_one_kind_differ() -> None:
 
 
 def test_with_too_many_kinds_of_nodes_the_answer_is_not_known() -> None:
-    world = World(Policy(shapes={PLAIN.id: PLAIN}, node_kinds_are_all=True))
+    world = World(Policy(shapes={PLAIN.id: PLAIN}, node_kinds_complete=True))
     for number in range(51):
         world.node(f"node-{number:02}", labels={"node.kubernetes.io/instance-type": "large", "rack": str(number)})
     assert placement(world, user_shape(cpu="11")).kind is PlacementKind.SCALE_UP

@@ -29,7 +29,7 @@ def hub(*, only_these_kinds: bool = False, warm: int = 0, **node: Any) -> World:
     """A hub with a node, if anything is said about it."""
     replicas = {GPU.id: ReplicaRange(warm, 9)} if warm else {}
     shapes = {each.id: each for each in (PLAIN, GPU, TWO, SHARE)}
-    world = World(Policy(shapes=shapes, replicas=replicas, node_kinds_are_all=only_these_kinds))
+    world = World(Policy(shapes=shapes, replicas=replicas, node_kinds_complete=only_these_kinds))
     if node:
         world.node("machine-0", **node)
         world.settle()

@@ -117,7 +117,7 @@ def test_a_pod_with_more_conditions_than_are_looked_at_is_undecided() -> None:
 def test_an_undecided_server_is_not_refused_for_ever() -> None:
     """A server whose own selector cannot be evaluated here is not refused: kube-scheduler evaluates it."""
     world = world_with()
-    world.policy = replace(world.policy, node_kinds_are_all=True)
+    world.policy = replace(world.policy, node_kinds_complete=True)
     nobody, unknown = (
         user_shape({"gpu": gpu_claim(selectors=selecting(each))}) for each in ("device.driver == 'no'", EXPENSIVE)
     )

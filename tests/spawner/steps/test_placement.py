@@ -62,7 +62,7 @@ def required(pod):
 async def test_without_the_service_the_pod_is_as_ever(nowhere, service, name):
     """No request is made, nothing is labelled, nothing is required."""
     nowhere.spawner_config.device_claims = {"gpu": GPU}
-    nowhere.spawner_config.placement_service = name
+    nowhere.spawner_config.placeholder_service = name
     _, before, after = await placed(nowhere)
     assert after == before
     assert names.SHAPE not in str(after)

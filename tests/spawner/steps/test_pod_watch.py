@@ -26,7 +26,7 @@ async def test_an_attempt_that_ends_while_its_devices_are_read(caplog: pytest.Lo
     log = logging.getLogger("spawner")
     reflector = SimpleNamespace(pods={})
     spawner = SimpleNamespace(
-        heal_after_seconds=0, namespace="hub", pod_name="jupyter-ada", pod_reflector=reflector, log=log
+        retry_failed_pod_after_seconds=0, namespace="hub", pod_name="jupyter-ada", pod_reflector=reflector, log=log
     )
     places: list[str] = []
     objects = SimpleNamespace(namespace="hub", api=SimpleNamespace(list=claims), warm_claims={"gpu": "warm"})
