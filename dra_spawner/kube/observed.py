@@ -80,7 +80,7 @@ class ObservedObject:
             resource_version=_text(metadata, "resourceVersion"),
             created=_text(metadata, "creationTimestamp"),
             deleted=_text(metadata, "deletionTimestamp"),
-            grace_seconds=found if isinstance(found := metadata.get("deletionGracePeriodSeconds"), int) else None,
+            grace_seconds=found if type(found := metadata.get("deletionGracePeriodSeconds")) is int else None,
             labels=_texts(metadata.get("labels")),
             annotations=_texts(metadata.get("annotations"), KEPT_ANNOTATIONS),
             owners=tuple(

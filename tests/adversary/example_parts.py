@@ -42,7 +42,7 @@ def terminating(obj: Json) -> Json:
         **obj["metadata"],
         "name": f"{obj['metadata']['name']}-leaves",
         "deletionTimestamp": STAMP,
-        "deletionGracePeriodSeconds": 0,
+        "deletionGracePeriodSeconds": 30,
     }
     return {**obj, "metadata": metadata}
 

@@ -84,16 +84,16 @@ def _has_evicting_taint(view: View) -> bool:
 
 def _lasting_claim(spec: JsonObject) -> JsonObject:
     devices = spec.get("devices")
-    if not isinstance(devices, dict) or "requests" not in devices:
+    if not isinstance(devices, dict) or not devices.get("requests"):
         return spec
     return {**spec, "devices": {**devices, "requests": [_lasting_request(each) for each in devices["requests"]]}}
 
 
 def _lasting_request(request: JsonObject) -> JsonObject:
     found = dict(request)
-    if "exactly" in request:
+    if request.get("exactly"):
         found["exactly"] = _without_passing_tolerations(request["exactly"])
-    if "firstAvailable" in request:
+    if request.get("firstAvailable"):
         found["firstAvailable"] = [_without_passing_tolerations(each) for each in request["firstAvailable"]]
     return found
 

@@ -132,6 +132,9 @@ def test_no_node_is_emptied_for_such_devices() -> None:
 
 def test_other_shapes_are_as_they_are() -> None:
     assert lasting_shape(GPU) is GPU
+    for empty in ({"requests": None}, {"requests": [{"name": "gpu", "exactly": None, "firstAvailable": None}]}, None):
+        odd = user_shape({"gpu": {"devices": empty}})
+        assert lasting_shape(odd) is odd
     first = {
         "devices": {"requests": [{"name": "gpu", "firstAvailable": [{"name": "a", "tolerations": [FOR_SECONDS]}]}]}
     }
